@@ -10,6 +10,7 @@
 #include "runner/stage/plan_context.h"
 #include "runner/stage/run_context.h"
 #include "runner/stage/stage.h"
+#include "stages/artifact/augmented_dataset.h"
 #include "stages/artifact/model.h"
 #include "stages/data/feature_dataset.h"
 #include "stages/artifact/loader.h"
@@ -93,6 +94,11 @@ void check_finite(const at::Tensor& features, const Batch& batch, const Dataset&
       .with_help("its weights or the sample are damaged");
 }
 
+/// Do the samples of `part` change from epoch to epoch where they are used, so that their features cannot be kept?
+bool is_to_change(const std::string& part, const std::shared_ptr<const Dataset>& data) {
+  return (part == "train" ? as_trained(data) : data)->describe().augmented;
+}
+
 std::string thousands(std::int64_t number) {
   std::string text = std::to_string(number);
   for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3)
@@ -128,7 +134,7 @@ class Features final : public runner::Stage {
       if (!dataset || !context.node().wants(part)) continue;
       const DatasetDescription data = dataset->describe();
       outputs[part] = dataset;
-      if (!config_.cache || data.size == 0 || data.augmented) continue;
+      if (!config_.cache || data.size == 0 || is_to_change(part, dataset)) continue;
       const auto policy = inputs.get<MemoryPolicy>("memory");
       const ForwardToPlan forward{
           .name = inputs.source("model"),
@@ -191,7 +197,7 @@ class Features final : public runner::Stage {
                                              RunContext& context) const {
     const DatasetDescription description = dataset->describe();
     if (!config_.cache || description.size == 0) return dataset;
-    if (description.augmented) {
+    if (is_to_change(part, dataset)) {
       context.say(part + ": its samples change from epoch to epoch, so their features are computed in every epoch");
       return dataset;
     }

@@ -81,11 +81,17 @@ DatasetDescription ImageDataset::describe() const {
       .tensors = {{"image", {3, side, side}, at::kFloat}, {"label", {}, at::kLong}},
       .classes = list_->classes,
       .transform = transform_json(options_),
-      .augmented = part_ == Part::kTrain && (changes_images(options_.augment) || templates > 1),
+      .augmented = trains_ && (changes_images(options_.augment) || templates > 1),
       .captions = list_->captions.texts,
       .class_words = list_->class_words};
   if (has_captions()) description.tensors.push_back({"caption", {}, at::kLong});
   return description;
+}
+
+std::shared_ptr<const Dataset> ImageDataset::for_training() const {
+  auto view = std::make_shared<ImageDataset>(*this);
+  view->trains_ = true;
+  return view;
 }
 
 std::vector<std::int64_t> ImageDataset::labels() const {
@@ -126,7 +132,7 @@ WatchedDataset::Strangers ImageDataset::take_strangers(std::span<const std::int6
 
 std::int64_t ImageDataset::caption(std::int64_t epoch, std::int64_t index) const {
   const std::vector<std::int64_t>& own = captions_of(file(index));
-  if (part_ != Part::kTrain) return own.front();
+  if (!trains_) return own.front();
   // Beside the numbers that augment the picture.
   Random random({seed_, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index), kCaptionDraw});
   return own[static_cast<std::size_t>(random.below(std::ssize(own)))];
@@ -155,7 +161,7 @@ ImageDataset::Drawn ImageDataset::drawn(const ImageHeader& header, std::int64_t 
   const std::optional<Box>& box = file(index).box;
   const Box used = box ? within(*box, width, height) : Box{0, 0, width, height};
   Drawn result;
-  if (part_ == Part::kTrain) {
+  if (trains_) {
     Random random({seed_, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index)});
     result.cut = training_cut(used.width, used.height, options_.image_size, options_.resize, options_.augment, random);
     if (changes_pictures(options_.augment)) {

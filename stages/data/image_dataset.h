@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "stages/artifact/augmented_dataset.h"
 #include "stages/artifact/dataset.h"
 #include "stages/artifact/files_on_disk.h"
 #include "stages/artifact/watched_dataset.h"
@@ -28,7 +29,7 @@ struct ImageDatasetOptions {
   Decode decode = Decode::kExact;
   int image_size = 224;
   ResizeOptions resize;
-  AugmentOptions augment;  ///< of the training part
+  AugmentOptions augment;  ///< for training
   ChangeOrder change_order = ChangeOrder::kColoursFirst;
   Preprocessing preprocessing;  ///< of every part; needs Decode::kExact
   bool shows_retinas = false;   ///< a picture that looks like none is worth a word
@@ -45,9 +46,9 @@ struct ImageDatasetOptions {
 
 /// One part of a list of images: "image" float32 (3, image_size, image_size), normalised, and "label" int64.
 /// Where the list has captions, also "caption" int64: in training, one of those that the templates make of the picture,
-/// otherwise the first. Of a picture with a box only what lies in the box is seen. A training sample is a function of
-/// (seed, epoch, index), any other of its index alone.
-class ImageDataset : public Dataset, public FilesOnDisk, public WatchedDataset {
+/// otherwise the first. Of a picture with a box only what lies in the box is seen. A sample is a function of its index
+/// alone; for_training(), augmented and captioned anew, of (seed, epoch, index).
+class ImageDataset : public Dataset, public FilesOnDisk, public WatchedDataset, public AugmentedDataset {
  public:
   /// `cache` may be shared by the parts of one list, and null.
   ImageDataset(std::shared_ptr<const ImageList> list, Part part, ImageDatasetOptions options, std::uint64_t seed,
@@ -58,6 +59,7 @@ class ImageDataset : public Dataset, public FilesOnDisk, public WatchedDataset {
   std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override;
   std::string sample_name(std::int64_t index) const override { return file(index).name; }
   LoaderOptions loader() const override { return options_.loader; }
+  std::shared_ptr<const Dataset> for_training() const override;
   std::vector<std::int64_t> labels() const override;
   std::vector<std::int64_t> captions() const override;
   std::vector<std::vector<std::int64_t>> captions_of_classes() const override;
@@ -94,6 +96,7 @@ class ImageDataset : public Dataset, public FilesOnDisk, public WatchedDataset {
   Normalization normalization_;
   std::uint64_t seed_;
   std::shared_ptr<ImageCache> cache_;
+  bool trains_ = false;
 };
 
 }  // namespace stages

@@ -15,6 +15,7 @@
 #include "runner/stage/config_reader.h"
 #include "runner/stage/plan_context.h"
 #include "runner/stage/run_layout.h"
+#include "stages/artifact/augmented_dataset.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/memory/recovery.h"
 #include "stages/memory/policy.h"
@@ -107,7 +108,7 @@ class TrainingStage final : public runner::Stage {
     if (trained) {
       setup.network_data = trained->data;
     } else {
-      setup.data = {inputs.get<Dataset>("train"), inputs.find<Dataset>("validation")};
+      setup.data = {as_trained(inputs.get<Dataset>("train")), inputs.find<Dataset>("validation")};
       if (setup.data.train->describe().size == 0) {
         throw StageError(ErrorCode::kTooFewSamples, "the training data has no samples")
             .with_help("give it a share of the data, such as data.split.train=0.7");

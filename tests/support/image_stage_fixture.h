@@ -10,6 +10,7 @@
 
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
+#include "stages/artifact/augmented_dataset.h"
 #include "stages/artifact/dataset.h"
 #include "stages/text/class_text.h"
 #include "tests/support/pictures.h"
@@ -57,6 +58,11 @@ class ImageStageTest : public testing::Test {
   static std::shared_ptr<const stages::Dataset> part(const runner::Outputs& outputs, const std::string& port) {
     const auto found = outputs.find(port);
     return found == outputs.end() ? nullptr : std::static_pointer_cast<const stages::Dataset>(found->second);
+  }
+
+  /// The training data as a training sees it.
+  static std::shared_ptr<const stages::Dataset> to_train_on(const runner::Outputs& outputs) {
+    return stages::as_trained(part(outputs, "train"));
   }
 
   static std::vector<std::string> names(const stages::Dataset& data) {

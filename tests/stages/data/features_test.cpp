@@ -17,6 +17,7 @@
 #include "tests/support/frozen_model.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
+#include "stages/artifact/augmented_dataset.h"
 #include "tests/support/stage_options.h"
 #include "tests/support/tiny_dataset.h"
 
@@ -29,7 +30,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 /// Points that say of themselves what a test wants.
-class Points final : public Dataset {
+class Points final : public Dataset, public AugmentedDataset {
  public:
   explicit Points(std::int64_t size) : points(size) {}
   DatasetDescription describe() const override {
@@ -44,10 +45,15 @@ class Points final : public Dataset {
   std::string sample_name(std::int64_t index) const override { return points.sample_name(index); }
   std::vector<std::int64_t> captions() const override { return points.captions(); }
   LoaderOptions loader() const override { return {.workers = 2, .drop_last = true}; }
+  std::shared_ptr<const Dataset> for_training() const override {
+    auto view = std::make_shared<Points>(*this);
+    view->is_augmented = is_augmented || is_augmented_for_training;
+    return view;
+  }
 
   TinyDataset points;
   std::string transform = R"({"kind":"image"})";
-  bool is_augmented = false;
+  bool is_augmented = false, is_augmented_for_training = false;
 };
 
 class FeaturesTest : public testing::Test {
@@ -209,6 +215,12 @@ TEST_F(FeaturesTest, ChangingTrainingDataArePassedOn) {
   EXPECT_THAT(context_.said,
               Contains("train: its samples change from epoch to epoch, so their features are computed in every epoch"));
   EXPECT_FALSE(fs::exists(file("train")));
+}
+
+TEST_F(FeaturesTest, DataThatOnlyATrainingWouldSeeChangedArePassedOnToItAlone) {
+  train_->is_augmented_for_training = test_->is_augmented_for_training = true;
+  EXPECT_EQ(run("train"), train_);
+  EXPECT_NE(run("test"), test_);
 }
 
 TEST_F(FeaturesTest, NothingIsKeptWhereThatIsNotWanted) {

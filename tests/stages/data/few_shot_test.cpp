@@ -90,9 +90,9 @@ TEST_F(FewShot, PartsDoNotGetEachOthersPicturesFromTheCache) {
 
 TEST_F(FewShot, AugmentsTheTrainingAlone) {
   const auto outputs = run({{"image_size", 16}, {"augment", {{"random_resized_crop", Json::object()}}}});
-  EXPECT_TRUE(part(outputs, "train")->describe().augmented);
-  EXPECT_FALSE(image(*part(outputs, "train"), 0).equal(image(*part(outputs, "train"), 1)));
-  for (const char* const port : {"validation", "test"}) {
+  EXPECT_TRUE(to_train_on(outputs)->describe().augmented);
+  EXPECT_FALSE(image(*to_train_on(outputs), 0).equal(image(*to_train_on(outputs), 1)));
+  for (const char* const port : {"train", "validation", "test"}) {
     EXPECT_FALSE(part(outputs, port)->describe().augmented);
     EXPECT_TRUE(image(*part(outputs, port), 0).equal(image(*part(outputs, port), 1)));
   }

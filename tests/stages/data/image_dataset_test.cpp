@@ -38,6 +38,10 @@ class ImageDatasetTest : public testing::Test {
     (*list)[part] = {{"a.png", 0, box}};
     return {list, part, options_, kSeed, cache};
   }
+  /// As a training sees it.
+  std::shared_ptr<const Dataset> to_train_on(std::optional<Box> box = {}, std::shared_ptr<ImageCache> cache = {}) {
+    return dataset(Part::kTrain, box, std::move(cache)).for_training();
+  }
 
   at::Tensor pixels(const Image& image) {
     const at::Tensor result = torch::empty({3, image.height, image.width});
@@ -50,7 +54,7 @@ class ImageDatasetTest : public testing::Test {
   ImageDatasetOptions options_;
 };
 
-at::Tensor image_of(const ImageDataset& data, std::int64_t epoch) { return data.sample(epoch, 0)->at("image"); }
+at::Tensor image_of(const Dataset& data, std::int64_t epoch) { return data.sample(epoch, 0)->at("image"); }
 
 /// What the dataset draws for its first picture, `width` x `height`.
 std::pair<Cut, PictureChange> drawn_for(const ImageDatasetOptions& options, std::int64_t epoch, int width, int height) {
@@ -60,29 +64,29 @@ std::pair<Cut, PictureChange> drawn_for(const ImageDatasetOptions& options, std:
 }
 
 TEST_F(ImageDatasetTest, ChangesTheWholePictureBeforeItIsResized) {
-  const ImageDataset data = dataset();
+  const auto data = to_train_on();
   for (std::int64_t epoch = 0; epoch < 6; ++epoch) {
     const auto [cut, change] = drawn_for(options_, epoch, 61, 45);
-    EXPECT_TRUE(image_of(data, epoch).equal(pixels(apply(cut, changed(picture_, change), Interpolation::kBicubic))));
+    EXPECT_TRUE(image_of(*data, epoch).equal(pixels(apply(cut, changed(picture_, change), Interpolation::kBicubic))));
   }
 }
 
 TEST_F(ImageDatasetTest, ChangesARandomCropOnceItIsResized) {
   options_.augment.random_resized_crop = RandomResizedCrop{};
-  const ImageDataset data = dataset();
+  const auto data = to_train_on();
   for (std::int64_t epoch = 0; epoch < 6; ++epoch) {
     const auto [cut, change] = drawn_for(options_, epoch, 61, 45);
-    EXPECT_TRUE(image_of(data, epoch).equal(pixels(changed(apply(cut, picture_, Interpolation::kBicubic), change))));
+    EXPECT_TRUE(image_of(*data, epoch).equal(pixels(changed(apply(cut, picture_, Interpolation::kBicubic), change))));
   }
 }
 
 TEST_F(ImageDatasetTest, PlacesFirstChangesWhatIsResized) {
   options_.change_order = ChangeOrder::kPlacesFirst;
-  const ImageDataset data = dataset();
+  const auto data = to_train_on();
   for (std::int64_t epoch = 0; epoch < 6; ++epoch) {
     auto [cut, change] = drawn_for(options_, epoch, 61, 45);
     change.steps = ChangeOrder::kPlacesFirst;
-    EXPECT_TRUE(image_of(data, epoch).equal(pixels(changed(apply(cut, picture_, Interpolation::kBicubic), change))));
+    EXPECT_TRUE(image_of(*data, epoch).equal(pixels(changed(apply(cut, picture_, Interpolation::kBicubic), change))));
   }
 }
 
@@ -101,40 +105,49 @@ TEST_F(ImageDatasetTest, PreprocessesAtFullSizeInEveryPart) {
 }
 
 TEST_F(ImageDatasetTest, OfAPictureWithABoxChangesTheBoxAlone) {
-  const ImageDataset data = dataset(Part::kTrain, Box{10, 5, 40, 30});
+  const auto data = to_train_on(Box{10, 5, 40, 30});
   Image part(40, 30);
   for (int row = 0; row < 30; ++row) std::copy_n(picture_.row(row + 5) + 30, 120, part.row(row));
   for (std::int64_t epoch = 0; epoch < 6; ++epoch) {
     const auto [cut, change] = drawn_for(options_, epoch, 40, 30);
-    EXPECT_TRUE(image_of(data, epoch).equal(pixels(apply(cut, changed(part, change), Interpolation::kBicubic))));
+    EXPECT_TRUE(image_of(*data, epoch).equal(pixels(apply(cut, changed(part, change), Interpolation::kBicubic))));
   }
 }
 
 TEST_F(ImageDatasetTest, ChangesAreNewInEveryEpochAndTheSameFromTheCache) {
   const auto cache = std::make_shared<ImageCache>(1 << 20);
-  const ImageDataset data = dataset(), cached = dataset(Part::kTrain, {}, cache);
-  EXPECT_FALSE(image_of(data, 0).equal(image_of(data, 1)));
-  for (const std::int64_t epoch : {0, 1, 0}) EXPECT_TRUE(image_of(cached, epoch).equal(image_of(data, epoch)));
-  EXPECT_TRUE(data.describe().augmented);
+  const auto data = to_train_on(), cached = to_train_on({}, cache);
+  EXPECT_FALSE(image_of(*data, 0).equal(image_of(*data, 1)));
+  for (const std::int64_t epoch : {0, 1, 0}) EXPECT_TRUE(image_of(*cached, epoch).equal(image_of(*data, epoch)));
+  EXPECT_TRUE(data->describe().augmented);
 }
 
 TEST_F(ImageDatasetTest, ReadingASampleTakesNoTensorsBesideIt) {
-  for (const Part part : {Part::kTrain, Part::kTest}) {
-    const ImageDataset data = dataset(part, Box{2, 3, 40, 40});
+  const std::shared_ptr<const Dataset> trained_on = to_train_on(Box{2, 3, 40, 40});
+  const ImageDataset tested = dataset(Part::kTest, Box{2, 3, 40, 40});
+  for (const Dataset* const data : {trained_on.get(), static_cast<const Dataset*>(&tested)}) {
     const CountingAllocator counter;
-    const std::optional<NamedTensors> sample = data.sample(0, 0);
+    const std::optional<NamedTensors> sample = data->sample(0, 0);
     std::size_t bytes = 0;
     for (const auto& [name, tensor] : *sample) bytes += tensor.nbytes();
     EXPECT_EQ(counter.peak_bytes(), static_cast<std::int64_t>(bytes));
   }
 }
 
-TEST_F(ImageDatasetTest, OtherPartsAreNeverChanged) {
+TEST_F(ImageDatasetTest, WhoDoesNotTrainSeesNoPartChanged) {
   const Cut cut = evaluation_cut(61, 45, 24, {});
-  for (const Part part : {Part::kValidation, Part::kTest}) {
+  for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest}) {
     const ImageDataset data = dataset(part);
     EXPECT_FALSE(data.describe().augmented);
     EXPECT_TRUE(image_of(data, 3).equal(pixels(apply(cut, picture_, Interpolation::kBicubic))));
+  }
+}
+
+TEST_F(ImageDatasetTest, WhoTrainsSeesAnyPartChanged) {
+  for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest}) {
+    const auto data = dataset(part).for_training();
+    EXPECT_TRUE(data->describe().augmented);
+    EXPECT_TRUE(image_of(*data, 3).equal(image_of(*to_train_on(), 3)));
   }
 }
 
@@ -153,11 +166,11 @@ TEST_F(ImageDatasetTest, APictureDecodedSmallerIsChangedAlike) {
   list->root = folder_.path();
   list->classes = {"only"};
   (*list)[Part::kTrain] = {{"b.jpg", 0, {}}};
-  const ImageDataset exact(list, Part::kTrain, options_, kSeed, nullptr);
+  const auto exact = ImageDataset(list, Part::kTrain, options_, kSeed, nullptr).for_training();
   options_.decode = Decode::kFast;
-  const ImageDataset fast(list, Part::kTrain, options_, kSeed, nullptr);
+  const auto fast = ImageDataset(list, Part::kTrain, options_, kSeed, nullptr).for_training();
   for (std::int64_t epoch = 0; epoch < 6; ++epoch) {
-    const at::Tensor difference = (image_of(exact, epoch) - image_of(fast, epoch)).abs();
+    const at::Tensor difference = (image_of(*exact, epoch) - image_of(*fast, epoch)).abs();
     EXPECT_LT(difference.mean().item<double>(), 0.04) << epoch;  // at edges next to black
     EXPECT_GT(difference.max().item<double>(), 0) << epoch;
   }

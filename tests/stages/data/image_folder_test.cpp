@@ -111,26 +111,29 @@ TEST_F(ImageFolder, WithoutValidationThereIsNoSuchOutput) {
 TEST_F(ImageFolder, TrainingSampleIsAFunctionOfSeedEpochAndIndex) {
   add_photos();
   const std::string options = R"({"image_size": 16, "augment": {"random_resized_crop": {}, "horizontal_flip": 0.5}})";
-  const auto train = part(run(options), "train"), again = part(run(options), "train");
+  const auto train = to_train_on(run(options)), again = to_train_on(run(options));
   EXPECT_TRUE(image(*train, 3, 5).equal(image(*again, 3, 5)));
   EXPECT_FALSE(image(*train, 3, 5).equal(image(*train, 4, 5)));
   context_.facts.seed = 99;
   const auto other =
-      part(run(R"({"image_size": 16, "split": {"seed": 1}, "augment": {"random_resized_crop": {}}})"), "train");
+      to_train_on(run(R"({"image_size": 16, "split": {"seed": 1}, "augment": {"random_resized_crop": {}}})"));
   context_.facts.seed = 98;
   const auto another =
-      part(run(R"({"image_size": 16, "split": {"seed": 1}, "augment": {"random_resized_crop": {}}})"), "train");
+      to_train_on(run(R"({"image_size": 16, "split": {"seed": 1}, "augment": {"random_resized_crop": {}}})"));
   EXPECT_EQ(other->sample_name(5), another->sample_name(5));
   EXPECT_FALSE(image(*other, 0, 5).equal(image(*another, 0, 5)));
 }
 
 TEST_F(ImageFolder, EvaluationSamplesAreNotAugmented) {
   add_photos();
-  const auto test =
-      part(run(R"({"image_size": 16, "augment": {"random_resized_crop": {}, "horizontal_flip": 1.0}})"), "test");
-  const auto plain = part(run(R"({"image_size": 16})"), "test");
-  EXPECT_TRUE(image(*test, 0, 1).equal(image(*test, 7, 1)));
-  EXPECT_TRUE(image(*test, 0, 1).equal(image(*plain, 0, 1)));
+  const auto augmented = run(R"({"image_size": 16, "augment": {"random_resized_crop": {}, "horizontal_flip": 1.0}})");
+  const auto plain = run(R"({"image_size": 16})");
+  // Of the training data too, where it is not trained on.
+  for (const char* const port : {"train", "test"}) {
+    const auto data = part(augmented, port);
+    EXPECT_TRUE(image(*data, 0, 1).equal(image(*data, 7, 1)));
+    EXPECT_TRUE(image(*data, 0, 1).equal(image(*part(plain, port), 0, 1)));
+  }
 }
 
 TEST_F(ImageFolder, CacheAndWorkersChangeNoBit) {
@@ -140,10 +143,9 @@ TEST_F(ImageFolder, CacheAndWorkersChangeNoBit) {
     expected.clear();
     for (const int cache : {0, 1, 100}) {
       for (const int workers : {0, 8}) {
-        const auto train = part(run(R"({"image_size": 8, "augment": {"random_resized_crop": {}}, "decode": ")" +
-                                    std::string(decode) + R"(", "cache_mib": )" + std::to_string(cache) +
-                                    R"(, "loader": {"workers": )" + std::to_string(workers) + "}}"),
-                                "train");
+        const auto train = to_train_on(run(R"({"image_size": 8, "augment": {"random_resized_crop": {}}, "decode": ")" +
+                                           std::string(decode) + R"(", "cache_mib": )" + std::to_string(cache) +
+                                           R"(, "loader": {"workers": )" + std::to_string(workers) + "}}"));
         std::vector<at::Tensor> images;
         for (const std::int64_t epoch : {0, 1, 0}) {
           Loader loader(train, shuffled_order(train->describe().size, 1, epoch), 5, epoch);
@@ -267,8 +269,9 @@ TEST_F(ImageFolder, SeedMattersWhereSomethingIsDrawn) {
 TEST_F(ImageFolder, OnlyTrainingSamplesThatChangeAreAugmented) {
   add_photos();
   const auto plain = run("{}"), flipped = run(R"({"augment": {"horizontal_flip": 0.5}})");
-  EXPECT_FALSE(part(plain, "train")->describe().augmented);
-  EXPECT_TRUE(part(flipped, "train")->describe().augmented);
+  EXPECT_FALSE(to_train_on(plain)->describe().augmented);
+  EXPECT_TRUE(to_train_on(flipped)->describe().augmented);
+  EXPECT_FALSE(part(flipped, "train")->describe().augmented);
   EXPECT_FALSE(part(flipped, "test")->describe().augmented);
 }
 
@@ -324,7 +327,7 @@ TEST_F(ImageFolder, TrainingDrawsACaptionAndEvaluationUsesTheFirst) {
   add_photos();
   const Json options = {{"image_size", 8}, {"caption", {"a {name}", "the {name}", "my {name}"}}};
   const auto outputs = run(options);
-  const auto train = part(outputs, "train"), test = part(outputs, "test");
+  const auto train = to_train_on(outputs), test = part(outputs, "test");
   std::map<std::string, int> drawn;
   for (std::int64_t epoch = 0; epoch < 100; ++epoch) {
     for (std::int64_t i = 0; i < train->describe().size; ++i) {
@@ -334,6 +337,7 @@ TEST_F(ImageFolder, TrainingDrawsACaptionAndEvaluationUsesTheFirst) {
       ++drawn[text.substr(0, text.find(' '))];
     }
     EXPECT_EQ(caption(*test, epoch, 0), "a c0");
+    EXPECT_EQ(caption(*part(outputs, "train"), epoch, 0), "a c0");
   }
   // 1,600 draws, 533 of each, give or take five deviations.
   for (const char* const word : {"a", "the", "my"}) EXPECT_NEAR(drawn[word], 533, 95) << word;
@@ -348,7 +352,7 @@ TEST_F(ImageFolder, WhichCaptionIsDrawnFollowsFromTheSeed) {
   add_photos();
   const Json options = {{"image_size", 8}, {"caption", {"a {name}", "the {name}"}}, {"split", {{"seed", 1}}}};
   const auto drawn = [&] {
-    const auto train = part(run(options), "train");
+    const auto train = to_train_on(run(options));
     std::vector<std::string> result;
     for (std::int64_t epoch = 0; epoch < 4; ++epoch) {
       for (std::int64_t i = 0; i < train->describe().size; ++i) result.push_back(caption(*train, epoch, i));
@@ -366,9 +370,9 @@ TEST_F(ImageFolder, WhichCaptionIsDrawnFollowsFromTheSeed) {
 TEST_F(ImageFolder, CaptionChangesNoPixel) {
   add_photos();
   const Json augment = {{"horizontal_flip", 0.5}, {"random_resized_crop", Json::object()}};
-  const auto plain = part(run({{"image_size", 8}, {"augment", augment}}), "train");
+  const auto plain = to_train_on(run({{"image_size", 8}, {"augment", augment}}));
   const auto told =
-      part(run({{"image_size", 8}, {"augment", augment}, {"caption", {"a {name}", "the {name}"}}}), "train");
+      to_train_on(run({{"image_size", 8}, {"augment", augment}, {"caption", {"a {name}", "the {name}"}}}));
   for (std::int64_t epoch = 0; epoch < 3; ++epoch) EXPECT_TRUE(image(*told, epoch, 2).equal(image(*plain, epoch, 2)));
 }
 

@@ -1,0 +1,88 @@
+#include <memory>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "runner/stage/config_reader.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/augmented_dataset.h"
+#include "stages/memory/policy.h"
+#include "stages/stages.h"
+#include "tests/support/prototype_model.h"
+#include "tests/support/recording_context.h"
+#include "tests/support/stage_options.h"
+#include "tests/support/tiny_dataset.h"
+
+namespace stages {
+namespace {
+
+/// How often the samples of a data set are read, by a training and otherwise.
+struct Reads {
+  int by_training = 0, otherwise = 0;
+};
+
+/// A TinyDataset that knows who reads it.
+class WatchfulDataset final : public Dataset, public AugmentedDataset {
+ public:
+  explicit WatchfulDataset(std::shared_ptr<Reads> reads, bool trains = false)
+      : reads_(std::move(reads)), trains_(trains) {}
+  DatasetDescription describe() const override { return points_.describe(); }
+  std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override {
+    ++(trains_ ? reads_->by_training : reads_->otherwise);
+    return points_.sample(epoch, index);
+  }
+  std::string sample_name(std::int64_t index) const override { return points_.sample_name(index); }
+  LoaderOptions loader() const override { return points_.loader(); }
+  std::vector<std::int64_t> labels() const override { return points_.labels(); }
+  std::shared_ptr<const Dataset> for_training() const override {
+    return std::make_shared<WatchfulDataset>(reads_, /*trains=*/true);
+  }
+
+ private:
+  const TinyDataset points_{48, 4};
+  const std::shared_ptr<Reads> reads_;
+  const bool trains_;
+};
+
+/// Trains for one epoch on data that is validated on too.
+Reads reads_of(const runner::StageKind& kind, const std::string& schema, const std::string& options,
+               const std::shared_ptr<Model>& model) {
+  const runner::Value value = stage_options(schema, options);
+  runner::ConfigReader reader(value, "/train");
+  const auto stage = kind.create(reader);
+  if (!stage) throw std::logic_error(stage.errors()[0].message);
+  auto reads = std::make_shared<Reads>();
+  const auto data = std::make_shared<WatchfulDataset>(reads);
+  const auto policy = std::make_shared<MemoryPolicy>();
+  policy->pointer = "/memory";
+  RecordingContext context;
+  (*stage)->run(runner::Inputs({{"model", {model}}, {"memory", {policy}}, {"train", {data}}, {"validation", {data}}},
+                               {{"model", "model"}}),
+                context);
+  return *reads;
+}
+
+TEST(TrainingView, OnlyTheTrainingItselfReadsIt) {
+  const Reads supervised =
+      reads_of(kTrainSupervised, "train/supervised", R"({"epochs": 1})", std::make_shared<TinyModel>());
+  EXPECT_EQ(supervised.by_training, 48);
+  EXPECT_EQ(supervised.otherwise, 48);
+  const Reads binary =
+      reads_of(kTrainBinary, "train/binary", R"({"epochs": 1, "classes": [1, 3]})", std::make_shared<TinyModel>());
+  EXPECT_EQ(binary.by_training, 24);
+  EXPECT_EQ(binary.otherwise, 24);
+  const Reads balanced =
+      reads_of(kTrainBinary, "train/binary", R"({"epochs": 1, "classes": [1, 3], "sampling": "balanced"})",
+               std::make_shared<TinyModel>());
+  EXPECT_EQ(balanced.by_training, 24);
+  EXPECT_EQ(balanced.otherwise, 24);
+  const Reads episodic = reads_of(kTrainEpisodic, "train/episodic",
+                                  R"({"epochs": 1, "ways": 3, "shots": 2, "queries": 3, "episodes": 4,
+                                      "validation_episodes": 2})",
+                                  std::make_shared<PrototypeModel>());
+  EXPECT_EQ(episodic.by_training, 4 * 15);
+  EXPECT_EQ(episodic.otherwise, 2 * 15);
+}
+
+}  // namespace
+}  // namespace stages
