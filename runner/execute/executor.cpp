@@ -130,6 +130,7 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
   // What stages find outside takes reading their data: only where somebody asks for it.
   const std::unique_ptr<Reuse> reuse = may_reuse(graph_, options) ? make_reuse(options) : nullptr;
   planned_.assign(graph_.nodes.size(), {});
+  left_memory_ = LeftMemory(options.cache, std::string(build_id()));
   std::vector<bool> runs(graph_.nodes.size(), true);
   KeptArtifacts artifacts(graph_, options.trained, runs);
   Diagnostics errors;
@@ -152,6 +153,7 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
       const Given given = take(i, artifacts, device);
       if (auto stand_ins = plan_node(i, given, options, device)) {
         artifacts.put(i, *stand_ins);
+        left_memory_.add(i, *stand_ins);
         const bool must_fit = !dry.wants_certificate;
         if (must_fit && dry_node.plan && !dry_node.plan->fits())
           errors.push_back(does_not_fit(*dry_node.plan, node.pointer));
@@ -159,6 +161,7 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
         DryContext context = dry_context(i, given, options, device);
         Outputs outputs = stages_[i]->run(given.inputs, context);
         artifacts.put(i, outputs);
+        left_memory_.add(i, outputs);
         dry_node.done = {std::move(outputs), std::move(context.said()), context.division()};
       } else {
         dry_node.state = DryNode::State::kUnknown;
@@ -179,6 +182,7 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
       if (strict) errors.push_back(stage_failure(node));
     }
   }
+  left_memory_.share(planned_, device);
   return errors;
 }
 
@@ -279,6 +283,7 @@ Outputs Executor::outputs_of(std::size_t index, const Given& given, RunContext& 
     // What it stands on is there only now.
     dry.node = graph_.nodes[index].id;
     plan_node(index, given, options, device);
+    if (dry.plan) left_memory_.count_in(*dry.plan);
     if (dry.plan && !dry.plan->fits()) throw DoesNotFit{does_not_fit(*dry.plan, graph_.nodes[index].pointer)};
   }
   if (dry.plan) {
@@ -333,7 +338,10 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
     make_folders(layout.folder());
     // What a stop leaves from here on is not a finished node.
     if (!taken_from) std::filesystem::remove(layout.finished());
-    artifacts.put(index, outputs_of(index, given, context, options, device));
+    const Outputs outputs = outputs_of(index, given, context, options, device);
+    left_memory_.renew(index, outputs);
+    for (const std::string& line : left_memory_.text(index)) context.say(line);
+    artifacts.put(index, outputs);
     // A stage may also heed a signal by returning early with what it has, which is not a result to build on.
     if (world_.is_cancelled()) throw Cancelled{};
     std::int64_t metrics = context.metrics();

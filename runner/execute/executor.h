@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runner/execute/dry_run.h"
+#include "runner/execute/left_memory.h"
 #include "runner/protocol/event.h"
 #include "runner/execute/reuse.h"
 #include "runner/protocol/earlier_results.h"
@@ -33,6 +34,7 @@ struct RunOptions {
   Restarts restarts = {};
   /// Of a run that is resumed, its folder, for plan(), which has no `folder` yet: trainings take up their plans again.
   std::filesystem::path resumed = {};
+  std::filesystem::path cache = {};  ///< Allowance::cache
   /// Of a new run, the folder of another one whose plans trainings take up; empty: none.
   std::filesystem::path plans = {};
   /// Of a new run, the folder of another one, as whose data its own is divided: which it does again, or whose trainings
@@ -75,9 +77,9 @@ class Executor {
   Diagnostics create();
 
   /// Finds out what the nodes that will run need, and runs those for which that is nothing; run() takes over what they
-  /// put out. What cannot be found out before the run is found out in it, before the node starts. The errors are those
-  /// of nodes that would not fit or that refuse their options or inputs; with `strict`, all that keep a node from being
-  /// planned.
+  /// put out. What the plans leave of the memory is shared (left_memory.h). What cannot be found out before the run is
+  /// found out in it, before the node starts. The errors are those of nodes that would not fit or that refuse their
+  /// options or inputs; with `strict`, all that keep a node from being planned.
   Diagnostics plan(const RunOptions& options, const DryRunOptions& dry, bool strict, std::string_view device);
   /// By node, in the graph's order, once plan() has been called.
   const std::vector<DryNode>& planned() const { return planned_; }
@@ -116,6 +118,7 @@ class Executor {
   std::vector<std::unique_ptr<Stage>> stages_;  // by node
   DryRunOptions dry_;
   std::vector<DryNode> planned_;  // by node
+  LeftMemory left_memory_;
   std::shared_ptr<PlanShelf> shelf_ = std::make_shared<PlanShelf>();
 };
 

@@ -53,6 +53,7 @@ class EpisodeSet final : public Dataset {
   /// "episode 12".
   std::string sample_name(std::int64_t index) const override;
   LoaderOptions loader() const override { return source_->loader(); }
+  runner::HeldMemory held() const override { return source_->held(); }
   SampleOrder epoch_order(std::uint64_t /*seed*/, std::int64_t /*epoch*/) const override {
     return sequential_order(options_.episodes);
   }

@@ -65,7 +65,9 @@ runner::Result<ImageList> with_patients(runner::Result<ImageList> list) {
     }
   }
   if (!name) return list;
-  return runner::Diagnostics{{runner::ErrorCode::kBadPattern, {}, "/patient",
+  return runner::Diagnostics{{runner::ErrorCode::kBadPattern,
+                              {},
+                              "/patient",
                               "it finds a patient in no file's name, such as '" + *name + "'",
                               "it is looked for in the name without folder and ending; leave it out for the names of "
                               "published sets"}};
@@ -76,6 +78,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_fundus(runner::ConfigReade
   options.images.preprocessing = read_preprocessing(reader);
   options.images.change_order = ChangeOrder::kPlacesFirst;
   options.images.shows_retinas = true;
+  reader.read("cache_on_disk", options.cache_on_disk);
   const auto layout = runner::choice<FundusLayout>(reader, "layout",
                                                    {{"class_folders", FundusLayout::kClassFolders},
                                                     {"aptos_2019", FundusLayout::kAptos2019},

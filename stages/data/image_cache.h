@@ -3,28 +3,46 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "stages/data/image.h"
 
 namespace stages {
 
-/// Decoded images, kept from their first use until `limit_bytes` are full; none is ever pushed out, since a pass over
-/// more images than fit would otherwise find nothing. Thread-safe.
+/// A picture that is kept, decoded or also cut to size.
+struct KeptImage {
+  std::shared_ptr<const Image> image;
+  int width = 0, height = 0;  ///< of the whole picture as it is to be seen
+};
+
+/// Pictures, kept from their first use until `limit_bytes` are full; none is ever pushed out for another, since a pass
+/// over more pictures than fit would otherwise find nothing. Thread-safe.
 class ImageCache {
  public:
-  explicit ImageCache(std::int64_t limit_bytes) : limit_bytes_(limit_bytes) {}
+  /// What one costs beside its pixels, at most.
+  static constexpr std::int64_t kOverhead = 256;
 
-  /// Null when it is not here.
-  std::shared_ptr<const Image> find(std::uint64_t key) const;
-  /// Keeps `image` if there is room.
-  void put(std::uint64_t key, std::shared_ptr<const Image> image);
+  /// `most_bytes`: that it could use where its limit is set later; 0: its limit stays.
+  explicit ImageCache(std::int64_t limit_bytes, std::int64_t most_bytes = 0)
+      : most_bytes_(most_bytes), limit_bytes_(limit_bytes) {}
+
+  /// nullopt when it is not here.
+  std::optional<KeptImage> find(std::uint64_t key) const;
+  /// Keeps it if there is room; is it kept?
+  bool put(std::uint64_t key, KeptImage image);
+
+  std::int64_t most_bytes() const { return most_bytes_; }
+  std::int64_t limit_bytes() const;
+  /// Lets go of what is beyond that.
+  void set_limit(std::int64_t bytes);
 
  private:
-  const std::int64_t limit_bytes_;
+  const std::int64_t most_bytes_;
   mutable std::mutex mutex_;
+  std::int64_t limit_bytes_;
   std::int64_t bytes_ = 0;
-  std::unordered_map<std::uint64_t, std::shared_ptr<const Image>> images_;
+  std::unordered_map<std::uint64_t, KeptImage> images_;
 };
 
 }  // namespace stages

@@ -1,20 +1,29 @@
 #include "stages/data/image_dataset.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <optional>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <torch/types.h>
 
 #include "runner/stage/stage.h"
+#include "runner/text/bytes.h"
 #include "stages/data/image_reader.h"
 #include "stages/data/image_transform.h"
 
 namespace stages {
 namespace {
 
+namespace fs = std::filesystem;
 using runner::ErrorCode;
 
 constexpr std::uint64_t kCaptionDraw = 1;
+constexpr std::int64_t kJudgedBy = 16;  // pictures, of which the sizes of all are judged
+constexpr double kSpare = 1.25;         // for others that are larger
 
 /// What the owner of such a file can do about it.
 std::string remedy(ErrorCode code) {
@@ -63,6 +72,33 @@ std::shared_ptr<const Image> cut_out(const Cut& cut, std::shared_ptr<const Image
 }
 
 }  // namespace
+
+bool has_one_cut(const ImageDatasetOptions& options, bool trains) {
+  if (!trains) return true;
+  if (options.augment.random_resized_crop) return false;
+  return !changes_pictures(options.augment) || options.change_order == ChangeOrder::kPlacesFirst;
+}
+
+std::int64_t bytes_to_keep(const ImageList& list, Part part, const ImageDatasetOptions& options, bool trains) {
+  const std::vector<ImageFile>& files = list[part];
+  const auto count = std::ssize(files);
+  const std::int64_t cut = std::int64_t{3} * options.image_size * options.image_size + ImageCache::kOverhead;
+  if (has_one_cut(options, trains)) return count * cut;
+  std::int64_t pixels = 0, seen = 0;
+  const std::int64_t looks = std::min(count, kJudgedBy);
+  for (std::int64_t i = 0; i < looks; ++i) {
+    try {
+      const ImageFile& file = files[static_cast<std::size_t>(i * count / looks)];
+      const ImageHeader header = read_image_header(read_image_file(list.root / file.name));
+      pixels += std::int64_t{3} * header.width * header.height + ImageCache::kOverhead;
+      ++seen;
+    } catch (const ImageError&) {
+      // Whoever reads it says so.
+    }
+  }
+  if (seen == 0) return count * cut;
+  return count * static_cast<std::int64_t>(kSpare * static_cast<double>(pixels) / static_cast<double>(seen));
+}
 
 ImageDataset::ImageDataset(std::shared_ptr<const ImageList> list, Part part, ImageDatasetOptions options,
                            std::uint64_t seed, std::shared_ptr<ImageCache> cache)
@@ -130,6 +166,25 @@ WatchedDataset::Strangers ImageDataset::take_strangers(std::span<const std::int6
   return strangers;
 }
 
+runner::HeldMemory ImageDataset::held() const {
+  return {.on_host = cache_ && cache_->most_bytes() == 0 ? cache_->limit_bytes() : 0};
+}
+
+void ImageDataset::allow(const runner::Allowance& allowance) const {
+  if (cache_ && cache_->most_bytes() > 0) cache_->set_limit(std::min(allowance.memory, cache_->most_bytes()));
+  if (options_.store) options_.store->open(allowance.cache, allowance.build);
+}
+
+std::string ImageDataset::kept_elsewhere() const {
+  if (!options_.store || options_.store->folder().empty()) return "";
+  return "pictures cut to size that memory has no room for are kept in '" + options_.store->folder().string() + "', " +
+         runner::size_text(options_.store->most_bytes()) + " at most";
+}
+
+void ImageDataset::keep_at_most(std::int64_t bytes) const {
+  if (cache_ && cache_->most_bytes() == 0) cache_->set_limit(std::min(bytes, cache_->limit_bytes()));
+}
+
 std::int64_t ImageDataset::caption(std::int64_t epoch, std::int64_t index) const {
   const std::vector<std::int64_t>& own = captions_of(file(index));
   if (!trains_) return own.front();
@@ -190,44 +245,81 @@ std::shared_ptr<const Image> ImageDataset::made(std::shared_ptr<const Image> ima
 }
 
 std::shared_ptr<const Image> ImageDataset::read(std::int64_t epoch, std::int64_t index, bool& mirrored) const {
-  // Parts share a cache, and a picture may be decoded at eight sizes.
-  const auto key = [&](int eighths) {
-    return (static_cast<std::uint64_t>(index) * kSplitParts + static_cast<std::uint64_t>(part_)) * 8 +
-           static_cast<std::uint64_t>(eighths - 1);
+  // A picture may be kept decoded at eight sizes, and cut.
+  constexpr int kCut = 8;
+  const auto key = [&](int form) {
+    return static_cast<std::uint64_t>(index) * (kCut + 1) + static_cast<std::uint64_t>(form);
   };
-  const auto find = [&](int eighths) { return cache_ ? cache_->find(key(eighths)) : nullptr; };
-  const auto file_bytes = [&] { return read_image_file(list_->root / file(index).name); };
-  const auto decode = [&](Bytes bytes, int eighths) {
-    Image picture = decode_image(bytes, eighths);
-    if (options_.look) options_.look(index, picture);
-    if (options_.watch) options_.watch->see(part_, index, picture);
-    if (options_.preprocessing.does_anything()) picture = preprocessed(std::move(picture), options_.preprocessing);
-    auto image = std::make_shared<const Image>(std::move(picture));
-    if (cache_) cache_->put(key(eighths), image);
-    return image;
-  };
+  const auto find = [&](int form) { return cache_ ? cache_->find(key(form)) : std::nullopt; };
   const auto wanted = [&](const ImageHeader& header) {
     const Drawn sample = drawn(header, epoch, index);
     mirrored = sample.cut.mirrored;
     return sample;
   };
+  const bool is_cut_alike = has_one_cut(options_, trains_);
+  const auto of_cut = [&](const KeptImage& kept) {
+    const Drawn sample = wanted({kept.width, kept.height});
+    return sample.change ? std::make_shared<const Image>(changed(*kept.image, *sample.change)) : kept.image;
+  };
+  if (const auto kept = is_cut_alike ? find(kCut) : std::nullopt) return of_cut(*kept);
+  const fs::path path = list_->root / file(index).name;
+  PictureStore* const store =
+      is_cut_alike && options_.store && !options_.store->folder().empty() ? options_.store.get() : nullptr;
+  std::optional<std::string> stored_as = store ? store->known_key(path, file(index).box) : std::nullopt;
+  std::optional<std::vector<std::uint8_t>> read_bytes;
+  const auto file_bytes = [&]() -> const std::vector<std::uint8_t>& {
+    if (!read_bytes) read_bytes = read_image_file(path);
+    return *read_bytes;
+  };
+  if (store) {
+    if (!stored_as) stored_as = store->key(path, file(index).box, file_bytes());
+    if (const auto stored = store->find(*stored_as)) {
+      if (options_.watch) options_.watch->note(part_, index, stored->is_stranger);
+      if (cache_) cache_->put(key(kCut), stored->kept);
+      return of_cut(stored->kept);
+    }
+  }
+  bool is_stranger = false;
+  const auto decode = [&](Bytes bytes, int eighths) {
+    Image picture = decode_image(bytes, eighths);
+    if (options_.look) options_.look(index, picture);
+    if (options_.watch) is_stranger = options_.watch->see(part_, index, picture);
+    if (options_.preprocessing.does_anything()) picture = preprocessed(std::move(picture), options_.preprocessing);
+    return std::make_shared<const Image>(std::move(picture));
+  };
+  // `image`, of `eighths`, as it is wanted of the whole picture that `header` describes. It is kept in the smaller form
+  // in which it can be used again.
+  const auto finished = [&](std::shared_ptr<const Image> image, int eighths, const ImageHeader& header,
+                            const Drawn& sample, const Cut& cut) {
+    const int width = header.shown_width(), height = header.shown_height();
+    const std::int64_t pixels_cut = std::int64_t{3} * options_.image_size * options_.image_size;
+    if (!is_cut_alike || std::ssize(image->pixels) < pixels_cut) {
+      if (cache_) cache_->put(key(eighths - 1), {image, width, height});
+      return made(std::move(image), cut, sample.change);
+    }
+    const KeptImage kept{cut_out(cut, std::move(image), options_.resize.interpolation), width, height};
+    const bool is_kept = cache_ && cache_->put(key(kCut), kept);
+    if (store && !is_kept) store->put(*stored_as, {kept, is_stranger});
+    return sample.change ? std::make_shared<const Image>(changed(*kept.image, *sample.change)) : kept.image;
+  };
   if (options_.decode == Decode::kExact) {
-    std::shared_ptr<const Image> whole = find(8);
-    if (!whole) whole = decode(file_bytes(), 8);
-    const Drawn sample = wanted({whole->width, whole->height});
-    return made(std::move(whole), sample.cut, sample.change);
+    const auto kept = find(7);
+    std::shared_ptr<const Image> whole = kept ? kept->image : decode(file_bytes(), 8);
+    const ImageHeader header{whole->width, whole->height};
+    const Drawn sample = wanted(header);
+    return finished(std::move(whole), 8, header, sample, sample.cut);
   }
 
-  const std::vector<std::uint8_t> bytes = file_bytes();
+  const std::vector<std::uint8_t>& bytes = file_bytes();
   const ImageHeader header = read_image_header(bytes);
   const Drawn sample = wanted(header);
   const Cut& cut = sample.cut;
   const int eighths = smallest_eighths(bytes, header, enough(header.shown_width(), cut.from.width, cut.width),
                                        enough(header.shown_height(), cut.from.height, cut.height));
-  std::shared_ptr<const Image> decoded = find(eighths);
-  if (!decoded) decoded = decode(bytes, eighths);
+  const auto kept = find(eighths - 1);
+  std::shared_ptr<const Image> decoded = kept ? kept->image : decode(bytes, eighths);
   const Cut used = at_size(cut, header, *decoded);
-  return made(std::move(decoded), used, sample.change);
+  return finished(std::move(decoded), eighths, header, sample, used);
 }
 
 }  // namespace stages

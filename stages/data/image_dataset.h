@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runner/stage/keeper.h"
 #include "stages/artifact/augmented_dataset.h"
 #include "stages/artifact/dataset.h"
 #include "stages/artifact/files_on_disk.h"
@@ -15,6 +16,7 @@
 #include "stages/data/image_list.h"
 #include "stages/data/normalization.h"
 #include "stages/data/picture_change.h"
+#include "stages/data/picture_store.h"
 #include "stages/data/preprocessing.h"
 #include "stages/data/retina_watch.h"
 #include "stages/data/transform.h"
@@ -41,16 +43,29 @@ struct ImageDatasetOptions {
   /// Called with each picture that is decoded, before anything is done to it, by whichever thread decodes; may be
   /// empty.
   std::function<void(std::int64_t index, const Image&)> look = {};
-  std::shared_ptr<RetinaWatch> watch = {};  ///< shared by the parts, where the pictures are of retinas; null: none
+  std::shared_ptr<RetinaWatch> watch = {};   ///< shared by the parts, where the pictures are of retinas; null: none
+  std::shared_ptr<PictureStore> store = {};  ///< of what their caches have no room for, cut to size; null: none
 };
+
+/// Is the same cut taken of a picture whenever it is read, for training if `trains`, before anything is drawn that
+/// changes it?
+bool has_one_cut(const ImageDatasetOptions& options, bool trains);
+
+/// The bytes of a cache that holds all pictures of a part, in the form in which they are read again. Where that is the
+/// whole picture, it is judged by the headers of some.
+std::int64_t bytes_to_keep(const ImageList& list, Part part, const ImageDatasetOptions& options, bool trains);
 
 /// One part of a list of images: "image" float32 (3, image_size, image_size), normalised, and "label" int64.
 /// Where the list has captions, also "caption" int64: in training, one of those that the templates make of the picture,
 /// otherwise the first. Of a picture with a box only what lies in the box is seen. A sample is a function of its index
 /// alone; for_training(), augmented and captioned anew, of (seed, epoch, index).
-class ImageDataset : public Dataset, public FilesOnDisk, public WatchedDataset, public AugmentedDataset {
+class ImageDataset : public Dataset,
+                     public FilesOnDisk,
+                     public WatchedDataset,
+                     public AugmentedDataset,
+                     public runner::Keeper {
  public:
-  /// `cache` may be shared by the parts of one list, and null.
+  /// `cache` is of this part alone, and may be null.
   ImageDataset(std::shared_ptr<const ImageList> list, Part part, ImageDatasetOptions options, std::uint64_t seed,
                std::shared_ptr<ImageCache> cache);
 
@@ -64,6 +79,14 @@ class ImageDataset : public Dataset, public FilesOnDisk, public WatchedDataset, 
   std::vector<std::int64_t> captions() const override;
   std::vector<std::vector<std::int64_t>> captions_of_classes() const override;
   Strangers take_strangers(std::span<const std::int64_t> indices) const override;
+  /// Its pictures, where the limit of its cache is one; could_keep() otherwise.
+  runner::HeldMemory held() const override;
+  std::int64_t could_keep() const override { return cache_ ? cache_->most_bytes() : 0; }
+  void allow(const runner::Allowance& allowance) const override;
+  std::string kept_elsewhere() const override;
+
+  /// Keeps no more, where the limit of its cache is one.
+  void keep_at_most(std::int64_t bytes) const;
 
   std::filesystem::path root() const override { return list_->root; }
   const std::vector<ImageFile>& files() const { return (*list_)[part_]; }

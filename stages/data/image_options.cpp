@@ -83,7 +83,7 @@ ImageOptions read_image_options(ConfigReader& reader) {
   ImageOptions options;
   reader.read("root", options.root);
   reader.read("allow_outside", options.allow_outside);
-  reader.read("cache_mib", options.cache_mib);
+  runner::read_or_auto(reader, "cache_mib", options.cache_mib);
   read_dataset_options(reader, options.images);
   return options;
 }

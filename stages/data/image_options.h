@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,7 +14,8 @@ namespace stages {
 struct ImageOptions {
   std::string root;
   bool allow_outside = false;
-  std::int64_t cache_mib = 0;
+  std::optional<std::int64_t> cache_mib = 0;  ///< nullopt: what plans leave of the memory
+  bool cache_on_disk = false;
   ImageDatasetOptions images;
 };
 

@@ -1,5 +1,7 @@
 #include "stages/data/image_stage.h"
 
+#include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -11,17 +13,35 @@
 #include "runner/stage/plan_context.h"
 #include "runner/text/join.h"
 #include "stages/data/fetch_dataset.h"
+#include "stages/data/image_transform.h"
 #include "stages/data/kept_division.h"
 #include "stages/fetch/callbacks.h"
+#include "stages/machine/memory_meter.h"
+#include "stages/memory/memory_budget.h"
 
 namespace stages {
 namespace {
 
 using runner::StageError;
 
+constexpr std::int64_t kMostOnDisk = std::int64_t{64} << 30;
+
 /// The option that is to blame for what is wrong with a list.
 std::string blamed_option(const runner::Diagnostic& problem) {
   return problem.pointer.empty() ? "/root" : problem.pointer;
+}
+
+/// Of the memory that is free now.
+std::int64_t most_for_cache() {
+  return std::min(host_memory().bytes, kilobytes_field("/proc/meminfo", "MemAvailable")) / 2;
+}
+
+/// For what is cut to size with these options.
+std::shared_ptr<PictureStore> picture_store(const ImageDatasetOptions& images) {
+  ImageDatasetOptions of_pixels = images;
+  of_pixels.mean = {};  // which are applied later
+  of_pixels.standard_deviation = {1, 1, 1};
+  return std::make_shared<PictureStore>(kMostOnDisk, transform_json(of_pixels));
 }
 
 class ImageStage final : public runner::Stage {
@@ -32,7 +52,11 @@ class ImageStage final : public runner::Stage {
 
   std::optional<runner::Outputs> plan(const runner::Inputs&, runner::PlanContext& context) override {
     if (list_) return std::nullopt;
-    if (source_.foresee) return parts_of(drawn(source_.foresee(), context), context, /*is_recorded=*/false);
+    if (source_.foresee) {
+      runner::Outputs foreseen = parts_of(drawn(source_.foresee(), context), context, /*is_recorded=*/false);
+      for (const auto& [port, part] : foreseen) planned_cache_[port] = part->held().on_host;
+      return foreseen;
+    }
     throw StageError(runner::ErrorCode::kMissingFolder, "the data is not here yet, and planning does not fetch it")
         .at("/root")
         .with_help("`retort run` fetches it, and so does `retort data fetch`");
@@ -44,7 +68,13 @@ class ImageStage final : public runner::Stage {
       list_ = listed();
     }
     drawn_by_ = drawn_by(*list_, context);
-    return parts_of(divided(*list_, context), context, /*is_recorded=*/true);
+    runner::Outputs parts = parts_of(divided(*list_, context), context, /*is_recorded=*/true);
+    // What was foreseen may have been smaller pictures, and no more than was planned is kept.
+    for (const auto& [port, bytes] : planned_cache_) {
+      if (const auto part = parts.find(port); part != parts.end())
+        dynamic_cast<const ImageDataset&>(*part->second).keep_at_most(bytes);
+    }
+    return parts;
   }
 
   std::string fingerprint() const override { return list_ ? stages::fingerprint(*list_) + kept_ : ""; }
@@ -136,6 +166,7 @@ class ImageStage final : public runner::Stage {
   std::optional<ImageList> list_;
   std::string kept_;      // which division was kept that would not be drawn today; empty: none
   std::string drawn_by_;  // of list_, once it has been divided
+  std::map<std::string, std::int64_t> planned_cache_;  // bytes of each part that was foreseen
 };
 
 }  // namespace
@@ -168,14 +199,23 @@ runner::Outputs image_datasets(const std::array<std::shared_ptr<const ImageList>
     images.loader.pinned = false;
   }
   context.debug("opened '" + lists.front()->root.string() + "'; loader: " + std::to_string(images.loader.workers) +
-                " threads; cache of decoded images: " + std::to_string(options.cache_mib) + " MiB");
-  const auto cache = options.cache_mib > 0 ? std::make_shared<ImageCache>(options.cache_mib << 20) : nullptr;
+                " threads; cache of images: " +
+                (options.cache_mib ? std::to_string(*options.cache_mib) + " MiB" : "what plans leave"));
   if (images.shows_retinas) images.watch = std::make_shared<RetinaWatch>();
+  if (options.cache_on_disk) images.store = picture_store(images);
+  std::int64_t memory = options.cache_mib ? *options.cache_mib << 20 : most_for_cache();
   const auto part = [&](Part part) {
+    const ImageList& list = *lists[static_cast<std::size_t>(part)];
+    const std::int64_t bytes = std::min(memory, bytes_to_keep(list, part, images, /*trains=*/part == Part::kTrain));
+    memory -= bytes;
+    const auto cache = bytes == 0          ? nullptr
+                       : options.cache_mib ? std::make_shared<ImageCache>(bytes)
+                                           : std::make_shared<ImageCache>(0, /*most_bytes=*/bytes);
     return std::make_shared<const ImageDataset>(lists[static_cast<std::size_t>(part)], part, images,
                                                 context.node().seed, cache);
   };
-  runner::Outputs outputs = {{"train", part(Part::kTrain)}, {"test", part(Part::kTest)}};
+  runner::Outputs outputs = {{"train", part(Part::kTrain)}};
+  outputs["test"] = part(Part::kTest);
   const ImageList& validation = *lists[static_cast<std::size_t>(Part::kValidation)];
   if (!validation[Part::kValidation].empty()) outputs["validation"] = part(Part::kValidation);
   return outputs;

@@ -6,15 +6,19 @@
 
 namespace stages {
 
-void RetinaWatch::see(Part part, std::int64_t index, const Image& picture) {
-  const Key key{part, index};
+bool RetinaWatch::see(Part part, std::int64_t index, const Image& picture) {
   {
     const std::lock_guard lock(mutex_);
-    if (seen_.contains(key)) return;
+    if (const auto found = seen_.find({part, index}); found != seen_.end()) return found->second != Seen::kNothingWrong;
   }
-  const Seen seen = looks_like_retina(picture) ? Seen::kNothingWrong : Seen::kStranger;
+  const bool is_stranger = !looks_like_retina(picture);
+  note(part, index, is_stranger);
+  return is_stranger;
+}
+
+void RetinaWatch::note(Part part, std::int64_t index, bool is_stranger) {
   const std::lock_guard lock(mutex_);
-  seen_.try_emplace(key, seen);
+  seen_.try_emplace({part, index}, is_stranger ? Seen::kStranger : Seen::kNothingWrong);
 }
 
 RetinaWatch::Seen RetinaWatch::tell(Part part, std::int64_t index) {

@@ -15,8 +15,10 @@ namespace stages {
 /// a data set share one. Thread-safe.
 class RetinaWatch {
  public:
-  /// Looks at a picture as it was decoded, unless it has been seen before.
-  void see(Part part, std::int64_t index, const Image& picture);
+  /// Looks at a picture as it was decoded, unless it has been seen before. Is it a stranger?
+  bool see(Part part, std::int64_t index, const Image& picture);
+  /// The same of a picture that was looked at by an earlier run.
+  void note(Part part, std::int64_t index, bool is_stranger);
 
   enum class Seen { kNothingWrong, kStranger, kToldStranger };
   /// What is known of a picture, which is kNothingWrong before it is read; a stranger is told from then on.

@@ -25,6 +25,7 @@ class BalancedSamples final : public Dataset, public WatchedDataset {
   std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override;
   std::string sample_name(std::int64_t index) const override { return source_->sample_name(index % size_); }
   LoaderOptions loader() const override { return source_->loader(); }
+  runner::HeldMemory held() const override { return source_->held(); }
   std::vector<std::int64_t> labels() const override { return source_->labels(); }
   std::vector<std::int64_t> captions() const override { return source_->captions(); }
   /// `indices` are those of samples that are drawn for the first time.

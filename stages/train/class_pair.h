@@ -32,6 +32,7 @@ class ClassPair final : public Dataset, public WatchedDataset {
   std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override;
   std::string sample_name(std::int64_t index) const override { return source_->sample_name(source_index(index)); }
   LoaderOptions loader() const override;
+  runner::HeldMemory held() const override { return source_->held(); }
   std::vector<std::int64_t> labels() const override { return labels_; }
   Strangers take_strangers(std::span<const std::int64_t> indices) const override;
 

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/error/stop.h"
+#include "runner/disk/cache_folder.h"
 #include "runner/execute/executor.h"
 #include "runner/record/run_lock.h"
 #include "runner/disk/fault.h"
@@ -253,6 +254,7 @@ ExitCode Worker::run_or_plan(const Json& request) {
                                            .reuse = reuse,
                                            .restarts = restarts,
                                            .resumed = folder_in(request, "folder"),
+                                           .cache = runner::cache_folder(),
                                            .plans = folder_in(request, "plans"),
                                            .divisions = folder_in(request, "divisions"),
                                            .accepts_changes = is_set("accepts_changes")},
@@ -283,6 +285,7 @@ ExitCode Worker::run_or_plan(const Json& request) {
                          .trained = trained,
                          .reuse = reuse,
                          .restarts = restarts,
+                         .cache = runner::cache_folder(),
                          .plans = folder_in(request, "plans"),
                          .divisions = folder_in(request, "divisions"),
                          .accepts_changes = is_set("accepts_changes")},

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "runner/stage/keeper.h"
 #include "runner/stage/run_layout.h"
 #include "stages/data/make_cub200.h"
 #include "stages/data/make_mini_imagenet.h"
+#include "stages/data/image_cache.h"
 #include "stages/stages.h"
 #include "tests/support/image_stage_fixture.h"
 
@@ -86,6 +88,27 @@ TEST_F(FewShot, PartsDoNotGetEachOthersPicturesFromTheCache) {
     for (const char* const port : {"train", "validation", "test"})
       EXPECT_TRUE(image(*part(with, port)).equal(image(*part(without, port)))) << port;
   }
+}
+
+TEST_F(FewShot, WhatIsKeptIsHeldOrWhatThePlansLeave) {
+  constexpr std::int64_t kOne = 3 * 16 * 16 + ImageCache::kOverhead;
+  const auto fixed = run({{"image_size", 16}, {"cache_mib", 1}}), left = run({{"image_size", 16}});
+  EXPECT_EQ(part(fixed, "train")->held().on_host, 20 * kOne);
+  EXPECT_EQ(part(fixed, "test")->held().on_host, 10 * kOne);
+  const auto keeper = [](const Dataset& data) -> const runner::Keeper& {
+    return dynamic_cast<const runner::Keeper&>(data);
+  };
+  EXPECT_EQ(keeper(*part(fixed, "train")).could_keep(), 0);
+  const auto train = part(left, "train");
+  EXPECT_EQ(train->held().on_host, 0);
+  EXPECT_EQ(keeper(*train).could_keep(), 20 * kOne);
+  const at::Tensor before = image(*train);
+  keeper(*train).allow({.memory = kOne});
+  EXPECT_TRUE(image(*train).equal(before));
+  std::filesystem::remove(data() / train->sample_name(0));
+  EXPECT_TRUE(image(*train).equal(before));
+  keeper(*train).allow({});
+  EXPECT_THROW(image(*train), runner::StageError);
 }
 
 TEST_F(FewShot, AugmentsTheTrainingAlone) {

@@ -1,6 +1,9 @@
 #include "stages/data/image_dataset.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -120,6 +123,101 @@ TEST_F(ImageDatasetTest, ChangesAreNewInEveryEpochAndTheSameFromTheCache) {
   EXPECT_FALSE(image_of(*data, 0).equal(image_of(*data, 1)));
   for (const std::int64_t epoch : {0, 1, 0}) EXPECT_TRUE(image_of(*cached, epoch).equal(image_of(*data, epoch)));
   EXPECT_TRUE(data->describe().augmented);
+}
+
+/// Counts the pictures that are decoded.
+class KeptPicturesTest : public ImageDatasetTest {
+ protected:
+  KeptPicturesTest() {
+    options_.change_order = ChangeOrder::kPlacesFirst;
+    options_.look = [this](std::int64_t, const Image&) { ++decoded_; };
+  }
+  int decoded_ = 0;
+};
+
+TEST_F(KeptPicturesTest, APictureIsDecodedOnceAndCutOnceForAllWhoReadIt) {
+  for (const Decode decode : {Decode::kExact, Decode::kFast}) {
+    options_.decode = decode;
+    if (decode == Decode::kExact) options_.preprocessing.clahe = Clahe{};
+    else options_.preprocessing = {};
+    const auto cache = std::make_shared<ImageCache>(3 * 24 * 24 + ImageCache::kOverhead);
+    const ImageDataset plain = dataset(Part::kTrain), kept = dataset(Part::kTrain, {}, cache);
+    decoded_ = 0;
+    for (std::int64_t epoch = 0; epoch < 4; ++epoch) {
+      static_cast<void>(kept.sample(epoch, 0));
+      static_cast<void>(kept.for_training()->sample(epoch, 0));
+    }
+    EXPECT_EQ(decoded_, 1);
+    for (std::int64_t epoch = 0; epoch < 4; ++epoch) {
+      EXPECT_TRUE(image_of(kept, epoch).equal(image_of(plain, epoch)));
+      EXPECT_TRUE(image_of(*kept.for_training(), epoch).equal(image_of(*plain.for_training(), epoch)));
+    }
+  }
+}
+
+TEST_F(KeptPicturesTest, APictureOfWhichTheCutIsDrawnIsKeptWhole) {
+  options_.augment.random_resized_crop = RandomResizedCrop{};
+  const auto too_small = std::make_shared<ImageCache>(3 * 61 * 45 - 1),
+             enough = std::make_shared<ImageCache>(3 * 61 * 45 + ImageCache::kOverhead);
+  for (const auto& [cache, times] : {std::pair(too_small, 3), std::pair(enough, 1)}) {
+    decoded_ = 0;
+    const auto data = to_train_on({}, cache);
+    for (std::int64_t epoch = 0; epoch < 3; ++epoch) static_cast<void>(data->sample(epoch, 0));
+    EXPECT_EQ(decoded_, times);
+  }
+}
+
+TEST_F(KeptPicturesTest, APictureThatIsSmallerThanItsCutIsKeptAsItIs) {
+  options_.image_size = 100;
+  const auto data = to_train_on({}, std::make_shared<ImageCache>(3 * 61 * 45 + ImageCache::kOverhead));
+  for (std::int64_t epoch = 0; epoch < 3; ++epoch)
+    EXPECT_TRUE(image_of(*data, epoch).equal(image_of(*to_train_on(), epoch)));
+  EXPECT_EQ(decoded_, 1 + 3);
+}
+
+TEST_F(KeptPicturesTest, WhatIsPlannedForIsWhatAllOfThemTake) {
+  auto list = std::make_shared<ImageList>();
+  list->root = folder_.path();
+  (*list)[Part::kTrain] = {{"a.png", 0, {}}, {"a.png", 0, {}}};
+  constexpr std::int64_t kCut = 3 * 24 * 24 + ImageCache::kOverhead, kWhole = 3 * 61 * 45 + ImageCache::kOverhead;
+  EXPECT_EQ(bytes_to_keep(*list, Part::kTrain, options_, true), 2 * kCut);
+  options_.augment.random_resized_crop = RandomResizedCrop{};
+  EXPECT_EQ(bytes_to_keep(*list, Part::kTrain, options_, false), 2 * kCut);
+  EXPECT_GE(bytes_to_keep(*list, Part::kTrain, options_, true), 2 * kWhole);
+  EXPECT_LE(bytes_to_keep(*list, Part::kTrain, options_, true), 3 * kWhole);
+  EXPECT_EQ(bytes_to_keep(*list, Part::kTest, options_, true), 0);
+}
+
+TEST_F(KeptPicturesTest, WhatMemoryHasNoRoomForIsKeptOnTheDiskForLaterRuns) {
+  const ImageDataset plain = dataset();
+  std::vector<at::Tensor> expected;
+  for (std::int64_t epoch = 0; epoch < 3; ++epoch) expected.push_back(image_of(*plain.for_training(), epoch));
+  const at::Tensor unchanged = image_of(plain, 0);
+  decoded_ = 0;
+  const auto small = std::make_shared<ImageCache>(10);
+  for (int run = 0; run < 2; ++run) {
+    options_.store = std::make_shared<PictureStore>(1 << 20, "cut");
+    options_.store->open(folder_.path(), "build");
+    options_.watch = std::make_shared<RetinaWatch>();
+    const ImageDataset data = dataset(Part::kTrain, {}, run == 0 ? nullptr : small);
+    for (std::int64_t epoch = 0; epoch < 3; ++epoch)
+      EXPECT_TRUE(image_of(*data.for_training(), epoch).equal(expected[static_cast<std::size_t>(epoch)]));
+    EXPECT_TRUE(image_of(data, 0).equal(unchanged));
+    EXPECT_EQ(decoded_, 1);
+    const std::vector<std::int64_t> all = {0};
+    EXPECT_EQ(data.take_strangers(all).count, 1) << "it is no retina, by whomever it was decoded";
+  }
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "pictures"))
+    if (entry.is_regular_file()) write_bytes(entry.path(), {1, 2, 3});
+  EXPECT_TRUE(image_of(dataset(), 0).equal(unchanged));
+  EXPECT_EQ(decoded_, 2);
+}
+
+TEST_F(KeptPicturesTest, WhatMemoryHoldsIsNotWrittenToTheDisk) {
+  options_.store = std::make_shared<PictureStore>(1 << 20, "cut");
+  options_.store->open(folder_.path(), "build");
+  static_cast<void>(dataset(Part::kTrain, {}, std::make_shared<ImageCache>(1 << 20)).sample(0, 0));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "pictures"));
 }
 
 TEST_F(ImageDatasetTest, ReadingASampleTakesNoTensorsBesideIt) {
