@@ -213,7 +213,7 @@ Result<Graph> compile_recorded(const Recipe& recipe, const SchemaSet& schemas) {
 
 Diagnostics rules_broken_by(const Graph& graph, const SchemaSet& schemas) {
   Diagnostics errors = broken_rules(graph, schemas);
-  std::ranges::move(illegal_memory_options(graph, schemas), std::back_inserter(errors));
+  std::ranges::move(illegal_batch_options(graph, schemas), std::back_inserter(errors));
   return errors;
 }
 

@@ -115,6 +115,17 @@ class Legality {
     const std::string whole = "the batch of " + std::to_string(batch) + " in '" + train.stage + "'";
     const std::string part = micro_batch ? "micro_batch " + std::to_string(*micro_batch) : "";
     const std::string cut = part + " would split " + whole + ", but ";
+    if (batch_size && *batch_size < least_samples(coupling, mixes)) {
+      add(train, "batch_size",
+          "batch_size " + std::to_string(*batch_size) + " gives '" + train.stage + "' one sample at a time, but " +
+              layers + ": there is no other to normalise it by",
+          "set batch_size: 2 or more");
+    }
+    if (batch_size && batch == 1 && coupling == LossCoupling::kWholeBatch) {
+      add(train, "batch_size",
+          "a batch of 1 gives the loss of '" + train.stage + "' nothing to compare a sample with: it is always 0",
+          "set batch_size: 2 or more");
+    }
     if (batch_size && micro_batch && *micro_batch > batch) {
       add(memory, "micro_batch", part + " is above " + whole + ": it would split nothing",
           "set micro_batch: auto, or at most " + std::to_string(batch));
@@ -186,7 +197,7 @@ bool declared_mixing(const SchemaSet& schemas, std::string_view kind) {
   return document && document->value("x-mixes-samples", false);
 }
 
-Diagnostics illegal_memory_options(const Graph& graph, const SchemaSet& schemas) {
+Diagnostics illegal_batch_options(const Graph& graph, const SchemaSet& schemas) {
   return Legality(graph, schemas).run();
 }
 

@@ -21,9 +21,10 @@ std::optional<LossCoupling> declared_coupling(const SchemaSet& schemas, std::str
 /// x-mixes-samples?
 bool declared_mixing(const SchemaSet& schemas, std::string_view kind);
 
-/// The memory options by which a training of `graph` would follow another gradient than that of its whole batch, each
-/// at its place with the reason: a cut that its loss or its model's layers do not allow, or two passes through layers
-/// that mix samples; and a micro-batch that would cut nothing. What is left to the planner is none.
-Diagnostics illegal_memory_options(const Graph& graph, const SchemaSet& schemas);
+/// The options by which a training of `graph` would follow another gradient than that of its whole batch, each at its
+/// place with the reason: a cut that its loss or its model's layers do not allow, or two passes through layers that mix
+/// samples; a micro-batch that would cut nothing; and a batch of one sample where loss or layers need another. What is
+/// left to the planner is none.
+Diagnostics illegal_batch_options(const Graph& graph, const SchemaSet& schemas);
 
 }  // namespace runner

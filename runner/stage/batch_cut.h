@@ -23,4 +23,9 @@ constexpr bool are_cut_layers(LossCoupling coupling, bool mixes_samples) {
   return mixes_samples && coupling != LossCoupling::kPerGroup;
 }
 
+/// The fewest samples of a batch, or of a part of one: layers that mix them have nothing to normalise a single one by.
+constexpr int least_samples(LossCoupling coupling, bool mixes_samples) {
+  return are_cut_layers(coupling, mixes_samples) ? 2 : 1;
+}
+
 }  // namespace runner

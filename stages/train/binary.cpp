@@ -145,12 +145,6 @@ runner::Result<std::unique_ptr<runner::Stage>> create_binary(runner::ConfigReade
     return options.balances ? draw_balanced(std::move(data), seed) : data;
   };
   const auto make_step = [options](const Model& model, const TrainingData& data, const MemoryPolicy&) {
-    if (model.mixes_samples() && options.batch_size == 1) {
-      throw StageError(ErrorCode::kOptionConflict,
-                       "batch_size is 1, and the model normalises each sample by the others of its batch (BatchNorm)")
-          .at("/batch_size")
-          .with_help("set batch_size: 2 or more");
-    }
     const auto* balanced = dynamic_cast<const BalancedSamples*>(data.train.get());
     const auto& pair = dynamic_cast<const ClassPair&>(balanced ? balanced->source() : *data.train);
     return std::make_unique<BinaryStep>(model, options, pair_weights(options.class_weights, *data.train, pair));

@@ -83,10 +83,7 @@ WatchedDataset::Strangers ClassPair::take_strangers(std::span<const std::int64_t
 
 LoaderOptions ClassPair::loader() const {
   LoaderOptions options = source_->loader();
-  if (batch_size_ == 0) return options;
-  const std::int64_t size = std::ssize(indices_), rest = size % batch_size_;
-  if (size < batch_size_) options.drop_last = false;
-  else if (rest == 1) options.drop_last = true;
+  if (std::ssize(indices_) < batch_size_) options.drop_last = false;
   return options;
 }
 

@@ -22,10 +22,9 @@ std::int64_t chosen_class(const ClassChoice& choice, const std::vector<std::stri
 /// logit, that of the second.
 class ClassPair final : public Dataset, public WatchedDataset {
  public:
-  /// `labels` are the numbers of the two in `source`, which differ. With a `batch_size` an epoch has batches that a
-  /// training can use: an incomplete one that is all there is stays even where the loader is to leave it out, and a
-  /// last one of a single sample, which no layer of BatchNorm can take, is left out. Throws runner::StageError where
-  /// `source` does not say the labels of its samples, or has none of either class.
+  /// `labels` are the numbers of the two in `source`, which differ. With a `batch_size` an epoch has a batch that a
+  /// training can use: an incomplete one that is all there is stays even where the loader is to leave it out. Throws
+  /// runner::StageError where `source` does not say the labels of its samples, or has none of either class.
   ClassPair(std::shared_ptr<const Dataset> source, std::array<std::int64_t, 2> labels, std::int64_t batch_size = 0);
 
   DatasetDescription describe() const override;

@@ -19,6 +19,10 @@ Coupling most_coupled(const std::vector<LossTerm>& terms) {
 
 }  // namespace
 
+std::int64_t least_units(const TrainingStep& step) {
+  return runner::least_samples(most_coupled(step.terms()), step.mixes_samples());
+}
+
 void refuse_in_backward(const MemoryPolicy& policy, const std::string& why, const std::string& help) {
   throw runner::StageError(runner::ErrorCode::kOptionConflict,
                            "optimizer_in_backward steps each weight as soon as its own gradient is there, but " + why)
@@ -44,6 +48,13 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
         .at("/two_pass")
         .in_stage(policy.pointer)
         .with_help("set two_pass: off; activation_checkpointing: block saves memory and keeps every bit");
+  }
+  if (std::min(policy.micro_batch.value_or(units), units) < least_units(step)) {
+    throw runner::StageError(runner::ErrorCode::kOptionConflict,
+                             std::string("a batch, or a part of one, would be a single sample, but ") + kMixing +
+                                 ", and there would be no other to normalise it by")
+        .at("/batch_size")
+        .with_help("set batch_size: 2 or more");
   }
   if (!policy.micro_batch || *policy.micro_batch >= units) return plan;
   const auto refuse = [&](const std::string& why, const std::string& help) {

@@ -24,9 +24,13 @@ struct StepPlan {
 
 /// The plan that `policy` asks for, for batches of at most `units`. Throws runner::StageError when such a cut would
 /// train something else than the whole batch does; with two passes a loss over the whole batch can be cut. Layers that
-/// mix samples are cut only where the recipe asks for that by name, `declares_cut`.
+/// mix samples are cut only where the recipe asks for that by name, `declares_cut`, and never take a single one.
 StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, std::int64_t units, Numerics numerics,
                         ActivationCheckpointing activation_checkpointing, bool declares_cut = false);
+
+/// The fewest units of a batch, or of a part of one, that the step can learn from: 2 where layers of its network mix
+/// the samples of a batch.
+std::int64_t least_units(const TrainingStep& step);
 
 /// Throws runner::StageError: the policy's optimizer_in_backward cannot be obeyed, `why`.
 [[noreturn]] void refuse_in_backward(const MemoryPolicy& policy, const std::string& why, const std::string& help);

@@ -55,7 +55,8 @@ class Training {
         observer_(dynamic_cast<StepObserver*>(context.node().observer)),
         device_(context.node().device),
         description_(data.train->describe()),
-        planned_steps_(training_length(description_.size, data.train->loader().drop_last, options)),
+        drops_last_(training_loader(*data.train, step, options.batch_size).drop_last),
+        planned_steps_(training_length(description_.size, drops_last_, options)),
         epochs_(context.node().smoke ? 1 : options.epochs),
         steps_(context.node().smoke ? std::min<std::int64_t>(observer_ ? observer_->steps() : 2, planned_steps_)
                                     : planned_steps_),
@@ -123,18 +124,26 @@ class Training {
   void run_epoch() {
     choose_trained_part();
     RetriedLoader loader({data_.train, data_.train->epoch_order(context_.node().seed, done_.epochs),
-                          options_.batch_size, done_.epochs, data_.train->loader().drop_last, done_.batches},
+                          options_.batch_size, done_.epochs, drops_last_, done_.batches},
                          policy_, context_);
     log_.begin_epoch();
+    std::int64_t left_out = 0;
     while (done_.steps < steps_) {
       heed_requests();
       const std::optional<Batch> batch = loader.next();
       if (!batch) break;
-      run_step(*batch);
+      if (batch->units() < least_units(step_)) left_out += batch->units();
+      else run_step(*batch);
       done_.batches = loader.position();
       is_whole_ = true;
     }
     pending_.settle(0);
+    if (left_out > 0) {
+      context_.say(
+          "samples left out, since the others of their batches cannot be read and layers mix the samples of a "
+          "batch (BatchNorm): " +
+          std::to_string(left_out));
+    }
     if (loader.skipped() > 0) {
       context_.say("samples skipped because they cannot be read: " + std::to_string(loader.skipped()));
     }
@@ -346,6 +355,7 @@ class Training {
   StepObserver* const observer_;  // null in an ordinary run
   const at::Device device_;
   const DatasetDescription description_;
+  const bool drops_last_;              // an incomplete last batch of an epoch
   const std::int64_t planned_steps_;   // the schedule's length
   const std::int64_t epochs_, steps_;  // to be run: fewer under smoke
   StepExecution execution_;

@@ -2,6 +2,7 @@
 
 #include "runner/stage/stage.h"
 #include "stages/train/schedule.h"
+#include "stages/train/step_plan.h"
 
 namespace stages {
 namespace {
@@ -17,10 +18,19 @@ std::int64_t steps_per_epoch(std::int64_t size, bool drops_last, const TrainerOp
   throw StageError(ErrorCode::kTooFewSamples, "the training data has " + std::to_string(size) +
                                                   " samples, which make no batch of " + std::to_string(batch_size))
       .at("/" + options.batch_option)
-      .with_help(size == 0 ? "" : "lower " + options.batch_option + ", or set drop_last: false");
+      .with_help(size == 0   ? ""
+                 : size == 1 ? "give it more samples"
+                             : "lower " + options.batch_option + ", or set drop_last: false");
 }
 
 }  // namespace
+
+LoaderOptions training_loader(const Dataset& train, const TrainingStep& step, std::int64_t batch_size) {
+  LoaderOptions options = train.loader();
+  const std::int64_t rest = train.describe().size % batch_size;
+  options.drop_last |= rest > 0 && rest < least_units(step);
+  return options;
+}
 
 std::int64_t training_length(std::int64_t size, bool drops_last, const TrainerOptions& options) {
   const std::int64_t steps = options.epochs * steps_per_epoch(size, drops_last, options);

@@ -26,6 +26,7 @@
 #include "stages/train/legacy_retries.h"
 #include "stages/train/replan.h"
 #include "stages/train/earlier_weights.h"
+#include "stages/train/training_length.h"
 #include "stages/train/warm_start.h"
 
 namespace stages {
@@ -205,7 +206,7 @@ class TrainingStage final : public runner::Stage {
             .validation = data.validation ? &*data.validation : nullptr,
             .kept_data = inputs.get<Dataset>("train").get(),
             .kept_validation = setup.data.validation.get(),
-            .loader = setup.data.train->loader(),
+            .loader = training_loader(*setup.data.train, *setup.step, options.batch_size),
             .options = options,
             .policy = policy,
             .step_under = std::move(step_under),
@@ -238,6 +239,12 @@ class TrainingStage final : public runner::Stage {
     for (const std::string& line : setup.step->notes()) context.say(line);
     if (options_.warm_start) warm_start(network, *options_.warm_start, context);
     const auto [options, policy] = settle(inputs, context);
+    const Dataset& train_data = *setup.data.train;
+    if (training_loader(train_data, *setup.step, options.batch_size).drop_last && !train_data.loader().drop_last) {
+      context.say(
+          "each epoch leaves out one sample: its last batch would be of that one alone, and layers mix the "
+          "samples of a batch (BatchNorm)");
+    }
     if (policy.recovery.is_legacy) return train_as_published(setup, options, policy, context);
     const bool was_chosen = planned_policy_ && policy.leaves_a_choice();
     if (!was_chosen) return train(*setup.step, network, setup.data, options, planned_policy_.value_or(policy), context);

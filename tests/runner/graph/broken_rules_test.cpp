@@ -54,6 +54,16 @@ std::vector<std::string> broken(const std::string& kind, const std::string& opti
 /// A training by `rest`, which is a part of its options.
 std::vector<std::string> of_training(const std::string& rest) { return broken("train.supervised", "{" + rest + "}"); }
 
+TEST(BrokenRules, AnImageIsComparedWithAnother) {
+  const std::string options =
+      R"({"gradient_accumulation_steps": 4, "loss": {"negatives": "micro_batch"}, "batch_size": )";
+  EXPECT_THAT(broken("train.contrastive", options + "2}"), IsEmpty());
+  EXPECT_THAT(
+      broken("train.contrastive", options + "1}"),
+      ElementsAre("/train/loss/negatives: negatives: micro_batch compares within micro-batches of batch_size 1: "
+                  "there is nothing to compare an image with, and the loss is always 0"));
+}
+
 TEST(BrokenRules, DefaultsOfEveryKindBreakNone) {
   for (const Kind& kind : shipped().kinds()) {
     Value value = from_json(Json{{"kind", kind.name}});

@@ -136,6 +136,30 @@ TEST_F(LegalityTest, AccumulatedPartsOfALossOverTheBatchAreRefused) {
   EXPECT_THAT(errors("plain", "", "samples, gradient_accumulation_steps: 4"), IsEmpty());
 }
 
+TEST_F(LegalityTest, LayersThatMixSamplesGetNoSingleOne) {
+  const std::string help = " | set batch_size: 2 or more";
+  const auto alone = [&](const char* column) {
+    return ElementsAre("/train/batch_size 4:" + std::string(column) +
+                       ": batch_size 1 gives 'train' one sample at a time, but layers of 'model' mix the samples of a "
+                       "batch (BatchNorm): there is no other to normalise it by" +
+                       help);
+  };
+  EXPECT_THAT(errors("normed", "", "samples, batch_size: 1"), alone("42"));
+  EXPECT_THAT(errors("normed", "", "silent, batch_size: 1"), alone("41"));
+  EXPECT_THAT(errors("normed", "", "samples, batch_size: 1, gradient_accumulation_steps: 8"), alone("42"));
+  EXPECT_THAT(errors("normed", "", "samples, batch_size: 2, gradient_accumulation_steps: 4"), IsEmpty());
+  EXPECT_THAT(errors("normed", "", "episodes, batch_size: 1"), IsEmpty());
+  EXPECT_THAT(errors("plain", "", "samples, batch_size: 1"), IsEmpty());
+}
+
+TEST_F(LegalityTest, ALossThatComparesSamplesGetsNoSingleOne) {
+  EXPECT_THAT(errors("plain", "", "pairs, batch_size: 1"),
+              ElementsAre("/train/batch_size 4:40: a batch of 1 gives the loss of 'train' nothing to compare a sample "
+                          "with: it is always 0 | set batch_size: 2 or more"));
+  EXPECT_THAT(errors("plain", ", two_pass: on", "pairs, batch_size: 1, gradient_accumulation_steps: 4"), IsEmpty());
+  EXPECT_THAT(errors("plain", "", "pairs, batch_size: 2"), IsEmpty());
+}
+
 TEST_F(LegalityTest, OptimizerInTheBackwardPassWaitsForNoOtherGradient) {
   const std::string in_backward = ", optimizer_in_backward: true";
   const auto one = [](const std::string& why, const std::string& help) {

@@ -20,5 +20,12 @@ TEST(BatchCut, LayersThatMixSamplesAreCutUnlessBetweenGroups) {
   EXPECT_FALSE(are_cut_layers(LossCoupling::kPerSample, /*mixes_samples=*/false));
 }
 
+TEST(BatchCut, LayersThatMixSamplesNeedTwo) {
+  EXPECT_EQ(least_samples(LossCoupling::kPerSample, /*mixes_samples=*/true), 2);
+  EXPECT_EQ(least_samples(LossCoupling::kWholeBatch, /*mixes_samples=*/true), 2);
+  EXPECT_EQ(least_samples(LossCoupling::kPerGroup, /*mixes_samples=*/true), 1);
+  EXPECT_EQ(least_samples(LossCoupling::kWholeBatch, /*mixes_samples=*/false), 1);
+}
+
 }  // namespace
 }  // namespace runner

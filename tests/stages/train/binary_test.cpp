@@ -159,6 +159,15 @@ TEST(Binary, BalancedEpochsHaveAsManyOfBoth) {
   EXPECT_EQ(run.context.values("validation/accuracy").size(), 2u);
 }
 
+TEST(Binary, APairsLastSampleIsLeftOutWhereLayersMixSamples) {
+  BinaryRun run;
+  run.model->mixes = true;
+  run.train = std::make_shared<TinyDataset>(10, 4);  // three of class 1 and two of class 3
+  run.run(R"({"epochs": 1, "batch_size": 4, "log_every": 1, "stop_at_accuracy": null})");
+  EXPECT_EQ(run.context.values("train/loss").size(), 1u);
+  EXPECT_THAT(run.context.said, testing::Contains(HasSubstr("each epoch leaves out one sample")));
+}
+
 TEST(Binary, PairWithFewerSamplesThanABatchIsTrained) {
   BinaryRun run;
   run.train = std::make_shared<TinyDataset>(8, 4);
@@ -179,7 +188,8 @@ TEST(Binary, WhatCannotBeTrainedIsRefused) {
   EXPECT_EQ(run.error(R"({"classes": [1, 4]})"), "/classes: the class 4 is not among the data's 4");
   EXPECT_EQ(run.error(R"({"classes": ["class1", 1]})"), "/classes: both classes are 'class1'");
   run.model->mixes = true;
-  EXPECT_THAT(run.error(R"({"batch_size": 1})"), HasSubstr("/batch_size: batch_size is 1, and the model normalises"));
+  EXPECT_THAT(run.error(R"({"batch_size": 1})"),
+              HasSubstr("/batch_size: a batch, or a part of one, would be a single"));
 }
 
 TEST(Binary, FocalLossIsRecordedByItsName) {

@@ -72,12 +72,5 @@ TEST(ClassPair, EpochNeverHasNoStep) {
   EXPECT_FALSE(leaves_out(1, 16, true));
 }
 
-TEST(ClassPair, LastBatchOfOneSampleIsLeftOut) {
-  EXPECT_FALSE(leaves_out(10, 16, false));
-  EXPECT_TRUE(leaves_out(8, 15, false));
-  EXPECT_TRUE(leaves_out(5, 3, false));
-  EXPECT_FALSE(leaves_out(5, 1, false));
-}
-
 }  // namespace
 }  // namespace stages

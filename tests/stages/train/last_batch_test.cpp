@@ -2,11 +2,13 @@
 // epoch's loss weighs it by it.
 
 #include <numeric>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
 #include "stages/train/trainer.h"
+#include "stages/train/training_length.h"
 #include "tests/support/distance.h"
 #include "tests/support/tiny_training.h"
 
@@ -49,6 +51,76 @@ TEST(LastBatch, LossOfAnEpochIsTheMeanOverItsSamples) {
   const double by_batches = std::accumulate(losses.begin(), losses.end(), 0.0) / 4;
   EXPECT_NEAR(training.context.values("train/epoch_loss").at(0), by_samples, 1e-6);
   EXPECT_GT(std::abs(by_samples - by_batches), 1e-5);
+}
+
+/// A step of layers that mix samples, and how many samples each batch had.
+class MixingTinyStep final : public TinyStep {
+ public:
+  bool mixes_samples() const override { return true; }
+  NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
+    if (torch::GradMode::is_enabled()) seen.push_back(part.units());
+    return TinyStep::encode(network, part);
+  }
+  mutable std::vector<std::int64_t> seen;
+};
+
+using Sizes = std::vector<std::int64_t>;
+
+/// The samples of each batch of two epochs.
+Sizes batches_of(std::int64_t samples, const std::set<std::int64_t>& skipped = {}) {
+  TinyTraining training;
+  const MixingTinyStep step;
+  training.train_data = std::make_shared<TinyDataset>(samples);
+  training.train_data->skipped = skipped;
+  training.options.epochs = 2;
+  train(step, *training.network, {training.train_data, training.validation}, training.options, training.policy,
+        training.context);
+  return step.seen;
+}
+
+TEST(LastBatch, OfOneSampleIsLeftOutWhereLayersMixSamples) {
+  EXPECT_EQ(batches_of(18), (Sizes{8, 8, 2, 8, 8, 2}));
+  EXPECT_EQ(batches_of(17), (Sizes{8, 8, 8, 8}));
+  const auto leaves_out = [](const TrainingStep& step, std::int64_t samples) {
+    return training_loader(TinyDataset(samples), step, /*batch_size=*/8).drop_last;
+  };
+  EXPECT_TRUE(leaves_out(MixingTinyStep(), 17));
+  EXPECT_FALSE(leaves_out(MixingTinyStep(), 16));
+  EXPECT_FALSE(leaves_out(MixingTinyStep(), 3));
+  EXPECT_FALSE(leaves_out(TinyStep(), 17));
+}
+
+TEST(LastBatch, OfWhichOneSampleCanBeReadIsLeftOutLikewise) {
+  std::set<std::int64_t> all_but_one;  // of a batch of all
+  for (std::int64_t i = 1; i < 8; ++i) all_but_one.insert(i);
+  TinyTraining training;
+  const MixingTinyStep step;
+  training.train_data = std::make_shared<TinyDataset>(8);
+  training.train_data->skipped = all_but_one;
+  try {
+    train(step, *training.network, {training.train_data, training.validation}, training.options, training.policy,
+          training.context);
+    FAIL() << "nothing was learnt";
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(error.code, runner::ErrorCode::kTooFewSamples);
+  }
+  EXPECT_TRUE(step.seen.empty());
+  EXPECT_THAT(training.context.said,
+              testing::Contains("samples left out, since the others of their batches cannot be read and layers mix the "
+                                "samples of a batch (BatchNorm): 1"));
+}
+
+TEST(LastBatch, OneSampleMakesNoTrainingOfLayersThatMixThem) {
+  TinyTraining training;
+  training.train_data = std::make_shared<TinyDataset>(1);
+  try {
+    train(MixingTinyStep(), *training.network, {training.train_data, training.validation}, training.options,
+          training.policy, training.context);
+    FAIL();
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(std::string(error.what()) + "; " + error.help,
+              "the training data has 1 samples, which make no batch of 8; give it more samples");
+  }
 }
 
 }  // namespace

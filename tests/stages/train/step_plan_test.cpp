@@ -73,6 +73,27 @@ TEST(StepPlan, CoupledLossIsNotCut) {
             "two_pass: on, which keeps the gradient, or micro_batch: auto");
 }
 
+std::string refused_single(const SomeStep& step, std::optional<std::int64_t> micro_batch, std::int64_t units) {
+  try {
+    make_step_plan(step, policy(micro_batch), units, {}, {}, /*declares_cut=*/true);
+  } catch (const runner::StageError& error) {
+    return error.option + ": " + error.what() + "; " + error.help;
+  }
+  return "";
+}
+
+TEST(StepPlan, LayersThatMixSamplesTakeNoSingleOne) {
+  const std::string refusal =
+      "/batch_size: a batch, or a part of one, would be a single sample, but the network's layers mix the samples of a "
+      "batch (BatchNorm), and there would be no other to normalise it by; set batch_size: 2 or more";
+  const SomeStep mixes(Coupling::kPerSample, true);
+  EXPECT_EQ(refused_single(mixes, {}, 1), refusal);
+  EXPECT_EQ(refused_single(mixes, 1, 8), refusal);
+  EXPECT_EQ(refused_single(mixes, 2, 8), "");
+  EXPECT_EQ(refused_single(SomeStep(Coupling::kPerGroup, true), 1, 8), "");
+  EXPECT_EQ(refused_single(SomeStep(Coupling::kPerSample), 1, 8), "");
+}
+
 TEST(StepPlan, LayersThatMixSamplesAreNotCut) {
   EXPECT_EQ(
       refusal(SomeStep(Coupling::kPerSample, true), 8, 64),
