@@ -66,6 +66,12 @@ SampleOrder BalancedSamples::epoch_order(std::uint64_t seed, std::int64_t epoch)
   return result;
 }
 
+std::string balanced_twice(const std::string& weights) {
+  return "sampling: balanced and " + weights +
+         " both correct for rare classes: their samples are drawn more often, and weigh more as well; turn one of the "
+         "two off to correct once";
+}
+
 TrainingData draw_balanced(TrainingData data, std::uint64_t /*seed*/) {
   data.train = std::make_shared<BalancedSamples>(data.train);
   return data;

@@ -41,6 +41,9 @@ class BalancedSamples final : public Dataset, public WatchedDataset {
   std::int64_t draws_ = 1;                          // of one sample in an epoch, at most
 };
 
+/// A line for the person who watches, where the option `weights` weighs balanced samples by the classes' frequency too.
+std::string balanced_twice(const std::string& weights);
+
 /// The same training with balanced samples; the validation is never balanced. To be a TrainingKind's `draw`.
 TrainingData draw_balanced(TrainingData data, std::uint64_t seed);
 

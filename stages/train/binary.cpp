@@ -46,6 +46,11 @@ class BinaryStep final : public TrainingStep {
     return "binary " + structure_of(options_.loss, class_weights_.defined());
   }
 
+  std::vector<std::string> notes() const override {
+    const bool is_twice = options_.balances && std::holds_alternative<BalancedWeights>(options_.class_weights);
+    return is_twice ? std::vector{balanced_twice("class_weights: balanced")} : std::vector<std::string>();
+  }
+
   NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
     return model_.forward(network, part.tensors());
   }

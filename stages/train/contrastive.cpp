@@ -36,7 +36,8 @@ struct ContrastiveOptions {
   std::int64_t frozen_epochs = 0;
   std::int64_t declared_parts = 1;  ///< gradient_accumulation_steps
   std::int64_t compared = 0;        ///< pairs that an image is compared within; 0: the whole batch
-  bool balances_classes = false;
+  bool balances_classes = false;    ///< in the class head's loss
+  bool balances_samples = false;
   double label_smoothing = 0;
   CaptionRowsOptions captions;
 };
@@ -157,6 +158,8 @@ class ContrastiveStep final : public TrainingStep {
           "each image is compared with all others of the effective batch, not with those of its micro-batch "
           "alone: the loss is that of the whole batch");
     }
+    if (options_.balances_samples && classes_.weights.defined())
+      lines.push_back(balanced_twice("loss.balance_classes"));
     if (of_training_.cut_captions() > 0) {
       lines.push_back(std::to_string(of_training_.cut_captions()) +
                       " captions are longer than the text tower's context and are cut");
@@ -250,6 +253,7 @@ ContrastiveOptions read_contrastive_options(runner::ConfigReader& reader) {
   reader.read("monitor", monitor);
   options.asks_for_accuracy = monitor == "accuracy";
   options.asks_for_classes = monitor == "zero_shot_accuracy";
+  options.balances_samples = runner::choice<bool>(reader, "sampling", {{"as_is", false}, {"balanced", true}});
   reader.read("frozen_epochs", options.frozen_epochs);
   reader.read("trim_captions", options.captions.trims);
   reader.read("encode_captions_once", options.captions.encodes_once);
@@ -325,7 +329,6 @@ std::unique_ptr<TrainingStep> make_contrastive_step(const ContrastiveOptions& op
 
 runner::Result<std::unique_ptr<runner::Stage>> create_contrastive(runner::ConfigReader& reader) {
   const ContrastiveOptions options = read_contrastive_options(reader);
-  const bool balances = runner::choice<bool>(reader, "sampling", {{"as_is", false}, {"balanced", true}});
   TrainingKind kind{.make_step = [options](const Model& model, const TrainingData& data,
                                            const MemoryPolicy&) { return make_contrastive_step(options, model, data); },
                     .scores = {"accuracy", "zero_shot_accuracy", "recall_at_1"},
@@ -334,7 +337,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_contrastive(runner::Config
                               {"logit_scale", {"logit_scale"}},
                               {"class_head", {"class_head"}}},
                     .trained_first = {options.frozen_epochs, "class_head"}};
-  if (balances) kind.draw = draw_balanced;
+  if (options.balances_samples) kind.draw = draw_balanced;
   return make_training_stage(reader, std::move(kind));
 }
 

@@ -24,6 +24,7 @@ using runner::StageError;
 struct ClassificationOptions {
   ClassificationLoss loss;
   ClassWeights class_weights;
+  bool balances = false;  ///< the samples
   MixingOptions mixing;
 };
 
@@ -51,6 +52,11 @@ class ClassificationStep final : public TrainingStep {
                          std::to_string(classes_) + " classes"};
     }
     return {};
+  }
+
+  std::vector<std::string> notes() const override {
+    const bool is_twice = options_.balances && std::holds_alternative<BalancedWeights>(options_.class_weights);
+    return is_twice ? std::vector{balanced_twice("class_weights: balanced")} : std::vector<std::string>();
   }
 
   Batch prepare(const Batch& batch, const StepKey& key) const override {
@@ -109,7 +115,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigR
                 "class_weights weigh samples of one class, and mixup and cutmix mix those of two",
                 "set sampling: balanced in place of class_weights, or mixup: 0 and cutmix: 0");
   }
-  const bool balances = runner::choice<bool>(reader, "sampling", {{"as_is", false}, {"balanced", true}});
+  options.balances = runner::choice<bool>(reader, "sampling", {{"as_is", false}, {"balanced", true}});
   const auto make_step = [options](const Model& model, const TrainingData& data, const MemoryPolicy&) {
     check_same_classes(*data.train, data.validation.get());
     if (options.mixing.cutmix_alpha > 0) check_pixels(*data.train);
@@ -123,7 +129,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigR
                                                 class_weights_of(options.class_weights, *data.train));
   };
   TrainingKind kind{.make_step = make_step, .scores = {"accuracy"}};
-  if (balances) kind.draw = draw_balanced;
+  if (options.balances) kind.draw = draw_balanced;
   return make_training_stage(reader, std::move(kind));
 }
 

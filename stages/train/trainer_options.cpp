@@ -1,5 +1,6 @@
 #include "stages/train/trainer_options.h"
 
+#include <string>
 #include <utility>
 
 #include "runner/error/stage_error.h"
@@ -39,6 +40,13 @@ TrainerOptions read_trainer_options(runner::ConfigReader& reader, std::span<cons
   options.schedule = read_schedule(reader.section("schedule"));
   options.parameter_groups = read_parameter_groups(reader, parts);
   return options;
+}
+
+std::vector<std::string> notes_of(const TrainerOptions& options) {
+  if (!options.patience || options.keep != Keep::kLast) return {};
+  return {"keep: last, with patience " + std::to_string(*options.patience) +
+          ": a training that stops early keeps its last weights, which are that many validations past its best ones; "
+          "keep: best keeps those"};
 }
 
 void check_without_validation(const TrainerOptions& options) {

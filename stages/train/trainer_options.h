@@ -64,6 +64,9 @@ struct TrainerOptions {
 TrainerOptions read_trainer_options(runner::ConfigReader& reader, std::span<const std::string_view> scores,
                                     std::string_view batch_option, const std::vector<NetworkPart>& parts);
 
+/// Lines for the person who watches, about options that do together what few expect.
+std::vector<std::string> notes_of(const TrainerOptions& options);
+
 /// Throws runner::StageError, kOptionConflict, where an option is about validation data and there is none.
 void check_without_validation(const TrainerOptions& options);
 

@@ -239,6 +239,7 @@ class TrainingStage final : public runner::Stage {
     for (const std::string& line : setup.step->notes()) context.say(line);
     if (options_.warm_start) warm_start(network, *options_.warm_start, context);
     const auto [options, policy] = settle(inputs, context);
+    for (const std::string& line : notes_of(options)) context.say(line);
     const Dataset& train_data = *setup.data.train;
     if (training_loader(train_data, *setup.step, options.batch_size).drop_last && !train_data.loader().drop_last) {
       context.say(

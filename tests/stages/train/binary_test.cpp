@@ -157,6 +157,10 @@ TEST(Binary, BalancedEpochsHaveAsManyOfBoth) {
   for (std::int64_t i = 0; i < 40; ++i) run.train->relabelled[i] = i < 30 ? 1 : 3;
   run.run(R"({"epochs": 2, "batch_size": 8, "sampling": "balanced", "stop_at_accuracy": null})");
   EXPECT_EQ(run.context.values("validation/accuracy").size(), 2u);
+  EXPECT_THAT(run.context.said, testing::Not(testing::Contains(HasSubstr("correct for rare classes"))));
+  BinaryRun twice;
+  twice.run(R"({"epochs": 1, "sampling": "balanced", "class_weights": "balanced"})");
+  EXPECT_THAT(twice.context.said, testing::Contains(HasSubstr("sampling: balanced and class_weights: balanced both")));
 }
 
 TEST(Binary, APairsLastSampleIsLeftOutWhereLayersMixSamples) {

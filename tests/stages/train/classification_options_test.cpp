@@ -181,6 +181,38 @@ TEST(MixedSamples, ThatCannotBeAreRefused) {
   }
 }
 
+TEST(Sampling, BalancedWithBalancedWeightsIsSaid) {
+  const auto says = [](const char* options) {
+    OptionRun run(options);
+    run.run();
+    return std::ranges::count(
+        run.context.said,
+        "sampling: balanced and class_weights: balanced both correct for rare classes: their "
+        "samples are drawn more often, and weigh more as well; turn one of the two off to correct "
+        "once");
+  };
+  EXPECT_EQ(says(R"("sampling": "balanced", "class_weights": "balanced")"), 1);
+  EXPECT_EQ(says(R"("sampling": "balanced", "class_weights": [1, 2, 3])"), 0);
+  EXPECT_EQ(says(R"("sampling": "balanced")"), 0);
+  EXPECT_EQ(says(R"("class_weights": "balanced")"), 0);
+}
+
+TEST(Patience, ThatKeepsTheLastWeightsIsSaid) {
+  const auto said = [](const char* options) {
+    OptionRun run(options);
+    run.run();
+    const auto found =
+        std::ranges::find_if(run.context.said, [](const std::string& line) { return line.starts_with("keep: last"); });
+    return found == run.context.said.end() ? "" : *found;
+  };
+  EXPECT_EQ(said(R"("patience": 2, "keep": "last")"),
+            "keep: last, with patience 2: a training that stops early keeps its last weights, which are that many "
+            "validations past its best ones; keep: best keeps those");
+  EXPECT_EQ(said(R"("patience": 2, "keep": "best")"), "");
+  EXPECT_EQ(said(R"("patience": 2)"), "");
+  EXPECT_EQ(said(R"("keep": "last")"), "");
+}
+
 TEST(Sampling, BalancedNeedsLabelsBeforehand) {
   OptionRun run(R"("sampling": "balanced")");
   run.train->tells_labels = false;

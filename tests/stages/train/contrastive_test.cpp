@@ -83,6 +83,20 @@ TEST(Contrastive, DeclaredMicroBatchesGiveTheWholeBatchWhereTwoPassesAreOpen) {
   EXPECT_THAT(declared.context.said, testing::Contains(HasSubstr("Effective batch size: 8 (2 x 4)")));
 }
 
+TEST(Contrastive, ClassesThatAreBalancedTwiceAreSaid) {
+  const auto says = [](const char* sampling, bool weighs) {
+    ContrastiveRun training;
+    training.options["sampling"] = sampling;
+    training.options["loss"] = {{"balance_classes", weighs}};
+    training.run();
+    return testing::Value(training.context.said,
+                          testing::Contains(HasSubstr("sampling: balanced and loss.balance_classes both")));
+  };
+  EXPECT_TRUE(says("balanced", true));
+  EXPECT_FALSE(says("balanced", false));
+  EXPECT_FALSE(says("as_is", true));
+}
+
 TEST(Contrastive, AccumulationSaysThatItIsAnotherLoss) {
   ContrastiveRun training;
   training.options["batch_size"] = 4;
