@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compiles all sources of a half as one unit, without a warning.
 
-A unity build puts sources together by their order, so a new file moves the others from one unit to the next. Therefore
-any two sources of a half must stand together: their names in anonymous namespaces differ, and neither takes the other's
+A unity build puts sources together by their sizes, so a new file moves others from one unit to the next. Therefore any
+two sources of a half must stand together: their names in anonymous namespaces differ, and neither takes the other's
 overloads.
 
     one_unit_test.py ROOT BUILD HALF    BUILD: a build folder of Ninja; HALF: runner or stages
