@@ -10,6 +10,7 @@
 #include "runner/stage/stage.h"
 #include "stages/machine/cpu_pool.h"
 #include "stages/random/random.h"
+#include "tests/support/chance.h"
 
 namespace stages {
 namespace {
@@ -249,9 +250,9 @@ TEST(Random, IsEven) {
     squares += value * value;
     ++buckets[static_cast<std::size_t>(random.below(7))];
   }
-  EXPECT_NEAR(sum / 70'000, 0.5, 0.005);
-  EXPECT_NEAR(squares / 70'000, 1.0 / 3, 0.005);
-  for (const int count : buckets) EXPECT_NEAR(count, 10'000, 400);
+  EXPECT_NEAR(sum / 70'000, 0.5, mean_error(std::sqrt(1 / 12.0), 70'000));
+  EXPECT_NEAR(squares / 70'000, 1.0 / 3, mean_error(std::sqrt(1 / 5.0 - 1 / 9.0), 70'000));
+  for (const int count : buckets) EXPECT_NEAR(count, 10'000, count_error(70'000, 1 / 7.0));
 }
 
 TEST(PassProgress, NothingIsLeftAtTheEnd) {

@@ -1,4 +1,5 @@
 #include "stages/artifact/sample_order.h"
+#include "tests/support/chance.h"
 
 #include <algorithm>
 #include <numeric>
@@ -53,7 +54,7 @@ TEST(ShuffledOrder, StaysAsItWas) {
 }
 
 TEST(ShuffledOrder, EveryPlaceIsAsLikely) {
-  for (const int count : first_ones(5, shuffled_order)) EXPECT_NEAR(count, 1000, 120);
+  for (const int count : first_ones(5, shuffled_order)) EXPECT_NEAR(count, 1000, count_error(5000, 0.2));
 }
 
 TEST(ShuffledOrder, OfMoreSamplesThanMemoryHoldsIsKnownAtOnce) {
@@ -115,7 +116,7 @@ TEST(Permutation, EveryPlaceIsAsLikely) {
   const auto make = [](std::int64_t size, std::uint64_t seed, std::int64_t epoch) {
     return Permutation(size, seed, epoch);
   };
-  for (const int count : first_ones(5, make)) EXPECT_NEAR(count, 1000, 120);
+  for (const int count : first_ones(5, make)) EXPECT_NEAR(count, 1000, count_error(5000, 0.2));
 }
 
 /// Ten ranges of places against ten of values, and of values against those of the next place: no pair stands out.
@@ -129,9 +130,8 @@ TEST(Permutation, IsEvenAndForgetsItsNeighbour) {
     ++by_place[static_cast<std::size_t>(place * 10 / kSize * 10 + value)];
     ++by_neighbour[static_cast<std::size_t>(value * 10 + next)];
   }
-  // 2000 each, with a standard deviation of 45.
-  for (const int count : by_place) EXPECT_NEAR(count, 2000, 200);
-  for (const int count : by_neighbour) EXPECT_NEAR(count, 2000, 200);
+  for (const int count : by_place) EXPECT_NEAR(count, 2000, count_error(kSamples, 0.01));
+  for (const int count : by_neighbour) EXPECT_NEAR(count, 2000, count_error(kSamples, 0.01));
 }
 
 }  // namespace

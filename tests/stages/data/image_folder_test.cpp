@@ -7,6 +7,7 @@
 
 #include "stages/artifact/loader.h"
 #include "stages/stages.h"
+#include "tests/support/chance.h"
 #include "tests/support/image_stage_fixture.h"
 #include "tests/support/planning_context.h"
 
@@ -339,8 +340,8 @@ TEST_F(ImageFolder, TrainingDrawsACaptionAndEvaluationUsesTheFirst) {
     EXPECT_EQ(caption(*test, epoch, 0), "a c0");
     EXPECT_EQ(caption(*part(outputs, "train"), epoch, 0), "a c0");
   }
-  // 1,600 draws, 533 of each, give or take five deviations.
-  for (const char* const word : {"a", "the", "my"}) EXPECT_NEAR(drawn[word], 533, 95) << word;
+  for (const char* const word : {"a", "the", "my"})
+    EXPECT_NEAR(drawn[word], 1600 / 3.0, count_error(1600, 1 / 3.0)) << word;
   EXPECT_THAT(captions(*test), ElementsAre("a c0", "a c0", "a c1", "a c1"));
   EXPECT_EQ(captions(*train).front(), "a c0");
   EXPECT_TRUE(train->describe().augmented);

@@ -7,6 +7,7 @@
 
 #include "stages/data/affine.h"
 #include "stages/data/picture_colors.h"
+#include "tests/support/chance.h"
 #include "tests/support/pictures.h"
 
 namespace stages {
@@ -50,7 +51,7 @@ TEST(PictureChange, IsDrawnFromWhatIsAskedFor) {
       most = std::max(most, value);
     }
   }
-  EXPECT_NEAR(upside_down, kDraws / 2, 150);
+  EXPECT_NEAR(upside_down, kDraws / 2, count_error(kDraws, 0.5));
   EXPECT_EQ(orders.size(), 24u);
   const std::map<std::string, std::pair<double, double>> asked = {
       {"brightness", {1, 0.2}}, {"contrast", {1, 0.3}}, {"saturation", {1, 0.4}},
@@ -60,8 +61,8 @@ TEST(PictureChange, IsDrawnFromWhatIsAskedFor) {
     const auto [middle, most] = range;
     EXPECT_GE(ranges.at(name).first, middle - most) << name;
     EXPECT_LE(ranges.at(name).second, middle + most) << name;
-    EXPECT_NEAR(ranges.at(name).first, middle - most, 0.01 * most) << name;
-    EXPECT_NEAR(ranges.at(name).second, middle + most, 0.01 * most) << name;
+    EXPECT_NEAR(ranges.at(name).first, middle - most, largest_error(2 * most, kDraws)) << name;
+    EXPECT_NEAR(ranges.at(name).second, middle + most, largest_error(2 * most, kDraws)) << name;
   }
 }
 

@@ -1,4 +1,5 @@
 #include "stages/data/transform.h"
+#include "tests/support/chance.h"
 
 #include <set>
 
@@ -53,7 +54,7 @@ TEST(Transform, FlipsAsOftenAsAsked) {
     Random random({3, i});
     flips += training_cut(40, 40, 32, {}, {.random_resized_crop = {}, .horizontal_flip = 0.25}, random).mirrored;
   }
-  EXPECT_NEAR(flips, 500, 80);
+  EXPECT_NEAR(flips, 500, count_error(2000, 0.25));
 }
 
 TEST(Transform, PartFollowsThePictureToAnotherSize) {

@@ -13,6 +13,7 @@
 #include "stages/numerics/recomputable_module.h"
 #include "stages/tensor/named_tensors.h"
 #include "stages/trace/meta_kernels.h"
+#include "tests/support/chance.h"
 
 namespace stages {
 namespace {
@@ -110,8 +111,9 @@ TEST(ConvolutionalBackbone, ComputesWhatTimmDoes) {
 }
 
 TEST(ConvolutionalBackbone, WeightsAreDrawnAsTimmDrawsThem) {
-  const auto spread = [](FeatureMaps& network, const char* name) {
-    return network.named_parameters()[name].std().item<double>();
+  const auto expect_spread = [](FeatureMaps& network, const char* name, double deviation) {
+    const at::Tensor& weight = network.named_parameters()[name];
+    EXPECT_NEAR(weight.std().item<double>(), deviation, deviation_error(deviation, weight.numel())) << name;
   };
   for (const char* name : {"seresnext50_32x4d", "densenet121", "efficientnet_b2"}) {
     const auto network = make_backbone(architecture(name), at::kFloat);
@@ -121,19 +123,19 @@ TEST(ConvolutionalBackbone, WeightsAreDrawnAsTimmDrawsThem) {
     for (const auto& item : network->named_parameters())
       EXPECT_TRUE(item.value().isfinite().all().item<bool>()) << item.key();
     if (std::string_view(name) == "seresnext50_32x4d") {
-      EXPECT_NEAR(spread(*network, "layer3.1.conv2.weight"), std::sqrt(2.0 / (512 * 9)), 2e-4);
-      EXPECT_NEAR(spread(*network, "layer3.1.se.fc1.weight"), std::sqrt(2.0 / 64), 2e-3);
+      expect_spread(*network, "layer3.1.conv2.weight", std::sqrt(2.0 / (512 * 9)));
+      expect_spread(*network, "layer3.1.se.fc1.weight", std::sqrt(2.0 / 64));
       EXPECT_EQ(network->named_parameters()["layer3.1.bn3.weight"].abs().max().item<double>(), 0);
       EXPECT_EQ(network->named_parameters()["layer3.1.bn2.weight"].min().item<double>(), 1);
       const double bias = network->named_parameters()["layer4.1.se.fc1.bias"].abs().max().item<double>();
       EXPECT_LT(bias, 1 / std::sqrt(2048.0));
       EXPECT_GT(bias, 0.9 / std::sqrt(2048.0));
     } else if (std::string_view(name) == "densenet121") {
-      EXPECT_NEAR(spread(*network, "features.denseblock3.denselayer9.conv2.weight"), std::sqrt(2.0 / (128 * 9)), 1e-3);
+      expect_spread(*network, "features.denseblock3.denselayer9.conv2.weight", std::sqrt(2.0 / (128 * 9)));
       EXPECT_EQ(network->named_parameters()["features.norm5.weight"].min().item<double>(), 1);
     } else {
-      EXPECT_NEAR(spread(*network, "blocks.5.1.conv_dw.weight"), std::sqrt(2.0 / 25), 5e-3);
-      EXPECT_NEAR(spread(*network, "blocks.5.1.conv_pwl.weight"), std::sqrt(2.0 / 208), 2e-3);
+      expect_spread(*network, "blocks.5.1.conv_dw.weight", std::sqrt(2.0 / 25));
+      expect_spread(*network, "blocks.5.1.conv_pwl.weight", std::sqrt(2.0 / 208));
       EXPECT_EQ(network->named_parameters()["blocks.5.1.se.conv_reduce.bias"].abs().max().item<double>(), 0);
     }
   }

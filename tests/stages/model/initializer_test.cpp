@@ -6,6 +6,7 @@
 #include <torch/types.h>
 
 #include "stages/model/image_classifier.h"
+#include "tests/support/chance.h"
 
 namespace stages {
 namespace {
@@ -45,9 +46,8 @@ INSTANTIATE_TEST_SUITE_P(Weights, Normal,
 TEST_P(Normal, HasHfsDeviationTimesTheFactor) {
   const at::Tensor weight = network(3, /*factor=*/2)->named_parameters()[GetParam().name].to(torch::kFloat64);
   const double n = static_cast<double>(weight.numel()), deviation = 2 * GetParam().deviation;
-  // Five standard errors of the deviation and of the mean of n normal numbers.
-  EXPECT_NEAR(weight.std().item<double>(), deviation, 5 * deviation / std::sqrt(2 * n));
-  EXPECT_NEAR(weight.mean().item<double>(), 0, 5 * deviation / std::sqrt(n));
+  EXPECT_NEAR(weight.std().item<double>(), deviation, deviation_error(deviation, n));
+  EXPECT_NEAR(weight.mean().item<double>(), 0, mean_error(deviation, n));
   EXPECT_GT(weight.abs().max().item<double>(), 2 * deviation);  // as a uniform one would not
 }
 
@@ -75,7 +75,8 @@ TEST(Initializer, HeadIsUniformWithinOneOverTheRootOfItsInputs) {
     EXPECT_LE(weight.abs().max().item<double>(), 0.125) << name;
     EXPECT_GT(weight.max().item<double>(), 0.12) << name;
     EXPECT_LT(weight.min().item<double>(), -0.12) << name;
-    EXPECT_NEAR(weight.std().item<double>(), 0.125 / std::sqrt(3.0), 0.01) << name;
+    const double deviation = 0.125 / std::sqrt(3.0);
+    EXPECT_NEAR(weight.std().item<double>(), deviation, deviation_error(deviation, weight.numel())) << name;
   }
 }
 

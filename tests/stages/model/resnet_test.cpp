@@ -1,5 +1,7 @@
 #include "stages/model/resnet.h"
 
+#include <limits>
+
 #include <gmock/gmock.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/types.h>
@@ -65,14 +67,18 @@ struct Pair {
 Pair pair(BatchNormStatistics statistics) {
   torch::manual_seed(1);
   Pair both{std::make_shared<ResNet18>(4),
-            std::make_shared<ResNet>(ResNetOptions{.statistics = statistics}, at::kFloat)};
+            std::make_shared<ResNet>(ResNetOptions{.statistics = statistics}, at::kDouble)};
   const torch::NoGradGuard no_graph;
+  both.theirs->to(at::kDouble);
   const auto weights = both.theirs->named_parameters();
   for (auto& item : both.ours->named_parameters()) item.value().copy_(weights[item.key()]);
   return both;
 }
 
-at::Tensor images() { return torch::randn({3, 3, 64, 64}, at::detail::createCPUGenerator(4)); }
+at::Tensor images() { return torch::randn({3, 3, 64, 64}, at::detail::createCPUGenerator(4), at::kDouble); }
+
+/// Of the rounding of eighteen layers of at most 9 x 512 products.
+constexpr double kRounding = 18 * (9 * 512) * std::numeric_limits<double>::epsilon();
 
 at::Tensor classified(ResNet18& theirs, const at::Tensor& maps) {
   return theirs.named_children()["fc"]->as<torch::nn::LinearImpl>()->forward(maps.mean({2, 3}));
@@ -81,17 +87,19 @@ at::Tensor classified(ResNet18& theirs, const at::Tensor& maps) {
 TEST(ResNet, IsTorchsLayersOneAfterAnother) {
   const auto [theirs, ours] = pair(BatchNormStatistics::kCollected);
   const at::Tensor expected = theirs->forward(images()), logits = classified(*theirs, ours->forward(images()));
-  EXPECT_LT((logits - expected).abs().max().item<double>(), 1e-4);
+  EXPECT_LT((logits - expected).abs().max().item<double>(), kRounding * expected.abs().max().item<double>());
   const auto buffers = theirs->named_buffers();
   for (const auto& item : ours->named_buffers()) {
-    EXPECT_TRUE(torch::allclose(item.value().to(at::kFloat), buffers[item.key()].to(at::kFloat), 1e-3, 1e-4))
+    EXPECT_TRUE(
+        torch::allclose(item.value().to(at::kDouble), buffers[item.key()].to(at::kDouble), kRounding, kRounding))
         << item.key();
   }
   theirs->eval();
   ours->eval();
   const torch::NoGradGuard no_graph;
   const at::Tensor evaluated = theirs->forward(images());
-  EXPECT_LT((classified(*theirs, ours->forward(images())) - evaluated).abs().max().item<double>(), 1e-4);
+  EXPECT_LT((classified(*theirs, ours->forward(images())) - evaluated).abs().max().item<double>(),
+            kRounding * evaluated.abs().max().item<double>());
 }
 
 TEST(ResNet, FetiPoolsEachSeventhOfItsLastMap) {

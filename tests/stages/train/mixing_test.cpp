@@ -7,6 +7,7 @@
 #include <torch/types.h>
 
 #include "stages/train/loss.h"
+#include "tests/support/chance.h"
 
 namespace stages {
 namespace {
@@ -30,9 +31,10 @@ TEST(Mixing, SharesAreDrawnFromTheBetaDistribution) {
       sum += share;
       squares += (share - 0.5) * (share - 0.5);
     }
-    // The variance is 1 / (4 (2 alpha + 1)).
-    EXPECT_NEAR(sum / kDraws, 0.5, 0.01) << alpha;
-    EXPECT_NEAR(squares / kDraws, 1 / (4 * (2 * alpha + 1)), 0.005) << alpha;
+    // The squares lie between 0 and 1/4, so that they deviate by no more than 1/8.
+    const double variance = 1 / (4 * (2 * alpha + 1));
+    EXPECT_NEAR(sum / kDraws, 0.5, mean_error(std::sqrt(variance), kDraws)) << alpha;
+    EXPECT_NEAR(squares / kDraws, variance, mean_error(0.125, kDraws)) << alpha;
   }
 }
 
@@ -84,7 +86,7 @@ TEST(Mixing, OfBothEachIsTakenAsOften) {
   int boxes = 0;
   for (std::uint32_t name = 0; name < 2000; ++name)
     boxes += draw_mixture({.mixup_alpha = 1, .cutmix_alpha = 1}, kKey, name, 64, 64).box.height > 0;
-  EXPECT_NEAR(boxes, 1000, 100);
+  EXPECT_NEAR(boxes, 1000, count_error(2000, 0.5));
 }
 
 TEST(Mixing, OfASampleDoesNotDependOnWhatElseIsInItsBatch) {
