@@ -29,13 +29,13 @@ namespace fs = std::filesystem;
 using Holder = Lease::Holder;
 using std::chrono::milliseconds;
 
-constexpr std::string_view kName = "lease.", kOfWorker = ".worker", kDraft = ".part";
-constexpr milliseconds kPause(20);
-constexpr milliseconds kPatience(3000);  // the kernel ends the worker of a retort that was killed within milliseconds
-constexpr std::chrono::seconds kSilence(120);  // after which one on another machine is not shown as at work
-constexpr std::size_t kLongest = 4096;
+constexpr std::string_view kLeaseName = "lease.", kOfWorker = ".worker", kDraft = ".part";
+constexpr milliseconds kShortLook(20);
+constexpr milliseconds kWorkersPatience(3000);  // the kernel ends it within milliseconds of a retort that was killed
+constexpr std::chrono::seconds kSilentMachine(120);  // after which one on another machine is not shown as at work
+constexpr std::size_t kLongestLease = 4096;
 
-std::string first_line(const fs::path& path) {
+std::string first_line_of(const fs::path& path) {
   std::ifstream file(path);
   std::string line;
   std::getline(file, line);
@@ -44,7 +44,7 @@ std::string first_line(const fs::path& path) {
 
 /// When a process started, as /proc/N/stat has it; empty where it has ended or does not say.
 std::string start_of(std::int64_t process) {
-  const std::string line = first_line("/proc/" + std::to_string(process) + "/stat");
+  const std::string line = first_line_of("/proc/" + std::to_string(process) + "/stat");
   const std::size_t name_end = line.rfind(')');  // the name may hold anything
   if (name_end == line.npos) return "";
   std::istringstream words(line.substr(name_end + 1));
@@ -68,14 +68,14 @@ std::string own_space() {
 
 Holder ourselves() {
   return {.host = own_host(),
-          .boot = first_line("/proc/sys/kernel/random/boot_id"),
+          .boot = first_line_of("/proc/sys/kernel/random/boot_id"),
           .space = own_space(),
           .started = start_of(getpid()),
           .process = getpid()};
 }
 
 /// The text of a lease. Of one holder it is always as long, so that it can be written over.
-std::string to_text(const Holder& holder, std::uint64_t beats) {
+std::string text_of_lease(const Holder& holder, std::uint64_t beats) {
   std::string beat = std::to_string(beats);
   beat.insert(0, 20 - std::min<std::size_t>(20, beat.size()), '0');
   return "retort lease 1\nstate " + std::string(holder.is_held ? "held" : "free") + "\nbeat " + beat + "\nprocess " +
@@ -104,7 +104,7 @@ std::optional<Holder> holder_in(const std::string& text) {
   return holder;
 }
 
-std::string shown(const std::optional<Holder>& holder) {
+std::string shown_holder(const std::optional<Holder>& holder) {
   if (!holder) return "another process";
   return "process " + std::to_string(holder->process) + " on '" + holder->host + "'";
 }
@@ -115,7 +115,7 @@ struct Numbered {
 };
 
 fs::path path_of_lease(const fs::path& folder, std::uint64_t number) {
-  return folder / (std::string(kName) + std::to_string(number));
+  return folder / (std::string(kLeaseName) + std::to_string(number));
 }
 
 std::vector<Numbered> leases_in(const fs::path& folder) {
@@ -123,25 +123,25 @@ std::vector<Numbered> leases_in(const fs::path& folder) {
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
-    if (!name.starts_with(kName)) continue;
+    if (!name.starts_with(kLeaseName)) continue;
     Numbered one{.path = at->path()};
     const char* const last = name.data() + name.size();
-    const auto [after, wrong] = std::from_chars(name.data() + kName.size(), last, one.number);
+    const auto [after, wrong] = std::from_chars(name.data() + kLeaseName.size(), last, one.number);
     if (wrong == std::errc() && after == last) found.push_back(std::move(one));
   }
   return found;
 }
 
-Numbered newest(const fs::path& folder) {
+Numbered newest_lease(const fs::path& folder) {
   const std::vector<Numbered> all = leases_in(folder);
   const auto found = std::ranges::max_element(all, {}, &Numbered::number);
   return found == all.end() ? Numbered{} : *found;
 }
 
 /// Opened anew each time: a file system that is shared by machines shows what others have written to whoever opens.
-std::string text_of(const fs::path& path) {
+std::string lease_text(const fs::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  std::string text(kLongest, '\0');
+  std::string text(kLongestLease, '\0');
   const ssize_t size = file.is_open() ? ::read(*file, text.data(), text.size()) : 0;
   text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
   return text;
@@ -152,8 +152,10 @@ std::optional<bool> is_alive(const Holder& holder) {
   if (!holder.is_held) return false;
   static const Holder us = ourselves();
   if (us.boot.empty() || holder.boot != us.boot || holder.space != us.space || holder.process <= 0) return std::nullopt;
-  if (kill(static_cast<pid_t>(holder.process), 0) != 0 && errno == ESRCH) return false;
+  const int error = kill(static_cast<pid_t>(holder.process), 0) == 0 ? 0 : errno;
+  if (error == ESRCH) return false;
   const std::string start = start_of(holder.process);
+  if (start.empty() && error == EPERM) return std::nullopt;  // of another user, whose processes may be hidden
   return !start.empty() && (holder.started.empty() || start == holder.started);
 }
 
@@ -164,22 +166,23 @@ bool is_asked_to_end() {
          sigismember(&pending, SIGHUP) == 1;
 }
 
-void wait_for(const Lease::Options& options, milliseconds time) {
+void wait_to_look(const Lease::Options& options, milliseconds time) {
   if (options.wait) return options.wait(time);
-  for (; time > milliseconds(0) && !is_asked_to_end(); time -= kPause)
-    std::this_thread::sleep_for(std::min(time, kPause));
+  for (; time > milliseconds(0) && !is_asked_to_end(); time -= kShortLook)
+    std::this_thread::sleep_for(std::min(time, kShortLook));
 }
 
 /// Whether the holder of a lease, of whom nothing else can be known, gives no sign of life.
 bool is_silent(const fs::path& folder, const Numbered& lease, const Lease::Options& options) {
-  const std::string before = text_of(lease.path);
+  const std::string before = lease_text(lease.path);
   if (options.on_wait)
-    options.on_wait(shown(holder_in(before)) + " was at work in '" + folder.parent_path().string() + "': waiting " +
-                    std::to_string(options.looks * options.beat.count() / 1000) + " s for a sign of life");
+    options.on_wait(shown_holder(holder_in(before)) + " was at work in '" + folder.parent_path().string() +
+                    "': waiting " + std::to_string(options.looks * options.beat.count() / 1000) +
+                    " s for a sign of life");
   for (int look = 0; look < options.looks; ++look) {
-    wait_for(options, options.beat);
-    if (is_asked_to_end() || newest(folder).number != lease.number) return false;
-    const std::string now = text_of(lease.path);
+    wait_to_look(options, options.beat);
+    if (is_asked_to_end() || newest_lease(folder).number != lease.number) return false;
+    const std::string now = lease_text(lease.path);
     const auto holder = holder_in(now);
     if (holder && !holder->is_held) return true;
     if (now != before) return false;
@@ -189,24 +192,26 @@ bool is_silent(const fs::path& folder, const Numbered& lease, const Lease::Optio
 
 /// Whether whoever has joined the holder, who is gone, has gone too.
 bool is_left(const Numbered& lease, const Lease::Options& options) {
-  const auto worker = holder_in(text_of(lease.path.string() + std::string(kOfWorker)));
-  for (milliseconds waited(0); worker && is_alive(*worker).value_or(false); waited += kPause) {
-    if (waited >= kPatience || is_asked_to_end()) return false;
-    wait_for(options, kPause);
+  const auto worker = holder_in(lease_text(lease.path.string() + std::string(kOfWorker)));
+  for (milliseconds waited(0); worker && is_alive(*worker).value_or(false); waited += kShortLook) {
+    if (waited >= kWorkersPatience || is_asked_to_end()) return false;
+    wait_to_look(options, kShortLook);
   }
   return true;
 }
 
 bool may_be_taken(const fs::path& folder, const Numbered& lease, const Lease::Options& options) {
   if (lease.number == 0) return true;
-  const auto holder = holder_in(text_of(lease.path));
+  const auto holder = holder_in(lease_text(lease.path));
   const auto alive = holder ? is_alive(*holder) : std::nullopt;
   const bool is_gone = alive ? !*alive : is_silent(folder, lease, options);
   return is_gone && is_left(lease, options);
 }
 
-bool write_whole(int file, const std::string& text) {
-  return file >= 0 && ::pwrite(file, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
+/// 0, or errno.
+int write_whole(int file, const std::string& text) {
+  const ssize_t size = ::pwrite(file, text.data(), text.size(), 0);
+  return size == static_cast<ssize_t>(text.size()) ? 0 : size < 0 ? errno : ENOSPC;
 }
 
 /// Makes a file that must not exist, with `text` in it from the first moment where there are hard links. 0, or errno.
@@ -215,7 +220,7 @@ int make_file(const fs::path& path, const std::string& text) {
   ::unlink(draft.c_str());
   Descriptor file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (!file.is_open()) return errno;
-  int error = write_whole(*file, text) ? 0 : errno;
+  int error = write_whole(*file, text);
   file.close();
   if (error == 0 && ::link(draft.c_str(), path.c_str()) != 0) error = errno;
   struct stat facts {};  // a server that answers twice may say that it is there already, and be right
@@ -224,7 +229,9 @@ int make_file(const fs::path& path, const std::string& text) {
   if (error != EPERM && error != ENOSYS && error != EOPNOTSUPP && error != EMLINK) return error;
   file = Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (!file.is_open()) return errno;
-  return write_whole(*file, text) ? 0 : errno;
+  error = write_whole(*file, text);
+  if (error != 0) ::unlink(path.c_str());
+  return error;
 }
 
 /// Removes those before the last two, and drafts: who makes one now will see that it comes too late.
@@ -238,12 +245,12 @@ void clear_up(const fs::path& folder, std::uint64_t number) {
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
-    if (name.starts_with(kName) && name.ends_with(kDraft)) drafts.push_back(at->path());
+    if (name.starts_with(kLeaseName) && name.ends_with(kDraft)) drafts.push_back(at->path());
   }
   for (const fs::path& draft : drafts) ::unlink(draft.c_str());
 }
 
-void end_program(const std::string& text) {
+void end_without_lease(const std::string& text) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
   _exit(static_cast<int>(ExitCode::kDeviceUnavailable));
 }
@@ -280,18 +287,18 @@ class Lease::Beating {
       const bool is_ours = fs::exists(path_of_lease(folder_, number_), ignored) &&
                            !fs::exists(path_of_lease(folder_, number_ + 1), ignored);
       if (is_ours) write();
-      const Numbered other = is_ours ? Numbered{} : newest(folder_);
+      const Numbered other = is_ours ? Numbered{} : newest_lease(folder_);
       if (other.number <= number_) continue;  // or all is gone
-      const std::string by = shown(holder_in(text_of(other.path)));
+      const std::string by = shown_holder(holder_in(lease_text(other.path)));
       if (options_.on_lost) return options_.on_lost(by);
-      return end_program("error: '" + folder_.string() + "' was taken over by " + by +
-                         ", since this process gave no sign of life; it ends here\n");
+      return end_without_lease("error: '" + folder_.string() + "' was taken over by " + by +
+                               ", since this process gave no sign of life; it ends here\n");
     }
   }
   /// Where that fails, whoever looks sees that no sign of life comes.
   void write() {
     const Descriptor file(::open(path_of_lease(folder_, number_).c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
-    write_whole(*file, to_text(holder_, ++beats_));
+    write_whole(*file, text_of_lease(holder_, ++beats_));
   }
 
   const fs::path folder_;
@@ -309,16 +316,17 @@ Lease::~Lease() = default;
 
 Lease::Taken Lease::take(const fs::path& folder, Options options) {
   for (;;) {
-    const Numbered last = newest(folder);
-    if (!may_be_taken(folder, last, options)) return {.holder = shown(holder_in(text_of(newest(folder).path)))};
+    const Numbered last = newest_lease(folder);
+    if (!may_be_taken(folder, last, options))
+      return {.holder = shown_holder(holder_in(lease_text(newest_lease(folder).path)))};
     const std::uint64_t number = last.number + 1;
     const Holder us = ourselves();
-    const int error = make_file(path_of_lease(folder, number), to_text(us, 0));
+    const int error = make_file(path_of_lease(folder, number), text_of_lease(us, 0));
     std::error_code ignored;
     const bool is_beaten = error == EEXIST || (error == ENOENT && fs::is_directory(folder, ignored));
     if (is_beaten) continue;  // somebody was quicker
     if (error != 0) return {.error = error};
-    if (newest(folder).number != number) {  // so long after its look that even the next number was gone again
+    if (newest_lease(folder).number != number) {  // so long after its look that even the next number was gone again
       ::unlink(path_of_lease(folder, number).c_str());
       continue;
     }
@@ -328,31 +336,31 @@ Lease::Taken Lease::take(const fs::path& folder, Options options) {
 }
 
 std::optional<bool> Lease::is_at_work(const fs::path& folder, bool is_free_here) {
-  const Numbered lease = newest(folder);
+  const Numbered lease = newest_lease(folder);
   if (lease.number == 0) return std::nullopt;
-  const auto holder = holder_in(text_of(lease.path));
+  const auto holder = holder_in(lease_text(lease.path));
   if (holder) {
     if (const auto alive = is_alive(*holder)) return *alive;
     if (is_free_here && holder->boot == ourselves().boot) return false;
   }
   std::error_code error;
   const auto beaten = fs::last_write_time(lease.path, error);
-  return !error && fs::file_time_type::clock::now() - beaten < kSilence;
+  return !error && fs::file_time_type::clock::now() - beaten < kSilentMachine;
 }
 
 std::string Lease::holder_of(const fs::path& folder) {
-  const Numbered lease = newest(folder);
-  const auto holder = lease.number == 0 ? std::nullopt : holder_in(text_of(lease.path));
-  return holder && holder->is_held ? shown(holder) : "";
+  const Numbered lease = newest_lease(folder);
+  const auto holder = lease.number == 0 ? std::nullopt : holder_in(lease_text(lease.path));
+  return holder && holder->is_held ? shown_holder(holder) : "";
 }
 
 bool Lease::join(const fs::path& folder) {
-  const Numbered lease = newest(folder);
-  const auto holder = lease.number == 0 ? std::nullopt : holder_in(text_of(lease.path));
+  const Numbered lease = newest_lease(folder);
+  const auto holder = lease.number == 0 ? std::nullopt : holder_in(lease_text(lease.path));
   if (!holder || !holder->is_held) return false;
   const fs::path path = lease.path.string() + std::string(kOfWorker);
   ::unlink(path.c_str());  // of a worker that this one is in place of
-  return make_file(path, to_text(ourselves(), 0)) == 0;
+  return make_file(path, text_of_lease(ourselves(), 0)) == 0;
 }
 
 }  // namespace runner

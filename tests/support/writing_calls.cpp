@@ -2,7 +2,8 @@
 // programs at it, or copies the folder before it: what a kill of all programs at that moment would leave. It is told by
 // variables of the environment what to do; several programs may be at work, and their calls come one at a time.
 //
-//   WRITING_CALLS=below:FOLDER,in:FOLDER2,copy        FOLDER2/copies/000001 and so on are the folder before each call
+//   WRITING_CALLS=below:FOLDER,in:FOLDER2             the calls are seen alone
+//   WRITING_CALLS=…,copy                              FOLDER2/copies/000001 and so on are the folder before each call
 //   WRITING_CALLS=…,kill:retort-worker:17             the worker is killed, once, at its 17th call; a write is half
 //   done WRITING_CALLS=…,fail:retort:3:28                  its third call fails with ENOSPC, that one alone NO_FLOCK=37
 //   flock(2) says so of every file: ENOLCK
