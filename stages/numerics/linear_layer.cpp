@@ -13,7 +13,7 @@
 
 #include "stages/numerics/precision.h"
 #include "stages/trace/memory_trace.h"
-#include "stages/trace/onednn.h"
+#include "stages/trace/product_bound.h"
 
 namespace stages {
 namespace {
@@ -46,9 +46,9 @@ at::Tensor onednn_product(const at::Tensor& x, const at::Tensor& weight, const M
 
 /// What its kernel takes for a while is noted where a plan is traced.
 void note_scratch(const at::Tensor& x) {
-  const Backend& backend = *traced_backend();
-  const std::int64_t bytes = meta::float_product_scratch(x.size(1), {backend.processor, backend.threads});
-  if (bytes > 0) mark_scratch(at::empty({bytes}, x.options().dtype(at::kByte)));
+  const meta::ProductShape shape = {.rows = x.size(0), .inner = x.size(1)};
+  const std::int64_t bytes = meta::float_product_scratch(shape, traced_backend()->threads);
+  mark_scratch(at::empty({bytes}, x.options().dtype(at::kByte)));
 }
 
 /// x Wᵀ + b of (rows, in) and (out, in).

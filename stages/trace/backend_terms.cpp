@@ -42,7 +42,7 @@ bool fits(const Term& term, const std::string& model) {
 
 }  // namespace
 
-std::string_view backend_terms_version() { return "terms-1, LibTorch 2.11"; }
+std::string_view backend_terms_version() { return "terms-2, LibTorch 2.11"; }
 
 std::vector<runner::NamedBytes> backend_terms(const Backend& backend) {
   std::vector<runner::NamedBytes> result;

@@ -15,7 +15,7 @@ std::string_view backend_terms_version();
 inline constexpr std::string_view kContextTerm = "context";
 
 /// What a device needs besides the tensors of a program, by name and with the source of the number: nothing on a CPU,
-/// whose kernels take all they need from the allocator of tensors, so that the trace has it.
+/// whose kernels take what they need from the allocator of tensors, so that the trace bounds it.
 std::vector<runner::NamedBytes> backend_terms(const Backend& backend);
 
 }  // namespace stages

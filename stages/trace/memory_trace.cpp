@@ -106,10 +106,6 @@ void mark_gradient(const at::Tensor& tensor) {
   if (living) living->own(tensor, Owner::kGradient, "");
 }
 
-void mark_margin(const at::Tensor& tensor) {
-  if (living) living->mark(tensor, &TracedStorage::is_margin);
-}
-
 void mark_cast(const at::Tensor& tensor) {
   if (living) living->mark(tensor, &TracedStorage::is_cast);
 }

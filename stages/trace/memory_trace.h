@@ -40,9 +40,8 @@ struct TracedStorage {
   StepPhase phase = StepPhase::kIdle;
   std::vector<std::int64_t> shape;  ///< of the tensor that was seen in it; empty where none was
   at::ScalarType dtype = at::kByte;
-  bool is_scratch = false;  ///< memory of a kernel, which it gives back when it returns
+  bool is_scratch = false;  ///< what a kernel may take and gives back when it returns: no tensor of the program
   bool is_cast = false;     ///< a weight in half precision, which autocast keeps for a while
-  bool is_margin = false;   ///< what a kernel may take beyond what is modelled; it is counted beside the rest
   bool operator==(const TracedStorage&) const = default;
 };
 
@@ -109,12 +108,10 @@ class [[nodiscard]] ScopedUntraced {
 const Backend* traced_backend();
 /// Adds to the living trace's, if there is one, what a kernel computes.
 void count_flops(double flops);
-/// Says to the living trace, if there is one, that this is a kernel's own memory.
+/// Says to the living trace, if there is one, that this stands for what a kernel may take for itself.
 void mark_scratch(const at::Tensor& tensor);
 /// Likewise that this is the gradient of a parameter, which will not be there when the step is computed.
 void mark_gradient(const at::Tensor& tensor);
-/// Likewise that this stands for what a kernel may take beyond what is modelled.
-void mark_margin(const at::Tensor& tensor);
 /// Likewise that this is a cast of a weight that autocast keeps.
 void mark_cast(const at::Tensor& tensor);
 

@@ -5,7 +5,7 @@
 
 #include "stages/trace/memory_trace.h"
 #include "stages/trace/meta_families.h"
-#include "stages/trace/onednn_product.h"
+#include "stages/trace/product_bound.h"
 
 namespace stages::meta {
 namespace {
@@ -54,11 +54,11 @@ std::tuple<Tensor, Tensor, Tensor> flash_backward(const Tensor&, const Tensor& q
   const Tensor narrowed = is_half(q) ? scratch({threads(), 2 * queries * keys}, q.options()) : Tensor();
   if (is_half(q) && onednn_computes(q.scalar_type())) {
     // Each thread multiplies tiles by oneDNN, which cuts them as if all threads were its own.
-    const ProductShape of_keys = {.rows = keys, .inner = queries, .columns = q.size(3), .is_turned = true},
+    const ProductShape of_keys = {.rows = keys, .inner = queries, .columns = q.size(3)},
                        of_queries = {.rows = queries, .inner = keys, .columns = q.size(3)};
     std::int64_t bytes = 0;
     for (const ProductShape& product : {of_keys, of_queries}) {
-      if (meta::takes_onednn(product)) bytes = std::max(bytes, product_scratch(product, {processor(), threads()}));
+      if (meta::takes_onednn(product)) bytes = std::max(bytes, half_product_scratch(product, threads()));
     }
     scratch({std::min(threads(), q.size(0) * q.size(1)), bytes}, q.options().dtype(at::kByte));
   }

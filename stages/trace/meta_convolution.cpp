@@ -4,9 +4,9 @@
 
 #include <torch/types.h>
 
+#include "stages/trace/convolution_bound.h"
 #include "stages/trace/memory_trace.h"
 #include "stages/trace/meta_families.h"
-#include "stages/trace/onednn_half.h"
 
 namespace stages::meta {
 namespace {
@@ -40,7 +40,7 @@ at::MemoryFormat format_of(const Tensor& x, const Tensor& weight) {
 /// In two dimensions; nullopt where what is known of a CPU's kernels says nothing.
 std::optional<ConvolutionShape> shape_of(const Tensor& x, const Tensor& weight, IntArrayRef result, IntArrayRef stride,
                                          IntArrayRef padding, IntArrayRef dilation, bool transposed,
-                                         std::int64_t groups) {
+                                         std::int64_t groups, at::MemoryFormat format) {
   if (!on_cpu() || transposed || x.dim() != 4) return {};
   return ConvolutionShape{.batch = x.size(0),
                           .in = x.size(1),
@@ -52,139 +52,58 @@ std::optional<ConvolutionShape> shape_of(const Tensor& x, const Tensor& weight, 
                           .padding = *std::max_element(padding.begin(), padding.end()),
                           .dilation = *std::max_element(dilation.begin(), dilation.end()),
                           .in_area = x.size(2) * x.size(3),
-                          .area = result[2] * result[3]};
+                          .area = result[2] * result[3],
+                          .element_bytes = static_cast<std::int64_t>(x.element_size()),
+                          .channels_last = format == at::MemoryFormat::ChannelsLast,
+                          .threads = threads()};
 }
 
 /// Whether torch gives the convolution to oneDNN; else it multiplies unfolded images itself.
 bool takes_onednn(const ConvolutionShape& shape, const Tensor& x) {
-  return onednn_computes(x.scalar_type()) && (is_half(x) || meta::takes_onednn(shape, threads()));
+  return onednn_computes(x.scalar_type()) && (is_half(x) || meta::takes_onednn(shape));
 }
-
-Cpu cpu() { return {processor(), threads()}; }
 
 /// Memory of a kernel for a while.
 Tensor kernel_memory(std::int64_t elements, const Tensor& x) { return scratch({elements}, x.options()); }
 Tensor kernel_bytes(std::int64_t bytes, const Tensor& x) { return scratch({bytes}, x.options().dtype(at::kByte)); }
-/// A copy in a blocked format, of all but images of three channels, which most kernels read as they are.
-Tensor blocked_input(const ConvolutionShape& shape, const Tensor& x) {
-  return shape.in <= 3 && !shape.is_pointwise()
-             ? Tensor()
-             : kernel_memory(shape.batch * blocked_channels(shape.in, processor()) * shape.in_area, x);
-}
-Tensor blocked_result(const ConvolutionShape& shape, const Tensor& x) {
-  return kernel_memory(shape.batch * blocked_channels(shape.out, processor()) * shape.area, x);
-}
 
 Tensor onednn_convolution(const ConvolutionShape& shape, const Tensor& x, IntArrayRef sizes, at::MemoryFormat format) {
-  const Tensor unsure = margin(forward_margin(shape, cpu()) * x.element_size(), x.options());
-  const bool is_half_whole = is_half(x) && shape.groups == 1;
-  const auto sums_of = [&](bool channels_last) {
-    return is_half_whole ? kernel_bytes(half_forward_scratch(shape, channels_last, cpu()), x)
-                         : kernel_memory(forward_scratch(shape, channels_last, cpu()), x);
-  };
-  if (format == at::MemoryFormat::ChannelsLast) {
-    Tensor y = at::empty(sizes, x.options(), format);
-    // Of half types, channels come in pairs.
-    const std::int64_t weight = blocked_weight(shape, true, processor()),
-                       paired =
-                           is_half_whole ? weight / shape.in * rounded_up(shape.in, shape.in <= 3 ? 4 : 2) : weight;
-    const Tensor sums = sums_of(true), weight_copy = kernel_memory(paired, x);
-    return y;
-  }
-  Tensor y_copy;
+  Tensor y;
+  if (!shape.is_copied()) y = at::empty(sizes, x.options(), format);
+  const Tensor y_copy = kernel_bytes(blocked_result(shape), x);
   {
-    const Tensor sums = sums_of(false);
-    if (unfolds_forward(shape, processor())) {
-      y_copy = kernel_memory(shape.batch * shape.out * shape.area, x);
-    } else {
-      const Tensor x_copy = blocked_input(shape, x);
-      const Tensor weight_copy =
-          kernel_memory(is_half_whole ? paired_weight(shape) : blocked_weight(shape, false, processor()), x);
-      y_copy = blocked_result(shape, x);
-    }
+    const Tensor x_copy = kernel_bytes(blocked_input(shape), x), weight_copy = kernel_bytes(blocked_weight(shape), x),
+                 own = kernel_bytes(forward_scratch(shape), x);
   }
-  return at::empty(sizes, x.options(), format);
+  return y.defined() ? y : at::empty(sizes, x.options(), format);
 }
 
 Tensor onednn_input_gradient(const ConvolutionShape& shape, const Tensor& x, at::MemoryFormat format) {
-  const Tensor unsure = margin(input_gradient_margin(shape, cpu()) * x.element_size(), x.options());
-  const bool is_half_whole = is_half(x) && shape.groups == 1;
-  const auto sums_of = [&](bool channels_last) {
-    return is_half_whole ? kernel_bytes(half_input_gradient_scratch(shape, cpu()), x)
-                         : kernel_memory(input_gradient_scratch(shape, channels_last, cpu()), x);
-  };
-  if (format == at::MemoryFormat::ChannelsLast) {
-    Tensor dx = at::empty_like(x, format);
-    const Tensor weight_copy = kernel_memory(turned_weight(shape, true, processor()), x), sums = sums_of(true);
-    return dx;
-  }
-  if (unfolds_input_gradient(shape, processor())) {
-    Tensor dx_copy = at::empty_like(x, format);
-    sums_of(false);
-    return at::empty_like(x, format);
-  }
-  // Where the kernel has a stride, it writes images of three channels as they are.
-  const bool strides = shape.stride > 1 && !(is_half(x) && processor().kernels < Kernels::kAvx512Bf16);
-  const auto gradient_copy = [&] {
-    const std::int64_t channels = shape.in <= 3 && strides ? shape.in : blocked_channels(shape.in, processor());
-    return kernel_memory(shape.batch * channels * shape.in_area, x);
-  };
+  Tensor dx;
+  if (!shape.is_copied()) dx = at::empty_like(x, format);
   Tensor dx_copy;
   {
-    const Tensor dy_copy = blocked_result(shape, x),
-                 weight_copy = kernel_memory(turned_weight(shape, false, processor()), x);
-    dx_copy = gradient_copy();
-    sums_of(false);
+    const Tensor dy_copy = kernel_bytes(blocked_result(shape), x), weight_copy = kernel_bytes(blocked_weight(shape), x);
+    dx_copy = kernel_bytes(blocked_input_gradient(shape), x);
+    const Tensor own = kernel_bytes(input_gradient_scratch(shape), x);
   }
-  Tensor dx = at::empty_like(x, format);
-  const Tensor turned = strides ? gradient_copy() : Tensor();
+  if (!dx.defined()) dx = at::empty_like(x, format);
+  // Where the kernel has a stride, its result may be in an order of its own.
+  const Tensor turned = shape.stride > 1 ? kernel_bytes(blocked_input_gradient(shape), x) : Tensor();
   return dx;
-}
-
-/// The weight's gradient of a half type, whose sums are float32.
-Tensor half_weight_gradient(const ConvolutionShape& shape, const Tensor& x, const Tensor& weight,
-                            at::MemoryFormat format) {
-  const bool channels_last = format == at::MemoryFormat::ChannelsLast;
-  const bool copies = !channels_last && !unfolds_weight_gradient(shape, processor());
-  Tensor dweight_copy;
-  {
-    const Tensor dy_copy = copies ? blocked_result(shape, x) : Tensor();
-    const Tensor x_copy = copies ? blocked_input(shape, x) : Tensor();
-    dweight_copy = kernel_memory(blocked_weight(shape, false, processor()), x);
-    kernel_bytes(half_weight_gradient_scratch(shape, channels_last, cpu()), x);
-  }
-  Tensor dweight = at::empty_like(weight, format);
-  const Tensor turned = channels_last ? kernel_memory(shape.weight_elements(), x) : Tensor();
-  return dweight;
 }
 
 Tensor onednn_weight_gradient(const ConvolutionShape& shape, const Tensor& x, const Tensor& weight,
                               at::MemoryFormat format) {
-  const Tensor unsure = margin(weight_gradient_margin(shape, is_half(x), cpu()) * x.element_size(), x.options());
-  if (is_half(x) && shape.groups == 1) return half_weight_gradient(shape, x, weight, format);
-  const auto sums = [&](bool channels_last) {
-    if (is_half(x) && unfolds_weight_gradient(shape, processor()))
-      return kernel_bytes(half_grouped_weight_gradient_scratch(shape, channels_last, cpu()), x);
-    return kernel_memory(weight_gradient_scratch(shape, channels_last, cpu()), x);
-  };
-  const std::int64_t elements = shape.weight_elements();
-  if (format == at::MemoryFormat::ChannelsLast) {
-    Tensor dweight_copy = kernel_memory(channels_last_weight_gradient(shape, processor()), x);
-    sums(true);
-    Tensor dweight = at::empty_like(weight, format);
-    const Tensor turned = kernel_memory(elements, x);
-    return dweight;
-  }
   Tensor dweight_copy;
-  if (unfolds_weight_gradient(shape, processor())) {
-    dweight_copy = kernel_memory(elements, x);
-    sums(false);
-  } else {
-    const Tensor x_copy = blocked_input(shape, x), dy_copy = blocked_result(shape, x);
-    dweight_copy = kernel_memory(blocked_weight(shape, false, processor()), x);
-    sums(false);
+  {
+    const Tensor x_copy = kernel_bytes(blocked_input(shape), x), dy_copy = kernel_bytes(blocked_result(shape), x);
+    dweight_copy = kernel_bytes(blocked_weight_gradient(shape), x);
+    const Tensor own = kernel_bytes(weight_gradient_scratch(shape), x);
   }
-  return at::empty_like(weight, format);
+  Tensor dweight = at::empty_like(weight, format);
+  const Tensor turned = shape.channels_last ? kernel_memory(shape.weight_elements(), x) : Tensor();
+  return dweight;
 }
 
 /// The images as torch's own kernels unfold them: all at once, or where the kernel is dilated one after another.
@@ -215,7 +134,7 @@ Tensor convolution(const Tensor& input, const Tensor& kernel, const std::optiona
   const Tensor x = input.contiguous(format), weight = kernel.contiguous(format);
   const std::vector<std::int64_t> sizes =
       result_shape(x, weight, stride, padding, dilation, transposed, output_padding, groups);
-  const auto shape = shape_of(x, weight, sizes, stride, padding, dilation, transposed, groups);
+  const auto shape = shape_of(x, weight, sizes, stride, padding, dilation, transposed, groups, format);
   Tensor y = !shape                    ? at::empty(sizes, x.options(), format)
              : takes_onednn(*shape, x) ? onednn_convolution(*shape, x, sizes, format)
                                        : unfolding_convolution(*shape, x, sizes, format);
@@ -229,7 +148,7 @@ Three convolution_backward(const Tensor& gradient, const Tensor& input, const Te
   const at::MemoryFormat format = format_of(input, kernel);
   const Tensor x = input.contiguous(format), weight = kernel.contiguous(format), dy = gradient.contiguous(format);
   count_flops((wanted[0] + wanted[1]) * product_flops(x, dy, weight, transposed));
-  const auto shape = shape_of(x, weight, dy.sizes(), stride, padding, dilation, transposed, groups);
+  const auto shape = shape_of(x, weight, dy.sizes(), stride, padding, dilation, transposed, groups, format);
   const bool is_onednn = shape && takes_onednn(*shape, x);
   Tensor dx, dweight, dbias;
   // Of groups, the gradients of each are kept until all are put together.

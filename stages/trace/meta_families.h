@@ -35,11 +35,8 @@ bool onednn_computes(at::ScalarType type);
 /// True of bfloat16 and float16.
 bool is_half(const at::Tensor& x);
 
-/// Memory that a kernel takes and gives back before it returns: `shape` of the type and device of `options`.
+/// Memory that a kernel may take and gives back before it returns: `shape` of the type and device of `options`.
 at::Tensor scratch(at::IntArrayRef shape, const at::TensorOptions& options);
-
-/// `bytes` that a kernel may take beyond what is modelled, likewise.
-at::Tensor margin(std::int64_t bytes, const at::TensorOptions& options);
 
 /// The options of statistics of `x`: of half types they are float32.
 at::TensorOptions statistics_of(const at::Tensor& x);

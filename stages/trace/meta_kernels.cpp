@@ -80,12 +80,6 @@ at::Tensor scratch(at::IntArrayRef shape, const at::TensorOptions& options) {
   return memory;
 }
 
-at::Tensor margin(std::int64_t bytes, const at::TensorOptions& options) {
-  at::Tensor memory = at::empty({bytes}, options.dtype(at::kByte));
-  mark_margin(memory);
-  return memory;
-}
-
 at::TensorOptions statistics_of(const at::Tensor& x) {
   return x.options().dtype(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
 }

@@ -5,7 +5,7 @@
 #include <torch/types.h>
 
 #include "stages/trace/meta_families.h"
-#include "stages/trace/onednn_product.h"
+#include "stages/trace/product_bound.h"
 
 namespace stages::meta {
 namespace {
@@ -17,12 +17,9 @@ using at::Tensor;
 void take_scratch(const Tensor& a, const Tensor& b) {
   if (!on_cpu() || !at::isReducedFloatingType(a.scalar_type()) || !onednn_computes(a.scalar_type())) return;
   const std::int64_t dimensions = a.dim();
-  const ProductShape shape = {.batch = dimensions == 3 ? a.size(0) : 1,
-                              .rows = a.size(-2),
-                              .inner = a.size(-1),
-                              .columns = b.size(-1),
-                              .is_turned = a.stride(-2) == 1 && a.stride(-1) > 1};
-  if (takes_onednn(shape)) scratch({product_scratch(shape, {processor(), threads()})}, a.options().dtype(at::kByte));
+  const ProductShape shape = {
+      .batch = dimensions == 3 ? a.size(0) : 1, .rows = a.size(-2), .inner = a.size(-1), .columns = b.size(-1)};
+  if (takes_onednn(shape)) scratch({half_product_scratch(shape, threads())}, a.options().dtype(at::kByte));
 }
 
 /// a b. The shapes, and what is wrong with them, are `kShapes`, torch's own, to say.

@@ -24,7 +24,6 @@ class ProfileWalk {
     double flops_before = 0;
     for (std::size_t i = 0; i < events.size(); ++i) {
       const TraceEvent& event = events[i];
-      if (storages_[event.storage].is_margin) continue;
       const std::int64_t bytes = storages_[event.storage].bytes;
       live += event.is_birth ? bytes : -bytes;
       if (i >= first) see(event, live, event.flops - flops_before);

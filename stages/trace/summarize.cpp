@@ -20,8 +20,7 @@ namespace {
 constexpr std::size_t kLargest = 10;
 constexpr std::size_t kPoints = 512;
 
-/// Of what is reserved. Random recipes (tests/stages/memory/random_recipes_test.cpp) need none of it with 1 to 4
-/// threads.
+/// Of what is planned.
 constexpr double kShare = 0.005, kShareOfHalves = 0.01;
 /// Small networks are a few pages off where small tensors lie otherwise than in the plan.
 constexpr std::int64_t kLeastMargin = 16 << 10;
@@ -53,12 +52,12 @@ std::string type_name(at::ScalarType type) {
 /// What was alive, and how much, after each event.
 class History {
  public:
-  /// From event `first` of the trace on; margins are left out, or not.
-  History(const MemoryTrace& trace, std::size_t first, bool has_margins) : storages_(trace.storages()) {
+  /// From event `first` of the trace on; what kernels may take for themselves is left out, or not.
+  History(const MemoryTrace& trace, std::size_t first, bool has_scratch) : storages_(trace.storages()) {
     const std::vector<TraceEvent> events = trace.events();
     for (std::size_t i = 0; i < events.size(); ++i) {
       if (i == first) first_ = events_.size();
-      if (has_margins || !storages_[events[i].storage].is_margin) events_.push_back(events[i]);
+      if (has_scratch || !storages_[events[i].storage].is_scratch) events_.push_back(events[i]);
     }
     if (first >= events.size()) first_ = events_.size();
     std::int64_t live = 0;
@@ -171,22 +170,31 @@ std::int64_t reserved_on_gpu(const History& history, const AllocatorSettings& se
   return replay.peak_reserved();
 }
 
-/// What is planned beyond what is reserved, so that a budget of just that is kept to: what convolutions may take beyond
-/// what is modelled, with which `widest` is reserved, and for all else at least a small share.
-runner::NamedBytes margin_of(std::int64_t reserved, std::int64_t widest, const std::vector<TracedStorage>& storages) {
+/// A small share of what is planned: where tensors lie decides about the gaps between them, and kernels that take less
+/// than they may leave other gaps.
+runner::NamedBytes margin_of(std::int64_t planned, const std::vector<TracedStorage>& storages) {
   const bool has_halves =
       std::ranges::any_of(storages, [](const auto& one) { return at::isReducedFloatingType(one.dtype); });
-  const auto least = static_cast<std::int64_t>((has_halves ? kShareOfHalves : kShare) * static_cast<double>(reserved));
+  const auto share = static_cast<std::int64_t>((has_halves ? kShareOfHalves : kShare) * static_cast<double>(planned));
   return {.name = std::string(kMarginTerm),
-          .bytes = std::max({widest - reserved, least, kLeastMargin}),
-          .note = "what the model of the CPU's kernels may miss"};
+          .bytes = std::max(share, kLeastMargin),
+          .note = "for gaps between tensors that are not as planned"};
+}
+
+/// What a CPU's kernels may take for themselves: how much more is reserved with it.
+runner::NamedBytes kernel_scratch(const MemoryTrace& trace, std::size_t first_event, const runner::MemoryPlan& plan) {
+  const std::int64_t with = reserved_by_pool(History(trace, first_event, /*has_scratch=*/true));
+  return {.name = std::string(kKernelScratchTerm),
+          .bytes = std::max<std::int64_t>(with - plan.reserved, 0),
+          .note = "what kernels take for themselves on any processor at most, with " + std::to_string(plan.threads) +
+                  (plan.threads == 1 ? " thread" : " threads")};
 }
 
 }  // namespace
 
 runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event, const Backend& backend,
                              const AllocatorSettings& settings) {
-  const History history(trace, first_event, /*has_margins=*/false);
+  const History history(trace, first_event, /*has_scratch=*/false);
   const std::vector<const TracedStorage*> alive = history.alive_at_peak();
   runner::MemoryPlan plan;
   plan.threads = backend.device == at::kCPU ? backend.threads : 0;
@@ -205,20 +213,18 @@ runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event, 
   plan.reserved = is_gpu ? reserved_on_gpu(history, settings) : reserved_by_pool(history);
   plan.predicted = plan.reserved;
   if (!is_gpu) {
-    const History widest(trace, first_event, /*has_margins=*/true);
-    const runner::NamedBytes margin = margin_of(plan.reserved, reserved_by_pool(widest), trace.storages());
+    runner::NamedBytes scratch = kernel_scratch(trace, first_event, plan);
+    plan.predicted += scratch.bytes;
+    const runner::NamedBytes margin = margin_of(plan.predicted, trace.storages());
     plan.predicted += margin.bytes;
-    plan.terms.push_back(margin);
+    plan.terms = {margin, std::move(scratch)};
   }
   for (runner::NamedBytes& term : backend_terms(backend)) {
     plan.predicted += term.bytes;
     plan.terms.push_back(std::move(term));
   }
-  std::int64_t casts = 0, scratch = 0;
-  for (const TracedStorage* storage : alive) {
-    casts += storage->is_cast ? storage->bytes : 0;
-    scratch += storage->is_scratch ? storage->bytes : 0;
-  }
+  std::int64_t casts = 0;
+  for (const TracedStorage* storage : alive) casts += storage->is_cast ? storage->bytes : 0;
   if (casts > 0) {
     plan.terms.push_back(
         {.name = "cast_cache", .bytes = casts, .note = "in live: weights in half precision that autocast keeps"});
@@ -227,17 +233,6 @@ runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event, 
                         .bytes = plan.reserved - plan.live,
                         .note = is_gpu ? "in reserved: sizes rounded to 512 bytes, and unused parts of segments"
                                        : "in reserved: the heads of blocks, whole pages, and gaps between blocks"});
-  if (is_gpu) return plan;
-  plan.terms.push_back({.name = "kernel_scratch",
-                        .bytes = scratch,
-                        .note = "in live: what the kernel at the peak takes for itself, with " +
-                                std::to_string(backend.threads) + (backend.threads == 1 ? " thread" : " threads")});
-  if (!backend.processor.is_modelled) {
-    plan.terms.push_back(
-        {.name = "processor_not_modelled",
-         .bytes = scratch,
-         .note = "in live: an upper bound, as no kernels are modelled of a processor " + backend.processor.name});
-  }
   return plan;
 }
 

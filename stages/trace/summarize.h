@@ -9,8 +9,8 @@
 
 namespace stages {
 
-/// Name of the term for what the model of kernels may miss.
-inline constexpr std::string_view kMarginTerm = "margin";
+/// Names of the terms for gaps between a CPU's tensors that are not as planned, and for what its kernels may take.
+inline constexpr std::string_view kMarginTerm = "margin", kKernelScratchTerm = "kernel_scratch";
 
 /// What a trace says of memory from event `first_event` on, with what was alive by then: the peak, whose it is, the
 /// curve and the operations computed. The allocator of the backend, LibTorch's of a GPU or the CPU's pool, is replayed
@@ -20,8 +20,9 @@ inline constexpr std::string_view kMarginTerm = "margin";
 ///   step(*network);
 ///   runner::MemoryPlan plan = summarize(trace, second_step, backend, policy.allocator);
 ///
-/// Terms whose note begins with "in live" or "in reserved" are parts of these; the others are what `predicted` has more
-/// than `reserved`.
+/// On a CPU a step takes no less than `live`, which is its tensors, and no more than `predicted`, which has an upper
+/// bound of what kernels take on whatever processor. Terms whose note begins with "in live" or "in reserved" are parts
+/// of these; the others are what `predicted` has more than `reserved`.
 runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event, const Backend& backend,
                              const AllocatorSettings& settings);
 

@@ -146,13 +146,13 @@ class TowerRun {
   std::int64_t number_ = 0;
 };
 
-/// The most that lives at once from `first_event` on, without margins.
+/// The most that lives at once from `first_event` on, with what kernels may take.
 inline std::int64_t peak_of(const stages::MemoryTrace& trace, std::size_t first_event = 0) {
   const auto storages = trace.storages();
   std::int64_t live = 0, peak = 0;
   std::size_t number = 0;
   for (const stages::TraceEvent& event : trace.events()) {
-    if (!storages[event.storage].is_margin) live += (event.is_birth ? 1 : -1) * storages[event.storage].bytes;
+    live += (event.is_birth ? 1 : -1) * storages[event.storage].bytes;
     if (number++ >= first_event) peak = std::max(peak, live);
   }
   return peak;

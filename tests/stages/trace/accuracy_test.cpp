@@ -1,8 +1,7 @@
-// The peak that a dry run predicts beside the one that the counting allocator measures on the CPU, and what the pool
+// What a plan says that a training takes, beside what the counting allocator measures on the CPU and what the pool
 // reserves for it.
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <map>
 #include <ostream>
@@ -75,11 +74,11 @@ std::vector<Case> cases() {
 
 constexpr int kSteps = 2;
 
-struct Peak {
+struct Counted {
   std::int64_t live = 0, reserved = 0;
 };
 
-Peak measured_peak(const Case& one) {
+Counted counted(const Case& one) {
   const ScopedThreads threads(one.threads);
   const CpuPool pool;
   const CountingAllocator counter;
@@ -88,77 +87,58 @@ Peak measured_peak(const Case& one) {
   return {counter.peak_bytes(), pool.peak_reserved()};
 }
 
-Peak predicted_peak(const Case& one) {
+runner::MemoryPlan plan_of(const Case& one) {
   register_meta_kernels();
   const Backend backend{.device = at::kCPU, .threads = one.threads, .model = {}};
   const MemoryTrace trace(backend);
   TowerRun run(one.training, at::kMeta);
   for (int step = 0; step < kSteps; ++step) run.step();
-  const runner::MemoryPlan plan = summarize(trace, 0, backend, {});
-  EXPECT_GE(plan.predicted, plan.reserved);
-  return {plan.live, plan.reserved};
+  return summarize(trace, 0, backend, {});
 }
 
-struct Error {
-  double live = 0, reserved = 0;
+struct Held {
+  runner::MemoryPlan plan;
+  Counted counted;
+  /// What is needed, by what is counted.
+  double above() const { return static_cast<double>(plan.predicted) / static_cast<double>(counted.reserved); }
 };
 
-double error(std::int64_t predicted, std::int64_t measured) {
-  return static_cast<double>(predicted - measured) / static_cast<double>(measured);
-}
-
-/// Of the prediction, by what is measured; each case is run once.
-Error error(const Case& one) {
-  static std::map<std::string, Error> known;
+/// Each case is run once.
+const Held& held(const Case& one) {
+  static std::map<std::string, Held> known;
   const auto found = known.find(one.training.name);
   if (found != known.end()) return found->second;
-  const Peak measured = measured_peak(one), predicted = predicted_peak(one);
-  return known[one.training.name] = {error(predicted.live, measured.live),
-                                     error(predicted.reserved, measured.reserved)};
+  return known[one.training.name] = {plan_of(one), counted(one)};
 }
 
 bool is_half(const Case& one) { return one.training.precision != PrecisionMap(); }
 
-/// As a share of what is counted. Of half types a plan counts the scratch of all threads at once, which they take when
-/// they happen to.
-double tolerance(const Case& one) { return is_half(one) ? 0.08 : 0.04; }
-
 class AccuracyTest : public testing::TestWithParam<Case> {};
 
-// Of a processor whose kernels are not modelled, the prediction is an upper bound.
-TEST_P(AccuracyTest, ThePeakIsPredicted) {
-  EXPECT_GT(error(GetParam()).live, -tolerance(GetParam()) / 2);
-  if (this_processor().is_modelled) EXPECT_LT(error(GetParam()).live, tolerance(GetParam()));
-}
-
-TEST_P(AccuracyTest, WhatIsReservedIsPredicted) {
-  EXPECT_GT(error(GetParam()).reserved, -tolerance(GetParam()) / 2);
-  if (this_processor().is_modelled) EXPECT_LT(error(GetParam()).reserved, tolerance(GetParam()));
+TEST_P(AccuracyTest, NoLessIsCountedThanItsTensorsAndNoMoreThanIsNeeded) {
+  const Held& one = held(GetParam());
+  EXPECT_GE(one.counted.live, one.plan.live);
+  EXPECT_LE(one.counted.reserved, one.plan.predicted);
 }
 
 INSTANTIATE_TEST_SUITE_P(Towers, AccuracyTest, testing::ValuesIn(cases()),
                          [](const auto& info) { return info.param.training.name; });
 
-TEST(Accuracy, TheMedianErrorIsBelowAPercent) {
-  std::vector<double> live, reserved;
+// Of towers so small a kernel may take a larger part than of those that recipes train
+// (tests/stages/model/convolutional_memory_test.cpp).
+TEST(Accuracy, LittleMoreIsNeededThanIsCounted) {
+  std::vector<double> above;
   for (const Case& one : cases()) {
-    if (is_half(one)) continue;
-    live.push_back(std::abs(error(one).live));
-    reserved.push_back(std::abs(error(one).reserved));
+    if (!is_half(one)) above.push_back(held(one).above());
   }
-  for (std::vector<double>* const errors : {&live, &reserved}) {
-    std::ranges::sort(*errors);
-    EXPECT_LT((*errors)[errors->size() / 2], 0.01);
-  }
+  std::ranges::sort(above);
+  EXPECT_LT(above[above.size() / 2], 1.05);
 }
 
-// What would be seen if scratch by threads were forgotten: it is what makes the difference here, where a product of
-// bf16 is the processor's own.
-TEST(Accuracy, MoreThreadsTakeMoreMemory) {
+// What would be seen if scratch by threads were forgotten.
+TEST(Accuracy, MoreThreadsNeedMoreMemory) {
   const TowerTraining half{.batch = 2, .patch = 32, .precision = Precision::kBf16};
-  const Case one{half, 1}, four{half, 4};
-  const std::int64_t least = predicted_peak(one).live;
-  EXPECT_GE(predicted_peak(four).live, this_processor().bf16 ? least * 11 / 10 : least);
+  EXPECT_GT(plan_of({half, 4}).predicted, plan_of({half, 1}).predicted);
 }
 
 }  // namespace

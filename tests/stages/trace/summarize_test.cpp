@@ -144,18 +144,20 @@ TEST_F(SummarizeTest, OnACpuASmallShareIsPlannedBesides) {
   EXPECT_EQ(of_halves.terms.front().bytes, of_halves.reserved / 100) << "kernels of half types are known less well";
 }
 
-TEST_F(SummarizeTest, WhatAConvolutionMayTakeMoreIsPlannedWhereItRaisesThePeak) {
+TEST_F(SummarizeTest, WhatAKernelMayTakeIsPlannedWhereItRaisesThePeak) {
   const auto plan_with = [&](std::int64_t bytes_beside) {
     const std::size_t first = trace.events().size();
     const at::Tensor x = torch::empty({8, 64, 14, 14}, at::TensorOptions(at::kMeta)).requires_grad_(true),
                      weight = torch::empty({64, 64, 3, 3}, at::TensorOptions(at::kMeta));
-    torch::conv2d(x, weight, {}, 2, 1).sum().backward();  // its input's gradient depends on a kernel that is chosen
+    torch::conv2d(x, weight, {}, 2, 1).sum().backward();
     if (bytes_beside > 0) bytes(bytes_beside);
     return summarize(trace, first, {.threads = 1}, {});
   };
   const runner::MemoryPlan alone = plan_with(0), beside_more = plan_with(64 << 20);
-  EXPECT_GT(alone.terms.front().bytes, alone.reserved / 100);
-  EXPECT_EQ(beside_more.terms.front().bytes, beside_more.reserved / 200) << "the peak is elsewhere";
+  EXPECT_EQ(alone.terms[1].name, kKernelScratchTerm);
+  EXPECT_GT(alone.terms[1].bytes, alone.reserved / 2) << "the copies of a direct kernel";
+  EXPECT_EQ(alone.predicted, alone.reserved + alone.terms[0].bytes + alone.terms[1].bytes);
+  EXPECT_EQ(beside_more.terms[1].bytes, 0) << "the peak is elsewhere";
 }
 
 TEST_F(SummarizeTest, ExpandableSegmentsReserveLessForGrowingTensors) {
@@ -165,16 +167,16 @@ TEST_F(SummarizeTest, ExpandableSegmentsReserveLessForGrowingTensors) {
             summarize(trace, 0, backend, {.expandable_segments = false}).reserved);
 }
 
-TEST_F(SummarizeTest, ScratchOfTheKernelAtThePeakIsATerm) {
+TEST_F(SummarizeTest, TermsOfACpuAreNamed) {
   TowerRun run({.batch = 2}, at::kMeta);
   run.step();
   const runner::MemoryPlan plan = summarize(trace, 0, {.threads = 1}, {});
   ASSERT_THAT(plan.terms, SizeIs(3));
   EXPECT_EQ(plan.terms[0].name, kMarginTerm);
-  EXPECT_EQ(plan.terms[1].name, "allocator_rounding");
-  EXPECT_EQ(plan.terms[1].bytes, plan.reserved - plan.live);
-  EXPECT_EQ(plan.terms[2].name, "kernel_scratch");
-  EXPECT_EQ(plan.terms[2].note, "in live: what the kernel at the peak takes for itself, with 1 thread");
+  EXPECT_EQ(plan.terms[1].name, kKernelScratchTerm);
+  EXPECT_EQ(plan.terms[1].note, "what kernels take for themselves on any processor at most, with 1 thread");
+  EXPECT_EQ(plan.terms[2].name, "allocator_rounding");
+  EXPECT_EQ(plan.terms[2].bytes, plan.reserved - plan.live);
 }
 
 TEST(BackendTerms, HopperTakesTheLargeWorkspace) {
@@ -192,19 +194,6 @@ TEST(BackendTerms, HopperTakesTheLargeWorkspace) {
 TEST(BackendTerms, EachHasASource) {
   for (const NamedBytes& term : backend_terms({.device = at::kCUDA, .model = "NVIDIA L4"})) EXPECT_NE(term.note, "");
   EXPECT_THAT(backend_terms({.device = at::kCPU, .model = {}}), testing::IsEmpty());
-}
-
-TEST(Summarize, SaysThatAProcessorIsNotModelled) {
-  const auto notes = [](const Processor& processor) {
-    const Backend backend{.processor = processor};
-    const MemoryTrace trace(backend);
-    std::string text;
-    for (const runner::NamedBytes& term : summarize(trace, 0, backend, {}).terms) text += term.note + "\n";
-    return text;
-  };
-  const std::string line = "an upper bound, as no kernels are modelled of a processor above AVX-512";
-  EXPECT_NE(notes({.is_modelled = false, .name = "above AVX-512"}).find(line), std::string::npos);
-  EXPECT_EQ(notes({}).find("upper bound"), std::string::npos);
 }
 
 }  // namespace

@@ -1,11 +1,13 @@
 // A grid of recipes and budgets, each planned and then trained under the budget for real: nothing that is accepted runs
 // out of memory, and no batch is cut further than such trainings show to be needed. A training whose pool has to give
 // unused blocks back to the kernel, time and again, to stay under the budget is none that fits: to fetch them anew
-// costs more than another part, and a plan counts on none of it. Nor is one that needs the plan's margin.
+// costs more than another part, and a plan counts on none of it. Nor is one that needs what is planned for kernels, or
+// the plan's margin.
 
 #include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -45,6 +47,12 @@ struct GridTraining : TowerPlanning {
     context.asked.budget = {"a test", budget};
     return planned();
   }
+  runner::MemoryPlan plan_of(const MemoryPolicy& way) {
+    const MemoryPolicy before = std::exchange(policy, way);
+    runner::MemoryPlan result = plan();
+    policy = before;
+    return result;
+  }
   struct Trial {
     std::int64_t refusals, retries;  // blocks that were not given, or only after others had been returned
     bool fits() const { return refusals == 0 && retries == 0; }
@@ -75,8 +83,12 @@ std::vector<std::int64_t> larger_sizes(std::int64_t size, std::int64_t batch) {
   return sizes;
 }
 
-std::int64_t margin_of(const runner::MemoryPlan& plan) {
-  return std::ranges::find(plan.terms, kMarginTerm, &runner::NamedBytes::name)->bytes;
+/// What is planned beyond the tensors and the gaps between them.
+std::int64_t spare(const runner::MemoryPlan& plan) {
+  std::int64_t bytes = 0;
+  for (const std::string_view name : {kMarginTerm, kKernelScratchTerm})
+    bytes += std::ranges::find(plan.terms, name, &runner::NamedBytes::name)->bytes;
+  return bytes;
 }
 
 /// RETORT_DEEP=1 makes the grid larger.
@@ -110,7 +122,7 @@ TEST(FitsFirstTime, WhatIsAcceptedRunsAndIsCutNoFurtherThanNeeded) {
       for (const std::int64_t larger : larger_sizes(size, recipe.batch)) {
         MemoryPolicy way = planned.policy;
         way.micro_batch = larger;
-        EXPECT_FALSE(training.trial(way, budget - margin_of(planned.plan)).fits())
+        EXPECT_FALSE(training.trial(way, budget - spare(training.plan_of(way))).fits())
             << which << ", and parts of " << larger << " fit";
       }
     }
