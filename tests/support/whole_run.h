@@ -45,16 +45,20 @@ class WholeRun {
   runner::Diagnostics plan() { return executor_.plan({}, {}, /*strict=*/false, "cpu"); }
   runner::ExitCode run() { return executor_.run({.folder = folder_.path()}, "cpu"); }
 
-  /// By node, what it was planned to take and what it took.
-  std::map<std::string, std::pair<double, double>> peaks() const {
-    std::map<std::string, std::pair<double, double>> result;
+  struct Peak {
+    std::int64_t tensors = 0, needed = 0;  ///< as planned, with what earlier nodes hold
+    std::int64_t counted = 0;
+  };
+  /// By node that was planned.
+  std::map<std::string, Peak> peaks() const {
+    std::map<std::string, Peak> result;
     for (const runner::DryNode& dry : executor_.planned()) {
-      if (dry.plan) result[dry.node].first = static_cast<double>(dry.plan->live + dry.plan->held_bytes());
+      if (dry.plan)
+        result[dry.node] = {.tensors = dry.plan->live + dry.plan->held_bytes(), .needed = dry.plan->predicted};
     }
     for (const auto& event : events_) {
       const auto* finished = std::get_if<runner::NodeFinished>(&event);
-      if (finished && result.contains(finished->node))
-        result[finished->node].second = static_cast<double>(finished->peak_memory_bytes);
+      if (finished && result.contains(finished->node)) result[finished->node].counted = finished->peak_memory_bytes;
     }
     return result;
   }

@@ -92,7 +92,11 @@ class RunOfItems final : public WholeRun {
 void expect_as_planned(const WholeRun& run) {
   const auto peaks = run.peaks();
   EXPECT_GE(peaks.size(), static_cast<std::size_t>(kItems));
-  for (const auto& [id, peak] : peaks) EXPECT_NEAR(peak.second / peak.first, 1, 0.04) << id;
+  for (const auto& [id, peak] : peaks) {
+    EXPECT_GE(peak.counted, peak.tensors) << id;
+    EXPECT_LE(peak.counted, peak.needed) << id;
+    EXPECT_GE(1.35 * static_cast<double>(peak.counted), static_cast<double>(peak.needed)) << id;
+  }
 }
 
 TEST(WholeRun, EachItemIsEvaluatedAndFreedBeforeTheNextAndTakesWhatItWasPlannedTo) {

@@ -10,6 +10,7 @@
 #include "runner/stage/stage.h"
 #include "stages/trace/time_model.h"
 #include "stages/memory/memory_budget.h"
+#include "tests/support/counted_as_planned.h"
 #include "tests/support/scoped_threads.h"
 #include "tests/support/tower_planning.h"
 
@@ -185,8 +186,7 @@ TEST(ChoosePolicy, WhatIsChosenIsWhatTheTrainingNeeds) {
     const PlannedTraining planned =
         planning.under(least + static_cast<std::int64_t>(share * static_cast<double>(whole - least)));
     ASSERT_TRUE(planned.plan.fits());
-    const auto measured = static_cast<double>(planning.measured(planned.policy));
-    EXPECT_NEAR(static_cast<double>(planned.plan.live) / measured, 1, 0.04) << share;
+    expect_counted_as_planned(planning.measured(planned.policy), planned.plan, 1 / 1.35, std::to_string(share));
   }
 }
 
