@@ -112,14 +112,13 @@ ImageDataset::ImageDataset(std::shared_ptr<const ImageList> list, Part part, Ima
 DatasetDescription ImageDataset::describe() const {
   const std::int64_t side = options_.image_size;
   const auto templates = list_->captions.of.empty() ? 0 : list_->captions.of.front().size();
-  DatasetDescription description = {
-      .size = static_cast<std::int64_t>((*list_)[part_].size()),
-      .tensors = {{"image", {3, side, side}, at::kFloat}, {"label", {}, at::kLong}},
-      .classes = list_->classes,
-      .transform = transform_json(options_),
-      .augmented = trains_ && (changes_images(options_.augment) || templates > 1),
-      .captions = list_->captions.texts,
-      .class_words = list_->class_words};
+  DatasetDescription description = {.size = static_cast<std::int64_t>((*list_)[part_].size()),
+                                    .tensors = {{"image", {3, side, side}, at::kFloat}, {"label", {}, at::kLong}},
+                                    .classes = list_->classes,
+                                    .transform = transform_json(options_),
+                                    .augmented = trains_ && (changes_images(options_.augment) || templates > 1),
+                                    .captions = list_->captions.texts,
+                                    .class_words = list_->class_words};
   if (has_captions()) description.tensors.push_back({"caption", {}, at::kLong});
   return description;
 }
