@@ -280,9 +280,9 @@ Classes classes_of(const ImageTextModel& texts, const ContrastiveOptions& option
         .with_help("set model.class_head: none, or give the loss a weight");
   }
   if (options.asks_for_classes) {
+    const DatasetDescription described = data.train->describe();
     std::vector<std::string> captions;
-    for (const std::string& name : words_of(data.train->describe()))
-      captions.push_back(class_text("a photo of a {name}.", name));
+    for (const std::string& name : words_of(described)) captions.push_back(class_text("a photo of a {name}.", name));
     classes.captions = texts.tokenized(captions);
   }
   if (options.frozen_epochs > 0 && !classes.are_learned) {
