@@ -40,6 +40,12 @@ bool may_reuse(const Graph& graph, const RunOptions& options) {
   return options.reuse->which == ReuseOptions::Which::kAll || std::ranges::any_of(graph.nodes, &Node::cacheable);
 }
 
+/// Those of `outputs` that somebody takes.
+Outputs only(const std::set<std::string>& wanted, Outputs outputs) {
+  std::erase_if(outputs, [&](const auto& output) { return !wanted.contains(output.first); });
+  return outputs;
+}
+
 bool same_complaint(const Diagnostic& a, const Diagnostic& b) {
   return a.code == b.code && a.pointer == b.pointer && a.message == b.message;
 }
@@ -153,7 +159,7 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
       const Given given = take(i, artifacts, device);
       if (auto stand_ins = plan_node(i, given, options, device)) {
         artifacts.put(i, *stand_ins);
-        left_memory_.add(i, *stand_ins);
+        left_memory_.add(i, only(given.wanted, *stand_ins));
         const bool must_fit = !dry.wants_certificate;
         if (must_fit && dry_node.plan && !dry_node.plan->fits())
           errors.push_back(does_not_fit(*dry_node.plan, node.pointer));
@@ -161,7 +167,7 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
         DryContext context = dry_context(i, given, options, device);
         Outputs outputs = stages_[i]->run(given.inputs, context);
         artifacts.put(i, outputs);
-        left_memory_.add(i, outputs);
+        left_memory_.add(i, only(given.wanted, outputs));
         dry_node.done = {std::move(outputs), std::move(context.said()), context.division()};
       } else {
         dry_node.state = DryNode::State::kUnknown;

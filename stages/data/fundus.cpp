@@ -40,9 +40,10 @@ Preprocessing read_preprocessing(runner::ConfigReader& reader) {
   return steps;
 }
 
-/// How the names of files tell the patients, by the option `patient` or else as published sets do.
-std::shared_ptr<const PatientNames> read_patient_names(runner::ConfigReader& reader) {
-  std::optional<std::string> pattern;
+/// How the names of files tell the patients, by the option `patient`, which is put into `pattern`, or else as published
+/// sets do.
+std::shared_ptr<const PatientNames> read_patient_names(runner::ConfigReader& reader,
+                                                       std::optional<std::string>& pattern) {
   reader.read("patient", pattern);
   try {
     return std::make_shared<const PatientNames>(pattern);
@@ -85,7 +86,8 @@ runner::Result<std::unique_ptr<runner::Stage>> create_fundus(runner::ConfigReade
                                                     {"eyepacs_2015", FundusLayout::kEyepacs2015}});
   const auto duplicates = runner::choice<Duplicates>(
       reader, "duplicates", {{"stop", Duplicates::kStop}, {"drop", Duplicates::kDrop}, {"keep", Duplicates::kKeep}});
-  const auto names = read_patient_names(reader);
+  std::optional<std::string> pattern;
+  const auto names = read_patient_names(reader, pattern);
   ImageSource source;
   read_split(reader.section("split"), source);
   SplitOptions& shares = *source.split;
@@ -95,6 +97,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_fundus(runner::ConfigReade
   source.divided_by = "layout " + std::string(layout == FundusLayout::kClassFolders ? "class_folders"
                                               : layout == FundusLayout::kAptos2019  ? "aptos_2019"
                                                                                     : "eyepacs_2015");
+  if (pattern) source.divided_by += ", patient '" + *pattern + "'";
   source.list = [root = options.root, layout, outside = options.allow_outside, names] {
     auto list = list_fundus(root, layout, outside, *names);
     return names->has_pattern() ? with_patients(std::move(list)) : std::move(list);

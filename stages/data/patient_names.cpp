@@ -16,7 +16,7 @@ using Extent = Expression::Extent;
 constexpr const char* kChange =
     "(?:copy|dup(?:licate)?|orig(?:inal)?|aug(?:m(?:ent(?:ed|ation)?)?)?|[hv]?[-_]?flip(?:ped)?(?:[-_]?(?:hv|lr|ud|["
     "hvxy]))?|"
-    "mir(?:ror(?:ed)?)?|rot(?:at(?:e|ed|ion))?(?:[-_]?\\d+)?|transposed?|(?:center|random)?-?crop(?:ped)?|zoom(?:ed)?|"
+    "mir(?:ror(?:ed)?)?|rot(?:at(?:e|ed|ion))?|transposed?|(?:center|random)?-?crop(?:ped)?|zoom(?:ed)?|"
     "shear(?:ed)?|"
     "shift(?:ed)?|translat(?:e|ed|ion)|scaled?|resized?|bright(?:ness|er|ened)?|dark(?:er|ened)?|contrast|gamma|hue|"
     "sat(?:uration)?|colou?r(?:ed)?|jitter|blur(?:red)?|gauss(?:ian)?|nois[ey]|sharp(?:en|ened)?|clahe|equali[sz]ed?|"
@@ -53,7 +53,7 @@ PatientNames::PatientNames(const std::optional<std::string>& pattern) {
   // Names in which Roboflow and Augmentor keep the old one.
   wrappers_ =
       compiled({"(.+?)[_.]" + ending + "\\.rf\\.[0-9a-z]{8,}", ".*_original_(.+?)\\." + ending + "_[0-9a-f-]{36}"});
-  prefixes_ = compiled({"(?:" + change + "\\d*(?:deg)?[-_ .]++)+(\\D*+\\d.*)"});
+  prefixes_ = compiled({"(?:(?:rot(?:at(?:e|ed|ion))?[-_]\\d+|" + change + "\\d*)(?:deg)?[-_ .]++)+(\\D*+\\d.*)"});
   eyes_ = compiled({
       "(\\D*+\\d.*?)[-_ .]*+(?<=[-_ .\\d])(?:left|right|od|os)(?![a-z]).*",
       "(\\d+)[-_][lr][1-9]?(?![a-z0-9]).*",

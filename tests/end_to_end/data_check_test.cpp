@@ -2,6 +2,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -62,6 +64,60 @@ TEST_F(DataCheck, CopiesInTwoPartsEndWithTheCodeOfBadData) {
   EXPECT_EQ(document["schema"], "data_check/1");
   EXPECT_EQ(document["result"]["data"][0]["identical"]["across_parts"], 1);
   EXPECT_EQ(document["errors"].size(), 1u);
+}
+
+TEST_F(DataCheck, PatientsAreKnownByTheNamesOfPublishedSets) {
+  const auto rename = [&](const std::string& from, const std::string& to) {
+    fs::rename(folder_ / "eyes" / from, folder_ / "eyes" / to);
+  };
+  EXPECT_THAT(check().out, HasSubstr("; 25 names tell no patient\n"));
+  rename("train/0/00005.jpg", "train/0/14287_left-600-FA.jpg");
+  rename("test/1/00001.jpg", "test/1/14287_right-600.jpg");
+  const Ended ended = check();
+  EXPECT_THAT(ended.out, HasSubstr("; 1 patient; 23 names tell no patient\n"));
+  EXPECT_THAT(ended.err, HasSubstr("pictures of 1 patient are in more than one part: 14287"));
+  rename("train/1/00004.jpg", "train/1/anna-1.jpg");
+  EXPECT_THAT(check(R"('data.patient="^([a-z]+)-"')").out, HasSubstr("; 1 patient; 24 names tell no patient\n"));
+  const Ended refused = check(R"('data.patient="^([a-z]+-"')");
+  EXPECT_EQ(refused.exit, 78);
+  EXPECT_THAT(refused.err, HasSubstr("missing closing parenthesis"));
+}
+
+TEST_F(DataCheck, KeptPhotographsChangeNoBit) {
+  const auto run = [&](const std::string& name, const std::string& more) {
+    return run_shell(
+        "RETORT_CACHE=" + (folder_ / "cache").string() +
+            " " RETORT_BINARY_DIR "/bin/retort run eyes.yaml train.epochs=2 data.augment.rotation=10 run.dir=" + name +
+            " " + more,
+        folder_.path());
+  };
+  const auto weights = [&](const std::string& name) {
+    const fs::path checkpoints = folder_ / name / "nodes/train/checkpoints";
+    std::string best = file_text(checkpoints / "best");
+    if (!best.empty()) best.pop_back();
+    return file_text(checkpoints / best / "model.safetensors");
+  };
+  const auto stored = [&] {
+    std::vector<fs::path> files;
+    if (!fs::exists(folder_ / "cache/pictures")) return files;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_ / "cache/pictures"))
+      if (entry.is_regular_file()) files.push_back(entry.path());
+    return files;
+  };
+  ASSERT_EQ(run("off", "data.cache_mib=0 data.cache_on_disk=false").exit, 0);
+  EXPECT_EQ(stored().size(), 0u);
+  const Ended kept = run("memory", "");
+  ASSERT_EQ(kept.exit, 0) << kept.err;
+  EXPECT_THAT(kept.err, HasSubstr("may be kept in memory, all that it could use"));
+  EXPECT_EQ(stored().size(), 0u);
+  ASSERT_EQ(run("disk", "data.cache_mib=0").exit, 0);
+  EXPECT_EQ(stored().size(), 25u);
+  ASSERT_EQ(run("disk_again", "data.cache_mib=0").exit, 0);
+  for (const fs::path& file : stored()) std::ofstream(file) << "damaged";
+  ASSERT_EQ(run("damaged", "data.cache_mib=0").exit, 0);
+  const std::string expected = weights("off");
+  ASSERT_FALSE(expected.empty());
+  for (const char* const name : {"memory", "disk", "disk_again", "damaged"}) EXPECT_EQ(weights(name), expected) << name;
 }
 
 TEST_F(DataCheck, WhatCannotBeReadIsNamed) {

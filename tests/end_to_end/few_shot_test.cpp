@@ -99,6 +99,15 @@ TEST_F(FewShot, PhotographsAreNamedByAFewExamplesOfEachClass) {
   EXPECT_THAT(loose.err, HasSubstr("lies in no folder of a class"));
 }
 
+TEST_F(FewShot, ATestOfTheTrainingClassesSeesThemUnchanged) {
+  ASSERT_EQ(run("trained", "train_aug=1 split=base").exit, 0);
+  const Ended plain =
+      retort("evaluate trained data.augment.random_resized_crop=null data.augment.horizontal_flip=0 run.dir=plain",
+             folder_.path());
+  ASSERT_EQ(plain.exit, 0) << plain.err;
+  EXPECT_EQ(metrics("plain")["accuracies"], metrics("trained")["accuracies"]);
+}
+
 TEST_F(FewShot, FeaturesOfAFixedBackboneAreKept) {
   const std::string fixed = "model.backbone.trainable=false method=FSCT_softmax ";
   ASSERT_EQ(run("images", fixed).exit, 0);

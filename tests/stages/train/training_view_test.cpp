@@ -67,13 +67,15 @@ TEST(TrainingView, OnlyTheTrainingItselfReadsIt) {
       reads_of(kTrainSupervised, "train/supervised", R"({"epochs": 1})", std::make_shared<TinyModel>());
   EXPECT_EQ(supervised.by_training, 48);
   EXPECT_EQ(supervised.otherwise, 48);
-  const Reads binary =
-      reads_of(kTrainBinary, "train/binary", R"({"epochs": 1, "classes": [1, 3]})", std::make_shared<TinyModel>());
+  const Reads binary = reads_of(kTrainBinary, "train/binary",
+                                R"({"epochs": 1, "classes": [1, 3], "learning_rate_factors": {"backbone": 1.0}})",
+                                std::make_shared<TinyModel>());
   EXPECT_EQ(binary.by_training, 24);
   EXPECT_EQ(binary.otherwise, 24);
-  const Reads balanced =
-      reads_of(kTrainBinary, "train/binary", R"({"epochs": 1, "classes": [1, 3], "sampling": "balanced"})",
-               std::make_shared<TinyModel>());
+  const Reads balanced = reads_of(
+      kTrainBinary, "train/binary",
+      R"({"epochs": 1, "classes": [1, 3], "learning_rate_factors": {"backbone": 1.0}, "sampling": "balanced"})",
+      std::make_shared<TinyModel>());
   EXPECT_EQ(balanced.by_training, 24);
   EXPECT_EQ(balanced.otherwise, 24);
   const Reads episodic = reads_of(kTrainEpisodic, "train/episodic",
