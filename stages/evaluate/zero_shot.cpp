@@ -53,8 +53,9 @@ at::Tensor captions_of_classes(const Dataset& test) {
 at::Tensor ranks_of_own(const at::Tensor& products, const at::Tensor& are_candidates, const at::Tensor& own) {
   const at::Tensor place = own.unsqueeze(1), of_own = products.gather(1, place);
   const at::Tensor is_lower = torch::arange(products.size(1), place.options()).lt(place);
-  const at::Tensor precedes = products.gt(of_own).logical_or(products.eq(of_own).logical_and(is_lower));
-  return precedes.logical_and(are_candidates).sum(1, /*keepdim=*/true);
+  // By bits: the logical operators have no Meta kernel.
+  const at::Tensor precedes = products.gt(of_own).bitwise_or(products.eq(of_own).bitwise_and(is_lower));
+  return precedes.bitwise_and(are_candidates).sum(1, /*keepdim=*/true);
 }
 
 /// What is kept of each image: a logit for each class by its templates, then those of the class head, then how many

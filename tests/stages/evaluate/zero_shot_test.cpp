@@ -169,9 +169,11 @@ TEST_F(ZeroShot, WithinItsClassAnImageIsComparedWithEveryCaptionOfIt) {
 }
 
 TEST_F(ZeroShot, NeedsNoMoreThanPlanned) {
-  PlanningContext planning;
-  stage(kEvaluateZeroShot, Json::object())->plan(inputs(), planning);
-  EXPECT_GT(planning.planned.value().predicted, 0);
+  for (const bool within_class : {false, true}) {
+    PlanningContext planning;
+    stage(kEvaluateZeroShot, {{"within_class", within_class}})->plan(inputs(), planning);
+    EXPECT_GT(planning.planned.value().predicted, 0);
+  }
 }
 
 TEST_F(ZeroShot, WhatCannotBeMeasuredIsRefused) {
