@@ -105,7 +105,7 @@ TEST_F(ChangedRecord, EvaluationTakesTheDataThatTheTrainingHad) {
   EXPECT_THAT(refused.err, HasSubstr("error[E0807]: the input /data/root was 24 files with "));
   EXPECT_FALSE(fs::exists(folder_ / "changed"));
   EXPECT_EQ(retort("evaluate run --force run.dir=forced", folder_.path()).exit, 0);
-  const Ended other = retort("evaluate run data.root=others run.dir=other", folder_.path());
+  const Ended other = retort("evaluate run data.root=others data.split.test=0.25 run.dir=other", folder_.path());
   EXPECT_EQ(other.exit, 0) << other.err;
   EXPECT_THAT(other.err, Not(HasSubstr("E0807")));
 }

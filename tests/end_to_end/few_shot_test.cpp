@@ -108,6 +108,21 @@ TEST_F(FewShot, ATestOfTheTrainingClassesSeesThemUnchanged) {
   EXPECT_EQ(metrics("plain")["accuracies"], metrics("trained")["accuracies"]);
 }
 
+TEST_F(FewShot, ExamplesOutOfDataThatHasChangedAreRefused) {
+  ASSERT_EQ(run("run").exit, 0);
+  ASSERT_EQ(
+      retort("data make image_folder --out mini/album --classes 3 --per-class 3 --size 32 --seed 8 -q", folder_.path())
+          .exit,
+      0);
+  const Ended refused = retort("predict run --support mini/album mini/album", folder_.path());
+  EXPECT_EQ(refused.exit, 78);
+  EXPECT_THAT(refused.err, HasSubstr("error[E0807]: the input /data/root was "));
+  EXPECT_EQ(refused.out, "");
+  const Ended forced = retort("predict run --force --support mini/album mini/album", folder_.path());
+  EXPECT_EQ(forced.exit, 0) << forced.err;
+  EXPECT_THAT(forced.err, HasSubstr("warning[E0807]: the input /data/root was "));
+}
+
 TEST_F(FewShot, FeaturesOfAFixedBackboneAreKept) {
   const std::string fixed = "model.backbone.trainable=false method=FSCT_softmax ";
   ASSERT_EQ(run("images", fixed).exit, 0);

@@ -12,9 +12,11 @@
 #include "runner/cli/device_choice.h"
 #include "runner/cli/model_request.h"
 #include "runner/cli/prepare.h"
+#include "runner/cli/record_check.h"
 #include "runner/cli/command.h"
 #include "runner/cli/command_line.h"
 #include "runner/disk/new_file.h"
+#include "runner/record/input_record.h"
 #include "runner/run/prediction_output.h"
 #include "runner/cli/shared_flags.h"
 #include "runner/cli/weights_source.h"
@@ -36,6 +38,7 @@ struct PredictFlags {
   std::vector<std::string> labels;  ///< texts that an image is compared with; empty: the classes of the training
   std::string explain;              ///< a folder of pictures of why; empty: none
   bool skip_corrupt = false;        ///< continue after an image that cannot be read
+  bool force = false;               ///< take examples from data that has changed since the training
   LogFlags log;
 };
 
@@ -175,6 +178,32 @@ Diagnostics of_no_ensemble(const Json& request) {
   return errors;
 }
 
+bool lies_in(const std::filesystem::path& path, const std::filesystem::path& folder) {
+  std::error_code error;
+  const auto below = std::filesystem::weakly_canonical(path, error)
+                         .lexically_relative(std::filesystem::weakly_canonical(folder, error));
+  return !below.empty() && *below.begin() != "..";
+}
+
+/// Of examples that lie in data of the training: what has become of it since.
+Diagnostics changed_support(const PredictFlags& flags, Console& console) {
+  if (flags.support.empty()) return {};
+  const auto run = read_run(flags.weights.run);
+  if (!run) return {};
+  const SchemaSet& schemas = shipped_schemas();
+  const auto prepared = prepare_recorded(run->recipe, {}, schemas, console.sources);
+  if (!prepared) return {};
+  const Value& recipe = prepared->recipe.resolved;
+  Json now = Json::object();
+  for (const auto& [pointer, path] : input_paths(recipe, schemas, prepared->graph.working_folder))
+    if (lies_in(flags.support, path)) now[pointer] = look_at_input(path).record;
+  if (now.empty()) return {};
+  const Json environment = {{"inputs", std::move(now)}};
+  auto changes = changes_since_record(*run, environment, prepared->graph, recipe, recipe);
+  std::erase_if(changes, [&](const RecordChange& change) { return !environment["inputs"].contains(change.pointer); });
+  return told_changes(changes, *run, environment, flags.force);
+}
+
 ExitCode predict_images(const PredictFlags& given, Console& console) {
   console.json_lines = true;
   const auto settled = settled_flags(given);
@@ -186,6 +215,9 @@ ExitCode predict_images(const PredictFlags& given, Console& console) {
   auto request = prediction_request(flags, words.overrides, console.sources);
   if (!request) return report(console, request.errors());
   if (words.paths.empty()) return report(console, no_image);  // an override that is none may have been meant as one
+  const Diagnostics changed = changed_support(flags, console);
+  if (exit_code(changed) != ExitCode::kDone) return report(console, changed);
+  warn(console, changed);
   auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
   std::vector<std::string> paths;
@@ -251,6 +283,9 @@ Invocation declare_predict() {
             .value = &flags->support,
             .summary = "For a few-shot model: a folder with a folder of a few photographs for each class",
             .type = "DIR"});
+  verb.add({.name = "--force",
+            .value = &flags->force,
+            .summary = "With --support: take examples from data of the training although it has changed since"});
   verb.add({.name = "--labels",
             .value = &flags->labels,
             .summary = "For a CLIP: texts, of which the nearest to an image is its class, such as \"a red car\"",
