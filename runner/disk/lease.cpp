@@ -8,18 +8,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <map>
-#include <mutex>
 #include <sstream>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "runner/disk/descriptor.h"
+#include "runner/disk/parked_thread.h"
 #include "runner/error/exit_code.h"
 
 namespace runner {
@@ -262,15 +261,10 @@ class Lease::Beating {
  public:
   Beating(fs::path folder, std::uint64_t number, Holder holder, Options options)
       : folder_(std::move(folder)), number_(number), holder_(std::move(holder)), options_(std::move(options)) {
-    sigset_t all, before;  // signals are for the threads that were there before
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    thread_ = std::jthread([this](const std::stop_token& stop) { beat(stop); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    thread_.emplace(options_.beat, [this] { return beat(); });
   }
   ~Beating() {
-    thread_.request_stop();
-    thread_.join();
+    thread_.reset();
     holder_.is_held = false;
     write();
   }
@@ -278,22 +272,20 @@ class Lease::Beating {
   Beating& operator=(const Beating&) = delete;
 
  private:
-  void beat(const std::stop_token& stop) {
-    std::mutex mutex;
-    std::condition_variable_any ending;
-    std::unique_lock lock(mutex);
-    while (!ending.wait_for(lock, stop, options_.beat, [&] { return stop.stop_requested(); })) {
-      std::error_code ignored;
-      const bool is_ours = fs::exists(path_of_lease(folder_, number_), ignored) &&
-                           !fs::exists(path_of_lease(folder_, number_ + 1), ignored);
-      if (is_ours) write();
-      const Numbered other = is_ours ? Numbered{} : newest_lease(folder_);
-      if (other.number <= number_) continue;  // or all is gone
-      const std::string by = shown_holder(holder_in(lease_text(other.path)));
-      if (options_.on_lost) return options_.on_lost(by);
-      return end_without_lease("error: '" + folder_.string() + "' was taken over by " + by +
-                               ", since this process gave no sign of life; it ends here\n");
-    }
+  /// False where the lease is lost.
+  bool beat() {
+    std::error_code ignored;
+    const bool is_ours = fs::exists(path_of_lease(folder_, number_), ignored) &&
+                         !fs::exists(path_of_lease(folder_, number_ + 1), ignored);
+    if (is_ours) write();
+    const Numbered other = is_ours ? Numbered{} : newest_lease(folder_);
+    if (other.number <= number_) return true;  // or all is gone
+    const std::string by = shown_holder(holder_in(lease_text(other.path)));
+    if (options_.on_lost) options_.on_lost(by);
+    else
+      end_without_lease("error: '" + folder_.string() + "' was taken over by " + by +
+                        ", since this process gave no sign of life; it ends here\n");
+    return false;
   }
   /// Where that fails, whoever looks sees that no sign of life comes.
   void write() {
@@ -306,7 +298,7 @@ class Lease::Beating {
   Holder holder_;
   const Options options_;
   std::uint64_t beats_ = 0;
-  std::jthread thread_;
+  std::optional<ParkedThread> thread_;
 };
 
 Lease::Lease(std::unique_ptr<Beating> beating) : beating_(std::move(beating)) {}

@@ -12,6 +12,8 @@
 #include <iterator>
 #include <system_error>
 
+#include "runner/disk/parked_thread.h"
+
 namespace runner {
 namespace {
 
@@ -83,11 +85,11 @@ std::vector<char*> worker_environment(const std::vector<std::string>& changes) {
 }
 
 /// A copy of a process has the thread that made it alone, and what other threads held then, the heap's locks among
-/// them, nobody gives back.
-bool has_one_thread() {
+/// them, nobody gives back. Those that are parked hold nothing.
+bool may_be_copied() {
   std::error_code error;
   const std::filesystem::directory_iterator threads("/proc/self/task", error);
-  return !error && std::distance(begin(threads), end(threads)) == 1;
+  return !error && std::distance(begin(threads), end(threads)) == 1 + ParkedThread::count();
 }
 
 }  // namespace
@@ -117,7 +119,7 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerCommand& command) {
   const std::vector<char*> environment = worker_environment(command.variables);
 
   const pid_t parent = getpid();
-  const bool is_copied = command.body && has_one_thread();
+  const bool is_copied = command.body && may_be_copied();
   // A program needs no copy of this process' memory, which takes longer to make than all else here.
   const pid_t child = is_copied ? fork() : vfork();
   if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");

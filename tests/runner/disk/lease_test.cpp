@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runner/disk/folder_lock.h"
+#include "runner/disk/parked_thread.h"
 #include "tests/support/program.h"
 #include "tests/support/system_calls.h"
 #include "tests/support/temporary_folder.h"
@@ -244,6 +245,19 @@ TEST_F(LeaseTest, HolderGivesSignsOfLifeAndLearnsThatItHasLostIt) {
   EXPECT_THAT(lost.get_future().get(), StartsWith("process "));
   mine.lease.reset();
   EXPECT_EQ(file_text(folder_ / "lease.2"), text) << "what another has is not given back";
+}
+
+TEST_F(LeaseTest, CopyOfTheHoldersProcessNeitherBeatsNorGivesItBack) {
+  const auto mine = Lease::take(folder_.path(), {.beat = std::chrono::hours(1)});
+  ASSERT_TRUE(mine.lease);
+  EXPECT_EQ(ParkedThread::count(), 1);
+  const std::string before = file_text(folder_ / "lease.1");
+  const pid_t child = fork();
+  if (child == 0) _exit(ParkedThread::count());
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(file_text(folder_ / "lease.1"), before);
 }
 
 TEST_F(LeaseTest, FolderThatIsGoneIsNotMadeAgain) {

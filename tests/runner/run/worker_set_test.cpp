@@ -14,6 +14,8 @@
 
 #include <gmock/gmock.h>
 
+#include "runner/disk/parked_thread.h"
+
 namespace runner {
 namespace {
 
@@ -120,6 +122,20 @@ TEST(WorkerSet, BesideAnotherThreadTheProgramIsRunInPlaceOfABody) {
   EXPECT_EQ(end_of(workers).printed, "a program\n");
   end.set_value();
   other.join();
+}
+
+TEST(WorkerSet, BesideAParkedThreadABodyIsRunWhateverThatWasDoing) {
+  WorkerSet workers;
+  const ParkedThread busy(std::chrono::milliseconds(0), [] {
+    const std::unique_ptr<std::string> text(new std::string(1000, 'x'));
+    return text->size() == 1000;
+  });
+  for (int i = 0; i < 50; ++i) {
+    const auto worker = workers.start({.program = "/nonexistent", .arguments = {"word"}, .body = say_what_i_am});
+    ASSERT_TRUE(worker) << worker.errors().at(0).message;
+    EXPECT_THAT(end_of(workers).printed, testing::StartsWith("word; open: 0 1 2 3; "));
+    workers.remove(**worker);
+  }
 }
 
 TEST(WorkerSet, DiesWithItsParent) {
