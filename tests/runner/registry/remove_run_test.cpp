@@ -121,7 +121,7 @@ TEST_F(RemoveRun, WhatIsHalfRemovedCanBeRemovedAgain) {
     const bool has_results = fs::exists(folder_ / "outputs/run/summary.json");
     EXPECT_TRUE(is_marked || !has_results) << calls;
   }
-  EXPECT_EQ(calls, 7);  // six files and folders, of which each once was the first that could not go
+  EXPECT_EQ(calls, 8);  // seven files and folders, of which each once was the first that could not go
 }
 
 TEST_F(RemoveRun, OneThatWasKilledBeforeItBeganCanGo) {
