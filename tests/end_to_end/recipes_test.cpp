@@ -136,11 +136,13 @@ TEST_P(ShippedRecipe, RunsTwoSteps) {
 /// An epoch, with as many classes as the recipe is for, whose last batch is a smaller one.
 class WholeEpoch : public testing::TestWithParam<std::string> {
  protected:
-  /// Folders of drawn pictures in `root`, `per_class` for each of `classes`, which are called "class_0" and so on.
-  void make_folders(const std::string& root, int classes, int per_class) const {
-    const Ended made =
-        retort("data make image_folder --out drawn --classes 2 --per-class 12 --size 32 -q", folder_.path());
-    ASSERT_EQ(made.exit, 0) << made.err;
+  /// Folders of drawn pictures in `root`, `per_class` for each of `classes`, which are called after it: "train_0", say.
+  void make_folders(const std::filesystem::path& root, int classes, int per_class) const {
+    if (!std::filesystem::exists(folder_ / "drawn")) {
+      const Ended made =
+          retort("data make image_folder --out drawn --classes 2 --per-class 12 --size 32 -q", folder_.path());
+      ASSERT_EQ(made.exit, 0) << made.err;
+    }
     std::vector<std::filesystem::path> pictures;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "drawn")) {
       if (entry.path().extension() == ".jpg") pictures.push_back(entry.path());
@@ -148,7 +150,7 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
     std::ranges::sort(pictures);
     std::size_t next = 0;
     for (int label = 0; label < classes; ++label) {
-      const std::filesystem::path folder = folder_ / (root + "/class_" + std::to_string(label));
+      const std::filesystem::path folder = folder_ / root / (root.filename().string() + "_" + std::to_string(label));
       std::filesystem::create_directories(folder);
       for (int i = 0; i < per_class; ++i) {
         std::filesystem::copy_file(pictures[next++ % pictures.size()],
@@ -177,7 +179,7 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
       make_folders("mini/val", 16, 3);
       make_folders("mini/test", 20, 3);
       return "backbone=Conv4 data.root=mini data.train=train data.validation=val data.test=test data.image_size=32 "
-             "k_shot=1 n_query=2 train.episodes=6 train.validation_episodes=3 test_iter=5 ";
+             "k_shot=2 n_query=1 train.episodes=6 train.validation_episodes=3 test_iter=5 ";
     }
     if (recipe.starts_with("finetune")) {
       make_folders("photos", 102, 4);
@@ -193,7 +195,7 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
       make_folders("photos", 196, 4);
       const bool has_captions = recipe == "clip_cars_flyp";
       return std::string("data=image_folder data.root=photos ") + kQuarters + kSmallClip +
-             (has_captions ? "train.schedule.warmup_steps=1 " : "data.caption='a photo of a {name} car' ");
+             (has_captions ? "train.schedule.warmup_steps=1 " : "'data.caption=\"a photo of a {name} car\"' ");
     }
     make_folders("photos", 10, 9);
     return std::string("data.root=photos data.image_size=32 model.patch_size=8 ") + kQuarters;
