@@ -39,7 +39,7 @@ std::vector<std::string> metrics_of_trial(const NodesOfTrial& nodes, const Schem
     const Kind* kind = is_compared(name, compared) ? schemas.kind(name) : nullptr;
     if (!kind) continue;
     for (const DeclaredMetric& metric : kind->metrics) {
-      if (metric.name.find('*') != std::string::npos) continue;
+      if (metric.name.find_first_of("*#") != std::string::npos) continue;
       const bool is_single = recorded_by(metric.name, nodes, schemas, compared).size() == 1;
       names.push_back(is_single ? metric.name : id + ":" + metric.name);
     }

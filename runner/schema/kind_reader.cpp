@@ -54,12 +54,16 @@ std::vector<DeclaredMetric> read_metrics_of(const Json& document) {
 
 }  // namespace
 
+/// A * is any text that is not empty, a # a number.
 bool DeclaredMetric::covers(std::string_view metric) const {
-  const std::size_t star = name.find('*');
-  if (star == name.npos) return metric == name;
-  const std::string_view before = std::string_view(name).substr(0, star),
-                         after = std::string_view(name).substr(star + 1);
-  return metric.size() > before.size() + after.size() && metric.starts_with(before) && metric.ends_with(after);
+  const std::size_t open = name.find_first_of("*#");
+  if (open == name.npos) return metric == name;
+  const std::string_view before = std::string_view(name).substr(0, open),
+                         after = std::string_view(name).substr(open + 1);
+  if (metric.size() <= before.size() + after.size() || !metric.starts_with(before) || !metric.ends_with(after))
+    return false;
+  const std::string_view there = metric.substr(open, metric.size() - before.size() - after.size());
+  return name[open] == '*' || there.find_first_not_of("0123456789") == there.npos;
 }
 
 std::string title_of(const std::string& path) {

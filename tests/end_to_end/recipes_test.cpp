@@ -109,7 +109,7 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
         EXPECT_TRUE(std::ranges::any_of(declared, [&](const auto& one) { return one.covers(name); }))
             << kind << " records " << name;
       for (const runner::DeclaredMetric& one : declared)
-        if (!one.is_conditional && one.name.find('*') == std::string::npos)
+        if (!one.is_conditional && one.name.find_first_of("*#") == std::string::npos)
           EXPECT_TRUE(recorded[id].contains(one.name)) << kind << " does not record " << one.name;
     }
   }

@@ -36,6 +36,7 @@ TEST(SweepMetric, MetricThatNoTrialCanHaveIsRefusedWithWhatThereIs) {
               StartsWith("no trial can have the metric 'foo'; there are validation/loss, validation/accuracy, "
                          "evaluate/top1, "));
   EXPECT_THAT(meant("validation/acuracy", kOneTraining), HasSubstr("did you mean 'validation/accuracy'?"));
+  EXPECT_THAT(meant("evaluate/top1l", kOneTraining), HasSubstr("did you mean 'evaluate/top1'?"));
   EXPECT_THAT(meant("validation/auc", kOneTraining), StartsWith("no trial can have the metric 'validation/auc'"));
   EXPECT_THAT(meant("evaluate:validation/loss", kOneTraining), StartsWith("no trial can have"));
   EXPECT_THAT(meant("evaluate/episode_accuracy", kOneTraining), StartsWith("no trial can have"));

@@ -124,12 +124,14 @@ TEST(Schemas, KindsThatTrainOrEvaluateDeclareWhatTheyMeasure) {
   }
 }
 
-TEST(DeclaredMetrics, StarStandsForAnyText) {
-  const DeclaredMetric of_class{"evaluate/auc/*"}, ranked{"evaluate/top*"}, plain{"validation/loss"};
+TEST(DeclaredMetrics, StarStandsForAnyTextAndHashForANumber) {
+  const DeclaredMetric of_class{"evaluate/auc/*"}, ranked{"evaluate/top#"}, plain{"validation/loss"};
   EXPECT_TRUE(of_class.covers("evaluate/auc/3"));
   EXPECT_FALSE(of_class.covers("evaluate/auc/"));
   EXPECT_TRUE(ranked.covers("evaluate/top5"));
-  EXPECT_FALSE(ranked.covers("evaluate/to"));
+  EXPECT_TRUE(ranked.covers("evaluate/top10"));
+  for (const char* other : {"evaluate/to", "evaluate/top", "evaluate/top5l", "evaluate/top1_low"})
+    EXPECT_FALSE(ranked.covers(other)) << other;
   EXPECT_TRUE(plain.covers("validation/loss"));
   EXPECT_FALSE(plain.covers("validation/losses"));
 }
