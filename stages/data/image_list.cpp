@@ -261,11 +261,12 @@ std::vector<Together> kept_together(const std::vector<ImageFile>& files) {
   std::vector<Together> units;
   std::unordered_map<std::string_view, std::size_t> of_patient;
   for (std::size_t i = 0; i < files.size(); ++i) {
+    const std::string& patient = files[i].patient;
     const auto [found, is_new] = files[i].patient.empty() ? std::pair(of_patient.end(), true)
                                                           : of_patient.emplace(files[i].patient, units.size());
     Together& unit = is_new ? units.emplace_back() : units[found->second];
     unit.label = std::max(unit.label, files[i].label);
-    unit.name = files[i].patient.empty() ? files[i].name : files[i].patient;
+    unit.name = patient.empty() ? files[i].name : patient;
     unit.files.push_back(i);
   }
   return units;

@@ -41,9 +41,10 @@ TEST_F(Cub200, WhatIsHeldOutFollowsFromTheSeedAlone) {
   context_.facts.seed = 7;
   EXPECT_EQ(held({{"split_seed", 42}}), first);
   EXPECT_NE(held({{"split_seed", 43}}), first);
-  const auto of_the_run = held(Json::object());
+  const auto of_the_run = held({{"split_seed", nullptr}}), by_default = held(Json::object());
   context_.facts.seed = 8;
-  EXPECT_NE(held(Json::object()), of_the_run);
+  EXPECT_NE(held({{"split_seed", nullptr}}), of_the_run);
+  EXPECT_EQ(held(Json::object()), by_default);
 }
 
 TEST_F(Cub200, NoImageIsInTwoPartsAndTheTestStays) {
@@ -59,8 +60,8 @@ TEST_F(Cub200, NoImageIsInTwoPartsAndTheTestStays) {
 }
 
 TEST_F(Cub200, TellsWhatItFoundAndWhetherTheSeedMatters) {
-  EXPECT_TRUE((*create())->uses_seed());
-  EXPECT_FALSE((*create({{"split_seed", 42}}))->uses_seed());
+  EXPECT_FALSE((*create())->uses_seed());
+  EXPECT_TRUE((*create({{"split_seed", nullptr}}))->uses_seed());
   EXPECT_FALSE((*create({{"validation", 0.0}}))->uses_seed());
   EXPECT_TRUE((*create({{"split_seed", 42}, {"augment", {{"horizontal_flip", 0.5}}}}))->uses_seed());
   const std::string before = (*create())->fingerprint();

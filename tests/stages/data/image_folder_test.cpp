@@ -262,8 +262,8 @@ TEST_F(ImageFolder, FingerprintIsThatOfItsFilesAlsoOfThoseItMakes) {
 
 TEST_F(ImageFolder, SeedMattersWhereSomethingIsDrawn) {
   add_photos();
-  EXPECT_TRUE((*create("{}"))->uses_seed());
-  EXPECT_FALSE((*create(R"({"split": {"seed": 3}})"))->uses_seed());
+  EXPECT_FALSE((*create("{}"))->uses_seed());
+  EXPECT_TRUE((*create(R"({"split": {"seed": null}})"))->uses_seed());
   EXPECT_TRUE((*create(R"({"split": {"seed": 3}, "augment": {"horizontal_flip": 0.5}})"))->uses_seed());
 }
 
