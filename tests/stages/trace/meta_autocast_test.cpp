@@ -137,7 +137,8 @@ TEST_F(MetaAutocastTest, ATrainingTakesWhatIsPlanned) {
   const MemoryTrace trace(backend);
   TowerRun run(training, at::kMeta);
   run.step();
-  expect_counted_as_planned(counted, summarize(trace, 0, backend, {}), 1 / 1.35);
+  // Without instructions for it, a product is added up in float32: twice the bytes of its result.
+  expect_counted_as_planned(counted, summarize(trace, 0, backend, {}), 1 / 2.0);
 }
 
 }  // namespace

@@ -157,7 +157,7 @@ TEST_F(SummarizeTest, WhatAKernelMayTakeIsPlannedWhereItRaisesThePeak) {
   EXPECT_EQ(alone.terms[1].name, kKernelScratchTerm);
   EXPECT_GT(alone.terms[1].bytes, alone.reserved / 2) << "the copies of a direct kernel";
   EXPECT_EQ(alone.predicted, alone.reserved + alone.terms[0].bytes + alone.terms[1].bytes);
-  EXPECT_EQ(beside_more.terms[1].bytes, 0) << "the peak is elsewhere";
+  EXPECT_LT(beside_more.terms[1].bytes, alone.terms[1].bytes) << "the peak is elsewhere";
 }
 
 TEST_F(SummarizeTest, ExpandableSegmentsReserveLessForGrowingTensors) {
