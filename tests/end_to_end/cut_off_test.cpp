@@ -65,11 +65,13 @@ class CutOff : public testing::Test {
                   "from_scratch}, _self_]\n" +
                       data + model + "train: {epochs: 3, monitor: loss, " + training +
                       "}\nevaluate: {kind: evaluate.classification}\n");
-    folder_.write("ensemble.yaml",
-                  "schema: 1\ndefaults: [{data: image_folder}, {model: tiny}, {memory: as_written}, {train: "
-                  "one_vs_one}, {evaluate: pairwise_ensemble}, _self_]\n" +
-                      data + model + "train: {epochs: 2, patience: null, stop_at_accuracy: null, " + training +
-                      "}\nevaluate: {bootstrap: 20}\n");
+    folder_.write(
+        "ensemble.yaml",
+        "schema: 1\ndefaults: [{data: image_folder}, {model: tiny}, {memory: as_written}, {train: "
+        "one_vs_one}, {evaluate: pairwise_ensemble}, _self_]\n" +
+            data + model +
+            "train: {foreach: {pair: [[0, 1], [0, 2], [1, 2]]}, epochs: 2, patience: null, stop_at_accuracy: null, " +
+            training + "}\nevaluate: {bootstrap: 20}\n");
   }
   /// The run work/run, which may reuse what is in work/cache, with `variables` of the environment.
   Ended run(const std::string& recipe, const std::string& variables = "", const std::string& more = "") const {
@@ -277,7 +279,8 @@ TEST_P(DeepCutOff, AllKilledInATraining) { kill_all_before("training.yaml", is_m
 TEST_P(DeepCutOff, AllKilledInAnEnsemble) { kill_all_before("ensemble.yaml", is_mine); }
 TEST_P(DeepCutOff, AllKilledWhereFeaturesAreKept) {
   kill_all_before(
-      "finetune model=linear_probe model/backbone=tiny model.backbone.num_hidden_layers=1 data.root=photos "
+      "finetune data=image_folder model=linear_probe model/backbone=tiny model.backbone.num_hidden_layers=1 "
+      "data.root=photos "
       "data.image_size=28 data.loader.workers=0 threads=1 epochs=2 lr=0.01 train.batch_size=16 "
       "train.checkpoint.every.steps=1",
       is_mine);
