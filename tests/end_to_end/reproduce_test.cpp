@@ -136,7 +136,7 @@ TEST_F(Reproduce, NewRunIsComparedSampleBySample) {
   const Ended none = retort("compare a b --paired", folder_.path());
   EXPECT_EQ(none.exit, 66);
   EXPECT_THAT(none.err, HasSubstr("there is no 'b/nodes/evaluate/predictions.csv'"));
-  ASSERT_EQ(runs("rerun a run.dir=c seed=9 -q").exit, 0);
+  ASSERT_EQ(runs("rerun a run.dir=c data.split.seed=9 -q").exit, 0);
   const Ended others = retort("compare a c --paired", folder_.path());
   EXPECT_EQ(others.exit, 78);
   EXPECT_THAT(others.err, HasSubstr("'c' was evaluated on other samples than 'a': "));
