@@ -44,7 +44,7 @@ void LeftMemory::count_in(MemoryPlan& plan) {
   const std::int64_t bytes = given();
   if (bytes == 0) return;
   plan.predicted += bytes;
-  plan.terms.push_back({"cache", bytes, "kept of what the plans leave"});
+  plan.terms.push_back({std::string(kCacheTerm), bytes, "kept of what the plans leave"});
 }
 
 void LeftMemory::renew(std::size_t index, const Outputs& outputs) {

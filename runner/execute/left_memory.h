@@ -14,6 +14,9 @@
 
 namespace runner {
 
+/// What plans call what is shared so, among their terms.
+inline constexpr std::string_view kCacheTerm = "cache";
+
 /// Shares what the plans of a run leave of the memory among the artifacts that could keep something in it
 /// (Keeper::could_keep()), and counts it in the plans. Where a run is planned for a GPU, plans say nothing of the
 /// host's memory, and each gets what it asks for.

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "runner/execute/left_memory.h"
 #include "runner/text/decimal.h"
 #include "runner/report/table.h"
 #include "runner/text/bytes.h"
@@ -57,6 +58,8 @@ std::string section(const std::string& title, const Rows& rows) {
 std::string need_text(const MemoryPlan& plan) {
   std::string text = "needs " + size_text(plan.predicted);
   if (!plan.held.empty()) text += ", " + held_text(plan) + ",";
+  if (const auto cache = std::ranges::find(plan.terms, kCacheTerm, &NamedBytes::name); cache != plan.terms.end())
+    text += (plan.held.empty() ? ", " : " ") + size_text(cache->bytes) + " of it to keep pictures in,";
   if (!plan.budget) return text + "; no budget is known";
   text += " of " + size_text(*plan.budget) + " (" + plan.budget_from + "): ";
   return plan.fits() ? text + "fits, " + size_text(*plan.budget - plan.predicted) + " to spare"

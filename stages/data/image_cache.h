@@ -23,9 +23,9 @@ class ImageCache {
   /// What one costs beside its pixels, at most.
   static constexpr std::int64_t kOverhead = 256;
 
-  /// `most_bytes`: that it could use where its limit is set later; 0: its limit stays.
-  explicit ImageCache(std::int64_t limit_bytes, std::int64_t most_bytes = 0)
-      : most_bytes_(most_bytes), limit_bytes_(limit_bytes) {}
+  explicit ImageCache(std::int64_t limit_bytes) : ImageCache(limit_bytes, limit_bytes) {}
+  /// `most_bytes`: that it could use, where its limit is set later.
+  ImageCache(std::int64_t limit_bytes, std::int64_t most_bytes) : most_bytes_(most_bytes), limit_bytes_(limit_bytes) {}
 
   /// nullopt when it is not here.
   std::optional<KeptImage> find(std::uint64_t key) const;

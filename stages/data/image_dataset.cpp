@@ -165,12 +165,8 @@ WatchedDataset::Strangers ImageDataset::take_strangers(std::span<const std::int6
   return strangers;
 }
 
-runner::HeldMemory ImageDataset::held() const {
-  return {.on_host = cache_ && cache_->most_bytes() == 0 ? cache_->limit_bytes() : 0};
-}
-
 void ImageDataset::allow(const runner::Allowance& allowance) const {
-  if (cache_ && cache_->most_bytes() > 0) cache_->set_limit(std::min(allowance.memory, cache_->most_bytes()));
+  if (cache_) cache_->set_limit(std::min(allowance.memory, cache_->most_bytes()));
   if (options_.store) options_.store->open(allowance.cache, allowance.build);
 }
 
@@ -178,10 +174,6 @@ std::string ImageDataset::kept_elsewhere() const {
   if (!options_.store || options_.store->folder().empty()) return "";
   return "pictures cut to size that memory has no room for are kept in '" + options_.store->folder().string() + "', " +
          runner::size_text(options_.store->most_bytes()) + " at most";
-}
-
-void ImageDataset::keep_at_most(std::int64_t bytes) const {
-  if (cache_ && cache_->most_bytes() == 0) cache_->set_limit(std::min(bytes, cache_->limit_bytes()));
 }
 
 std::int64_t ImageDataset::caption(std::int64_t epoch, std::int64_t index) const {

@@ -79,14 +79,9 @@ class ImageDataset : public Dataset,
   std::vector<std::int64_t> captions() const override;
   std::vector<std::vector<std::int64_t>> captions_of_classes() const override;
   Strangers take_strangers(std::span<const std::int64_t> indices) const override;
-  /// Its pictures, where the limit of its cache is one; could_keep() otherwise.
-  runner::HeldMemory held() const override;
   std::int64_t could_keep() const override { return cache_ ? cache_->most_bytes() : 0; }
   void allow(const runner::Allowance& allowance) const override;
   std::string kept_elsewhere() const override;
-
-  /// Keeps no more, where the limit of its cache is one.
-  void keep_at_most(std::int64_t bytes) const;
 
   std::filesystem::path root() const override { return list_->root; }
   const std::vector<ImageFile>& files() const { return (*list_)[part_]; }

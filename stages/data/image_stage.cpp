@@ -1,7 +1,6 @@
 #include "stages/data/image_stage.h"
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <utility>
 
@@ -52,11 +51,7 @@ class ImageStage final : public runner::Stage {
 
   std::optional<runner::Outputs> plan(const runner::Inputs&, runner::PlanContext& context) override {
     if (list_) return std::nullopt;
-    if (source_.foresee) {
-      runner::Outputs foreseen = parts_of(drawn(source_.foresee(), context), context, /*is_recorded=*/false);
-      for (const auto& [port, part] : foreseen) planned_cache_[port] = part->held().on_host;
-      return foreseen;
-    }
+    if (source_.foresee) return parts_of(drawn(source_.foresee(), context), context, /*is_recorded=*/false);
     throw StageError(runner::ErrorCode::kMissingFolder, "the data is not here yet, and planning does not fetch it")
         .at("/root")
         .with_help("`retort run` fetches it, and so does `retort data fetch`");
@@ -68,13 +63,7 @@ class ImageStage final : public runner::Stage {
       list_ = listed();
     }
     drawn_by_ = drawn_by(*list_, context);
-    runner::Outputs parts = parts_of(divided(*list_, context), context, /*is_recorded=*/true);
-    // What was foreseen may have been smaller pictures, and no more than was planned is kept.
-    for (const auto& [port, bytes] : planned_cache_) {
-      if (const auto part = parts.find(port); part != parts.end())
-        dynamic_cast<const ImageDataset&>(*part->second).keep_at_most(bytes);
-    }
-    return parts;
+    return parts_of(divided(*list_, context), context, /*is_recorded=*/true);
   }
 
   std::string fingerprint() const override { return list_ ? stages::fingerprint(*list_) + kept_ : ""; }
@@ -166,7 +155,6 @@ class ImageStage final : public runner::Stage {
   std::optional<ImageList> list_;
   std::string kept_;      // which division was kept that would not be drawn today; empty: none
   std::string drawn_by_;  // of list_, once it has been divided
-  std::map<std::string, std::int64_t> planned_cache_;  // bytes of each part that was foreseen
 };
 
 }  // namespace
@@ -208,9 +196,9 @@ runner::Outputs image_datasets(const std::array<std::shared_ptr<const ImageList>
     const ImageList& list = *lists[static_cast<std::size_t>(part)];
     const std::int64_t bytes = std::min(memory, bytes_to_keep(list, part, images, /*trains=*/part == Part::kTrain));
     memory -= bytes;
-    const auto cache = bytes == 0          ? nullptr
-                       : options.cache_mib ? std::make_shared<ImageCache>(bytes)
-                                           : std::make_shared<ImageCache>(0, /*most_bytes=*/bytes);
+    // What plans leave is known once all of them are made.
+    const auto cache =
+        bytes == 0 ? nullptr : std::make_shared<ImageCache>(options.cache_mib ? bytes : 0, /*most_bytes=*/bytes);
     return std::make_shared<const ImageDataset>(lists[static_cast<std::size_t>(part)], part, images,
                                                 context.node().seed, cache);
   };
