@@ -22,8 +22,8 @@ constexpr std::size_t kPoints = 512;
 
 /// Of what is planned.
 constexpr double kShare = 0.005, kShareOfHalves = 0.01;
-/// Small networks are a few pages off where small tensors lie otherwise than in the plan.
-constexpr std::int64_t kLeastMargin = 16 << 10;
+/// And what the largest small block takes: small tensors may lie otherwise than in the plan.
+constexpr std::int64_t kMisplaced = BlockPool::kSmall;
 
 /// "float32": torch's own word of Python.
 std::string type_name(at::ScalarType type) {
@@ -177,7 +177,7 @@ runner::NamedBytes margin_of(std::int64_t planned, const std::vector<TracedStora
       std::ranges::any_of(storages, [](const auto& one) { return at::isReducedFloatingType(one.dtype); });
   const auto share = static_cast<std::int64_t>((has_halves ? kShareOfHalves : kShare) * static_cast<double>(planned));
   return {.name = std::string(kMarginTerm),
-          .bytes = std::max(share, kLeastMargin),
+          .bytes = share + kMisplaced,
           .note = "for gaps between tensors that are not as planned"};
 }
 
