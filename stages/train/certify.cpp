@@ -22,18 +22,20 @@ using runner::Certificate;
 constexpr std::int64_t kFewestSamples = 5, kPart = 2;  // the last part is a smaller one
 
 /// The samples of the largest group that a loss is over; 0: none is over groups of samples.
-std::int64_t group_of(const TrainingStep& step) {
+std::int64_t largest_group(const TrainingStep& step) {
   std::int64_t group = 0;
   for (const LossTerm& term : step.terms()) group = std::max(group, term.samples_in_group);
   return group;
 }
 
 /// A whole group and the beginning of another.
-std::int64_t certified_samples(const TrainingStep& step) { return std::max(kFewestSamples, group_of(step) + kPart); }
+std::int64_t certified_samples(const TrainingStep& step) {
+  return std::max(kFewestSamples, largest_group(step) + kPart);
+}
 
 /// Parts in which a policy's cut is certified: what is over groups is cut between them, but for two passes.
 std::int64_t certified_part(const TrainingStep& step, const StepPlan& plan) {
-  return plan.two_pass ? kPart : std::max(kPart, group_of(step));
+  return plan.two_pass ? kPart : std::max(kPart, largest_group(step));
 }
 
 /// A gradient below this share of the whole one is compared with that share: what is zero except for rounding, as that
