@@ -12,7 +12,7 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kNamedMetrics = 12;
+constexpr std::size_t kMetricsInHelp = 12;
 
 using NodesOfTrial = TrialNodes::value_type;
 
@@ -91,13 +91,13 @@ Result<std::string> metric_of_trials(const std::string& wanted, const TrialNodes
                       {},
                       "",
                       "the metric '" + wanted + "' may be " +
-                          either(std::vector<std::string>(meant.begin(), meant.end()), kNamedMetrics),
+                          either(std::vector<std::string>(meant.begin(), meant.end()), kMetricsInHelp),
                       "write the whole name of the one that is meant"};
   }
   std::ranges::stable_sort(all, {}, interest);
   const std::string near = did_you_mean_path(wanted, all);
   const std::string there =
-      all.empty() ? "nothing in this recipe measures anything" : "there are " + listed(all, kNamedMetrics);
+      all.empty() ? "nothing in this recipe measures anything" : "there are " + listed(all, kMetricsInHelp);
   return Diagnostic{ErrorCode::kUsage,
                     {},
                     "",

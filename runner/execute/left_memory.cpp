@@ -45,6 +45,10 @@ void LeftMemory::count_in(MemoryPlan& plan) {
   if (bytes == 0) return;
   plan.predicted += bytes;
   plan.terms.push_back({std::string(kCacheTerm), bytes, "kept of what the plans leave"});
+  for (PlanAlternative& other : plan.alternatives) {
+    const std::int64_t left = plan.budget ? std::max<std::int64_t>(*plan.budget - other.predicted, 0) : bytes;
+    other.predicted += std::min(bytes, left);
+  }
 }
 
 void LeftMemory::renew(std::size_t index, const Outputs& outputs) {

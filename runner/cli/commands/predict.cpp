@@ -178,7 +178,8 @@ Diagnostics of_no_ensemble(const Json& request) {
   return errors;
 }
 
-bool lies_in(const std::filesystem::path& path, const std::filesystem::path& folder) {
+/// Links followed.
+bool lies_really_in(const std::filesystem::path& path, const std::filesystem::path& folder) {
   std::error_code error;
   const auto below = std::filesystem::weakly_canonical(path, error)
                          .lexically_relative(std::filesystem::weakly_canonical(folder, error));
@@ -196,7 +197,7 @@ Diagnostics changed_support(const PredictFlags& flags, Console& console) {
   const Value& recipe = prepared->recipe.resolved;
   Json now = Json::object();
   for (const auto& [pointer, path] : input_paths(recipe, schemas, prepared->graph.working_folder))
-    if (lies_in(flags.support, path)) now[pointer] = look_at_input(path).record;
+    if (lies_really_in(flags.support, path)) now[pointer] = look_at_input(path).record;
   if (now.empty()) return {};
   const Json environment = {{"inputs", std::move(now)}};
   auto changes = changes_since_record(*run, environment, prepared->graph, recipe, recipe);

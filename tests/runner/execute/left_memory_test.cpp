@@ -56,6 +56,16 @@ TEST_F(LeftMemoryTest, AllIsGivenWhereItIsThereAndEveryPlanCountsIt) {
   EXPECT_THAT(left_.text(1), testing::IsEmpty());
 }
 
+TEST_F(LeftMemoryTest, AlternativesCountWhatTheyLeaveOfIt) {
+  std::vector<DryNode> nodes = {planned(50 * kMib, 100 * kMib)};
+  nodes[0].plan->alternatives = {{.predicted = 30 * kMib}, {.predicted = 80 * kMib}, {.predicted = 120 * kMib}};
+  left_.share(nodes, "cpu");
+  const auto& others = nodes[0].plan->alternatives;
+  EXPECT_EQ(others[0].predicted, 70 * kMib);
+  EXPECT_EQ(others[1].predicted, 100 * kMib) << "the rest of it is kept on disk or read again";
+  EXPECT_EQ(others[2].predicted, 120 * kMib);
+}
+
 TEST_F(LeftMemoryTest, WhatTheTightestPlanLeavesIsShared) {
   std::vector<DryNode> nodes = {planned(50 * kMib, 100 * kMib), planned(80 * kMib, 100 * kMib)};
   left_.share(nodes, "cpu");
