@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
+#include "stages/machine/block_pool.h"
 #include "stages/trace/backend_terms.h"
 #include "stages/trace/meta_kernels.h"
 #include "tests/support/traced_tower.h"
@@ -136,12 +137,13 @@ TEST_F(SummarizeTest, OnACpuASmallShareIsPlannedBesides) {
   const runner::MemoryPlan plan = summarize(trace, 0, {}, {});
   ASSERT_FALSE(plan.terms.empty());
   EXPECT_EQ(plan.terms.front().name, kMarginTerm);
-  EXPECT_EQ(plan.terms.front().bytes, plan.reserved / 200);
+  EXPECT_EQ(plan.terms.front().bytes, plan.reserved / 200 + BlockPool::kSmall);
   EXPECT_EQ(plan.predicted, plan.reserved + plan.terms.front().bytes);
   const at::Tensor half = torch::empty({4}, at::TensorOptions(at::kMeta).dtype(at::kBFloat16));
   trace.own(half, Owner::kInput, "half");
   const runner::MemoryPlan of_halves = summarize(trace, 0, {}, {});
-  EXPECT_EQ(of_halves.terms.front().bytes, of_halves.reserved / 100) << "kernels of half types are known less well";
+  EXPECT_EQ(of_halves.terms.front().bytes, of_halves.reserved / 100 + BlockPool::kSmall)
+      << "kernels of half types are known less well";
 }
 
 TEST_F(SummarizeTest, WhatAKernelMayTakeIsPlannedWhereItRaisesThePeak) {
