@@ -15,6 +15,7 @@
 #include "stages/machine/cpu_pool.h"
 #include "stages/trace/memory_trace.h"
 #include "stages/trace/meta_kernels.h"
+#include "stages/trace/processor.h"
 #include "stages/trace/summarize.h"
 #include "tests/support/scoped_threads.h"
 #include "tests/support/traced_tower.h"
@@ -138,7 +139,9 @@ TEST(Accuracy, LittleMoreIsNeededThanIsCounted) {
 // What would be seen if scratch by threads were forgotten.
 TEST(Accuracy, MoreThreadsNeedMoreMemory) {
   const TowerTraining half{.batch = 2, .patch = 32, .precision = Precision::kBf16};
-  EXPECT_GT(plan_of({half, 4}).predicted, plan_of({half, 1}).predicted);
+  const std::int64_t of_one = plan_of({half, 1}).predicted, of_four = plan_of({half, 4}).predicted;
+  if (this_processor().bf16) EXPECT_GT(of_four, of_one);
+  else EXPECT_EQ(of_four, of_one) << "torch's own loops take nothing";
 }
 
 }  // namespace
