@@ -1,15 +1,14 @@
 #include "runner/execute/node_context.h"
 
-#include <algorithm>
 #include <exception>
 #include <fstream>
-#include <map>
 #include <system_error>
 
 #include <nlohmann/json.hpp>
 
 #include "runner/disk/make_folders.h"
 #include "runner/disk/new_file.h"
+#include "runner/execute/trained_data.h"
 #include "runner/stage/family.h"
 
 namespace runner {
@@ -28,63 +27,6 @@ fs::path earlier_folder(const std::string& id, const RunOptions& options) {
     if (fs::exists(layout.division(), error) || fs::exists(layout.finished(), error)) return layout.folder();
   }
   return {};
-}
-
-/// Goes back from an input with data to the nodes that it comes from, through those that only change it.
-void add_sources(const Graph& graph, const Edge& edge, std::map<std::size_t, std::set<std::string>>& parts) {
-  const Node& node = graph.nodes[edge.from];
-  const auto goes_on = [&](const Edge& one) { return one.type == ArtifactType::kDataset && one.input == edge.output; };
-  const auto before = std::ranges::find_if(node.inputs, goes_on);
-  if (before != node.inputs.end()) add_sources(graph, *before, parts);
-  else parts[edge.from].insert(edge.output);
-}
-
-/// The trainings that a node takes weights of, and those whose weights they began with.
-void add_trainings(const Graph& graph, std::size_t index, std::set<std::size_t>& trainings) {
-  for (const Edge& edge : graph.nodes[index].inputs) {
-    if (edge.type != ArtifactType::kCheckpoint || trainings.contains(edge.from)) continue;
-    trainings.insert(edge.from);
-    add_trainings(graph, edge.from, trainings);
-  }
-}
-
-/// Is `node` wired to a part for validation? Then it is meant to be tested on that.
-bool tests_validation(const Node& node) {
-  return std::ranges::any_of(
-      node.inputs, [](const Edge& edge) { return edge.type == ArtifactType::kDataset && edge.output == "validation"; });
-}
-
-std::vector<TrainedData> trained_data(std::size_t index, const Graph& graph, const RunOptions& options) {
-  std::set<std::size_t> trainings;
-  add_trainings(graph, index, trainings);
-  const bool knows_validation = tests_validation(graph.nodes[index]);
-  std::map<std::size_t, std::set<std::string>> tested;
-  for (const Edge& edge : graph.nodes[index].inputs)
-    if (edge.type == ArtifactType::kDataset) add_sources(graph, edge, tested);
-  std::map<fs::path, TrainedData> found;
-  for (const std::size_t training : trainings) {
-    const bool is_earlier = options.trained.contains(graph.nodes[training].id);
-    const fs::path& run = is_earlier ? options.divisions : options.folder;
-    std::map<std::size_t, std::set<std::string>> parts;
-    for (const Edge& edge : graph.nodes[training].inputs)
-      if (edge.type == ArtifactType::kDataset) add_sources(graph, edge, parts);
-    for (auto& [data, names] : parts) {
-      if (knows_validation) names.erase("validation");
-      if (run.empty()) {
-        const std::set<std::string>& wired = tested[data];
-        std::erase_if(names, [&](const std::string& name) { return !wired.contains(name); });
-      }
-      if (names.empty()) continue;
-      const fs::path folder = run.empty() ? fs::path() : RunLayout(run).node(graph.nodes[data].id).folder();
-      TrainedData& one = found[folder];
-      one.folder = folder;
-      one.parts.insert(names.begin(), names.end());
-      one.is_earlier = is_earlier;
-    }
-  }
-  std::vector<TrainedData> result;
-  for (auto& [folder, one] : found) result.push_back(std::move(one));
-  return result;
 }
 
 }  // namespace

@@ -136,7 +136,8 @@ void check_trained_images(const Dataset& test, bool allowed, runner::RunContext&
   if (count == 0) {
     const std::string line =
         "the model has been trained on none of the " + std::to_string(size) + " images that are tested";
-    return trained_data.front().is_earlier ? context.say(line) : context.detail(line);
+    const bool is_of_earlier = std::ranges::any_of(trained_data, &runner::TrainedData::is_earlier);
+    return is_of_earlier ? context.say(line) : context.detail(line);
   }
   const std::string more = count > std::ssize(found) ? " and others" : "";
   const std::string listed = "'" + runner::join(found, "', '") + "'" + more;

@@ -107,6 +107,21 @@ TEST_F(DivisionOfARun, CopyOfItsImagesIsKnown) {
   EXPECT_EQ(tested(), predictions("a"));
 }
 
+TEST_F(DivisionOfARun, WeightsThatItStartedFromHaveSeenImagesToo) {
+  ASSERT_EQ(train("a").exit, 0);
+  const std::string from_a = "train.warm_start=a ";
+  const Ended same = train("same", "", from_a);
+  ASSERT_EQ(same.exit, 0) << same.err;
+  EXPECT_THAT(same.err, HasSubstr("the model has been trained on none of the 9 images that are tested"));
+  const Ended other = train("other", "", from_a + "data.split.seed=7");
+  EXPECT_EQ(other.exit, 65) << other.err;
+  EXPECT_THAT(other.err, HasSubstr("error[E0612]: the model has been trained on "));
+  ASSERT_EQ(train("allowed", "", from_a + "data.split.seed=7 evaluate.allow_trained=true").exit, 0);
+  const Ended evaluated = evaluate("allowed", "evaluate.allow_trained=false");
+  EXPECT_EQ(evaluated.exit, 65) << evaluated.err;
+  EXPECT_THAT(evaluated.err, HasSubstr("error[E0612]: the model has been trained on "));
+}
+
 TEST_F(DivisionOfARun, ImageThatIsMissingIsAnErrorOfWhateverGoesOn) {
   ASSERT_EQ(train("a").exit, 0);
   const fs::path gone = photos().front();

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "runner/stage/run_layout.h"
 #include "tests/support/temporary_folder.h"
 
@@ -15,7 +17,12 @@ using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
 Node node_of(const std::string& id, const std::string& kind, std::vector<Edge> inputs = {}) {
-  return {.id = id, .stage = id, .kind = kind, .options = {}, .pointer = "/" + id, .inputs = std::move(inputs)};
+  return {.id = id,
+          .stage = id,
+          .kind = kind,
+          .options = {Value::Map{}, {}},
+          .pointer = "/" + id,
+          .inputs = std::move(inputs)};
 }
 
 Edge data_edge(const std::string& input, std::size_t from, const std::string& output) {
@@ -80,6 +87,64 @@ TEST(NodeFacts, DryRunOfANewRunKnowsOfNoDivision) {
   EXPECT_THAT(facts_of(kEvaluateNode, graph, {}).trained_data, IsEmpty());
   EXPECT_THAT(facts_of(kEvaluateNode, features_graph("validation"), {}).trained_data, IsEmpty());
   EXPECT_TRUE(facts_of(kDataNode, graph, {}).earlier.empty());
+}
+
+Value option(const std::string& key, Value value) { return {Value::Map{{key, {}, std::move(value)}}, {}}; }
+Value text_of(const std::string& text) { return {text, {}}; }
+
+/// Writes what a run would, of a training that starts from `warm_start`, on data of its own.
+void record_run(const TemporaryFolder& place, const std::string& run, const std::string& warm_start,
+                const std::vector<std::string>& trainings = {"train"}) {
+  Graph graph{.working_folder = place.path().string()};
+  graph.nodes = {node_of("data", "data.image_folder")};
+  for (const std::string& training : trainings) {
+    graph.nodes.push_back(node_of(training, "train.supervised", {data_edge("train", 0, "train")}));
+    graph.nodes.back().options = option("warm_start", text_of(warm_start));
+  }
+  place.write(run + "/.retort/run.json", "{}");
+  place.write(run + "/.retort/graph.json", to_json(graph).dump());
+}
+
+TEST(NodeFacts, EvaluationKnowsWhatTheRunsWereGivenWhoseWeightsItsTrainingsStartFrom) {
+  const TemporaryFolder place;
+  record_run(place, "oldest", "none");
+  record_run(place, "old", "oldest/nodes/train/checkpoints/step-00000001", {"train", "other"});
+  Graph graph = features_graph("test");
+  graph.working_folder = place.path().string();
+  graph.nodes[kFirst].options = option("warm_start", text_of("old/nodes/train"));
+  const auto found = facts_of(kEvaluateNode, graph, {.folder = "run"}).trained_data;
+  std::vector<fs::path> folders;
+  for (const TrainedData& one : found) folders.push_back(one.folder);
+  EXPECT_THAT(folders, UnorderedElementsAre("run/nodes/data", place / "old/nodes/data", place / "oldest/nodes/data"));
+  graph.nodes[kFirst].options = option("warm_start", text_of("oldest"));
+  EXPECT_EQ(facts_of(kEvaluateNode, graph, {.folder = "run"}).trained_data.size(), 2u);
+}
+
+TEST(NodeFacts, EvaluationKnowsTheRunWhoseWeightsItsModelIsMadeOf) {
+  const TemporaryFolder place;
+  record_run(place, "old", "none");
+  place.write("old/export/best/config.json", "{}");
+  Graph graph = features_graph("test");
+  graph.working_folder = place.path().string();
+  graph.nodes.insert(graph.nodes.begin(), node_of("model", "model.local"));
+  for (Node& node : graph.nodes)
+    for (Edge& edge : node.inputs) ++edge.from;
+  graph.nodes[0].options = option("backbone", option("weights", {Value::List{text_of("old/export/best")}, {}}));
+  graph.nodes[1 + kFirst].inputs.push_back({"model", 0, "model", ArtifactType::kModel});
+  const auto found = facts_of(1 + kEvaluateNode, graph, {.folder = "run"}).trained_data;
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_THAT(std::vector({found[0].folder, found[1].folder}), testing::Contains(place / "old/nodes/data"));
+}
+
+TEST(NodeFacts, RunThatCannotBeReadIsNamed) {
+  const TemporaryFolder place;
+  place.write("old/.retort/run.json", "{}");
+  place.write("old/.retort/graph.json", "{\"nodes\": 5}");
+  Graph graph = features_graph("test");
+  graph.nodes[kFirst].options = option("warm_start", text_of((place / "old").string()));
+  const auto found = facts_of(kEvaluateNode, graph, {.folder = "run"}).trained_data;
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_THAT(std::vector({found[0].folder, found[1].folder}), testing::Contains(place / "old"));
 }
 
 TEST(NodeFacts, DataAreDividedAsInTheirOwnRunAndElseAsInTheOneBefore) {
