@@ -228,7 +228,9 @@ class Following {
                           .trials = std::move(numbers),
                           .attempts_before = {},
                           .time_out_minutes = options_.trials.time_out ? options_.trials.time_out->count() : 0,
-                          .arguments = surroundings_.arguments};
+                          .arguments = surroundings_.arguments,
+                          .run_arguments = surroundings_.run_arguments,
+                          .resume_arguments = surroundings_.resume_arguments};
     for (const std::uint64_t trial : submission.trials)
       submission.attempts_before.push_back(journal_.trials()[trial].attempts);
     write_submission(submission, journal_.folder());

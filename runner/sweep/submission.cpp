@@ -24,6 +24,8 @@ Submission submission_from(const nlohmann::json& json) {
                     .attempts_before = {},
                     .time_out_minutes = fields.count("time_out_minutes"),
                     .arguments = fields.texts("arguments")};
+  if (json.contains("run_arguments")) result.run_arguments = fields.texts("run_arguments");
+  if (json.contains("resume_arguments")) result.resume_arguments = fields.texts("resume_arguments");
   for (const std::int64_t trial : fields.integers("trials")) result.trials.push_back(static_cast<std::uint64_t>(trial));
   for (const std::int64_t count : fields.integers("attempts_before"))
     result.attempts_before.push_back(static_cast<int>(count));
@@ -42,7 +44,9 @@ void write_submission(const Submission& submission, const std::filesystem::path&
                                        {"trials", submission.trials},
                                        {"attempts_before", submission.attempts_before},
                                        {"time_out_minutes", submission.time_out_minutes},
-                                       {"arguments", submission.arguments}};
+                                       {"arguments", submission.arguments},
+                                       {"run_arguments", submission.run_arguments},
+                                       {"resume_arguments", submission.resume_arguments}};
   make_folders(folder);
   write_atomically(record_of(folder), json.dump() + "\n");
 }

@@ -43,7 +43,9 @@ class FollowTasks : public testing::Test, protected TaskQueue {
       next();
       return std::exchange(signal_, std::nullopt);
     };
-    return follow_tasks(journal, *this, all, wait, {.program = "retort", .talk = talk_});
+    return follow_tasks(
+        journal, *this, all, wait,
+        {.program = "retort", .talk = talk_, .run_arguments = {"--reuse"}, .resume_arguments = {"--force"}});
   }
   void tell(int submission, std::size_t task, const TaskEvent& event) const {
     TaskAccount(LaunchLayout(folder_.path()).account(submission, task)).add(event);
@@ -65,6 +67,8 @@ class FollowTasks : public testing::Test, protected TaskQueue {
     std::string trials;
     for (const std::uint64_t trial : submission.trials) trials += " " + std::to_string(trial);
     submitted_.push_back(submission.name + ":" + trials);
+    for (const auto* arguments : {&submission.run_arguments, &submission.resume_arguments})
+      EXPECT_EQ(arguments->size(), 1u);
     for (std::size_t index = 0; index < submission.trials.size(); ++index)
       queue_.push_back({.submission = submission.name, .index = index, .state = "PENDING"});
     return std::to_string(100 + submission.number);

@@ -24,7 +24,13 @@ class RunTask : public testing::Test {
     for (std::uint64_t number = 0; number < 3; ++number)
       plan.trials.push_back({.number = number, .hash = "aa", .settings = {}});
     SweepJournal::make(sweep(), plan);
-    write_submission({.number = 1, .name = "retort-a-1", .trials = {0, 2}, .attempts_before = {0, 0}}, sweep());
+    write_submission({.number = 1,
+                      .name = "retort-a-1",
+                      .trials = {0, 2},
+                      .attempts_before = {0, 0},
+                      .run_arguments = {"--reuse"},
+                      .resume_arguments = {"--force"}},
+                     sweep());
   }
   void TearDown() override { std::filesystem::current_path(here_); }
   std::filesystem::path sweep() const { return folder_ / "sweep"; }
@@ -52,8 +58,17 @@ TEST_F(RunTask, RunsTheTrialOfItsIndexWhereTheSweepWasBegun) {
   ASSERT_TRUE(code);
   EXPECT_EQ(*code, ExitCode::kDone);
   EXPECT_EQ(file_text(folder_ / "calls"),
-            "run " + (sweep() / "recipes/2.yaml").string() + " run.dir=" + (sweep() / "2").string() + " -q\n");
+            "run " + (sweep() / "recipes/2.yaml").string() + " run.dir=" + (sweep() / "2").string() + " -q --reuse\n");
   EXPECT_THAT(account(), ElementsAre("running 0", "finished 0"));
+}
+
+TEST_F(RunTask, ResumedTrialPutsUpWithWhatTheSweepDoes) {
+  for (const auto& [name, text] : {std::pair{"run.json", R"({"schema": 1})"}, std::pair{"recipe.yaml", "schema: 1\n"},
+                                   std::pair{"environment.json", R"({"device": "cpu", "threads": 1})"}})
+    folder_.write("sweep/2/.retort/" + std::string(name), text);
+  const auto code = run("finish");
+  ASSERT_TRUE(code);
+  EXPECT_EQ(file_text(folder_ / "calls"), "resume " + (sweep() / "2").string() + " -q --force\n");
 }
 
 TEST_F(RunTask, WhatHasFinishedIsNotRunAgain) {

@@ -17,7 +17,9 @@ Submission second() {
           .trials = {3, 5},
           .attempts_before = {0, 2},
           .time_out_minutes = 30,
-          .arguments = {"--log-level", "debug"}};
+          .arguments = {"--log-level", "debug"},
+          .run_arguments = {"--reuse"},
+          .resume_arguments = {"--force"}};
 }
 
 TEST(Submission, IsReadAgain) {
@@ -36,6 +38,8 @@ TEST(Submission, IsReadAgain) {
   EXPECT_THAT(one.attempts_before, ElementsAre(0, 2));
   EXPECT_EQ(one.time_out_minutes, 30);
   EXPECT_THAT(one.arguments, ElementsAre("--log-level", "debug"));
+  EXPECT_THAT(one.run_arguments, ElementsAre("--reuse"));
+  EXPECT_THAT(one.resume_arguments, ElementsAre("--force"));
 }
 
 TEST(Submission, FolderOfNoneHasNone) {
