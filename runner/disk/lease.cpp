@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 using Holder = Lease::Holder;
 using std::chrono::milliseconds;
 
-constexpr std::string_view kLeaseName = "lease.", kOfWorker = ".worker", kDraft = ".part";
+constexpr std::string_view kOfWorker = ".worker", kDraft = ".part";
 constexpr milliseconds kShortLook(20);
 constexpr milliseconds kWorkersPatience(3000);  // the kernel ends it within milliseconds of a retort that was killed
 constexpr std::chrono::seconds kSilentMachine(120);  // after which one on another machine is not shown as at work
@@ -114,7 +114,7 @@ struct Numbered {
 };
 
 fs::path path_of_lease(const fs::path& folder, std::uint64_t number) {
-  return folder / (std::string(kLeaseName) + std::to_string(number));
+  return folder / (std::string(Lease::kName) + std::to_string(number));
 }
 
 std::vector<Numbered> leases_in(const fs::path& folder) {
@@ -122,10 +122,10 @@ std::vector<Numbered> leases_in(const fs::path& folder) {
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
-    if (!name.starts_with(kLeaseName)) continue;
+    if (!name.starts_with(Lease::kName)) continue;
     Numbered one{.path = at->path()};
     const char* const last = name.data() + name.size();
-    const auto [after, wrong] = std::from_chars(name.data() + kLeaseName.size(), last, one.number);
+    const auto [after, wrong] = std::from_chars(name.data() + Lease::kName.size(), last, one.number);
     if (wrong == std::errc() && after == last) found.push_back(std::move(one));
   }
   return found;
@@ -244,7 +244,7 @@ void clear_up(const fs::path& folder, std::uint64_t number) {
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
-    if (name.starts_with(kLeaseName) && name.ends_with(kDraft)) drafts.push_back(at->path());
+    if (name.starts_with(Lease::kName) && name.ends_with(kDraft)) drafts.push_back(at->path());
   }
   for (const fs::path& draft : drafts) ::unlink(draft.c_str());
 }

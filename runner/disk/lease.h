@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace runner {
 
@@ -17,6 +18,9 @@ namespace runner {
 /// gone when it has given no sign of life at so many looks in a row. Clocks are not compared.
 class Lease {
  public:
+  /// What the names of its files begin with.
+  static constexpr std::string_view kName = "lease.";
+
   /// Who holds one.
   struct Holder {
     bool is_held = true;  ///< else it was given back

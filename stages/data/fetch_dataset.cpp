@@ -1,7 +1,6 @@
 #include "stages/data/fetch_dataset.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <map>
 
 #include "runner/disk/descriptor.h"
+#include "runner/disk/folder_lock.h"
 #include "runner/disk/new_file.h"
 #include "runner/disk/new_folder.h"
 #include "runner/stage/stage.h"
@@ -113,14 +113,14 @@ class DatasetFetching {
     refuse_what_is_there();
     make_folders(wish_.root);
     make_folder(work_, storage_);
-    const runner::Descriptor lock = take_lock();
+    const runner::FolderLock lock = take_lock();
     FetchedDataset fetched{.folder = folder_};
     try {
       recognise_files();
       announce();
       for (const PublishedFile& file : dataset_.files) fetched.received += fetch(file);
     } catch (...) {
-      storage_.remove(work_);  // unless it holds something to continue from
+      if (has_nothing_to_continue_from()) remove_tree(work_);
       throw;
     }
     const fs::path draft = work_ / "unpacked";
@@ -146,15 +146,24 @@ class DatasetFetching {
   }
 
   /// So that two do not write the same file.
-  runner::Descriptor take_lock() const {
-    runner::Descriptor lock(::open(work_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!lock.is_open()) cannot_create(work_, errno);
-    if (::flock(*lock, LOCK_EX | LOCK_NB) != 0) {
-      throw StageError(ErrorCode::kDownloadFailed, "another process is fetching " + std::string(dataset_.name) +
-                                                       " into '" + wish_.root.string() + "'")
-          .with_help("wait for it, or choose another folder");
-    }
-    return lock;
+  runner::FolderLock take_lock() const {
+    auto lock = runner::FolderLock::take(
+        work_, {ErrorCode::kDownloadFailed,
+                {},
+                "",
+                "another process{} is fetching " + std::string(dataset_.name) + " into '" + wish_.root.string() + "'",
+                "wait for it, or choose another folder"});
+    if (lock) return std::move(*lock);
+    const runner::Diagnostic& why = lock.errors().front();
+    throw StageError(why.code, why.message).with_help(why.help);
+  }
+
+  bool has_nothing_to_continue_from() const {
+    std::error_code ignored;
+    const fs::directory_iterator files(work_, ignored);
+    return std::ranges::all_of(files, [](const fs::directory_entry& file) {
+      return file.path().filename().string().starts_with(runner::Lease::kName);
+    });
   }
 
   /// Which of the files the user's are.

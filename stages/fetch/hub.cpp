@@ -1,7 +1,5 @@
 #include "stages/fetch/hub.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/disk/descriptor.h"
+#include "runner/disk/folder_lock.h"
 #include "runner/disk/new_file.h"
 #include "runner/disk/new_folder.h"
 #include "runner/stage/stage.h"
@@ -101,7 +99,7 @@ class HubFetching {
     }
     ask_for_commit();
     make_cache_folders(home_);
-    const runner::Descriptor lock = take_lock();
+    const runner::FolderLock lock = take_lock();
     for (const char* below : {"blobs", "refs", "snapshots"}) make_cache_folders(home_ / below);
     HubSnapshot snapshot{commit_, home_ / "snapshots" / commit_, {}};
     std::vector<std::pair<std::string, std::string>> links;  // names in the snapshot, and the blobs they point to
@@ -199,12 +197,15 @@ class HubFetching {
         .with_help(all.empty() ? "it has no files" : "it has " + runner::listed(all, kShown));
   }
 
-  runner::Descriptor take_lock() const {
-    runner::Descriptor lock(::open(home_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!lock.is_open()) cannot_create_cache(home_, errno);
-    if (::flock(*lock, LOCK_EX | LOCK_NB) == 0) return lock;
-    throw StageError(ErrorCode::kDownloadFailed, "another process is fetching '" + wish_.repository + "'")
-        .with_help("wait for it");
+  runner::FolderLock take_lock() const {
+    auto lock = runner::FolderLock::take(home_, {ErrorCode::kDownloadFailed,
+                                                 {},
+                                                 "",
+                                                 "another process{} is fetching '" + wish_.repository + "'",
+                                                 "wait for it"});
+    if (lock) return std::move(*lock);
+    const runner::Diagnostic& why = lock.errors().front();
+    throw StageError(why.code, why.message).with_help(why.help);
   }
 
   /// Sees to it that the file's blob is there, and names it.

@@ -1,7 +1,6 @@
 #include "stages/data/fetch_dataset.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <set>
@@ -10,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "runner/disk/fault.h"
+#include "runner/disk/lease.h"
 #include "runner/cli/commands/data.h"
 #include "runner/text/bytes.h"
 #include "tests/support/durable_storage.h"
@@ -43,7 +43,8 @@ class FetchDatasetTest : public testing::Test {
     std::set<std::string> names;
     if (!fs::exists(folder_ / "data")) return names;
     for (const auto& entry : fs::recursive_directory_iterator(folder_ / "data"))
-      names.insert(fs::relative(entry.path(), folder_ / "data"));
+      if (!entry.path().filename().string().starts_with(runner::Lease::kName))
+        names.insert(fs::relative(entry.path(), folder_ / "data"));
     return names;
   }
   void expect_whole() const {
@@ -157,13 +158,14 @@ TEST_F(FetchDatasetTest, ArchiveOfSomethingElseLeavesNothing) {
 }
 
 TEST_F(FetchDatasetTest, TwoAtOnceAreRefused) {
-  fs::create_directories(folder_ / "data/.toys.fetch");
-  const int other = ::open((folder_ / "data/.toys.fetch").c_str(), O_RDONLY | O_DIRECTORY);
-  ASSERT_EQ(::flock(other, LOCK_EX), 0);
-  EXPECT_EQ(failure_of([&] { fetch(); }), "E0630: another process is fetching toys into '" +
-                                              (folder_ / "data").string() +
+  const fs::path work = folder_ / "data/.toys.fetch";
+  fs::create_directories(work);
+  auto other = runner::Lease::take(work, {});
+  ASSERT_TRUE(other.lease);
+  EXPECT_EQ(failure_of([&] { fetch(); }), "E0630: another process (" + runner::Lease::holder_of(work) +
+                                              ") is fetching toys into '" + (folder_ / "data").string() +
                                               "' (wait for it, or choose another folder)");
-  ::close(other);
+  other.lease.reset();
   EXPECT_EQ(failure_of([&] { fetch(); }), "");
 }
 

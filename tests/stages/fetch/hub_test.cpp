@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "runner/disk/fault.h"
+#include "runner/disk/lease.h"
 #include "tests/support/durable_storage.h"
 #include "tests/support/fetching.h"
 #include "tests/support/forwarding_storage.h"
@@ -152,6 +153,17 @@ TEST_F(HubTest, ModelsFolderThatIsALinkIsNotWrittenThrough) {
   fs::create_directory_symlink(elsewhere.path(), home());
   EXPECT_THROW(fetch(), runner::StageError);
   EXPECT_TRUE(fs::is_empty(elsewhere.path()));
+}
+
+TEST_F(HubTest, TwoAtOnceAreRefused) {
+  fs::create_directories(home());
+  auto other = runner::Lease::take(home(), {});
+  ASSERT_TRUE(other.lease);
+  EXPECT_THAT(
+      failure_of([&] { fetch(); }),
+      testing::StartsWith("E0630: another process (" + runner::Lease::holder_of(home()) + ") is fetching 'org/tower'"));
+  other.lease.reset();
+  EXPECT_EQ(failure_of([&] { fetch(); }), "");
 }
 
 TEST_F(HubTest, NoFailureLeavesHalfASnapshot) {
