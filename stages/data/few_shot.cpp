@@ -41,12 +41,14 @@ class FewShotStage final : public runner::Stage {
     for (std::size_t i = 0; i < kSplitParts; ++i) {
       places_[i] = std::move(parts[i].place);
       lists_[i] = std::make_shared<const ImageList>(std::move(parts[i].list));
+      spare_[i] = std::make_shared<const ImageList>(std::move(parts[i].spare));
     }
   }
 
   runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
     keep_division(context);
-    context.divided([lists = lists_, by = divided_by_] { return to_gzip(division_of(lists, by)); });
+    context.divided(
+        [lists = lists_, spare = spare_, by = divided_by_] { return to_gzip(division_of(lists, spare, by)); });
     for (std::size_t i = 0; i < kSplitParts; ++i) {
       const ImageList& list = *lists_[i];
       const std::string part(name(kFewShotParts[i]));
@@ -72,13 +74,14 @@ class FewShotStage final : public runner::Stage {
  private:
   void keep_division(runner::RunContext& context) {
     if (context.node().earlier.empty()) return;
-    if (const auto kept = division_to_keep(division_of(lists_, divided_by_), /*by_chance=*/false, context))
-      lists_ = divided_as(lists_, *kept);
+    const Division now = division_of(lists_, spare_, divided_by_);
+    if (const auto kept = division_to_keep(now, /*by_chance=*/false, context))
+      lists_ = divided_as(lists_, spare_, *kept);
   }
 
   const ImageOptions options_;
   const PublishedSizes published_;
-  FewShotLists lists_;
+  FewShotLists lists_, spare_;
   std::array<std::string, kSplitParts> places_;
   const std::string divided_by_;
 };

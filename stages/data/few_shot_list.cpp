@@ -252,7 +252,10 @@ class FewShotLister {
                std::string(name(part_)),
            "give it four classes at least, or set classes: all");
     }
-    return {.list = with_classes(*all, mine, part_)};
+    std::set<std::size_t> spare;
+    for (std::size_t place = 0; place < count; ++place)
+      if (!mine.contains(place)) spare.insert(place);
+    return {.list = with_classes(*all, mine, part_), .spare = with_classes(*all, spare, part_)};
   }
 
   static Part part_of(std::size_t place) {

@@ -30,6 +30,7 @@ struct FewShotSource {
 /// One of the parts, with classes of its own: labels count from 0, and all images are in the list's part of that name.
 struct FewShotPart {
   ImageList list;
+  ImageList spare = {};  ///< what its folder has of classes that it does not take, and another part may
   bool is_named = true;  ///< false: the classes are called by numbers, which say nothing in another part
   std::string place;     ///< what was read: "base.json", below root where it lies there
 };

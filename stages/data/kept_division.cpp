@@ -216,7 +216,7 @@ ImageList divided_as(const ImageList& list, const Division& division) {
   return result;
 }
 
-Division division_of(const FewShotLists& lists, std::string drawn_by) {
+Division division_of(const FewShotLists& lists, const FewShotLists& spare, std::string drawn_by) {
   Division division{
       .root = division_root(lists.front()->root), .drawn_by = std::move(drawn_by), .classes = {}, .parts = {}};
   for (const Part part : kDividedParts) {
@@ -226,10 +226,19 @@ Division division_of(const FewShotLists& lists, std::string drawn_by) {
     for (const ImageFile& file : list[part])
       division.parts[part_name].push_back({file.name, bytes_of_file(list.root / file.name)});
   }
+  std::unordered_set<std::string> known;
+  for (const auto& [part, files] : division.parts)
+    for (const Division::File& file : files) known.insert(file.name);
+  for (const auto& list : spare)
+    for (const auto& part : list->parts)
+      for (const ImageFile& file : part)
+        if (known.insert(file.name).second)
+          division.parts[std::string(Division::kNoPart)].push_back(
+              {file.name, bytes_of_file(lists.front()->root / file.name)});
   return division;
 }
 
-FewShotLists divided_as(const FewShotLists& lists, const Division& division) {
+FewShotLists divided_as(const FewShotLists& lists, const FewShotLists& spare, const Division& division) {
   const PartOf part_of = part_of_images(division);
   std::array<ImageList, kSplitParts> made;
   std::array<std::unordered_map<std::string_view, std::int64_t>, kSplitParts> labels;
@@ -244,18 +253,20 @@ FewShotLists divided_as(const FewShotLists& lists, const Division& division) {
     for (const std::string& name : made[i].classes)
       labels[i].emplace(name, static_cast<std::int64_t>(labels[i].size()));
   }
-  for (const Part from : kDividedParts) {
-    const ImageList& list = *lists[static_cast<std::size_t>(from)];
-    for (const ImageFile& file : list[from]) {
-      const auto found = part_of.find(file.name);
-      for (const Part to : kDividedParts) {
-        if (found == part_of.end() || found->second != name(to)) continue;
-        const auto i = static_cast<std::size_t>(to);
-        const auto label = labels[i].find(list.classes[static_cast<std::size_t>(file.label)]);
-        if (label != labels[i].end()) made[i][to].push_back({.name = file.name, .label = label->second});
-      }
+  std::unordered_set<std::string_view> taken;
+  const auto take = [&](const ImageList& list, const ImageFile& file) {
+    const auto found = part_of.find(file.name);
+    for (const Part to : kDividedParts) {
+      if (found == part_of.end() || found->second != name(to) || !taken.insert(file.name).second) continue;
+      const auto i = static_cast<std::size_t>(to);
+      const auto label = labels[i].find(list.classes[static_cast<std::size_t>(file.label)]);
+      if (label != labels[i].end()) made[i][to].push_back({.name = file.name, .label = label->second});
     }
-  }
+  };
+  for (const FewShotLists* some : {&lists, &spare})
+    for (const auto& list : *some)
+      for (const auto& part : list->parts)
+        for (const ImageFile& file : part) take(*list, file);
   FewShotLists result;
   for (const Part part : kDividedParts) {
     ImageList& list = made[static_cast<std::size_t>(part)];

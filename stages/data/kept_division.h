@@ -36,9 +36,10 @@ ImageList divided_as(const ImageList& list, const Division& division);
 /// The parts of few-shot learning: a list each, with classes of its own, of which only that part is used.
 using FewShotLists = std::array<std::shared_ptr<const ImageList>, kSplitParts>;
 
-Division division_of(const FewShotLists& lists, std::string drawn_by);
+/// `spare` is what there is besides, or in one of them.
+Division division_of(const FewShotLists& lists, const FewShotLists& spare, std::string drawn_by);
 
 /// What all lists have, divided so; what is in no part is left out. Each part is sorted by label and name.
-FewShotLists divided_as(const FewShotLists& lists, const Division& division);
+FewShotLists divided_as(const FewShotLists& lists, const FewShotLists& spare, const Division& division);
 
 }  // namespace stages

@@ -41,12 +41,18 @@ TEST_F(FewShot, EachPartHasClassesOfItsOwn) {
   EXPECT_THAT(part(outputs, "validation")->labels(), ElementsAre(0, 0, 0, 0, 0, 1, 1, 1, 1, 1));
 }
 
-TEST_F(FewShot, ClassesStayInTheirPartsWhateverIsAdded) {
-  const Json options = {
-      {"train", "Dataset"}, {"validation", "Dataset"}, {"test", "Dataset"}, {"classes", "alternating"}};
+/// Whether the second part is one of the data or is left out.
+class FewShotDivision : public FewShot, public testing::WithParamInterface<bool> {};
+
+INSTANTIATE_TEST_SUITE_P(, FewShotDivision, testing::Bool());
+
+TEST_P(FewShotDivision, ClassesStayInTheirPartsWhateverIsAdded) {
+  Json options = {{"train", "Dataset"}, {"validation", "Dataset"}, {"test", "Dataset"}, {"classes", "alternating"}};
+  if (!GetParam()) options["validation"] = nullptr;
   const auto names_of = [&](const runner::Outputs& outputs) {
     std::map<std::string, std::vector<std::string>> names;
     for (const char* const port : {"train", "validation", "test"}) {
+      if (!GetParam() && port == std::string("validation")) continue;
       const auto data = part(outputs, port);
       for (std::int64_t i = 0; i < data->describe().size; ++i)
         names[port].push_back(std::to_string(data->labels()[static_cast<std::size_t>(i)]) + " " + data->sample_name(i));
