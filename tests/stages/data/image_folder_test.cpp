@@ -301,7 +301,7 @@ TEST_F(ImageFolder, CaptionsCallClassesWhatTheirFoldersAreCalled) {
   EXPECT_THAT(train->describe().captions, ElementsAre("a photo of a colts foot", "a photo of a wind flower"));
   EXPECT_THAT(train->captions(), ElementsAre(0, 1));
   EXPECT_EQ(caption(*train, 0, 1), "a photo of a wind flower");
-  const TensorSpec& spec = train->describe().tensors.back();
+  const TensorSpec spec = train->describe().tensors.back();
   EXPECT_EQ(spec.name, "caption");
   EXPECT_THAT(spec.shape, IsEmpty());
   EXPECT_EQ(spec.dtype, at::kLong);
