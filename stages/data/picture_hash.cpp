@@ -25,7 +25,7 @@ class Connections {
     return member;
   }
   void connect(std::size_t one, std::size_t other) {
-    const auto [first, last] = std::minmax(head(one), head(other));
+    const auto [first, last] = std::minmax({head(one), head(other)});  // two numbers: of references they would be gone
     next_[last] = first;
   }
 
