@@ -131,13 +131,13 @@ void MemoryLog::say(const std::string& when) {
   epoch_peak_ = std::max(epoch_peak_, meter_.peak_since_last());
   peak_ = std::max(peak_, epoch_peak_);
   const MemoryUse use = meter_.use();
-  const std::array<std::int64_t, 3> now = {use.allocated, use.reserved, epoch_peak_};
+  const bool is_resident = options_.device.is_cpu() && !has_cache(options_.device);  // as the system likes
+  const std::array<std::int64_t, 3> now = {use.allocated, is_resident ? 0 : use.reserved, epoch_peak_};
   const bool is_news =
       !told_ || use.retries > told_retries_ || cleared_ > 0 || !std::ranges::equal(now, *told_, is_about_the_same);
   std::string line = "memory " + when + ": allocated " + gib(use.allocated) +
-                     (options_.device.is_cpu() && !has_cache(options_.device) ? ", resident " : ", reserved ") +
-                     gib(use.reserved) + ", peak " + gib(std::exchange(epoch_peak_, 0)) + ", budget " +
-                     gib(meter_.budget());
+                     (is_resident ? ", resident " : ", reserved ") + gib(use.reserved) + ", peak " +
+                     gib(std::exchange(epoch_peak_, 0)) + ", budget " + gib(meter_.budget());
   if (use.retries > 0)
     line += ", " + std::to_string(use.retries) + (options_.device.is_cpu() ? " retried or refused" : " retries");
   if (cleared_ > 0) line += ", cache cleared " + std::to_string(std::exchange(cleared_, 0)) + " times";
