@@ -32,11 +32,7 @@ ImageFolders look_at_image_folders(const Value& recipe, const std::filesystem::p
     };
     const std::filesystem::path folder = working_folder / *root;
     std::error_code unreadable;
-    const Value* const make = stage.find("make");
-    if (!std::filesystem::is_directory(folder, unreadable)) {
-      if (!make || make->is_null()) refuse(missing_images_error(*root), *stage.find("root"));
-      continue;
-    }
+    if (!std::filesystem::is_directory(folder, unreadable)) continue;
     const Leftovers leftovers = find_leftovers(folder, kMostEntries);
     const std::string* on_corrupt = text_option(stage, "on_corrupt");
     const std::string text = leftovers.counts.text();

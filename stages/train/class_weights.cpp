@@ -4,6 +4,7 @@
 
 #include <torch/types.h>
 
+#include "runner/error/stage_errors.h"
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
 #include "runner/text/suggest.h"
@@ -11,8 +12,12 @@
 namespace stages {
 namespace {
 
+runner::StageError weights_error(const std::string& message, const std::string& help) {
+  return runner::StageError(runner::ErrorCode::kOptionConflict, message).at("/class_weights").with_help(help);
+}
+
 [[noreturn]] void refuse_weights(const std::string& message, const std::string& help) {
-  throw runner::StageError(runner::ErrorCode::kOptionConflict, message).at("/class_weights").with_help(help);
+  throw weights_error(message, help);
 }
 
 std::vector<double> balanced_weights(const Dataset& train, const std::vector<std::string>& classes) {
@@ -43,14 +48,17 @@ std::vector<double> listed_weights(const std::vector<double>& weights, const std
 
 std::vector<double> named_weights(const std::map<std::string, double>& named, const std::vector<std::string>& classes) {
   std::vector<double> weights(classes.size(), 1);
+  runner::FoundErrors unknown;
   for (const auto& [name, weight] : named) {
     const auto found = std::ranges::find(classes, name);
     if (found == classes.end()) {
-      refuse_weights("class_weights names a class that the training data lacks: '" + name + "'",
-                     runner::did_you_mean(name, classes));
+      unknown.add(weights_error("class_weights names a class that the training data lacks: '" + name + "'",
+                                runner::did_you_mean(name, classes)));
+      continue;
     }
     weights[static_cast<std::size_t>(found - classes.begin())] = weight;
   }
+  unknown.throw_any();
   return weights;
 }
 

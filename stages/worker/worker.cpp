@@ -150,6 +150,10 @@ ExitCode Worker::serve() {
   } catch (const runner::Cancelled&) {
     // Without a signal it is retort that has gone.
     exit = runner::exit_code_of_stop(signals_.stop != 0 ? signals_.stop.load() : SIGTERM, has_saved_);
+  } catch (const runner::StageError& error) {
+    exit = report({{error.code, {}, error.stage + error.option, error.what(), error.help}});
+  } catch (const std::filesystem::filesystem_error& error) {
+    exit = report({{ErrorCode::kStageFailed, {}, "", error.what(), ""}});
   } catch (const std::runtime_error& error) {
     exit = report({misunderstood(error.what())});
   }

@@ -229,7 +229,7 @@ TEST(ShippedGroups, EveryOptionValidatesInSomeRecipe) {
       if (option == "one_vs_one_of_each") more = " model=base_models";
       const bool validates = std::ranges::any_of(shipped(), [&](const std::string& recipe) {
         const Ended ended =
-            retort("validate " + recipe + " data.root=photos " + group + "=" + option + more, folder.path());
+            retort("graph " + recipe + " data.root=photos " + group + "=" + option + more, folder.path());
         said += ended.err;
         return ended.exit == 0;
       });

@@ -141,7 +141,9 @@ TEST_F(SavedWeightsTest, AdapterIsReadWithItsOwnConfig) {
 
 TEST_F(SavedWeightsTest, WhatIsNotThereIsMissing) {
   EXPECT_EQ(refusal(at("none"), ErrorCode::kMissingWeights),
-            "there is no '@/none' | name a file of weights, a folder that a model was saved to, or hf:ORG/NAME");
+            "there is no '@/none' | name a file of weights, a folder that a model was saved to, or hf:ORG/NAME, which "
+            "`retort data "
+            "fetch hf:ORG/NAME` fetches");
   fs::create_directory(at("folder"));
   EXPECT_EQ(refusal(at("folder"), ErrorCode::kMissingWeights),
             "'@/folder' holds no model.safetensors | "
