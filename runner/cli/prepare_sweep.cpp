@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/cli/prepare.h"
+#include "runner/cli/reserved_keys.h"
 #include "runner/config/job_list.h"
 #include "runner/config/merge.h"
 #include "runner/config/override_text.h"
@@ -226,6 +227,7 @@ Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Comp
   const auto graph = compile(*recipe, schemas);
   if (!graph) return graph.errors();
   job.recipe = std::move(recipe->resolved);
+  if (auto errors = run_folder_of_trial(job.recipe); !errors.empty()) return errors;
   if (const Value* given = at_key(job.recipe, "sweep.dir"); given && given->text() && sweep.dir.empty())
     sweep.dir = *given->text();
   if (auto errors = see_asha(job.recipe, *graph, schemas, sweep.asha); !errors.empty()) return errors;
@@ -239,16 +241,24 @@ Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Comp
   return {};
 }
 
+/// A recipe without what it is called, which bears on no result.
+Value without_labels(Value recipe) {
+  for (const char* key : {"name", "notice", "aliases"}) erase(&recipe, key);
+  return recipe;
+}
+
 void warn_of_repeats(const std::vector<Job>& jobs, Diagnostics& warnings) {
   std::multimap<std::string, const Job*> unlike;  // by hash, in which every secret looks the same
   std::size_t repeats = 0;
   std::string example;
   for (const Job& job : jobs) {
-    const auto [begin, end] = unlike.equal_range(job.hash);
-    const auto known =
-        std::find_if(begin, end, [&](const auto& other) { return same_data(other.second->recipe, job.recipe); });
+    const Value recipe = without_labels(job.recipe);
+    const std::string hash = recipe_hash(recipe);
+    const auto [begin, end] = unlike.equal_range(hash);
+    const auto known = std::find_if(
+        begin, end, [&](const auto& other) { return same_data(without_labels(other.second->recipe), recipe); });
     if (known == end) {
-      unlike.emplace(job.hash, &job);
+      unlike.emplace(hash, &job);
     } else if (repeats++ == 0) {
       example = "run " + std::to_string(job.number) + " is the same as run " + std::to_string(known->second->number);
     }

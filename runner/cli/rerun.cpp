@@ -6,6 +6,7 @@
 
 #include "runner/cli/device_choice.h"
 #include "runner/cli/prepare.h"
+#include "runner/cli/reserved_keys.h"
 #include "runner/cli/record_check.h"
 #include "runner/config/difference.h"
 #include "runner/disk/file_system.h"
@@ -87,6 +88,8 @@ ExitCode Rerun::operator()(Console& console, OnEnd on_end) {
   if (!before) return report(console, before.errors());
   auto prepared = prepare_recorded(run_.recipe, flags_.overrides, schemas, console.sources);
   if (!prepared) return report(console, prepared.errors());
+  if (const auto errors = sweep_keys_of_single_run(prepared->composition); !errors.empty())
+    return report(console, errors);
   if (!prepared->broken_rules.empty()) {
     Diagnostics errors = prepared->broken_rules;
     for (Diagnostic& error : errors)

@@ -13,6 +13,7 @@
 #include "runner/run/plan_request.h"
 #include "runner/cli/shared_flags.h"
 #include "runner/cli/prepare.h"
+#include "runner/cli/reserved_keys.h"
 #include "runner/cli/device_choice.h"
 #include "runner/text/printable.h"
 #include "runner/report/table.h"
@@ -46,6 +47,7 @@ Result<PlannedRecipe> ask(const PlanFlags& flags, Console& console, Sources& sou
   const SchemaSet& schemas = shipped_schemas();
   auto prepared = prepare(flags.recipe, schemas, sources);
   if (!prepared) return prepared.errors();
+  if (const auto errors = sweep_keys_of_single_run(prepared->composition); !errors.empty()) return errors;
   if (!flags.only.empty()) {
     auto part = only(prepared->graph, flags.only);
     if (!part) return part.errors();

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <memory>
 
 #include <nlohmann/json.hpp>
@@ -8,6 +9,7 @@
 #include "runner/cli/device_choice.h"
 #include "runner/cli/shared_flags.h"
 #include "runner/cli/prepare.h"
+#include "runner/cli/reserved_keys.h"
 #include "runner/cli/record_check.h"
 #include "runner/record/checkpoint_origin.h"
 #include "runner/record/finished_node.h"
@@ -100,6 +102,9 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
   if (!before) return report(console, before.errors());
   auto prepared = prepare_recorded(run->recipe, flags.overrides, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
+  Diagnostics unused = run_keys_of_resumed_run(prepared->composition);
+  std::ranges::move(sweep_keys_of_single_run(prepared->composition), std::back_inserter(unused));
+  if (!unused.empty()) return report(console, unused);
   const Value &old_recipe = before->recipe.resolved, &new_recipe = prepared->recipe.resolved;
   const Diagnostics found = put_there(*run, prepared->graph, flags.force);
   if (!flags.force && !found.empty()) return report(console, found);
