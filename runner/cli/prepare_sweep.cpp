@@ -1,6 +1,7 @@
 #include "runner/cli/prepare_sweep.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <thread>
 
@@ -226,6 +227,7 @@ Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Comp
   if (!recipe) return recipe.errors();
   const auto graph = compile(*recipe, schemas);
   if (!graph) return graph.errors();
+  std::ranges::move(without_effect(composition->overrides, *recipe, *graph, schemas), std::back_inserter(warnings));
   job.recipe = std::move(recipe->resolved);
   if (auto errors = run_folder_of_trial(job.recipe); !errors.empty()) return errors;
   if (const Value* given = at_key(job.recipe, "sweep.dir"); given && given->text() && sweep.dir.empty())

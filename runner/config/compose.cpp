@@ -311,9 +311,10 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
     if (hide_given_again(override, result.unresolved))
       std::ranges::replace(result.typed, override.where.source->contents, override.key + "=***");
   }
-  for (Diagnostic& found : apply_overrides(
-           result.unresolved, values, has_schema ? declared_ : Declared(),
-           has_schema ? SchemaKeys{and_aliases(request_.declared_keys, aliases_), request_.may_add} : SchemaKeys())) {
+  for (Diagnostic& found : apply_overrides(result.unresolved, values, has_schema ? declared_ : Declared(),
+                                           has_schema ? SchemaKeys{and_aliases(request_.declared_keys, aliases_),
+                                                                   request_.may_add, request_.other_kinds}
+                                                      : SchemaKeys())) {
     keep(found);
   }
   if (request_.strict) {

@@ -47,7 +47,6 @@ nlohmann::ordered_json device_record(const DeviceWish& wish, const TakenDevice& 
 DeviceWish wish_again(DeviceWish wish, const RecordedRun& run) {
   if (run.device == "cpu") {
     wish.select = "cpu";
-    wish.written.clear();
   } else if (!run.device_uuid.empty()) {
     wish.select = "cuda";
     wish.preferred = run.device_uuid;

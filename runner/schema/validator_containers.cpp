@@ -125,7 +125,24 @@ void ValidatorPass::check_key(const Entry& entry, const SchemaNode& schema, cons
   check(entry.value, *schema.additional_properties, below);
 }
 
+/// The other kinds, where the mapping is of one, that have the key. Of stages those of the same family.
+std::vector<std::string> ValidatorPass::other_kinds_with(const SchemaNode& schema, std::string_view key) const {
+  std::vector<std::string> names;
+  if (!chosen_ || !schema.pointer.empty()) return names;
+  const std::string_view family = schema.file.substr(0, schema.file.find('/'));
+  for (const KindSchema& kind : chosen_->kinds) {
+    if (*chosen_->kinds_in == "*" && !kind.name.starts_with(family)) continue;
+    if (kind.schema().property(key)) names.push_back(kind.name);
+  }
+  return names;
+}
+
 void ValidatorPass::unknown_key(const Entry& entry, const SchemaNode& schema, const ValidatorPlace& place) {
+  if (const auto kinds = other_kinds_with(schema, entry.key); !kinds.empty()) {
+    return fail(ErrorCode::kUnknownKey, entry.key_where, place.below(entry).pointer(),
+                in_quotes(entry.key) + " has no effect here: it is an option of " + joined(kinds),
+                "leave it out, or choose another kind");
+  }
   const auto keys = known_keys(schema);
   std::string help = did_you_mean(entry.key, keys);
   if (help.empty() && keys.empty()) help = "it takes no keys";
