@@ -65,7 +65,8 @@ class SlurmQueue : public TaskQueue {
                         "",
                         "sbatch refused the trials: " + line,
                         "correct '" + LaunchLayout(journal_.folder()).launcher().string() +
-                            "', where sweep.launcher is kept, and continue with `retort sweep resume " +
+                            "', where sweep.launcher is kept (`gpus: 0` for a cluster without GPUs), and continue with "
+                            "`retort sweep resume " +
                             journal_.folder().string() + "`"};
     }
     const std::string job = line.substr(0, line.find(';'));  // "12;cluster"

@@ -138,7 +138,9 @@ TEST_F(SlurmLauncherTest, RefusedArrayIsToldInSlurmsWords) {
             "error[E0721]: sbatch refused the trials: sbatch: error: invalid partition specified: gpu\n"
             "  help: correct '" +
                 (sweep() / "launch/launcher.json").string() +
-                "', where sweep.launcher is kept, and continue with `retort sweep resume " + sweep().string() + "`\n");
+                "', where sweep.launcher is kept (`gpus: 0` for a cluster without GPUs), and continue with `retort "
+                "sweep resume " +
+                sweep().string() + "`\n");
 }
 
 TEST_F(SlurmLauncherTest, SlurmThatDoesNotAnswerMayHaveTheArrayAllTheSame) {
