@@ -38,7 +38,13 @@ bool is_file_name(const std::string& recipe, const FileSystem& files) {
   return (has_extension(recipe) || recipe.find('/') != std::string::npos) && files.is_file(recipe);
 }
 
-Diagnostic recipe_not_found(const std::string& recipe, const ConfigFiles& configs) {
+Diagnostic recipe_not_found(const std::string& recipe, const ConfigFiles& configs, const FileSystem& files) {
+  if (!has_extension(recipe) && files.is_file(recipe))
+    return {ErrorCode::kRecipeNotFound,
+            {},
+            "",
+            "there is no recipe '" + recipe + "'; the file of that name has no ending",
+            "write './" + recipe + "' for that file, or give it the ending .yaml"};
   const std::vector<std::string> names = configs.options("");
   std::string help = did_you_mean(recipe, names);
   if (help.empty() && !names.empty()) {
@@ -243,7 +249,7 @@ Result<Composer> Composer::open(ComposeRequest request, const FileSystem& files,
       has_extension(asked.recipe) ? path(asked.recipe).replace_extension() : path(asked.recipe);
   composer.name_ = by_file ? without_extension.stem().string() : without_extension.string();
   const std::optional<path> file = by_file ? path(asked.recipe).lexically_normal() : configs.find(composer.name_);
-  if (!file || !files.is_file(*file)) return recipe_not_found(asked.recipe, configs);
+  if (!file || !files.is_file(*file)) return recipe_not_found(asked.recipe, configs, files);
   composer.file_ = *file;
   composer.primary_ = configs.read(*file, composer.errors_);
   if (composer.primary_ && !composer.primary_->contents.map()) {
