@@ -155,6 +155,15 @@ Result<RecordedEvaluation> read_evaluation(const fs::path& folder, const std::st
   return result;
 }
 
+std::optional<RecordedMeasures> read_measures(const fs::path& folder, const std::string& node) {
+  const auto bytes = real_file_system().read(RunLayout(folder).node(node).metrics(), kLargestResults);
+  const Json json = bytes ? Json::parse(*bytes, nullptr, /*allow_exceptions=*/false) : Json();
+  if (!json.is_object() || !json.contains("smoke") || !json["smoke"].is_boolean()) return std::nullopt;
+  for (const char* of_classes : {"top1", "top1_interval", "mean_per_class", "per_class", "confusion_matrix"})
+    if (json.contains(of_classes)) return std::nullopt;
+  return RecordedMeasures{.node = node, .title = node, .is_smoke = json["smoke"]};
+}
+
 std::vector<std::string> evaluated_nodes(const fs::path& folder) {
   const FileSystem& files = real_file_system();
   const RunLayout layout(folder);
