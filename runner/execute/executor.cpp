@@ -161,7 +161,7 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
         artifacts.put(i, *stand_ins);
         left_memory_.add(i, only(given.wanted, *stand_ins));
         const bool must_fit = !dry.wants_certificate;
-        if (must_fit && dry_node.plan && !dry_node.plan->fits())
+        if (must_fit && dry_node.plan && !dry_node.plan->may_run())
           errors.push_back(does_not_fit(*dry_node.plan, node.pointer));
       } else if (is_cheap(node)) {
         DryContext context = dry_context(i, given, options, device);
@@ -290,13 +290,14 @@ Outputs Executor::outputs_of(std::size_t index, const Given& given, RunContext& 
     dry.node = graph_.nodes[index].id;
     plan_node(index, given, options, device);
     if (dry.plan) left_memory_.count_in(*dry.plan);
-    if (dry.plan && !dry.plan->fits()) throw DoesNotFit{does_not_fit(*dry.plan, graph_.nodes[index].pointer)};
+    if (dry.plan && !dry.plan->may_run()) throw DoesNotFit{does_not_fit(*dry.plan, graph_.nodes[index].pointer)};
   }
   if (dry.plan) {
     if (dry.plan->choice) context.say(choice_text(*dry.plan));
     if (dry.plan->budget) {
       context.say("needs " + size_text(dry.plan->predicted) + " according to the plan, of " +
-                  size_text(*dry.plan->budget) + " (" + dry.plan->budget_from + ")");
+                  size_text(*dry.plan->budget) + " (" + dry.plan->budget_from + ")" +
+                  (dry.plan->fits() ? "" : ": too much, and it starts all the same (memory.on_oom_policy: legacy)"));
     }
     nlohmann::ordered_json plan = to_json(*dry.plan);
     plan["run_peak"] = run_peak(*largest_plan(planned_));

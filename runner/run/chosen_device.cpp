@@ -101,7 +101,7 @@ NeedOf planned_need(const RunToPlan& run, ProgressDisplay& display) {
     });
     if (!errors.empty() && !run.is_resumed) return errors;
     const MemoryPlan* const largest = answer->largest_plan();
-    return largest ? DeviceNeed{largest->predicted, "the plan of " + largest->node} : DeviceNeed{};
+    return largest && largest->must_fit ? DeviceNeed{largest->predicted, "the plan of " + largest->node} : DeviceNeed{};
   };
 }
 
