@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kDeepestReference = 200;
 constexpr std::size_t kMaxCost = 100'000;
+constexpr std::string_view kAliases = "aliases";
 
 }  // namespace
 
@@ -21,9 +22,13 @@ Value resolve_interpolations(const Value& document, const InterpolationSources& 
 }
 
 Value as_unresolved(Value resolved) {
-  for_all(resolved, [](Value& part) {
+  const auto escape = [](Value& part) {
     if (is_interpolation(part) && !holds_item(*part.text())) part.data = escaped(*part.text());
-  });
+  };
+  if (!resolved.map()) for_all(resolved, escape);
+  else
+    for (Entry& entry : *resolved.map())
+      if (entry.key != kAliases) for_all(entry.value, escape);  // which are not resolved either
   return resolved;
 }
 
@@ -66,7 +71,7 @@ InterpolationPass::Resolved InterpolationPass::resolve_within(const Scope& scope
   bool failed = false;
   Value result{nullptr, value.where};
   const auto resolve_child = [&](const Value& below, std::string key) {
-    if (!scope.parent && key == "aliases") return below;  // override texts; they are resolved where they are used
+    if (!scope.parent && key == kAliases) return below;  // override texts; they are resolved where they are used
     Resolved resolved = resolve({&below, std::move(key), &scope});
     failed = failed || !resolved;
     return resolved ? *std::move(resolved) : Value{nullptr, below.where};
