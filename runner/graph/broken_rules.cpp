@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runner/schema/schema_node.h"
+#include "runner/value/place.h"
 
 namespace runner {
 namespace {
@@ -93,7 +94,7 @@ class RuleCheck {
     std::string message = filled_in(rule.message, look);
     if (!seen_.insert(pointer + message).second) return;
     errors_.push_back(
-        {ErrorCode::kOptionConflict, (option ? *option : around).where, pointer, std::move(message), rule.help});
+        {ErrorCode::kOptionConflict, place_of(option ? *option : around), pointer, std::move(message), rule.help});
   }
 
   const Graph& graph_;

@@ -121,8 +121,8 @@ TrainingData draw_pair(const TrainingData& data, const BinaryOptions& options) {
         .at("/classes")
         .with_help("give two that differ");
   }
-  TrainingData drawn = {std::make_shared<ClassPair>(data.train, pair, options.batch_size), nullptr};
-  if (data.validation) drawn.validation = std::make_shared<ClassPair>(data.validation, pair);
+  TrainingData drawn = {std::make_shared<ClassPair>(data.train, pair, options.batch_size, "training data"), nullptr};
+  if (data.validation) drawn.validation = std::make_shared<ClassPair>(data.validation, pair, 0, "validation data");
   return drawn;
 }
 

@@ -232,6 +232,7 @@ Invocation declare_sweep() {
   const auto flags = std::make_shared<SweepFlags>();
   Invocation verb;
   verb.add_recipe(flags->recipe);
+  verb.no_recipes = {"resume", "show", "ask-tell", "task"};
   verb.add({.name = "--dry-run", .value = &flags->dry_run, .summary = "List the trials without starting them"});
   verb.add({.name = "--slots",
             .value = &flags->slots_text,
