@@ -11,6 +11,7 @@
 #include "runner/disk/make_folders.h"
 #include "runner/disk/new_file.h"
 #include "runner/stage/family.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 
@@ -118,7 +119,7 @@ void DryContext::replay(const std::filesystem::path& recorded) {
   std::ifstream file(recorded);
   if (!file) return;
   try {
-    earlier_step_ = memory_plan_from_json(nlohmann::ordered_json::parse(file)).step;
+    earlier_step_ = memory_plan_from_json(parse_json(file)).step;
   } catch (const std::exception& error) {
     world_.emit(Said{result_.node, "cannot read how a step was computed before, so it is planned anew: " +
                                        recorded.string() + ": " + error.what()});

@@ -9,6 +9,7 @@
 #include "runner/disk/file_system.h"
 #include "runner/stage/run_layout.h"
 #include "runner/value/json_fields.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -129,7 +130,7 @@ std::optional<Diagnostic> read(const fs::path& path, const fs::path& run, const 
   try {
     const auto bytes = real_file_system().read(path, kLargestResults);
     if (!bytes) throw Damage("it is too large, or may not be read");
-    const Json json = Json::parse(*bytes, nullptr, /*allow_exceptions=*/false);
+    const Json json = parse_json<Json>(*bytes);
     take(json);
     return std::nullopt;
   } catch (const Damage& damage) {

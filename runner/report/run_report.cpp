@@ -11,6 +11,7 @@
 #include "runner/text/decimal.h"
 #include "runner/record/metrics_file.h"
 #include "runner/text/duration.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -25,7 +26,7 @@ constexpr std::size_t kShown = 5;  // classes, and pairs of them
 std::map<std::string, BestValidation> monitored_trainings(const RecordedRun& run) {
   std::map<std::string, BestValidation> trainings;
   const auto text = real_file_system().read(run.recipe.parent_path() / RunRecord::kGraph, kLargestSummary);
-  const Json graph = text ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
+  const Json graph = text ? parse_json<Json>(*text) : Json();
   if (!graph.is_object() || !graph.contains("nodes") || !graph["nodes"].is_array()) return trainings;
   for (const Json& node : graph["nodes"]) {
     if (!node.is_object() || !node.contains("id") || !node["id"].is_string() || !node.contains("options")) continue;
@@ -37,7 +38,7 @@ std::map<std::string, BestValidation> monitored_trainings(const RecordedRun& run
 
 Json read_summary(const RecordedRun& run) {
   const auto text = real_file_system().read(RunLayout(run.folder).summary(), kLargestSummary);
-  Json json = text ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
+  Json json = text ? parse_json<Json>(*text) : Json();
   return json.is_object() ? json : Json::object();
 }
 

@@ -6,6 +6,7 @@
 
 #include "runner/sweep/sweep_layout.h"
 #include "runner/text/bytes.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -31,7 +32,7 @@ std::optional<std::int64_t> planned_bytes(const std::filesystem::path& recipe, c
   const auto outcome = commands.run({program.string(), "plan", recipe.string(), "--json", "-q"}, kPlanTime);
   const std::size_t begin = outcome.said.find('{');
   if (begin == outcome.said.npos) return std::nullopt;
-  const auto json = nlohmann::json::parse(outcome.said.substr(begin), nullptr, /*allow_exceptions=*/false);
+  const auto json = parse_json<nlohmann::json>(outcome.said.substr(begin));
   const nlohmann::json::json_pointer bytes("/result/run_peak/predicted");
   if (json.is_discarded() || !json.contains(bytes) || !json[bytes].is_number_integer()) return std::nullopt;
   return json[bytes].get<std::int64_t>();
