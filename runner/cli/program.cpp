@@ -9,6 +9,8 @@
 
 #include "runner/cli/command.h"
 #include "runner/cli/command_line.h"
+#include "runner/cli/stack_limit.h"
+#include "runner/error/system_limit.h"
 
 namespace runner {
 namespace {
@@ -32,9 +34,10 @@ ExitCode run_words(std::span<const std::string> words, Console& console) {
 
 ExitCode run_or_report(std::span<const std::string> words, Console& console) {
   try {
+    if (auto error = raise_stack_limit()) return report(console, {*std::move(error)});
     return run_words(words, console);
   } catch (const std::exception& error) {
-    return report(console, {{ErrorCode::kInternal, {}, "", error.what(), "this should not happen: please report it"}});
+    return report(console, {unexpected(error)});
   }
 }
 

@@ -11,6 +11,7 @@
 #include "runner/disk/file_system.h"
 #include "runner/record/input_record.h"
 #include "runner/stage/run_layout.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -21,7 +22,7 @@ using Weight = RecordChange::Weight;
 /// A file of a run's record; null where it cannot be read.
 Json read_record(const std::filesystem::path& file) {
   const auto text = real_file_system().read(file, 64 << 20);
-  Json json = text ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
+  Json json = text ? parse_json<Json>(*text) : Json();
   return json.is_discarded() ? Json() : json;
 }
 
@@ -65,6 +66,7 @@ void add_rerun(Invocation& verb, RerunFlags& flags) {
             .value = &flags.force,
             .summary = "rerun, reproduce: run although inputs or kinds of stages are not those of the record"});
   add_log_level(verb, flags.log, LogPlace::kFile);
+  add_grace(verb, flags.log);
 }
 
 /// `recipe` is that of this run, `old_recipe` the recorded one.

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "runner/error/system_limit.h"
 #include "runner/stage/determinism.h"
 #include "runner/stage/stage.h"
 #include "runner/text/bytes.h"
@@ -113,12 +114,11 @@ Diagnostic stage_failure(const Node& node) {
   } catch (const std::bad_alloc&) {
     return out_of_memory(node, "");
   } catch (const std::system_error& error) {
-    const bool is_full = error.code() == std::errc::no_space_on_device;
-    return {is_full ? ErrorCode::kDiskFull : ErrorCode::kStageFailed,
-            {},
-            node.pointer,
-            first_line_logging_rest(error.what()),
-            is_full ? "free up space, then run again" : ""};
+    const std::string line = first_line_logging_rest(error.what());
+    auto limit = limit_reached(error.code(), line);
+    if (!limit) return {ErrorCode::kStageFailed, {}, node.pointer, line, ""};
+    limit->pointer = node.pointer;
+    return *std::move(limit);
   } catch (const std::exception& error) {
     const std::string line = first_line_logging_rest(error.what());
     constexpr std::string_view kSaid = "out of memory: ";

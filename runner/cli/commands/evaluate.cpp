@@ -175,6 +175,7 @@ Invocation declare_evaluate() {
   add_weights_source(verb, flags->weights);
   add_reuse(verb, flags->reuse);
   add_log_level(verb, flags->log, LogPlace::kFile);
+  add_grace(verb, flags->log);
   verb.add({.name = "overrides",
             .value = &flags->overrides,
             .summary = "key=value: other data, other options of evaluate, device, run.dir"});

@@ -18,6 +18,7 @@
 #include "runner/stage/checkpoint_name.h"
 #include "runner/stage/family.h"
 #include "runner/stage/run_layout.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -33,7 +34,8 @@ struct ResumeFlags {
 /// The summary of a run that has finished, and its folder.
 nlohmann::ordered_json summary_of(const RecordedRun& run) {
   std::ifstream file(RunLayout(run.folder).summary());
-  auto summary = nlohmann::ordered_json::parse(file);
+  auto summary = parse_json(file);
+  if (!summary.is_object()) summary = nlohmann::ordered_json::object();  // somebody has damaged it
   summary["folder"] = run.folder.string();
   return summary;
 }
@@ -157,6 +159,7 @@ Invocation declare_resume() {
   verb.add({.name = "overrides", .value = &flags->overrides, .summary = "key=value: options to change from here on"});
   add_reuse(verb, flags->reuse);
   add_log_level(verb, flags->log, LogPlace::kFile);
+  add_grace(verb, flags->log);
   verb.add({.name = "--force",
             .value = &flags->force,
             .summary = "Accept changes after which the result matches neither recipe: options, input files, kinds of "

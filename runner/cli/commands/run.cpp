@@ -73,6 +73,7 @@ Invocation declare_run() {
   verb.add({.name = "--smoke", .value = &flags->smoke, .summary = "Run two steps of every stage as a quick check"});
   add_reuse(verb, flags->reuse, "Reuse results of earlier runs for every stage, trainings included");
   add_log_level(verb, flags->log, LogPlace::kFile);
+  add_grace(verb, flags->log);
   verb.add({.name = "--only", .value = &flags->only, .summary = "Run this node and what it needs", .type = "NODE"});
   verb.add({.name = "-c,--cfg",
             .value = &flags->show,

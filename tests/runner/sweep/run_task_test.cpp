@@ -51,8 +51,8 @@ TEST_F(RunTask, RunsTheTrialOfItsIndexWhereTheSweepWasBegun) {
   const auto code = run("finish");
   ASSERT_TRUE(code);
   EXPECT_EQ(*code, ExitCode::kDone);
-  EXPECT_EQ(file_text(folder_ / "calls"),
-            "run " + (sweep() / "recipes/2.yaml").string() + " run.dir=" + (sweep() / "2").string() + " -q\n");
+  EXPECT_EQ(file_text(folder_ / "calls"), "run " + (sweep() / "recipes/2.yaml").string() +
+                                              " run.dir=" + (sweep() / "2").string() + " -q --grace 0\n");
   EXPECT_THAT(account(), ElementsAre("running 0", "finished 0"));
 }
 
