@@ -10,6 +10,7 @@
 #include "runner/config/job_list.h"
 #include "runner/config/merge.h"
 #include "runner/config/override_text.h"
+#include "runner/config/secret.h"
 #include "runner/graph/graph.h"
 #include "runner/sweep/task_needs.h"
 
@@ -225,6 +226,7 @@ Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Comp
   if (!recipe) return recipe.errors();
   const auto graph = compile(*recipe, schemas);
   if (!graph) return graph.errors();
+  if (auto errors = shown_secrets(recipe->resolved, {"sweep.dir", "sweep.launcher"}); !errors.empty()) return errors;
   job.recipe = std::move(recipe->resolved);
   if (const Value* given = at_key(job.recipe, "sweep.dir"); given && given->text() && sweep.dir.empty())
     sweep.dir = *given->text();

@@ -14,6 +14,17 @@ namespace {
 constexpr int kDeepestReference = 200;
 constexpr std::size_t kMaxCost = 100'000;
 
+/// What a text has come to that stands under the key of a secret (secret.h).
+std::optional<Value> as_secret_as(const Value& written, std::optional<Value> result) {
+  if (!result || written.secret_as.empty()) return result;
+  // What an interpolation that is shown leads to is shown at its own place, but for the texts of the environment.
+  const bool shows_itself = written.text() && written.secret_as == *written.text();
+  for_all(*result, [&](Value& part) {
+    if (!shows_itself || part.text()) part.secret_as = written.secret_as;
+  });
+  return result;
+}
+
 }  // namespace
 
 Value resolve_interpolations(const Value& document, const InterpolationSources& sources, Diagnostics& found) {
@@ -125,10 +136,10 @@ InterpolationPass::Resolved InterpolationPass::resolve_text(const Value& value, 
     if (const auto* alone = std::get_if<std::unique_ptr<Interpolation>>(&pieces[0])) {
       Resolved result = evaluate(**alone, scope);
       if (result) result->where = scope.value->where;
-      return result;
+      return as_secret_as(value, std::move(result));
     }
   }
-  return join(pieces, scope, text);
+  return as_secret_as(value, join(pieces, scope, text));
 }
 
 InterpolationPass::Resolved InterpolationPass::join(const TextPieces& pieces, const Scope& scope,

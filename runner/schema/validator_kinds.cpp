@@ -63,7 +63,8 @@ void ValidatorPass::check_kind(const Value& value, const SchemaNode& schema, con
   } else {
     const std::string near = did_you_mean(*kind->text(), kind_names(schema));
     const std::string listed = listed_kinds(schema, *kind->text());
-    fail(ErrorCode::kUnknownKind, kind->where, pointer, "unknown kind " + in_quotes(*kind->text()),
+    fail(ErrorCode::kUnknownKind, kind->where, pointer,
+         "unknown kind " + (kind->secret_as.empty() ? in_quotes(*kind->text()) : kind->secret_as),
          near.empty() ? listed : near + " " + listed);
   }
 }
