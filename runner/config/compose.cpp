@@ -225,6 +225,15 @@ std::optional<std::string> process_environment(const std::string& name) {
 Result<Composer> Composer::open(ComposeRequest request, const FileSystem& files, Declared declared, Sources& sources) {
   Composer composer(std::move(request), std::move(declared), sources);
   const ComposeRequest& asked = composer.request_;
+  constexpr std::size_t kMostOverrides = 10'000;  // each is looked up among all keys
+  if (asked.overrides.size() > kMostOverrides) {
+    return Diagnostic{
+        ErrorCode::kUsage,
+        {},
+        "",
+        std::to_string(asked.overrides.size()) + " overrides are more than " + std::to_string(kMostOverrides),
+        "write them into a recipe"};
+  }
   std::vector<Override> typed;
   for (std::size_t i = 0; i < asked.overrides.size(); ++i) {
     const Result<Override> read = parse_override(sources.add("override " + std::to_string(i + 1), asked.overrides[i]));

@@ -33,7 +33,11 @@ std::string number_text(double number) {
 const Value* Value::find(std::string_view key) const {
   const Map* entries = map();
   if (!entries) return nullptr;
-  const auto found = std::ranges::find(*entries, key, &Entry::key);
+  // Of many keys most are as long and begin alike: their ends tell them apart.
+  const char last = key.empty() ? '\0' : key.back();
+  const auto found = std::ranges::find_if(*entries, [&](const Entry& entry) {
+    return entry.key.size() == key.size() && (key.empty() || (entry.key.back() == last && entry.key == key));
+  });
   return found == entries->end() ? nullptr : &found->value;
 }
 

@@ -14,6 +14,7 @@
 #include "runner/cli/console.h"
 #include "runner/cli/shared_flags.h"
 #include "runner/run/ask_worker.h"
+#include "runner/text/printable.h"
 #include "runner/text/suggest.h"
 
 namespace runner {
@@ -117,7 +118,7 @@ void tell(const std::string& what, const Json& answer, Console& console) {
   const std::string folder = answer["folder"];
   if (answer.contains("commit")) {
     console.out << what.substr(kHub.size()) << " is in " << folder << '\n';
-    for (const Json& file : answer["files"]) console.out << "  " << file["name"].get<std::string>() << '\n';
+    for (const Json& file : answer["files"]) console.out << "  " << printable(file["name"].get<std::string>()) << '\n';
   } else if (answer["was_there"].get<bool>()) {
     console.out << what << " is there already: " << folder << '\n';
   } else {
