@@ -50,12 +50,14 @@ Diagnostic unexpected(const std::exception& error) {
     return *limit_reached(std::make_error_code(std::errc::not_enough_memory), "");
   if (const auto* of_system = dynamic_cast<const std::system_error*>(&error)) {
     if (auto limit = limit_reached(of_system->code(), of_system->what())) return *std::move(limit);
-    if (const auto* of_file = dynamic_cast<const std::filesystem::filesystem_error*>(&error))
+    if (const auto* of_file = dynamic_cast<const std::filesystem::filesystem_error*>(&error)) {
+      const bool has_name = !of_file->path1().empty();
       return {ErrorCode::kCannotCreate,
               {},
               "",
-              "'" + of_file->path1().string() + "': " + of_file->code().message(),
-              "look whether it is there and may be used"};
+              has_name ? "'" + of_file->path1().string() + "': " + of_file->code().message() : of_file->what(),
+              has_name ? "look whether it is there and may be used" : "set TMPDIR to a folder that is there"};
+    }
   }
   return {ErrorCode::kInternal, {}, "", error.what(), "this should not happen: please report it"};
 }

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kIndexVersion = 3;  // raised with every change of the tables or of what entries hold
+constexpr int kIndexVersion = 2;  // raised with every change of the tables or of what entries hold
 constexpr std::size_t kReadTogether = 512;
 constexpr std::size_t kRunsOfThread = 16;  // that are worth a thread
 

@@ -52,9 +52,8 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-/// Longer headers are refused, of some hundred thousand tensors: one of the 100 MB that the format allows takes half a
-/// minute to read, and no file of a model needs it.
-inline constexpr std::int64_t kLongestSafetensorsHeader = 16 << 20;
+/// Longer headers are refused, as the format's own reader does.
+inline constexpr std::int64_t kLongestSafetensorsHeader = 100'000'000;
 
 /// The header's text without its length: the metadata, then the entries in their order, padded with spaces so that the
 /// data begins at a multiple of 8.

@@ -148,10 +148,11 @@ TEST_F(PlantedSecret, OfARunIsInNoRecordAndInNoListOfRuns) {
   ASSERT_EQ(ran.exit, 0) << ran.err;
   expect_nowhere("run", ran);
   for (const std::string& command :
-       {"runs ls .", "runs show run", "runs ls . --json", "config show " + base_ + planted,
-        "config show " + base_ + planted + " --resolve", "plan " + base_ + planted + " --json",
-        "graph " + base_ + planted, "resume run -v", "runs diff run run", "analyze run",
-        "evaluate run run.dir=again -q", "predict run photos --json -q", "export run --out exported -q"})
+       {std::string("runs ls ."), std::string("runs show run"), std::string("runs ls . --json"),
+        "config show " + base_ + planted, "config show " + base_ + planted + " --resolve",
+        "plan " + base_ + planted + " --json", "graph " + base_ + planted, std::string("resume run -v"),
+        std::string("runs diff run run"), std::string("analyze run"), std::string("evaluate run run.dir=again -q"),
+        std::string("predict run photos --json -q"), std::string("export run --out exported -q")})
     expect_nowhere(command);
 }
 
@@ -162,7 +163,7 @@ TEST_F(PlantedSecret, IsRefusedWhereItWouldBeShownToAll) {
     EXPECT_THAT(ended.err, HasSubstr("error[E0314]: this is made of a secret (")) << option;
     expect_nowhere(option, ended);
   }
-  for (const std::string option :
+  for (const std::string& option :
        {"'sweep.dir=s/" + std::string(kReads) + "'",
         "--launcher slurm 'sweep.launcher.setup=[\"export A=" + std::string(kReads) + "\"]'"}) {
     const Ended ended = shell("retort sweep " + base_ + "seed=1,2 " + option);

@@ -179,7 +179,7 @@ TEST_F(DownloadTest, BeginningIsContinuedFromItsOwnAddressAlone) {
 }
 
 TEST_F(DownloadTest, PasswordOfTheAddressIsNotWrittenDown) {
-  PartialFile part(file_, "https://me:hunter2@example.org/data.bin?signature=hunter3");
+  PartialFile part(file_, "https://me:hunter2@example.org/data.bin?signature=hunter3", runner::disk());
   part.note("\"v1\"");
   EXPECT_THAT(folder_.read("data.bin.part.json"), testing::AllOf(testing::HasSubstr("v1"), Not(HasSubstr("hunter"))));
 }
