@@ -1,6 +1,7 @@
 #include "stages/train/trainer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <torch/nn/module.h>
@@ -187,6 +188,8 @@ class Training {
     is_whole_ = false;
     const EpochSoFar& epoch = pending_.epoch();
     log_.end_epoch(epoch.last, epoch.means, epoch.skipped_steps, validation);
+    if (validation && std::isfinite(validation->loss) && !pending_.is_proportionate(validation->loss))
+      context_.say("the validation loss is out of all proportion to that of the training");
     if (done_.epochs == 0) tell_strangers({data_.train.get(), data_.validation.get()}, epoch.last.step, context_);
     memory_.end_epoch(epoch.last.epoch, epoch.last.step);
     pending_.begin_epoch();
