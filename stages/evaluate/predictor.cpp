@@ -86,7 +86,9 @@ Predictor::Predictor(std::shared_ptr<const Dataset> test, std::shared_ptr<const 
   const DatasetDescription described = test_->describe();
   if (described.size == 0) {
     throw StageError(ErrorCode::kTooFewSamples, "the test set is empty")
-        .with_help("give the data stage samples for testing, or a share of them");
+        .with_help(
+            "give the data stage samples for testing, or a share of them, or leave the evaluation out: "
+            "~evaluate");
   }
   if (options_.draw) test_ = options_.draw(std::move(test_), *checkpoint_);
   const auto image = std::ranges::find(described.tensors, "image", &TensorSpec::name);

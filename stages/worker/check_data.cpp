@@ -45,7 +45,9 @@ void keep_copies(runner::Node& node) {
 
 std::vector<std::shared_ptr<const ImageDataset>> pictures_of(const runner::Node& node, const runner::Graph& graph,
                                                              runner::Stage& stage, const RequestContext& context) {
-  CheckedContext checked({.seed = node.seed, .recipe_hash = graph.recipe_hash, .device = "cpu"}, context);
+  runner::NodeFacts facts{.seed = node.seed, .recipe_hash = graph.recipe_hash, .device = "cpu"};
+  facts.wanted.emplace();  // a part that is not there is seen in what is shown
+  CheckedContext checked(std::move(facts), context);
   const runner::Outputs outputs = stage.run(runner::Inputs({}), checked);
   std::vector<std::shared_ptr<const ImageDataset>> parts;
   for (const char* const port : {"train", "validation", "test"}) {
