@@ -8,6 +8,7 @@
 
 #include "runner/config/provenance.h"
 #include "runner/disk/installation.h"
+#include "runner/graph/home_paths.h"
 #include "runner/record/node_index.h"
 #include "runner/record/recorded_run.h"
 #include "runner/schema/schema_choices.h"
@@ -95,7 +96,8 @@ void complete_paths(Value& value, std::vector<std::string>& path, const Value& r
   const std::string* text = value.text();
   if (!text || text->empty() || text->starts_with("hf:") || !value.where.source || value.where.source->name == file)
     return;
-  if (schemas.choices(recipe, path).is_path) value.data = std::filesystem::absolute(*text).lexically_normal().string();
+  if (schemas.choices(recipe, path).is_path)
+    value.data = std::filesystem::absolute(with_home(*text)).lexically_normal().string();
 }
 
 /// The folder in which the relative paths of a recorded recipe stand that is used in another one; else empty. What is
