@@ -82,6 +82,9 @@ class Training {
                 }),
         pending_(*data.train, execution_.optimizer().groups(), log_),
         checkpoints_({execution_, recovery_, learning_rates_, stopping_, pending_}, description_, options, context) {
+    const std::string unreached =
+        unreached_rate(options.schedule, execution_.optimizer().learning_rates().front(), planned_steps_);
+    if (!unreached.empty()) context.say(unreached);
     if (policy.two_pass && !execution_.plan().two_pass)
       context.say("two_pass has no effect: micro_batch does not split the batch");
     if (policy.offloads_optimizer && !execution_.plan().offloads_optimizer)
