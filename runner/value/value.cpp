@@ -161,7 +161,10 @@ nlohmann::ordered_json to_json(const Value& value, bool hide_secrets) {
 Value from_json(const nlohmann::ordered_json& json) {
   Value value;
   if (json.is_boolean()) value.data = json.get<bool>();
-  else if (json.is_number_integer()) value.data = json.get<std::int64_t>();
+  else if (json.is_number_unsigned() && json.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max()) {
+    value.data = std::to_string(json.get<std::uint64_t>());
+    value.form = ScalarForm::kBigInteger;
+  } else if (json.is_number_integer()) value.data = json.get<std::int64_t>();
   else if (json.is_number()) value.data = json.get<double>();
   else if (json.is_string()) value.data = json.get<std::string>();
   else if (json.is_array()) {

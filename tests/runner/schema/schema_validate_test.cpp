@@ -35,9 +35,20 @@ TEST(SchemaValidate, WrongTypeSaysWhatWasFound) {
               ElementsAre("E0302 : expected an integer, or null, got a list of 1"));
 }
 
+TEST(SchemaValidate, IntegerOfTooManyBitsIsNoString) {
+  EXPECT_THAT(
+      checked(R"({"type": "integer", "minimum": 0})", "12345678901234567890"),
+      ElementsAre("E0302 : expected an integer of at least 0, got 12345678901234567890, which needs more than the "
+                  "64 bits of an integer with a sign"));
+}
+
 TEST(SchemaValidate, TypeThatQuotesWouldMendSaysSo) {
   EXPECT_THAT(checked(R"({"type": "integer"})", R"("10")"),
               ElementsAre("E0302 : expected an integer, got the string \"10\" (write it without quotes: 10)"));
+  EXPECT_THAT(checked(R"({"type": "integer"})", R"("010")"),
+              ElementsAre("E0302 : expected an integer, got the string \"010\" (write it without leading zeros: 10)"));
+  EXPECT_THAT(checked(R"({"type": "integer"})", R"("000")"),
+              ElementsAre("E0302 : expected an integer, got the string \"000\" (write it without leading zeros: 0)"));
   EXPECT_THAT(checked(R"({"type": "boolean"})", R"("true")"),
               ElementsAre("E0302 : expected true or false, got the string \"true\" (write it without quotes: true)"));
   EXPECT_THAT(checked(R"({"type": "string"})", "10"),
