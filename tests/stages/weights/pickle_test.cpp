@@ -125,7 +125,7 @@ TEST(Pickle, WhatProgramsKeepBesideWeightsIsOpaque) {
       "cargparse\nNamespace\n)}\x92}U\2lrK\1sb",
       "ccollections\ndeque\n)\x81(K\1K\2e",
       "cnumpy.core.multiarray\nscalar\ncnumpy\ndtype\nU\2f8K\0K\1\x87RU\10\0\0\0\0\0\0\0\0\x86R"s,
-      "cnumpy._core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\x85U\1b\x87R(K\1K\2\x85cnumpy\ndtype\nU\2f4\x85R\x89"
+      "cnumpy._core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\x85U\1b\x87R(K\1K\2\205cnumpy\ndtype\nU\2f4\x85R\x89"
       "U\10\0\0\0\0\0\0\0\0tb"s,
       "cpathlib\nPosixPath\nU\1/U\3tmp\x86R",
   };

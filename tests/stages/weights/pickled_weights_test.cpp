@@ -140,7 +140,7 @@ TEST(PickledWeights, ModelsThatNothingTellsApartAreRefused) {
   const std::string both = "}(U\7student" + wrapped + "U\7teacher" + plain + "U\1h" + other + "u";
   EXPECT_EQ(names(both), "holds several models: 'student', 'teacher'");
   EXPECT_EQ(names(both, "teacher"), "teacher: w, not student, not h");
-  EXPECT_EQ(names("}(U\x08backbone" + plain + "U\4head" + other + "u"), "backbone.w head.h, not backbone, not head");
+  EXPECT_EQ(names("}(U\10backbone" + plain + "U\4head" + other + "u"), "backbone.w head.h, not backbone, not head");
 }
 
 TEST(PickledWeights, RepeatedNameIsRefused) {
