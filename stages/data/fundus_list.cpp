@@ -78,7 +78,7 @@ class GradeFolders {
              "'" + root_.string() + "' has both a folder '" + known + "' and a folder '" + folder + "'",
              "keep one of them");
       }
-      known = folder;
+      if (known.empty()) known = folder;
     }
     list_.divided = !parts.empty();
     if (list_.divided) {

@@ -79,7 +79,7 @@ class FolderLister {
              quoted(list_.root.string()) + " has both a folder '" + known + "' and a folder '" + folder + "'",
              "keep one of them, or put the images of both into one");
       }
-      known = folder;
+      if (known.empty()) known = folder;
     }
     list_.divided = !part_folders_.empty();
     if (list_.divided) list_parts(folders);

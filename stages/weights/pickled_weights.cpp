@@ -258,6 +258,7 @@ PickledWeights pickled_weights(const Pickle& pickle, std::int64_t most_bytes, co
     }
     result.inside += (result.inside.empty() ? "" : ".") + entry;
   }
+  if (result.inside.empty()) result.others.clear();  // they are part of what is taken
   std::erase(result.others, model.keys.substr(0, model.keys.find('.')));
   if (result.weights.empty()) refuse_weights("it holds no tensor");
   return result;

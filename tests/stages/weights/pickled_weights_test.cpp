@@ -105,7 +105,7 @@ TEST(PickledWeights, ModelOfACheckpointIsLookedInto) {
   const std::string other = "U\5other" + state;
   for (const char* key : {"model", "state_dict", "model_state_dict"}) {
     const std::string entry = std::string("U") + static_cast<char>(std::strlen(key)) + key + state;
-    EXPECT_EQ(names("}(" + other + entry + "u"), key + ": w"s);
+    EXPECT_EQ(names("}(" + other + entry + "u"), key + ": w, not other"s);
   }
   EXPECT_EQ(names("}U\5model}(U\nstate_dict" + state + other + "us"), "model.state_dict: w");
 }
@@ -140,7 +140,7 @@ TEST(PickledWeights, ModelsThatNothingTellsApartAreRefused) {
   const std::string both = "}(U\7student" + wrapped + "U\7teacher" + plain + "U\1h" + other + "u";
   EXPECT_EQ(names(both), "holds several models: 'student', 'teacher'");
   EXPECT_EQ(names(both, "teacher"), "teacher: w, not student, not h");
-  EXPECT_EQ(names("}(U\10backbone" + plain + "U\4head" + other + "u"), "backbone.w head.h, not backbone, not head");
+  EXPECT_EQ(names("}(U\10backbone" + plain + "U\4head" + other + "u"), "backbone.w head.h");
 }
 
 TEST(PickledWeights, RepeatedNameIsRefused) {
