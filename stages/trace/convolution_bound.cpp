@@ -1,6 +1,7 @@
 #include "stages/trace/convolution_bound.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace stages::meta {
 namespace {
@@ -36,24 +37,38 @@ std::int64_t bordered(const ConvolutionShape& shape, std::int64_t border) {
   return (shape.in_height + 2 * border) * (shape.in_width + 2 * border);
 }
 
+/// Whether a kernel may be of the family that unfolds images.
+bool may_unfold(const ConvolutionShape& shape) {
+  constexpr std::int64_t kLargest = 7, kMostBytes = std::numeric_limits<std::int32_t>::max();
+  const std::int64_t side = shape.kernel_height, channels = std::max(in_vectors(shape.in), in_vectors(shape.out));
+  const bool is_usual = side == shape.kernel_width && side <= kLargest && shape.padding <= side / 2 &&
+                        shape.stride <= std::max<std::int64_t>(side, 2) && shape.dilation == 1 && shape.groups == 1 &&
+                        shape.in > 1 && side <= std::min(shape.in_height, shape.in_width) && !shape.is_half() &&
+                        shape.batch * channels * shape.in_area() * shape.element_bytes <= kMostBytes;
+  return shape.unfolds_images || !is_usual;
+}
+
 /// An unfolded image, which is turned before where it is channels_last.
 std::int64_t unfolded(const ConvolutionShape& shape) {
+  if (!may_unfold(shape)) return 0;
   return shape.unfolded_elements() + (shape.is_copied() ? 0 : shape.in / shape.groups * shape.in_area());
 }
 
-/// An image as a thread may hold it for its result: unfolded, or with its border, and then for each step of a stride.
-/// Of one channel it is repeated for each row of a kernel, and each pixel for each row too.
+/// An image as a thread may hold it for its result: with its border, and then for each step of a stride. Of one channel
+/// it is repeated for each row of a kernel, and each pixel for each row too.
 std::int64_t read_image(const ConvolutionShape& shape) {
-  const bool is_repeated = shape.in == shape.groups && shape.dilation == 1 && !is_depthwise(shape);
+  if (shape.is_pointwise() && shape.padding == 0) return 0;
+  const bool is_single = shape.in == shape.groups && !is_depthwise(shape);
   const std::int64_t rows = shape.in_height + 2 * shape.padding + shape.kernel_height * (shape.dilation + 1),
-                     pixels = rows * (shape.in_width + 2 * shape.padding) * shape.stride;
-  return std::max(unfolded(shape), pixels * (is_repeated ? shape.kernel_height * shape.kernel_height * shape.in
-                                                         : in_blocks(shape, shape.in)));
+                     pixels = rows * (shape.in_width + 2 * shape.padding) *
+                              (shape.padding > 0 || is_single ? shape.stride : 1);
+  return pixels * (is_single && shape.dilation == 1 ? shape.kernel_height * shape.kernel_height * shape.in
+                                                    : in_blocks(shape, shape.in));
 }
 
-/// Likewise of the result's gradient, with what lies beyond its border where the kernel has a stride.
+/// Likewise of the result's gradient.
 std::int64_t read_gradient(const ConvolutionShape& shape) {
-  if (shape.stride == 1) return 0;
+  if (shape.is_pointwise() && shape.padding == 0 && shape.stride == 1) return 0;
   const std::int64_t high = shape.dilation * shape.kernel_height / shape.stride + 1,
                      wide = shape.dilation * shape.kernel_width / shape.stride + 1;
   return in_blocks(shape, shape.out) * (shape.out_height + 2 * high) * (shape.out_width + 2 * wide);
@@ -73,18 +88,19 @@ std::int64_t gathered(const ConvolutionShape& shape, std::int64_t channels, std:
 }
 
 /// What a kernel of the other family takes beyond what the copies of a direct one do, or the direct one's scratch.
-std::int64_t larger(std::int64_t direct, std::int64_t unfolding, std::int64_t copies) {
-  return std::max(direct, unfolding - copies);
+std::int64_t larger(const ConvolutionShape& shape, std::int64_t direct, std::int64_t unfolding, std::int64_t copies) {
+  return std::max(direct, unfolding - (shape.is_copied() ? copies : 0));
 }
 
 /// Images of half types and gradients of their results as threads turn them, whose rows are padded to tiles: of each
 /// thread, or of each group, before more threads than one compute the same group.
 std::int64_t turned_halves(const ConvolutionShape& shape) {
-  const std::int64_t row = rounded_up(divided_up(shape.in_width, shape.stride), kTile) +
-                           rounded_up(2 * shape.padding + 1, kTile),
+  const std::int64_t row =
+                         shape.stride * rounded_up(divided_up(shape.in_width, shape.stride) + shape.padding + 2, kTile),
                      images = std::max<std::int64_t>(divided_up(shape.threads, shape.groups), 1);
-  return images * (in_blocks(shape, shape.in) * shape.in_height * row * shape.stride +
-                   in_blocks(shape, shape.out) * shape.out_height * (shape.out_width + 1));
+  return images * shape.groups *
+         (in_vectors(shape.in / shape.groups) * shape.in_height * row +
+          in_vectors(shape.out / shape.groups) * shape.out_height * (shape.out_width + 1));
 }
 
 }  // namespace
@@ -99,7 +115,7 @@ bool takes_onednn(const ConvolutionShape& shape) {
 std::int64_t blocked_input(const ConvolutionShape& shape) {
   if (!shape.may_be_copied()) return 0;
   // A picture is not padded, but as a matrix.
-  const bool is_picture = shape.in <= kColours && shape.groups == 1 && !shape.is_pointwise();
+  const bool is_picture = shape.in == kColours && shape.groups == 1 && !shape.is_pointwise();
   return shape.batch * (is_picture ? shape.in : in_vectors(shape.in)) * shape.in_area() * shape.element_bytes;
 }
 
@@ -126,10 +142,11 @@ std::int64_t blocked_weight_gradient(const ConvolutionShape& shape) {
 }
 
 std::int64_t forward_scratch(const ConvolutionShape& shape) {
-  const std::int64_t sums = shape.is_half() ? kSum * shape.out * shape.area() : 0;
-  return lists(shape) + larger(gathered(shape, shape.out, shape.area()),
-                               shape.threads * (read_image(shape) * shape.element_bytes + sums),
-                               !shape.is_copied() ? 0 : blocked_input(shape) + blocked_weight(shape));
+  const std::int64_t sums = shape.is_half() ? kSum * shape.out * shape.area() : 0,
+                     read = shape.threads * (read_image(shape) * shape.element_bytes + sums),
+                     unfolding = shape.threads * (unfolded(shape) * shape.element_bytes + sums);
+  return lists(shape) + larger(shape, std::max(gathered(shape, shape.out, shape.area()), read), unfolding,
+                               blocked_input(shape) + blocked_weight(shape));
 }
 
 std::int64_t input_gradient_scratch(const ConvolutionShape& shape) {
@@ -137,12 +154,11 @@ std::int64_t input_gradient_scratch(const ConvolutionShape& shape) {
   const std::int64_t border = (shape.kernel_width + shape.stride) / 2 + 4,
                      collected = shape.stride > 1 ? shape.threads * kSum * kBlock * bordered(shape, border) : 0,
                      sums = shape.is_half() ? shape.threads * kSum * shape.in * shape.in_area() : 0,
-                     read = shape.threads * shape.element_bytes * read_gradient(shape);
-  return lists(shape) +
-         larger(sums + std::max({collected, read, gathered(shape, shape.in, shape.in_area())}),
-                sums + shape.threads * kSum *
-                           std::max(unfolded(shape), in_vectors(shape.in) * bordered(shape, shape.padding)),
-                !shape.is_copied() ? 0 : blocked_result(shape) + blocked_weight(shape));
+                     read = shape.threads * shape.element_bytes * read_gradient(shape),
+                     added = shape.threads * kSum * in_vectors(shape.in) * bordered(shape, shape.padding);
+  return lists(shape) + sums +
+         larger(shape, std::max({collected, read, gathered(shape, shape.in, shape.in_area())}),
+                std::max(shape.threads * kSum * unfolded(shape), added), blocked_result(shape) + blocked_weight(shape));
 }
 
 std::int64_t weight_gradient_scratch(const ConvolutionShape& shape) {
@@ -152,9 +168,9 @@ std::int64_t weight_gradient_scratch(const ConvolutionShape& shape) {
   const std::int64_t one = is_depthwise(shape) ? in_vectors(shape.groups) * shape.kernel() : padded_groups(shape);
   std::int64_t direct = parts * kSum * one + gathered(shape, shape.out, shape.area());
   if (shape.is_half()) direct += kSum * padded_groups(shape) + turned_halves(shape) * shape.element_bytes;
-  return lists(shape) +
-         larger(direct, shape.threads * (unfolded(shape) * shape.element_bytes + 4 * kSum * shape.weight_elements()),
-                !shape.is_copied() ? 0 : blocked_input(shape) + blocked_result(shape));
+  const std::int64_t unfolding = shape.threads * (unfolded(shape) * shape.element_bytes +
+                                                  (may_unfold(shape) ? 4 * kSum * shape.weight_elements() : 0));
+  return lists(shape) + larger(shape, direct, unfolding, blocked_input(shape) + blocked_result(shape));
 }
 
 }  // namespace stages::meta

@@ -13,6 +13,7 @@ struct ConvolutionShape {
   std::int64_t element_bytes = 4;  ///< 2: of a half type, whose sums are float32
   bool channels_last = false;
   std::int64_t threads = 1;
+  bool unfolds_images = true;  ///< of every shape (processor.h)
 
   std::int64_t kernel() const { return kernel_height * kernel_width; }
   std::int64_t in_area() const { return in_height * in_width; }
@@ -32,10 +33,11 @@ struct ConvolutionShape {
 bool takes_onednn(const ConvolutionShape& shape);
 
 // Upper bounds, in bytes, of what oneDNN takes besides the tensors of a convolution. Its kernels differ by processor
-// and by version, and so does how they divide the work; they are of two families, and the larger counts:
+// and by version, and so does how they divide the work; they are of two families, and the larger counts that may be:
 // - direct ones read and write copies in which channels are padded to vectors, of at most 16 numbers, and hold for each
 //   thread what it gathers of an image or sums up of the weight's gradient;
-// - others multiply matrices, and hold for each thread an image that is unfolded into one.
+// - others multiply matrices, and hold for each thread an image that is unfolded into one, and four times the weight's
+//   gradient (oneDNN books its bytes as numbers). With AVX2 they are for shapes that networks seldom have.
 
 /// Copies in the order of a direct kernel. Images that are channels_last have none.
 std::int64_t blocked_input(const ConvolutionShape& shape);

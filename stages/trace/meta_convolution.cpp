@@ -57,7 +57,8 @@ std::optional<ConvolutionShape> shape_of(const Tensor& x, const Tensor& weight, 
                           .out_width = result[3],
                           .element_bytes = static_cast<std::int64_t>(x.element_size()),
                           .channels_last = format == at::MemoryFormat::ChannelsLast,
-                          .threads = threads()};
+                          .threads = threads(),
+                          .unfolds_images = unfolds_images()};
 }
 
 /// Whether torch gives the convolution to oneDNN; else it multiplies unfolded images itself.

@@ -14,6 +14,7 @@
 #include "stages/machine/counting_allocator.h"
 #include "stages/trace/memory_trace.h"
 #include "stages/trace/meta_kernels.h"
+#include "stages/trace/processor.h"
 #include "tests/support/scoped_threads.h"
 #include "tests/support/traced_tower.h"
 
@@ -161,6 +162,8 @@ TEST(ConvolutionBound, NoKernelTakesMore) {
   }
 }
 
+std::int64_t bytes(const at::Tensor& tensor) { return static_cast<std::int64_t>(tensor.nbytes()); }
+
 ConvolutionShape three_by_three(std::int64_t threads) {
   return {.batch = 8,
           .in = 64,
@@ -184,6 +187,29 @@ TEST(ConvolutionBound, EveryThreadMayUnfoldAnImage) {
     EXPECT_GE(input_gradient_scratch(shape), threads * kUnfolded);
     EXPECT_GE(weight_gradient_scratch(shape), threads * (kUnfolded + shape.weight_elements() * 4));
   }
+}
+
+// As without AVX2; else kernels of the other family compute what networks have.
+TEST(ConvolutionBound, DirectKernelsHoldFewerWeights) {
+  ConvolutionShape shape = three_by_three(8);
+  const std::int64_t of_any = weight_gradient_scratch(shape);
+  shape.unfolds_images = false;
+  EXPECT_LT(weight_gradient_scratch(shape), of_any / 2);
+  EXPECT_LT(forward_scratch(shape), 8 * 64 * 3 * 3 * 14 * 14 * 4);
+  const std::int64_t direct = weight_gradient_scratch(shape);
+  shape.dilation = 2;
+  EXPECT_GT(weight_gradient_scratch(shape), 2 * direct) << "few processors have a direct kernel of these";
+}
+
+// What is asked of oneDNN by one small convolution, of another one.
+TEST(ConvolutionBound, OneConvolutionTellsOfOthers) {
+  const at::Tensor x = torch::zeros({4, 64, 14, 14}), dy = torch::zeros({4, 128, 14, 14}),
+                   weight = torch::zeros({128, 64, 3, 3});
+  const CountingAllocator counter;
+  at::convolution_backward(dy, x, weight, {}, {1, 1}, {1, 1}, {1, 1}, false, {0, 0}, 1, {false, true, false});
+  const std::int64_t without_copies = counter.peak_bytes() - bytes(x) - bytes(dy);
+  const int threads = at::get_num_threads();
+  EXPECT_EQ(without_copies > (threads + 2) * bytes(weight), onednn_unfolds_images());
 }
 
 TEST(ConvolutionBound, DirectKernelsPadChannelsToVectors) {
