@@ -18,7 +18,8 @@ std::int64_t in_vectors(std::int64_t channels) { return rounded_up(channels, kVe
 /// As networks have them: of kernels of their own. Others are computed as groups of one channel.
 bool is_depthwise(const ConvolutionShape& shape) {
   return shape.groups > 1 && shape.groups == shape.in && shape.groups == shape.out && shape.stride <= 2 &&
-         shape.dilation == 1 && shape.kernel_height == shape.kernel_width && shape.padding <= shape.kernel_width / 2;
+         shape.dilation == 1 && shape.kernel_height == shape.kernel_width && shape.kernel_width <= 7 &&
+         shape.padding <= shape.kernel_width / 2;
 }
 
 /// Each group of channels is padded for itself.
@@ -28,6 +29,7 @@ std::int64_t padded_groups(const ConvolutionShape& shape) {
 
 /// The channels of all groups where they are the sum of a product, which takes blocks of them.
 std::int64_t in_blocks(const ConvolutionShape& shape, std::int64_t channels) {
+  if (is_depthwise(shape)) return in_vectors(channels);
   const std::int64_t each = channels / shape.groups;
   return shape.groups * rounded_up(each, each < kBlock ? (shape.is_half() ? kTile : kVector) : kBlock);
 }
