@@ -200,10 +200,11 @@ std::vector<std::string> alike_in(const PickledMap& map) {
     }
     return names;
   };
+  if (map.is_object) return {};  // a module of TorchScript, and its parts
   std::vector<std::pair<std::string, std::set<std::string_view>>> all;
   for (const auto& [key, value] : map.entries) {
     const auto* inner = std::get_if<PickledMap>(&value->data);
-    if (inner && holds_tensors(*inner)) all.emplace_back(text_of_key(key), names(*inner));
+    if (inner && !inner->is_object && holds_tensors(*inner)) all.emplace_back(text_of_key(key), names(*inner));
   }
   std::vector<std::string> keys;
   constexpr std::size_t kMostCompared = 16;

@@ -36,10 +36,9 @@ TEST(SchemaValidate, WrongTypeSaysWhatWasFound) {
 }
 
 TEST(SchemaValidate, IntegerOfTooManyBitsIsNoString) {
-  EXPECT_THAT(
-      checked(R"({"type": "integer", "minimum": 0})", "12345678901234567890"),
-      ElementsAre("E0302 : expected an integer, got 12345678901234567890, which needs more than the "
-                  "64 bits of an integer with a sign"));
+  EXPECT_THAT(checked(R"({"type": "integer", "minimum": 0})", "12345678901234567890"),
+              ElementsAre("E0302 : expected an integer, got 12345678901234567890, which needs more than the "
+                          "64 bits of an integer with a sign"));
 }
 
 TEST(SchemaValidate, TypeThatQuotesWouldMendSaysSo) {
