@@ -186,6 +186,10 @@ check_trust() {
     code 'O_CREAT|std::ofstream|fopen\(' runner stages |
       but_not '^(runner/(disk/|cli/commands/init\.cpp)|stages/(machine/memory_meter|weights/new_folder)\.cpp)'
   )"
+  forbid "JSON is read by runner/value/parse_json, which limits how deep it nests" "$(
+    code '(json|Json)(>)?::parse\(|>> *json\b|basic_json' runner stages |
+      but_not '^runner/(value/parse_json|weights/strict_json)\.cpp:|::parse\(R"'
+  )"
 }
 
 check_program() {
@@ -285,6 +289,8 @@ self_test() {
   expect "what a script downloads is pinned by its SHA-256" <<<'sed -i "s/ --require-hashes//" scripts/setup'
   expect "files are written through runner/disk alone: it never follows links, and knows how to flush" \
     <<<'echo "void f() { std::ofstream(\"a\") << 1; }" >>runner/report/table.cpp'
+  expect "JSON is read by runner/value/parse_json, which limits how deep it nests" \
+    <<<'echo "void f() { const auto read = nlohmann::ordered_json::parse(text, nullptr, false); }" >>stages/train/loss.cpp'
   by=check_texts
   expect "what a verb reads is kept by its Console, as long as its diagnostics: Sources are made nowhere else" \
     <<<'echo "void f() { Sources sources; }" | sed "s/{ /{\n  /" >>runner/cli/weights_source.cpp'

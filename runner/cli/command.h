@@ -59,6 +59,8 @@ struct Invocation {
   std::vector<Parameter> parameters = {};  ///< in the order of `retort VERB --help`
   NamedRecipe* recipe = nullptr;           ///< of a verb that takes one: found among the words wherever it stands
   std::function<bool()> needs_recipe = [] { return true; };
+  std::vector<std::string> no_recipes =
+      {};  ///< words in the place of the recipe that are none, such as of `sweep show`
   std::string json_summary = "Results, errors and warnings as JSON on standard output";  ///< of --json, in help
   const std::string* action = nullptr;  ///< of a verb that does several things, such as `config show`: which
   std::function<ExitCode(Console&)> run = {};

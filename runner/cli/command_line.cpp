@@ -193,7 +193,8 @@ Result<std::variant<ParsedLine, HelpText>> parse_command_line(std::span<const st
     app.parse(reversed(words));
   } catch (const CLI::CallForHelp&) {
     place_recipe(verb, line.verb);
-    return Parsed{HelpText{app.help(), verb.recipe ? *verb.recipe : NamedRecipe()}};
+    const bool has_recipe = verb.recipe && std::ranges::count(verb.no_recipes, verb.recipe->name) == 0;
+    return Parsed{HelpText{app.help(), has_recipe ? *verb.recipe : NamedRecipe()}};
   } catch (const CLI::ParseError& error) {
     std::string message = error.what();
     std::ranges::replace(message, '\n', ' ');

@@ -11,6 +11,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/text/printable.h"
+
 namespace runner {
 namespace {
 
@@ -38,7 +40,8 @@ Json envelope(std::string_view shape) { return {{"schema", shape}, {"retort", RE
 void print_document(Console& console, Json document, const Diagnostics& errors) {
   for (const Diagnostic& error : errors) document["errors"].push_back(to_json(error));
   document["warnings"] = console.warnings ? *console.warnings : Json::array();
-  console.out << document.dump(console.json_lines ? -1 : 2, ' ', false, Json::error_handler_t::replace) << '\n';
+  console.out << printable_json(document.dump(console.json_lines ? -1 : 2, ' ', false, Json::error_handler_t::replace))
+              << '\n';
 }
 
 }  // namespace

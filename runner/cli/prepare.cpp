@@ -1,16 +1,21 @@
 #include "runner/cli/prepare.h"
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "runner/config/overruled.h"
 #include "runner/config/provenance.h"
 #include "runner/disk/installation.h"
+#include "runner/graph/home_paths.h"
+#include "runner/graph/no_effect.h"
 #include "runner/record/node_index.h"
 #include "runner/record/recorded_run.h"
 #include "runner/schema/schema_choices.h"
+#include "runner/schema/schema_path.h"
 #include "runner/text/printable.h"
 
 namespace runner {
@@ -68,6 +73,10 @@ Result<Composer> open_recipe(const NamedRecipe& named, const SchemaSet& schemas,
   request.may_add = [&schemas](const Value& recipe, std::span<const std::string> path) {
     return schemas.may_add(recipe, path);
   };
+  request.other_kinds = [&schemas](const Value& recipe, std::span<const std::string> path) {
+    const SchemaNode* const schema = schemas.node("recipe.schema.json");
+    return schema ? other_kinds_with(*schema, recipe, path) : std::vector<std::string>();
+  };
   request.validate = [&schemas](Value recipe) { return schemas.validate(recipe); };
   request.strict = named.strict;
   request.config_folders = config_folders(named, errors);
@@ -95,7 +104,8 @@ void complete_paths(Value& value, std::vector<std::string>& path, const Value& r
   const std::string* text = value.text();
   if (!text || text->empty() || text->starts_with("hf:") || !value.where.source || value.where.source->name == file)
     return;
-  if (schemas.choices(recipe, path).is_path) value.data = std::filesystem::absolute(*text).lexically_normal().string();
+  if (schemas.choices(recipe, path).is_path)
+    value.data = std::filesystem::absolute(with_home(*text)).lexically_normal().string();
 }
 
 /// The folder in which the relative paths of a recorded recipe stand that is used in another one; else empty. What is
@@ -132,6 +142,15 @@ Result<ShownConfig> compose_to_show(const NamedRecipe& named, bool resolve, cons
   return shown;
 }
 
+namespace {}  // namespace
+
+Diagnostics without_effect(std::span<const Override> overrides, const Recipe& recipe, const Graph& graph,
+                           const SchemaSet& schemas) {
+  Diagnostics found = overruled_overrides(overrides);
+  std::ranges::move(options_without_effect(recipe.resolved, graph, schemas), std::back_inserter(found));
+  return found;
+}
+
 namespace {
 
 /// The rules that it breaks are in the result.
@@ -161,6 +180,14 @@ Result<PreparedRecipe> prepare_by_any_rules(const NamedRecipe& named, const Sche
   auto graph = compile_recorded(*recipe, schemas);
   if (!graph) return graph.errors();
   graph->working_folder = folder.string();
+  if (!is_recorded) {
+    Diagnostics idle = without_effect(composition->overrides, *recipe, *graph, schemas);
+    if (named.strict && !idle.empty()) {
+      for (Diagnostic& one : idle) one.severity = Severity::kError;
+      return idle;
+    }
+    std::ranges::move(idle, std::back_inserter(composition->warnings));
+  }
   Diagnostics broken_rules = rules_broken_by(*graph, schemas);
   return PreparedRecipe{std::move(*composition), std::move(*recipe), std::move(*graph), std::move(broken_rules)};
 }

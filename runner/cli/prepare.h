@@ -50,6 +50,10 @@ Result<PreparedRecipe> prepare(const NamedRecipe& named, const SchemaSet& schema
 Result<PreparedRecipe> prepare_recorded(const std::filesystem::path& recipe, std::vector<std::string> overrides,
                                         const SchemaSet& schemas, Sources& sources);
 
+/// Warnings of the options and overrides that do nothing (no_effect.h, overruled.h).
+Diagnostics without_effect(std::span<const Override> overrides, const Recipe& recipe, const Graph& graph,
+                           const SchemaSet& schemas);
+
 /// Shows what the recipe wants to be known by everybody (notice_of()), where there is something and it is not to be
 /// quiet.
 void show_notice(const Value& resolved, Console& console);

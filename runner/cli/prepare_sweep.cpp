@@ -1,15 +1,18 @@
 #include "runner/cli/prepare_sweep.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <thread>
 
 #include <nlohmann/json.hpp>
 
 #include "runner/cli/prepare.h"
+#include "runner/cli/reserved_keys.h"
 #include "runner/config/job_list.h"
 #include "runner/config/merge.h"
 #include "runner/config/override_text.h"
+#include "runner/config/secret.h"
 #include "runner/graph/graph.h"
 #include "runner/sweep/task_needs.h"
 
@@ -225,7 +228,10 @@ Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Comp
   if (!recipe) return recipe.errors();
   const auto graph = compile(*recipe, schemas);
   if (!graph) return graph.errors();
+  std::ranges::move(without_effect(composition->overrides, *recipe, *graph, schemas), std::back_inserter(warnings));
+  if (auto errors = shown_secrets(recipe->resolved, {"sweep.dir", "sweep.launcher"}); !errors.empty()) return errors;
   job.recipe = std::move(recipe->resolved);
+  if (auto errors = run_folder_of_trial(job.recipe); !errors.empty()) return errors;
   if (const Value* given = at_key(job.recipe, "sweep.dir"); given && given->text() && sweep.dir.empty())
     sweep.dir = *given->text();
   if (auto errors = see_asha(job.recipe, *graph, schemas, sweep.asha); !errors.empty()) return errors;
@@ -239,16 +245,24 @@ Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Comp
   return {};
 }
 
+/// A recipe without what it is called, which bears on no result.
+Value without_labels(Value recipe) {
+  for (const char* key : {"name", "notice", "aliases"}) erase(&recipe, key);
+  return recipe;
+}
+
 void warn_of_repeats(const std::vector<Job>& jobs, Diagnostics& warnings) {
   std::multimap<std::string, const Job*> unlike;  // by hash, in which every secret looks the same
   std::size_t repeats = 0;
   std::string example;
   for (const Job& job : jobs) {
-    const auto [begin, end] = unlike.equal_range(job.hash);
-    const auto known =
-        std::find_if(begin, end, [&](const auto& other) { return same_data(other.second->recipe, job.recipe); });
+    const Value recipe = without_labels(job.recipe);
+    const std::string hash = recipe_hash(recipe);
+    const auto [begin, end] = unlike.equal_range(hash);
+    const auto known = std::find_if(
+        begin, end, [&](const auto& other) { return same_data(without_labels(other.second->recipe), recipe); });
     if (known == end) {
-      unlike.emplace(job.hash, &job);
+      unlike.emplace(hash, &job);
     } else if (repeats++ == 0) {
       example = "run " + std::to_string(job.number) + " is the same as run " + std::to_string(known->second->number);
     }

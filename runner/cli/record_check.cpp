@@ -6,6 +6,7 @@
 #include "runner/disk/file_system.h"
 #include "runner/schema/schema_node.h"
 #include "runner/stage/run_layout.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -16,7 +17,7 @@ using Weight = RecordChange::Weight;
 /// A file of the record; null where it cannot be read.
 Json recorded_json(const RecordedRun& run, std::string_view name) {
   const auto text = real_file_system().read(run.recipe.parent_path() / name, 64 << 20);
-  Json json = text ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
+  Json json = text ? parse_json<Json>(*text) : Json();
   return json.is_discarded() ? Json() : json;
 }
 

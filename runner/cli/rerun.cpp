@@ -6,11 +6,13 @@
 
 #include "runner/cli/device_choice.h"
 #include "runner/cli/prepare.h"
+#include "runner/cli/reserved_keys.h"
 #include "runner/cli/record_check.h"
 #include "runner/config/difference.h"
 #include "runner/disk/file_system.h"
 #include "runner/record/input_record.h"
 #include "runner/stage/run_layout.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -21,7 +23,7 @@ using Weight = RecordChange::Weight;
 /// A file of a run's record; null where it cannot be read.
 Json read_record(const std::filesystem::path& file) {
   const auto text = real_file_system().read(file, 64 << 20);
-  Json json = text ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
+  Json json = text ? parse_json<Json>(*text) : Json();
   return json.is_discarded() ? Json() : json;
 }
 
@@ -65,6 +67,7 @@ void add_rerun(Invocation& verb, RerunFlags& flags) {
             .value = &flags.force,
             .summary = "rerun, reproduce: run although inputs or kinds of stages are not those of the record"});
   add_log_level(verb, flags.log, LogPlace::kFile);
+  add_grace(verb, flags.log);
 }
 
 /// `recipe` is that of this run, `old_recipe` the recorded one.
@@ -87,6 +90,8 @@ ExitCode Rerun::operator()(Console& console, OnEnd on_end) {
   if (!before) return report(console, before.errors());
   auto prepared = prepare_recorded(run_.recipe, flags_.overrides, schemas, console.sources);
   if (!prepared) return report(console, prepared.errors());
+  if (const auto errors = sweep_keys_of_single_run(prepared->composition); !errors.empty())
+    return report(console, errors);
   if (!prepared->broken_rules.empty()) {
     Diagnostics errors = prepared->broken_rules;
     for (Diagnostic& error : errors)

@@ -30,7 +30,7 @@ Result<WorkerCommand> LogFlags::worker() const {
   if (!level) return level.errors();
   auto program = find_worker(own_executable());
   if (!program) return program.errors();
-  return WorkerCommand{.program = *std::move(program), .log = *level};
+  return WorkerCommand{.program = *std::move(program), .log = *level, .grace = std::chrono::seconds(grace_seconds)};
 }
 
 void add_log_level(Invocation& verb, LogFlags& flags, LogPlace place) {
@@ -41,6 +41,15 @@ void add_log_level(Invocation& verb, LogFlags& flags, LogPlace place) {
             .summary = std::string(what) + "; default: the variable RETORT_LOG, or info",
             .type = "LEVEL",
             .choices = known_levels()});
+}
+
+void add_grace(Invocation& verb, LogFlags& flags) {
+  verb.add({.name = "--grace",
+            .value = &flags.grace_seconds,
+            .summary = "Seconds that a worker which is asked to stop may take to save before it is killed; 0: any",
+            .type = "SECONDS",
+            .range = {0, 1000000},
+            .shows_default = true});
 }
 
 ReuseOptions::Which ReuseFlags::which() const {

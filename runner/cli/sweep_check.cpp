@@ -23,6 +23,7 @@
 #include "runner/stage/run_layout.h"
 #include "runner/sweep/sweep_layout.h"
 #include "runner/text/join.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -102,7 +103,7 @@ class SweepCheck {
       if (trial.state != TrialState::kFinished && is_recipe_edited(*run))
         add(ErrorCode::kDamagedRecord, edited_recipe_text(*run), "put it back: the trial goes on by it");
       const auto text = real_file_system().read(run->recipe.parent_path() / RunRecord::kEnvironment, 64 << 20);
-      const Json before = text ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
+      const Json before = text ? parse_json<Json>(*text) : Json();
       if (!before.is_object() || !seen.insert(before.value("inputs", Json()).dump()).second) continue;
       for (const RecordChange& change : environment_changes(before, environment_now(trial))) {
         if (!said.insert(change.text).second) continue;

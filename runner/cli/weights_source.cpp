@@ -7,6 +7,7 @@
 #include "runner/config/secret.h"
 #include "runner/protocol/event.h"
 #include "runner/record/checkpoint_origin.h"
+#include "runner/value/place.h"
 
 namespace runner {
 
@@ -132,7 +133,7 @@ Diagnostics placed(Diagnostics errors, const Value& recipe) {
   const SecretTexts secrets(recipe);
   for (Diagnostic& error : errors) {
     error = secrets.hidden_in(std::move(error));
-    if (!error.pointer.empty()) error.where = nearest(recipe, error.pointer).where;
+    if (!error.pointer.empty()) error.where = place_of(nearest(recipe, error.pointer));
   }
   return errors;
 }

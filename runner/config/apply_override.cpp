@@ -130,6 +130,13 @@ class Application {
       last = &nothing;
       ++found;
     }
+    const auto kinds =
+        keys_.other_kinds ? keys_.other_kinds(recipe_, std::span(path_).first(found + 1)) : std::vector<std::string>();
+    if (!kinds.empty()) {
+      return error(code, found + 1,
+                   "'" + path_[found] + "' has no effect here: it is an option of " + join(kinds, ", "),
+                   "leave it out, or choose another kind for '" + dotted(found) + "'");
+    }
     std::vector<std::string> declared;
     if (keys_.declared) declared = keys_.declared(recipe_, std::span(path_).first(found));
     std::vector<std::string> near_keys;

@@ -38,7 +38,13 @@ bool is_file_name(const std::string& recipe, const FileSystem& files) {
   return (has_extension(recipe) || recipe.find('/') != std::string::npos) && files.is_file(recipe);
 }
 
-Diagnostic recipe_not_found(const std::string& recipe, const ConfigFiles& configs) {
+Diagnostic recipe_not_found(const std::string& recipe, const ConfigFiles& configs, const FileSystem& files) {
+  if (!has_extension(recipe) && files.is_file(recipe))
+    return {ErrorCode::kRecipeNotFound,
+            {},
+            "",
+            "there is no recipe '" + recipe + "'; the file of that name has no ending",
+            "write './" + recipe + "' for that file, or give it the ending .yaml"};
   const std::vector<std::string> names = configs.options("");
   std::string help = did_you_mean(recipe, names);
   if (help.empty() && !names.empty()) {
@@ -225,6 +231,15 @@ std::optional<std::string> process_environment(const std::string& name) {
 Result<Composer> Composer::open(ComposeRequest request, const FileSystem& files, Declared declared, Sources& sources) {
   Composer composer(std::move(request), std::move(declared), sources);
   const ComposeRequest& asked = composer.request_;
+  constexpr std::size_t kMostOverrides = 10'000;  // each is looked up among all keys
+  if (asked.overrides.size() > kMostOverrides) {
+    return Diagnostic{
+        ErrorCode::kUsage,
+        {},
+        "",
+        std::to_string(asked.overrides.size()) + " overrides are more than " + std::to_string(kMostOverrides),
+        "write them into a recipe"};
+  }
   std::vector<Override> typed;
   for (std::size_t i = 0; i < asked.overrides.size(); ++i) {
     const Result<Override> read = parse_override(sources.add("override " + std::to_string(i + 1), asked.overrides[i]));
@@ -243,7 +258,7 @@ Result<Composer> Composer::open(ComposeRequest request, const FileSystem& files,
       has_extension(asked.recipe) ? path(asked.recipe).replace_extension() : path(asked.recipe);
   composer.name_ = by_file ? without_extension.stem().string() : without_extension.string();
   const std::optional<path> file = by_file ? path(asked.recipe).lexically_normal() : configs.find(composer.name_);
-  if (!file || !files.is_file(*file)) return recipe_not_found(asked.recipe, configs);
+  if (!file || !files.is_file(*file)) return recipe_not_found(asked.recipe, configs, files);
   composer.file_ = *file;
   composer.primary_ = configs.read(*file, composer.errors_);
   if (composer.primary_ && !composer.primary_->contents.map()) {
@@ -311,9 +326,10 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
     if (hide_given_again(override, result.unresolved))
       std::ranges::replace(result.typed, override.where.source->contents, override.key + "=***");
   }
-  for (Diagnostic& found : apply_overrides(
-           result.unresolved, values, has_schema ? declared_ : Declared(),
-           has_schema ? SchemaKeys{and_aliases(request_.declared_keys, aliases_), request_.may_add} : SchemaKeys())) {
+  for (Diagnostic& found : apply_overrides(result.unresolved, values, has_schema ? declared_ : Declared(),
+                                           has_schema ? SchemaKeys{and_aliases(request_.declared_keys, aliases_),
+                                                                   request_.may_add, request_.other_kinds}
+                                                      : SchemaKeys())) {
     keep(found);
   }
   if (request_.strict) {

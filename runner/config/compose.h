@@ -29,6 +29,9 @@ using DeclaredKeys = std::function<std::vector<std::string>(const Value& recipe,
 /// Do the schemas take +path=value for a single value, where nobody has written the path?
 using MayAdd = std::function<bool(const Value& recipe, std::span<const std::string> path)>;
 
+/// The kinds that have the key at `path`, where the mapping around it is of another kind; for advice.
+using OtherKinds = std::function<std::vector<std::string>(const Value& recipe, std::span<const std::string> path)>;
+
 /// What the schemas have against a recipe. SchemaSet::validate() is one, of a copy.
 using Validate = std::function<Diagnostics(Value recipe)>;
 
@@ -36,6 +39,7 @@ using Validate = std::function<Diagnostics(Value recipe)>;
 struct SchemaKeys {
   DeclaredKeys declared = {};
   MayAdd may_add = {};  ///< empty: any
+  OtherKinds other_kinds = {};
 };
 
 /// The value of an environment variable; nullopt when it is not set.
@@ -54,6 +58,7 @@ struct ComposeRequest {
   std::chrono::system_clock::time_point now = std::chrono::system_clock::now();  ///< what every ${now:...} tells
   DeclaredKeys declared_keys = {};                                               ///< may be empty
   MayAdd may_add = {};                                                           ///< may be empty
+  OtherKinds other_kinds = {};                                                   ///< may be empty
   Validate validate = {};  ///< asked where an error is found before, so that all are reported at once; may be empty
   bool strict = false;     ///< every warning is an error
 };

@@ -13,6 +13,18 @@ namespace {
 
 constexpr int kDeepestReference = 200;
 constexpr std::size_t kMaxCost = 100'000;
+constexpr std::string_view kAliases = "aliases";
+
+/// What a text has come to that stands under the key of a secret (secret.h).
+std::optional<Value> as_secret_as(const Value& written, std::optional<Value> result) {
+  if (!result || written.secret_as.empty()) return result;
+  // What an interpolation that is shown leads to is shown at its own place, but for the texts of the environment.
+  const bool shows_itself = written.text() && written.secret_as == *written.text();
+  for_all(*result, [&](Value& part) {
+    if (!shows_itself || part.text()) part.secret_as = written.secret_as;
+  });
+  return result;
+}
 
 }  // namespace
 
@@ -21,9 +33,13 @@ Value resolve_interpolations(const Value& document, const InterpolationSources& 
 }
 
 Value as_unresolved(Value resolved) {
-  for_all(resolved, [](Value& part) {
+  const auto escape = [](Value& part) {
     if (is_interpolation(part) && !holds_item(*part.text())) part.data = escaped(*part.text());
-  });
+  };
+  if (!resolved.map()) for_all(resolved, escape);
+  else
+    for (Entry& entry : *resolved.map())
+      if (entry.key != kAliases) for_all(entry.value, escape);  // which are not resolved either
   return resolved;
 }
 
@@ -66,7 +82,7 @@ InterpolationPass::Resolved InterpolationPass::resolve_within(const Scope& scope
   bool failed = false;
   Value result{nullptr, value.where};
   const auto resolve_child = [&](const Value& below, std::string key) {
-    if (!scope.parent && key == "aliases") return below;  // override texts; they are resolved where they are used
+    if (!scope.parent && key == kAliases) return below;  // override texts; they are resolved where they are used
     Resolved resolved = resolve({&below, std::move(key), &scope});
     failed = failed || !resolved;
     return resolved ? *std::move(resolved) : Value{nullptr, below.where};
@@ -125,10 +141,10 @@ InterpolationPass::Resolved InterpolationPass::resolve_text(const Value& value, 
     if (const auto* alone = std::get_if<std::unique_ptr<Interpolation>>(&pieces[0])) {
       Resolved result = evaluate(**alone, scope);
       if (result) result->where = scope.value->where;
-      return result;
+      return as_secret_as(value, std::move(result));
     }
   }
-  return join(pieces, scope, text);
+  return as_secret_as(value, join(pieces, scope, text));
 }
 
 InterpolationPass::Resolved InterpolationPass::join(const TextPieces& pieces, const Scope& scope,

@@ -39,6 +39,9 @@ void merge(Value& base, Value over, const std::string& pointer, Diagnostics& err
     base = std::move(over);
     return;
   }
+  // Another kind makes it another thing: what is wrong with that is to be seen there.
+  const Value *kind = base.find("kind"), *new_kind = over.find("kind");
+  if (new_kind && (!kind || !same_data(*kind, *new_kind))) base.where = over.where;
   for (Entry& entry : *over.map()) {
     if (Value* existing = base.find(entry.key)) {
       merge(*existing, std::move(entry.value), pointer_to(pointer, entry.key), errors);

@@ -97,6 +97,7 @@ std::size_t unquoted_length(std::string_view text, OverrideGrammar grammar) {
   if (text.empty()) return 0;
   if (kHydra.find(text[0]) != kHydra.npos) return 1;
   if (grammar == OverrideGrammar::kHydra) return 0;
+  if (text.starts_with("~/")) return 1;  // the home folder
   if (static_cast<unsigned char>(text[0]) < 0x80) return kExtended.find(text[0]) != kExtended.npos;
   std::size_t size = 1;  // a whole character
   while ((static_cast<unsigned char>(at(text, size)) & 0xC0) == 0x80) ++size;

@@ -5,7 +5,7 @@
 
 namespace runner {
 
-/// What is read of an override: exactly what Hydra takes, or that and more (letters outside ASCII, # ! & ; < > ^,
+/// What is read of an override: exactly what Hydra takes, or that and more (letters outside ASCII, # ! & ; < > ^, ~/,
 /// nested interpolations).
 enum class OverrideGrammar { kHydra, kExtended };
 

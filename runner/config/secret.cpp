@@ -1,29 +1,35 @@
 #include "runner/config/secret.h"
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <functional>
 
 #include "runner/config/override_text.h"
+#include "runner/text/character.h"
 
 namespace runner {
 namespace {
 
 constexpr const char* kMask = "***";
 
-std::string in_capitals(std::string_view name) {
-  std::string result(name);
-  std::ranges::transform(result, result.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return result;
-}
-
-/// Does the key of a recipe or an override, "+vars.api_key", tell that what it holds is a secret?
-bool is_secret_key(std::string_view key) {
-  constexpr std::string_view kNone = "TOKENIZER";
-  std::string name = in_capitals(key);
-  for (std::size_t at; (at = name.find(kNone)) != name.npos;) name.erase(at, kNone.size());
-  return names_a_secret(name);
+/// What is shown in place of `text` under a secret key: itself where it only names where the secret is.
+std::string shown_for(const std::string& text) {
+  if (text.find("${") == text.npos) return kMask;
+  int open = 0;
+  bool is_one = text.starts_with("${");
+  for (std::size_t i = 0; i < text.size() && is_one; ++i) {
+    if (text[i] == '{') ++open;
+    if (text[i] == '}' && --open == 0) is_one = i + 1 == text.size();
+    if (text[i] == '\\') is_one = false;
+  }
+  if (!is_one || open != 0) return kMask;
+  // What stands in for a variable that is not set would be read from the record.
+  const std::size_t comma = text.find(',');
+  if (comma == text.npos) return text;
+  std::string standby = text.substr(comma + 1, text.size() - comma - 2);
+  std::erase_if(standby, is_blank);
+  const bool is_empty =
+      standby == "null" || standby == "''" || standby == "\"\"" || standby.empty() || standby == "none";
+  return is_empty || (standby.starts_with("${") && shown_for(standby) == standby) ? text : kMask;
 }
 
 /// `key` without what leads to the values of a sweep: "vars.api_key" of "sweep.params.+vars.api_key".
@@ -36,15 +42,18 @@ std::string_view without_sweep(std::string_view key) {
 
 bool is_secret(std::string_view key, const Value& value) {
   key = without_sweep(key);
-  return value.text() && key.starts_with("vars.") && is_secret_key(key) &&
-         value.text()->find("${") == std::string::npos;
+  if (!key.starts_with("vars.")) return false;
+  if (value.text()) return is_secret_key(key);
+  const auto* number = std::get_if<std::int64_t>(&value.data);
+  return number && is_secret_key_of(key, *number);
 }
 
-/// Marks the secrets in `value`, which the dotted `key` holds; true: there is one.
+/// Marks the secrets in `value`, which the dotted `key` holds; true: there is one that is not shown as it is written.
 bool hide_at(const std::string& key, Value& value) {
   if (!key.empty() && !key.starts_with("vars") && !key.starts_with("sweep")) return false;
   bool found = is_secret(key, value);
-  if (found) value.secret_as = kMask;
+  if (found) value.secret_as = value.text() ? shown_for(*value.text()) : kMask;
+  if (found && value.text() && value.secret_as == *value.text()) found = false;
   if (auto* list = value.list()) {
     for (Value& item : *list) found |= hide_at(key, item);
   }
@@ -56,17 +65,12 @@ bool hide_at(const std::string& key, Value& value) {
 
 }  // namespace
 
-bool names_a_secret(std::string_view variable) {
-  const std::string name = in_capitals(variable);
-  return std::ranges::any_of(std::array{"TOKEN", "KEY", "SECRET", "PASSWORD"},
-                             [&](const char* word) { return name.find(word) != std::string::npos; });
-}
-
 SecretTexts::SecretTexts(const Value& recipe) {
   constexpr std::size_t kShortest = 4;
   const auto collect = [&](const auto& self, const Value& value) -> void {
-    if (const auto* text = value.text(); text && !value.secret_as.empty() && text->size() >= kShortest)
-      shown_.emplace_back(*text, value.secret_as);
+    const auto* number = std::get_if<std::int64_t>(&value.data);
+    const std::string text = value.text() ? *value.text() : number ? std::to_string(*number) : "";
+    if (!value.secret_as.empty() && text.size() >= kShortest) shown_.emplace_back(text, value.secret_as);
     if (const auto* list = value.list()) {
       for (const Value& item : *list) self(self, item);
     }
@@ -110,6 +114,30 @@ Diagnostics lost_secrets(const Value& options, const std::string& pointer) {
     for (const Entry& entry : *map) add(entry.value, pointer_to(pointer, entry.key));
   }
   return lost;
+}
+
+Diagnostics shown_secrets(const Value& resolved, std::initializer_list<std::string_view> keys) {
+  Diagnostics found;
+  const auto look = [&](const auto& self, const Value& value, const std::string& pointer) -> void {
+    if (!value.secret_as.empty()) {
+      found.push_back({ErrorCode::kOptionConflict, value.where, pointer,
+                       "this is made of a secret (" + value.secret_as + "), and is shown to all",
+                       "leave the secret out; a script reads a variable of the environment itself, as $NAME"});
+      return;
+    }
+    if (const auto* list = value.list()) {
+      for (std::size_t i = 0; i < list->size(); ++i) self(self, (*list)[i], pointer + "/" + std::to_string(i));
+    }
+    if (const auto* map = value.map()) {
+      for (const Entry& entry : *map) self(self, entry.value, pointer_to(pointer, entry.key));
+    }
+  };
+  for (const std::string_view key : keys) {
+    std::string pointer = "/" + std::string(key);
+    std::ranges::replace(pointer, '.', '/');
+    if (const Value* value = at_key(resolved, key)) look(look, *value, pointer);
+  }
+  return found;
 }
 
 void hide_secrets(Value& recipe) { hide_at("", recipe); }

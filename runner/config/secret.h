@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -7,19 +8,23 @@
 #include <vector>
 
 #include "runner/config/override.h"
+#include "runner/text/secret_name.h"
 #include "runner/value/value.h"
 
 namespace runner {
 
 /// What is a secret, and what is shown instead of it: nothing else decides that.
 ///
-/// The name tells. It holds TOKEN, KEY, SECRET or PASSWORD, in small letters or capitals; a key with `tokenizer` in it
-/// is judged by the rest of it.
+/// The name tells. It holds TOKEN, KEY, SECRET, PASSWORD, PASSWD, PASSPHRASE, AUTH or CREDENTIAL, or ends with PASS, in
+/// small letters or capitals; `author` and `bypass` are none, and a key with `tokenizer` in it is judged by the rest.
 ///
 /// - An environment variable of such a name, and whatever is made of it, is shown as the interpolation that reads it.
 /// - A text in the recipe's `vars` under such a key, however deep, is shown as ***, whether it was written in a file,
-///   in an override or as a value of a sweep. A number is none, for `max_tokens` is read again from the record; a text
-///   with interpolations is as secret as what they name.
+///   in an override or as a value of a sweep. A number is one where its key ends with such a word, and with
+///   TOKEN or KEY where it has six digits: `max_tokens` is read again from the record. An interpolation that is all of
+///   the text is shown as it is written; a text around one is shown as ***.
+/// - What is shown to all cannot be made of a secret, and is refused (shown_secrets()): the name, the notice and the
+///   folders of a run or a sweep, and what a launcher writes into its scripts.
 /// - Of an override, as it was typed, the value is *** where the key is such a name, whatever it sets.
 ///
 /// What an option of a stage holds is part of the result and is no secret, unless it was made of one.
@@ -54,8 +59,9 @@ bool is_lost_secret(const Value& value);
 /// must be given again, for nobody else knows it.
 Diagnostics lost_secrets(const Value& options, const std::string& pointer);
 
-/// Does the name of an environment variable tell that its value is a secret?
-bool names_a_secret(std::string_view variable);
+/// An error for each text at the dotted `keys` of a resolved recipe, or below, that is made of a secret: it would be
+/// shown to all, or written where its placeholder means nothing.
+Diagnostics shown_secrets(const Value& resolved, std::initializer_list<std::string_view> keys);
 
 /// Marks the secrets in the `vars` of a recipe or of a part of one, and in its `sweep.params`.
 void hide_secrets(Value& recipe);

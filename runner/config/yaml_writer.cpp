@@ -46,28 +46,8 @@ std::string single_quoted(std::string_view text) {
   return result + "'";
 }
 
-std::string double_quoted(std::string_view text) {
-  constexpr std::string_view kHex = "0123456789ABCDEF";
-  std::string result = "\"";
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    const std::string_view rest = text.substr(i);
-    if (c == '"' || c == '\\') result += {'\\', text[i]};
-    else if (c == '\n') result += "\\n";
-    else if (c == '\t') result += "\\t";
-    else if (c < 0x20 || c == 0x7f) result += {'\\', 'x', kHex[c >> 4], kHex[c & 15]};
-    else if (is_wide_control(rest))
-      result += {'\\', 'x', kHex[static_cast<unsigned char>(rest[1]) >> 4], kHex[rest[1] & 15]}, i += 1;
-    else if (rest.starts_with("\u2028")) result += "\\u2028", i += 2;
-    else if (rest.starts_with("\u2029")) result += "\\u2029", i += 2;
-    else if (rest.starts_with("\ufeff")) result += "\\uFEFF", i += 2;
-    else result += text[i];
-  }
-  return result + '"';
-}
-
 std::string string_text(std::string_view text) {
-  if (needs_escapes(text)) return double_quoted(text);
+  if (needs_escapes(text)) return quoted_yaml(text);
   return is_plain(text) ? std::string(text) : single_quoted(text);
 }
 
@@ -133,6 +113,26 @@ void write(std::vector<YamlLine>& lines, const Value& value, std::string start, 
 }
 
 }  // namespace
+
+std::string quoted_yaml(std::string_view text) {
+  constexpr std::string_view kHex = "0123456789ABCDEF";
+  std::string result = "\"";
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const std::string_view rest = text.substr(i);
+    if (c == '"' || c == '\\') result += {'\\', text[i]};
+    else if (c == '\n') result += "\\n";
+    else if (c == '\t') result += "\\t";
+    else if (c < 0x20 || c == 0x7f) result += {'\\', 'x', kHex[c >> 4], kHex[c & 15]};
+    else if (is_wide_control(rest))
+      result += {'\\', 'x', kHex[static_cast<unsigned char>(rest[1]) >> 4], kHex[rest[1] & 15]}, i += 1;
+    else if (rest.starts_with("\u2028")) result += "\\u2028", i += 2;
+    else if (rest.starts_with("\u2029")) result += "\\u2029", i += 2;
+    else if (rest.starts_with("\ufeff")) result += "\\uFEFF", i += 2;
+    else result += text[i];
+  }
+  return result + '"';
+}
 
 std::vector<YamlLine> yaml_lines(const Value& value) {
   std::vector<YamlLine> lines;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "runner/devices/device_models.h"
 #include "runner/text/bytes.h"
 
 namespace runner {
@@ -27,7 +28,7 @@ std::string number_of_gpus(std::size_t count) {
 
 }  // namespace
 
-bool is_too_old(const DeviceFacts& device) { return device.capability > 0 && device.capability < 75; }
+bool is_too_old(const DeviceFacts& device) { return device.capability > 0 && device.capability < kOldestCapability; }
 
 bool has_room(const DeviceFacts& device, std::int64_t bytes) {
   return device.free ? *device.free >= bytes : could_have_room(device, bytes);

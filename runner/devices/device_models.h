@@ -18,13 +18,16 @@ struct DeviceModel {
   std::string_view source;        ///< where the memory's size is from, an address
 };
 
-/// All that are known, by generation: those that LibTorch's CUDA 13 build runs on, Turing and later.
+/// All that are known, by generation. LibTorch's CUDA 13 build runs on Turing and later, kOldestCapability.
 ///
 /// The memory is the "total capacity" in a report of that GPU, which is less than its data sheet says where error
 /// correction or the driver take a part; drivers differ by some hundred MiB. Where no report is at hand it is the data
 /// sheet's size in units of 10^9 bytes, which is below what reports of such GPUs say.
+/// Of a model that is sold with several sizes the smallest one goes by its name alone.
 /// Compute capabilities are those of https://developer.nvidia.com/cuda-gpus.
 std::span<const DeviceModel> device_models();
+
+inline constexpr int kOldestCapability = 75;
 
 /// Its name as one word without what all have: "RTX-4090".
 std::string short_name(const DeviceModel& model);

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/value/json_fields.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -47,7 +48,7 @@ bool write_want(const Descriptor& file, const DeviceWant& want) {
 
 std::optional<DeviceWant> want_from(const std::string& text) {
   try {
-    const Json json = Json::parse(text);
+    const Json json = parse_json<Json>(text);
     const JsonFields fields(json, "a ticket");
     return DeviceWant{fields.count("bytes"), fields.texts("devices")};
   } catch (const std::exception&) {

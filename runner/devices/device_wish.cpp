@@ -48,9 +48,6 @@ DeviceWish device_wish(const Value& recipe) {
     wish.need = *megabytes << 20;
   wish.timeout = std::chrono::duration<double>(60 * number_in(*device.find("wait_timeout_minutes")));
   wish.interval = std::chrono::duration<double>(number_in(*device.find("check_interval_seconds")));
-  for (const Entry& option : *device.map()) {
-    if (option.key != "select" && !option.value.is_default) wish.written.push_back(option.key);
-  }
   return wish;
 }
 

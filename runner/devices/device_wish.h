@@ -18,7 +18,6 @@ struct DeviceWish {
   bool wait = false;                      ///< for a device to be free
   std::chrono::duration<double> timeout{}, interval{};
   std::vector<std::string> fallback = {};  ///< of "gpu" and "cpu", in order
-  std::vector<std::string> written = {};   ///< the options besides select that the recipe sets, "wait_for_gpu"
   /// The UUID of the device that a resumed run has computed on: taken before others that have room as well. Or empty.
   std::string preferred = {};
   std::vector<std::string> left = {};  ///< UUIDs of those that the run has left since their memory ran out: never taken

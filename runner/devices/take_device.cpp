@@ -93,13 +93,6 @@ std::string why_nothing_is_left(const DeviceWish& wish, const VisibleDevices& vi
                      : "device.exclude leaves no GPU";
 }
 
-void say_idle_options(const DeviceWish& wish, const DeviceWorld& world) {
-  std::vector<std::string> options;
-  for (const std::string& option : wish.written) options.push_back("device." + option);
-  if (options.empty()) return;
-  world.say(join(options, ", ") + (options.size() == 1 ? " has" : " have") + " no effect: device.select is cpu");
-}
-
 }  // namespace
 
 std::string why_no_gpu(const DeviceReading& reading, const std::string& cuda) {
@@ -113,10 +106,7 @@ std::string why_no_gpu(const DeviceReading& reading, const std::string& cuda) {
 }
 
 Result<TakenDevice> take_device(const DeviceWish& wish, const NeedOf& need_of, const DeviceWorld& world) {
-  if (!wish.is_gpu()) {
-    say_idle_options(wish, world);
-    return TakenDevice{};
-  }
+  if (!wish.is_gpu()) return TakenDevice{};
   const auto look = look_at_devices(world);
   if (!look && !needs_check(wish)) return TakenDevice{.select = wish.select, .why = "the recipe names it"};
   if (!look) return look.errors();

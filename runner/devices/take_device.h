@@ -42,7 +42,7 @@ using NeedOf = std::function<Result<DeviceNeed>(const DeviceFacts& device)>;
 
 /// Finds the device that `wish` asks for and takes it: the best with room for what is needed that no other run of this
 /// user has. Waits for one where the wish says so: others' memory has to be free at two looks in a row, and who came
-/// first is served first. Says in lines what was chosen, who is waited for, and which options have no effect.
+/// first is served first. Says in lines what was chosen and who is waited for.
 ///
 /// "auto" is the CPU on a machine without a usable GPU. kDeviceUnavailable where nothing is to be had and the wish
 /// falls back to nothing else; kCannotCreate where locks cannot be trusted. `need_of` is asked at most once, and not

@@ -73,7 +73,13 @@ AtomicFiles::~AtomicFiles() {
 void AtomicFiles::add(std::filesystem::path path, std::string_view text) {
   NewFile file(without_leftover(part_of(path), *storage_), path, *storage_);
   files_.push_back({std::move(path), std::move(file)});
-  files_.back().file.append(text);
+  try {
+    files_.back().file.append(text);
+  } catch (const WriteError&) {  // a half is never published, whatever is done about the others
+    storage_->remove(files_.back().file.path());
+    files_.pop_back();
+    throw;
+  }
 }
 
 void AtomicFiles::commit(std::vector<std::filesystem::path> folders) {

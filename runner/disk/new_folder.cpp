@@ -1,9 +1,12 @@
 #include "runner/disk/new_folder.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <cstring>
 #include <system_error>
 #include <utility>
@@ -19,9 +22,27 @@ namespace fs = std::filesystem;
 /// A trailing slash would leave it without a name.
 fs::path without_slash(const fs::path& folder) { return folder.has_filename() ? folder : folder.parent_path(); }
 
+/// Of the drafts of `folder`, before the number of their process.
+std::string hidden_name(const fs::path& folder) { return "." + folder.filename().string() + "."; }
+
 fs::path draft_beside(const fs::path& folder) {
-  return fs::absolute(folder).parent_path() /
-         ("." + folder.filename().string() + "." + std::to_string(::getpid()) + ".part");
+  return fs::absolute(folder).parent_path() / (hidden_name(folder) + std::to_string(::getpid()) + ".part");
+}
+
+/// Is `rest`, what follows the hidden part of a name, the number of a process that is gone, and perhaps ".part"?
+bool is_of_the_dead(std::string_view rest) {
+  if (rest.ends_with(".part")) rest.remove_suffix(5);
+  pid_t process = 0;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), process);
+  if (error != std::errc{} || end != rest.data() + rest.size() || process <= 0) return false;
+  return ::kill(process, 0) != 0 && errno == ESRCH;
+}
+
+/// Open and locked against others; closed where somebody else has it so.
+Descriptor locked(const fs::path& path) {
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (file.is_open() && ::flock(*file, LOCK_EX | LOCK_NB) != 0) file.close();
+  return file;
 }
 
 /// The files and the folders of a tree; what holds a folder stands before it.
@@ -75,8 +96,10 @@ NewFolder::NewFolder(const fs::path& folder, Storage& storage, std::string optio
   const fs::path draft = draft_beside(folder_);
   fs::create_directories(draft.parent_path(), error);
   if (error) fail(write_diagnostic(draft.parent_path(), error.value(), ErrorCode::kCannotCreate));
+  remove_leftovers(draft.parent_path(), hidden_name(folder_), storage_);
   make(draft);
   draft_ = draft;
+  held_ = locked(draft_);
 }
 
 NewFolder::NewFolder(fs::path folder, fs::path draft, Storage& storage)
@@ -127,6 +150,18 @@ void NewFolder::publish() {
   } catch (const WriteError& error) {
     fail(error.diagnostic());
   }
+}
+
+void remove_leftovers(const fs::path& folder, const std::string& hidden, Storage& storage) {
+  std::error_code error;
+  std::vector<fs::path> leftovers;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with(hidden) && is_of_the_dead(std::string_view(name).substr(hidden.size())))
+      leftovers.push_back(entry->path());
+  }
+  for (const fs::path& leftover : leftovers)
+    if (const Descriptor own = locked(leftover); own.is_open()) remove_all(leftover, storage);
 }
 
 void remove_all(const fs::path& path, Storage& storage) {

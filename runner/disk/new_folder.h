@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "runner/disk/descriptor.h"
 #include "runner/disk/storage.h"
 #include "runner/disk/write_error.h"
 
@@ -50,7 +51,12 @@ class NewFolder {
   const std::filesystem::path folder_;
   std::filesystem::path draft_;  // empty: it is published
   Storage& storage_;
+  Descriptor held_;  // locked as long as it is filled
 };
+
+/// Removes what processes that are gone have left in `folder` under names that are `hidden`, their number, and what may
+/// follow: ".photos.4711.part". What a process of another machine or container holds open as a NewFolder stays.
+void remove_leftovers(const std::filesystem::path& folder, const std::string& hidden, Storage& storage);
 
 /// Removes what it can of `path` and all below it; links are removed, not followed.
 void remove_all(const std::filesystem::path& path, Storage& storage);

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <system_error>
 #include <utility>
 
 namespace runner {
@@ -31,15 +32,21 @@ ParkedThread::ParkedThread(std::chrono::milliseconds interval, std::function<boo
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   ++parked_count;
-  thread_ = std::jthread([interval, work = std::move(work)](const std::stop_token& stop) {
-    std::mutex own;
-    std::condition_variable_any end;
-    std::unique_lock lock(own);
-    while (!end.wait_for(lock, stop, interval, [&] { return stop.stop_requested(); })) {
-      const std::scoped_lock working(work_of_parked);
-      if (!work()) return;
-    }
-  });
+  try {
+    thread_ = std::jthread([interval, work = std::move(work)](const std::stop_token& stop) {
+      std::mutex own;
+      std::condition_variable_any end;
+      std::unique_lock lock(own);
+      while (!end.wait_for(lock, stop, interval, [&] { return stop.stop_requested(); })) {
+        const std::scoped_lock working(work_of_parked);
+        if (!work()) return;
+      }
+    });
+  } catch (const std::system_error&) {
+    --parked_count;
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/text/printable.h"
+#include "runner/text/secret_name.h"
 
 namespace runner {
 namespace {
@@ -41,7 +42,8 @@ void print_place(std::ostream& out, const Location& where, const Style& style) {
 
 void print_excerpt(std::ostream& out, const Location& where, const Style& style) {
   if (!where.source || where.line <= 0 || where.column <= 0) return;
-  std::string_view line = nth_line(where.source->contents, where.line);
+  const std::string quoted = quotable_line(nth_line(where.source->contents, where.line));
+  std::string_view line = quoted;
   std::size_t caret = std::min<std::size_t>(where.column - 1, line.size());
   const std::size_t skipped = caret > kMaxShownLine / 2 ? caret - kMaxShownLine / 2 : 0;
   line.remove_prefix(skipped);

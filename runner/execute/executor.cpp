@@ -123,10 +123,20 @@ std::vector<bool> Executor::nodes_to_run(const RunOptions& options, Reuse* reuse
   return runs;
 }
 
-std::unique_ptr<Reuse> Executor::make_reuse(const RunOptions& options) const {
+/// Null where nothing can be reused, since a stage does not find what its results follow from: `unread` says what.
+std::unique_ptr<Reuse> Executor::make_reuse(const RunOptions& options, Diagnostics& unread) const {
   if (!options.reuse) return nullptr;
   std::vector<StageFacts> facts;
-  for (const auto& stage : stages_) facts.push_back({stage->fingerprint(), stage->uses_seed()});
+  for (std::size_t i = 0; i < stages_.size(); ++i) {
+    try {
+      facts.push_back({stages_[i]->fingerprint(), stages_[i]->uses_seed()});
+    } catch (const Cancelled&) {
+      throw;
+    } catch (...) {
+      unread.push_back(stage_failure(graph_.nodes[i]));
+    }
+  }
+  if (!unread.empty()) return nullptr;
   return std::make_unique<Reuse>(graph_, std::move(facts), options);
 }
 
@@ -134,7 +144,8 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
   assert(stages_.size() == graph_.nodes.size());
   dry_ = dry;
   // What stages find outside takes reading their data: only where somebody asks for it.
-  const std::unique_ptr<Reuse> reuse = may_reuse(graph_, options) ? make_reuse(options) : nullptr;
+  Diagnostics unread;
+  const std::unique_ptr<Reuse> reuse = may_reuse(graph_, options) ? make_reuse(options, unread) : nullptr;
   planned_.assign(graph_.nodes.size(), {});
   left_memory_ = LeftMemory(options.cache, std::string(build_id()));
   std::vector<bool> runs(graph_.nodes.size(), true);
@@ -161,7 +172,7 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
         artifacts.put(i, *stand_ins);
         left_memory_.add(i, only(given.wanted, *stand_ins));
         const bool must_fit = !dry.wants_certificate;
-        if (must_fit && dry_node.plan && !dry_node.plan->fits())
+        if (must_fit && dry_node.plan && !dry_node.plan->may_run())
           errors.push_back(does_not_fit(*dry_node.plan, node.pointer));
       } else if (is_cheap(node)) {
         DryContext context = dry_context(i, given, options, device);
@@ -179,16 +190,21 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
     } catch (const StageError&) {
       // It would refuse the same once it runs; a node that is resumed or reused may not have to.
       const bool will_run = !options.resume && dry_node.state != DryNode::State::kReused;
-      const Diagnostic refusal = stage_failure(node);
+      const Diagnostics refusals = stage_failures(node);
       dry_node.state = DryNode::State::kUnknown;
-      dry_node.why = refusal.message;
-      if (strict || will_run) errors.push_back(refusal);
+      dry_node.why = refusals.front().message;
+      if (strict || will_run) errors.insert(errors.end(), refusals.begin(), refusals.end());
     } catch (...) {
       dry_node.state = DryNode::State::kUnknown;
       if (strict) errors.push_back(stage_failure(node));
     }
   }
   left_memory_.share(planned_, device);
+  // What a resumed run does not find it may not need.
+  for (const Diagnostic& error : options.resume ? Diagnostics() : unread) {
+    if (std::ranges::none_of(errors, [&](const auto& known) { return same_complaint(known, error); }))
+      errors.push_back(error);
+  }
   return errors;
 }
 
@@ -222,7 +238,8 @@ std::optional<Outputs> Executor::plan_node(std::size_t index, const Given& given
 ExitCode Executor::run(const RunOptions& options, std::string_view device) {
   assert(stages_.size() == graph_.nodes.size());
   if (planned_.empty()) planned_.resize(graph_.nodes.size());
-  const std::unique_ptr<Reuse> reuse = make_reuse(options);
+  Diagnostics unread;
+  const std::unique_ptr<Reuse> reuse = make_reuse(options, unread);
   Reuse* const shared = reuse.get();
   const std::vector<bool> runs = nodes_to_run(options, shared);
   KeptArtifacts artifacts(graph_, options.trained, runs);
@@ -290,13 +307,14 @@ Outputs Executor::outputs_of(std::size_t index, const Given& given, RunContext& 
     dry.node = graph_.nodes[index].id;
     plan_node(index, given, options, device);
     if (dry.plan) left_memory_.count_in(*dry.plan);
-    if (dry.plan && !dry.plan->fits()) throw DoesNotFit{does_not_fit(*dry.plan, graph_.nodes[index].pointer)};
+    if (dry.plan && !dry.plan->may_run()) throw DoesNotFit{does_not_fit(*dry.plan, graph_.nodes[index].pointer)};
   }
   if (dry.plan) {
     if (dry.plan->choice) context.say(choice_text(*dry.plan));
     if (dry.plan->budget) {
       context.say("needs " + size_text(dry.plan->predicted) + " according to the plan, of " +
-                  size_text(*dry.plan->budget) + " (" + dry.plan->budget_from + ")");
+                  size_text(*dry.plan->budget) + " (" + dry.plan->budget_from + ")" +
+                  (dry.plan->fits() ? "" : ": too much, and it starts all the same (memory.on_oom_policy: legacy)"));
     }
     nlohmann::ordered_json plan = to_json(*dry.plan);
     plan["run_peak"] = run_peak(*largest_plan(planned_));

@@ -96,7 +96,7 @@ class Executor {
   ExitCode finish_without(std::size_t index, const RunOptions& options, Reuse* reuse);
   void tell_reused(std::size_t index, const Reuse::Source& taken);
   ExitCode failed(const Node& node);
-  std::unique_ptr<Reuse> make_reuse(const RunOptions& options) const;
+  std::unique_ptr<Reuse> make_reuse(const RunOptions& options, Diagnostics& unread) const;
   /// What a node finds when it starts.
   struct Given {
     Inputs inputs;

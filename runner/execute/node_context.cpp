@@ -10,6 +10,7 @@
 #include "runner/disk/new_file.h"
 #include "runner/execute/trained_data.h"
 #include "runner/stage/family.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 
@@ -60,7 +61,7 @@ void DryContext::replay(const std::filesystem::path& recorded) {
   std::ifstream file(recorded);
   if (!file) return;
   try {
-    earlier_step_ = memory_plan_from_json(nlohmann::ordered_json::parse(file)).step;
+    earlier_step_ = memory_plan_from_json(parse_json(file)).step;
   } catch (const std::exception& error) {
     world_.emit(Said{result_.node, "cannot read how a step was computed before, so it is planned anew: " +
                                        recorded.string() + ": " + error.what()});

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "runner/error/stage_errors.h"
+#include "runner/error/system_limit.h"
 #include "runner/stage/determinism.h"
 #include "runner/stage/stage.h"
 #include "runner/text/bytes.h"
@@ -29,6 +31,10 @@ std::string first_line_logging_rest(const char* what) {
 /// LibTorch's own exception types cannot be named here, so its texts must do.
 bool says_out_of_memory(std::string_view what) {
   return what.find("out of memory") != what.npos || what.find("can't allocate memory") != what.npos;
+}
+
+Diagnostic as_diagnostic(const StageError& error, const Node& node) {
+  return {error.code, {}, (error.stage.empty() ? node.pointer : error.stage) + error.option, error.what(), error.help};
 }
 
 Diagnostic out_of_memory(const Node& node, const std::string& detail) {
@@ -108,17 +114,15 @@ Diagnostic stage_failure(const Node& node) {
   try {
     throw;
   } catch (const StageError& error) {
-    const std::string& stage = error.stage.empty() ? node.pointer : error.stage;
-    return {error.code, {}, stage + error.option, error.what(), error.help};
+    return as_diagnostic(error, node);
   } catch (const std::bad_alloc&) {
     return out_of_memory(node, "");
   } catch (const std::system_error& error) {
-    const bool is_full = error.code() == std::errc::no_space_on_device;
-    return {is_full ? ErrorCode::kDiskFull : ErrorCode::kStageFailed,
-            {},
-            node.pointer,
-            first_line_logging_rest(error.what()),
-            is_full ? "free up space, then run again" : ""};
+    const std::string line = first_line_logging_rest(error.what());
+    auto limit = limit_reached(error.code(), line);
+    if (!limit) return {ErrorCode::kStageFailed, {}, node.pointer, line, ""};
+    limit->pointer = node.pointer;
+    return *std::move(limit);
   } catch (const std::exception& error) {
     const std::string line = first_line_logging_rest(error.what());
     constexpr std::string_view kSaid = "out of memory: ";
@@ -127,6 +131,18 @@ Diagnostic stage_failure(const Node& node) {
     return {ErrorCode::kStageFailed, {}, node.pointer, line, ""};
   } catch (...) {
     return {ErrorCode::kStageFailed, {}, node.pointer, "an exception of unknown type", ""};
+  }
+}
+
+Diagnostics stage_failures(const Node& node) {
+  try {
+    throw;
+  } catch (const StageErrors& several) {
+    Diagnostics errors;
+    for (const StageError& error : several.all) errors.push_back(as_diagnostic(error, node));
+    return errors;
+  } catch (...) {
+    return {stage_failure(node)};
   }
 }
 

@@ -12,6 +12,9 @@ namespace runner {
 /// many lines, such as LibTorch's with its backtrace, the first is for the user; all of it goes to stderr, the log.
 Diagnostic stage_failure(const Node& node);
 
+/// The same where the exception may tell of several failures.
+Diagnostics stage_failures(const Node& node);
+
 /// Of a plan that does not fit, the first of its alternatives that is one and does; null: none does.
 const PlanAlternative* cheapest_that_fits(const MemoryPlan& plan);
 

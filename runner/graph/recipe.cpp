@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "runner/config/secret.h"
+#include "runner/graph/home_paths.h"
 #include "runner/graph/settle_weights.h"
 #include "runner/schema/schema.h"
 #include "runner/disk/digest.h"
@@ -31,6 +33,8 @@ std::string notice_of(const Value& resolved) {
 Result<Recipe> make_recipe(Value composed, const SchemaSet& schemas, Sources* sources,
                            const std::filesystem::path& folder) {
   if (auto errors = schemas.validate(composed); !errors.empty()) return errors;
+  if (auto errors = shown_secrets(composed, {"name", "notice", "run.dir"}); !errors.empty()) return errors;
+  if (auto errors = settle_home(composed, schemas); !errors.empty()) return errors;
   if (sources) {
     if (auto errors = settle_by_weights(composed, schemas, *sources, folder); !errors.empty()) return errors;
   }

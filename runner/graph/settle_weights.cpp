@@ -12,6 +12,8 @@
 namespace runner {
 namespace {
 
+constexpr std::int64_t kUsualImageSize = 224;
+
 /// What a config says of one option.
 struct FromConfig {
   std::string option;
@@ -51,6 +53,9 @@ class Settling {
            const std::filesystem::path& folder)
       : mapping_(mapping), weights_(weights), pointer_(pointer), sources_(sources), folder_(folder) {}
 
+  /// What the config says of the images that the weights were trained on.
+  const std::optional<Value>& image_size() const { return image_size_; }
+
   Diagnostics run() {
     const Value* reference = mapping_.find(weights_);
     if (!reference || !reference->text()) return {};
@@ -81,6 +86,8 @@ class Settling {
     }
     const SourceText& source = sources_.add(beside.file.string(), beside.text);
     const auto read = read_yaml(source);  // JSON is YAML, but for some escapes
+    if (config.image_size)
+      image_size_ = Value{*config.image_size, read ? place_in(*read, "image_size") : Location{&source, 1, 1}};
     for (FromConfig& said : all_said(config)) {
       said.value.where = read ? place_in(*read, said.option) : Location{&source, 1, 1};
       if (Value* written = mapping_.find(said.option)) settle(*written, said);
@@ -118,18 +125,45 @@ class Settling {
   Sources& sources_;
   const std::filesystem::path& folder_;
   std::string reference_;
+  std::optional<Value> image_size_;
   Diagnostics errors_;
 };
+
+/// Puts what all of `said` say in place of auto.
+void settle_image_sizes(Value& recipe, const std::vector<Value>& said, Diagnostics& errors) {
+  for (Entry& stage : *recipe.map()) {
+    const Value* const kind = stage.value.map() ? stage.value.find("kind") : nullptr;
+    if (!kind || !kind->text() || !kind->text()->starts_with("data.")) continue;
+    Value* const size = stage.value.find("image_size");
+    if (!size || !(size->is_default || (size->text() && *size->text() == "auto"))) continue;
+    const auto other = std::ranges::find_if(said, [&](const Value& one) { return !same_data(one, said.front()); });
+    if (other == said.end()) {
+      if (said.empty()) size->data = kUsualImageSize;
+      else *size = said.front();
+      continue;
+    }
+    errors.push_back({ErrorCode::kOptionConflict, size->where, "/" + stage.key + "/image_size",
+                      "image_size is auto, and the networks' weights are for images of " + describe(said.front()) +
+                          " and of " + describe(*other) + " pixels",
+                      "write the size that all of them are to see"});
+    errors.back().notes = {{said.front().where, "one of them"}, {other->where, "another"}};
+  }
+}
 
 }  // namespace
 
 Diagnostics settle_by_weights(Value& recipe, const SchemaSet& schemas, Sources& sources,
                               const std::filesystem::path& folder) {
   Diagnostics errors;
+  std::vector<Value> image_sizes;
   schemas.visit_configured(recipe, [&](Value& mapping, const std::string& weights, const std::string& pointer) {
-    for (Diagnostic& error : Settling(mapping, weights, pointer, sources, folder).run())
-      errors.push_back(std::move(error));
+    Settling settling(mapping, weights, pointer, sources, folder);
+    for (Diagnostic& error : settling.run()) errors.push_back(std::move(error));
+    const Value* const written = mapping.find("image_size");
+    if (written && std::holds_alternative<std::int64_t>(written->data)) image_sizes.push_back(*written);
+    else if (settling.image_size()) image_sizes.push_back(*settling.image_size());
   });
+  settle_image_sizes(recipe, image_sizes, errors);
   sort_by_place(errors, sources);
   return errors;
 }

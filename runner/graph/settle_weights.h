@@ -11,6 +11,7 @@ namespace runner {
 /// values of the config.json beside its weights, with their places there, which are added to `sources`. Returns every
 /// option that was written and contradicts it. Weights that are not there, or have no config, change nothing. Relative
 /// paths of weights stand in `folder`; empty: in the current one.
+/// A data stage whose image_size is auto, or that nobody wrote, gets what these configs say, or what the backbones do.
 Diagnostics settle_by_weights(Value& recipe, const SchemaSet& schemas, Sources& sources,
                               const std::filesystem::path& folder = {});
 

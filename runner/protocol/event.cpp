@@ -8,13 +8,14 @@
 
 #include "runner/value/json_fields.h"
 #include "runner/value/json_number.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kDeepestEvent = 64;
+constexpr std::size_t kDeepestEvent = 64;
 constexpr int kMaxThreads = 1 << 20;
 
 Json diagnostic_fields(const Diagnostic& d) {
@@ -223,12 +224,10 @@ std::string to_line(const Event& event) {
 }
 
 Event event_from_line(std::string_view line) {
-  const auto bounded = [](int depth, Json::parse_event_t, Json&) {
-    if (depth > kDeepestEvent) throw std::runtime_error("nested too deeply");
-    return true;
-  };
+  if (nests_deeper(line, kDeepestEvent)) throw std::runtime_error("nested too deeply");
+  const Json json = parse_json<Json>(line);
+  if (json.is_discarded()) throw std::runtime_error("not JSON");
   try {
-    const Json json = Json::parse(line, bounded);
     const Fields fields(json, "an event");
     const std::string name = fields.text("event");
     const auto found = std::ranges::find(kParsers, name, &EventParser::name);

@@ -14,6 +14,7 @@
 #include "runner/stage/checkpoint_name.h"
 #include "runner/stage/family.h"
 #include "runner/stage/run_layout.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -34,7 +35,7 @@ using Origins = std::map<std::string, std::set<CheckpointOrigin>>;  // by node
 /// null where there is no JSON object.
 Json object_in(const fs::path& file) {
   const auto text = real_file_system().read(file, 64 << 20);
-  Json json = text ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
+  Json json = text ? parse_json<Json>(*text) : Json();
   return json.is_object() ? json : Json();
 }
 

@@ -47,7 +47,7 @@ class DatedFolder {
 
   Diagnostic cannot_create(const fs::path& path, int error) const {
     Diagnostic diagnostic = write_diagnostic(path, error, ErrorCode::kCannotCreate);
-    diagnostic.pointer = pointer();
+    if (!wish_.given.empty()) diagnostic.pointer = pointer();
     return diagnostic;
   }
 

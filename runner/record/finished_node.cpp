@@ -12,6 +12,7 @@
 #include "runner/stage/checkpoint_name.h"
 #include "runner/stage/run_layout.h"
 #include "runner/value/json_fields.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -80,7 +81,7 @@ void write_finished(const std::filesystem::path& folder, const FinishedNode& nod
 std::optional<FinishedNode> read_finished(const std::filesystem::path& folder) {
   const auto text = real_file_system().read(NodeLayout(folder).finished(), kLargest);
   if (!text) return std::nullopt;
-  const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  const auto json = parse_json<nlohmann::json>(*text);
   if (!json.is_object() || json.value("schema", nlohmann::json()) != 1) return std::nullopt;
   try {
     const JsonFields fields(json, "finished.json");

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/value/json_number.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -14,7 +15,7 @@ using Json = nlohmann::ordered_json;
 
 /// A line of the file taken apart; nullopt for what is none.
 std::optional<MetricLine> line_from(const std::string& text) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json json = parse_json<Json>(text);
   if (!json.is_object() || !json.contains("time") || !json["time"].is_number()) return std::nullopt;
   const double time = json["time"];
   json["event"] = "metric";

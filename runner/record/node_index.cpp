@@ -15,6 +15,7 @@
 #include "runner/disk/new_file.h"
 #include "runner/graph/node_document.h"
 #include "runner/stage/run_layout.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -61,7 +62,7 @@ json to_json(const IndexedNode& node) {
 
 /// nullopt for anything else than what to_json() has made.
 std::optional<IndexedNode> from_text(const std::string& text) {
-  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json object = parse_json<json>(text);
   try {
     if (object.at("schema") != 1) return std::nullopt;
     IndexedNode node{.document = object.at("document"),

@@ -12,6 +12,7 @@
 #include "runner/stage/checkpoint_files.h"
 #include "runner/stage/checkpoint_name.h"
 #include "runner/stage/run_layout.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -24,7 +25,7 @@ nlohmann::json pointed_state(const fs::path& checkpoints, const char* pointer) {
   const auto name = pointed_to(checkpoints / pointer);
   if (!name) return {};
   const auto text = real_file_system().read(checkpoints / to_text(*name) / kCheckpointState, kLargest);
-  const auto json = text ? nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false) : nlohmann::json();
+  const auto json = text ? parse_json<nlohmann::json>(*text) : nlohmann::json();
   return json.is_object() ? json : nlohmann::json();
 }
 

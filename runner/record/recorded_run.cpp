@@ -11,6 +11,7 @@
 #include "runner/stage/family.h"
 #include "runner/stage/run_layout.h"
 #include "runner/text/suggest.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -24,7 +25,7 @@ constexpr std::size_t kLargestRecord = 64 << 20;
 /// A JSON object; empty where there is none that can be read.
 json read_object(const fs::path& path) {
   const auto text = real_file_system().read(path, kLargestRecord);
-  json object = text ? json::parse(*text, nullptr, /*allow_exceptions=*/false) : json();
+  json object = text ? parse_json<json>(*text) : json();
   return object.is_object() ? object : json::object();
 }
 

@@ -14,11 +14,29 @@
 #include "runner/disk/make_folders.h"
 #include "runner/record/dated_folder.h"
 #include "runner/record/training_history.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+
+namespace {
+
+/// What is copied when a run is resumed is its own: neither what a link points to, nor a pipe.
+void require_own_file(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::symlink_status(path, error);
+  if (fs::is_regular_file(status) || !fs::exists(status)) return;
+  throw WriteError(
+      {ErrorCode::kDamagedRecord,
+       {},
+       "",
+       "'" + path.string() + "' is no file of the run's own" + (fs::is_symlink(status) ? ", but a link" : ""),
+       "put the file back, or remove what is there"});
+}
+
+}  // namespace
 
 Result<fs::path> create_run_folder(const std::string& run_dir, const fs::path& base,
                                    std::chrono::system_clock::time_point now, Storage& storage) {
@@ -48,6 +66,7 @@ RunFolder::RunFolder(fs::path folder, Storage& storage, LogOptions log, Records 
 
 RunFolder RunFolder::reopen(fs::path folder, Storage& storage, LogOptions log) {
   const RunLayout layout(folder);
+  for (const fs::path& path : {layout.metrics(), layout.log()}) require_own_file(path);
   MetricsFile metrics = MetricsFile::reopen(layout.metrics(), storage);
   // Copied, so that a line which was cut off by a kill is ended and a full disk is noticed before the work begins.
   AtomicFile file(layout.log(), storage);
@@ -91,7 +110,7 @@ void RunFolder::record_history(const std::string& node, const Json& json) {
 
 double RunFolder::beginning_of(const std::string& node, std::span<const MetricLine> kept) const {
   const auto text = real_file_system().read(layout_.node(node).training_metrics(), 64 << 20);
-  const Json json = text ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
+  const Json json = text ? parse_json<Json>(*text) : Json();
   TrainingHistory history(0);  // so that the first epoch's seconds are its end
   for (const auto& [metric, time] : kept) history.see(metric, time);
   const Json times = json.is_object() ? json.value("epoch_times", Json()) : Json();

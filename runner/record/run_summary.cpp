@@ -11,6 +11,7 @@
 #include "runner/record/metrics_file.h"
 #include "runner/stage/run_layout.h"
 #include "runner/value/json_number.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 
@@ -24,7 +25,7 @@ std::string_view name(RunStatus status) {
 WorkedTime worked_time(const std::filesystem::path& folder) {
   const RunLayout layout(folder);
   std::ifstream file(layout.summary());
-  const Json json = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const Json json = parse_json<Json>(file);
   WorkedTime worked{.seconds = last_measured(layout.metrics())};
   if (!json.is_object()) return worked;
   worked.is_killed = json.value("status", Json()) == name(RunStatus::kRunning);
@@ -41,7 +42,7 @@ WorkedTime worked_time(const std::filesystem::path& folder) {
 
 std::vector<Recovered> recorded_recoveries(const std::filesystem::path& path) {
   std::ifstream file(path);
-  const Json json = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const Json json = parse_json<Json>(file);
   std::vector<Recovered> all;
   if (!json.is_object() || !json.contains("recoveries") || !json["recoveries"].is_array()) return all;
   for (Json one : json["recoveries"]) {

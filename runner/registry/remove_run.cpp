@@ -9,6 +9,7 @@
 #include "runner/disk/file_system.h"
 #include "runner/disk/new_folder.h"
 #include "runner/stage/run_layout.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -42,8 +43,16 @@ bool has_mark(const fs::path& folder) {
   const RunLayout layout(folder);
   if (!is_own_folder(layout.records()) || !is_own_file(layout.mark())) return false;
   const auto text = real_file_system().read(layout.mark(), kLargestMark);
-  const auto json = text ? nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false) : nlohmann::json();
+  const auto json = text ? parse_json<nlohmann::json>(*text) : nlohmann::json();
   return json.is_object() && json.value("schema", nlohmann::json()) == 1;
+}
+
+/// Is nothing left of a run but what remove_run() removes last?
+bool is_rest_of_run(const fs::path& folder) {
+  const fs::path records = RunLayout(folder).records();
+  const std::vector<std::string> names = real_file_system().list(folder);
+  return names.empty() || (names.size() == 1 && folder / names[0] == records && is_own_folder(records) &&
+                           real_file_system().list(records).empty());
 }
 
 /// What retort writes into a run's folder, but for its record.
@@ -95,10 +104,12 @@ Result<RemovableRun> removable_run(const fs::path& folder, Lease::Options option
     return refused(ErrorCode::kNoRun, shown + " is no folder but a link or a file",
                    "name the folder of the run itself");
   }
-  if (!has_mark(path)) {
+  if (!has_mark(path) && !is_rest_of_run(path)) {
     return refused(ErrorCode::kNoRun, shown + " has no record of a run, so it is not removed",
                    "name the folders of runs, one by one: `retort runs ls` lists them");
   }
+  std::error_code ignored;
+  fs::create_directory(RunLayout(path).records(), ignored);  // a removal that was killed has left none to lock
   auto lock = RunLock::take(path, std::move(options));
   if (!lock) return lock.errors();
   return RemovableRun{folder, bytes_below(path), *std::move(lock)};

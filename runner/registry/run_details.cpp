@@ -13,6 +13,7 @@
 #include "runner/text/duration.h"
 #include "runner/text/printable.h"
 #include "runner/value/json_number.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -27,7 +28,7 @@ Json detail(const fs::path& path, Diagnostics& warnings) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return Json::object();
   const auto text = real_file_system().read(path, kLargestDetail);
-  Json json = text ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
+  Json json = text ? parse_json<Json>(*text) : Json();
   if (json.is_object()) return json;
   warnings.push_back({.code = ErrorCode::kDamagedRecord,
                       .where = {},

@@ -16,6 +16,7 @@
 #include "runner/report/main_metric.h"
 #include "runner/stage/run_layout.h"
 #include "runner/text/decimal.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -53,7 +54,7 @@ std::string unreadable(const fs::path& file) { return "'" + file.string() + "' c
 void read_summary(const fs::path& path, RunEntry& entry) {
   const auto text = real_file_system().read(path, kLargestRunFile);
   if (!text) return;  // it was killed before it began
-  const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  const Json json = parse_json<Json>(*text);
   const auto at = [&](const char* key) { return json.is_object() ? json.value(key, Json()) : Json(); };
   if (!at("status").is_string()) {
     entry.problem = unreadable(path.filename());

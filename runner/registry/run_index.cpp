@@ -7,11 +7,13 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <system_error>
 #include <thread>
 #include <unordered_map>
 
 #include "runner/disk/digest.h"
 #include "runner/disk/new_file.h"
+#include "runner/disk/new_folder.h"
 #include "runner/record/node_index.h"
 #include "runner/registry/run_scan.h"
 
@@ -35,7 +37,11 @@ std::vector<RunEntry> read_entries(const fs::path& root, const std::vector<Found
   std::vector<std::jthread> others;
   const std::size_t threads =
       std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()), runs.size() / kRunsOfThread + 1);
-  for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work);
+  try {
+    for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work);
+  } catch (const std::system_error&) {
+    // the system starts no more of them; those that there are do the work
+  }
   work();
   return entries;
 }
@@ -214,7 +220,9 @@ void RunIndex::save(Storage& storage) {
   if (file_.empty()) return;
   fs::create_directories(file_.parent_path());
   // Another process may be writing the same: each writes under a name of its own.
-  const fs::path own = file_.parent_path() / ("." + file_.filename().string() + "." + std::to_string(getpid()));
+  const std::string hidden = "." + file_.filename().string() + ".";
+  remove_leftovers(file_.parent_path(), hidden, storage);
+  const fs::path own = file_.parent_path() / (hidden + std::to_string(getpid()));
   write_atomically(own, database_.bytes(), storage);
   fs::rename(own, file_);
 }

@@ -11,14 +11,15 @@ namespace runner {
 /// A run's folder as a scan found it.
 struct FoundRun {
   std::string folder;         ///< below the root: "2026-01-31/12-00-00"; "." for the root itself
-  std::int64_t stamp = 0;     ///< when its names last changed, in ns; 0: so lately that they may change unseen
+  std::int64_t stamp = 0;     ///< of its names and files; 0: its names changed so lately that they may do so unseen
   bool is_unchanged = false;  ///< its stamp is the one that was known
 };
 
 /// The runs in `root`: itself where it is one, or those up to three levels below it, sorted; where `root` cannot be
-/// read, none. `known` has stamps of runs: such a one costs a single call of the system. Links are not followed.
+/// read, none. `known` has stamps of runs: such a one costs a few calls of the system. Links are not followed.
 ///
-/// A file of a run that changes comes under its name by a rename, which changes the stamp of the run's folder.
+/// A file of a run that changes comes under its name by a rename, which changes the times of the run's folder; what
+/// somebody edits in place changes its own.
 std::vector<FoundRun> scan_runs(const std::filesystem::path& root,
                                 const std::unordered_map<std::string, std::int64_t>& known);
 

@@ -16,6 +16,7 @@
 #include "runner/disk/new_file.h"
 #include "runner/stage/run_layout.h"
 #include "runner/text/printable.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -47,7 +48,7 @@ Result<std::vector<std::string>> read_tags(const std::filesystem::path& folder) 
   std::error_code error;
   if (!std::filesystem::exists(std::filesystem::symlink_status(path, error))) return std::vector<std::string>();
   const auto text = real_file_system().read(path, kLargestTags);
-  const Json json = text ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
+  const Json json = text ? parse_json<Json>(*text) : Json();
   const Json tags = json.is_object() && json.value("schema", Json()) == 1 ? json.value("tags", Json()) : Json();
   std::set<std::string> read;
   bool is_whole = tags.is_array();

@@ -12,6 +12,7 @@
 #include "runner/disk/file_system.h"
 #include "runner/stage/family.h"
 #include "runner/text/printable.h"
+#include "runner/value/json_number.h"
 #include "runner/text/decimal.h"
 #include "runner/report/run_report.h"
 #include "runner/report/table.h"
@@ -131,52 +132,21 @@ std::vector<std::string> accuracies_of(const Comparison& comparison) {
   return names;
 }
 
-}  // namespace
-
-Result<Comparison> compare_runs(std::span<const RecordedRun> runs, Sources& sources, Diagnostics& warnings) {
-  Comparison comparison;
-  std::vector<Value> recipes;
-  Diagnostics errors, missing;
-  const auto add = [](const Diagnostics& from, Diagnostics& to) { to.insert(to.end(), from.begin(), from.end()); };
-  for (const RecordedRun& run : runs) {
-    const auto report = read_report(run);
-    auto recipe = read_recipe(run, sources);
-    if (!report) add(report.errors(), errors);
-    if (!recipe) add(recipe.errors(), errors);
-    if (!report || !recipe) continue;
-    if (report->evaluations.empty()) {
-      missing.push_back(not_evaluated(*report));
-      continue;
+/// Those of the run that is the next in `comparison`.
+void add_measures(const RunReport& report, Comparison& comparison) {
+  const std::size_t run = comparison.folders.size();
+  for (const RecordedMeasures& measures : report.measures) {
+    for (const auto& [metric, value] : measures.values) {
+      const std::string name = measures.title + ": " + metric;
+      auto found = std::ranges::find(comparison.measures, name, &Comparison::Measure::name);
+      if (found == comparison.measures.end()) found = comparison.measures.insert(found, {name, {}});
+      found->values.resize(run);
+      found->values.emplace_back(value);
     }
-    for (const RecordedEvaluation& evaluation : report->evaluations) {
-      comparison.rows.push_back(
-          {report->folder, text_at(*recipe, "name"), data_name(*recipe), report->seconds, evaluation, ""});
-    }
-    comparison.folders.push_back(report->folder);
-    recipes.push_back(*std::move(recipe));
   }
-  if (!errors.empty()) return errors;
-  if (comparison.folders.size() < 2) return missing;
-  for (Diagnostic& one : missing) {
-    one.severity = Severity::kWarning;
-    warnings.push_back(std::move(one));
-  }
-  name_rows(comparison.rows, evaluated_runs(runs));
-  comparison.differences = recipe_differences(recipes);
-  return comparison;
 }
 
-void sort_rows(Comparison& comparison, const std::string& column) {
-  // The smaller, the better.
-  const auto rank = [&](const Comparison::Row& row) {
-    if (column == "loss") return row.evaluation.loss;
-    if (column == "time") return row.seconds > 0 ? row.seconds : std::numeric_limits<double>::infinity();
-    return column == "per_class" ? -row.evaluation.mean_per_class : -row.evaluation.accuracy;
-  };
-  std::ranges::stable_sort(comparison.rows, {}, rank);
-}
-
-std::string comparison_text(const Comparison& comparison) {
+std::string rows_text(const Comparison& comparison) {
   std::vector<std::vector<std::string>> rows = {{"run", "recipe", "data"}};
   const std::vector<std::string> accuracies = accuracies_of(comparison);
   for (const std::string& name : accuracies) rows.front().push_back(name);
@@ -198,8 +168,71 @@ std::string comparison_text(const Comparison& comparison) {
   };
   if (!std::ranges::all_of(comparison.rows, same_samples))
     text += "\nThe runs were not evaluated on the same samples.\n";
+  return text;
+}
+
+std::string measures_text(const Comparison& comparison) {
+  std::vector<std::vector<std::string>> rows = {{"what else was measured"}};
+  for (const std::string& folder : comparison.folders) rows.front().push_back(shortened(folder, kLongestCell));
+  for (const auto& [name, values] : comparison.measures) {
+    rows.push_back({printable(name)});
+    for (const auto& value : values) rows.back().push_back(value ? decimal(*value, 4) : "–");
+  }
+  return table_text(rows);
+}
+
+}  // namespace
+
+Result<Comparison> compare_runs(std::span<const RecordedRun> runs, Sources& sources, Diagnostics& warnings) {
+  Comparison comparison;
+  std::vector<Value> recipes;
+  Diagnostics errors, missing;
+  const auto add = [](const Diagnostics& from, Diagnostics& to) { to.insert(to.end(), from.begin(), from.end()); };
+  for (const RecordedRun& run : runs) {
+    const auto report = read_report(run);
+    auto recipe = read_recipe(run, sources);
+    if (!report) add(report.errors(), errors);
+    if (!recipe) add(recipe.errors(), errors);
+    if (!report || !recipe) continue;
+    if (report->evaluations.empty() && report->measures.empty()) {
+      missing.push_back(not_evaluated(*report));
+      continue;
+    }
+    for (const RecordedEvaluation& evaluation : report->evaluations) {
+      comparison.rows.push_back(
+          {report->folder, text_at(*recipe, "name"), data_name(*recipe), report->seconds, evaluation, ""});
+    }
+    add_measures(*report, comparison);
+    comparison.folders.push_back(report->folder);
+    recipes.push_back(*std::move(recipe));
+  }
+  if (!errors.empty()) return errors;
+  if (comparison.folders.size() < 2) return missing;
+  for (Diagnostic& one : missing) {
+    one.severity = Severity::kWarning;
+    warnings.push_back(std::move(one));
+  }
+  for (Comparison::Measure& measure : comparison.measures) measure.values.resize(comparison.folders.size());
+  name_rows(comparison.rows, evaluated_runs(runs));
+  comparison.differences = recipe_differences(recipes);
+  return comparison;
+}
+
+void sort_rows(Comparison& comparison, const std::string& column) {
+  // The smaller, the better.
+  const auto rank = [&](const Comparison::Row& row) {
+    if (column == "loss") return row.evaluation.loss;
+    if (column == "time") return row.seconds > 0 ? row.seconds : std::numeric_limits<double>::infinity();
+    return column == "per_class" ? -row.evaluation.mean_per_class : -row.evaluation.accuracy;
+  };
+  std::ranges::stable_sort(comparison.rows, {}, rank);
+}
+
+std::string comparison_text(const Comparison& comparison) {
+  std::string text = comparison.rows.empty() ? "" : rows_text(comparison);
+  if (!comparison.measures.empty()) text += (text.empty() ? "" : "\n") + measures_text(comparison);
   if (comparison.differences.empty()) return text + "\nThe recipes are the same.\n";
-  rows = {{"what differs"}};
+  std::vector<std::vector<std::string>> rows = {{"what differs"}};
   for (const std::string& folder : comparison.folders) rows.front().push_back(shortened(folder, kLongestCell));
   for (const auto& [key, values] : comparison.differences) {
     rows.push_back({printable(key)});
@@ -209,7 +242,7 @@ std::string comparison_text(const Comparison& comparison) {
 }
 
 Json to_json(const Comparison& comparison) {
-  Json json = {{"runs", Json::array()}, {"differences", Json::array()}};
+  Json json = {{"runs", Json::array()}, {"measures", Json::array()}, {"differences", Json::array()}};
   for (const auto& [folder, recipe, data, seconds, evaluation, label, title] : comparison.rows) {
     json["runs"].push_back({{"run", folder},
                             {"node", evaluation.node},
@@ -222,6 +255,13 @@ Json to_json(const Comparison& comparison) {
                             {"loss", evaluation.loss},
                             {"samples", evaluation.samples},
                             {"seconds", seconds}});
+  }
+  for (const auto& [name, values] : comparison.measures) {
+    Json by_run = Json::object();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (values[i]) by_run[comparison.folders[i]] = number_json(*values[i]);
+    }
+    json["measures"].push_back({{"name", name}, {"values", std::move(by_run)}});
   }
   for (const auto& [key, values] : comparison.differences) {
     Json by_run = Json::object();

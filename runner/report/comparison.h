@@ -29,8 +29,14 @@ struct Comparison {
     std::string key;
     std::vector<std::optional<Value>> values;  ///< by run; absent where its recipe lacks the key
   };
+  /// A number that evaluations without classes have measured.
+  struct Measure {
+    std::string name;                           ///< of the node, as people read it, and of the metric
+    std::vector<std::optional<double>> values;  ///< by run
+  };
   std::vector<std::string> folders;  ///< of the runs that are compared, in order
-  std::vector<Row> rows;
+  std::vector<Row> rows;             ///< evaluations of classes
+  std::vector<Measure> measures;
   std::vector<Field> differences;  ///< without name and run, which say nothing of the work
 };
 
@@ -41,10 +47,10 @@ Result<Comparison> compare_runs(std::span<const RecordedRun> runs, Sources& sour
 /// Puts the best row first by "accuracy", "per_class", "loss" or "time"; equal ones stay in order.
 void sort_rows(Comparison& comparison, const std::string& column);
 
-/// Two tables: what the runs came to, and in what they differ.
+/// Tables: what the runs came to, and in what they differ.
 std::string comparison_text(const Comparison& comparison);
 
-/// {"runs": […], "differences": [{"key", "values"}]}.
+/// {"runs": […], "measures": [{"name", "values"}], "differences": [{"key", "values"}]}.
 nlohmann::ordered_json to_json(const Comparison& comparison);
 
 /// model_comparison.svg: a bar for the accuracy of each row, from 0 to 100 %, with its 95 % interval.

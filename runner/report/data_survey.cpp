@@ -43,6 +43,18 @@ std::string named(const Json& list, std::int64_t count, const Show& show) {
   return join(names, ", ") + (more > 0 ? " and " + std::to_string(more) + " more" : "");
 }
 
+/// The groups whose pictures do not all have one class.
+Json of_several_classes(const Json& groups) {
+  Json found = {{"shown", Json::array()}};
+  for (const Json& group : groups["shown"])
+    for (const Json& picture : group)
+      if (picture["class"] != group[0]["class"]) {
+        found["shown"].push_back(group);
+        break;
+      }
+  return found;
+}
+
 class Findings {
  public:
   explicit Findings(const Json& survey) : survey_(survey) {}
@@ -62,15 +74,27 @@ class Findings {
           counted_word(across, "picture is", "pictures are") + " in more than one part, " + same + ": " +
               named(groups, across, text),
           "what is tested would have been learned: keep one of each, or all of them in one part");
-    if (count > across)
+    if (count > across) {
+      const bool is_divided = survey_["divided"].get<bool>();
+      Json within = groups;  // those across parts come first
+      within["shown"].erase(within["shown"].begin(),
+                            within["shown"].begin() + std::min<std::ptrdiff_t>(across, std::ssize(within["shown"])));
+      const auto names = [&](const Json& group) {
+        std::vector<std::string> files;
+        for (const Json& picture : group) files.push_back(file_text(picture));
+        return join(files, relation);
+      };
       add(Severity::kWarning, ErrorCode::kBadAnnotations,
-          counted_word(count - across, "picture is", "pictures are") + " more than once in one part, " + same, "");
+          counted_word(count - across, "picture is", "pictures are") + " more than once" +
+              (is_divided ? " in one part, " : " there, ") + same + ": " + named(within, count - across, names),
+          "");
+    }
     if (const auto several = groups["several_classes"].get<std::int64_t>(); several > 0)
       add(Severity::kWarning, ErrorCode::kBadAnnotations,
           counted_word(several, "picture that is there more than once, " + same + ", has",
                        "pictures that are there more than once, " + same + ", have") +
-              " more than one class",
-          "");
+              " more than one class: " + named(of_several_classes(groups), several, text),
+          "one of the classes is wrong: keep the right one");
   }
 
   Diagnostics list;
@@ -85,9 +109,8 @@ std::string side_text(const Json& sides) {
          ", half of them at most " + std::to_string(sides[1].get<int>());
 }
 
-}  // namespace
-
-std::string data_survey_text(const Json& survey) {
+/// A row for each class, a column for each part.
+std::string classes_text(const Json& survey) {
   std::vector<std::vector<std::string>> rows = {{"class"}};
   for (const Json& part : survey["parts"]) rows.front().push_back(part["part"]);
   std::vector<std::string> sums = {"all"};
@@ -99,6 +122,12 @@ std::string data_survey_text(const Json& survey) {
   }
   for (const Json& part : survey["parts"]) sums.push_back(std::to_string(part["images"].get<std::int64_t>()));
   rows.push_back(std::move(sums));
+  return table_text(rows);
+}
+
+}  // namespace
+
+std::string data_survey_text(const Json& survey) {
   std::string text = printable(survey["node"].get<std::string>()) + ": " +
                      counted_word(survey["images"].get<std::int64_t>(), "picture", "pictures") + ", " +
                      size_text(survey["bytes"].get<std::int64_t>());
@@ -106,12 +135,18 @@ std::string data_survey_text(const Json& survey) {
   const auto patients = survey["patients"].get<std::int64_t>(), untold = survey["without_patient"].get<std::int64_t>();
   if (patients > 0) text += "; " + counted_word(patients, "patient", "patients");
   if (untold > 0) text += "; " + counted_word(untold, "name tells", "names tell") + " no patient";
-  return text + "\n\n" + table_text(rows);
+  if (survey["divided"].get<bool>()) return text + "\n\n" + classes_text(survey);
+  return text + "; which class and part they are of cannot be told\n";
 }
 
 Diagnostics data_survey_findings(const Json& survey, const SurveyTolerance& tolerance) {
   const auto severity = [](bool is_tolerated) { return is_tolerated ? Severity::kWarning : Severity::kError; };
   Findings findings(survey);
+  for (const Json& problem : survey["problems"]) {
+    findings.add(Severity::kError, *error_code_named(problem["code"].get<std::string>()), problem["message"],
+                 problem["help"]);
+    findings.list.back().pointer = problem["pointer"];
+  }
   const Json& unreadable = survey["unreadable"];
   if (const auto count = unreadable["count"].get<std::int64_t>(); count > 0)
     findings.add(severity(tolerance.unreadable), ErrorCode::kCorruptImage,

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "runner/text/printable.h"
+#include "runner/text/cut_to_width.h"
 
 namespace runner {
 
@@ -12,8 +12,8 @@ void LiveText::draw(const std::string& text, int width) {
   int count = 0;
   std::istringstream lines(text);
   // One column stays free: a full line makes some terminals wrap.
-  const auto columns = static_cast<std::size_t>(std::max(width - 1, 1));
-  for (std::string line; std::getline(lines, line); ++count) all += std::string(first_columns(line, columns)) + "\n";
+  const auto most = static_cast<std::size_t>(std::max(width - 1, 1));
+  for (std::string line; std::getline(lines, line); ++count) all += cut_to_width(line, most) + "\n";
   clear();
   out_ << all << std::flush;
   lines_ = count;

@@ -15,6 +15,8 @@
 namespace runner {
 namespace {
 
+constexpr std::size_t kLongestOverride = 60;  // columns
+
 using Rows = std::vector<std::vector<std::string>>;
 
 /// "2.28 TFLOP".
@@ -63,7 +65,8 @@ std::string need_text(const MemoryPlan& plan) {
   if (!plan.budget) return text + "; no budget is known";
   text += " of " + size_text(*plan.budget) + " (" + plan.budget_from + "): ";
   return plan.fits() ? text + "fits, " + size_text(*plan.budget - plan.predicted) + " to spare"
-                     : text + "does not fit, " + size_text(plan.predicted - *plan.budget) + " too much";
+                     : text + "does not fit, " + size_text(plan.predicted - *plan.budget) + " too much" +
+                           (plan.must_fit ? "" : "; it starts all the same (memory.on_oom_policy: legacy)");
 }
 
 std::string curve_text(const MemoryPlan& plan, const TextStyle& style) {
@@ -105,11 +108,21 @@ std::string margin_text(const PlanAlternative& other, const MemoryPlan& plan) {
   return spare >= 0 ? "fits, " + size_text(spare) + " to spare" : size_text(-spare) + " too much";
 }
 
+/// Overrides, of long lists of modules the first and how many follow.
+std::string brief_text(std::vector<std::string> overrides) {
+  for (std::string& one : overrides) {
+    const std::size_t list = one.find("=["), first = one.find(',', list);
+    if (columns(one) <= kLongestOverride || list == one.npos || first == one.npos) continue;
+    one = one.substr(0, first) + ", … " + std::to_string(std::ranges::count(one, ',')) + " more]";
+  }
+  return override_text(overrides);
+}
+
 std::string alternatives_text(const MemoryPlan& plan) {
   Rows rows = {{"needs", "with", "result", "compute", "launches", ""}};
   for (const PlanAlternative& other : plan.alternatives) {
     const bool is_one = other.refused.empty();
-    rows.push_back({is_one ? size_text(other.predicted) : "–", override_text(other.overrides), other.exactness,
+    rows.push_back({is_one ? size_text(other.predicted) : "–", brief_text(other.overrides), other.exactness,
                     is_one ? decimal(other.relative_flops, 2) + "x" : "–",
                     is_one ? decimal(other.relative_operations, 2) + "x" : "–", margin_text(other, plan)});
   }

@@ -9,6 +9,7 @@
 #include "runner/disk/file_system.h"
 #include "runner/stage/run_layout.h"
 #include "runner/value/json_fields.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -129,7 +130,7 @@ std::optional<Diagnostic> read(const fs::path& path, const fs::path& run, const 
   try {
     const auto bytes = real_file_system().read(path, kLargestResults);
     if (!bytes) throw Damage("it is too large, or may not be read");
-    const Json json = Json::parse(*bytes, nullptr, /*allow_exceptions=*/false);
+    const Json json = parse_json<Json>(*bytes);
     take(json);
     return std::nullopt;
   } catch (const Damage& damage) {
@@ -153,6 +154,15 @@ Result<RecordedEvaluation> read_evaluation(const fs::path& folder, const std::st
   const auto add = [&](const Json& json) { take_curves(json, result); };
   if (auto damage = read(own.curves(), folder, add)) return *std::move(damage);
   return result;
+}
+
+std::optional<RecordedMeasures> read_measures(const fs::path& folder, const std::string& node) {
+  const auto bytes = real_file_system().read(RunLayout(folder).node(node).metrics(), kLargestResults);
+  const Json json = bytes ? parse_json(*bytes) : Json();
+  if (!json.is_object() || !json.contains("smoke") || !json["smoke"].is_boolean()) return std::nullopt;
+  for (const char* of_classes : {"top1", "top1_interval", "mean_per_class", "per_class", "confusion_matrix"})
+    if (json.contains(of_classes)) return std::nullopt;
+  return RecordedMeasures{.node = node, .title = node, .is_smoke = json["smoke"]};
 }
 
 std::vector<std::string> evaluated_nodes(const fs::path& folder) {

@@ -64,9 +64,20 @@ struct RecordedEvaluation {
   std::vector<RecordedBin> bins;
 };
 
+/// What an evaluation that knows no classes has measured, such as a retrieval.
+struct RecordedMeasures {
+  std::string node, title;  ///< its id; as people read it
+  bool is_smoke = false;
+  std::vector<std::pair<std::string, double>> values = {};  ///< "evaluate/…", in the order in which they were recorded
+};
+
 /// Reads metrics.json and, where it is there, curves.json in nodes/<node>/ of a run's `folder`. kDamagedRecord, naming
 /// the file and what is wrong with it.
 Result<RecordedEvaluation> read_evaluation(const std::filesystem::path& folder, const std::string& node);
+
+/// Of an evaluation whose metrics.json is whole and has nothing of classes: all but its values, which metrics.jsonl
+/// has. nullopt where read_evaluation() is to read it.
+std::optional<RecordedMeasures> read_measures(const std::filesystem::path& folder, const std::string& node);
 
 /// The nodes of the run in `folder` that have been evaluated, sorted.
 std::vector<std::string> evaluated_nodes(const std::filesystem::path& folder);

@@ -19,6 +19,7 @@
 #include "runner/text/csv.h"
 #include "runner/text/join.h"
 #include "runner/value/json_number.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -142,7 +143,7 @@ void compare_results(const fs::path& before, const fs::path& now, Reproduction& 
 /// How a node's steps were computed; null where nothing says so.
 Json step_of_plan(const fs::path& run, const std::string& node) {
   const auto text = real_file_system().read(RunLayout(run).node(node).plan(), 16 << 20);
-  const Json plan = text ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
+  const Json plan = text ? parse_json<Json>(*text) : Json();
   return plan.is_object() ? plan.value("step", Json()) : Json();
 }
 

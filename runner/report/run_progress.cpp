@@ -11,6 +11,7 @@
 #include "runner/record/run_lock.h"
 #include "runner/stage/run_layout.h"
 #include "runner/value/json_number.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -22,7 +23,7 @@ constexpr std::int64_t kTail = 64 << 10;  // bytes of metrics.jsonl: some hundre
 
 Json json_in(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
-  return Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  return parse_json<Json>(file);
 }
 
 /// The member at `pointer`, a number; else 0.
@@ -48,7 +49,7 @@ Tail tail_of(const fs::path& path) {
   std::string line;
   if (size > kTail) std::getline(file, line);  // a part of one
   while (std::getline(file, line) && !file.eof()) {
-    const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const Json json = parse_json<Json>(line);
     if (!json.is_object() || !json.contains("node") || !json["node"].is_string() || !json.contains("name") ||
         !json["name"].is_string() || !json.contains("value"))
       continue;

@@ -7,10 +7,12 @@
 
 #include "runner/disk/file_system.h"
 #include "runner/stage/run_layout.h"
+#include "runner/value/json_number.h"
 #include "runner/text/printable.h"
 #include "runner/text/decimal.h"
 #include "runner/record/metrics_file.h"
 #include "runner/text/duration.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -25,7 +27,7 @@ constexpr std::size_t kShown = 5;  // classes, and pairs of them
 std::map<std::string, BestValidation> monitored_trainings(const RecordedRun& run) {
   std::map<std::string, BestValidation> trainings;
   const auto text = real_file_system().read(run.recipe.parent_path() / RunRecord::kGraph, kLargestSummary);
-  const Json graph = text ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
+  const Json graph = text ? parse_json<Json>(*text) : Json();
   if (!graph.is_object() || !graph.contains("nodes") || !graph["nodes"].is_array()) return trainings;
   for (const Json& node : graph["nodes"]) {
     if (!node.is_object() || !node.contains("id") || !node["id"].is_string() || !node.contains("options")) continue;
@@ -37,7 +39,7 @@ std::map<std::string, BestValidation> monitored_trainings(const RecordedRun& run
 
 Json read_summary(const RecordedRun& run) {
   const auto text = real_file_system().read(RunLayout(run.folder).summary(), kLargestSummary);
-  Json json = text ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
+  Json json = text ? parse_json<Json>(*text) : Json();
   return json.is_object() ? json : Json::object();
 }
 
@@ -145,9 +147,37 @@ std::string evaluation_text(const RecordedEvaluation& evaluation) {
   return text + (confused.empty() ? "" : "\n");
 }
 
+/// A line for each number.
+std::string measures_text(const RecordedMeasures& measures) {
+  std::string text =
+      printable(measures.title) + (measures.is_smoke ? ": a smoke run: not all of the samples\n" : ":\n");
+  for (const auto& [name, value] : measures.values)
+    text += "  " + printable(without_family(name)) + " " + decimal(value, 4) + "\n";
+  return text;
+}
+
 std::string title_of_node(const RunReport& report, const std::string& node) {
   const auto found = report.titles.find(node);
   return found == report.titles.end() ? node : found->second;
+}
+
+/// What evaluations record of `node`, the latest of each name.
+std::vector<std::pair<std::string, double>> values_of(const std::string& node, const std::vector<MetricLine>& lines) {
+  std::vector<std::pair<std::string, double>> values;
+  for (const MetricLine& line : lines) {
+    if (line.metric.node != node || !line.metric.name.starts_with("evaluate/")) continue;
+    const auto found = std::ranges::find(values, line.metric.name, &std::pair<std::string, double>::first);
+    if (found == values.end()) values.emplace_back(line.metric.name, line.metric.value);
+    else found->second = line.metric.value;
+  }
+  return values;
+}
+
+Json json_of(const RecordedMeasures& measures) {
+  Json json = {
+      {"node", measures.node}, {"title", measures.title}, {"smoke", measures.is_smoke}, {"values", Json::object()}};
+  for (const auto& [name, value] : measures.values) json["values"][name] = number_json(value);
+  return json;
 }
 
 Json json_of(const RecordedEvaluation& evaluation) {
@@ -210,6 +240,12 @@ Result<RunReport> read_report(const RecordedRun& run) {
   Diagnostics errors;
   report.titles = node_titles(run.folder);
   for (const std::string& node : evaluated_nodes(run.folder)) {
+    if (auto measures = read_measures(run.folder, node)) {
+      measures->title = title_of_node(report, node);
+      measures->values = values_of(node, metrics.lines);
+      report.measures.push_back(*std::move(measures));
+      continue;
+    }
     auto evaluation = read_evaluation(run.folder, node);
     if (evaluation) evaluation->title = title_of_node(report, node);
     if (evaluation) report.evaluations.push_back(*std::move(evaluation));
@@ -227,18 +263,21 @@ std::string report_text(const RunReport& report) {
     text += training_text(title_of_node(report, node), history, best == report.bests.end() ? nullptr : &best->second);
   }
   for (const RecordedEvaluation& evaluation : report.evaluations) text += evaluation_text(evaluation);
+  for (const RecordedMeasures& measures : report.measures) text += measures_text(measures);
   return text;
 }
 
 Json to_json(const RunReport& report) {
   Json json = {{"run", report.folder},      {"recipe", report.recipe},    {"status", report.status},
-               {"seconds", report.seconds}, {"trainings", Json::array()}, {"evaluations", Json::array()}};
+               {"seconds", report.seconds}, {"trainings", Json::array()}, {"evaluations", Json::array()},
+               {"measures", Json::array()}};
   for (const auto& [node, history] : report.trainings) {
     Json one = {{"node", node}, {"title", title_of_node(report, node)}};
     one.update(history.to_json());
     json["trainings"].push_back(std::move(one));
   }
   for (const RecordedEvaluation& evaluation : report.evaluations) json["evaluations"].push_back(json_of(evaluation));
+  for (const RecordedMeasures& measures : report.measures) json["measures"].push_back(json_of(measures));
   return json;
 }
 

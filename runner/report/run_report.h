@@ -20,7 +20,8 @@ struct RunReport {
   std::string folder, recipe, status;                              ///< as given; the recipe's name; as in summary.json
   double seconds = 0;                                              ///< of work; 0: unknown
   std::vector<std::pair<std::string, TrainingHistory>> trainings;  ///< by node, those that came to an epoch's end
-  std::vector<RecordedEvaluation> evaluations;
+  std::vector<RecordedEvaluation> evaluations;                     ///< of classes
+  std::vector<RecordedMeasures> measures;                          ///< of evaluations of something else
   std::map<std::string, BestValidation> bests;  ///< of the trainings that say what they monitor, by node
   std::map<std::string, std::string> titles;    ///< of nodes, as people read them, by their ids
   std::size_t damaged_metrics = 0;              ///< lines of metrics.jsonl that were left out
@@ -32,7 +33,7 @@ Result<RunReport> read_report(const RecordedRun& run);
 /// For a person: a line or a few for each training and evaluation.
 std::string report_text(const RunReport& report);
 
-/// {"run", "recipe", "status", "seconds", "trainings": […], "evaluations": […]}.
+/// {"run", "recipe", "status", "seconds", "trainings": […], "evaluations": […], "measures": […]}.
 nlohmann::ordered_json to_json(const RunReport& report);
 
 }  // namespace runner

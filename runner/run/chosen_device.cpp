@@ -47,7 +47,6 @@ nlohmann::ordered_json device_record(const DeviceWish& wish, const TakenDevice& 
 DeviceWish wish_again(DeviceWish wish, const RecordedRun& run) {
   if (run.device == "cpu") {
     wish.select = "cpu";
-    wish.written.clear();
   } else if (!run.device_uuid.empty()) {
     wish.select = "cuda";
     wish.preferred = run.device_uuid;
@@ -101,7 +100,7 @@ NeedOf planned_need(const RunToPlan& run, ProgressDisplay& display) {
     });
     if (!errors.empty() && !run.is_resumed) return errors;
     const MemoryPlan* const largest = answer->largest_plan();
-    return largest ? DeviceNeed{largest->predicted, "the plan of " + largest->node} : DeviceNeed{};
+    return largest && largest->must_fit ? DeviceNeed{largest->predicted, "the plan of " + largest->node} : DeviceNeed{};
   };
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "runner/config/secret.h"
 #include "runner/schema/schema_node.h"
 #include "runner/stage/image_folder.h"
 
@@ -20,6 +21,7 @@ const std::string* text_option(const Value& stage, std::string_view key) {
 }  // namespace
 
 ImageFolders look_at_image_folders(const Value& recipe, const std::filesystem::path& working_folder) {
+  const SecretTexts secrets(recipe);
   ImageFolders result;
   for (const auto& [key, where, stage, type] : *recipe.map()) {
     const std::string *kind = text_option(stage, "kind"), *root = text_option(stage, "root");
@@ -28,15 +30,11 @@ ImageFolders look_at_image_folders(const Value& recipe, const std::filesystem::p
     const auto refuse = [&, &name = key](Diagnostic error, const Value& root_option) {
       error.pointer = pointer_to(pointer_to("", name), "root");
       error.where = root_option.where;
-      result.errors.push_back(std::move(error));
+      result.errors.push_back(secrets.hidden_in(std::move(error)));
     };
     const std::filesystem::path folder = working_folder / *root;
     std::error_code unreadable;
-    const Value* const make = stage.find("make");
-    if (!std::filesystem::is_directory(folder, unreadable)) {
-      if (!make || make->is_null()) refuse(missing_images_error(*root), *stage.find("root"));
-      continue;
-    }
+    if (!std::filesystem::is_directory(folder, unreadable)) continue;
     const Leftovers leftovers = find_leftovers(folder, kMostEntries);
     const std::string* on_corrupt = text_option(stage, "on_corrupt");
     const std::string text = leftovers.counts.text();

@@ -14,6 +14,7 @@
 #include "runner/stage/run_layout.h"
 #include "runner/text/bytes.h"
 #include "runner/text/duration.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -109,7 +110,7 @@ void LiveRecord::take_over_marks() {
   const auto run = read_run(path());
   if (!run || inputs_.record().is_null()) return;
   const auto text = real_file_system().read(run->recipe.parent_path() / RunRecord::kEnvironment, 64 << 20);
-  const Json before = text ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
+  const Json before = text ? parse_json<Json>(*text) : Json();
   if (!before.is_object()) return;
   inputs_.take_over_marks(before.value("inputs", Json()));
   environment_["inputs"] = inputs_.record();

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/text/csv.h"
+#include "runner/text/printable.h"
 #include "runner/error/diagnostic.h"
 #include "runner/value/json_fields.h"
 
@@ -41,10 +42,11 @@ void PredictionOutput::take(const Json& item) {
   if (item.contains("code")) return take_unreadable(fields.text("code"), fields.text("message"));
   switch (format_) {
     case PredictionFormat::kCsv:
+    case PredictionFormat::kShownCsv:
       write_csv(item);
       break;
     case PredictionFormat::kJsonLines:
-      append_(item.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+      append_(printable_json(item.dump(-1, ' ', false, Json::error_handler_t::replace)) + "\n");
       break;
   }
   ++images_;
@@ -54,7 +56,7 @@ void PredictionOutput::take_unreadable(const std::string& code, const std::strin
   const auto known = error_code_named(code);
   if (!known) throw std::runtime_error("a prediction has an unknown 'code'");
   unreadable_.push_back({*known, {}, "", message, ""});
-  if (format_ == PredictionFormat::kCsv) print(talk_, unreadable_.back(), color_);
+  if (format_ != PredictionFormat::kJsonLines) print(talk_, unreadable_.back(), color_);
 }
 
 void PredictionOutput::write_csv(const Json& item) {
@@ -62,15 +64,21 @@ void PredictionOutput::write_csv(const Json& item) {
   std::vector<std::string> header = {"file"}, line = {fields.text("file")};
   if (item.contains("votes")) {
     add_votes(fields, header, line);
-    append_((has_header_ ? "" : csv_line(header)) + csv_line(line));
-    has_header_ = true;
-    return;
+    return append(header, line);
   }
   for (const Json& one : fields.list("classes")) {
     const Fields likely(one, "a class of a prediction");
     const std::string rank = std::to_string(header.size() / 2 + 1);
     header.insert(header.end(), {"class_" + rank, "probability_" + rank});
     line.insert(line.end(), {likely.text("class"), csv_number(likely.number("probability"))});
+  }
+  append(header, line);
+}
+
+void PredictionOutput::append(std::vector<std::string> header, std::vector<std::string> line) {
+  if (format_ == PredictionFormat::kShownCsv) {
+    for (auto* cells : {&header, &line})
+      for (std::string& cell : *cells) cell = printable(cell);
   }
   append_((has_header_ ? "" : csv_line(header)) + csv_line(line));
   has_header_ = true;

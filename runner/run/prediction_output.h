@@ -5,6 +5,7 @@
 #include <iosfwd>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -12,7 +13,8 @@
 
 namespace runner {
 
-enum class PredictionFormat { kCsv, kJsonLines };
+/// kShownCsv: for people, with names that a terminal does not obey; a file has them as they are.
+enum class PredictionFormat { kCsv, kShownCsv, kJsonLines };
 
 /// Writes the items of the request "predict" as they come, one line per image:
 ///
@@ -35,6 +37,7 @@ class PredictionOutput {
  private:
   void take_unreadable(const std::string& code, const std::string& message);
   void write_csv(const nlohmann::ordered_json& item);
+  void append(std::vector<std::string> header, std::vector<std::string> line);
 
   const PredictionFormat format_;
   const Append append_;

@@ -11,6 +11,7 @@
 #include <ostream>
 
 #include "runner/text/bytes.h"
+#include "runner/text/cut_to_width.h"
 #include "runner/text/duration.h"
 #include "runner/text/printable.h"
 
@@ -142,7 +143,7 @@ std::optional<std::chrono::milliseconds> ProgressDisplay::tick() {
   if (options_.is_terminal) {
     // One column stays free: a full line makes some terminals wrap.
     const auto width = static_cast<std::size_t>(std::max(options_.width() - 1, 1));
-    out_ << kEraseLine << first_columns(line, width) << std::flush;
+    out_ << kEraseLine << cut_to_width(line, width) << std::flush;
     is_drawn_ = true;
   } else {
     out_ << line << '\n' << std::flush;

@@ -155,6 +155,7 @@ class Run {
         ending.errors, [](const Diagnostic& error) { return error.code == ErrorCode::kWorkerDied; });
     if (has_died) show_last_words();
     exit_ = ending.exit;
+    if (ending.was_deaf) tell_of_deafness();
     if (!unsaid.empty()) exit_ = exit_code(unsaid);
     if (exit_ == ExitCode::kDone) exit_ = exit_code(summary_.diagnostics());
     summary_.status = has_died                    ? RunStatus::kWorkerDied
@@ -162,6 +163,15 @@ class Run {
                       : exit_ == ExitCode::kDone  ? RunStatus::kFinished
                                                   : RunStatus::kFailed;
     if (summary_.status == RunStatus::kFinished) look_at_inputs_again();
+  }
+
+  /// What the worker saved before it was asked to stop stands, though it said nothing of it.
+  void tell_of_deafness() {
+    if (has_saved_) exit_ = ExitCode::kStoppedAfterSave;
+    const auto seconds = std::chrono::ceil<std::chrono::seconds>(worker_.grace).count();
+    const std::string line = "the worker did not stop within " + std::to_string(seconds) + " s, and was killed";
+    display_.say("", line);
+    record_.log(LogLevel::kWarn, "", line);
   }
 
   void look_at_inputs_again() {

@@ -58,8 +58,9 @@ std::optional<Milliseconds> earlier(std::optional<Milliseconds> one, std::option
 /// The conversation with one worker, from its hello to its end.
 class Supervision::Dialogue {
  public:
-  Dialogue(WorkerProcess& worker, Json request, Conversation conversation, OnEnd on_end)
+  Dialogue(WorkerProcess& worker, Milliseconds grace, Json request, Conversation conversation, OnEnd on_end)
       : worker_(worker),
+        grace_(grace),
         request_(std::move(request)),
         conversation_(std::move(conversation)),
         on_end_(std::move(on_end)) {}
@@ -91,6 +92,7 @@ class Supervision::Dialogue {
     } else if (stop_signal_ == 0) {
       stop_signal_ = number;
       worker_.signal(number);
+      if (grace_ > Milliseconds::zero() && !finished_) deadline_ = Clock::now() + grace_;
     } else if (number == SIGINT) {
       worker_.signal(SIGKILL);
     }
@@ -103,6 +105,7 @@ class Supervision::Dialogue {
     const auto left = std::chrono::ceil<Milliseconds>(*deadline_ - Clock::now());
     if (left > Milliseconds::zero()) return earlier(wanted, left);
     worker_.signal(SIGKILL);
+    was_deaf_ = !finished_;
     deadline_.reset();
     return wanted;
   }
@@ -160,7 +163,8 @@ class Supervision::Dialogue {
     const bool would_go_on = finished_ == static_cast<int>(ExitCode::kNeedsAnotherDevice) ||
                              finished_ == static_cast<int>(ExitCode::kDeviceLost);
     if (finished_ && !(would_go_on && stop_signal_)) return {.exit = static_cast<ExitCode>(*finished_)};
-    if (stop_signal_) return {.exit = exit_code_of_stop(stop_signal_, /*has_saved=*/false)};  // it said nothing of that
+    if (stop_signal_)  // it said nothing of what it has saved
+      return {.exit = exit_code_of_stop(stop_signal_, /*has_saved=*/false), .was_deaf = was_deaf_};
     Ending result{.errors = {death()}};
     result.exit = exit_code(result.errors);
     if (end_->signal) result.killed_by = end_->signal;
@@ -183,14 +187,16 @@ class Supervision::Dialogue {
   }
 
   WorkerProcess& worker_;
+  const Milliseconds grace_;
   const Json request_;
   const Conversation conversation_;
   const OnEnd on_end_;
   bool greeted_ = false;
   bool gave_up_ = false;
+  bool was_deaf_ = false;
   int stop_signal_ = 0;
   std::optional<int> finished_;
-  std::optional<Clock::time_point> deadline_;  // for a worker that has finished to go
+  std::optional<Clock::time_point> deadline_;  // for a worker that has finished, or is to stop, to go
   std::optional<WorkerExit> end_;
   Diagnostics errors_;
 };
@@ -203,8 +209,8 @@ Diagnostics Supervision::start(const WorkerCommand& command, Json request, Conve
   const auto worker = workers_.start(command);
   if (!worker) return worker.errors();
   request["log"] = name(command.log);
-  dialogues_.push_back(
-      std::make_unique<Dialogue>(**worker, std::move(request), std::move(conversation), std::move(on_end)));
+  dialogues_.push_back(std::make_unique<Dialogue>(**worker, command.grace, std::move(request), std::move(conversation),
+                                                  std::move(on_end)));
   return {};
 }
 

@@ -31,11 +31,12 @@ struct Ending {
   ExitCode exit = ExitCode::kDone;    ///< says_stopped() (stop.h): a signal stopped the worker before it was done
   Diagnostics errors = {};            ///< of supervision itself: a worker that died, mismatched or spoke nonsense
   std::optional<int> killed_by = {};  ///< the signal that ended the worker, unless it was ours
+  bool was_deaf = false;              ///< it has not obeyed a signal in time, and was killed
 };
 
 /// Conversations with several workers in one loop. SIGINT, SIGTERM and SIGHUP are passed on to every worker once, so
-/// that it can save and stop at a step; another SIGINT kills those that are left. SIGUSR1 and SIGUSR2 ask them to save
-/// and continue. While it lives, signals are its own.
+/// that it can save and stop at a step; another SIGINT kills those that are left, and so does the end of
+/// WorkerCommand::grace. SIGUSR1 and SIGUSR2 ask them to save and continue. While it lives, signals are its own.
 ///
 ///   Supervision supervision;
 ///   for (const Job& job : jobs) supervision.start(command, job.request, conversation(job), on_end(job));

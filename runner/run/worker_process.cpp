@@ -30,8 +30,8 @@ Pipe make_pipe() {
   if (pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
   const Descriptor low_read(ends[0]), low_write(ends[1]);
   Pipe result{Descriptor(fcntl(ends[0], F_DUPFD_CLOEXEC, 10)), Descriptor(fcntl(ends[1], F_DUPFD_CLOEXEC, 10))};
-  if (!result.read.is_open() || !result.write.is_open())
-    throw std::system_error(errno, std::generic_category(), "pipe");
+  if (!result.read.is_open() || !result.write.is_open())  // EINVAL: the limit is below these numbers
+    throw std::system_error(errno == EINVAL ? EMFILE : errno, std::generic_category(), "pipe");
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -33,6 +34,8 @@ struct WorkerCommand {
   /// process' memory and nothing of its descriptors but 0 to 3, and must throw nothing. What is read already, such as
   /// the schemas, need not be read again. Where this process has another thread, `program` is executed all the same.
   std::function<int(const std::vector<std::string>& arguments)> body = {};
+  /// How long it may take to obey a signal that asks for its end, before it is killed; 0: however long.
+  std::chrono::milliseconds grace = std::chrono::seconds(60);
 };
 
 /// One line of the protocol.

@@ -91,6 +91,7 @@ class Listing {
     const std::string below = option.key;
     options.push_back(std::move(option));
     visit(node, below, stage, owner, fallback, depth + 1);
+    if (const SchemaNode* items = followed(node).items) visit(*items, below, stage, owner, nullptr, depth + 1);
   }
 };
 

@@ -11,7 +11,8 @@ namespace runner {
 
 /// An option as a kind declares it.
 struct Option {
-  std::string key;    ///< in a recipe: "train.optimizer.learning_rate", a stage named as its family
+  std::string key;    ///< in a recipe: "train.optimizer.learning_rate", a stage named as its family; of what a list
+                      ///< holds "train.parameter_groups.match", without a number
   std::string stage;  ///< the kind of stage it stands in, "train.supervised"; empty: of the whole run
   std::string owner;  ///< the kind that declares it: "train/optimizer/adamw", or the stage's; empty: of the whole run
   std::string takes;  ///< "an integer of at least 1 (epochs)"

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <variant>
 
@@ -152,13 +153,27 @@ class Condition {
     if (word == "true" || word == "false") return word == "true";
     if (word == "and" || word == "or" || word == "not") fail("'" + std::string(word) + "' stands for a value");
     if (std::isdigit(static_cast<unsigned char>(word[0]))) return std::strtod(std::string(word).c_str(), nullptr);
-    if (word != "size" && word != "is_text") return operand_of(look_(word));
+    if (word != "size" && word != "is_text" && word != "differ") return operand_of(look_(word));
     const std::string_view path = take("(") ? next_word() : std::string_view();
     at_ += path.size();
     if (path.empty() || !take(")")) fail(std::string(word) + " takes an option in parentheses");
+    if (word == "differ") return items_differ(path);
     const Value* const option = look_(path);
     if (word == "is_text") return option && option->text();
     return size_of(option);
+  }
+
+  /// Has no two items of the list, in "groups.name", the same text under the key that comes last?
+  bool items_differ(std::string_view path) const {
+    const std::size_t dot = path.rfind('.');
+    if (dot == path.npos) fail("differ takes a list and a key of its items, with a dot between them");
+    const Value* const option = look_(path.substr(0, dot));
+    std::set<std::string_view> seen;
+    for (const Value& item : option && option->list() ? *option->list() : Value::List()) {
+      const Value* const named = item.map() ? item.find(path.substr(dot + 1)) : nullptr;
+      if (named && named->text() && !seen.insert(*named->text()).second) return false;
+    }
+    return true;
   }
 
   /// Whether an operand counts as true where a truth is wanted.

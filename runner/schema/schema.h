@@ -65,10 +65,11 @@ std::span<const SchemaFile> embedded_schemas();
 /// The subset of draft-07 understood is listed in schema_keyword.cpp; a schema with any other keyword is refused.
 /// Our own keywords: x-version, x-inputs, x-outputs, x-metrics, x-unit, x-cacheable, x-coupling, x-mixes-samples,
 /// x-spans-training, x-resume, x-rules, x-config (of a mapping: the option that names weights, whose config.json has a
-/// say in the others), and x-kinds, which validates a mapping by the schema that its `kind` names: `x-kinds: "*"` takes
-/// stages (kind: train.supervised is the file train/supervised.schema.json), `x-kinds: "train/optimizer"` the files of
-/// that folder (kind: adamw is train/optimizer/adamw.schema.json). `x-default-kind` beside it is the kind of a mapping
-/// that names none.
+/// say in the others), x-file (of an option: what has to be where it leads), x-effective-when (of an option: under
+/// which conditions it has an effect), and x-kinds, which validates a mapping by the schema that its `kind` names:
+/// `x-kinds: "*"` takes stages (kind: train.supervised is the file train/supervised.schema.json), `x-kinds:
+/// "train/optimizer"` the files of that folder (kind: adamw is train/optimizer/adamw.schema.json). `x-default-kind`
+/// beside it is the kind of a mapping that names none.
 class SchemaSet {
  public:
   /// Reads all files and checks them, and their defaults.

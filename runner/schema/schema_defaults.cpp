@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "runner/schema/validator.h"
+#include "runner/value/place.h"
 
 namespace runner {
 namespace {
@@ -65,10 +66,10 @@ class Filling {
       const Value* given = default_of(*property.schema);
       if (!given) continue;
       Value added = *given;
-      place(added, written.where);
+      place(added, place_of(written));
       fill(*given, added, *property.schema, items);
-      place(added, written.where);
-      filled.map()->push_back({property.name, written.where, std::move(added)});
+      place(added, place_of(written));
+      filled.map()->push_back({property.name, place_of(written), std::move(added)});
     }
     for (const Entry& entry : *written.map()) {
       Value* const found = filled.find(entry.key);

@@ -66,6 +66,8 @@ constexpr auto kRules = std::to_array<KeywordRule>({
     {"x-kinds", Keyword::kKinds, Needs::kText},
     {"x-default-kind", Keyword::kDefaultKind, Needs::kText},
     {"x-config", Keyword::kConfig, Needs::kText},
+    {"x-effective-when", Keyword::kEffectiveWhen, Needs::kEffects},
+    {"x-file", Keyword::kFile, Needs::kFileRule},
 });
 
 bool are_unique_texts(const Json& json) {
@@ -92,6 +94,22 @@ bool is_rule(const Json& json) {
   return json.is_object() && json.size() == 4 &&
          std::ranges::all_of(std::array{"rule", "at", "message", "help"},
                              [&](const char* key) { return json.contains(key) && json[key].is_string(); });
+}
+
+bool is_effect(const Json& json) {
+  return json.is_object() && json.size() == 2 && std::ranges::all_of(std::array{"when", "why"}, [&](const char* key) {
+           return json.contains(key) && json[key].is_string();
+         });
+}
+
+bool is_file_rule(const Json& json) {
+  constexpr std::array<std::string_view, 4> kKeys = {"is", "below", "unless", "help"};
+  constexpr std::array<std::string_view, 4> kKinds = {"file", "folder", "file_or_folder", "weights"};
+  if (!json.is_object() || !json.contains("is")) return false;
+  for (const auto& [key, value] : json.items()) {
+    if (std::ranges::find(kKeys, key) == kKeys.end() || !value.is_string()) return false;
+  }
+  return std::ranges::find(kKinds, json["is"].get<std::string>()) != kKinds.end();
 }
 
 bool is_number(const Json& json) {
@@ -123,6 +141,10 @@ bool fits(Needs needs, const Json& json) {
       return is_coupling(json);
     case Needs::kRules:
       return json.is_array() && std::ranges::all_of(json, is_rule);
+    case Needs::kEffects:
+      return json.is_array() && !json.empty() && std::ranges::all_of(json, is_effect);
+    case Needs::kFileRule:
+      return is_file_rule(json);
     case Needs::kFlag:
       return json.is_boolean();
     case Needs::kCount:
@@ -168,6 +190,10 @@ std::string_view phrase(Needs needs) {
       return "per_sample, per_group or whole_batch, or one of them for each value";
     case Needs::kRules:
       return "a list of mappings with rule, at, message and help";
+    case Needs::kEffects:
+      return "a list of mappings with when and why";
+    case Needs::kFileRule:
+      return "a mapping with is (file, folder, file_or_folder or weights), and perhaps help, below and unless";
     case Needs::kFlag:
       return "true or false";
     case Needs::kCount:

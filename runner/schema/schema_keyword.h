@@ -57,6 +57,8 @@ enum class Keyword {
   kKinds,
   kDefaultKind,
   kConfig,
+  kEffectiveWhen,
+  kFile,
 };
 
 /// What a keyword's value must be.
@@ -81,6 +83,8 @@ enum class Needs {
   kResumeClass,
   kCoupling,
   kRules,
+  kEffects,
+  kFileRule,
 };
 
 struct KeywordRule {

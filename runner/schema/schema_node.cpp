@@ -33,6 +33,18 @@ const std::string& description_of(const SchemaNode& node) {
   return at->description;
 }
 
+const FileRule* file_rule_of(const SchemaNode& node) {
+  const SchemaNode* at = &node;
+  while (!at->file_rule && at->target) at = at->target;
+  return at->file_rule ? &*at->file_rule : nullptr;
+}
+
+const std::vector<Effect>& effects_of(const SchemaNode& node) {
+  const SchemaNode* at = &node;
+  while (at->effective.empty() && at->target) at = at->target;
+  return at->effective;
+}
+
 const SchemaNode* kind_of(const SchemaNode& node, const Value& mapping) {
   const Value* kind = mapping.find("kind");
   if (!kind) return node.kind(node.default_kind);

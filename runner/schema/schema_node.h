@@ -59,7 +59,8 @@ struct SchemaNode {
 
   std::optional<bool> verdict;  ///< a schema that is just true or false
   std::optional<std::string> reference;
-  const SchemaNode* target = nullptr;  ///< of $ref; beside it only description, default, unit and resume count
+  const SchemaNode* target = nullptr;  ///< of $ref; beside it only these count: description, default, unit,
+                                       ///< resume, effective, file_rule
 
   std::string description, unit;
   std::unique_ptr<const Value> default_value;
@@ -67,6 +68,8 @@ struct SchemaNode {
   std::optional<ResumeClass> resume;  ///< x-resume
   std::vector<Rule> rules;            ///< x-rules
   std::optional<std::string> config;  ///< x-config
+  std::vector<Effect> effective;      ///< x-effective-when; empty: always
+  std::optional<FileRule> file_rule;  ///< x-file
 
   unsigned types = 0;                         ///< 0: any
   std::optional<std::vector<Value>> allowed;  ///< enum, or the one value of const
@@ -107,6 +110,12 @@ const Value* default_of(const SchemaNode& node);
 
 /// The description of the node, or of what it refers to.
 const std::string& description_of(const SchemaNode& node);
+
+/// The x-file of the node, or of what it refers to; null where there is none.
+const FileRule* file_rule_of(const SchemaNode& node);
+
+/// The x-effective-when of the node, or of what it refers to; empty where there is none.
+const std::vector<Effect>& effects_of(const SchemaNode& node);
 
 /// The schema of the kind that `mapping` names, or of the default kind; null when there is none such.
 const SchemaNode* kind_of(const SchemaNode& node, const Value& mapping);

@@ -75,6 +75,32 @@ void collect_keys(const SchemaNode& node, const Value* value, std::span<const st
   }
 }
 
+void collect_other_kinds(const SchemaNode& node, const Value* value, std::span<const std::string> path,
+                         std::vector<std::string>& kinds) {
+  const SchemaNode& schema = followed(node);
+  const auto rest = path.subspan(1);
+  const Value* below = value ? value->find(path.front()) : nullptr;
+  if (const SchemaNode* property = schema.property(path.front())) {
+    if (!rest.empty()) collect_other_kinds(*property, below, rest, kinds);
+    return;
+  }
+  if (const SchemaNode* own = schema.kinds_in ? kind_of(schema, value ? *value : kNoSchema) : nullptr) {
+    if (own->property(path.front()) || !rest.empty()) return collect_other_kinds(*own, value, path, kinds);
+    for (const KindSchema& kind : schema.kinds) {
+      const SchemaNode& other = kind.schema();
+      const bool is_alike = *schema.kinds_in != "*" ||
+                            other.file.substr(0, other.file.find('/')) == own->file.substr(0, own->file.find('/'));
+      if (is_alike && other.property(path.front())) kinds.push_back(kind.name);
+    }
+    return;
+  }
+  for (const auto* group : {&schema.all_of, &schema.any_of, &schema.one_of}) {
+    for (const SchemaNode* part : *group) collect_other_kinds(*part, value, path, kinds);
+  }
+  if (!rest.empty() && below && schema.additional_properties)
+    collect_other_kinds(*schema.additional_properties, below, rest, kinds);
+}
+
 /// What the node, or what it refers to, says; `above` where it says nothing.
 ResumeClass class_of(const SchemaNode& node, ResumeClass above) {
   for (const SchemaNode* at = &node; at; at = at->target) {
@@ -118,6 +144,13 @@ std::vector<std::string> declared_keys(const SchemaNode& schema, const Value& va
 std::optional<Value> declared_default(const SchemaNode& schema, const Value& value, std::span<const std::string> path) {
   if (path.empty()) return std::nullopt;
   return follow(schema, &value, nullptr, path);
+}
+
+std::vector<std::string> other_kinds_with(const SchemaNode& schema, const Value& value,
+                                          std::span<const std::string> path) {
+  std::vector<std::string> kinds;
+  if (!path.empty()) collect_other_kinds(schema, &value, path, kinds);
+  return kinds;
 }
 
 ResumeClass resume_class(const SchemaNode& schema, const Value& value, std::span<const std::string> path) {

@@ -19,6 +19,11 @@ std::vector<std::string> declared_keys(const SchemaNode& schema, const Value& va
 /// Does `schema` take a single value at `path` below `value`, where nothing stands? Null: there is no value either.
 bool may_add(const SchemaNode& schema, const Value* value, std::span<const std::string> path);
 
+/// The kinds that have the key at the end of `path`, where the mapping around it is of another kind, which has not:
+/// {"sgd"} for train.optimizer.momentum of adamw. Of stages those of the same family.
+std::vector<std::string> other_kinds_with(const SchemaNode& schema, const Value& value,
+                                          std::span<const std::string> path);
+
 /// Follows `path` through `schema` and, where kinds decide, through what `value` says: what x-resume says at its end or
 /// nearest above it; kForce where nothing does.
 ResumeClass resume_class(const SchemaNode& schema, const Value& value, std::span<const std::string> path);

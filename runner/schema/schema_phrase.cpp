@@ -91,6 +91,8 @@ std::string range_phrase(const SchemaNode& schema, std::string_view unit) {
 }
 
 std::string found_phrase(const Value& value) {
+  if (value.form == ScalarForm::kBigInteger && value.text() && value.secret_as.empty())
+    return cut(*value.text()) + ", which needs more than the 64 bits of an integer with a sign";
   return value.text() && value.secret_as.empty() ? "the string " + describe(value) : describe(value);
 }
 

@@ -42,6 +42,17 @@ std::optional<std::string> percent_decoded(std::string_view text) {
   return result;
 }
 
+FileRule read_file_rule(const Json& json) {
+  const std::string is = json["is"];
+  return {.is = is == "folder"           ? FileRule::Is::kFolder
+                : is == "file_or_folder" ? FileRule::Is::kFileOrFolder
+                : is == "weights"        ? FileRule::Is::kWeights
+                                         : FileRule::Is::kFile,
+          .below = json.value("below", ""),
+          .unless = json.value("unless", ""),
+          .help = json.value("help", "")};
+}
+
 }  // namespace
 
 void SchemaReader::fail(std::string_view file, std::string pointer, const std::string& message, std::string help) {
@@ -282,6 +293,16 @@ void SchemaReader::read_keyword(SchemaNode& node, Document& document, const std:
     case Keyword::kRules:
       for (const Json& one : json) node.rules.push_back(read_rule(one, node.file, place()));
       break;
+    case Keyword::kEffectiveWhen:
+      for (const Json& one : json) {
+        node.effective.push_back({one["when"], one["why"]});
+        check_condition(node.effective.back().when, node.file, place());
+      }
+      break;
+    case Keyword::kFile:
+      node.file_rule = read_file_rule(json);
+      check_condition(node.file_rule->unless, node.file, place());
+      break;
     case Keyword::kKinds:
       node.kinds_in = text();
       break;
@@ -308,12 +329,17 @@ void SchemaReader::read_keyword(SchemaNode& node, Document& document, const std:
 
 Rule SchemaReader::read_rule(const Json& json, std::string_view file, const std::string& pointer) {
   Rule rule{json["rule"], json["at"], json["message"], json["help"]};
+  check_condition(rule.condition, file, pointer);
+  return rule;
+}
+
+void SchemaReader::check_condition(const std::string& condition, std::string_view file, const std::string& pointer) {
+  if (condition.empty()) return;
   try {
-    holds(rule.condition, [](std::string_view) { return nullptr; });
+    holds(condition, [](std::string_view) { return nullptr; });
   } catch (const std::invalid_argument& error) {
     fail(file, pointer, error.what());
   }
-  return rule;
 }
 
 void SchemaReader::connect() {

@@ -59,6 +59,7 @@ class SchemaReader {
   SchemaNode* read(const Json& json, Document& document, std::string pointer, int depth);
   void read_keyword(SchemaNode& node, Document& document, const std::string& key, const Json& json, int depth);
   Rule read_rule(const Json& json, std::string_view file, const std::string& pointer);
+  void check_condition(const std::string& condition, std::string_view file, const std::string& pointer);
   void connect_reference(SchemaNode& node);
   void connect_kinds(SchemaNode& node);
   void refuse_circles();

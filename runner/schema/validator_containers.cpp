@@ -5,6 +5,7 @@
 #include "runner/schema/schema_phrase.h"
 #include "runner/text/suggest.h"
 #include "runner/schema/validator_pass.h"
+#include "runner/value/place.h"
 
 namespace runner {
 namespace {
@@ -85,7 +86,7 @@ void ValidatorPass::check_mapping(const Value& value, const SchemaNode& schema, 
   for (const std::string& key : schema.required) {
     if (value.find(key)) continue;
     const SchemaNode* property = schema.property(key);
-    fail(ErrorCode::kMissingKey, value.where, pointer_to(place.pointer(), key), "missing key " + in_quotes(key),
+    fail(ErrorCode::kMissingKey, place_of(value), pointer_to(place.pointer(), key), "missing key " + in_quotes(key),
          property ? description_of(*property) : "");
   }
   const std::string got = ", got " + size_found(map.size(), "an empty mapping");
@@ -97,7 +98,17 @@ void ValidatorPass::check_mapping(const Value& value, const SchemaNode& schema, 
     fail(ErrorCode::kBadLength, value.where, place.pointer(),
          "expected at most " + counted(*schema.max_properties, "key") + got);
   }
+  const std::size_t told = errors_.size();
   for (const Entry& entry : map) check_key(entry, schema, place);
+  const Value* const kind = value.find("kind");
+  const auto is_overridden = [](const Location& where) {
+    return where.source && where.source->name.starts_with("override ");
+  };
+  if (!kind || !is_overridden(kind->where)) return;
+  const auto first = std::find_if(
+      errors_.begin() + static_cast<std::ptrdiff_t>(told), errors_.end(),
+      [&](const Diagnostic& error) { return error.code == ErrorCode::kUnknownKey && !is_overridden(error.where); });
+  if (first != errors_.end()) first->notes.push_back({kind->where, "the kind is chosen here"});
 }
 
 void ValidatorPass::check_key(const Entry& entry, const SchemaNode& schema, const ValidatorPlace& place) {
@@ -125,7 +136,24 @@ void ValidatorPass::check_key(const Entry& entry, const SchemaNode& schema, cons
   check(entry.value, *schema.additional_properties, below);
 }
 
+/// The other kinds, where the mapping is of one, that have the key. Of stages those of the same family.
+std::vector<std::string> ValidatorPass::other_kinds_with(const SchemaNode& schema, std::string_view key) const {
+  std::vector<std::string> names;
+  if (!chosen_ || !schema.pointer.empty()) return names;
+  const std::string_view family = schema.file.substr(0, schema.file.find('/'));
+  for (const KindSchema& kind : chosen_->kinds) {
+    if (*chosen_->kinds_in == "*" && !kind.name.starts_with(family)) continue;
+    if (kind.schema().property(key)) names.push_back(kind.name);
+  }
+  return names;
+}
+
 void ValidatorPass::unknown_key(const Entry& entry, const SchemaNode& schema, const ValidatorPlace& place) {
+  if (const auto kinds = other_kinds_with(schema, entry.key); !kinds.empty()) {
+    return fail(ErrorCode::kUnknownKey, entry.key_where, place.below(entry).pointer(),
+                in_quotes(entry.key) + " has no effect here: it is an option of " + joined(kinds),
+                "leave it out, or choose another kind");
+  }
   const auto keys = known_keys(schema);
   std::string help = did_you_mean(entry.key, keys);
   if (help.empty() && keys.empty()) help = "it takes no keys";

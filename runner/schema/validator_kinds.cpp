@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "runner/schema/schema_phrase.h"
 #include "runner/text/suggest.h"
@@ -53,7 +54,12 @@ void ValidatorPass::check_kind(const Value& value, const SchemaNode& schema, con
   }
   const Value* kind = value.find("kind");
   if (kind && place.items && names_item(*kind)) return;
-  if (const SchemaNode* found = kind_of(schema, value)) return check(value, *found, place);
+  if (const SchemaNode* found = kind_of(schema, value)) {
+    const SchemaNode* const around = std::exchange(chosen_, &schema);
+    check(value, *found, place);
+    chosen_ = around;
+    return;
+  }
   const std::string pointer = pointer_to(place.pointer(), "kind");
   if (!kind) {
     fail(ErrorCode::kMissingKey, value.where, pointer, "missing key 'kind'", listed_kinds(schema, place.key));
@@ -63,7 +69,8 @@ void ValidatorPass::check_kind(const Value& value, const SchemaNode& schema, con
   } else {
     const std::string near = did_you_mean(*kind->text(), kind_names(schema));
     const std::string listed = listed_kinds(schema, *kind->text());
-    fail(ErrorCode::kUnknownKind, kind->where, pointer, "unknown kind " + in_quotes(*kind->text()),
+    fail(ErrorCode::kUnknownKind, kind->where, pointer,
+         "unknown kind " + (kind->secret_as.empty() ? in_quotes(*kind->text()) : kind->secret_as),
          near.empty() ? listed : near + " " + listed);
   }
 }

@@ -45,6 +45,7 @@ class ValidatorPass {
   void check_list(const Value& value, const SchemaNode& schema, const ValidatorPlace& place, std::string_view unit);
   void check_mapping(const Value& value, const SchemaNode& schema, const ValidatorPlace& place);
   void check_key(const Entry& entry, const SchemaNode& schema, const ValidatorPlace& place);
+  std::vector<std::string> other_kinds_with(const SchemaNode& schema, std::string_view key) const;
   void unknown_key(const Entry& entry, const SchemaNode& schema, const ValidatorPlace& place);
 
   // validator_kinds.cpp
@@ -61,6 +62,7 @@ class ValidatorPass {
   void fail(ErrorCode code, const Location& where, std::string pointer, std::string message, std::string help = "");
 
   Diagnostics& errors_;
+  const SchemaNode* chosen_ = nullptr;  ///< of a mapping with a kind that is looked at: the schema that has all kinds
 };
 
 /// The JsonTypes that `value` is of: an integer is a number too, and so is 1.0 an integer.

@@ -44,7 +44,11 @@ std::string retyped(const Value& value, unsigned types) {
     const std::string& text = *value.text();
     const bool digits = !text.empty() && text.size() < 20 &&
                         std::ranges::all_of(text, [](unsigned char c) { return c >= '0' && c <= '9'; });
-    if (digits && (types & (kIntegerType | kNumberType))) return "write it without quotes: " + text;
+    if (digits && (types & (kIntegerType | kNumberType))) {
+      // With a leading zero it is a text to one reader, and octal to another.
+      const std::size_t first = std::min(text.find_first_not_of('0'), text.size() - 1);
+      return (first > 0 ? "write it without leading zeros: " : "write it without quotes: ") + text.substr(first);
+    }
     if ((text == "true" || text == "false") && (types & kBooleanType)) return "write it without quotes: " + text;
     return "";
   }

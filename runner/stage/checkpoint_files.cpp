@@ -10,6 +10,7 @@
 #include "runner/disk/digest.h"
 #include "runner/error/stage_error.h"
 #include "runner/stage/checkpoint_name.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -46,7 +47,7 @@ std::string read_text(const fs::path& folder, const char* name, std::uintmax_t l
 }
 
 json read_manifest(const fs::path& folder) {
-  const json manifest = json::parse(read_text(folder, kCheckpointManifest, kLargestManifest), nullptr, false);
+  const json manifest = parse_json<json>(read_text(folder, kCheckpointManifest, kLargestManifest));
   if (!manifest.is_object() || !manifest.contains("schema"))
     damaged_checkpoint(folder, "manifest.json was not written by Retort");
   if (manifest["schema"] != kCheckpointSchema) {

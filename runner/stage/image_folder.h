@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <string_view>
 
 #include "runner/error/diagnostic.h"
 #include "runner/text/image_names.h"
@@ -15,8 +16,15 @@ struct Leftovers {
   bool complete = true;  ///< false where there were more entries than were to be looked at
 };
 
-/// Of root/CLASS/IMAGE or, where root has a folder train, validation or test, of root/PART/CLASS/IMAGE. Folders beside
-/// train, validation and test are not searched. What cannot be read counts as empty.
+/// Which part of divided images a folder of this name holds, in any case of its letters: "train" of train and training,
+/// "validation" of validation, val, valid and dev, "test" of test and testing; empty: none.
+std::string_view part_of_folder(std::string_view name);
+
+/// Is the folder one of these, and not a class that is called so: one of images, without a folder in it?
+bool is_part_folder(const std::filesystem::path& folder);
+
+/// Of root/CLASS/IMAGE or, where root has folders of parts, of root/PART/CLASS/IMAGE. Folders beside those are not
+/// searched. What cannot be read counts as empty.
 Leftovers find_leftovers(const std::filesystem::path& root,
                          std::int64_t most_entries = std::numeric_limits<std::int64_t>::max());
 

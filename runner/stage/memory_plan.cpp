@@ -117,6 +117,7 @@ Json to_json(const MemoryPlan& plan) {
                {"budget", plan.budget ? Json(*plan.budget) : Json(nullptr)},
                {"budget_from", plan.budget_from},
                {"fits", plan.fits()},
+               {"must_fit", plan.must_fit},
                {"peak", {{"phase", plan.peak_phase}, {"operation", plan.peak_operation}}},
                {"owners", list(plan.owners)},
                {"terms", list(plan.terms)},
@@ -149,6 +150,7 @@ MemoryPlan memory_plan_from_json(const Json& json) {
   plan.predicted = fields.integer("predicted");
   if (!fields.at("budget").is_null()) plan.budget = fields.integer("budget");
   plan.budget_from = fields.text("budget_from");
+  plan.must_fit = !fields.has("must_fit") || fields.flag("must_fit");
   plan.peak_phase = peak.text("phase");
   plan.peak_operation = peak.text("operation");
   plan.owners = read_list(fields.list("owners"), named_bytes);

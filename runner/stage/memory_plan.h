@@ -78,6 +78,7 @@ struct MemoryPlan {
   std::int64_t predicted = 0;          ///< reserved, the terms besides the allocator's, and what is held
   std::optional<std::int64_t> budget;  ///< that it is compared with; nullopt: none is known
   std::string budget_from;             ///< "memory.budget", "--budget", "the machine's memory", …
+  bool must_fit = true;                ///< false: it runs all the same, as memory.on_oom_policy: legacy has it
   std::string peak_phase, peak_operation;
   std::vector<NamedBytes> owners;    ///< of what is live at the peak: parameter, gradient, optimizer_state, …
   std::vector<NamedBytes> terms;     ///< of `predicted`, by name; a note tells which are parts of `live` or `reserved`
@@ -98,6 +99,7 @@ struct MemoryPlan {
 
   std::int64_t held_bytes() const;
   bool fits() const { return !budget || predicted <= *budget; }
+  bool may_run() const { return fits() || !must_fit; }
   bool operator==(const MemoryPlan&) const = default;
 };
 

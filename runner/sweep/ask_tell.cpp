@@ -6,6 +6,8 @@
 #include <array>
 #include <cerrno>
 
+#include "runner/value/parse_json.h"
+
 namespace runner {
 namespace {
 
@@ -60,7 +62,7 @@ void AskTell::read_input() {
 }
 
 void AskTell::hear(const std::string& line, std::vector<std::uint64_t>& added) {
-  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const Json json = parse_json<Json>(line);
   if (json.is_object() && json.contains("stop")) {
     is_done_ = true;
     return;

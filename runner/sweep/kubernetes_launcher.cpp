@@ -4,13 +4,10 @@
 
 #include "runner/disk/new_file.h"
 #include "runner/sweep/follow_tasks.h"
-#include "runner/sweep/slurm_launcher.h"
+#include "runner/sweep/script_text.h"
 
 namespace runner {
 namespace {
-
-/// A text as YAML: what JSON quotes, YAML reads.
-std::string yaml_text(const std::string& text) { return nlohmann::json(text).dump(); }
 
 bool lies_in(const std::filesystem::path& path, const std::filesystem::path& folder) {
   const auto [end_of_folder, rest] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
@@ -30,6 +27,8 @@ class KubernetesQueue : public TaskQueue {
     const auto& given = settings_.at("mount");
     const auto mount = given.is_null() ? journal_.plan().folder
                                        : std::filesystem::absolute(given.get<std::string>()).lexically_normal();
+    for (const auto& path : {journal_.folder(), mount})
+      if (auto unfit = unfit_for_script(path, "the sweep's folder", ScriptKind::kKubernetes)) return *std::move(unfit);
     for (const auto& folder : {journal_.folder(), journal_.plan().folder}) {
       if (lies_in(folder, mount)) continue;
       return Diagnostic{ErrorCode::kClusterRefused,
@@ -87,28 +86,28 @@ std::unique_ptr<Launcher> kubernetes_launcher(nlohmann::ordered_json settings) {
 std::string kubernetes_manifest(const nlohmann::ordered_json& settings, const TaskNeeds& needs,
                                 const Submission& submission, const std::filesystem::path& folder,
                                 const std::filesystem::path& mount) {
-  const auto text = [&](const char* key) { return yaml_text(settings.at(key).get<std::string>()); };
+  const auto text = [&](const char* key) { return yaml_word(settings.at(key).get<std::string>()); };
   const auto tasks = static_cast<std::int64_t>(submission.trials.size());
   const auto& at_once = settings.at("at_once");
   const std::int64_t parallel = at_once.is_null() ? tasks : std::min(tasks, at_once.get<std::int64_t>());
   std::string amounts = "cpu: " + std::to_string(needs.cores);
   if (needs.memory_bytes) amounts += ", memory: " + std::to_string((*needs.memory_bytes + (1 << 20) - 1) >> 20) + "Mi";
   if (needs.gpus > 0) amounts += ", nvidia.com/gpu: " + std::to_string(needs.gpus);
-  const std::string command = "exec " + shell_word(settings.at("program").get<std::string>()) + " sweep task " +
-                              shell_word(folder.string()) + " \"$JOB_COMPLETION_INDEX\"";
-  std::string yaml = "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: " + submission.name + "\n";
+  const std::string command =
+      "exec " + shell_word(settings.at("program").get<std::string>()) + " sweep task " + shell_word(folder.string());
+  std::string yaml = "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: " + yaml_word(submission.name) + "\n";
   if (!settings.at("namespace").is_null()) yaml += "  namespace: " + text("namespace") + "\n";
-  yaml += "spec:\n  completionMode: Indexed\n  completions: " + std::to_string(tasks) +
-          "\n  parallelism: " + std::to_string(parallel) +
-          "\n  backoffLimit: " + std::to_string(tasks * settings.at("restarts").get<std::int64_t>()) +
-          "\n  template:\n    spec:\n      restartPolicy: Never\n      terminationGracePeriodSeconds: " +
-          std::to_string(settings.at("save_seconds").get<std::int64_t>()) +
-          "\n      containers:\n        - name: trial\n          image: " + text("image") +
-          "\n          command: [\"/bin/sh\", \"-c\", " + yaml_text(command) + "]" +
-          "\n          resources:\n            requests: {" + amounts + "}\n            limits: {" + amounts + "}" +
-          "\n          volumeMounts:\n            - {name: shared, mountPath: " + yaml_text(mount.string()) + "}" +
-          "\n      volumes:\n        - name: shared\n          persistentVolumeClaim: {claimName: " + text("claim") +
-          "}\n";
+  yaml +=
+      "spec:\n  completionMode: Indexed\n  completions: " + std::to_string(tasks) +
+      "\n  parallelism: " + std::to_string(parallel) +
+      "\n  backoffLimit: " + std::to_string(tasks * settings.at("restarts").get<std::int64_t>()) +
+      "\n  template:\n    spec:\n      restartPolicy: Never\n      terminationGracePeriodSeconds: " +
+      std::to_string(settings.at("save_seconds").get<std::int64_t>()) +
+      "\n      containers:\n        - name: trial\n          image: " + text("image") +
+      "\n          command: [\"/bin/sh\", \"-c\", " + yaml_word(unexpanded(command) + " \"$JOB_COMPLETION_INDEX\"") +
+      "]" + "\n          resources:\n            requests: {" + amounts + "}\n            limits: {" + amounts + "}" +
+      "\n          volumeMounts:\n            - {name: shared, mountPath: " + yaml_word(mount.string()) + "}" +
+      "\n      volumes:\n        - name: shared\n          persistentVolumeClaim: {claimName: " + text("claim") + "}\n";
   return yaml;
 }
 

@@ -1,5 +1,6 @@
 #include "runner/sweep/launcher.h"
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <random>
@@ -12,6 +13,8 @@
 #include "runner/sweep/kubernetes_launcher.h"
 #include "runner/sweep/slurm_launcher.h"
 #include "runner/sweep/submission.h"
+#include "runner/text/character.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -36,6 +39,13 @@ std::string unique_prefix() {
   return text;
 }
 
+/// Could unique_prefix() have made it? It names jobs in scripts and in lists.
+bool is_prefix(std::string_view text) {
+  return !text.empty() && text.size() <= 40 && std::ranges::all_of(text, [](char letter) {
+    return is_digit(letter) || (letter >= 'a' && letter <= 'z') || letter == '-';
+  });
+}
+
 Diagnostic damaged_launcher(const std::filesystem::path& path, const std::string& why) {
   return {ErrorCode::kDamagedRecord,
           {},
@@ -58,10 +68,12 @@ Result<std::unique_ptr<Launcher>> launcher_of(const std::filesystem::path& sweep
   const auto path = LaunchLayout(sweep).launcher();
   std::ifstream file(path);
   if (!file) return std::unique_ptr<Launcher>(std::make_unique<LocalLauncher>());
-  const auto kept = nlohmann::ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const auto kept = parse_json<nlohmann::ordered_json>(file);
   if (!kept.is_object() || !kept.contains("launcher") || !kept["launcher"].is_object() || !kept.contains("prefix") ||
       !kept["prefix"].is_string())
     return damaged_launcher(path, "it has no 'launcher' and 'prefix'");
+  if (!is_prefix(kept["prefix"].get<std::string>()))
+    return damaged_launcher(path, "its 'prefix' is not of small letters, digits and '-'");
   Value asked = from_json(kept["launcher"]);
   const Value* const kind = asked.find("kind");
   for (const auto& [name, make] : kLaunchers) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/value/json_number.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 
@@ -32,7 +33,7 @@ const std::vector<double>& MetricTail::values() {
 void MetricTail::take(const std::string& line) {
   const std::string_view name = std::string_view(metric_).substr(metric_.find(':') + 1);  // all of it without a node
   if (line.find(name) == line.npos) return;                                               // most lines
-  const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const auto json = parse_json<nlohmann::json>(line);
   if (!json.is_object() || json.value("name", nlohmann::json()) != name) return;
   if (name.size() < metric_.size() && json.value("node", nlohmann::json()) != metric_.substr(0, metric_.find(':')))
     return;
@@ -44,7 +45,7 @@ std::vector<std::string> metric_names(const std::filesystem::path& file) {
   std::set<std::string> names;
   std::ifstream lines(file, std::ios::binary);
   for (std::string line; std::getline(lines, line);) {
-    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const auto json = parse_json<nlohmann::json>(line);
     const auto name = json.is_object() ? json.value("name", nlohmann::json()) : nlohmann::json();
     if (name.is_string() && !name.get<std::string>().starts_with("memory/")) names.insert(name);
   }

@@ -46,8 +46,11 @@ class TaskAtWork {
  private:
   /// From its start to its end; signals to us are passed on.
   WorkerExit attempt_it(std::chrono::steady_clock::time_point began) {
-    auto started = workers_.start(trial_command(sweep_, trial_, place_.program, submission_.arguments,
-                                                submission_.run_arguments, submission_.resume_arguments));
+    std::vector<std::string> arguments = submission_.arguments;
+    // The cluster itself kills what does not stop in the time that it gives.
+    if (!std::ranges::count(arguments, "--grace")) arguments.insert(arguments.end(), {"--grace", "0"});
+    auto started = workers_.start(trial_command(sweep_, trial_, place_.program, arguments, submission_.run_arguments,
+                                                submission_.resume_arguments));
     if (!started) {
       said_.add(started.errors().front().message + "\n");
       return {.exit = static_cast<int>(ExitCode::kInternalError), .signal = 0};

@@ -8,6 +8,7 @@
 #include "runner/disk/new_file.h"
 #include "runner/sweep/cluster_commands.h"
 #include "runner/sweep/follow_tasks.h"
+#include "runner/sweep/script_text.h"
 
 namespace runner {
 namespace {
@@ -48,6 +49,9 @@ class SlurmQueue : public TaskQueue {
   std::string name() const override { return "Slurm"; }
 
   Result<std::string> submit(const Submission& submission) override {
+    for (const auto& [path, what] :
+         {std::pair(journal_.folder(), "the sweep's folder"), std::pair(surroundings_.program, "this program")})
+      if (auto unfit = unfit_for_script(path, what, ScriptKind::kSlurm)) return *std::move(unfit);
     if (!needs_) needs_ = task_needs(settings_, journal_, surroundings_, commands_);
     const auto folder = LaunchLayout(journal_.folder()).submission(submission.number);
     const auto script = folder / "script.sh";
@@ -65,7 +69,8 @@ class SlurmQueue : public TaskQueue {
                         "",
                         "sbatch refused the trials: " + line,
                         "correct '" + LaunchLayout(journal_.folder()).launcher().string() +
-                            "', where sweep.launcher is kept, and continue with `retort sweep resume " +
+                            "', where sweep.launcher is kept (`gpus: 0` for a cluster without GPUs), and continue with "
+                            "`retort sweep resume " +
                             journal_.folder().string() + "`"};
     }
     const std::string job = line.substr(0, line.find(';'));  // "12;cluster"
@@ -168,29 +173,26 @@ std::unique_ptr<Launcher> slurm_launcher(nlohmann::ordered_json settings) {
   return std::make_unique<SlurmLauncher>(std::move(settings));
 }
 
-std::string shell_word(const std::string& text) {
-  std::string word = "'";
-  for (const char letter : text) word += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
-  return word + "'";
-}
-
 std::string slurm_script(const nlohmann::ordered_json& settings, const TaskNeeds& needs, const Submission& submission,
                          const std::filesystem::path& folder, const std::filesystem::path& program) {
   std::string log;
   for (const char letter : folder.string()) log += letter == '%' ? std::string("%%") : std::string(1, letter);
   std::string text = "#!/bin/bash\n";
   const auto option = [&](const std::string& line) { text += "#SBATCH " + line + "\n"; };
-  option("--job-name=" + submission.name);
+  const auto named = [&](const std::string& name, const std::string& value) {
+    option("--" + name + "=" + sbatch_word(value));
+  };
+  named("job-name", submission.name);
   const auto& at_once = settings.at("at_once");
   option("--array=0-" + std::to_string(submission.trials.size() - 1) +
          (at_once.is_null() ? "" : "%" + std::to_string(at_once.get<std::int64_t>())));
-  option("--output=\"" + log + "/%a.log\"");
+  named("output", log + "/%a.log");
   option("--open-mode=append");
   option("--requeue");
   option("--signal=B:USR1@" + std::to_string(settings.at("warning_seconds").get<std::int64_t>()));
   option("--time=" + std::to_string(settings.at("time_minutes").get<std::int64_t>()));
   for (const char* key : {"partition", "account"})
-    if (!settings.at(key).is_null()) option("--" + std::string(key) + "=" + settings.at(key).get<std::string>());
+    if (!settings.at(key).is_null()) named(key, settings.at(key).get<std::string>());
   option("--ntasks=1");
   option("--cpus-per-task=" + std::to_string(needs.cores));
   if (needs.gpus > 0) option("--gpus=" + std::to_string(needs.gpus));

@@ -21,7 +21,4 @@ std::unique_ptr<Launcher> slurm_launcher(nlohmann::ordered_json settings);
 std::string slurm_script(const nlohmann::ordered_json& settings, const TaskNeeds& needs, const Submission& submission,
                          const std::filesystem::path& folder, const std::filesystem::path& program);
 
-/// `text` as one word of a shell.
-std::string shell_word(const std::string& text);
-
 }  // namespace runner

@@ -7,6 +7,7 @@
 #include "runner/disk/make_folders.h"
 #include "runner/disk/new_file.h"
 #include "runner/value/json_fields.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -61,7 +62,7 @@ Result<Submission> read_submission(const std::filesystem::path& folder) {
                       "`retort sweep task` is for the scripts in launch/ of a sweep's folder"};
   }
   try {
-    return submission_from(nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false));
+    return submission_from(parse_json<nlohmann::json>(file));
   } catch (const std::runtime_error& error) {
     return Diagnostic{ErrorCode::kDamagedRecord,
                       {},

@@ -15,6 +15,7 @@
 #include "runner/sweep/sweep_layout.h"
 #include "runner/value/json_fields.h"
 #include "runner/value/json_number.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -85,7 +86,7 @@ void add_rung(SweepPlan& plan, std::uint64_t trial, double value) {
 
 /// Throws std::runtime_error.
 SweepPlan plan_from(const std::string& line) {
-  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const Json json = parse_json<Json>(line);
   const Fields fields(json, "its first line");
   if (fields.count("sweep") != 1) throw std::runtime_error("its first line is of another version");
   SweepPlan plan{.recipe = fields.text("recipe"),
@@ -108,7 +109,7 @@ SweepPlan plan_from(const std::string& line) {
 
 /// Throws std::runtime_error for a line that is no event.
 void see_event(const std::string& line, SweepPlan& plan) {
-  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const Json json = parse_json<Json>(line);
   const Fields fields(json, "a line");
   if (fields.has("boot")) return see_boot(plan, fields.text("boot"));
   if (fields.has("flushed")) return plan.unflushed.clear();

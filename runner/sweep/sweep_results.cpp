@@ -13,6 +13,7 @@
 #include "runner/stage/run_layout.h"
 #include "runner/sweep/sweep_layout.h"
 #include "runner/value/json_number.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -31,7 +32,7 @@ std::pair<std::string, std::string> key_and_value(const std::string& setting) {
 /// What the summary.json of a run tells.
 RunMetrics metrics_of_run(const std::filesystem::path& run) {
   std::ifstream file(RunLayout(run).summary());
-  return run_metrics(Json::parse(file, nullptr, /*allow_exceptions=*/false));
+  return run_metrics(parse_json<Json>(file));
 }
 
 bool is_of_evaluation(const std::string& metric) { return metric.find("evaluate/") != metric.npos; }

@@ -6,6 +6,7 @@
 
 #include "runner/value/json_fields.h"
 #include "runner/value/json_number.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -25,7 +26,7 @@ std::string account_line(const TaskEvent& event) {
 
 /// Throws std::runtime_error.
 TaskEvent event_from(const std::string& line) {
-  const auto json = nlohmann::ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const auto json = parse_json<nlohmann::ordered_json>(line);
   const JsonFields<nlohmann::ordered_json> fields(json, "a line of a task");
   const auto state = trial_state_named(fields.text("state"));
   if (!state) fields.fail("state", "a state");

@@ -6,6 +6,7 @@
 
 #include "runner/sweep/sweep_layout.h"
 #include "runner/text/bytes.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -20,9 +21,10 @@ const std::int64_t* integer_at(const Value& recipe, const char* key) {
   return value ? std::get_if<std::int64_t>(&value->data) : nullptr;
 }
 
-bool is_on_gpu(const Value& recipe) {
+/// `auto` takes a GPU where there is one, and a cluster shows only those that were asked for.
+bool wants_gpu(const Value& recipe) {
   const Value* const select = at_key(recipe, "device.select");
-  return select && select->text() && select->text()->starts_with("cuda");
+  return select && select->text() && (*select->text() == "auto" || select->text()->starts_with("cuda"));
 }
 
 /// The peak of a trial by its plan; nullopt where there is none.
@@ -31,7 +33,7 @@ std::optional<std::int64_t> planned_bytes(const std::filesystem::path& recipe, c
   const auto outcome = commands.run({program.string(), "plan", recipe.string(), "--json", "-q"}, kPlanTime);
   const std::size_t begin = outcome.said.find('{');
   if (begin == outcome.said.npos) return std::nullopt;
-  const auto json = nlohmann::json::parse(outcome.said.substr(begin), nullptr, /*allow_exceptions=*/false);
+  const auto json = parse_json<nlohmann::json>(outcome.said.substr(begin));
   const nlohmann::json::json_pointer bytes("/result/run_peak/predicted");
   if (json.is_discarded() || !json.contains(bytes) || !json[bytes].is_number_integer()) return std::nullopt;
   return json[bytes].get<std::int64_t>();
@@ -56,14 +58,14 @@ std::optional<std::int64_t> cores_of_task(const Value& recipe) {
 
 void settle_task(nlohmann::ordered_json& settings, const std::vector<const Value*>& recipes) {
   std::int64_t cores = 1;
-  bool on_gpu = false;
+  bool any_wants_gpu = false;
   for (const Value* recipe : recipes) {
     const auto* threads = integer_at(*recipe, "threads");
     cores = std::max(cores, threads ? *threads : kAssumedCores);
-    on_gpu = on_gpu || is_on_gpu(*recipe);
+    any_wants_gpu = any_wants_gpu || wants_gpu(*recipe);
   }
   if (settings.at("cores") == "auto") settings["cores"] = cores;
-  if (settings.at("gpus") == "auto") settings["gpus"] = on_gpu ? 1 : 0;
+  if (settings.at("gpus") == "auto") settings["gpus"] = any_wants_gpu ? 1 : 0;
 }
 
 TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal& journal,
@@ -77,7 +79,11 @@ TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal&
   needs.gpus = number("gpus", 0);
   if (settings.at("memory") != "auto") {
     needs.memory_bytes = bytes_from(settings.at("memory").get<std::string>());
-  } else if (needs.gpus == 0) {
+  } else if (needs.gpus > 0) {
+    if (surroundings.verbosity != Verbosity::kQuiet)
+      surroundings.talk << "memory of a task: what the cluster gives by itself, as its trials compute on a GPU"
+                        << std::endl;
+  } else {
     const std::vector<std::uint64_t> planned = spread(journal.trials().size());
     std::int64_t most = 0;
     for (const std::uint64_t number : planned) {

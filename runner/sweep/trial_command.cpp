@@ -7,6 +7,7 @@
 #include "runner/config/override_text.h"
 #include "runner/record/recorded_run.h"
 #include "runner/stage/run_layout.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -32,7 +33,7 @@ void set_aside(const SweepLayout& sweep, std::uint64_t number) {
 
 std::string run_status(const fs::path& run) {
   std::ifstream file(RunLayout(run).summary());
-  const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const auto json = parse_json<nlohmann::json>(file);
   return json.is_object() ? json.value("status", "") : "";
 }
 

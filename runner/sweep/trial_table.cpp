@@ -125,13 +125,13 @@ std::string trials_text(const std::vector<TrialProgress>& trials, std::size_t mo
   if (most == 0) return counts_text(trials);
   std::vector<Trial> plain;
   for (const TrialProgress& one : trials) plain.push_back(one.trial);
-  std::vector<std::vector<std::string>> rows = {{"trial", "state", "settings", "epoch", "metric", "memory", "ETA"}};
+  std::vector<std::vector<std::string>> rows = {{"trial", "state", "epoch", "metric", "memory", "ETA", "settings"}};
   for (const std::size_t at : shown_trials(trials, most)) {
     const TrialProgress& one = trials[at];
     std::string settings = own_settings(plain, one.trial.number);
     if (!settings.empty()) settings = printable(settings.substr(2, settings.size() - 3));  // " (seed=1)"
-    rows.push_back({std::to_string(one.trial.number), one.state(), settings, epoch_text(one.run), metric_of(one.run),
-                    memory_text(one.run), time_left(one.run)});
+    rows.push_back({std::to_string(one.trial.number), one.state(), epoch_text(one.run), metric_of(one.run),
+                    memory_text(one.run), time_left(one.run), settings});  // the longest comes last: it may be cut
     for (std::string& cell : rows.back())
       if (cell.empty()) cell = "–";
   }

@@ -25,10 +25,20 @@ std::size_t character_size(std::string_view text) {
   return size;
 }
 
-bool is_control(std::string_view character) {
+/// The code point of a well-formed character.
+unsigned code_point(std::string_view character) {
   const auto first = static_cast<unsigned char>(character[0]);
-  if (character.size() == 1) return (first < 0x20 && first != '\t') || first == 0x7F;
-  return first == 0xC2 && static_cast<unsigned char>(character[1]) < 0xA0;
+  if (character.size() == 1) return first;
+  unsigned code = first & (0x7Fu >> character.size());
+  for (const char next : character.substr(1)) code = code << 6 | (static_cast<unsigned char>(next) & 0x3Fu);
+  return code;
+}
+
+/// Does a terminal obey it, or show what comes after it in another order or line?
+bool is_control(unsigned code) {
+  const bool turns = code == 0x061C || code == 0x200E || code == 0x200F || (code >= 0x202A && code <= 0x202E) ||
+                     (code >= 0x2066 && code <= 0x2069);
+  return (code < 0x20 && code != '\t') || (code >= 0x7F && code < 0xA0) || turns || code == 0x2028 || code == 0x2029;
 }
 
 }  // namespace
@@ -39,9 +49,27 @@ std::string printable(std::string_view text) {
   while (!text.empty()) {
     const std::size_t size = character_size(text);
     if (size == 0) result += '?';
-    else if (is_control(text.substr(0, size))) result += ' ';
+    else if (is_control(code_point(text.substr(0, size)))) result += ' ';
     else result += text.substr(0, size);
     text.remove_prefix(std::max<std::size_t>(size, 1));
+  }
+  return result;
+}
+
+std::string printable_json(std::string_view json) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string result;
+  result.reserve(json.size());
+  while (!json.empty()) {
+    const std::size_t size = std::max<std::size_t>(character_size(json), 1);
+    const unsigned code = code_point(json.substr(0, size));
+    if (code >= 0x7F && is_control(code)) {
+      result += "\\u";
+      for (const int shift : {12, 8, 4, 0}) result += kHex[code >> shift & 15];
+    } else {
+      result += json.substr(0, size);
+    }
+    json.remove_prefix(size);
   }
   return result;
 }

@@ -6,8 +6,12 @@
 namespace runner {
 
 /// `text` with everything that a terminal could obey made harmless: control characters (also those of U+0080 to
-/// U+009F) become spaces, and bytes that are not UTF-8 become '?'. A tab stays. For one line: newlines become spaces.
+/// U+009F, and those that turn the direction of what follows) become spaces, and bytes that are not UTF-8 become '?'. A
+/// tab stays. For one line: newlines become spaces.
 std::string printable(std::string_view text);
+
+/// The same of a text of JSON, which loses nothing: what it has left of them is written as \uXXXX.
+std::string printable_json(std::string_view json);
 
 /// A text from a file as a message shows it: 80 characters at most, and a '?' for each that is not printable
 /// ASCII.

@@ -33,7 +33,11 @@ std::string number_text(double number) {
 const Value* Value::find(std::string_view key) const {
   const Map* entries = map();
   if (!entries) return nullptr;
-  const auto found = std::ranges::find(*entries, key, &Entry::key);
+  // Of many keys most are as long and begin alike: their ends tell them apart.
+  const char last = key.empty() ? '\0' : key.back();
+  const auto found = std::ranges::find_if(*entries, [&](const Entry& entry) {
+    return entry.key.size() == key.size() && (key.empty() || (entry.key.back() == last && entry.key == key));
+  });
   return found == entries->end() ? nullptr : &found->value;
 }
 
@@ -161,7 +165,10 @@ nlohmann::ordered_json to_json(const Value& value, bool hide_secrets) {
 Value from_json(const nlohmann::ordered_json& json) {
   Value value;
   if (json.is_boolean()) value.data = json.get<bool>();
-  else if (json.is_number_integer()) value.data = json.get<std::int64_t>();
+  else if (json.is_number_unsigned() && json.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max()) {
+    value.data = std::to_string(json.get<std::uint64_t>());
+    value.form = ScalarForm::kBigInteger;
+  } else if (json.is_number_integer()) value.data = json.get<std::int64_t>();
   else if (json.is_number()) value.data = json.get<double>();
   else if (json.is_string()) value.data = json.get<std::string>();
   else if (json.is_array()) {

@@ -62,6 +62,18 @@ fs::path find_in(const fs::path& folder) {
                                 : "name the file: " + (folder / others.front()).string());
 }
 
+/// What fetches the weights that are not there: of a published CLIP, and of a network of timm, by the name under which
+/// they are kept.
+std::string how_to_get(const fs::path& missing) {
+  const std::string name = missing.stem();
+  const bool is_named = missing.extension() == ".safetensors";
+  const std::string hub = is_named && name.starts_with("clip-vit-") ? "hf:openai/" + name
+                          : is_named && name.ends_with("_in1k")     ? "hf:timm/" + name
+                                                                    : "hf:ORG/NAME";
+  return "name a file of weights, a folder that a model was saved to, or " + hub + ", which `retort data fetch " + hub +
+         "` fetches";
+}
+
 }  // namespace
 
 fs::path find_weights(const std::string& reference) {
@@ -69,8 +81,7 @@ fs::path find_weights(const std::string& reference) {
   std::error_code error;
   if (is_there(reference)) return reference;
   if (fs::is_directory(reference, error)) return find_in(reference);
-  throw StageError(ErrorCode::kMissingWeights, "there is no '" + reference + "'")
-      .with_help("name a file of weights, a folder that a model was saved to, or hf:ORG/NAME");
+  throw StageError(ErrorCode::kMissingWeights, "there is no '" + reference + "'").with_help(how_to_get(reference));
 }
 
 std::optional<ConfigBeside> config_beside(const fs::path& weights) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/value/json_fields.h"
+#include "runner/value/parse_json.h"
 
 namespace stages {
 namespace {
@@ -37,7 +38,7 @@ constexpr std::array<std::pair<std::string_view, at::ScalarType>, 9> kTypes = {{
 json parsed(const std::map<std::string, std::string>& about, const std::string& key) {
   const auto found = about.find(key);
   if (found == about.end()) refuse(key, "is missing");
-  json list = json::parse(found->second, nullptr, /*allow_exceptions=*/false);
+  json list = runner::parse_json<json>(found->second);
   if (!list.is_array()) refuse(key, "is not a list");
   return list;
 }
@@ -71,7 +72,7 @@ TensorSpec tensor_from(const json& json) {
 }
 
 std::int64_t pair_from(const std::string& text, const DatasetDescription& data) {
-  const json classes = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json classes = runner::parse_json<json>(text);
   const bool is_number = classes.is_number_unsigned() && classes.get<std::uint64_t>() >= 2 &&
                          classes.get<std::uint64_t>() <= static_cast<std::uint64_t>(kMaxElements);
   if (!is_number || data.classes.size() != 2) refuse("pair_of", "is not a number of classes of which there are two");

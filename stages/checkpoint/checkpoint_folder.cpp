@@ -14,6 +14,7 @@
 #include "runner/stage/checkpoint_files.h"
 #include "runner/value/json_fields.h"
 #include "stages/weights/safetensors.h"
+#include "runner/value/parse_json.h"
 
 namespace stages {
 namespace {
@@ -97,7 +98,7 @@ std::string state_json(const TrainingState& state) {
 }
 
 TrainingState state_from_json(std::string_view text) {
-  const json document = json::parse(text, nullptr, false);
+  const json document = runner::parse_json<json>(text);
   const runner::JsonFields fields(document, "its state.json");
   TrainingState state;
   for (const auto& [key, value] : kCounts) state.*value = fields.count(key);

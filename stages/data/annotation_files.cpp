@@ -14,6 +14,32 @@ using runner::ErrorCode;
 
 constexpr std::size_t kShownFaults = 10;
 
+/// What a file is that is no UTF-8 text though programs write tables so, and what to do about it; empty: none of these.
+std::pair<std::string, std::string> form_of(std::string_view bytes) {
+  using namespace std::string_view_literals;
+  const std::string save = "save it as UTF-8 (`iconv -f utf16 -t utf8`; in Excel: CSV UTF-8)", unpack = "unpack it";
+  const std::pair<std::string_view, std::pair<std::string, std::string>> kForms[] = {
+      {"\xff\xfe"sv, {"UTF-16 text", save}},
+      {"\xfe\xff"sv, {"UTF-16 text", save}},
+      {"\x1f\x8b"sv, {"compressed by gzip", unpack + ": gunzip"}},
+      {"BZh"sv, {"compressed by bzip2", unpack + ": bunzip2"}},
+      {"\xfd\x37zXZ\0"sv, {"compressed by xz", unpack + ": unxz"}},
+      {"\x28\xb5\x2f\xfd"sv, {"compressed by zstd", unpack + ": unzstd"}},
+      {"PK\3\4"sv, {"a zip archive, as .xlsx files are", unpack + ", or export the table as CSV UTF-8"}},
+      {"PAR1"sv, {"a Parquet file", "export the table as CSV UTF-8"}},
+  };
+  for (const auto& [start, form] : kForms)
+    if (bytes.starts_with(start)) return form;
+  // Of UTF-16 without a mark every other byte is 0.
+  constexpr std::size_t kLooked = 64;
+  const std::string_view start = bytes.substr(0, std::min(kLooked, bytes.size() / 2 * 2));
+  std::size_t zeros[2] = {};
+  for (std::size_t i = 0; i < start.size(); ++i) zeros[i % 2] += start[i] == 0;
+  const bool is_wide =
+      start.size() >= 4 && std::max(zeros[0], zeros[1]) == start.size() / 2 && std::min(zeros[0], zeros[1]) == 0;
+  return is_wide ? std::pair<std::string, std::string>("UTF-16 text", save) : std::pair<std::string, std::string>();
+}
+
 }  // namespace
 
 std::optional<fs::path> published_folder(const fs::path& root, const std::string& inner, const std::string& sign) {
@@ -53,6 +79,10 @@ std::optional<std::string> AnnotationFiles::read(const std::string& name, std::s
   }
   if (!file.eof()) {
     fault(name, "it cannot be read");
+    return std::nullopt;
+  }
+  if (const auto [what, help] = form_of(bytes); !what.empty()) {
+    add(name, ErrorCode::kBadAnnotations, "'" + path.string() + "': it is " + what, help);
     return std::nullopt;
   }
   sha256_.update(name + ' ' + std::to_string(bytes.size()) + '\n');

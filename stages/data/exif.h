@@ -4,17 +4,24 @@
 
 namespace stages {
 
-/// The orientation in an EXIF block (a TIFF header, as it follows "Exif\0\0"), 1 to 8.
-/// Only the first directory is looked at; 1 where there is none, or where the block cannot be understood.
+// How a picture is to be turned, 1 to 8, as Pillow's ImageOps.exif_transpose() finds it: by its EXIF block, and where
+// that says nothing, by its XMP.
+
+/// What an EXIF block says (a TIFF header, as it follows "Exif\0\0"), a number of 16 or 32 bits. Only the first
+/// directory is looked at; 1 where it says nothing, or where the block cannot be understood.
 int exif_orientation(Bytes tiff);
 
-/// The orientation of a JPEG file: that of its first EXIF segment before the picture.
+/// What XMP says: tiff:Orientation, as an attribute or an element; 1 where it says nothing.
+int xmp_orientation(Bytes xml);
+
+/// Of a JPEG file: by its first segment of EXIF and of XMP before the picture.
 int jpeg_orientation(Bytes file);
 
-/// The orientation of a PNG file: that of its eXIf chunk.
+/// Of a PNG file: by its chunk eXIf, the profile that ImageMagick writes in its place, and the text
+/// XML:com.adobe.xmp.
 int png_orientation(Bytes file);
 
-/// The orientation of a WebP file: that of its EXIF chunk.
+/// Of a WebP file: by its chunks EXIF and XMP.
 int webp_orientation(Bytes file);
 
 }  // namespace stages

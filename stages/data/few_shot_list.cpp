@@ -125,6 +125,7 @@ class FewShotLister {
     AnnotationFiles files(path.parent_path(), kListHelp);
     const std::string name = path.filename().string();
     ListedImages images = read(files, name);
+    for (std::string& image : images.paths) std::ranges::replace(image, '\\', '/');  // as it is written on Windows
     if (files.is_faultless() && images.paths.empty()) files.fault(name, "it lists no image");
     FewShotPart part;
     part.is_named = images.is_named;

@@ -13,6 +13,7 @@
 #include "stages/data/flower_names.h"
 #include "stages/data/image_files.h"
 #include "stages/data/mat_file.h"
+#include "runner/value/parse_json.h"
 
 namespace stages {
 namespace {
@@ -130,7 +131,7 @@ class Annotations {
   std::vector<std::string> names_of(const std::string& file, std::size_t count) {
     const auto bytes = files_.read(file, kMaxNamesBytes);
     if (!bytes) return {};
-    const auto json = nlohmann::json::parse(*bytes, nullptr, /*allow_exceptions=*/false);
+    const auto json = runner::parse_json<nlohmann::json>(*bytes);
     if (!json.is_object()) {
       files_.fault(file, R"(it is not a JSON object such as {"1": "pink primrose"})");
       return {};

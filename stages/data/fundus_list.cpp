@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "runner/stage/image_folder.h"
 #include "runner/stage/stage.h"
 #include "runner/text/join.h"
 #include "runner/text/printable.h"
@@ -28,7 +29,6 @@ constexpr std::array kGradeNames = {"No DR", "Mild NPDR", "Moderate NPDR", "Seve
 static_assert(kGradeNames.size() == kGrades);
 constexpr const char* kGradeHelp =
     "grades are 0 (no retinopathy), 1 (mild), 2 (moderate), 3 (severe) and 4 (proliferative)";
-constexpr std::array kPartFolders = {"train", "val", "validation", "test"};
 constexpr const char* kEyepacsTest = "retinopathy_solution.csv";
 
 std::optional<std::int64_t> grade_in(std::string_view text) {
@@ -66,16 +66,26 @@ class GradeFolders {
       : root_(root), allow_outside_(allow_outside), names_(names), list_(graded(root)) {}
 
   runner::Result<ImageList> list() {
-    list_.divided = std::ranges::any_of(kPartFolders, [&](const char* part) { return has(part); });
-    if (list_.divided) {
-      if (has("val") && has("validation"))
-        fail(ErrorCode::kBadAnnotations, "'" + root_.string() + "' has both a folder 'val' and a folder 'validation'",
+    std::map<std::string_view, std::string> parts;
+    for (const std::string& folder : folders()) {
+      if (!runner::is_part_folder(root_ / folder)) {
+        list_.ignored.push_back(folder);
+        continue;
+      }
+      std::string& known = parts[runner::part_of_folder(folder)];
+      if (!known.empty()) {
+        fail(ErrorCode::kBadAnnotations,
+             "'" + root_.string() + "' has both a folder '" + known + "' and a folder '" + folder + "'",
              "keep one of them");
-      if (has("train")) add(Part::kTrain, "train");
-      if (has("val")) add(Part::kValidation, "val");
-      else if (has("validation")) add(Part::kValidation, "validation");
-      if (has("test")) add(Part::kTest, "test");
+      }
+      if (known.empty()) known = folder;
+    }
+    list_.divided = !parts.empty();
+    if (list_.divided) {
+      for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest})
+        if (parts.contains(name(part))) add(part, parts[name(part)]);
     } else if (std::ranges::any_of(std::string("01234"), [&](char grade) { return has(std::string(1, grade)); })) {
+      list_.ignored.clear();  // the grades
       add(Part::kTrain, "");
     } else {
       fail(ErrorCode::kMissingFolder,
@@ -91,6 +101,19 @@ class GradeFolders {
   }
 
  private:
+  /// Those of the root, sorted; hidden ones are left out.
+  std::vector<std::string> folders() const {
+    std::vector<std::string> names;
+    std::error_code error;
+    for (fs::directory_iterator at(root_, error), end; !error && at != end; at.increment(error)) {
+      std::error_code ignored;
+      std::string folder = at->path().filename().string();
+      if (at->is_directory(ignored) && !folder.starts_with('.')) names.push_back(std::move(folder));
+    }
+    std::ranges::sort(names);
+    return names;
+  }
+
   bool has(const std::string& folder) const {
     std::error_code error;
     return fs::is_directory(root_ / folder, error);

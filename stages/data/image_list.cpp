@@ -14,6 +14,7 @@
 #include "runner/stage/image_folder.h"
 #include "runner/text/join.h"
 #include "runner/text/printable.h"
+#include "runner/text/utf8.h"
 #include "stages/data/image_root.h"
 #include "stages/random/draw_by_name.h"
 #include "stages/text/code_points.h"
@@ -26,7 +27,16 @@ using runner::Diagnostic;
 using runner::Diagnostics;
 using runner::ErrorCode;
 
-constexpr std::array kAllParts = {Part::kTrain, Part::kValidation, Part::kTest};
+std::optional<Part> find_part(std::string_view called) {
+  for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest})
+    if (called == name(part)) return part;
+  return std::nullopt;
+}
+
+constexpr const char* kRename =
+    "rename them, since records know them by these names: `convmv -f latin1 -t utf8 -r --notest` does it for names "
+    "from "
+    "older systems";
 
 std::string quoted(const std::string& text) { return "'" + text + "'"; }
 
@@ -61,7 +71,17 @@ class FolderLister {
   runner::Result<ImageList> list() {
     if (!root_.is_folder()) return runner::missing_images_error(list_.root);
     const std::vector<std::string> folders = folders_of("");
-    list_.divided = std::ranges::any_of(kAllParts, [&](Part part) { return has(folders, part); });
+    for (const std::string& folder : folders) {
+      if (!runner::is_part_folder(list_.root / folder)) continue;
+      std::string& known = part_folders_[*find_part(runner::part_of_folder(folder))];
+      if (!known.empty()) {
+        fail(ErrorCode::kBadAnnotations,
+             quoted(list_.root.string()) + " has both a folder '" + known + "' and a folder '" + folder + "'",
+             "keep one of them, or put the images of both into one");
+      }
+      if (known.empty()) known = folder;
+    }
+    list_.divided = !part_folders_.empty();
     if (list_.divided) list_parts(folders);
     else list_classes(Part::kTrain, "", folders);
     list_.not_taken = runner::find_leftovers(list_.root).counts;
@@ -79,19 +99,22 @@ class FolderLister {
   }
 
  private:
-  static bool has(const std::vector<std::string>& folders, Part part) {
-    return std::ranges::binary_search(folders, std::string(name(part)));
-  }
-
   void list_parts(const std::vector<std::string>& folders) {
     for (const std::string& folder : folders) {
-      if (std::ranges::none_of(kAllParts, [&](Part part) { return folder == name(part); }))
+      if (std::ranges::none_of(part_folders_, [&](const auto& part) { return folder == part.second; }))
         list_.ignored.push_back(folder);
     }
     std::map<Part, std::vector<std::string>> classes;
-    for (const Part part : kAllParts)
-      if (has(folders, part)) classes[part] = folders_of(std::string(name(part)) + "/");
-    if (!has(folders, Part::kTrain)) {
+    for (const auto& [part, folder] : part_folders_) classes[part] = folders_of(folder + "/");
+    if (!part_folders_.contains(Part::kTest)) {
+      list_.no_test = Diagnostic{ErrorCode::kTooFewSamples,
+                                 {},
+                                 "",
+                                 quoted(list_.root.string()) + " has no folder 'test'" + beside(),
+                                 "add a folder 'test' with the folders of the classes, or leave the evaluation out: "
+                                 "~evaluate"};
+    }
+    if (!part_folders_.contains(Part::kTrain)) {
       list_.no_train =
           Diagnostic{ErrorCode::kMissingFolder,
                      {},
@@ -102,7 +125,14 @@ class FolderLister {
       for (const auto& [part, its] : classes) all.insert(its.begin(), its.end());
       list_.classes.assign(all.begin(), all.end());
     }
-    for (const auto& [part, its] : classes) list_classes(part, std::string(name(part)) + "/", its);
+    for (const auto& [part, its] : classes) list_classes(part, part_folders_[part] + "/", its);
+  }
+
+  /// " beside 'train' and 'val'".
+  std::string beside() const {
+    std::vector<std::string> names;
+    for (const auto& [part, folder] : part_folders_) names.push_back(quoted(folder));
+    return " beside " + runner::join(names, " and ");
   }
 
   void list_classes(Part part, const std::string& prefix, const std::vector<std::string>& classes) {
@@ -115,8 +145,9 @@ class FolderLister {
     for (const std::string& folder : classes)
       if (runner::printable(folder) != folder) nameless_.insert(with_escapes(folder));
     for (const std::string& folder : classes) {
-      const auto found = std::ranges::lower_bound(list_.classes, folder);
-      if (found == list_.classes.end() || *found != folder) {
+      auto found = std::ranges::lower_bound(list_.classes, folder);
+      if (found == list_.classes.end() || *found != folder) found = class_written_otherwise(folder);
+      if (found == list_.classes.end()) {
         unknown_.push_back(prefix + folder);
       } else {
         list_files(part, prefix + folder, found - list_.classes.begin());
@@ -124,20 +155,36 @@ class FolderLister {
     }
   }
 
+  /// The class of that name in another form of Unicode: with accents that are composed, or not.
+  std::vector<std::string>::iterator class_written_otherwise(const std::string& folder) {
+    if (runner::invalid_utf8(folder)) return list_.classes.end();
+    const std::string wanted = composed(folder);
+    return std::ranges::find_if(list_.classes, [&](const std::string& known) {
+      return !runner::invalid_utf8(known) && composed(known) == wanted;
+    });
+  }
+
   void list_files(Part part, const std::string& folder, std::int64_t label) {
     std::vector<ImageFile>& files = list_[part];
     const auto before = static_cast<std::ptrdiff_t>(files.size());
     for (const auto& entry : entries_of(folder)) {
       std::string file = entry.path().filename().string();
-      if (!runner::is_image_name(file)) {
+      if (!runner::is_image_name(file) || !may_be_file(entry)) {
         pass_over(entry, file);
         continue;
       }
       if (entry.is_symlink() && !root_.follows(folder + "/" + file)) continue;
+      if (runner::invalid_utf8(file)) unwritable_.push_back(with_escapes(folder + "/" + file));
       files.push_back({folder + "/" + file, label});
     }
     if (static_cast<std::ptrdiff_t>(files.size()) == before) empty_.push_back(folder);
     std::sort(files.begin() + before, files.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  }
+
+  /// Not a folder, a pipe or a socket. Where a link leads is looked at later.
+  static bool may_be_file(const fs::directory_entry& entry) {
+    std::error_code error;
+    return entry.is_symlink(error) ? !entry.is_directory(error) : entry.is_regular_file(error);
   }
 
   void pass_over(const fs::directory_entry& entry, const std::string& name) {
@@ -187,11 +234,19 @@ class FolderLister {
            (names.size() == 1 ? "the name of a class folder is not UTF-8 text: "
                               : "the names of class folders are not UTF-8 text: ") +
                runner::listed(names, kListedFiles, "'"),
-           "rename them, since classes are known by these names: `convmv -f latin1 -t utf8 -r --notest` does it for "
-           "names from older systems");
+           kRename);
     } else if (const auto alike = alike_but_for_case(list_.classes); !alike.empty()) {
       list_.notes.push_back("classes whose names differ only in the case of letters or in how accents are written: " +
                             runner::listed(alike, kListedFiles));
+    }
+    if (!unwritable_.empty() && nameless_.empty()) {
+      std::ranges::sort(unwritable_);
+      fail(ErrorCode::kBadAnnotations,
+           (unwritable_.size() == 1
+                ? "the name of an image is not UTF-8 text: "
+                : "the names of " + std::to_string(unwritable_.size()) + " images are not UTF-8 text: ") +
+               runner::listed(unwritable_, kListedFiles, "'"),
+           kRename);
     }
     const std::string not_taken = list_.not_taken.text();
     // A class may only seem empty because its links were refused.
@@ -202,8 +257,9 @@ class FolderLister {
            "put " + std::string(runner::kImageEndings) + " files there, or remove the folder");
     }
     if (!unknown_.empty()) {
-      fail(ErrorCode::kLabelOutOfRange, "'train' has no such class: " + runner::listed(unknown_, kListedFiles, "'"),
-           "classes are known by the names of the folders in 'train'");
+      const std::string train = "'" + part_folders_[Part::kTrain] + "'";
+      fail(ErrorCode::kLabelOutOfRange, train + " has no such class: " + runner::listed(unknown_, kListedFiles, "'"),
+           "classes are known by the names of the folders in " + train);
     }
   }
 
@@ -213,9 +269,11 @@ class FolderLister {
 
   ImageRoot root_;
   ImageList list_;
+  std::map<Part, std::string> part_folders_;  // in the root
   std::vector<std::string> empty_, unknown_;
   std::set<std::string> nameless_;
-  runner::NotTaken passed_over_;  // in the folders of classes
+  std::vector<std::string> unwritable_;  // names of images
+  runner::NotTaken passed_over_;         // in the folders of classes
   Diagnostics errors_;
 };
 

@@ -41,8 +41,8 @@ struct ImageList {
   std::vector<std::string> class_words;                   ///< what texts call the classes; empty: by their names
   std::array<std::vector<ImageFile>, kSplitParts> parts;  ///< their order is that of the samples
   std::string annotations;                                ///< SHA-256 of the files that say all this; empty: folders do
-  bool divided = false;                                   ///< root has train, validation or test folders
-  std::vector<std::string> ignored;                       ///< folders beside train, validation and test
+  bool divided = false;                                   ///< root has folders of parts: train, validation, test
+  std::vector<std::string> ignored;                       ///< folders beside those of parts
   runner::NotTaken not_taken;                             ///< what else lies there
   std::vector<std::string> notes;                         ///< what else who uses it is to be told, a line each
   std::optional<runner::Diagnostic> no_train, no_test;    ///< why a part has no images; nullopt: no reason
@@ -59,11 +59,11 @@ void add_names(ImageList& list, std::vector<std::string> names);
 /// Does a path that somebody has written lead down from a folder, and to the name of an image?
 bool is_image_path(std::string_view path);
 
-/// Lists root/CLASS/IMAGE, or root/{train,validation,test}/CLASS/IMAGE, where IMAGE has the name of one
-/// (runner/text/image_names.h); classes and files are sorted bytewise, and all are in the first part where the list is
-/// not `divided`. Without a folder train the classes are those of the other parts, for who only tests. Everything wrong
-/// is reported at once, without a place: a missing folder, no classes, classes without images, a class of validation or
-/// test that train lacks, and, unless `allow_outside`, links out of root.
+/// Lists root/CLASS/IMAGE, or root/PART/CLASS/IMAGE with the usual names of parts (runner::part_of_folder()), where
+/// IMAGE has the name of one (runner/text/image_names.h); classes and files are sorted bytewise, and all are in the
+/// first part where the list is not `divided`. Without a folder train the classes are those of the other parts, for who
+/// only tests. Everything wrong is reported at once, without a place: a missing folder, no classes, classes without
+/// images, a class of validation or test that train lacks, and, unless `allow_outside`, links out of root.
 runner::Result<ImageList> list_images(const std::filesystem::path& root, bool allow_outside);
 
 /// Lists folder/CLASS/IMAGE, all in the first part, whatever the classes are called; their names are below `folder`,

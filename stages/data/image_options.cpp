@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,8 @@ namespace stages {
 namespace {
 
 using runner::ConfigReader;
+
+constexpr std::int64_t kUsualImageSize = 224;
 
 constexpr std::array<std::pair<std::string_view, OnCorrupt>, 2> kOnCorrupt = {
     {{"stop", OnCorrupt::kStop}, {"skip", OnCorrupt::kSkip}}};
@@ -34,9 +37,9 @@ void read_range(ConfigReader& reader, std::string_view key, double& smallest, do
 void read_dataset_options(ConfigReader& reader, ImageDatasetOptions& images) {
   images.decode = runner::choice<Decode>(reader, "decode", kDecodes);
   images.on_corrupt = runner::choice<OnCorrupt>(reader, "on_corrupt", kOnCorrupt);
-  std::int64_t image_size = 0;
-  reader.read("image_size", image_size);
-  images.image_size = static_cast<int>(image_size);
+  std::optional<std::int64_t> image_size;  // a recipe that has been settled says it
+  runner::read_or_auto(reader, "image_size", image_size);
+  images.image_size = static_cast<int>(image_size.value_or(kUsualImageSize));
 
   ConfigReader& resize = reader.section("resize");
   images.resize.interpolation = runner::choice<Interpolation>(resize, "interpolation", kInterpolations);

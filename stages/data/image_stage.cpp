@@ -120,7 +120,7 @@ class ImageStage final : public runner::Stage {
 
   runner::Outputs parts_of(ImageList images, runner::RunContext& context, bool is_recorded) {
     if (!images.ignored.empty())
-      context.say("not used, since there is a folder 'train': " + runner::join(images.ignored, ", "));
+      context.say("not used, since there are folders of parts: " + runner::join(images.ignored, ", "));
     if (source_.look) source_.look(images, context);
     images.captions = compose_captions(source_.captions, images.facts);
     const auto list = std::make_shared<const ImageList>(std::move(images));

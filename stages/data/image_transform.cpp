@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/value/parse_json.h"
+
 namespace stages {
 namespace {
 
@@ -112,7 +114,7 @@ std::string transform_json(const ImageDatasetOptions& options) {
 }
 
 ImageDatasetOptions transform_from_json(std::string_view text) {
-  const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json document = runner::parse_json<json>(text);
   if (member(document, "kind") != "image") refuse_transform("kind", "is not 'image'");
   ImageDatasetOptions options;
   options.image_size = integer_between(member(document, "image_size"), kSmallestImage, kLargestImage, "image_size");

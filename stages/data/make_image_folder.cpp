@@ -8,6 +8,7 @@
 #include "stages/data/jpeg_writer.h"
 #include "runner/disk/new_folder.h"
 #include "stages/data/shapes.h"
+#include "runner/value/parse_json.h"
 
 namespace stages {
 namespace {
@@ -53,7 +54,7 @@ std::optional<runner::Diagnostic> differs(const fs::path& folder, const MadeImag
   std::string text(4096, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
-  const auto made = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto made = runner::parse_json<nlohmann::ordered_json>(text);
   if (!made.is_object()) {
     return runner::Diagnostic{ErrorCode::kFolderExists,
                               {},

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "runner/stage/stage.h"
+#include "runner/text/printable.h"
+#include "runner/text/utf8.h"
 #include "stages/data/retina_check.h"
 
 namespace stages {
@@ -51,6 +53,12 @@ class Search {
       } else if (!runner::is_image_name(name) && !runner::is_other_image_name(name)) {
         found_.not_taken.file(name);
       } else if (!at->is_symlink(ignored) || stays_inside(path)) {
+        if (runner::invalid_utf8(name)) {
+          fail(ErrorCode::kBadAnnotations,
+               "the name of the picture '" + runner::printable(path.string()) + "' is not UTF-8 text",
+               "rename it, since results know it by this name");
+          continue;
+        }
         files_.push_back(path.string());
         if (!runner::is_image_name(name)) found_.other_formats.file(name);
       }

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <thread>
 
 #include "runner/disk/digest.h"
@@ -88,7 +89,16 @@ std::vector<Seen> look_at_all(const std::vector<Task>& tasks, const SurveyOption
     --left;
     finished.notify_all();
   };
-  for (int i = left; i > 0; --i) threads.emplace_back(work);
+  for (int i = left; i > 0; --i) {
+    try {
+      threads.emplace_back(work);
+    } catch (const std::system_error&) {
+      if (threads.empty()) throw;
+      const std::lock_guard lock(mutex);  // those that have started do the work
+      left -= i;
+      break;
+    }
+  }
   std::unique_lock lock(mutex);
   while (!finished.wait_for(lock, kShownEvery, [&] { return left == 0; })) {
     lock.unlock();

@@ -21,9 +21,12 @@ namespace fs = std::filesystem;
 using runner::Diagnostics;
 using runner::ErrorCode;
 
-constexpr const char *kCarsFolder = "stanford_cars", *kDevkit = "devkit", *kClassFile = "devkit/cars_meta.mat",
-                     *kTrainAnnotations = "devkit/cars_train_annos.mat", *kOtherEdition = "cars_annos.mat";
-constexpr std::array kTestAnnotations = {"cars_test_annos_withlabels.mat", "devkit/cars_test_annos_withlabels.mat"};
+constexpr const char *kCarsFolder = "stanford_cars", *kDevkit = "devkit", *kClassFile = "cars_meta.mat",
+                     *kTrainAnnotations = "cars_train_annos.mat", *kOtherEdition = "cars_annos.mat";
+/// Where the devkit is: as published, and as on Kaggle.
+constexpr std::array kDevkits = {"devkit", "car_devkit/devkit", "cars_devkit/devkit", "car_devkit", "cars_devkit"};
+/// The last are those of a browser that has fetched the file twice, as on Kaggle.
+constexpr std::array kTestAnnotations = {"cars_test_annos_withlabels.mat", "cars_test_annos_withlabels (1).mat"};
 constexpr std::array<std::string_view, 3> kTwoWordMakes = {"AM General", "Aston Martin", "Land Rover"};
 constexpr std::array kBoxFields = {"bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2"};
 constexpr std::size_t kNamedCars = 10;
@@ -43,17 +46,25 @@ std::optional<std::int64_t> number_in(const MatCell& cell) {
 class CarLister {
  public:
   CarLister(const fs::path& root, CarLabels labels, bool boxes)
-      : root_(root), labels_(labels), has_boxes_(boxes), files_(root) {
+      : root_(root), devkit_(devkit_in(root) + '/'), labels_(labels), has_boxes_(boxes), files_(root) {
     list_.root = root;
   }
 
   void read() {
     read_names();
-    read_annotations(kTrainAnnotations, Part::kTrain);
-    const auto* const test = std::ranges::find_if(kTestAnnotations, [&](const char* file) { return files_.has(file); });
-    if (test != kTestAnnotations.end()) read_annotations(*test, Part::kTest);
+    read_annotations(devkit_ + kTrainAnnotations, Part::kTrain);
+    if (const std::string test = test_annotations(); !test.empty()) read_annotations(test, Part::kTest);
     else tell_no_test();
-    if (files_.is_faultless() && list_[Part::kTrain].empty()) files_.fault(kTrainAnnotations, "it has no image");
+    if (files_.is_faultless() && list_[Part::kTrain].empty())
+      files_.fault(devkit_ + kTrainAnnotations, "it has no image");
+  }
+
+  /// The folder of the annotations in `root`, by its name there.
+  static std::string devkit_in(const fs::path& root) {
+    std::error_code error;
+    for (const char* const folder : kDevkits)
+      if (fs::exists(root / folder / kTrainAnnotations, error)) return folder;
+    return kDevkit;
   }
 
   Diagnostics errors() const { return files_.errors(); }
@@ -64,25 +75,36 @@ class CarLister {
   }
 
  private:
+  /// Beside the devkit, in it, or in the folder of that; empty: it is not there.
+  std::string test_annotations() const {
+    const std::string around = devkit_.substr(0, devkit_.rfind('/', devkit_.size() - 2) + 1);
+    for (const std::string& folder : {std::string(), devkit_, devkit_ == "devkit/" ? std::string() : around}) {
+      for (const char* const name : kTestAnnotations)
+        if (files_.has(folder + name)) return folder + name;
+    }
+    return "";
+  }
+
   void read_names() {
-    const auto bytes = files_.read(kClassFile, kMaxMatBytes);
+    const std::string class_file = devkit_ + kClassFile;
+    const auto bytes = files_.read(class_file, kMaxMatBytes);
     if (!bytes) return;
     std::vector<std::string> names;
     try {
       names = read_mat_texts(*bytes, "class_names");
     } catch (const std::invalid_argument& problem) {
-      return fault_of(kClassFile, problem);
+      return fault_of(class_file, problem);
     }
-    if (names.empty()) files_.fault(kClassFile, "it names no class");
+    if (names.empty()) files_.fault(class_file, "it names no class");
     std::set<std::string> makes;
     list_.facts.fields = {"name", "make", "model", "year"};
     for (std::size_t i = 0; i < names.size(); ++i) {
       const auto car = car_name(names[i]);
       const std::string shown = "the class " + std::to_string(i + 1) + ", '" + runner::printable_ascii(names[i]) + "',";
-      if (!car) files_.fault(kClassFile, shown + " is not called MAKE MODEL YEAR");
+      if (!car) files_.fault(class_file, shown + " is not called MAKE MODEL YEAR");
       if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) !=
           names.begin() + static_cast<std::ptrdiff_t>(i))
-        files_.fault(kClassFile, shown + " is there twice");
+        files_.fault(class_file, shown + " is there twice");
       if (!car) continue;
       list_.facts.rows.push_back({names[i], car->make, car->model, car->year});
       makes.insert(car->make);
@@ -98,7 +120,7 @@ class CarLister {
     return std::ranges::lower_bound(list_.classes, make) - list_.classes.begin();
   }
 
-  void read_annotations(const char* file, Part part) {
+  void read_annotations(const std::string& file, Part part) {
     const auto bytes = files_.read(file, kMaxMatBytes);
     if (!bytes) return;
     MatRecords records;
@@ -159,14 +181,14 @@ class CarLister {
   }
 
   /// The file has records, but not those of this data set.
-  void tell_lacking(const char* file, const MatRecords& records, const std::vector<std::string>& lacking) {
+  void tell_lacking(const std::string& file, const MatRecords& records, const std::vector<std::string>& lacking) {
     std::string message = "its records lack " + runner::listed(lacking, kNamedCars, "'") + "; they have " +
                           runner::listed(records.fields, kNamedCars, "'");
     if (lacking == std::vector<std::string>{"class"}) message += ": it is the file for the test without its classes";
     files_.fault(file, message);
   }
 
-  void fault_of(const char* file, const std::invalid_argument& problem) {
+  void fault_of(const std::string& file, const std::invalid_argument& problem) {
     files_.fault(file, std::string(problem.what()) + "; is it of another devkit?");
   }
 
@@ -183,14 +205,16 @@ class CarLister {
         {},
         "",
         "no images for the test: '" + (root_ / kTestAnnotations[0]).string() +
-            "', which says the classes of the test images, is not there, nor in " + kDevkit +
-            (files_.has("devkit/cars_test_annos.mat") ? "; cars_test_annos.mat has their boxes alone" : ""),
+            "', which says the classes of the test images, is not there, nor in " +
+            devkit_.substr(0, devkit_.size() - 1) +
+            (files_.has(devkit_ + "cars_test_annos.mat") ? "; cars_test_annos.mat has their boxes alone" : ""),
         "it was published beside the devkit, as cars_test_annos_withlabels.mat: put it into '" + root_.string() +
             "'; without it there are images for training and for validation, and a test can take the latter: "
             "evaluate.inputs: {test: data.validation}"};
   }
 
   const fs::path root_;
+  const std::string devkit_;  // "devkit/"
   const CarLabels labels_;
   const bool has_boxes_;
   AnnotationFiles files_;
@@ -224,7 +248,9 @@ std::optional<CarName> car_name(std::string_view name) {
 }
 
 runner::Result<ImageList> list_stanford_cars(const fs::path& root, CarLabels labels, bool boxes, bool allow_outside) {
-  const auto folder = published_folder(root, kCarsFolder, kDevkit);
+  std::optional<fs::path> folder;
+  for (const char* const devkit : kDevkits)
+    if (!folder) folder = published_folder(root, kCarsFolder, devkit);
   if (!folder) {
     return runner::Diagnostic{ErrorCode::kMissingFolder,
                               {},

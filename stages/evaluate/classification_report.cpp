@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/text/decimal.h"
+#include "runner/text/printable.h"
 
 namespace stages {
 namespace {
@@ -14,13 +15,6 @@ namespace {
 using runner::decimal;
 
 std::string percent(double share) { return decimal(100 * share, 1); }
-
-std::string printable_name(std::string_view name) {
-  std::string result(name);
-  std::ranges::replace_if(
-      result, [](unsigned char letter) { return letter < 0x20 || letter == 0x7F; }, '?');
-  return result;
-}
 
 /// Characters of UTF-8 text: every byte but those that continue one.
 std::size_t characters(std::string_view text) {
@@ -58,7 +52,7 @@ std::string report_text(const ClassificationMetrics& metrics, const std::vector<
   std::vector<std::string> names;
   std::size_t width = kWeighted.size();
   for (const std::string& name : classes) {
-    names.push_back(printable_name(name));
+    names.push_back(runner::printable(name));
     width = std::max(width, characters(names.back()));
   }
   const std::int64_t samples = metrics.confusion.samples();

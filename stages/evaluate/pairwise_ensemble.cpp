@@ -46,6 +46,7 @@ struct EnsembleInputs {
 
   Predictor predictor(const EnsembleMember& member, const Predictor::Options& options) const {
     Predictor::Options own = options;
+    own.told = told;
     own.outputs = [checkpoint = member.checkpoint](torch::nn::Module& network, const NamedTensors& inputs) {
       return checkpoint->model->forward(network, inputs).at("logits");
     };
@@ -55,6 +56,7 @@ struct EnsembleInputs {
   std::shared_ptr<const Dataset> test;
   std::shared_ptr<const MemoryPolicy> policy;
   Ensemble ensemble;
+  std::shared_ptr<std::set<std::string>> told = std::make_shared<std::set<std::string>>();  // by all of its networks
 };
 
 /// A row of these classes' probabilities for each of the samples that are decided.

@@ -86,7 +86,9 @@ Predictor::Predictor(std::shared_ptr<const Dataset> test, std::shared_ptr<const 
   const DatasetDescription described = test_->describe();
   if (described.size == 0) {
     throw StageError(ErrorCode::kTooFewSamples, "the test set is empty")
-        .with_help("give the data stage samples for testing, or a share of them");
+        .with_help(
+            "give the data stage samples for testing, or a share of them, or leave the evaluation out: "
+            "~evaluate");
   }
   if (options_.draw) test_ = options_.draw(std::move(test_), *checkpoint_);
   const auto image = std::ranges::find(described.tensors, "image", &TensorSpec::name);
@@ -105,6 +107,10 @@ at::Tensor Predictor::logits(torch::nn::Module& network, const NamedTensors& inp
   });
 }
 
+void Predictor::say(const std::string& line, runner::RunContext& context) const {
+  if (!options_.told || options_.told->insert(line).second) context.say(line);
+}
+
 /// Throws where the network was made for samples of another shape, and says so where they are prepared otherwise.
 void Predictor::check_inputs(runner::RunContext& context) const {
   const auto in_words = [](const std::vector<std::int64_t>& shape) { return nlohmann::json(shape).dump(); };
@@ -118,8 +124,9 @@ void Predictor::check_inputs(runner::RunContext& context) const {
         .with_help("give the data stage the size it had in training");
   }
   if (!checkpoint_->transform.empty() && test.transform != checkpoint_->transform) {
-    context.say("the test set is not prepared as the training data was: " + test.transform + " now, " +
-                checkpoint_->transform + " then");
+    say("the test set is not prepared as the training data was: " + test.transform + " now, " + checkpoint_->transform +
+            " then",
+        context);
   }
 }
 
@@ -163,8 +170,10 @@ ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
   check_inputs(context);
   const torch::Device device{context.node().device};
   const auto opened = checkpoint_->opened();
-  const PreparedNetwork network(
-      *opened, choose_numerics(policy_->numerics(), *opened, checkpoint_->model_stage, context), device);
+  const Numerics numerics = choose_numerics(policy_->numerics(), *opened, checkpoint_->model_stage, device,
+                                            [&](std::string_view line) { say(std::string(line), context); });
+  context.debug("numerics: " + to_json(numerics).dump());
+  const PreparedNetwork network(*opened, numerics, device);
 
   std::int64_t samples = test_->describe().size;
   if (context.node().smoke) samples = std::min(samples, kBatchesOfSmoke * batch_size_);

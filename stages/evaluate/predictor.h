@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,8 @@ class Predictor {
         draw = {};
     /// What is kept of each row of a batch in place of the model's logits, (rows, columns). Null: the logits.
     std::function<at::Tensor(torch::nn::Module& network, const NamedTensors& inputs)> outputs = {};
+    /// What predictors that share it have said: none says a line again. Null: this one says all of its own.
+    std::shared_ptr<std::set<std::string>> told = {};
   };
   /// Takes what is on the ports test, checkpoint and memory, which may be empty. Throws runner::StageError where the
   /// test set is empty, or is to be flipped and holds no images.
@@ -78,6 +81,7 @@ class Predictor {
   ClassifiedSamples classify(runner::RunContext& context) const;
 
  private:
+  void say(const std::string& line, runner::RunContext& context) const;
   void check_inputs(runner::RunContext& context) const;
   at::Tensor logits(torch::nn::Module& network, const NamedTensors& inputs) const;
 

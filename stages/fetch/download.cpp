@@ -160,6 +160,30 @@ class Fetching {
     part_.append(bytes);
     received_ += static_cast<std::int64_t>(bytes.size());
     progress_.at(part_.bytes());
+    if (what_.bytes > 0 && part_.bytes() > what_.bytes)
+      drop(ErrorCode::kDownloadFailed,
+           "its server sends more than the " + runner::bytes_text(what_.bytes) + " that it should have",
+           "try again later, or another server");
+    if (all_ == 0) leave_room(static_cast<std::int64_t>(bytes.size()));
+  }
+
+  /// A server that does not say how much there is may never end.
+  void leave_room(std::int64_t added) {
+    constexpr std::int64_t kEvery = 16 << 20;
+    constexpr std::uint64_t kLeft = std::uint64_t{1} << 30;
+    if (part_.bytes() / kEvery == (part_.bytes() - added) / kEvery) return;
+    const fs::path folder = what_.file.parent_path();
+    const auto free = storage_.free_bytes(folder.empty() ? "." : folder);
+    if (free && *free < kLeft)
+      drop(ErrorCode::kDiskFull,
+           "its server does not say how long it is, and after " + runner::bytes_text(part_.bytes()) +
+               " the disk is nearly full",
+           "free up space, or fetch it by other means");
+  }
+
+  [[noreturn]] void drop(ErrorCode code, const std::string& why, const std::string& help) {
+    part_.begin_anew();
+    throw StageError(code, "cannot fetch '" + name_ + "': " + why).with_help(help);
   }
 
   /// An answer begins that holds bytes of the file.

@@ -18,6 +18,7 @@ struct Download {
   std::filesystem::path file;  ///< where it goes; its folder exists
   std::string name = {};       ///< what messages call it; empty: as `file`
   std::optional<Checksum> checksum = {};
+  std::int64_t bytes = 0;       ///< that it has, as its owner says; 0: nobody has said
   std::int64_t also_needs = 0;  ///< bytes of disk that are needed when it is there, e.g. to unpack it
   std::string token = {};       ///< of the url's own host
   std::string token_help = {};  ///< what to do where the server wants to know who asks

@@ -15,10 +15,12 @@
 #include "runner/disk/new_file.h"
 #include "runner/disk/new_folder.h"
 #include "runner/stage/stage.h"
+#include "runner/text/character.h"
 #include "runner/text/join.h"
 #include "runner/weights/hugging_face_cache.h"
 #include "stages/fetch/http.h"
 #include "stages/fetch/unpack.h"
+#include "runner/value/parse_json.h"
 
 namespace stages {
 namespace {
@@ -172,7 +174,7 @@ class HubFetching {
                                       escaped(wish_.revision, false),
                                .token = token_},
                               about);
-    const json model = json::parse(answer.body, nullptr, /*allow_exceptions=*/false);
+    const json model = runner::parse_json<json>(answer.body);
     if (!model.is_object() || !model.contains("sha") || !model["sha"].is_string()) not_understood("no commit");
     commit_ = model["sha"];
     if (!is_hex(commit_, 40)) not_understood("an invalid commit");
@@ -235,12 +237,19 @@ class HubFetching {
                             .file = path,
                             .name = file.name,
                             .checksum = checksum,
+                            .bytes = length_from(header("x-linked-size", "")),
                             .token = token_,
                             .token_help = kTokenHelp},
                            callbacks_, patience_, storage_);
     }
     file.bytes = static_cast<std::int64_t>(fs::file_size(path));
     return blob;
+  }
+
+  /// 0 where it says none.
+  static std::int64_t length_from(const std::string& text) {
+    const bool is_number = !text.empty() && text.size() <= 18 && std::ranges::all_of(text, runner::is_digit);
+    return is_number ? std::stoll(text) : 0;
   }
 
   /// The ETag as a file's name: without quotes and the mark of a weak one.

@@ -11,8 +11,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/disk/digest.h"
 #include "runner/disk/new_file.h"
 #include "runner/error/stage_error.h"
+#include "runner/value/parse_json.h"
 
 namespace stages {
 
@@ -41,7 +43,8 @@ void PartialFile::begin_anew() {
 
 void PartialFile::note(const std::string& validator) {
   validator_ = validator;
-  runner::write_atomically(note_, json{{"url", url_}, {"validator", validator}}.dump() + "\n", storage_);
+  runner::write_atomically(note_, json{{"url_sha256", runner::sha256(url_)}, {"validator", validator}}.dump() + "\n",
+                           storage_);
 }
 
 void PartialFile::append(std::string_view bytes) {
@@ -82,8 +85,8 @@ void PartialFile::read_note() {
   const std::uintmax_t size = fs::file_size(note_, error);
   if (error || size > kLargestNote) return;
   std::ifstream file(note_);
-  const json note = json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (!note.is_object() || note.value("url", json()) != url_) return;
+  const json note = runner::parse_json<json>(file);
+  if (!note.is_object() || note.value("url_sha256", json()) != runner::sha256(url_)) return;
   const auto validator = note.find("validator");
   if (validator != note.end() && validator->is_string()) validator_ = validator->get<std::string>();
   if (std::ranges::any_of(validator_, [](unsigned char c) { return c < ' '; })) validator_.clear();

@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 #include <torch/types.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -76,7 +77,10 @@ std::int64_t kilobytes_field(const std::filesystem::path& file, std::string_view
       return std::strtoll(line.c_str() + field.size() + 1, nullptr, 10) * 1024;
     }
   }
-  return 0;
+  // Where there is no /proc, the C library knows of the machine's memory what it asks the kernel itself.
+  if (in.is_open() || file != "/proc/meminfo") return 0;
+  const std::int64_t pages = sysconf(field == "MemTotal" ? _SC_PHYS_PAGES : _SC_AVPHYS_PAGES);
+  return std::max<std::int64_t>(pages, 0) * sysconf(_SC_PAGESIZE);
 }
 
 MemoryMeter::MemoryMeter(c10::Device device) : device_(device) {

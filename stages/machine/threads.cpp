@@ -7,9 +7,14 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <future>
 #include <set>
 #include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
 
+#include "runner/error/stage_error.h"
 #include "stages/machine/cgroup.h"
 #include "stages/machine/user_variables.h"
 
@@ -48,11 +53,39 @@ int auto_threads(int cores, std::optional<double> quota, const char* omp_num_thr
   return static_cast<int>(std::clamp(fed, 1.0, static_cast<double>(std::max(cores, 1))));
 }
 
+int threads_that_start(int wanted) {
+  std::promise<void> all;
+  const std::shared_future<void> have_tried = all.get_future().share();
+  std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(std::max(wanted, 0)));
+  try {
+    while (std::ssize(threads) < wanted) threads.emplace_back([have_tried] { have_tried.wait(); });
+  } catch (const std::system_error&) {
+    // as many as there are
+  }
+  all.set_value();
+  for (std::thread& thread : threads) thread.join();
+  return static_cast<int>(threads.size());
+}
+
 int use_threads(std::optional<int> wanted) {
   const auto automatic = [] {
     return auto_threads(physical_cores(allowed_cpus()), cgroup_cpus(), std::getenv("OMP_NUM_THREADS"));
   };
-  at::set_num_threads(wanted ? *wanted : automatic());
+  const int threads = wanted ? *wanted : automatic();
+  // LibTorch has two pools of them, of each of which this thread is one.
+  const int others = 2 * (threads - 1);
+  if (const int started = threads_that_start(others); started < others) {
+    const int fit = started / 2 + 1;
+    throw runner::StageError(runner::ErrorCode::kDeviceUnavailable,
+                             "the system does not start the threads that " + std::to_string(threads) +
+                                 " threads of tensor operations need: " + std::to_string(started) + " of " +
+                                 std::to_string(others))
+        .at("/threads")
+        .with_help("set threads to " + std::to_string(fit) +
+                   " or fewer, or raise the limit of processes: `ulimit -u`, or pids.max of the container");
+  }
+  at::set_num_threads(threads);
   return at::get_num_threads();
 }
 

@@ -52,7 +52,6 @@ PlannedForward trace_forward(const ForwardToPlan& forward, std::int64_t batch_si
   add_read_ahead(planned.plan, backend.device, forward.data, forward.loader, units);
   add_held_memory(planned.plan, context, {forward.dataset});
   planned.plan.device = backend.model.empty() ? context.node().device : backend.model;
-  planned.plan.threads = backend.threads;
   planned.plan.step = {{"batch_size", units}};
   planned.plan.step.update(to_json(numerics));
   if (forward.besides && device.is_cpu()) forward.besides(planned);

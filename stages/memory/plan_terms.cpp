@@ -71,6 +71,7 @@ void set_budget(runner::MemoryPlan& plan, const MemoryPolicy& policy, const runn
   std::optional<runner::NamedBytes> whole = context.dry().budget;
   if (!whole && context.dry().device_model.empty()) whole = device_memory(at::Device(context.node().device));
   const std::optional<runner::NamedBytes> budget = memory_budget(policy, whole);
+  plan.must_fit = !policy.recovery.is_legacy;
   if (!budget) return;
   plan.budget = budget->bytes;
   plan.budget_from = budget->name;

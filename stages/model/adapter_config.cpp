@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "stages/text/expression.h"
+#include "runner/value/parse_json.h"
 
 namespace stages {
 namespace {
@@ -226,17 +227,10 @@ Json or_null(const std::vector<T>& items) {
 }  // namespace
 
 AdapterConfig parse_adapter_config(std::string_view text) {
-  constexpr int kDepth = 16;
-  const auto bounded = [](int depth, Json::parse_event_t, Json&) {
-    if (depth > kDepth) refuse_config("it is nested too deeply");
-    return true;
-  };
-  Json json;
-  try {
-    json = Json::parse(text, bounded);
-  } catch (const Json::exception&) {
-    refuse_config("it is not JSON");
-  }
+  constexpr std::size_t kDepth = 16;
+  if (runner::nests_deeper(text, kDepth)) refuse_config("it is nested too deeply");
+  const Json json = runner::parse_json<Json>(text);
+  if (json.is_discarded()) refuse_config("it is not JSON");
   if (!json.is_object()) refuse_config("it is not a mapping");
   Members members(json);
   const Json* type = members.take("peft_type");

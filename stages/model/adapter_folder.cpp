@@ -14,6 +14,7 @@
 #include "runner/stage/stage.h"
 #include "stages/weights/safetensors.h"
 #include "stages/weights/saved_weights.h"
+#include "runner/value/parse_json.h"
 
 namespace stages {
 namespace {
@@ -73,7 +74,7 @@ fs::path adapter_in(const fs::path& folder) {
 }
 
 std::vector<std::string> read_classes(const fs::path& path) {
-  const auto json = nlohmann::json::parse(read_text(path), nullptr, /*allow_exceptions=*/false);
+  const auto json = runner::parse_json<nlohmann::json>(read_text(path));
   if (!json.is_array()) damaged_adapter(path, "it is not a list of names");
   std::vector<std::string> classes;
   for (const auto& item : json) {

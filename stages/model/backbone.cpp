@@ -106,6 +106,7 @@ BackboneConfig read_backbone(ConfigReader& parent) {
       reader, "kind", {{"clip_vision", BackboneFamily::kClip}, {"vit", BackboneFamily::kVit}});
   VisionTowerOptions& tower = backbone.tower;
   reader.read("weights", backbone.weights);
+  reader.read("weights_entry", backbone.weights_entry);
   reader.read("hidden_size", tower.block.hidden_size);
   reader.read("intermediate_size", tower.block.intermediate_size);
   reader.read("num_attention_heads", tower.block.num_attention_heads);

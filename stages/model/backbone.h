@@ -31,6 +31,7 @@ struct BackboneConfig {
   std::string pointer;  ///< where they stand, "/model/backbone": build() runs inside another stage
   BackboneFamily family = BackboneFamily::kClip;
   std::optional<std::string> weights;          ///< a reference (saved_weights.h); nullopt: random
+  std::optional<std::string> weights_entry;    ///< of them, where the file has several
   VisionTowerOptions tower;                    ///< its image_size is left to the next field
   std::optional<std::int64_t> image_size;      ///< nullopt: as large as the data's
   std::optional<std::int64_t> projection_dim;  ///< nullopt: no projection

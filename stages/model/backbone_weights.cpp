@@ -25,8 +25,9 @@ auto read_by(const BackboneConfig& backbone, Read read) {
 }  // namespace
 
 SavedWeights shapes_of_weights(const BackboneConfig& backbone) {
-  return read_by(backbone,
-                 [](const std::string& reference) { return read_saved_weights(reference, WeightContents::kShapes); });
+  return read_by(backbone, [&](const std::string& reference) {
+    return read_saved_weights(reference, WeightContents::kShapes, backbone.weights_entry);
+  });
 }
 
 std::string sha256_of_weights(const BackboneConfig& backbone) { return read_by(backbone, weights_sha256); }

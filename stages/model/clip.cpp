@@ -163,6 +163,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_clip(runner::ConfigReader&
   image.feature = Feature::kProjected;
   image.projection_dim.emplace();
   reader.read("weights", image.weights);
+  reader.read("weights_entry", image.weights_entry);
   image.hidden_act = runner::choice<std::optional<Activation>>(
       reader, "hidden_act",
       {{"auto", std::nullopt}, {"gelu", Activation::kGelu}, {"quick_gelu", Activation::kQuickGelu}});

@@ -110,11 +110,11 @@ void Clip::fill(ClipNetwork& network, std::uint64_t seed) const {
   const auto places = places_in(network);
   try {
     const torch::NoGradGuard no_graph;
-    read_saved_weights(*image.weights, saved_->sha256, places->sink());
+    read_saved_weights(*image.weights, saved_->sha256, places->sink(), image.weights_entry);
   } catch (const StageError& error) {
     throw StageError(error.code, error.what()).at("/weights").in_stage(config_.pointer).with_help(error.help);
   }
-  network.notes.push_back("'" + *image.weights + "': " + places->report().text());
+  network.notes.push_back("'" + *image.weights + "': " + saved_->choice() + places->report().text());
 }
 
 void Clip::check_weights() const {

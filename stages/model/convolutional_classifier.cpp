@@ -63,7 +63,16 @@ void check_images(const ConvolutionalClassifierConfig& config, const FeatureMaps
 /// Where the saved weights go. Throws where they do not fit.
 std::unique_ptr<TimmWeightPlaces> fitting_places(const ConvolutionalClassifierConfig& config, FeatureMaps& backbone,
                                                  const SavedWeights& saved) {
-  auto places = std::make_unique<TimmWeightPlaces>(backbone, saved.tensors);
+  auto places = [&] {
+    try {
+      return std::make_unique<TimmWeightPlaces>(backbone, saved.tensors);
+    } catch (const StageError& error) {
+      throw StageError(error.code, "'" + *config.weights + "': " + error.what())
+          .at("/weights")
+          .in_stage(config.pointer)
+          .with_help(error.help);
+    }
+  }();
   const TimmWeightsReport& report = places->report();
   if (report.fits()) return places;
   const auto refuse = [&](const std::string& message, const std::string& help) {
@@ -126,11 +135,11 @@ std::shared_ptr<torch::nn::Module> ConvolutionalClassifier::build(const DatasetD
   const auto places = fitting_places(config_, network->backbone(), *saved_);
   try {
     const torch::NoGradGuard no_graph;
-    read_saved_weights(*config_.weights, saved_->sha256, places->sink());
+    read_saved_weights(*config_.weights, saved_->sha256, places->sink(), config_.weights_entry);
   } catch (const StageError& error) {
     throw StageError(error.code, error.what()).at("/weights").in_stage(config_.pointer).with_help(error.help);
   }
-  network->notes.push_back("'" + *config_.weights + "': " + places->report().text());
+  network->notes.push_back("'" + *config_.weights + "': " + saved_->choice() + places->report().text());
   return network;
 }
 

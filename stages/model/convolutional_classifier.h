@@ -19,9 +19,10 @@ struct ConvolutionalClassifierConfig {
   std::string pointer;  ///< where the model's options stand, "/model"
   std::string name;     ///< of the backbone, in messages: "SE-ResNeXt", "densenet121"
   ConvolutionalBackbone backbone;
-  std::optional<std::string> weights;       ///< a reference (saved_weights.h); nullopt: random
-  std::vector<std::string> frozen;          ///< paths of modules of the backbone, whose weights are not trained
-  std::optional<std::int64_t> num_classes;  ///< nullopt: as many as the data's
+  std::optional<std::string> weights;        ///< a reference (saved_weights.h); nullopt: random
+  std::optional<std::string> weights_entry;  ///< of them, where the file has several
+  std::vector<std::string> frozen;           ///< paths of modules of the backbone, whose weights are not trained
+  std::optional<std::int64_t> num_classes;   ///< nullopt: as many as the data's
   ClassifierHeadOptions head;
 };
 

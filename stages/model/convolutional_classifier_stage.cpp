@@ -36,7 +36,8 @@ class ConvolutionalClassifierStage : public runner::Stage {
   std::shared_ptr<const SavedWeights> shapes_of_weights() const {
     if (!config_.weights) return nullptr;
     try {
-      auto saved = std::make_shared<SavedWeights>(read_saved_weights(*config_.weights, WeightContents::kShapes));
+      auto saved = std::make_shared<SavedWeights>(
+          read_saved_weights(*config_.weights, WeightContents::kShapes, config_.weights_entry));
       saved->sha256 = fingerprint();
       return saved;
     } catch (const StageError& error) {
@@ -54,6 +55,7 @@ runner::Result<std::unique_ptr<runner::Stage>> convolutional_classifier_stage(ru
                                                                               ConvolutionalClassifierConfig config) {
   config.pointer = reader.pointer();
   reader.read("weights", config.weights);
+  reader.read("weights_entry", config.weights_entry);
   if (config.weights) {
     try {
       find_weights(*config.weights);

@@ -76,7 +76,10 @@ EpisodeBackbone read_episode_backbone(ConfigReader& parent) {
   const bool is_by_batch = runner::choice<bool>(reader, "batch_norm", {{"running", false}, {"batch", true}});
   const BatchNormStatistics statistics = statistics_of(is_by_batch, backbone.is_trainable);
   if (kind == EpisodeBackboneKind::kConv) backbone.network = read_conv(reader);
-  else backbone.network = read_resnet(reader, backbone.weights);
+  else {
+    backbone.network = read_resnet(reader, backbone.weights);
+    reader.read("weights_entry", backbone.weights_entry);
+  }
   std::visit([&](auto& options) { options.statistics = statistics; }, backbone.network);
   return backbone;
 }
@@ -94,7 +97,16 @@ MapShape fitting_map(const EpisodeBackbone& backbone, const FeatureMaps& network
 
 std::unique_ptr<ResNetPlaces> weight_places(const EpisodeBackbone& backbone, FeatureMaps& network,
                                             const SavedWeights& saved) {
-  auto places = std::make_unique<ResNetPlaces>(dynamic_cast<ResNet&>(network), saved.tensors);
+  auto places = [&] {
+    try {
+      return std::make_unique<ResNetPlaces>(dynamic_cast<ResNet&>(network), saved.tensors);
+    } catch (const StageError& error) {
+      throw StageError(error.code, "'" + *backbone.weights + "': " + error.what())
+          .at("/weights")
+          .in_stage(backbone.pointer)
+          .with_help(error.help);
+    }
+  }();
   const ResNetWeightsReport& report = places->report();
   if (report.fits()) return places;
   const bool is_other_stem = report.missing.empty() && report.wrong_shape.size() == 1;

@@ -22,7 +22,8 @@ struct SavedWeights;
 struct EpisodeBackbone {
   std::string pointer;  ///< where they stand, "/model/backbone": build() runs inside another stage
   std::variant<ConvNetworkOptions, ResNetOptions> network;
-  std::optional<std::string> weights;  ///< a reference (saved_weights.h); nullopt: random
+  std::optional<std::string> weights;        ///< a reference (saved_weights.h); nullopt: random
+  std::optional<std::string> weights_entry;  ///< of them, where the file has several
   bool is_trainable = true;
 
   /// True where nothing of it is trained or collected, and what it makes of an image depends on no other.

@@ -113,12 +113,12 @@ std::string EpisodeModel::fill_backbone(FeatureMaps& network, std::uint64_t seed
   const auto places = weight_places(backbone, network, *saved_);
   try {
     const torch::NoGradGuard no_graph;
-    read_saved_weights(*backbone.weights, saved_->sha256, places->sink());
+    read_saved_weights(*backbone.weights, saved_->sha256, places->sink(), backbone.weights_entry);
   } catch (const StageError& error) {
     throw StageError(error.code, error.what()).at("/weights").in_stage(backbone.pointer).with_help(error.help);
   }
   const std::int64_t depth = std::get<ResNetOptions>(backbone.network).depth;
-  return "'" + *backbone.weights + "': " + places->report().text(depth);
+  return "'" + *backbone.weights + "': " + saved_->choice() + places->report().text(depth);
 }
 
 void EpisodeModel::check_weights() const {

@@ -34,7 +34,8 @@ class EpisodeModelStage : public runner::Stage {
     const EpisodeBackbone& backbone = config_.backbone;
     if (!backbone.weights) return nullptr;
     try {
-      auto saved = std::make_shared<SavedWeights>(read_saved_weights(*backbone.weights, WeightContents::kShapes));
+      auto saved = std::make_shared<SavedWeights>(
+          read_saved_weights(*backbone.weights, WeightContents::kShapes, backbone.weights_entry));
       saved->sha256 = fingerprint();
       return saved;
     } catch (const StageError& error) {

@@ -77,12 +77,12 @@ void FineTuned::fill_base(FineTunedClassifier& network) const {
   }
   const auto places = places_in(network);
   try {
-    read_saved_weights(*backbone.weights, saved_->sha256, places->sink());
+    read_saved_weights(*backbone.weights, saved_->sha256, places->sink(), backbone.weights_entry);
   } catch (const StageError& error) {
     throw StageError(error.code, error.what()).at("/weights").in_stage(backbone.pointer).with_help(error.help);
   }
   check_fit(places->report());
-  network.notes.push_back("'" + *backbone.weights + "': " + places->report().text());
+  network.notes.push_back("'" + *backbone.weights + "': " + saved_->choice() + places->report().text());
 }
 
 void FineTuned::check_base() const {

@@ -12,6 +12,7 @@
 
 #include "runner/stage/stage.h"
 #include "runner/text/join.h"
+#include "stages/weights/weights.h"
 
 namespace stages {
 namespace {
@@ -52,30 +53,6 @@ std::string listed_weights(const std::vector<std::string>& names) {
 
 bool is_of_adapter(std::string_view weight) {
   return weight.find(".lora_A.") != weight.npos || weight.find(".lora_B.") != weight.npos;
-}
-
-/// What programs put before every name of a model inside theirs: torch's parallel wrappers, and the published training
-/// of cars.
-constexpr std::array<std::string_view, 4> kWrappers = {"", "module.", "clip.", "module.clip."};
-
-/// The name of a tensor without as much of the wrapper as is before it.
-std::string plain_name(std::string_view name, std::string_view wrapper) {
-  while (!wrapper.empty()) {
-    const std::string_view first = wrapper.substr(0, wrapper.find('.') + 1);
-    wrapper.remove_prefix(first.size());
-    if (name.starts_with(first)) name.remove_prefix(first.size());
-  }
-  return std::string(name);
-}
-
-/// The wrapper without which the names are of a known layout; nullopt: there is none.
-std::optional<std::string_view> wrapper_of(const NamedTensors& saved) {
-  for (const std::string_view wrapper : kWrappers) {
-    NamedTensors plain;
-    for (const auto& [name, tensor] : saved) plain.set(plain_name(name, wrapper), tensor);
-    if (layout_of(plain)) return wrapper;
-  }
-  return std::nullopt;
 }
 
 enum class Fit { kNone, kSame, kResized };
@@ -228,8 +205,7 @@ PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensor
         .with_help("give those of a CLIP or ViT of transformers, timm, OpenAI or open_clip");
   }
   report_.wrapper = *wrapper;
-  NamedTensors plain;
-  for (const auto& [name, tensor] : saved) plain.set(plain_name(name, report_.wrapper), tensor);
+  const NamedTensors plain = unwrapped(saved, report_.wrapper);
   const auto layout = layout_of(plain);
   report_.layout = *layout;
   Source source(plain, *layout);
@@ -258,6 +234,7 @@ PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensor
       continue;
     }
     for (Place& place : places) {
+      refuse_integers(place.theirs, plain.at(place.theirs), item.value());
       place.weight = item.value();
       if (fit == Fit::kResized) place.how = Place::How::kResized;
       places_.push_back(std::move(place));
@@ -287,12 +264,12 @@ WeightSink PretrainedPlaces::sink() {
   for (const at::Tensor& weight : zeros_) weight.detach().zero_();
   return {.wants =
               [this](const std::string& saved) {
-                const std::string name = plain_name(saved, report_.wrapper);
+                const std::string name = unwrapped_name(saved, report_.wrapper);
                 return name == bias_that_must_be_zero_ || std::ranges::count(places_, name, &Place::theirs) > 0;
               },
           .take =
               [this](const WeightPiece& piece) {
-                take({plain_name(piece.tensor, report_.wrapper), piece.begin, piece.numbers});
+                take({unwrapped_name(piece.tensor, report_.wrapper), piece.begin, piece.numbers});
               }};
 }
 

@@ -39,9 +39,8 @@ struct PretrainedReport {
 /// ImageClassifier, or both towers of a ClipNetwork, by whichever names they have (weight_names.h): fused and separate
 /// projections are cut and joined, OpenAI's projections are transposed, position embeddings are resized, numbers are
 /// converted to the weight's type. Heads and adapters are no part of it, but for the class head of a CLIP as the
-/// published training of cars saves it. What that training and torch's parallel wrappers put before every name is taken
-/// off. The tensors come piece by piece, so that never more than the few that cannot be placed piece by piece are in
-/// memory:
+/// published training of cars saves it. What programs put before every name (wrapper_of()) is taken off. The tensors
+/// come piece by piece, so that never more than the few that cannot be placed piece by piece are in memory:
 ///
 ///   PretrainedPlaces places(network, shapes, resize);
 ///   if (!places.report().fits()) refuse(places.report().misfits());

@@ -7,6 +7,7 @@
 #include <torch/types.h>
 
 #include "runner/text/join.h"
+#include "stages/weights/weights.h"
 
 namespace stages {
 namespace {
@@ -54,6 +55,7 @@ ResNetPlaces::ResNetPlaces(ResNet& network, const NamedTensors& saved) {
       report_.wrong_shape.push_back(name + " " + sizes_text(tensor) + " for " + sizes_text(weight));
       return;
     }
+    refuse_integers(name, tensor, weight);
     places_.emplace(theirs, weight);
   };
   for (const auto& item : network.named_parameters()) place(item.key(), item.value());

@@ -8,6 +8,7 @@
 #include <torch/nn/module.h>
 
 #include "runner/text/join.h"
+#include "stages/weights/weights.h"
 
 namespace stages {
 namespace {
@@ -73,6 +74,7 @@ TimmWeightPlaces::TimmWeightPlaces(FeatureMaps& backbone, const NamedTensors& sa
       report_.wrong_shape.push_back(name + " " + c10::str(tensor.sizes()) + " for " + c10::str(weight.sizes()));
       continue;
     }
+    refuse_integers(name, tensor, weight);
     places_.emplace(theirs, weight);
   }
   for (const auto& [name, tensor] : saved) {

@@ -1,10 +1,16 @@
 #include "stages/model/weight_names.h"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <cctype>
+#include <functional>
 #include <span>
 #include <utility>
+#include <vector>
+
+#include "runner/stage/stage.h"
+#include "runner/text/join.h"
 
 namespace stages {
 namespace {
@@ -236,6 +242,55 @@ std::optional<WeightLayout> layout_of(const NamedTensors& saved) {
     return has("layers.0.attention.q_proj.weight") ? WeightLayout::kVit5Inner : WeightLayout::kVitInner;
   }
   return std::nullopt;
+}
+
+std::string unwrapped_name(std::string_view name, std::string_view wrapper) {
+  while (!wrapper.empty()) {
+    const std::string_view first = wrapper.substr(0, wrapper.find('.') + 1);
+    wrapper.remove_prefix(first.size());
+    if (name.starts_with(first)) name.remove_prefix(first.size());
+  }
+  return std::string(name);
+}
+
+NamedTensors unwrapped(const NamedTensors& saved, std::string_view wrapper) {
+  std::vector<NamedTensors::Item> items;
+  for (const auto& [name, tensor] : saved) items.emplace_back(unwrapped_name(name, wrapper), tensor);
+  std::ranges::sort(items, {}, &NamedTensors::Item::first);
+  const auto are_called_alike = [](const auto& a, const auto& b) { return a.first == b.first; };
+  items.erase(std::unique(items.begin(), items.end(), are_called_alike), items.end());
+  return NamedTensors(std::move(items));
+}
+
+std::optional<std::string> wrapper_of(const NamedTensors& saved) {
+  if (layout_of(saved)) return "";
+  // The patches' weight is in every layout; what stands before it may be a layout's own, so that the shortest is taken.
+  constexpr std::array<std::string_view, 4> kPatches = {"visual.conv1.weight", "embeddings.patch_embedding.weight",
+                                                        "patch_embed.proj.weight",
+                                                        "embeddings.patch_embeddings.projection.weight"};
+  std::vector<std::string> wrappers;
+  for (const auto& [name, tensor] : saved) {
+    for (const std::string_view patches : kPatches) {
+      if (!name.ends_with(patches)) continue;
+      const std::string before = name.substr(0, name.size() - patches.size());
+      if (!before.empty() && !before.ends_with('.')) continue;
+      // Without its first parts, one after another, until a layout is left.
+      for (std::size_t end = 0; end < before.size();) {
+        end = before.find('.', end) + 1;
+        const std::string wrapper = before.substr(0, end);
+        if (!layout_of(unwrapped(saved, wrapper))) continue;
+        wrappers.push_back(wrapper);
+        break;
+      }
+    }
+  }
+  if (wrappers.empty()) return std::nullopt;
+  if (std::ranges::adjacent_find(wrappers, std::ranges::not_equal_to()) != wrappers.end()) {
+    throw runner::StageError(runner::ErrorCode::kOptionConflict,
+                             "the weights are those of several models, below " + runner::listed(wrappers, 8, "'"))
+        .with_help("choose one: weights_entry=" + wrappers[0].substr(0, wrappers[0].size() - 1));
+  }
+  return wrappers[0];
 }
 
 }  // namespace stages

@@ -39,4 +39,15 @@ bool is_fused(WeightLayout layout);
 /// The layout that tensors of these names are of; nullopt where they are of none.
 std::optional<WeightLayout> layout_of(const NamedTensors& saved);
 
+/// What programs put before the names of a model inside theirs ("module.", "model.encoder."), without which the names
+/// are of a known layout; empty where they are of one as they are, nullopt where they are of none. Throws
+/// runner::StageError where they are those of several models, below "student." and "teacher.", say.
+std::optional<std::string> wrapper_of(const NamedTensors& saved);
+
+/// The name of a tensor without as much of the wrapper as is before it: a head may be outside of some of it.
+std::string unwrapped_name(std::string_view name, std::string_view wrapper);
+
+/// The tensors by these names.
+NamedTensors unwrapped(const NamedTensors& saved, std::string_view wrapper);
+
 }  // namespace stages

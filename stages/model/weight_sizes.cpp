@@ -6,8 +6,9 @@
 
 namespace stages {
 
-runner::PretrainedConfig sizes_of_weights(const NamedTensors& saved) {
+runner::PretrainedConfig sizes_of_weights(const NamedTensors& named) {
   runner::PretrainedConfig sizes;
+  const NamedTensors saved = unwrapped(named, wrapper_of(named).value_or(""));
   const auto layout = layout_of(saved);
   if (!layout) return sizes;
   /// The size of our weight `ours` along `dimension`, counted from the last one where negative.

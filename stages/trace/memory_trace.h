@@ -25,6 +25,7 @@ struct Backend {
   int threads = 1;         ///< of a CPU
   std::string model = {};  ///< of a GPU, "NVIDIA L4"; may be empty
   Processor processor = this_processor();
+  bool unfolds_images = onednn_unfolds_images();  ///< of a CPU
   bool operator==(const Backend&) const = default;
 };
 

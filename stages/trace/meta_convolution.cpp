@@ -51,11 +51,14 @@ std::optional<ConvolutionShape> shape_of(const Tensor& x, const Tensor& weight, 
                           .stride = *std::max_element(stride.begin(), stride.end()),
                           .padding = *std::max_element(padding.begin(), padding.end()),
                           .dilation = *std::max_element(dilation.begin(), dilation.end()),
-                          .in_area = x.size(2) * x.size(3),
-                          .area = result[2] * result[3],
+                          .in_height = x.size(2),
+                          .in_width = x.size(3),
+                          .out_height = result[2],
+                          .out_width = result[3],
                           .element_bytes = static_cast<std::int64_t>(x.element_size()),
                           .channels_last = format == at::MemoryFormat::ChannelsLast,
-                          .threads = threads()};
+                          .threads = threads(),
+                          .unfolds_images = unfolds_images()};
 }
 
 /// Whether torch gives the convolution to oneDNN; else it multiplies unfolded images itself.
@@ -69,7 +72,7 @@ Tensor kernel_bytes(std::int64_t bytes, const Tensor& x) { return scratch({bytes
 
 Tensor onednn_convolution(const ConvolutionShape& shape, const Tensor& x, IntArrayRef sizes, at::MemoryFormat format) {
   Tensor y;
-  if (!shape.is_copied()) y = at::empty(sizes, x.options(), format);
+  if (!shape.may_be_copied()) y = at::empty(sizes, x.options(), format);
   const Tensor y_copy = kernel_bytes(blocked_result(shape), x);
   {
     const Tensor x_copy = kernel_bytes(blocked_input(shape), x), weight_copy = kernel_bytes(blocked_weight(shape), x),
@@ -80,7 +83,7 @@ Tensor onednn_convolution(const ConvolutionShape& shape, const Tensor& x, IntArr
 
 Tensor onednn_input_gradient(const ConvolutionShape& shape, const Tensor& x, at::MemoryFormat format) {
   Tensor dx;
-  if (!shape.is_copied()) dx = at::empty_like(x, format);
+  if (!shape.may_be_copied()) dx = at::empty_like(x, format);
   Tensor dx_copy;
   {
     const Tensor dy_copy = kernel_bytes(blocked_result(shape), x), weight_copy = kernel_bytes(blocked_weight(shape), x);
@@ -108,8 +111,14 @@ Tensor onednn_weight_gradient(const ConvolutionShape& shape, const Tensor& x, co
 
 /// The images as torch's own kernels unfold them: all at once, or where the kernel is dilated one after another.
 Tensor unfolded_images(const ConvolutionShape& shape, const Tensor& x) {
+  if (shape.dilation > 1) return kernel_memory(shape.unfolded_elements(), x);
   if (shape.is_pointwise() && shape.stride == 1 && shape.padding == 0) return {};
-  return kernel_memory((shape.dilation > 1 ? 1 : shape.batch) * shape.unfolded_elements(), x);
+  return kernel_memory(shape.batch * shape.unfolded_elements(), x);
+}
+
+/// Likewise for gradients: those of images are of another matrix, unless the kernel is dilated.
+Tensor unfolded_images(const ConvolutionShape& shape, const Tensor& x, const std::array<bool, 3>& wanted) {
+  return wanted[1] || (wanted[0] && shape.dilation > 1) ? unfolded_images(shape, x) : Tensor();
 }
 
 /// One group after another, each with a copy of its channels; the results are put together in the end.
@@ -119,9 +128,9 @@ Tensor unfolding_convolution(const ConvolutionShape& shape, const Tensor& x, Int
     const Tensor unfolded = unfolded_images(shape, x);
     return at::empty(sizes, x.options(), format);
   }
-  const Tensor of_groups = kernel_memory(shape.batch * shape.out * shape.area, x);
+  const Tensor of_groups = kernel_memory(shape.batch * shape.out * shape.area(), x);
   {
-    const Tensor channels = kernel_memory(shape.batch * shape.in / shape.groups * shape.in_area, x),
+    const Tensor channels = kernel_memory(shape.batch * shape.in / shape.groups * shape.in_area(), x),
                  unfolded = unfolded_images(shape, x);
   }
   return at::empty(sizes, x.options(), format);
@@ -156,12 +165,12 @@ Three convolution_backward(const Tensor& gradient, const Tensor& input, const Te
   const Tensor of_groups = keeps ? kernel_memory(x.numel() * wanted[0] + weight.numel() * wanted[1], x) : Tensor();
   if (keeps) {
     const Tensor channels = kernel_memory((x.numel() + dy.numel()) / groups, x),
-                 unfolded = wanted[1] ? unfolded_images(*shape, x) : Tensor();
+                 unfolded = unfolded_images(*shape, x, wanted);
   }
   if (wanted[0]) dx = is_onednn ? onednn_input_gradient(*shape, x, format) : at::empty_like(x, format);
   if (wanted[1])
     dweight = is_onednn ? onednn_weight_gradient(*shape, x, weight, format) : at::empty_like(weight, format);
-  if (shape && !is_onednn && !keeps && wanted[1]) unfolded_images(*shape, x);
+  if (shape && !is_onednn && !keeps) unfolded_images(*shape, x, wanted);
   if (wanted[2]) dbias = at::empty({dy.size(1)}, weight.options());
   return {dx, dweight, dbias};
 }

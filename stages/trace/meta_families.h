@@ -29,6 +29,8 @@ bool on_cpu();
 std::int64_t threads();
 /// The CPU itself.
 const Processor& processor();
+/// Whether its oneDNN unfolds images for all convolutions.
+bool unfolds_images();
 /// True where oneDNN computes convolutions and products of this type.
 bool onednn_computes(at::ScalarType type);
 

@@ -67,6 +67,11 @@ const Processor& processor() {
   return backend ? backend->processor : this_processor();
 }
 
+bool unfolds_images() {
+  const Backend* backend = traced_backend();
+  return backend ? backend->unfolds_images : onednn_unfolds_images();
+}
+
 bool onednn_computes(at::ScalarType type) {
   if (type == at::kFloat) return true;
   return (type == at::kBFloat16 && processor().bf16) || (type == at::kHalf && processor().fp16);

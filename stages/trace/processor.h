@@ -15,4 +15,8 @@ struct Processor {
 /// The one that runs this process. Which half types it computes is asked of torch.
 const Processor& this_processor();
 
+/// Whether oneDNN computes weights' gradients of float32 by unfolded images alone, as it does without AVX2. Asked of
+/// it, once in a process, by what a small one takes.
+bool onednn_unfolds_images();
+
 }  // namespace stages

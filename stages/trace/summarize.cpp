@@ -110,14 +110,21 @@ std::vector<runner::NamedBytes> owners(const std::vector<const TracedStorage*>& 
   return result;
 }
 
-std::vector<runner::AliveTensor> largest(std::vector<const TracedStorage*> alive) {
+/// As it is called on `device`: attention is traced by the CPU's kernel, whichever a GPU has for it.
+std::string operation_on(at::DeviceType device, const std::string& operation) {
+  if (device == at::kCPU || !(operation.find("ForCpu") != operation.npos || operation.ends_with("_for_cpu")))
+    return operation;
+  return operation.ends_with("Backward0") ? "ScaledDotProductAttentionBackward0" : "aten::scaled_dot_product_attention";
+}
+
+std::vector<runner::AliveTensor> largest(std::vector<const TracedStorage*> alive, at::DeviceType device) {
   std::ranges::stable_sort(alive, [](const auto* a, const auto* b) { return a->bytes > b->bytes; });
   if (alive.size() > kLargest) alive.resize(kLargest);
   std::vector<runner::AliveTensor> result;
   for (const TracedStorage* storage : alive) {
     result.push_back({.owner = std::string(name(storage->owner)),
                       .name = storage->name,
-                      .operation = storage->operation,
+                      .operation = operation_on(device, storage->operation),
                       .shape = storage->shape,
                       .dtype = storage->shape.empty() && storage->dtype == at::kByte ? "" : type_name(storage->dtype),
                       .bytes = storage->bytes});
@@ -201,10 +208,10 @@ runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event, 
   plan.live = history.peak_bytes();
   if (const auto peak = history.peak_event()) {
     plan.peak_phase = name(history.events()[*peak].phase);
-    plan.peak_operation = history.storage(*peak).operation;
+    plan.peak_operation = operation_on(backend.device, history.storage(*peak).operation);
   }
   plan.owners = owners(alive);
-  plan.largest = largest(alive);
+  plan.largest = largest(alive, backend.device);
   plan.flops = history.flops(trace.flops());
   draw(history, plan);
 

@@ -28,6 +28,7 @@ struct BinaryOptions {
   ClassWeights class_weights;
   bool balances = false;
   std::int64_t batch_size = 0;  // of an optimizer step
+  std::string monitor;
 };
 
 /// The one logit of each row, (n).
@@ -107,6 +108,7 @@ BinaryOptions read_binary_options(runner::ConfigReader& reader) {
   reader.read("batch_size", options.batch_size);
   reader.read("gradient_accumulation_steps", accumulated);
   options.batch_size *= accumulated;
+  reader.read("monitor", options.monitor);
   return options;
 }
 
@@ -121,8 +123,8 @@ TrainingData draw_pair(const TrainingData& data, const BinaryOptions& options) {
         .at("/classes")
         .with_help("give two that differ");
   }
-  TrainingData drawn = {std::make_shared<ClassPair>(data.train, pair, options.batch_size), nullptr};
-  if (data.validation) drawn.validation = std::make_shared<ClassPair>(data.validation, pair);
+  TrainingData drawn = {std::make_shared<ClassPair>(data.train, pair, options.batch_size, "training data"), nullptr};
+  if (data.validation) drawn.validation = std::make_shared<ClassPair>(data.validation, pair, 0, "validation data");
   return drawn;
 }
 
@@ -152,7 +154,9 @@ runner::Result<std::unique_ptr<runner::Stage>> create_binary(runner::ConfigReade
   const auto make_step = [options](const Model& model, const TrainingData& data, const MemoryPolicy&) {
     const auto* balanced = dynamic_cast<const BalancedSamples*>(data.train.get());
     const auto& pair = dynamic_cast<const ClassPair&>(balanced ? balanced->source() : *data.train);
-    return std::make_unique<BinaryStep>(model, options, pair_weights(options.class_weights, *data.train, pair));
+    const at::Tensor class_weights = pair_weights(options.class_weights, *data.train, pair);
+    if (options.monitor == "loss") check_weighted_validation(class_weights, data.validation.get());
+    return std::make_unique<BinaryStep>(model, options, class_weights);
   };
   return make_training_stage(reader, {.draw = draw,
                                       .make_step = make_step,

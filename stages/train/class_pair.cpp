@@ -38,7 +38,8 @@ std::int64_t chosen_class(const ClassChoice& choice, const std::vector<std::stri
   return found - classes.begin();
 }
 
-ClassPair::ClassPair(std::shared_ptr<const Dataset> source, std::array<std::int64_t, 2> pair, std::int64_t batch_size)
+ClassPair::ClassPair(std::shared_ptr<const Dataset> source, std::array<std::int64_t, 2> pair, std::int64_t batch_size,
+                     const std::string& part)
     : source_(std::move(source)), pair_(pair), batch_size_(batch_size) {
   const DatasetDescription whole = source_->describe();
   pair_of_ = static_cast<std::int64_t>(whole.classes.size());
@@ -55,7 +56,7 @@ ClassPair::ClassPair(std::shared_ptr<const Dataset> source, std::array<std::int6
   for (std::int64_t label = 0; label < 2; ++label) {
     if (std::ranges::find(labels_, label) != labels_.end()) continue;
     const auto number = static_cast<std::size_t>(pair_[static_cast<std::size_t>(label)]);
-    refuse_pair("the data has no sample of the class '" + whole.classes[number] + "'",
+    refuse_pair("the " + part + " has no sample of the class '" + whole.classes[number] + "'",
                 "give that class samples, in every part of the data, or leave out its pairs");
   }
 }

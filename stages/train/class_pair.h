@@ -25,7 +25,9 @@ class ClassPair final : public Dataset, public WatchedDataset {
   /// `labels` are the numbers of the two in `source`, which differ. With a `batch_size` an epoch has a batch that a
   /// training can use: an incomplete one that is all there is stays even where the loader is to leave it out. Throws
   /// runner::StageError where `source` does not say the labels of its samples, or has none of either class.
-  ClassPair(std::shared_ptr<const Dataset> source, std::array<std::int64_t, 2> labels, std::int64_t batch_size = 0);
+  /// `part` is what errors call it, "validation data".
+  ClassPair(std::shared_ptr<const Dataset> source, std::array<std::int64_t, 2> labels, std::int64_t batch_size = 0,
+            const std::string& part = "data");
 
   DatasetDescription describe() const override;
   std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override;

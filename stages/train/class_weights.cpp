@@ -4,6 +4,7 @@
 
 #include <torch/types.h>
 
+#include "runner/error/stage_errors.h"
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
 #include "runner/text/suggest.h"
@@ -11,8 +12,12 @@
 namespace stages {
 namespace {
 
+runner::StageError weights_error(const std::string& message, const std::string& help) {
+  return runner::StageError(runner::ErrorCode::kOptionConflict, message).at("/class_weights").with_help(help);
+}
+
 [[noreturn]] void refuse_weights(const std::string& message, const std::string& help) {
-  throw runner::StageError(runner::ErrorCode::kOptionConflict, message).at("/class_weights").with_help(help);
+  throw weights_error(message, help);
 }
 
 std::vector<double> balanced_weights(const Dataset& train, const std::vector<std::string>& classes) {
@@ -43,15 +48,26 @@ std::vector<double> listed_weights(const std::vector<double>& weights, const std
 
 std::vector<double> named_weights(const std::map<std::string, double>& named, const std::vector<std::string>& classes) {
   std::vector<double> weights(classes.size(), 1);
+  runner::FoundErrors unknown;
   for (const auto& [name, weight] : named) {
     const auto found = std::ranges::find(classes, name);
     if (found == classes.end()) {
-      refuse_weights("class_weights names a class that the training data lacks: '" + name + "'",
-                     runner::did_you_mean(name, classes));
+      unknown.add(weights_error("class_weights names a class that the training data lacks: '" + name + "'",
+                                runner::did_you_mean(name, classes)));
+      continue;
     }
     weights[static_cast<std::size_t>(found - classes.begin())] = weight;
   }
+  unknown.throw_any();
   return weights;
+}
+
+/// True if `data` says the label of every sample, and none of them weighs anything.
+bool weighs_nothing(const Dataset& data, const std::vector<double>& weights) {
+  const std::vector<std::int64_t> labels = data.labels();
+  return !labels.empty() && std::ranges::all_of(labels, [&](std::int64_t label) {
+    return label >= 0 && label < std::ssize(weights) && weights[static_cast<std::size_t>(label)] == 0;
+  });
 }
 
 }  // namespace
@@ -84,7 +100,20 @@ at::Tensor class_weights_of(const ClassWeights& weights, const Dataset& train) {
   else numbers = balanced_weights(train, classes);
   if (std::ranges::all_of(numbers, [](double number) { return number == 0; }))
     refuse_weights("class_weights are all 0: nothing would be learnt", "give at least one class a weight above 0");
+  if (weighs_nothing(train, numbers)) {
+    refuse_weights("class_weights are 0 for every class that has training samples: nothing would be learnt",
+                   "give a class that has samples a weight above 0");
+  }
   return torch::tensor(numbers, torch::kFloat);
+}
+
+void check_weighted_validation(const at::Tensor& weights, const Dataset* validation) {
+  if (!weights.defined() || !validation) return;
+  const at::Tensor numbers = weights.to(torch::kDouble).contiguous();
+  const auto* number = numbers.const_data_ptr<double>();
+  if (!weighs_nothing(*validation, {number, number + numbers.numel()})) return;
+  refuse_weights("class_weights are 0 for every class that has validation samples: no loss tells which epoch was best",
+                 "set monitor: accuracy, or give the validation data samples of other classes");
 }
 
 }  // namespace stages

@@ -27,7 +27,11 @@ using ClassWeights = std::variant<std::monostate, BalancedWeights, std::vector<d
 ClassWeights read_class_weights(runner::ConfigReader& reader);
 
 /// A float32 number for each class of `train`; undefined where all weigh 1. Throws runner::StageError where the weights
-/// do not suit the classes, or nothing says how frequent these are.
+/// do not suit the classes, nothing says how frequent these are, or no sample would weigh anything.
 at::Tensor class_weights_of(const ClassWeights& weights, const Dataset& train);
+
+/// Throws runner::StageError where every sample of the validation data, which may be null, weighs 0: no loss tells
+/// which epoch was best then.
+void check_weighted_validation(const at::Tensor& weights, const Dataset* validation);
 
 }  // namespace stages

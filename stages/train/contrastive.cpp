@@ -271,6 +271,20 @@ ContrastiveOptions read_contrastive_options(runner::ConfigReader& reader) {
   return options;
 }
 
+/// Weights of the class head's loss, by the classes' frequencies.
+at::Tensor balanced_class_weights(const Dataset& train) {
+  try {
+    return class_weights_of(BalancedWeights{}, train);
+  } catch (const StageError& error) {
+    std::string message = error.what();
+    if (const std::size_t at = message.find("class_weights: balanced"); at != message.npos)
+      message.replace(at, std::string_view("class_weights: balanced").size(), "balance_classes");
+    throw StageError(error.code, message)
+        .at("/loss/balance_classes")
+        .with_help("give that class images for training, or set loss.balance_classes: false");
+  }
+}
+
 Classes classes_of(const ImageTextModel& texts, const ContrastiveOptions& options, const TrainingData& data) {
   Classes classes{.count = static_cast<std::int64_t>(data.train->describe().classes.size()),
                   .are_learned = texts.has_class_head()};
@@ -298,8 +312,7 @@ Classes classes_of(const ImageTextModel& texts, const ContrastiveOptions& option
   if (classes.are_learned || options.asks_for_classes || options.right == RightCaptions::kOfClass) {
     check_same_classes(*data.train, data.validation.get());
   }
-  if (classes.are_learned && options.balances_classes)
-    classes.weights = class_weights_of(BalancedWeights{}, *data.train);
+  if (classes.are_learned && options.balances_classes) classes.weights = balanced_class_weights(*data.train);
   return classes;
 }
 

@@ -20,7 +20,7 @@ namespace {
 
 using runner::ErrorCode;
 using runner::StageError;
-using WeightsChoice = runner::CheckpointSource::Choice;
+using ChoiceOfCheckpoint = runner::CheckpointSource::Choice;
 
 /// The one that a training with these options ends with.
 std::optional<FoundCheckpoint> load_kept(const Checkpoints& checkpoints, Keep keep) {
@@ -29,18 +29,18 @@ std::optional<FoundCheckpoint> load_kept(const Checkpoints& checkpoints, Keep ke
 }
 
 std::optional<FoundCheckpoint> load(const runner::CheckpointSource& weights, const TrainerOptions& options) {
-  const bool is_this = weights.choice == WeightsChoice::kThis;
+  const bool is_this = weights.choice == ChoiceOfCheckpoint::kThis;
   const Checkpoints checkpoints(is_this ? weights.folder.parent_path() : weights.folder,
                                 {options.checkpoint.keep_last, options.checkpoint.keep_best, options.higher_is_better});
   try {
     switch (weights.choice) {
-      case WeightsChoice::kKept:
+      case ChoiceOfCheckpoint::kKept:
         return load_kept(checkpoints, options.keep);
-      case WeightsChoice::kBest:
+      case ChoiceOfCheckpoint::kBest:
         return checkpoints.load_best(CheckpointPart::kWeights);
-      case WeightsChoice::kLatest:
+      case ChoiceOfCheckpoint::kLatest:
         return checkpoints.load_latest(CheckpointPart::kWeights);
-      case WeightsChoice::kThis:
+      case ChoiceOfCheckpoint::kThis:
         return FoundCheckpoint{weights.folder, read_checkpoint(weights.folder, CheckpointPart::kWeights)};
     }
   } catch (const StageError& error) {
@@ -92,7 +92,7 @@ EarlierWeights read_earlier_weights(const runner::CheckpointSource& source, cons
   const std::optional<bool> averaged = takes_average(source, options);
   auto found = load(source, options);
   if (!found) {
-    const bool unmeasured = source.choice == WeightsChoice::kBest;
+    const bool unmeasured = source.choice == ChoiceOfCheckpoint::kBest;
     throw StageError(ErrorCode::kNoCheckpoint, "there is no checkpoint in '" + source.folder.string() + "'" +
                                                    (unmeasured ? " that was measured on validation data" : ""))
         .with_help(unmeasured ? "take the newest: --checkpoint latest"

@@ -7,15 +7,20 @@
 namespace stages {
 namespace {
 
+constexpr std::int64_t kIgnored = -100;  // a label whose sample has the loss 0
+
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing,
                          const at::Tensor& class_weights, at::Reduction::Reduction reduction) {
   std::optional<at::Tensor> weights;
+  at::Tensor counted = labels;
   if (class_weights.defined()) {
     const std::int64_t beyond = logits.size(1) - class_weights.size(0);
     weights = (beyond > 0 ? torch::cat({class_weights, class_weights.new_ones({beyond})}) : class_weights)
                   .to(logits.options().requires_grad(false));
+    // Smoothed, it would still be drawn towards the other classes, by a loss that no weight divides.
+    if (label_smoothing > 0) counted = labels.masked_fill(weights->index_select(0, labels).eq(0), kIgnored);
   }
-  return at::cross_entropy_loss(logits, labels, weights, reduction, /*ignore_index=*/-100, label_smoothing);
+  return at::cross_entropy_loss(logits, counted, weights, reduction, kIgnored, label_smoothing);
 }
 
 }  // namespace

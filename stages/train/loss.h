@@ -7,7 +7,8 @@ namespace stages {
 /// The sum over samples of the cross-entropy between `logits` (n, classes) and `labels` (n) int64, a scalar with graph.
 /// With label smoothing e the target is 1 - e on the label plus e / classes everywhere, as in torch (Szegedy and
 /// others, "Rethinking the Inception Architecture", 2016). Labels must be in range. `class_weights` (k) float, where
-/// defined, weigh the terms of each class, as in torch; classes beyond them weigh 1.
+/// defined, weigh the terms of each class, as in torch; classes beyond them weigh 1. A sample of a class that weighs 0
+/// has the loss 0, smoothed too, unlike in torch, where a batch of such samples alone has the loss x / 0.
 at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing,
                              const at::Tensor& class_weights = {});
 

@@ -6,6 +6,7 @@
 
 #include <torch/nn/module.h>
 
+#include "runner/error/stage_errors.h"
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
 #include "runner/text/suggest.h"
@@ -125,26 +126,31 @@ std::vector<ParameterGroup> divide_parameters(torch::nn::Module& network, const 
   const std::vector<NamedTensors::Item> all = left;
 
   std::vector<std::vector<NamedTensors::Item>> members(groups.size());
+  runner::FoundErrors found;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const std::vector<NamedTensors::Item> before = left;
     for (const std::string& pattern : patterns_of(groups[i], all)) {
       const auto matches = [&](const NamedTensors::Item& item) { return matches_parameter(item.first, pattern); };
       if (std::ranges::none_of(all, matches)) {
         if (groups[i].may_be_empty && !names_the_rest(groups)) continue;
-        throw StageError(ErrorCode::kOptionConflict, "the pattern '" + pattern + "' matches no parameter of the model")
-            .at(groups[i].place)
-            .with_help(runner::did_you_mean_path(without_stars(pattern), known_names(all)));
+        found.add(
+            StageError(ErrorCode::kOptionConflict, "the pattern '" + pattern + "' matches no parameter of the model")
+                .at(groups[i].place)
+                .with_help(runner::did_you_mean_path(without_stars(pattern), known_names(all))));
+        continue;
       }
       if (std::ranges::none_of(before, matches) && !groups[i].may_be_empty) {
-        throw StageError(ErrorCode::kOptionConflict,
-                         "earlier groups have taken all that the pattern '" + pattern + "' matches")
-            .at(groups[i].place)
-            .with_help("a parameter belongs to the first group that matches it: move this group up");
+        found.add(StageError(ErrorCode::kOptionConflict,
+                             "earlier groups have taken all that the pattern '" + pattern + "' matches")
+                      .at(groups[i].place)
+                      .with_help("a parameter belongs to the first group that matches it: move this group up"));
+        continue;
       }
       std::ranges::copy_if(left, std::back_inserter(members[i]), matches);
       std::erase_if(left, matches);
     }
   }
+  found.throw_any();
 
   std::vector<ParameterGroup> result;
   const auto add = [&](std::string name, OptimizerOptions options, std::vector<NamedTensors::Item> parameters) {

@@ -35,9 +35,25 @@ void PendingSteps::record(const PendingStep& step) {
           step.numbers.loss_scale(), step.numbers.skipped()};
   for (std::size_t group = 1; group < step.rates.size(); ++group)
     last.group_rates.emplace_back(groups_[group], step.rates[group].learning_rate);
+  if (!last.skipped) look_at_sizes(step);
   epoch_.means.add(last.means);
   epoch_.skipped_steps += last.skipped;
   log_.step(last);
+}
+
+void PendingSteps::look_at_sizes(const PendingStep& step) {
+  const auto look = [&](UsualSize& usual, const std::string& what, double number) {
+    if (usual.observe(number) || std::exchange(has_said_disproportionate_, true)) return;
+    log_.say(disproportionate(what, number, usual.usual(), step.place, data_));
+  };
+  look(losses_, "the loss", epoch_.last.means.loss);
+  if (epoch_.last.gradient_norm) look(gradient_norms_, "the gradient's norm", *epoch_.last.gradient_norm);
+  epoch_.usual_loss = losses_.usual();
+}
+
+void PendingSteps::begin_epoch() {
+  epoch_ = {.last = epoch_.last, .usual_loss = epoch_.usual_loss};
+  has_said_disproportionate_ = false;
 }
 
 void PendingSteps::undo_unwritten() const {
@@ -47,6 +63,7 @@ void PendingSteps::undo_unwritten() const {
 
 void PendingSteps::restore(EpochSoFar epoch, std::int64_t skipped_in_a_row) {
   epoch_ = std::move(epoch);
+  losses_.set_usual(epoch_.usual_loss);
   skipped_in_a_row_ = skipped_in_a_row;
 }
 

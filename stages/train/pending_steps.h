@@ -11,6 +11,7 @@
 #include "stages/train/step_error.h"
 #include "stages/train/step_numbers.h"
 #include "stages/train/step_execution.h"
+#include "stages/train/usual_size.h"
 
 namespace stages {
 
@@ -41,7 +42,8 @@ class PendingSteps {
   void mark_written();
 
   /// Looks at steps until `allowed` are left unseen, and records them. Throws runner::StageError for one whose loss or
-  /// gradient is not finite, and where the gradients have overflowed for a hundred steps.
+  /// gradient is not finite, and where the gradients have overflowed for a hundred steps. Says so, once an epoch, where
+  /// a loss or a gradient's norm is out of all proportion to those before.
   void settle(std::size_t allowed);
 
   /// Takes back the earliest step that has not reached the weights, and with it those that came after.
@@ -50,20 +52,27 @@ class PendingSteps {
   /// What the recorded steps of this epoch have measured.
   const EpochSoFar& epoch() const { return epoch_; }
   /// Another epoch; the latest step stays known.
-  void begin_epoch() { epoch_ = {.last = epoch_.last}; }
+  void begin_epoch();
+  /// Whether a validation loss is in proportion to the losses of the steps.
+  bool is_proportionate(double loss) const { return losses_.is_proportionate(loss); }
 
   std::int64_t skipped_in_a_row() const { return skipped_in_a_row_; }
   /// Continues from what another has recorded.
   void restore(EpochSoFar epoch, std::int64_t skipped_in_a_row);
 
  private:
+  static constexpr double kLossFactor = 100, kNormFactor = 1000;
+
   void record(const PendingStep& step);
+  void look_at_sizes(const PendingStep& step);
 
   const Dataset& data_;
   const std::vector<std::string> groups_;
   TrainingLog& log_;
   std::deque<PendingStep> steps_;
   EpochSoFar epoch_;
+  UsualSize losses_{kLossFactor}, gradient_norms_{kNormFactor};
+  bool has_said_disproportionate_ = false;  // in this epoch
   std::int64_t skipped_in_a_row_ = 0;
 };
 

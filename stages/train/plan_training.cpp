@@ -285,7 +285,6 @@ PlannedTraining plan_training(const TrainingToPlan& training, runner::PlanContex
   else chosen.plan = plan_under(chosen.policy);
   runner::MemoryPlan& plan = chosen.plan;
   plan.device = context.dry().device_model.empty() ? context.node().device : context.dry().device_model;
-  plan.threads = at::get_num_threads();
   set_budget(plan, chosen.policy, context);
   add_option_effects(plan, chosen.policy, training.policy, batch, plan_under);
   const bool is_whole = plan.fits() && plan.choice && plan.choice->overrides.empty();

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <numbers>
+#include <sstream>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -96,7 +97,8 @@ struct At {
       const double risen = share(point.step, warmup);
       return {learning_rate * (schedule.start_factor + (1 - schedule.start_factor) * risen), {}};
     }
-    return {cosine(learning_rate, schedule.min_learning_rate, fallen(warmup)), {}};
+    const double half_waves = 2 * schedule.num_cycles;
+    return {cosine(learning_rate, schedule.min_learning_rate, half_waves * fallen(warmup)), {}};
   }
   Rates operator()(const WarmupLinearSchedule& schedule) const {
     const std::int64_t warmup = warmup_length(schedule, point.steps);
@@ -153,6 +155,24 @@ void check_length(const Schedule& schedule, std::int64_t steps) {
   };
   if (const auto* cosine_fall = std::get_if<WarmupCosineSchedule>(&schedule)) check(*cosine_fall);
   if (const auto* straight_fall = std::get_if<WarmupLinearSchedule>(&schedule)) check(*straight_fall);
+}
+
+std::string unreached_rate(const Schedule& schedule, double learning_rate, std::int64_t steps) {
+  const bool rises = std::holds_alternative<WarmupCosineSchedule>(schedule) ||
+                     std::holds_alternative<WarmupLinearSchedule>(schedule) ||
+                     std::holds_alternative<OneCycleSchedule>(schedule);
+  if (!rises) return "";
+  constexpr double kEnough = 0.9;
+  double highest = 0;
+  for (std::int64_t step = 0; step < steps; ++step) {
+    highest = std::max(highest, rates_at(schedule, learning_rate, {.step = step, .steps = steps}).learning_rate);
+    if (highest >= kEnough * learning_rate) return "";
+  }
+  std::ostringstream text;
+  text.precision(3);
+  text << "the schedule never reaches the learning rate " << learning_rate << ": the highest rate of the training, of "
+       << steps << (steps == 1 ? " step" : " steps") << ", is " << highest;
+  return text.str();
 }
 
 void observe(PlateauState& state, const PlateauSchedule& schedule, double value, bool higher_is_better) {

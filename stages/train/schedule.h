@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -32,13 +33,14 @@ struct CosineRestartsSchedule {
   bool operator==(const CosineRestartsSchedule&) const = default;
 };
 
-/// A straight rise, then half a cosine: torch's LinearLR followed by CosineAnnealingLR. With start_factor 0 it is
-/// get_cosine_schedule_with_warmup of transformers. Exactly one of steps and fraction is set.
+/// A straight rise, then half a cosine, or another number of its waves: torch's LinearLR followed by CosineAnnealingLR.
+/// With start_factor 0 it is get_cosine_schedule_with_warmup of transformers. Exactly one of steps and fraction is set.
 struct WarmupCosineSchedule {
   std::optional<std::int64_t> warmup_steps;
   std::optional<double> warmup_fraction;  ///< of all steps, rounded up
   double start_factor = 0;
   double min_learning_rate = 0;
+  double num_cycles = 0.5;  ///< of the cosine
   bool operator==(const WarmupCosineSchedule&) const = default;
 };
 
@@ -120,6 +122,10 @@ Rates rates_at(const Schedule& schedule, double learning_rate, const SchedulePoi
 
 /// Throws runner::StageError if the schedule does not fit a run of `steps` steps.
 void check_length(const Schedule& schedule, std::int64_t steps);
+
+/// "the schedule never reaches the learning rate 0.001: the highest of its 1 steps is 4e-09"; empty where it comes to
+/// within a tenth of it.
+std::string unreached_rate(const Schedule& schedule, double learning_rate, std::int64_t steps);
 
 /// What a PlateauSchedule knows of the past.
 struct PlateauState {

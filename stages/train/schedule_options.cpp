@@ -27,6 +27,7 @@ Schedule read_warmup_cosine(runner::ConfigReader& reader) {
   read_warmup(reader, schedule);
   reader.read("start_factor", schedule.start_factor);
   schedule.min_learning_rate = read_minimum(reader);
+  reader.read("num_cycles", schedule.num_cycles);
   return schedule;
 }
 

@@ -46,6 +46,16 @@ void refuse_not_finite(const StepNumbers& numbers, const StepPlace& place, const
       .with_help("lower learning_rate, set gradient_clip_norm, or look at these samples");
 }
 
+std::string disproportionate(const std::string& what, double number, std::optional<double> usual,
+                             const StepPlace& place, const Dataset& dataset) {
+  std::ostringstream line;
+  line.precision(3);
+  line << "step " << place.step << ", in epoch " << place.epoch << ": " << what << " is " << number;
+  if (usual) line << ", where " << *usual << " is usual";
+  if (!place.indices.empty()) line << ", on " << names(dataset, place.indices);
+  return line.str();
+}
+
 void refuse_endless_overflow(const StepPlace& place, double scale) {
   std::ostringstream shown;
   shown << scale;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,10 @@ struct StepPlace {
 
 /// Throws runner::StageError kLossNotFinite, naming the step and its samples, if the numbers say so; waits for them.
 void refuse_not_finite(const StepNumbers& numbers, const StepPlace& place, const Dataset& dataset);
+
+/// "step 10, in epoch 2: the loss is 1.7e+29, where 1.4 is usual, on 'a.jpg'": `what` is "the loss".
+std::string disproportionate(const std::string& what, double number, std::optional<double> usual,
+                             const StepPlace& place, const Dataset& dataset);
 
 /// Throws runner::StageError: the gradients have overflowed in fp16 for many steps, though the loss's scale shrank.
 [[noreturn]] void refuse_endless_overflow(const StepPlace& place, double scale);

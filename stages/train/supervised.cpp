@@ -25,6 +25,7 @@ struct ClassificationOptions {
   ClassificationLoss loss;
   ClassWeights class_weights;
   bool balances = false;  ///< the samples
+  std::string monitor;
   MixingOptions mixing;
 };
 
@@ -116,6 +117,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigR
                 "set sampling: balanced in place of class_weights, or mixup: 0 and cutmix: 0");
   }
   options.balances = runner::choice<bool>(reader, "sampling", {{"as_is", false}, {"balanced", true}});
+  reader.read("monitor", options.monitor);
   const auto make_step = [options](const Model& model, const TrainingData& data, const MemoryPolicy&) {
     check_same_classes(*data.train, data.validation.get());
     if (options.mixing.cutmix_alpha > 0) check_pixels(*data.train);
@@ -125,8 +127,9 @@ runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigR
           .at("/loss")
           .with_help("give the data a second class, or set loss: {kind: cross_entropy}");
     }
-    return std::make_unique<ClassificationStep>(model, classes, options,
-                                                class_weights_of(options.class_weights, *data.train));
+    const at::Tensor class_weights = class_weights_of(options.class_weights, *data.train);
+    if (options.monitor == "loss") check_weighted_validation(class_weights, data.validation.get());
+    return std::make_unique<ClassificationStep>(model, classes, options, class_weights);
   };
   TrainingKind kind{.make_step = make_step, .scores = {"accuracy"}};
   if (options.balances) kind.draw = draw_balanced;

@@ -1,6 +1,7 @@
 #include "stages/train/trainer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <torch/nn/module.h>
@@ -81,6 +82,9 @@ class Training {
                 }),
         pending_(*data.train, execution_.optimizer().groups(), log_),
         checkpoints_({execution_, recovery_, learning_rates_, stopping_, pending_}, description_, options, context) {
+    const std::string unreached =
+        unreached_rate(options.schedule, execution_.optimizer().learning_rates().front(), planned_steps_);
+    if (!unreached.empty()) context.say(unreached);
     if (policy.two_pass && !execution_.plan().two_pass)
       context.say("two_pass has no effect: micro_batch does not split the batch");
     if (policy.offloads_optimizer && !execution_.plan().offloads_optimizer)
@@ -187,6 +191,8 @@ class Training {
     is_whole_ = false;
     const EpochSoFar& epoch = pending_.epoch();
     log_.end_epoch(epoch.last, epoch.means, epoch.skipped_steps, validation);
+    if (validation && std::isfinite(validation->loss) && !pending_.is_proportionate(validation->loss))
+      context_.say("the validation loss is out of all proportion to that of the training");
     if (done_.epochs == 0) tell_strangers({data_.train.get(), data_.validation.get()}, epoch.last.step, context_);
     memory_.end_epoch(epoch.last.epoch, epoch.last.step);
     pending_.begin_epoch();

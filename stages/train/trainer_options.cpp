@@ -53,8 +53,10 @@ void check_without_validation(const TrainerOptions& options) {
   const auto refuse = [](const char* option, const std::string& what, const std::string& instead) {
     throw runner::StageError(runner::ErrorCode::kOptionConflict, what + ", and there is none")
         .at(option)
-        .with_help("give the data a part for it, such as data.split={train: 0.7, validation: 0.1, test: 0.2}, or set " +
-                   instead);
+        .with_help(
+            "give the data a part for it: a folder 'val' where it has a folder 'train', else a share, such as "
+            "data.split={train: 0.7, validation: 0.1, test: 0.2}; or set " +
+            instead);
   };
   if (options.patience) refuse("/patience", "patience needs validation data", "patience: null");
   if (std::holds_alternative<PlateauSchedule>(options.schedule))

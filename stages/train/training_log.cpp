@@ -103,6 +103,8 @@ void TrainingLog::step(const StepRecord& record) {
   }
 }
 
+void TrainingLog::say(const std::string& line) { context_.say(line); }
+
 void TrainingLog::validated_batch(std::int64_t epoch, std::int64_t batch, std::int64_t batches) {
   runner::Progress progress;
   progress.phase = "validate";
@@ -155,13 +157,14 @@ json to_json(const EpochSoFar& epoch) {
           {"last_epoch", last.epoch},
           {"last_step", last.step},
           {"learning_rate", last.learning_rate},
-          {"loss_scale", optional_json(last.loss_scale)}};
+          {"loss_scale", optional_json(last.loss_scale)},
+          {"usual_loss", optional_json(epoch.usual_loss)}};
 }
 
 EpochSoFar epoch_so_far_from_json(const json& json) {
   const runner::JsonFields fields(json, "the epoch so far");
   fields.only({"weight", "units", "loss", "terms", "scores", "skipped_steps", "last_epoch", "last_step",
-               "learning_rate", "loss_scale"});
+               "learning_rate", "loss_scale", "usual_loss"});
   EpochSoFar epoch;
   epoch.means.weight = fields.number("weight");
   // Which were the same before samples had weights.
@@ -174,6 +177,7 @@ EpochSoFar epoch_so_far_from_json(const json& json) {
   epoch.last.step = fields.count("last_step");
   epoch.last.learning_rate = fields.number("learning_rate");
   if (!fields.at("loss_scale").is_null()) epoch.last.loss_scale = fields.number("loss_scale");
+  if (json.contains("usual_loss") && !fields.at("usual_loss").is_null()) epoch.usual_loss = fields.number("usual_loss");
   return epoch;
 }
 

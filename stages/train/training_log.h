@@ -70,6 +70,8 @@ class TrainingLog {
   void resume_after(std::int64_t step) { first_step_ = step; }
   void begin_epoch();
   void step(const StepRecord& record);
+  /// A line for the person who watches.
+  void say(const std::string& line);
   void validated_batch(std::int64_t epoch, std::int64_t batch, std::int64_t batches);
   /// `last` is the epoch's last step, `skipped` the number of its steps that were; `validation` is empty where none
   /// took place.
@@ -93,7 +95,8 @@ class TrainingLog {
 struct EpochSoFar {
   Means means;
   std::int64_t skipped_steps = 0;
-  StepRecord last;  ///< the latest step; its own means are not kept when it is saved
+  StepRecord last;                        ///< the latest step; its own means are not kept when it is saved
+  std::optional<double> usual_loss = {};  ///< of the steps of this epoch and those before
 };
 
 /// For a checkpoint; numbers keep their bits.

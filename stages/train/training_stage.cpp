@@ -12,6 +12,7 @@
 #include <torch/types.h>
 
 #include "runner/disk/file_digests.h"
+#include "runner/error/stage_errors.h"
 #include "runner/stage/config_reader.h"
 #include "runner/stage/plan_context.h"
 #include "runner/stage/run_layout.h"
@@ -59,15 +60,16 @@ class TrainingStage final : public runner::Stage {
   }
 
   std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
-    const std::optional<EarlierWeights> trained = find_earlier_weights(options_.trainer, context);
-    const Setup setup = set_up(inputs, trained, context.node().seed);
-    if (!trained) plan_training_of(setup, inputs, context);
-    const bool starts_warm = !trained && options_.warm_start && !context.node().resuming;
-    if (!kind_.lets_network_go || starts_warm || trained)
-      setup.checkpoint->network = setup.checkpoint->model->outline(setup.network_data);
-    if (starts_warm) check_warm_start(*setup.checkpoint->network, *options_.warm_start, context);
-    if (kind_.lets_network_go) setup.checkpoint->network.reset();
-    return runner::Outputs{{"checkpoint", setup.checkpoint}};
+    try {
+      return planned(inputs, context);
+    } catch (const StageError&) {
+      if (context.node().trained || context.node().resuming) throw;
+      runner::FoundErrors found;
+      found.during([] { throw; });
+      look_for_others(found, inputs, context);
+      found.throw_any();
+      throw;
+    }
   }
 
   runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
@@ -95,6 +97,37 @@ class TrainingStage final : public runner::Stage {
   }
 
  private:
+  runner::Outputs planned(const runner::Inputs& inputs, runner::PlanContext& context) {
+    const std::optional<EarlierWeights> trained = find_earlier_weights(options_.trainer, context);
+    const Setup setup = set_up(inputs, trained, context.node().seed);
+    if (!trained) plan_training_of(setup, inputs, context);
+    const bool starts_warm = !trained && options_.warm_start && !context.node().resuming;
+    if (!kind_.lets_network_go || starts_warm || trained)
+      setup.checkpoint->network = setup.checkpoint->model->outline(setup.network_data);
+    if (starts_warm) check_warm_start(*setup.checkpoint->network, *options_.warm_start, context);
+    if (kind_.lets_network_go) setup.checkpoint->network.reset();
+    return {{"checkpoint", setup.checkpoint}};
+  }
+
+  /// What else would refuse this training: one mistake hides no other.
+  void look_for_others(runner::FoundErrors& found, const runner::Inputs& inputs, runner::RunContext& context) const {
+    TrainingData data{as_trained(inputs.get<Dataset>("train")), inputs.find<Dataset>("validation")};
+    if (data.train->describe().size == 0) return;
+    const auto model = inputs.get<Model>("model");
+    bool is_drawn = !kind_.draw;
+    found.during([&] {
+      if (kind_.draw) data = kind_.draw(std::move(data), context.node().seed);
+      is_drawn = true;
+    });
+    if (!is_drawn) return;
+    found.during([&] { kind_.make_step(*model, data, *inputs.get<MemoryPolicy>("memory")); });
+    std::shared_ptr<torch::nn::Module> network;
+    found.during([&] { network = model->outline(source_of(data.train->describe())); });
+    if (!network) return;
+    if (options_.warm_start) found.during([&] { check_warm_start(*network, *options_.warm_start, context); });
+    found.during([&] { divide_parameters(*network, options_.trainer.optimizer, options_.trainer.parameter_groups); });
+  }
+
   /// What the inputs are to this training.
   struct Setup {
     DatasetDescription network_data;         // that the network is made for

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/value/parse_json.h"
+
 namespace stages {
 
 std::string validation_text(const Means& validation) {
@@ -19,7 +21,7 @@ std::string validation_text(const Means& validation) {
 std::map<std::string, double> validation_scores(const std::map<std::string, std::string>& about) {
   const auto found = about.find("validation");
   if (found == about.end()) return {};
-  const auto json = nlohmann::json::parse(found->second, nullptr, /*allow_exceptions=*/false);
+  const auto json = runner::parse_json<nlohmann::json>(found->second);
   std::map<std::string, double> scores;
   if (!json.is_object()) return scores;
   for (const auto& [name, value] : json.items()) {

@@ -78,10 +78,10 @@ class Reader {
     return value;
   }
 
-  std::vector<PickledValue*> pop_to_mark() {
+  PickledValues pop_to_mark() {
     if (marks_.empty()) refuse_pickle("its pickle takes a mark that is not there");
     const auto begin = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
-    std::vector<PickledValue*> items(begin, stack_.end());
+    PickledValues items(begin, stack_.end());
     stack_.erase(begin, stack_.end());
     marks_.pop_back();
     return items;
@@ -103,18 +103,7 @@ class Reader {
     push_new(std::move(list));
   }
 
-  void push_items(std::vector<PickledValue*> items) { push_new(PickledList{{items.begin(), items.end()}}); }
-
-  static void append(PickledValue* list, const std::vector<PickledValue*>& items) {
-    auto& all = PickleBuilder::as<PickledList>(list, "a list").items;
-    all.insert(all.end(), items.begin(), items.end());
-  }
-
-  static void set(PickledValue* map, const std::vector<PickledValue*>& items) {
-    auto& entries = PickleBuilder::as<PickledMap>(map, "a dictionary").entries;
-    if (items.size() % 2 != 0) refuse_pickle("its pickle sets a key to no value");
-    for (std::size_t i = 0; i < items.size(); i += 2) entries.emplace_back(items[i], items[i + 1]);
-  }
+  void push_items(PickledValues items) { push_new(PickledList{std::move(items)}); }
 
   // --- the program
 
@@ -232,30 +221,54 @@ class Reader {
         return true;
       case 'd': {
         const auto items = pop_to_mark();
-        set(push_new(PickledMap()), items);
+        PickleBuilder::set(push_new(PickledMap()), items);
         return true;
       }
       case 'a': {
         PickledValue* item = pop();
-        append(top(), {item});
+        PickleBuilder::append(top(), {item});
         return true;
       }
       case 'e': {
         const auto items = pop_to_mark();
-        append(top(), items);
+        PickleBuilder::append(top(), items);
         return true;
       }
       case 's': {
         PickledValue* value = pop();
         PickledValue* key = pop();
-        set(top(), {key, value});
+        PickleBuilder::set(top(), {key, value});
         return true;
       }
       case 'u': {
         const auto items = pop_to_mark();
-        set(top(), items);
+        PickleBuilder::set(top(), items);
         return true;
       }
+      default:
+        return false;
+    }
+  }
+
+  /// Sets, which are opaque: numbers and texts, never tensors.
+  bool use_sets(unsigned char code) {
+    switch (code) {
+      case 0x8f:
+        push_new(PickledOpaque());
+        return true;
+      case 0x90: {
+        pop_to_mark();
+        top();
+        return true;
+      }
+      case 0x91:
+        pop_to_mark();
+        push_new(PickledOpaque());
+        return true;
+      case 0x96:  // a bytearray
+        take(number(8));
+        push_new(PickledOpaque());
+        return true;
       default:
         return false;
     }
@@ -312,6 +325,12 @@ class Reader {
         push(builder_.call(pop(), arguments));
         return true;
       }
+      case 0x92: {  // with named arguments, which nothing that is made here has
+        pop();
+        const PickledValue* arguments = pop();
+        push(builder_.call(pop(), arguments));
+        return true;
+      }
       case 'b': {
         const PickledValue* state = pop();
         builder_.set_state(top(), state);
@@ -330,7 +349,9 @@ class Reader {
     const std::size_t began = at_;
     const auto code = static_cast<unsigned char>(take(1)[0]);
     if (code == '.') return false;
-    if (skip_frame(code) || push_literal(code) || use_containers(code) || use_memory(code) || call(code)) return true;
+    if (skip_frame(code) || push_literal(code) || use_containers(code) || use_sets(code) || use_memory(code) ||
+        call(code))
+      return true;
     char text[80];
     std::snprintf(text, sizeof text, "its pickle has the code 0x%02x at byte %zu, which torch.save does not write",
                   code, began);

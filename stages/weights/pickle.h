@@ -61,9 +61,13 @@ struct PickledTensorIndex {
   std::size_t index = 0;
 };
 
+/// What is no tensor and no plain container: a set, a device, a number of numpy's, the attributes of an object. It is
+/// neither made nor looked into.
+struct PickledOpaque {};
+
 struct PickledValue {
   std::variant<std::monostate, bool, std::int64_t, double, std::string_view, PickledLong, PickledList, PickledMap,
-               PickledGlobal, PickledStorageIndex, PickledTensorIndex>
+               PickledGlobal, PickledStorageIndex, PickledTensorIndex, PickledOpaque>
       data;
 };
 
@@ -86,8 +90,9 @@ struct ForbiddenPickle : std::invalid_argument {
 inline constexpr std::size_t kLongestPickle = 64 << 20;
 
 /// Reads the pickle that `bytes` begin with, of protocol 2 to 5, as torch.save and TorchScript make them. It makes
-/// tensors and plain containers; classes and functions are taken for these by an allow-list of names, and nothing is
-/// run. Throws std::invalid_argument saying what is wrong, in half a sentence; ForbiddenPickle for any other name.
+/// tensors and plain containers, and opaque values of what training programs keep beside them; classes and functions
+/// are taken for these by an allow-list of names, and nothing is run. Throws std::invalid_argument saying what is
+/// wrong, in half a sentence; ForbiddenPickle for any other name.
 Pickle read_pickle(std::string_view bytes);
 
 }  // namespace stages

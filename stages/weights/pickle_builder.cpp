@@ -48,6 +48,69 @@ bool is_allowed(const PickledGlobal& global) {
          });
 }
 
+/// What stands for data that training programs keep beside the weights.
+bool is_opaque(const PickledGlobal& global) {
+  struct Known {
+    std::string_view module;
+    std::vector<std::string_view> names;
+  };
+  static const std::vector<std::string_view> builtins = {"set",   "frozenset", "list",    "dict",  "tuple",
+                                                         "int",   "float",     "complex", "str",   "bool",
+                                                         "bytes", "bytearray", "slice",   "range", "object"};
+  static const std::vector<std::string_view> of_arrays = {"scalar", "_reconstruct"};
+  static const std::vector<Known> all = {
+      {"builtins", builtins},
+      {"__builtin__", builtins},
+      {"collections", {"Counter", "defaultdict", "deque"}},
+      {"argparse", {"Namespace"}},
+      {"types", {"SimpleNamespace"}},
+      {"datetime", {"datetime", "date", "time", "timedelta", "timezone"}},
+      {"decimal", {"Decimal"}},
+      {"fractions", {"Fraction"}},
+      {"uuid", {"UUID"}},
+      {"pathlib", {"Path", "PosixPath", "WindowsPath", "PurePath", "PurePosixPath", "PureWindowsPath"}},
+      {"pathlib._local", {"Path", "PosixPath", "WindowsPath", "PurePath", "PurePosixPath", "PureWindowsPath"}},
+      {"copy_reg", {"_reconstructor"}},
+      {"copyreg", {"_reconstructor"}},
+      {"_codecs", {"encode"}},
+      {"numpy", {"dtype", "ndarray"}},
+      {"numpy.core.multiarray", of_arrays},
+      {"numpy._core.multiarray", of_arrays},
+      {"numpy.core.numeric", {"_frombuffer"}},
+      {"numpy._core.numeric", {"_frombuffer"}},
+      {"torch", {"device", "Generator"}},
+      {"torch.serialization", {"_get_layout"}},
+      {"torch.torch_version", {"TorchVersion"}},
+      {"omegaconf.dictconfig", {"DictConfig"}},
+      {"omegaconf.listconfig", {"ListConfig"}},
+      {"omegaconf.base", {"ContainerMetadata", "Metadata"}},
+      {"omegaconf.nodes",
+       {"AnyNode", "IntegerNode", "FloatNode", "StringNode", "BooleanNode", "PathNode", "BytesNode", "EnumNode"}},
+      {"typing", {"Any"}},
+      {"easydict", {"EasyDict"}},
+      {"yacs.config", {"CfgNode"}},
+      {"fvcore.common.config", {"CfgNode"}},
+      {"pytorch_lightning.utilities.parsing", {"AttributeDict"}},
+      {"lightning.pytorch.utilities.parsing", {"AttributeDict"}},
+      {"lightning_fabric.utilities.data", {"AttributeDict"}},
+      {"lightning.fabric.utilities.data", {"AttributeDict"}},
+      {"pytorch_lightning.callbacks.model_checkpoint", {"ModelCheckpoint"}},
+      {"pytorch_lightning.callbacks.early_stopping", {"EarlyStopping"}},
+  };
+  // Numbers' types, as numpy names their classes: numpy.dtypes.Float64DType, numpy.float32.
+  if (global.module == "numpy.dtypes") return global.name.ends_with("DType");
+  if (global.module == "numpy") {
+    for (const std::string_view kind : {"float", "int", "uint", "bool", "complex"}) {
+      if (global.name.starts_with(kind) &&
+          global.name.find_first_not_of("0123456789_", kind.size()) == global.name.npos)
+        return true;
+    }
+  }
+  return std::ranges::any_of(all, [&](const Known& known) {
+    return global.module == known.module && std::ranges::find(known.names, global.name) != known.names.end();
+  });
+}
+
 bool is_empty(const PickledValue* value) {
   const auto* map = std::get_if<PickledMap>(&value->data);
   return std::holds_alternative<std::monostate>(value->data) || (map && map->entries.empty());
@@ -70,7 +133,7 @@ Pickle PickleBuilder::finish(const PickledValue* value, std::size_t length) {
 
 PickledValue* PickleBuilder::global(std::string_view module, std::string_view name) {
   const PickledGlobal global{module, name};
-  if (!is_allowed(global)) throw ForbiddenPickle("it would run '" + full_name(global) + "'");
+  if (!is_allowed(global) && !is_opaque(global)) throw ForbiddenPickle("it would run '" + full_name(global) + "'");
   return make(global);
 }
 
@@ -78,6 +141,9 @@ PickledValue* PickleBuilder::call(const PickledValue* called, const PickledValue
   const auto& global = as<PickledGlobal>(called, "a function");
   const PickledValues& arguments = as<PickledList>(values, "a tuple").items;
   const std::string_view name = global.name;
+  // Its items are set one by one.
+  if (global.module == "collections" && name == "defaultdict") return make(PickledMap());
+  if (is_opaque(global)) return make(PickledOpaque());
   if (global.module == "collections") return ordered(arguments);
   if (global.module.starts_with("__torch__")) {
     if (!arguments.empty()) throw ForbiddenPickle("it would run '" + full_name(global) + "'");
@@ -176,7 +242,21 @@ std::size_t PickleBuilder::storage_index(const PickledStorage& storage) {
   return place->second;
 }
 
+void PickleBuilder::append(PickledValue* list, const PickledValues& items) {
+  if (std::holds_alternative<PickledOpaque>(list->data)) return;
+  auto& all = as<PickledList>(list, "a list").items;
+  all.insert(all.end(), items.begin(), items.end());
+}
+
+void PickleBuilder::set(PickledValue* map, const PickledValues& items) {
+  if (items.size() % 2 != 0) refuse_pickle("its pickle sets a key to no value");
+  if (std::holds_alternative<PickledOpaque>(map->data)) return;
+  auto& entries = as<PickledMap>(map, "a dictionary").entries;
+  for (std::size_t i = 0; i < items.size(); i += 2) entries.emplace_back(items[i], items[i + 1]);
+}
+
 void PickleBuilder::set_state(PickledValue* value, const PickledValue* state) {
+  if (std::holds_alternative<PickledOpaque>(value->data)) return;
   auto& map = as<PickledMap>(value, "a dictionary");
   const auto& entries = as<PickledMap>(state, "a dictionary of attributes").entries;
   if (!map.is_object || value == state) return;

@@ -37,8 +37,11 @@ class PickleBuilder {
   /// The storage that an `id` names: ('storage', type, key, where it was, count[, view]), where the oldest files have
   /// the view (key, offset, count).
   PickledValue* storage(const PickledValue* id);
-  /// Gives `value` the attributes of `state`. Only what is a dictionary has any: TorchScript objects do, and what state
-  /// dicts say of themselves is passed over.
+  /// Puts `items` into a list, or keys and their values into a dictionary; opaque values take anything.
+  static void append(PickledValue* list, const PickledValues& items);
+  static void set(PickledValue* map, const PickledValues& items);
+  /// Gives `value` the attributes of `state`. Only what is a dictionary has any: TorchScript objects do; what state
+  /// dicts say of themselves, and the attributes of opaque values, are passed over.
   void set_state(PickledValue* value, const PickledValue* state);
 
   /// All that was made, whose value is `value`, from `length` bytes. The builder is spent.

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <stdexcept>
+#include <set>
+#include <string_view>
 
-#include "runner/text/utf8.h"
+#include "runner/text/join.h"
 #include "runner/text/printable.h"
+#include "runner/text/utf8.h"
 
 namespace stages {
 namespace {
@@ -116,42 +118,157 @@ class Walk {
 
 constexpr int kMostWrappers = 4;
 
-using SavedModel = std::pair<const PickledValue*, std::string>;
+/// By which programs keep a model in a checkpoint, the preferred first. Of the first five timm takes one in this order.
+constexpr std::array<std::string_view, 12> kModelKeys = {
+    "state_dict_ema", "model_ema", "state_dict", "model_state", "model",   "model_state_dict",
+    "params_ema",     "params",    "net",        "network",     "weights", "checkpoint"};
 
-/// The one dictionary of `map` that is known to be the model of a checkpoint, with its keys; null where there is none.
-/// `looks` counts the entries that were looked at, some more than once.
+std::string_view text_of_key(const PickledValue* key) {
+  const auto* text = std::get_if<std::string_view>(&key->data);
+  return text ? *text : std::string_view();
+}
+
+bool holds_tensors(const PickledMap& map) {
+  return std::ranges::any_of(
+      map.entries, [](const auto& entry) { return std::holds_alternative<PickledTensorIndex>(entry.second->data); });
+}
+
+struct SavedModel {
+  const PickledValue* value = nullptr;
+  std::string keys;
+};
+
+/// The dictionary of `map` that is known to be the model of a checkpoint; null where there is none. `looks` counts the
+/// entries that were looked at, some more than once.
 SavedModel model_in(const PickledMap& map, int wrappers, std::size_t& looks) {
-  constexpr std::array kKeys = {"model", "model_state_dict", "state_dict"};
-  SavedModel model{};
-  if (map.is_object || wrappers > kMostWrappers) return model;
-  looks += map.entries.size();
+  if (map.is_object || wrappers > kMostWrappers) return {};
+  looks += kModelKeys.size() * map.entries.size();
   if (looks > kMostVisits) refuse_weights(kEndless);
-  for (const auto& [key, value] : map.entries) {
-    const auto* text = std::get_if<std::string_view>(&key->data);
-    const auto* inner = std::get_if<PickledMap>(&value->data);
-    if (!text || !inner || std::ranges::find(kKeys, *text) == kKeys.end()) continue;
-    SavedModel found = model_in(*inner, wrappers + 1, looks);
-    const bool has_tensors = inner->is_object || std::ranges::any_of(inner->entries, [](const auto& entry) {
-                               return std::holds_alternative<PickledTensorIndex>(entry.second->data);
-                             });
-    if (!found.first && !has_tensors) continue;
-    if (model.first)
-      refuse_weights("it has a model in '" + model.second + "' and another in '" + std::string(*text) + "'");
-    model = {found.first ? found.first : value, std::string(*text) + (found.first ? '.' + found.second : "")};
+  for (const std::string_view known : kModelKeys) {
+    for (const auto& [key, value] : map.entries) {
+      const auto* inner = std::get_if<PickledMap>(&value->data);
+      if (!inner || text_of_key(key) != known) continue;
+      const SavedModel found = model_in(*inner, wrappers + 1, looks);
+      if (!found.value && !inner->is_object && !holds_tensors(*inner)) continue;
+      return {found.value ? found.value : value, std::string(known) + (found.value ? '.' + found.keys : "")};
+    }
   }
-  return model;
+  return {};
+}
+
+/// The keys of the dictionaries of tensors in `map`.
+std::vector<std::string> entries_in(const PickledMap& map) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : map.entries) {
+    const auto* inner = std::get_if<PickledMap>(&value->data);
+    const std::string_view text = text_of_key(key);
+    if (inner && !text.empty() && !runner::invalid_utf8(text) && holds_tensors(*inner)) keys.emplace_back(text);
+  }
+  return keys;
+}
+
+/// What `entry` leads to: its keys may have dots. Null where there is nothing.
+const PickledValue* value_at(const PickledMap& map, std::string_view entry) {
+  for (const auto& [key, value] : map.entries) {
+    const std::string_view text = text_of_key(key);
+    if (text.empty() || !entry.starts_with(text)) continue;
+    const auto* inner = std::get_if<PickledMap>(&value->data);
+    if (!inner) continue;
+    if (text.size() == entry.size()) return value;
+    if (entry[text.size()] != '.') continue;
+    if (const PickledValue* found = value_at(*inner, entry.substr(text.size() + 1))) return found;
+  }
+  return nullptr;
+}
+
+/// Can these be the tensors of one layer? Then its siblings, which have the same, are layers of the same model.
+bool is_one_layer(const std::set<std::string_view>& names) {
+  constexpr std::array<std::string_view, 5> kOfLayer = {"weight", "bias", "running_mean", "running_var",
+                                                        "num_batches_tracked"};
+  return std::ranges::all_of(names, [&](std::string_view name) { return std::ranges::count(kOfLayer, name) > 0; });
+}
+
+/// The keys of those dictionaries of tensors in `map` that hold the same names: of a student and its teacher, say. What
+/// torch's wrappers put before names does not tell them apart.
+std::vector<std::string> alike_in(const PickledMap& map) {
+  if (map.is_object) return {};  // a module, whose parts these are
+  const auto names = [](const PickledMap& tensors) {
+    std::set<std::string_view> names;
+    for (const auto& [key, value] : tensors.entries) {
+      std::string_view name = text_of_key(key);
+      for (bool is_wrapped = true; is_wrapped;) {
+        is_wrapped = false;
+        for (const std::string_view wrapper : {"module.", "_orig_mod."}) {
+          if (!name.starts_with(wrapper)) continue;
+          name.remove_prefix(wrapper.size());
+          is_wrapped = true;
+        }
+      }
+      if (std::holds_alternative<PickledTensorIndex>(value->data)) names.insert(name);
+    }
+    return names;
+  };
+  std::vector<std::pair<std::string, std::set<std::string_view>>> all;
+  for (const auto& [key, value] : map.entries) {
+    const auto* inner = std::get_if<PickledMap>(&value->data);
+    if (!inner || inner->is_object || !holds_tensors(*inner)) continue;
+    if (auto tensors = names(*inner); !is_one_layer(tensors)) all.emplace_back(text_of_key(key), std::move(tensors));
+  }
+  std::vector<std::string> keys;
+  constexpr std::size_t kMostCompared = 16;
+  for (std::size_t i = 0; all.size() <= kMostCompared && i < all.size(); ++i) {
+    const bool is_alike = std::ranges::any_of(all, [&](const auto& other) {
+      if (&other == &all[i]) return false;
+      const auto common =
+          std::ranges::count_if(all[i].second, [&](std::string_view name) { return other.second.contains(name); });
+      return 2 * static_cast<std::size_t>(common) > std::min(other.second.size(), all[i].second.size());
+    });
+    if (is_alike) keys.push_back(all[i].first);
+  }
+  return keys;
+}
+
+std::string listed_entries(const std::vector<std::string>& keys) {
+  constexpr std::size_t kShown = 8;
+  std::vector<std::string> shown;
+  for (const std::string& key : keys) shown.push_back(runner::printable_ascii(key));
+  return runner::listed(shown, kShown, "'");
+}
+
+/// Those of `weights` whose names begin with `entry`, without it.
+std::vector<PickledWeight> below(std::vector<PickledWeight> weights, const std::string& entry) {
+  const std::string prefix = entry + '.';
+  std::erase_if(weights, [&](const PickledWeight& weight) { return !weight.name.starts_with(prefix); });
+  for (PickledWeight& weight : weights) weight.name.erase(0, prefix.size());
+  return weights;
 }
 
 }  // namespace
 
-PickledWeights pickled_weights(const Pickle& pickle, std::int64_t most_bytes) {
+PickledWeights pickled_weights(const Pickle& pickle, std::int64_t most_bytes, const std::string& entry) {
   const auto* map = std::get_if<PickledMap>(&pickle.value->data);
   if (!map) refuse_weights("it holds no dictionary of tensors");
   std::size_t looks = 0;
-  const auto [model, inside] = model_in(*map, 1, looks);
+  SavedModel model = model_in(*map, 1, looks);
+  const PickledValue* asked = entry.empty() ? nullptr : value_at(*map, entry);
+  if (asked) model = {asked, entry};
+  if (!model.value && entry.empty()) {
+    const std::vector<std::string> alike = alike_in(*map);
+    if (!alike.empty()) throw WeightsChoice("holds several models: " + listed_entries(alike), alike);
+  }
   Walk walk(pickle, most_bytes);
-  walk.visit(model ? model : pickle.value);
-  PickledWeights result{walk.found(), inside};
+  walk.visit(model.value ? model.value : pickle.value);
+  PickledWeights result{walk.found(), model.keys, entries_in(*map)};
+  if (!entry.empty() && !asked) {
+    result.weights = below(std::move(result.weights), entry);
+    if (result.weights.empty()) {
+      const std::string has = result.others.empty() ? "" : "; it has " + listed_entries(result.others);
+      throw WeightsChoice("has no entry '" + runner::printable_ascii(entry) + "'" + has, result.others);
+    }
+    result.inside += (result.inside.empty() ? "" : ".") + entry;
+  }
+  if (result.inside.empty()) result.others.clear();  // they are part of what is taken
+  std::erase(result.others, model.keys.substr(0, model.keys.find('.')));
   if (result.weights.empty()) refuse_weights("it holds no tensor");
   return result;
 }

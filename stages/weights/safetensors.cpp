@@ -120,6 +120,10 @@ class SafetensorsFile {
     for (std::size_t i = 0; i < 8; ++i) length |= static_cast<std::uint64_t>(prefix[i]) << (8 * i);
     if (length > static_cast<std::uint64_t>(kLongestSafetensorsHeader))
       refuse("its header claims " + std::to_string(length) + " bytes, more than the 100000000 allowed");
+    constexpr std::uint64_t kLongestOfModels = 16 << 20;  // a hundred thousand tensors; 100 MB take half a minute
+    if (length > kLongestOfModels)
+      refuse("its header claims " + std::to_string(length) + " bytes, more than the " +
+             std::to_string(kLongestOfModels) + " that a model needs");
     if (length > static_cast<std::uint64_t>(size_ - 8))
       refuse("its header claims " + std::to_string(length) + " bytes and the file has " + std::to_string(size_));
     std::string text(length, '\0');

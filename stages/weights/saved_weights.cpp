@@ -16,6 +16,7 @@
 
 #include "runner/disk/digest.h"
 #include "runner/stage/stage.h"
+#include "runner/text/join.h"
 #include "runner/text/printable.h"
 #include "runner/weights/hugging_face_cache.h"
 #include "runner/weights/strict_json.h"
@@ -75,13 +76,62 @@ auto read_by_format(const fs::path& path, ReadSafetensors read_safetensors_file,
                   "name a file of weights, and compare its checksum with the one published");
 }
 
-TorchFile read_file(const fs::path& path, WeightContents contents) {
+/// The name below `entry`; nullopt: it is not there.
+std::optional<std::string> name_below(const std::string& entry, const std::string& name) {
+  if (entry.empty()) return name;
+  if (name.size() <= entry.size() || !name.starts_with(entry) || name[entry.size()] != '.') return std::nullopt;
+  return name.substr(entry.size() + 1);
+}
+
+/// Safetensors have no dictionaries, but names.
+TorchFile read_safetensors_below(const fs::path& path, WeightContents contents, const std::string& entry) {
+  TorchFile file{read_safetensors(path, contents).tensors, entry};
+  if (entry.empty()) return file;
+  std::vector<NamedTensors::Item> items;
+  for (const auto& [name, tensor] : file.tensors) {
+    if (const auto below = name_below(entry, name)) items.emplace_back(*below, tensor);
+  }
+  file.tensors = NamedTensors(std::move(items));
+  return file;
+}
+
+TorchFile read_file(const fs::path& path, WeightContents contents, const std::string& entry) {
   return read_by_format(
-      path,
-      [&] {
-        return TorchFile{read_safetensors(path, contents).tensors, ""};
-      },
-      [&] { return read_torch_file(path, contents); });
+      path, [&] { return read_safetensors_below(path, contents, entry); },
+      [&] { return read_torch_file(path, contents, entry); });
+}
+
+/// Takes pieces of a safetensors file by the names below `entry`.
+WeightSink sink_below(const std::string& entry, const WeightSink& sink) {
+  return {.wants =
+              [&](const std::string& name) {
+                const auto below = name_below(entry, name);
+                return below && sink.wants(*below);
+              },
+          .take =
+              [&](const WeightPiece& piece) {
+                sink.take({name_below(entry, piece.tensor).value_or(""), piece.begin, piece.numbers});
+              }};
+}
+
+/// The same by plain names.
+WeightSink plain_sink(const WeightSink& sink) {
+  return {.wants = [&](const std::string& name) { return sink.wants(plain_weight_name(name)); },
+          .take =
+              [&](const WeightPiece& piece) {
+                sink.take({plain_weight_name(piece.tensor), piece.begin, piece.numbers});
+              }};
+}
+
+/// Of torch.compile, FSDP, and checkpoints of activations, which wrap any module.
+constexpr std::array<std::string_view, 3> kModuleWrappers = {"_orig_mod.", "_fsdp_wrapped_module.",
+                                                             "_checkpoint_wrapped_module."};
+
+/// What plain_weight_name() does to a name.
+std::string renaming(std::string_view name) {
+  for (const std::string_view wrapper : kModuleWrappers)
+    if (name.find(wrapper) != name.npos) return "without '" + std::string(wrapper) + "'";
+  return "with names of before 2018";
 }
 
 void check_names(const fs::path& index, const std::string& shard, const NamedTensors& tensors,
@@ -166,25 +216,70 @@ std::vector<fs::path> files_of(const fs::path& path, const WeightShards& shards)
 }
 
 /// What is in a file, or in the shards of an index, and of numbers their digest, which is computed at the same time.
-SavedWeights read(const fs::path& path, const WeightShards& shards, WeightContents contents) {
+SavedWeights read(const fs::path& path, const WeightShards& shards, WeightContents contents, const std::string& entry) {
   const std::vector<fs::path> files = files_of(path, shards);
   std::future<std::string> sha256;
   if (contents == WeightContents::kNumbers) sha256 = std::async(std::launch::async, sha256_of, files);
   SavedWeights result;
   std::vector<NamedTensors::Item> items;
   for (const fs::path& file : files) {
-    TorchFile part = read_file(file, contents);
-    if (!shards.empty()) check_names(path, file.filename(), part.tensors, shards.at(file.filename()));
-    else result.inside = std::move(part.inside);
+    TorchFile part = read_file(file, contents, entry);
+    if (!shards.empty() && entry.empty()) check_names(path, file.filename(), part.tensors, shards.at(file.filename()));
+    result.inside = std::move(part.inside);
+    result.others = std::move(part.others);
     items.insert(items.end(), part.tensors.begin(), part.tensors.end());
   }
+  if (items.empty() && !entry.empty()) {
+    throw StageError(ErrorCode::kOptionConflict,
+                     "'" + path.string() + "' has no tensor below '" + runner::printable_ascii(entry) + "'")
+        .with_help("leave weights_entry out, or name what stands before the names of the tensors");
+  }
+  std::set<std::string> renamed;
+  for (auto& [name, tensor] : items) {
+    std::string plain = plain_weight_name(name);
+    if (plain != name) renamed.insert(renaming(name));
+    name = std::move(plain);
+  }
+  result.renamed.assign(renamed.begin(), renamed.end());
   std::ranges::sort(items, {}, &NamedTensors::Item::first);
+  const auto twice = std::ranges::adjacent_find(items, {}, &NamedTensors::Item::first);
+  if (twice != items.end())
+    damaged_weights(path, "holds the tensor '" + runner::printable_ascii(twice->first) + "' twice");
   result.tensors = NamedTensors(std::move(items));
   if (sha256.valid()) result.sha256 = sha256.get();
   return result;
 }
 
 }  // namespace
+
+std::string SavedWeights::choice() const {
+  constexpr std::size_t kShown = 8;
+  std::string text;
+  if (!inside.empty()) {
+    text = "'" + runner::printable_ascii(inside) + "' of it";
+    if (!others.empty()) text += " (it also has " + runner::listed(others, kShown, "'") + ")";
+    text += ", ";
+  }
+  for (const std::string& how : renamed) text += how + ", ";
+  return text;
+}
+
+std::string plain_weight_name(std::string name) {
+  for (const std::string_view wrapper : kModuleWrappers) {
+    for (std::size_t at = name.find(wrapper); at != name.npos; at = name.find(wrapper, at)) {
+      if (at > 0 && name[at - 1] != '.') ++at;
+      else name.erase(at, wrapper.size());
+    }
+  }
+  // torchvision's DenseNets of before 2018.
+  const std::size_t layer = name.find(".denselayer");
+  if (layer == name.npos) return name;
+  for (const std::string_view old : {".norm.1.", ".norm.2.", ".conv.1.", ".conv.2."}) {
+    const std::size_t at = name.find(old, layer);
+    if (at != name.npos) name.erase(at + old.size() - 3, 1);
+  }
+  return name;
+}
 
 std::optional<nlohmann::json> weights_config(const std::string& reference) {
   auto config = runner::config_beside(find_weights(reference));
@@ -196,22 +291,26 @@ std::string weights_sha256(const std::string& reference) {
   return sha256_of(files_of(path, shards_of(path)));
 }
 
-SavedWeights read_saved_weights(const std::string& reference, WeightContents contents) {
+SavedWeights read_saved_weights(const std::string& reference, WeightContents contents,
+                                const std::optional<std::string>& entry) {
   const fs::path path = find_weights(reference);
   auto config = runner::config_beside(path);
-  SavedWeights result = read(path, shards_of(path), contents);
+  SavedWeights result = read(path, shards_of(path), contents, entry.value_or(""));
   if (config) result.config = std::move(config->json);
   result.where = path;
   return result;
 }
 
-void read_saved_weights(const std::string& reference, const std::string& sha256, const WeightSink& sink) {
+void read_saved_weights(const std::string& reference, const std::string& sha256, const WeightSink& sink,
+                        const std::optional<std::string>& entry) {
   const fs::path path = find_weights(reference);
   const std::vector<fs::path> files = files_of(path, shards_of(path));
+  const std::string below = entry.value_or("");
+  const WeightSink plain = plain_sink(sink);
   std::future<std::string> now = std::async(std::launch::async, sha256_of, files);
   for (const fs::path& file : files)
     read_by_format(
-        file, [&] { read_safetensors(file, sink); }, [&] { read_torch_file(file, sink); });
+        file, [&] { read_safetensors(file, sink_below(below, plain)); }, [&] { read_torch_file(file, plain, below); });
   if (now.get() != sha256) {
     damaged_weights(path, "has changed since the run began",
                     "leave weights as they are while a run uses them, and start it again");

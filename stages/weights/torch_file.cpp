@@ -67,15 +67,24 @@ void read_at(int file, std::int64_t offset, std::span<char> place) {
 
 std::int64_t bytes_of(const PickledStorage& storage) { return storage.count * storage.type->bytes; }
 
+/// What is wanted of a file.
+struct TorchFileWish {
+  WeightContents contents = WeightContents::kNumbers;
+  std::string entry;                 ///< empty: what is found
+  const WeightSink* sink = nullptr;  ///< borrowed
+};
+
 /// Makes tensors of the storages that come, one after another.
 class TorchFileAssembly {
  public:
   /// The pickle's bytes must outlive this. `file_bytes` is the size of the file that it comes from. Where there is a
   /// `sink`, which is borrowed, it takes the tensors, and nothing is assembled.
-  TorchFileAssembly(std::string_view pickle, std::int64_t file_bytes, const WeightSink* sink)
-      : TorchFileAssembly(read_pickle(pickle), file_bytes, sink) {}
-  TorchFileAssembly(Pickle pickle, std::int64_t file_bytes, const WeightSink* sink)
-      : sink_(sink), pickle_(std::move(pickle)), found_(pickled_weights(pickle_, 4 * file_bytes + kSmall)) {
+  TorchFileAssembly(std::string_view pickle, std::int64_t file_bytes, const TorchFileWish& wanted)
+      : TorchFileAssembly(read_pickle(pickle), file_bytes, wanted) {}
+  TorchFileAssembly(Pickle pickle, std::int64_t file_bytes, const TorchFileWish& wanted)
+      : sink_(wanted.sink),
+        pickle_(std::move(pickle)),
+        found_(pickled_weights(pickle_, 4 * file_bytes + kSmall, wanted.entry)) {
     std::int64_t claimed = 0;
     for (const PickledWeight& weight : found_.weights) {
       auto& users = users_[weight.tensor.storage];
@@ -114,7 +123,7 @@ class TorchFileAssembly {
       const auto type = type_of(weight.tensor);
       items.emplace_back(weight.name, at::empty(weight.tensor.sizes, at::TensorOptions(at::kMeta).dtype(type)));
     }
-    return {NamedTensors(std::move(items)), found_.inside};
+    return {NamedTensors(std::move(items)), found_.inside, found_.others};
   }
 
   /// Memory for the bytes of a storage.
@@ -134,7 +143,7 @@ class TorchFileAssembly {
       refuse_torch_file("it lacks the storage '" + runner::printable_ascii(storage(wanted().front()).key) + "'");
     }
     std::ranges::sort(items_, {}, &NamedTensors::Item::first);
-    return {NamedTensors(std::move(items_)), found_.inside};
+    return {NamedTensors(std::move(items_)), found_.inside, found_.others};
   }
 
  private:
@@ -197,7 +206,7 @@ std::int64_t stored_size(const std::map<std::string, StoredEntry>& entries, cons
   return entry->second.size;
 }
 
-TorchFile from_zip(int file, std::int64_t file_bytes, WeightContents contents, const WeightSink* sink) {
+TorchFile from_zip(int file, std::int64_t file_bytes, const TorchFileWish& wanted_of_file) {
   const std::map<std::string, StoredEntry> entries = list_zip(file);
   const std::string top = top_folder(entries);
   const auto text_at = [&](const std::string& name, std::size_t most) {
@@ -216,8 +225,8 @@ TorchFile from_zip(int file, std::int64_t file_bytes, WeightContents contents, c
   if (!order.empty() && order != "little")
     refuse_torch_file("its numbers are of the byte order '" + runner::printable_ascii(order) + "', not little");
 
-  TorchFileAssembly assembly(pickle, file_bytes, sink);
-  if (contents == WeightContents::kShapes) return assembly.outline();
+  TorchFileAssembly assembly(pickle, file_bytes, wanted_of_file);
+  if (wanted_of_file.contents == WeightContents::kShapes) return assembly.outline();
   std::unordered_map<std::string, std::size_t> wanted;
   for (const std::size_t index : assembly.wanted()) {
     const std::string name = top + "data/" + std::string(assembly.storage(index).key);
@@ -280,13 +289,13 @@ void check_stream_start(Pickles& pickles) {
   }
 }
 
-TorchFile from_stream(int file, std::int64_t file_bytes, WeightContents contents, const WeightSink* sink) {
+TorchFile from_stream(int file, std::int64_t file_bytes, const TorchFileWish& wanted_of_file) {
   std::string start(static_cast<std::size_t>(std::min<std::int64_t>(file_bytes, kLongestPickle)), '\0');
   read_at(file, 0, start);
   Pickles pickles(start);
   check_stream_start(pickles);
-  TorchFileAssembly assembly(pickles.next(), file_bytes, sink);
-  if (contents == WeightContents::kShapes) return assembly.outline();
+  TorchFileAssembly assembly(pickles.next(), file_bytes, wanted_of_file);
+  if (wanted_of_file.contents == WeightContents::kShapes) return assembly.outline();
   const Pickle keys = pickles.next();
   const auto* list = std::get_if<PickledList>(&keys.value->data);
   if (!list) refuse_torch_file("it does not list its storages");
@@ -328,7 +337,7 @@ std::string shrinking(int file, std::int64_t size) {
          " bytes while it was read";
 }
 
-TorchFile read(const std::filesystem::path& path, WeightContents contents, const WeightSink* sink) {
+TorchFile read(const std::filesystem::path& path, const TorchFileWish& wanted) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status = {};
   if (!file.is_open() || ::fstat(*file, &status) != 0) {
@@ -340,13 +349,17 @@ TorchFile read(const std::filesystem::path& path, WeightContents contents, const
     std::string start(static_cast<std::size_t>(std::min<std::int64_t>(size, 512)), '\0');
     read_at(*file, 0, start);
     if (is_tar(start)) refuse_torch_file("it is a tar archive, as only the first versions of torch wrote them");
-    return is_zip(start) ? from_zip(*file, size, contents, sink) : from_stream(*file, size, contents, sink);
+    return is_zip(start) ? from_zip(*file, size, wanted) : from_stream(*file, size, wanted);
   } catch (const ForbiddenPickle& error) {
     throw StageError(ErrorCode::kDamagedWeights,
                      "'" + path.string() + "' holds more than tensors and plain containers: " + error.what())
         .with_help(
             "code in a file is never run: get the weights as a safetensors file, or, if you trust its maker, load it "
             "in Python and save only its state_dict");
+  } catch (const WeightsChoice& error) {
+    throw StageError(ErrorCode::kOptionConflict, "'" + path.string() + "' " + error.what())
+        .with_help(error.entries.empty() ? "leave weights_entry out"
+                                         : "choose one: weights_entry=" + runner::printable_ascii(error.entries[0]));
   } catch (const std::invalid_argument& error) {
     const std::string shrunk = shrinking(*file, size);
     throw StageError(ErrorCode::kDamagedWeights, "'" + path.string() + "' is not a valid file of torch.save: " +
@@ -359,12 +372,12 @@ TorchFile read(const std::filesystem::path& path, WeightContents contents, const
 
 bool is_torch_file(std::string_view start) { return is_zip(start) || is_tar(start) || start.starts_with('\x80'); }
 
-TorchFile read_torch_file(const std::filesystem::path& path, WeightContents contents) {
-  return read(path, contents, nullptr);
+TorchFile read_torch_file(const std::filesystem::path& path, WeightContents contents, const std::string& entry) {
+  return read(path, {contents, entry});
 }
 
-void read_torch_file(const std::filesystem::path& path, const WeightSink& sink) {
-  read(path, WeightContents::kNumbers, &sink);
+void read_torch_file(const std::filesystem::path& path, const WeightSink& sink, const std::string& entry) {
+  read(path, {WeightContents::kNumbers, entry, &sink});
 }
 
 }  // namespace stages

@@ -3,7 +3,11 @@
 #include <stdexcept>
 
 #include <torch/nn/module.h>
+#include <torch/types.h>
 #include <torch/utils.h>
+
+#include "runner/stage/stage.h"
+#include "runner/text/printable.h"
 
 namespace stages {
 
@@ -42,6 +46,15 @@ void set_weights(torch::nn::Module& network, const NamedTensors& values) {
   }
   const torch::NoGradGuard no_graph;
   for (const auto& [name, tensor] : own) tensor.copy_(values.at(name));
+}
+
+void refuse_integers(const std::string& name, const at::Tensor& saved, const at::Tensor& weight) {
+  if (!at::isIntegralType(saved.scalar_type(), /*includeBool=*/true) || !weight.is_floating_point()) return;
+  throw runner::StageError(runner::ErrorCode::kDamagedWeights,
+                           "the tensor '" + runner::printable_ascii(name) + "' holds integers (" +
+                               std::string(c10::toString(saved.scalar_type())) +
+                               ") in place of fractions, and nothing says what they are to be multiplied by")
+      .with_help("give weights that are not quantised");
 }
 
 }  // namespace stages

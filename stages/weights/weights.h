@@ -34,4 +34,8 @@ NamedTensors trained_parameters(const torch::nn::Module& network);
 /// throws std::invalid_argument naming the first that is not, before anything is copied.
 void set_weights(torch::nn::Module& network, const NamedTensors& values);
 
+/// Throws runner::StageError where `saved` holds integers and `weight` fractions: those of a quantised model, of which
+/// nothing says what one of them is worth.
+void refuse_integers(const std::string& name, const at::Tensor& saved, const at::Tensor& weight);
+
 }  // namespace stages

@@ -1,6 +1,7 @@
 #include "stages/worker/check_data.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
@@ -10,8 +11,10 @@
 
 #include "runner/execute/executor.h"
 #include "runner/graph/graph.h"
+#include "runner/stage/image_folder.h"
 #include "runner/stage/run_context.h"
 #include "runner/stage/stage.h"
+#include "runner/text/image_names.h"
 #include "stages/data/picture_survey.h"
 #include "stages/stages.h"
 
@@ -38,16 +41,24 @@ class CheckedContext final : public runner::RunContext {
   const RequestContext& request_;
 };
 
-/// Copies in two parts are what is looked for: they are not to stop it.
-void keep_copies(runner::Node& node) {
-  if (runner::Value* const duplicates = node.options.find("duplicates")) duplicates->data = std::string("keep");
+void set(runner::Node& node, const char* key, const char* word) {
+  if (runner::Value* const value = node.options.find(key)) value->data = std::string(word);
 }
 
-std::vector<std::shared_ptr<const ImageDataset>> pictures_of(const runner::Node& node, const runner::Graph& graph,
-                                                             runner::Stage& stage, const RequestContext& context) {
-  CheckedContext checked({.seed = node.seed, .recipe_hash = graph.recipe_hash, .device = "cpu"}, context);
+bool says(const runner::Node& node, const char* key, std::string_view word) {
+  const runner::Value* const value = node.options.find(key);
+  return value && value->text() && *value->text() == word;
+}
+
+using Pictures = std::vector<std::shared_ptr<const ImageDataset>>;
+
+Pictures pictures_of(const runner::Node& node, const runner::Graph& graph, runner::Stage& stage,
+                     const RequestContext& context) {
+  runner::NodeFacts facts{.seed = node.seed, .recipe_hash = graph.recipe_hash, .device = "cpu"};
+  facts.wanted.emplace();  // a part that is not there is seen in what is shown
+  CheckedContext checked(std::move(facts), context);
   const runner::Outputs outputs = stage.run(runner::Inputs({}), checked);
-  std::vector<std::shared_ptr<const ImageDataset>> parts;
+  Pictures parts;
   for (const char* const port : {"train", "validation", "test"}) {
     const auto found = outputs.find(port);
     if (found == outputs.end()) continue;
@@ -57,6 +68,13 @@ std::vector<std::shared_ptr<const ImageDataset>> pictures_of(const runner::Node&
     throw StageError(runner::ErrorCode::kUsage, "the samples of '" + node.id + "' are no pictures")
         .with_help("data check looks at data of pictures alone");
   return parts;
+}
+
+Json json_of(const runner::Diagnostic& problem) {
+  return {{"code", runner::name(problem.code)},
+          {"message", problem.message},
+          {"help", problem.help},
+          {"pointer", problem.pointer}};
 }
 
 Json json_of(const SurveyedPicture& picture) {
@@ -122,6 +140,72 @@ Json json_of(const PictureSurvey& survey, const runner::Node& node) {
           {"strangers", counted_list(survey.strangers, [](const auto& picture) { return json_of(picture); })}};
 }
 
+/// The pictures of a data stage, and what is wrong besides them: who trains is stopped by the first of it.
+struct FoundPictures {
+  Pictures parts;
+  bool is_divided = true;  ///< false: what lies below the root, since it cannot be told which part and class it is of
+  runner::Diagnostics problems;
+};
+
+/// Every picture below the node's root, as one part of one class; none where there is no such folder. Pictures in other
+/// formats are a problem unless they are to be skipped.
+Pictures pictures_below_root(const runner::Node& node, runner::Diagnostics& problems) {
+  const runner::Value* const value = node.options.find("root");
+  std::error_code error;
+  if (!value || !value->text() || !std::filesystem::is_directory(*value->text(), error)) return {};
+  auto list = std::make_shared<ImageList>(ImageList{.root = *value->text(), .classes = {"of all classes"}});
+  runner::NotTaken not_taken;
+  for (std::filesystem::recursive_directory_iterator at(list->root, error), end; !error && at != end;
+       at.increment(error)) {
+    std::error_code unknown;
+    const std::string name = at->path().filename().string();
+    if (at->is_directory(unknown)) {
+      if (name.starts_with('.')) at.disable_recursion_pending();
+    } else if (runner::is_image_name(name)) {
+      (*list)[Part::kTrain].push_back({at->path().lexically_relative(list->root).string(), 0});
+    } else {
+      not_taken.file(name);
+    }
+  }
+  if (not_taken.count_other_images() > 0 && !says(node, "on_corrupt", "skip"))
+    problems.push_back(runner::other_images_error(list->root, not_taken));
+  auto& files = (*list)[Part::kTrain];
+  if (files.empty()) return {};
+  std::ranges::sort(files, {}, &ImageFile::name);
+  return {std::make_shared<const ImageDataset>(std::move(list), Part::kTrain, ImageDatasetOptions{}, 0, nullptr)};
+}
+
+/// All that is wrong with the list of pictures, and the pictures all the same.
+FoundPictures find_pictures(runner::Node node, const runner::Graph& graph, const RequestContext& context) {
+  FoundPictures found;
+  set(node, "duplicates", "keep");  // copies in two parts are what is looked for: they are not to stop it
+  const auto attempt = [&](const runner::Node& tried) {
+    const auto stage = runner::create_stage(tried, all_kinds());
+    if (!stage) return stage.errors();
+    try {
+      found.parts = pictures_of(tried, graph, **stage, context);
+      return runner::Diagnostics{};
+    } catch (const StageError& error) {
+      const std::string& place = error.stage.empty() ? node.pointer : error.stage;
+      return runner::Diagnostics{{error.code, {}, place + error.option, error.what(), error.help}};
+    }
+  };
+  found.problems = attempt(node);
+  if (found.problems.empty()) return found;
+  runner::Node skipping = node;  // pictures in other formats do not hide the others
+  set(skipping, "on_corrupt", "skip");
+  if (attempt(skipping).empty()) return found;
+  found.is_divided = false;
+  runner::Diagnostics others;
+  found.parts = pictures_below_root(node, others);
+  for (runner::Diagnostic& problem : others) {
+    problem.pointer = node.pointer + "/root";
+    const auto is_told = [&](const runner::Diagnostic& one) { return one.code == problem.code; };
+    if (std::ranges::none_of(found.problems, is_told)) found.problems.push_back(std::move(problem));
+  }
+  return found;
+}
+
 }  // namespace
 
 runner::Result<Json> answer_check_data(const Json& request, const RequestContext& context) {
@@ -139,17 +223,20 @@ runner::Result<Json> answer_check_data(const Json& request, const RequestContext
     context.progress(progress);
   };
   Json data = Json::array();
-  for (runner::Node& node : graph.nodes) {
-    keep_copies(node);
-    auto stage = runner::create_stage(node, all_kinds());
-    if (!stage) return stage.errors();
-    try {
-      data.push_back(json_of(survey_pictures(pictures_of(node, graph, **stage, context), options), node));
-    } catch (const StageError& error) {
-      const std::string& place = error.stage.empty() ? node.pointer : error.stage;
-      throw StageError(error.code, error.what()).at(place + error.option).with_help(error.help);
+  runner::Diagnostics failures;  // of nodes without any picture
+  for (const runner::Node& node : graph.nodes) {
+    const FoundPictures found = find_pictures(node, graph, context);
+    if (found.parts.empty()) {
+      failures.insert(failures.end(), found.problems.begin(), found.problems.end());
+      continue;
     }
+    data.push_back(json_of(survey_pictures(found.parts, options), node));
+    data.back()["divided"] = found.is_divided;
+    data.back()["problems"] = Json::array();
+    for (const runner::Diagnostic& problem : found.problems) data.back()["problems"].push_back(json_of(problem));
   }
+  if (data.empty()) return failures;
+  for (const runner::Diagnostic& failure : failures) data.back()["problems"].push_back(json_of(failure));
   return Json{{"data", std::move(data)}};
 }
 

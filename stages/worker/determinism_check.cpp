@@ -12,6 +12,7 @@
 #include "runner/disk/new_file.h"
 #include "runner/disk/digest.h"
 #include "runner/value/json_number.h"
+#include "runner/value/parse_json.h"
 
 namespace stages {
 namespace {
@@ -130,7 +131,7 @@ class Comparing final : public Counting {
   /// Reads what the first run saw next; null after the last.
   void next() {
     std::string line;
-    first_ = std::getline(file_, line) ? Json::parse(line) : Json();
+    first_ = std::getline(file_, line) ? runner::parse_json<Json>(line) : Json();
   }
 
   std::ifstream file_;

@@ -18,6 +18,7 @@
 #include "stages/data/preprocessor_config.h"
 #include "stages/memory/unseen_plan.h"
 #include "stages/stages.h"
+#include "runner/value/parse_json.h"
 
 namespace stages {
 namespace {
@@ -157,7 +158,7 @@ namespace {
 ImageDatasetOptions preprocessing_beside(const std::filesystem::path& weights) {
   const std::filesystem::path file = weights.parent_path() / "preprocessor_config.json";
   std::ifstream stream(file);
-  const auto config = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  const auto config = runner::parse_json<nlohmann::json>(stream);
   try {
     return options_of_preprocessor(config);
   } catch (const std::invalid_argument& why) {

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/error/stop.h"
+#include "runner/error/system_limit.h"
 #include "runner/disk/cache_folder.h"
 #include "runner/execute/executor.h"
 #include "runner/record/run_lock.h"
@@ -25,6 +26,7 @@
 #include "stages/machine/versions.h"
 #include "stages/memory/memory_budget.h"
 #include "stages/worker/machine_log.h"
+#include "runner/value/parse_json.h"
 
 namespace stages {
 namespace {
@@ -150,6 +152,10 @@ ExitCode Worker::serve() {
   } catch (const runner::Cancelled&) {
     // Without a signal it is retort that has gone.
     exit = runner::exit_code_of_stop(signals_.stop != 0 ? signals_.stop.load() : SIGTERM, has_saved_);
+  } catch (const runner::StageError& error) {
+    exit = report({{error.code, {}, error.stage + error.option, error.what(), error.help}});
+  } catch (const std::filesystem::filesystem_error& error) {
+    exit = report({{ErrorCode::kStageFailed, {}, "", error.what(), ""}});
   } catch (const std::runtime_error& error) {
     exit = report({misunderstood(error.what())});
   }
@@ -191,7 +197,12 @@ ExitCode Worker::run_or_plan(const Json& request) {
   const auto device = dry.device_model.empty() ? choose_device(graph.device, find_gpus())
                                                : runner::Result<c10::Device>(c10::Device(c10::kCUDA, 0));
   if (!device) errors = device.errors();
-  const int threads = use_threads(graph.threads);
+  int threads = 1;
+  try {
+    threads = use_threads(graph.threads);
+  } catch (const runner::StageError& error) {
+    return report({{error.code, {}, error.option, error.what(), error.help}});
+  }
   for (Diagnostic& found : check_user_variables(threads)) {
     if (found.severity == runner::Severity::kError) errors.push_back(std::move(found));
     else emit(runner::Reported{std::move(found)});
@@ -321,6 +332,10 @@ ExitCode Worker::answer_other(const RequestKind& kind, const Json& request) {
     return report({{error.code, {}, error.option, error.what(), error.help}});
   } catch (const std::bad_alloc&) {
     return report({{ErrorCode::kOutOfMemory, {}, "", "out of memory", ""}});
+  } catch (const std::system_error& error) {
+    if (auto limit = runner::limit_reached(error.code(), error.what())) return report({*std::move(limit)});
+    if (dynamic_cast<const std::filesystem::filesystem_error*>(&error)) return report({runner::unexpected(error)});
+    return report({{ErrorCode::kStageFailed, {}, "", error.what(), ""}});
   } catch (const std::exception& error) {
     const std::string_view text = error.what();
     return report({{ErrorCode::kStageFailed, {}, "", std::string(text.substr(0, text.find('\n'))), ""}});
@@ -381,7 +396,7 @@ Json Worker::next_line(bool despite_signals) {
     if (const std::size_t end = unread_.find('\n', searched); end != unread_.npos) {
       const std::string line = unread_.substr(0, end);
       unread_.erase(0, end + 1);
-      Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+      Json json = runner::parse_json<Json>(line);
       if (!json.is_object()) throw std::runtime_error("not a JSON object");
       return json;
     }

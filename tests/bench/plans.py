@@ -1,7 +1,12 @@
-"""What shipped recipes were planned to take, beside what they took: tensors, what is reserved for them, and the process."""
+"""What shipped recipes are planned to take on this machine's CPU, compared with what their trainings take.
+
+The promise: a plan is never below what is counted, on any processor and with any number of threads, and above it by at most 5 % in
+the median over the recipes' networks, and by 35 % at worst.
+"""
 
 import json
 import os
+import statistics
 import subprocess
 import tempfile
 from pathlib import Path
@@ -9,82 +14,83 @@ from pathlib import Path
 from sides import table
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PROCESSORS = {"": {}, "AVX-512": {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}, "AVX2": {"ONEDNN_MAX_CPU_ISA": "AVX2"}, "torch without vectors": {"ATEN_CPU_CAPABILITY": "default"}}
-PRECISIONS = ("fp32", "bf16")
-WORST = {"fp32": 1.04, "bf16": 1.08}
+MEDIAN, WORST = 1.05, 1.35
+THREADS = 2
+# Of a network of each kind also other threads, and kernels of other processors.
+OTHER_THREADS = (1, 3)
+PROCESSORS = {"SSE4.1": {"ONEDNN_MAX_CPU_ISA": "SSE41"}, "AVX2": {"ONEDNN_MAX_CPU_ISA": "AVX2"}, "torch without vectors": {"ATEN_CPU_CAPABILITY": "default"}}
+FEW = ("tiny", "SE-ResNeXt-50", "MobileNetV2", "Conv4")
+DATA = {
+    "photos": "image_folder --classes 4 --per-class 20 --size 224",
+    "cars": "stanford_cars --classes 4 --per-class 24 --size 224",
+    "retinas": "fundus_folders --per-class 16 --size 224",
+    "episodes": "mini_imagenet --classes 20 --per-class 21 --size 84",
+}
 
 
-def recipes(images):
-    """Command lines by name. All train a small network on a few images, two epochs."""
-    small = f"data.root={images} data.image_size=64 train.epochs=2 train.batch_size=16 train.log_every=1"
-    tuned = f"finetune data=image_folder model/backbone=tiny {small} data.image_size=56"  # a multiple of its patches
-    tower = "model.patch_size=16 model.hidden_size=96 model.intermediate_size=384 model.num_attention_heads=3 model.num_hidden_layers=3"
-    return {
-        "quickstart": f"quickstart data.make=null {small} {tower}",
-        "classify": f"classify model=tiny {small} {tower}",
-        "classify, micro-batches": f"classify model=tiny {small} {tower} memory.micro_batch=4",
-        "classify, checkpointing": f"classify model=tiny {small} {tower} memory.activation_checkpointing=block",
-        "classify, foreach": f"classify model=tiny {small} {tower} ++train.foreach.item=[1,2] ++evaluate.foreach.item=[1,2]",
-        "finetune, adapters": f"{tuned} model=lora",
-        "finetune, head": f"{tuned} model=linear_probe",
+def networks(place, merges):
+    """Command lines by network, with the images' size of the recipe and a batch that 8 GB and a minute allow."""
+    photos = f"data.root={place}/photos"
+    graded = f"diabetic_retinopathy method=multi_class data.root={place}/retinas model.weights=null train.batch_size=16"
+    episodes = f"fsct data.root={place}/episodes"
+    tuned = f"finetune data=image_folder {photos} model=lora model.backbone.weights=null train.gradient_accumulation_steps=1 evaluate.batch_size=8"
+    lines = {
+        "tiny": f"classify {photos}",
+        "CLIP ViT-B/32": f"classify model=clip_vit_b32 data.image_size=224 {photos}",
+        "CLIP ViT-B/16": f"classify model=clip_vit_b16 data.image_size=224 {photos} train.batch_size=8",
+        "ViT-B/16, LoRA": f"{tuned} model/backbone=vit_b16_hf train.batch_size=8",
+        "CLIP ViT-L/14, LoRA": f"{tuned} model/backbone=clip_vit_l14 train.batch_size=4",
+        "SE-ResNeXt-50": f"{graded} model=se_resnext50_32x4d",
+        "DenseNet-121": f"{graded} model=densenet121",
+        "ResNet-50": f"{graded} model=resnet50",
+        "EfficientNet-B2": f"{graded} model=efficientnet_b2",
+        "MobileNetV2": f"{graded} model=mobilenetv2_100",
+        "Conv4": f"{episodes} model/backbone=conv4",
+        "Conv6": f"{episodes} model/backbone=conv6",
+        "ResNet-12": f"{episodes} model/backbone=resnet12 model.backbone.weights=null train.queries=2",
+        "ResNet-18": f"{episodes} model/backbone=resnet18 model.backbone.weights=null train.queries=4",
+        "ResNet-34": f"{episodes} model/backbone=resnet34 model.backbone.weights=null train.queries=4",
     }
+    if merges:
+        lines["CLIP, both towers"] = f"clip_cars data.root={place}/cars model.weights=null train.batch_size=16 model.tokenizer.merges={merges}"
+    return lines
 
 
-def largest_resident(command, folder, environment):
-    """Bytes of the largest process of a command."""
-    before = "import resource, subprocess, sys; code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True); " \
-             "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss); sys.stderr.write(code.stderr); sys.exit(code.returncode)"
-    ended = subprocess.run(["python3", "-c", before, *command], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    if ended.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)}\n{ended.stderr[-2000:]}")
-    return int(ended.stdout.split()[-1]) * 1024
-
-
-def measured(folder):
-    """By node that has a plan: what was planned and what was counted; of trainings also what was reserved."""
-    summary = json.loads((folder / "summary.json").read_text())
-    reserved = {}
-    for line in (folder / "metrics.jsonl").read_text().splitlines():
-        metric = json.loads(line)
-        if metric["name"] == "memory/reserved":
-            reserved[metric["node"]] = max(reserved.get(metric["node"], 0), metric["value"])
-    nodes = {}
-    for node in summary["nodes"]:
-        file = folder / "nodes" / node["id"] / "plan.json"
-        if not file.exists():
-            continue
-        plan = json.loads(file.read_text())
-        held = sum(one["bytes"] for one in plan.get("held", []))
-        beside = {term["name"]: term["bytes"] for term in plan["terms"]}
-        read = beside.get("loader", 0) + beside.get("data", 0) + beside.get("results", 0)
-        nodes[node["id"]] = {"predicted": plan["predicted"], "tensors": plan["live"] + held + read, "reserved": plan["reserved"] + held + read, "margin": beside.get("margin", 0), "counted": node["peak_memory_bytes"], "counted_reserved": reserved.get(node["id"])}
-    return nodes
+def trained(line, folder, environment):
+    """What a training was planned to need, of that what its kernels may take, and what was reserved for it, in bytes."""
+    # Two steps. No images are read ahead or kept: how many there are when memory is short of most is chance.
+    options = ["data.loader.workers=0", "data.cache_mib=0", "device=cpu", "--smoke", "--no-reuse", "-q", f"run.dir={folder}"]
+    subprocess.run([ROOT / "build/bin/retort", "run", *line.split(), *options], cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
+    plan = json.loads((folder / "nodes/train/plan.json").read_text())
+    metrics = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    reserved = max(one["value"] for one in metrics if one["node"] == "train" and one["name"] == "memory/reserved")
+    nodes = {node["id"]: node["peak_memory_bytes"] for node in json.loads((folder / "summary.json").read_text())["nodes"]}
+    scratch = sum(term["bytes"] for term in plan["terms"] if term["name"] == "kernel_scratch")
+    return {"planned": plan["predicted"], "scratch": scratch, "counted": max(reserved, nodes["train"])}
 
 
 def plans(arguments, results):
-    retort = str(ROOT / "build/bin/retort")
-    rows = [("", "planned MB", "margin", "tensors MB", "planned / it", "reserved MB", "planned / it", "process MB more")]
     results["plans"] = {}
-    worst = {precision: 1.0 for precision in PRECISIONS}
+    rows = [("", "planned MB", "of that kernels", "counted MB", "planned / counted")]
+    ratios = []
     with tempfile.TemporaryDirectory() as place:
-        subprocess.run([retort, "data", "make", "image_folder", "--out", "photos", "--classes", "4", "--per-class", "20", "--size", "64", "-q"], cwd=place, check=True)
-        for name, line in recipes(Path(place) / "photos").items():
-            for processor, variables in PROCESSORS.items():
-                for precision in PRECISIONS:
-                    title = ", ".join(part for part in (name, precision, processor) if part)
-                    environment = {**os.environ, **variables, "RETORT_CACHE": place + "/cache"}
-                    words = [*line.split(), f"memory.precision={precision}"]
-                    idle = largest_resident([retort, "plan", *words], ROOT, environment)
-                    folder = Path(place) / f"run{len(results['plans'])}"
-                    process = largest_resident([retort, "run", *words, f"run.dir={folder}"], ROOT, environment) - idle
-                    nodes = measured(folder)
-                    results["plans"][title] = {"nodes": nodes, "process_bytes": process}
-                    for node, one in nodes.items():
-                        share = one["tensors"] / one["counted"]
-                        worst[precision] = max(worst[precision], share, 1 / share)
-                        held = one["counted_reserved"]
-                        rows.append((f"{title}: {node}", f"{one['predicted'] / 1e6:.2f}", f"{one['margin'] / one['predicted']:.1%}", f"{one['counted'] / 1e6:.2f}", f"{share:.4f}", f"{held / 1e6:.2f}" if held else "", f"{one['reserved'] / held:.4f}" if held else "", f"{process / 1e6:.1f}" if node == max(nodes, key=lambda id: nodes[id]["predicted"]) else ""))
-    print("\nWhat recipes were planned to take, and took")
+        for name, options in DATA.items():
+            subprocess.run([ROOT / "build/bin/retort", "data", "make", *options.split(), "--out", f"{place}/{name}", "-q"], check=True)
+        merges = ROOT.parent / "shared/data/clip/bpe_simple_vocab_16e6.txt.gz"
+        lines = networks(place, merges if merges.exists() else None)
+        cases = [(name, THREADS, "", {}) for name in lines] + [(name, threads, "", {}) for name in FEW for threads in OTHER_THREADS]
+        cases += [(name, THREADS, processor, variables) for name in FEW for processor, variables in PROCESSORS.items()]
+        for name, threads, processor, variables in cases:
+            title = ", ".join(part for part in (name, f"{threads} threads" if threads > 1 else "1 thread", processor) if part)
+            environment = {**os.environ, **variables, "OMP_NUM_THREADS": str(threads), "RETORT_CACHE": f"{place}/cache"}
+            with tempfile.TemporaryDirectory(dir=place) as folder:
+                one = trained(lines[name], Path(folder) / "run", environment)
+            results["plans"][title] = one
+            ratios.append(one["planned"] / one["counted"])
+            rows.append((title, f"{one['planned'] / 1e6:.1f}", f"{one['scratch'] / 1e6:.1f}", f"{one['counted'] / 1e6:.1f}", f"{ratios[-1]:.3f}"))
+    print("\nWhat trainings of the recipes' networks were planned to need, and took")
     table(rows)
-    for precision, ratio in worst.items():
-        print(f"  {precision}: the worst is {ratio:.4f} of the tensors counted; the aim is {WORST[precision]}")
+    median = statistics.median(ratios)
+    print(f"  planned / counted: least {min(ratios):.3f} (1 at least), median {median:.3f} ({MEDIAN} at most), worst {max(ratios):.3f} ({WORST} at most)")
+    if min(ratios) < 1 or median > MEDIAN or max(ratios) > WORST:
+        print("  This is not what is promised.")

@@ -128,6 +128,30 @@ TEST_F(DataCheck, WhatCannotBeReadIsNamed) {
   EXPECT_EQ(check("data.on_corrupt=skip").exit, 0);
 }
 
+TEST_F(DataCheck, AllThatIsWrongIsSaidAtOnce) {
+  fs::create_directories(folder_ / "eyes/train/nothing");  // a class of no pictures, which stops a run at once
+  std::ofstream(folder_ / "eyes/val/0/broken.png") << "no picture";
+  std::ofstream(folder_ / "eyes/val/0/old.gif") << "GIF89a";
+  fs::copy_file(folder_ / "eyes/test/1/00001.jpg", folder_ / "eyes/test/1/copy.jpg");
+  for (const std::string& more : {"", "data.on_corrupt=skip"}) {
+    const Ended ended = check(more);
+    EXPECT_EQ(ended.exit, 65);
+    EXPECT_THAT(ended.out, HasSubstr("data: 27 pictures, "));
+    EXPECT_THAT(ended.err, HasSubstr("the class has no images: 'nothing'"));
+    EXPECT_THAT(ended.err, HasSubstr("1 picture cannot be read: 'val/0/broken.png' ("));
+    EXPECT_THAT(ended.err, HasSubstr("1 picture is more than once there, byte for byte: 'test/1/00001.jpg' = "
+                                     "'test/1/copy.jpg'"));
+    EXPECT_EQ(ended.err.find("unsupported format: 1 .gif") == std::string::npos, !more.empty()) << ended.err;
+  }
+  fs::remove_all(folder_ / "eyes/train/nothing");
+  const Ended divided = check();
+  EXPECT_EQ(divided.exit, 65);
+  EXPECT_THAT(divided.err, HasSubstr("unsupported format: 1 .gif"));
+  EXPECT_THAT(divided.err, HasSubstr("1 picture cannot be read: 'val/0/broken.png' ("));
+  EXPECT_THAT(divided.err, HasSubstr("1 picture is more than once in one part, byte for byte: 'test/1/00001.jpg' = "
+                                     "'test/1/copy.jpg'"));
+}
+
 TEST_F(DataCheck, IsOfRecipes) {
   EXPECT_EQ(retort("data check nosuch", folder_.path()).exit, 66);
   const Ended made = retort("data make image_folder seed=3 --out a", folder_.path());

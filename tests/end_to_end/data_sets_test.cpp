@@ -1,5 +1,6 @@
 // Published sets of photographs at small scale, made, read and trained on by the real programs.
 
+#include <algorithm>
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -8,10 +9,15 @@
 
 #include "tests/support/car_listing.h"
 #include "tests/support/program.h"
+#include "tests/support/small_clip.h"
 
 namespace {
 
 using testing::HasSubstr;
+
+/// Overrides that make of the recipe for retinas one that smoke-tests in no time.
+constexpr const char* kSmallGrading =
+    "data.image_size=32 model.weights=null 'model.layers=[1,1,1,1]' memory.precision=fp32";
 
 class DataSets : public testing::TestWithParam<std::string> {
  protected:
@@ -78,5 +84,43 @@ TEST(CarListing, IsTrainedOnAsItWasPublished) {
 
 INSTANTIATE_TEST_SUITE_P(All, DataSets, testing::Values("flowers102", "cub200", "stanford_cars"),
                          [](const auto& info) { return info.param; });
+
+/// Data as `data make` makes them by default, and the recipe for them with its own data options.
+struct MadeFor {
+  std::string data, recipe;
+};
+
+class MadeData : public testing::TestWithParam<MadeFor> {};
+
+TEST_P(MadeData, FeedsTheDefaultsOfItsRecipe) {
+  const TemporaryFolder folder;
+  const Ended made = retort("data make " + GetParam().data + " --out made -q", folder.path());
+  ASSERT_EQ(made.exit, 0) << made.err;
+  const Ended ended = retort("run " + GetParam().recipe + " data.root=made --smoke run.dir=run", folder.path());
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, MadeData,
+    testing::Values(MadeFor{"image_folder", "classify"},
+                    MadeFor{"image_folder", std::string("clip_flowers ") + kSmallClip},
+                    MadeFor{"flowers102", "finetune model/backbone=tiny data.image_size=28"},
+                    MadeFor{"cub200", "finetune data=cub200 model/backbone=tiny data.image_size=28"},
+                    MadeFor{"mini_imagenet", "fsct backbone=Conv4"},
+                    MadeFor{"stanford_cars", std::string("clip_cars ") + kSmallClip},
+                    MadeFor{"aptos_2019",
+                            std::string("diabetic_retinopathy method=multi_class data=aptos_2019 ") + kSmallGrading},
+                    MadeFor{"eyepacs_2015",
+                            std::string("diabetic_retinopathy method=multi_class data=eyepacs_2015 ") + kSmallGrading},
+                    MadeFor{"fundus_folders", std::string("diabetic_retinopathy ") + kSmallGrading}),
+    [](const auto& info) { return info.param.data + "_" + info.param.recipe.substr(0, info.param.recipe.find(' ')); });
+
+TEST(MadeDataTable, HasEveryKindThatIsMade) {
+  const Ended refused = retort("data make nothing --out made", TemporaryFolder().path());
+  for (const char* kind : {"image_folder", "flowers102", "cub200", "mini_imagenet", "stanford_cars", "aptos_2019",
+                           "eyepacs_2015", "fundus_folders"})
+    EXPECT_THAT(refused.err, HasSubstr(kind));
+  EXPECT_EQ(std::ranges::count(refused.err, ','), 7) << "another kind is made: give it a recipe above";
+}
 
 }  // namespace

@@ -52,7 +52,7 @@ class LaunchedSweep : public testing::Test {
 TEST_F(LaunchedSweep, BySlurmHasTheBitsOfOneHere) {
   ASSERT_EQ(sweep("here").exit, 0);
   const FakeSlurm slurm;
-  const Ended launched = sweep("there", "--launcher slurm sweep.launcher.look_seconds=0.05");
+  const Ended launched = sweep("there", "--launcher slurm sweep.launcher.look_seconds=0.05 sweep.launcher.gpus=0");
   ASSERT_EQ(launched.exit, 0) << launched.err << slurm.log(7);
   EXPECT_THAT(launched.err,
               AllOf(HasSubstr("by the plans of 2 of 2 trials\n"), HasSubstr("Slurm job 7: 2 trials\n"),
@@ -79,7 +79,9 @@ TEST_F(LaunchedSweep, RefusedArrayIsHandedOverOnceItIsCorrected) {
       run_shell("sed -i 's/\"gpu\"/\"cpu\"/' s/launch/launcher.json; " RETORT_BINARY_DIR "/bin/retort sweep resume s",
                 folder_.path());
   EXPECT_EQ(resumed.exit, 0) << resumed.err;
-  EXPECT_THAT(file_text(folder_ / "s/launch/2/script.sh"), HasSubstr("#SBATCH --partition=cpu\n"));
+  EXPECT_THAT(file_text(folder_ / "s/launch/2/script.sh"),
+              AllOf(HasSubstr("#SBATCH --partition=cpu\n"), HasSubstr("#SBATCH --gpus=1\n")))
+      << "device: auto is to find one";
 }
 
 TEST_F(LaunchedSweep, ByKubernetesIsAManifestAndItsResultsAreCollected) {
@@ -88,6 +90,7 @@ TEST_F(LaunchedSweep, ByKubernetesIsAManifestAndItsResultsAreCollected) {
   const Ended printed = sweep("s", kubernetes);
   EXPECT_EQ(printed.exit, 0) << printed.err;
   EXPECT_THAT(printed.out, testing::StartsWith("apiVersion: batch/v1\nkind: Job\n"));
+  EXPECT_THAT(printed.out, HasSubstr("nvidia.com/gpu: 1}"));
   EXPECT_THAT(printed.out, testing::EndsWith("persistentVolumeClaim: {claimName: \"lab\"}\n"));
   EXPECT_EQ(retort("sweep task s/launch/1 1 -q", folder_.path()).exit, 0);
   const Ended half = retort("sweep resume s", folder_.path());

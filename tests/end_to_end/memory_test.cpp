@@ -47,6 +47,28 @@ TEST_F(Memory, RunUnderABudgetThatItsPlanFillsEndsWell) {
   EXPECT_THAT(ended.err, HasSubstr(" % of the "));
 }
 
+TEST_F(Memory, LegacyStartsAlthoughItsPlanDoesNotFit) {
+  const auto plan = [&](const std::string& more) {
+    return retort(
+        "plan quickstart data.root=photos data.make=null data.image_size=16 model.patch_size=8 "
+        "model.num_hidden_layers=1 train.batch_size=8 device=cpu memory.budget=2MiB memory=as_written " +
+            more,
+        folder_.path());
+  };
+  const std::string legacy = "memory.on_oom_policy=legacy memory.max_retries=3 ";
+  EXPECT_EQ(plan("").exit, 1);
+  const Ended planned = plan(legacy);
+  EXPECT_EQ(planned.exit, 0) << planned.err;
+  EXPECT_THAT(planned.out, HasSubstr(" too much; it starts all the same (memory.on_oom_policy: legacy)\n"));
+  const Ended ended = run("memory=as_written memory.budget=2MiB device=cpu " + legacy);
+  EXPECT_EQ(ended.exit, 1);
+  EXPECT_THAT(ended.err, HasSubstr(": too much, and it starts all the same (memory.on_oom_policy: legacy)\n"));
+  EXPECT_THAT(ended.err,
+              HasSubstr("train: out of memory: batch_size 4 in place of 8, from the first epoch on, retry 1\n"));
+  EXPECT_THAT(ended.err,
+              HasSubstr("train: out of memory: batch_size 2 in place of 4, from the first epoch on, retry 2\n"));
+}
+
 TEST_F(Memory, AResumedRunMayHaveAnotherBudgetThatItFits) {
   ASSERT_EQ(run("memory.budget=512MiB").exit, 0);
   const auto finished = file_text(folder_ / "run/nodes/train/finished.json");

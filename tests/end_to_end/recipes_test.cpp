@@ -2,6 +2,7 @@
 // where it is not built yet.
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -133,6 +134,18 @@ TEST_P(ShippedRecipe, RunsTwoSteps) {
   expect_declared_metrics();
 }
 
+/// Verbs that take a run and ask no worker: milliseconds each.
+const std::vector<std::string> kTextVerbs = {
+    "analyze run",       "analyze run --json", "compare run run",       "runs show run",
+    "runs ls .",         "runs best . --all",  "runs diff run run",     "runs status run",
+    "runs tag run good", "watch run --once",   "runs status run --json"};
+
+/// Exit codes by which a verb says that a record does not have what it needs.
+bool is_understood(const Ended& ended) {
+  return ended.exit == 0 || ((ended.exit == 64 || ended.exit == 65 || ended.exit == 66 || ended.exit == 78) &&
+                             !(ended.out + ended.err).empty());
+}
+
 /// An epoch, with as many classes as the recipe is for, whose last batch is a smaller one.
 class WholeEpoch : public testing::TestWithParam<std::string> {
  protected:
@@ -164,8 +177,9 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
     constexpr const char* kQuarters = "'data.split={train: 0.5, validation: 0.25, test: 0.25}' ";
     if (recipe == "quickstart") return "train.batch_size=48 ";  // 640 pictures
     if (std::ranges::count(kOfListing, recipe)) {
-      EXPECT_EQ(make_car_listing(folder_.path(), 24, 12).exit, 0);
-      return std::string("data.root=. data.loader.drop_last=false train.batch_size=16 ") + kSmallClip;
+      std::filesystem::create_directory(folder_ / "listing");
+      EXPECT_EQ(make_car_listing(folder_ / "listing", 24, 12).exit, 0);
+      return std::string("data.root=listing data.loader.drop_last=false train.batch_size=16 ") + kSmallClip;
     }
     if (recipe.starts_with("diabetic_retinopathy")) {
       const Ended made = retort("data make fundus_folders --out retinas --per-class 10 --size 48 -q", folder_.path());
@@ -195,20 +209,86 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
       make_folders("photos", 196, 4);
       const bool has_captions = recipe == "clip_cars_flyp";
       return std::string("data=image_folder data.root=photos ") + kQuarters + kSmallClip +
-             (has_captions ? "train.schedule.warmup_steps=1 " : "'data.caption=\"a photo of a {name} car\"' ");
+             (has_captions ? "train.schedule.warmup_steps=1 '~data.validation' "
+                           : "'data.caption=\"a photo of a {name} car\"' ");
     }
     make_folders("photos", 10, 9);
     return std::string("data.root=photos data.image_size=32 model.patch_size=8 ") + kQuarters;
   }
+  bool is_few_shot() const { return GetParam().starts_with("fsct"); }
+  bool has_pairs() const { return GetParam().starts_with("diabetic_retinopathy"); }
+  std::string training() const { return has_pairs() ? "train.0-1" : "train"; }
+  /// Any that the run could have seen.
+  std::string picture() const {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path()))
+      if (entry.path().extension() == ".jpg" && entry.path().string().find("/run/") == std::string::npos)
+        return entry.path();
+    return "none";
+  }
+  /// Each text of the run's record in turn is cut in half: no verb takes that for a mistake of its own.
+  void expect_damage_is_understood() const {
+    std::vector<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "run")) {
+      const std::string name = entry.path();
+      const bool is_text =
+          name.ends_with(".json") || name.ends_with(".jsonl") || name.ends_with(".yaml") || name.ends_with(".csv");
+      const bool is_like_another = name.find("/checkpoints/") != name.npos ||
+                                   (name.find("/train.") != name.npos && name.find("/train.0-1") == name.npos);
+      if (entry.is_regular_file() && is_text && !is_like_another) files.push_back(entry.path());
+    }
+    EXPECT_FALSE(files.empty());
+    for (const std::filesystem::path& file : files) {
+      const std::string whole = file_text(file);
+      std::ofstream(file) << whole.substr(0, whole.size() / 2);
+      for (const char* const verb : {"analyze run", "compare run run", "runs show run", "runs status run"}) {
+        const Ended ended = retort(verb, folder_.path());
+        EXPECT_TRUE(is_understood(ended)) << verb << " with " << file << ": " << ended.exit << ended.err;
+      }
+      std::ofstream(file) << whole;
+    }
+  }
   TemporaryFolder folder_;
 };
 
-TEST_P(WholeEpoch, RunsWithAsManyClassesAndACutBatch) {
+TEST_P(WholeEpoch, RunsWithAsManyClassesAndACutBatchAndEveryVerbTakesIt) {
   const std::string options = prepared();
   if (HasFatalFailure()) return;
-  const Ended ended = retort("run " + GetParam() + " train.epochs=1 run.dir=run " + options, folder_.path());
-  EXPECT_EQ(ended.exit, 0) << ended.err;
+  const std::string program = RETORT_BINARY_DIR "/bin/retort ";
+  const Ended killed = run_shell("RETORT_FAULT=retort-worker/step:1:kill_both " + program + "run " + GetParam() +
+                                     " train.epochs=1 run.dir=run " + options,
+                                 folder_.path());
+  EXPECT_EQ(killed.exit, 128 + SIGKILL) << killed.err;
+  for (const std::string& verb : kTextVerbs) {
+    const Ended ended = retort(verb, folder_.path());
+    EXPECT_TRUE(is_understood(ended)) << verb << " of a killed run: " << ended.exit << ended.err;
+    EXPECT_THAT(ended.err, testing::Not(testing::HasSubstr("damaged"))) << verb;
+  }
+
+  const Ended resumed = retort("resume run", folder_.path());
+  EXPECT_EQ(resumed.exit, 0) << resumed.err;
   EXPECT_THAT(file_text(folder_ / "run/summary.json"), testing::HasSubstr("finished"));
+  std::vector<std::string> verbs = kTextVerbs;
+  verbs.insert(verbs.end(), {"resume run", "evaluate run run.dir=evaluated", "analyze evaluated",
+                             "compare run evaluated --out drawn"});
+  if (is_few_shot()) {
+    make_folders("five", 5, 3);
+    verbs.push_back("predict run " + picture() + " --support five");
+    EXPECT_EQ(retort("export run", folder_.path()).exit, 78) << "no library has such networks";
+  } else {
+    verbs.push_back("predict run " + picture());
+    verbs.push_back("export run --merged --out exported --node " + training());
+    verbs.emplace_back("compare run evaluated --paired");  // so few episodes would be too few to be tested
+  }
+  if (!has_pairs()) verbs.emplace_back("runs reproduce run run.dir=again");  // ten networks take their time
+  for (const std::string& verb : verbs) {
+    const Ended ended = retort(verb, folder_.path());
+    EXPECT_EQ(ended.exit, 0) << verb << ": " << ended.err;
+    EXPECT_NE(ended.out, "") << verb;
+    EXPECT_THAT(ended.err, testing::Not(testing::HasSubstr("damaged"))) << verb;
+  }
+  expect_damage_is_understood();
+  EXPECT_EQ(retort("runs reset run --node " + training(), folder_.path()).exit, 0);
+  EXPECT_EQ(retort("runs rm run --yes", folder_.path()).exit, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, WholeEpoch, testing::ValuesIn(shipped()), [](const auto& info) { return info.param; });
@@ -229,7 +309,7 @@ TEST(ShippedGroups, EveryOptionValidatesInSomeRecipe) {
       if (option == "one_vs_one_of_each") more = " model=base_models";
       const bool validates = std::ranges::any_of(shipped(), [&](const std::string& recipe) {
         const Ended ended =
-            retort("validate " + recipe + " data.root=photos " + group + "=" + option + more, folder.path());
+            retort("graph " + recipe + " data.root=photos " + group + "=" + option + more, folder.path());
         said += ended.err;
         return ended.exit == 0;
       });

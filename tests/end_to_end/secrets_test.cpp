@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/support/program.h"
 
@@ -105,6 +106,116 @@ TEST_F(LostSecret, OtherOverridesOfAnExportAreRefused) {
             "  help: an export takes no override but a secret that the run's record does not hold\n"
             "error[E0809]: 'vars.api_key=***' has no effect on an export\n"
             "  help: an export takes no override but a secret that the run's record does not hold\n");
+}
+
+/// A secret that every command finds: in variables, in options and in flags. It is searched in all that is said and
+/// written, also in the names of files.
+class PlantedSecret : public testing::Test {
+ protected:
+  static constexpr char kSecret[] = "swordfish471108";
+  static constexpr char kReads[] = "${oc.env:MY_TOKEN}";
+
+  void SetUp() override {
+    ASSERT_EQ(shell("retort data make image_folder --out photos --classes 3 --per-class 6 --size 32 -q").exit, 0);
+  }
+  /// `retort` in it is the one that was built; what it keeps for later lies in the folder too.
+  Ended shell(const std::string& commands) const {
+    return run_shell("export HOME=$PWD RETORT_CACHE=$PWD/cache MY_TOKEN=" + std::string(kSecret) +
+                         " HF_TOKEN=" + kSecret + " RETORT_API_KEY=" + kSecret + " CUDA_AUTH=" + kSecret +
+                         "\nretort() { " RETORT_BINARY_DIR "/bin/retort \"$@\"; }\n" + commands,
+                     folder_.path());
+  }
+  void expect_nowhere(const std::string& what, const Ended& ended) const {
+    EXPECT_THAT(ended.out + ended.err, Not(HasSubstr(kSecret))) << what;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
+      EXPECT_THAT(entry.path().filename().string(), Not(HasSubstr(kSecret))) << what;
+      if (entry.is_regular_file())
+        EXPECT_EQ(file_text(entry.path()).find(kSecret), std::string::npos) << what << ": " << entry.path();
+    }
+  }
+  void expect_nowhere(const std::string& command) const { expect_nowhere(command, shell("retort " + command)); }
+
+  const std::string base_ = "classify data.root=photos data.image_size=24 batch_size=4 epochs=1 ";
+  const TemporaryFolder folder_;
+};
+
+TEST_F(PlantedSecret, OfARunIsInNoRecordAndInNoListOfRuns) {
+  const std::string planted = "'+vars.password=" + std::string(kSecret) + "' '+vars.api_key=a" + kSecret +
+                              "${seed}' '+vars.db_pass=" + kSecret + "' '+vars.authorization=[" + kSecret +
+                              "]' '+vars.token=" + kReads + "' '+vars.passwd=x${vars.token}' '+vars.plain=" + kReads +
+                              "' '+vars.copy=b ${vars.password}'";
+  const Ended ran = shell("retort run " + base_ + planted + " run.dir=run --smoke -v --log-level trace");
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  expect_nowhere("run", ran);
+  for (const std::string& command :
+       {std::string("runs ls ."), std::string("runs show run"), std::string("runs ls . --json"),
+        "config show " + base_ + planted, "config show " + base_ + planted + " --resolve",
+        "plan " + base_ + planted + " --json", "graph " + base_ + planted, std::string("resume run -v"),
+        std::string("runs diff run run"), std::string("analyze run"), std::string("evaluate run run.dir=again -q"),
+        std::string("predict run photos --json -q"), std::string("export run --out exported -q")})
+    expect_nowhere(command);
+}
+
+TEST_F(PlantedSecret, IsRefusedWhereItWouldBeShownToAll) {
+  for (const std::string option : {"name=r_", "notice=", "run.dir=outputs/"}) {
+    const Ended ended = shell("retort run " + base_ + "--smoke '" + option + kReads + "'");
+    EXPECT_EQ(ended.exit, 78) << option << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr("error[E0314]: this is made of a secret (")) << option;
+    expect_nowhere(option, ended);
+  }
+  for (const std::string& option :
+       {"'sweep.dir=s/" + std::string(kReads) + "'",
+        "--launcher slurm 'sweep.launcher.setup=[\"export A=" + std::string(kReads) + "\"]'"}) {
+    const Ended ended = shell("retort sweep " + base_ + "seed=1,2 " + option);
+    EXPECT_EQ(ended.exit, 78) << option << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr("error[E0314]: this is made of a secret (")) << option;
+    expect_nowhere(option, ended);
+  }
+}
+
+TEST_F(PlantedSecret, IsInNoMessageAboutWhatIsWrong) {
+  const std::string secret = kSecret;
+  for (const std::string& command :
+       {"validate " + base_ + "data.kind='" + kReads + "'", "validate " + base_ + "train.epochs='" + kReads + "'",
+        "validate " + base_ + "device.select='" + kReads + "'", "validate " + base_ + "+train.x='" + kReads + "'",
+        "validate " + base_ + "+vars.password=" + secret + " +vars.password=" + secret,
+        "validate " + base_ + "+vars.password='\"" + secret + "'",
+        "sweep " + base_ + "+vars.token=" + secret + ",b --dry-run",
+        "data fetch cub200 --out d --url http://me:" + secret + "@127.0.0.1:1/x",
+        "data fetch hf:a/b --out d --url http://me:" + secret + "@127.0.0.1:1/x"})
+    expect_nowhere(command);
+}
+
+/// The dotted names of all options of a schema.
+void add_options(const nlohmann::json& schema, const std::string& above, std::vector<std::string>& options) {
+  if (!schema.contains("properties")) return;
+  for (const auto& [name, option] : schema["properties"].items()) {
+    if (name == "kind") continue;
+    options.push_back(above + "." + name);
+    add_options(option, above + "." + name, options);
+    if (option.contains("anyOf"))
+      for (const auto& one : option["anyOf"]) add_options(one, above + "." + name, options);
+  }
+}
+
+TEST_F(PlantedSecret, IsInNoMessageAboutAnyOption) {
+  std::string commands;
+  int count = 0;
+  for (const std::string family : {"data", "model", "train", "evaluate"}) {
+    for (const auto& entry : fs::directory_iterator(RETORT_SOURCE_DIR "/schemas/" + family)) {
+      const std::string file = entry.path().filename();
+      if (!file.ends_with(".schema.json")) continue;
+      std::vector<std::string> options;
+      add_options(nlohmann::json::parse(file_text(entry.path())), family, options);
+      for (const std::string& option : options) {
+        ++count;
+        commands += "retort validate " + base_ + "++" + family + ".kind=" + family + "." +
+                    file.substr(0, file.find('.')) + " '++" + option + "=x " + kReads + "'\n";
+      }
+    }
+  }
+  EXPECT_GT(count, 300);
+  expect_nowhere("validate", shell(commands + "true"));
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ class DeepSlurm : public testing::Test {
   static std::string sweep(const std::string& seeds, const std::string& more) {
     return RETORT_BINARY_DIR "/bin/retort sweep quickstart seed=" + seeds +
            " threads=1 train.checkpoint.every.steps=2 sweep.dir=s --launcher slurm sweep.launcher.look_seconds=1 "
-           "sweep.launcher.memory=512MiB " +
+           "sweep.launcher.memory=512MiB sweep.launcher.gpus=0 " +
            more;
   }
   Ended shell(const std::string& command) const { return run_shell(export_ + command, folder_.path()); }

@@ -36,7 +36,8 @@ struct ServedReply {
   std::vector<std::pair<std::string, std::string>> headers = {};
   std::string body = {};
   std::optional<std::size_t> cut_after = {};  ///< the connection breaks off after so many bytes of the body
-  bool stalls = false;  ///< nothing, or with `cut_after` nothing more, is sent until the client gives up
+  bool stalls = false;     ///< nothing, or with `cut_after` nothing more, is sent until the client gives up
+  bool has_length = true;  ///< it says how much comes
 };
 
 /// An HTTP server on a free port of 127.0.0.1, for as long as it lives: one request per connection, one at a time.
@@ -101,7 +102,8 @@ class HttpServer {
     if (reply.stalls && !reply.cut_after) return await_end(connection);
     std::string head = "HTTP/1.1 " + std::to_string(reply.status) + " Whatever\r\nConnection: close\r\n";
     for (const auto& [name, value] : reply.headers) head += name + ": " + value + "\r\n";
-    head += "Content-Length: " + std::to_string(reply.body.size()) + "\r\n\r\n";
+    if (reply.has_length) head += "Content-Length: " + std::to_string(reply.body.size()) + "\r\n";
+    head += "\r\n";
     send_all(connection, head);
     if (request.method != "HEAD")
       send_all(connection, reply.body.substr(0, reply.cut_after.value_or(reply.body.size())));

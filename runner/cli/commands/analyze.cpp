@@ -82,7 +82,7 @@ ExitCode analyze(const AnalyzeFlags& flags, Console& console) {
         errors.insert(errors.end(), report.errors().begin(), report.errors().end());
         continue;
       }
-      if (report->trainings.empty() && report->evaluations.empty()) {
+      if (report->trainings.empty() && report->evaluations.empty() && report->measures.empty()) {
         errors.push_back({ErrorCode::kNoResults,
                           {},
                           "",

@@ -69,6 +69,13 @@ ExitCode compare(const CompareFlags& flags, Console& console) {
   auto comparison = compare_runs(*runs, console.sources, warnings);
   if (!comparison) return report(console, comparison.errors());
   warn(console, warnings);
+  if (comparison->rows.empty() && (flags.paired || !flags.sort.empty() || !flags.out.empty())) {
+    return report(console, {{ErrorCode::kNoResults,
+                             {},
+                             "",
+                             "none of the runs was evaluated by classes, so there is no accuracy to sort, test or draw",
+                             "leave --sort, --paired and --out out"}});
+  }
   if (!flags.sort.empty()) sort_rows(*comparison, flags.sort);
   PairedTests tests;
   if (flags.paired) {

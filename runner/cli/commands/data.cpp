@@ -14,6 +14,7 @@
 #include "runner/cli/console.h"
 #include "runner/cli/shared_flags.h"
 #include "runner/run/ask_worker.h"
+#include "runner/text/printable.h"
 #include "runner/text/suggest.h"
 
 namespace runner {
@@ -28,7 +29,7 @@ struct DataFlags {
   std::string action;                                 ///< "make", "fetch" or "check"
   std::string what;                                   ///< image_folder (make), cub200, or hf:ORG/NAME@REVISION (fetch)
   std::string out;                                    ///< the folder to write, or to fetch into
-  std::int64_t classes = 0;                           ///< make; 0: eight, or all five grades
+  std::int64_t classes = 0;                           ///< make; 0: usual_classes()
   std::int64_t per_class = 100, size = 64, seed = 0;  ///< make
   std::vector<std::string> from_files;                ///< fetch: files of a data set that are here already
   std::vector<std::string> files;                     ///< fetch: which of a model's files
@@ -42,6 +43,12 @@ Diagnostic misused(std::string message, std::string help) {
   return {ErrorCode::kUsage, {}, "", std::move(message), std::move(help)};
 }
 
+/// As many as the recipe for such data asks for by default: all grades, or in each part the five ways of an episode.
+std::int64_t usual_classes(const std::string& what) {
+  if (std::ranges::count(kGradedData, what) > 0) return 5;
+  return what == "mini_imagenet" ? 20 : 8;
+}
+
 ExitCode make_data(const DataFlags& flags, Console& console) {
   if (std::ranges::count(kMakeableData, flags.what) == 0) {
     std::string names;
@@ -53,7 +60,7 @@ ExitCode make_data(const DataFlags& flags, Console& console) {
   const auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
   const bool is_graded = std::ranges::count(kGradedData, flags.what) > 0;
-  const std::int64_t classes = flags.classes > 0 ? flags.classes : is_graded ? 5 : 8;
+  const std::int64_t classes = flags.classes > 0 ? flags.classes : usual_classes(flags.what);
   const Json request = {
       {"protocol", kProtocolVersion}, {"request", "make_data"},       {"what", flags.what}, {"out", flags.out},
       {"classes", classes},           {"per_class", flags.per_class}, {"size", flags.size}, {"seed", flags.seed},
@@ -117,7 +124,7 @@ void tell(const std::string& what, const Json& answer, Console& console) {
   const std::string folder = answer["folder"];
   if (answer.contains("commit")) {
     console.out << what.substr(kHub.size()) << " is in " << folder << '\n';
-    for (const Json& file : answer["files"]) console.out << "  " << file["name"].get<std::string>() << '\n';
+    for (const Json& file : answer["files"]) console.out << "  " << printable(file["name"].get<std::string>()) << '\n';
   } else if (answer["was_there"].get<bool>()) {
     console.out << what << " is there already: " << folder << '\n';
   } else {
@@ -185,7 +192,7 @@ Invocation declare_data() {
             .value = &flags->classes,
             .summary = "make: classes; for photographs of the retina, grades",
             .range = {2, 24},
-            .assumed = "8, or 5 grades"});
+            .assumed = "8, 20 of mini_imagenet, or 5 grades"});
   verb.add({.name = "--per-class",
             .value = &flags->per_class,
             .summary = "make: images of each class",

@@ -13,6 +13,7 @@
 #include "runner/cli/record_check.h"
 #include "runner/cli/shared_flags.h"
 #include "runner/cli/prepare.h"
+#include "runner/cli/reserved_keys.h"
 #include "runner/cli/weights_source.h"
 #include "runner/record/recorded_run.h"
 #include "runner/run/recipe_change.h"
@@ -118,6 +119,8 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
   if (!before) return report(console, before.errors());
   auto prepared = prepare_recorded(run->recipe, flags.overrides, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
+  if (const auto errors = sweep_keys_of_single_run(prepared->composition); !errors.empty())
+    return report(console, errors);
   if (const Diagnostics errors = check_change_of_trained(before->recipe.resolved, prepared->recipe.resolved);
       !errors.empty())
     return report(console, errors);
@@ -175,6 +178,7 @@ Invocation declare_evaluate() {
   add_weights_source(verb, flags->weights);
   add_reuse(verb, flags->reuse);
   add_log_level(verb, flags->log, LogPlace::kFile);
+  add_grace(verb, flags->log);
   verb.add({.name = "overrides",
             .value = &flags->overrides,
             .summary = "key=value: other data, other options of evaluate, device, run.dir"});

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cctype>
 #include <memory>
+#include <optional>
 
 #include "runner/cli/command.h"
 #include "runner/cli/prepare.h"
+#include "runner/config/alias.h"
 #include "runner/schema/kind_listing.h"
 #include "runner/schema/option_listing.h"
 #include "runner/schema/schema_phrase.h"
+#include "runner/text/comment_header.h"
 #include "runner/text/suggest.h"
 
 namespace runner {
@@ -213,6 +216,13 @@ Result<Explanation> explain(const SchemaSet& schemas, std::string_view what) {
     if (const auto names = kinds_in(schemas, what); !names.empty()) return explain_kinds(schemas, what, names);
     return explain_kind(schemas, std::string(what));
   }
+  std::vector<Alias> aliases;
+  add_common_aliases(aliases);
+  if (const auto alias = std::ranges::find(aliases, what, &Alias::name); alias != aliases.end()) {
+    auto meant = explain(schemas, alias->targets.front());
+    if (meant) meant->text = std::string(what) + ": short for " + alias->targets.front() + "\n\n" + meant->text;
+    return meant;
+  }
   const std::string near = did_you_mean_path(what, known);
   return Diagnostic{
       ErrorCode::kUsage,
@@ -224,8 +234,25 @@ Result<Explanation> explain(const SchemaSet& schemas, std::string_view what) {
 
 namespace {
 
+/// What its file says of the recipe of that name; nullopt: there is none.
+std::optional<Explanation> explain_recipe(const std::string& name, Sources& sources) {
+  NamedRecipe recipe;
+  recipe.name = name;
+  auto composer = open_without_overrides(recipe, shipped_schemas(), sources);
+  if (!composer) return std::nullopt;
+  const auto source = std::ranges::find(sources.all(), composer->file().string(), &SourceText::name);
+  if (source == sources.all().end()) return std::nullopt;
+  const std::vector<std::string> lines = comment_header(source->contents);
+  std::string text = "the recipe " + name + ", " + composer->file().string() + "\n";
+  for (const std::string& line : lines) text += (line.empty() ? "" : "  ") + line + "\n";
+  return Explanation{text + "\nIts options and short names: `retort run " + name + " --help`\n",
+                     {{"recipe", name}, {"file", composer->file().string()}, {"lines", lines}}};
+}
+
 ExitCode explain_word(const std::string& what, Console& console) {
-  const auto explanation = explain(shipped_schemas(), what);
+  auto explanation = explain(shipped_schemas(), what);
+  if (!explanation)
+    if (auto recipe = explain_recipe(what, console.sources)) explanation = *std::move(recipe);
   if (!explanation) return report(console, explanation.errors());
   if (console.json) print_result(console, "explain/1", explanation->json);
   else console.out << explanation->text;
@@ -235,10 +262,12 @@ ExitCode explain_word(const std::string& what, Console& console) {
 Invocation declare_explain() {
   const auto what = std::make_shared<std::string>();
   Invocation verb;
-  verb.add({.name = "what",
-            .value = what.get(),
-            .summary = "A key such as train.epochs, a kind such as train.supervised, or E0301",
-            .required = true});
+  verb.add(
+      {.name = "what",
+       .value = what.get(),
+       .summary =
+           "A key such as train.epochs, a short name such as lr, a kind such as train.supervised, a recipe, or E0301",
+       .required = true});
   verb.run = [what](Console& console) { return explain_word(*what, console); };
   return verb;
 }

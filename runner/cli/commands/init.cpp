@@ -1,11 +1,15 @@
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <memory>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
 #include "runner/cli/command.h"
 #include "runner/disk/installation.h"
 #include "runner/disk/new_file.h"
+#include "runner/text/printable.h"
 
 namespace runner {
 namespace {
@@ -24,17 +28,13 @@ std::string starting_recipe(const std::string& schema_file, const std::string& f
          "schema: 1\n"
          "name: classify_${model.name}\n"
          "seed: 42\n"
-         "device: cpu                       # cpu, cuda or cuda:K\n"
+         "device: auto                      # auto, cpu, cuda or cuda:K\n"
          "defaults:                         # each line picks a file of recipes/; model=clip_vit_b32 picks another\n"
          "  - data: image_folder\n"
          "  - model: tiny\n"
-         "  - memory: as_written\n"
+         "  - memory: auto\n"
          "  - train: from_scratch\n"
          "  - _self_\n"
-         "aliases:                          # short names on the command line: epochs=3\n"
-         "  epochs: train.epochs\n"
-         "  lr: train.optimizer.learning_rate\n"
-         "  batch_size: train.batch_size\n"
          "\n"
          "train:\n"
          "  epochs: 30\n"
@@ -43,14 +43,35 @@ std::string starting_recipe(const std::string& schema_file, const std::string& f
          "  kind: evaluate.classification\n"
          "\n"
          "# What could follow; `retort explain KEY` says more:\n"
-         "# data: {image_size: 64, split: {train: 0.8, validation: 0.1, test: 0.1}}\n"
-         "# train: {patience: 5, optimizer: {learning_rate: 5e-4}, schedule: {kind: cosine}}\n"
-         "# memory: {budget: 8GiB, micro_batch: 8, precision: bf16}\n"
+         "# data: {image_size: 48, split: {train: 0.8, validation: 0.1, test: 0.1}}\n"
+         "# memory: {budget: 8GiB, precision: bf16}\n"
          "# run: {dir: \"outputs/${name}_${now:%Y-%m-%d_%H-%M}\"}\n"
          "# sweep: {params: {seed: [0, 1, 2]}}\n";
 }
 
-ExitCode init(const std::string& file, Console& console) {
+/// A recipe is known by the ending of its file.
+std::string recipe_file(const std::string& file) {
+  return file.ends_with(".yaml") || file.ends_with(".yml") ? file : file + ".yaml";
+}
+
+/// Can a command line and a comment hold it as it is?
+bool is_plain(const std::string& file) {
+  constexpr std::string_view kPlain = "._/+@,:~-";
+  return std::string_view("-+~").find(file.front()) == std::string_view::npos && !file.ends_with('/') &&
+         std::ranges::all_of(file, [&](unsigned char letter) {
+           return letter >= 0x80 || std::isalnum(letter) || kPlain.find(static_cast<char>(letter)) != kPlain.npos;
+         });
+}
+
+ExitCode init(const std::string& named, Console& console) {
+  if (!is_plain(named))
+    return report(console, {{ErrorCode::kUsage,
+                             {},
+                             "",
+                             "'" + printable(named) + "' cannot be the name of a recipe",
+                             "use letters, digits, '.', '_' and '-': other characters mean something to a shell or to "
+                             "a command line of retort"}});
+  const std::string file = recipe_file(named);
   const std::string text = starting_recipe((share_folder() / "schemas" / "editor" / "recipe.json").string(), file);
   const bool was_there = std::filesystem::exists(std::filesystem::symlink_status(file));
   bool is_made = false;
@@ -77,7 +98,7 @@ Invocation declare_init() {
   Invocation verb;
   verb.add({.name = "file",
             .value = file.get(),
-            .summary = "The file to write; it must not exist",
+            .summary = "The file to write, which must not exist; without an ending .yaml is added",
             .assumed = kDefaultFile});
   verb.run = [file](Console& console) { return init(file->empty() ? kDefaultFile : *file, console); };
   return verb;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/cli/command.h"
+#include "runner/devices/device_models.h"
 #include "runner/disk/new_file.h"
 #include "runner/text/bytes.h"
 #include "runner/report/plan_text.h"
@@ -13,6 +14,7 @@
 #include "runner/run/plan_request.h"
 #include "runner/cli/shared_flags.h"
 #include "runner/cli/prepare.h"
+#include "runner/cli/reserved_keys.h"
 #include "runner/cli/device_choice.h"
 #include "runner/text/printable.h"
 #include "runner/report/table.h"
@@ -42,10 +44,25 @@ struct PlannedRecipe {
 };
 
 /// The recipe of the command line, and what a worker shows of it; warnings are shown.
+/// A warning that no run can compute on the GPU that is planned for.
+Diagnostics too_old(const PlanRequest& request) {
+  const auto model = device_model(request.device_model);
+  if (request.device_model.empty() || !model || (*model)->capability >= kOldestCapability) return {};
+  return {{ErrorCode::kDeviceUnavailable,
+           {},
+           "",
+           "the LibTorch of this build has no code for " + std::string((*model)->name) + ", which is a " +
+               std::string((*model)->architecture) + ": it begins with Turing",
+           "the plan is for what such a GPU would need",
+           {},
+           Severity::kWarning}};
+}
+
 Result<PlannedRecipe> ask(const PlanFlags& flags, Console& console, Sources& sources, bool certify) {
   const SchemaSet& schemas = shipped_schemas();
   auto prepared = prepare(flags.recipe, schemas, sources);
   if (!prepared) return prepared.errors();
+  if (const auto errors = sweep_keys_of_single_run(prepared->composition); !errors.empty()) return errors;
   if (!flags.only.empty()) {
     auto part = only(prepared->graph, flags.only);
     if (!part) return part.errors();
@@ -62,6 +79,7 @@ Result<PlannedRecipe> ask(const PlanFlags& flags, Console& console, Sources& sou
   auto worker = flags.log.worker();
   if (!worker) return worker.errors();
   warn(console, prepared->composition.warnings);
+  warn(console, too_old(request));
   if (request.device_model.empty()) {
     const DeviceUse use{.recipe = prepared->recipe.resolved, .graph = request.graph, .worker = *worker};
     if (Diagnostics errors = use_likely_device(use, console); !errors.empty()) return errors;

@@ -144,8 +144,10 @@ ExitCode predict(const WorkerCommand& worker, const Json& request, const Predict
     if (!(console.out << text << std::flush)) throw NobodyReads();
   };
   show_notice(recipe, console);
-  PredictionOutput output(console.json ? PredictionFormat::kJsonLines : PredictionFormat::kCsv, append, console.err,
-                          console.color);
+  PredictionOutput output(console.json ? PredictionFormat::kJsonLines
+                          : file       ? PredictionFormat::kCsv
+                                       : PredictionFormat::kShownCsv,
+                          append, console.err, console.color);
   const auto answer = ask(worker, request, flags, console, output, recipe);
   if (!answer) return report(console, placed_for(flags, answer.errors(), recipe));
   if (file) file->commit();

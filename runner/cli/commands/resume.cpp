@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <memory>
 
 #include <nlohmann/json.hpp>
@@ -8,6 +9,7 @@
 #include "runner/cli/device_choice.h"
 #include "runner/cli/shared_flags.h"
 #include "runner/cli/prepare.h"
+#include "runner/cli/reserved_keys.h"
 #include "runner/cli/record_check.h"
 #include "runner/record/checkpoint_origin.h"
 #include "runner/record/finished_node.h"
@@ -18,6 +20,7 @@
 #include "runner/stage/checkpoint_name.h"
 #include "runner/stage/family.h"
 #include "runner/stage/run_layout.h"
+#include "runner/value/parse_json.h"
 
 namespace runner {
 namespace {
@@ -33,7 +36,8 @@ struct ResumeFlags {
 /// The summary of a run that has finished, and its folder.
 nlohmann::ordered_json summary_of(const RecordedRun& run) {
   std::ifstream file(RunLayout(run.folder).summary());
-  auto summary = nlohmann::ordered_json::parse(file);
+  auto summary = parse_json(file);
+  if (!summary.is_object()) summary = nlohmann::ordered_json::object();  // somebody has damaged it
   summary["folder"] = run.folder.string();
   return summary;
 }
@@ -100,6 +104,9 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
   if (!before) return report(console, before.errors());
   auto prepared = prepare_recorded(run->recipe, flags.overrides, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
+  Diagnostics unused = run_keys_of_resumed_run(prepared->composition);
+  std::ranges::move(sweep_keys_of_single_run(prepared->composition), std::back_inserter(unused));
+  if (!unused.empty()) return report(console, unused);
   const Value &old_recipe = before->recipe.resolved, &new_recipe = prepared->recipe.resolved;
   const Diagnostics found = put_there(*run, prepared->graph, flags.force);
   if (!flags.force && !found.empty()) return report(console, found);
@@ -157,6 +164,7 @@ Invocation declare_resume() {
   verb.add({.name = "overrides", .value = &flags->overrides, .summary = "key=value: options to change from here on"});
   add_reuse(verb, flags->reuse);
   add_log_level(verb, flags->log, LogPlace::kFile);
+  add_grace(verb, flags->log);
   verb.add({.name = "--force",
             .value = &flags->force,
             .summary = "Accept changes after which the result matches neither recipe: options, input files, kinds of "

@@ -11,6 +11,7 @@
 #include "runner/cli/device_choice.h"
 #include "runner/cli/shared_flags.h"
 #include "runner/cli/prepare.h"
+#include "runner/cli/reserved_keys.h"
 #include "runner/disk/late_storage.h"
 #include "runner/sweep/run_trials.h"
 
@@ -36,6 +37,8 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
   const SchemaSet& schemas = shipped_schemas();
   auto prepared = prepare(flags.recipe, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
+  if (const auto errors = sweep_keys_of_single_run(prepared->composition); !errors.empty())
+    return report(console, errors);
   if (!flags.only.empty()) {
     auto part = only(prepared->graph, flags.only);
     if (!part) return report(console, part.errors());
@@ -73,6 +76,7 @@ Invocation declare_run() {
   verb.add({.name = "--smoke", .value = &flags->smoke, .summary = "Run two steps of every stage as a quick check"});
   add_reuse(verb, flags->reuse, "Reuse results of earlier runs for every stage, trainings included");
   add_log_level(verb, flags->log, LogPlace::kFile);
+  add_grace(verb, flags->log);
   verb.add({.name = "--only", .value = &flags->only, .summary = "Run this node and what it needs", .type = "NODE"});
   verb.add({.name = "-c,--cfg",
             .value = &flags->show,

@@ -24,6 +24,7 @@
 #include "runner/sweep/launcher.h"
 #include "runner/sweep/run_task.h"
 #include "runner/sweep/run_trials.h"
+#include "runner/sweep/script_text.h"
 #include "runner/sweep/sweep_layout.h"
 #include "runner/sweep/sweep_results.h"
 #include "runner/sweep/task_needs.h"
@@ -232,6 +233,7 @@ Invocation declare_sweep() {
   const auto flags = std::make_shared<SweepFlags>();
   Invocation verb;
   verb.add_recipe(flags->recipe);
+  verb.no_recipes = {"resume", "show", "ask-tell", "task"};
   verb.add({.name = "--dry-run", .value = &flags->dry_run, .summary = "List the trials without starting them"});
   verb.add({.name = "--slots",
             .value = &flags->slots_text,
@@ -273,6 +275,7 @@ Invocation declare_sweep() {
             .value = &flags->force,
             .summary = "resume: go on although input files are not what they were when the sweep began"});
   add_log_level(verb, flags->log, LogPlace::kFile);
+  add_grace(verb, flags->log);
   verb.run = [flags](Console& console) { return sweep(*flags, console); };
   return verb;
 }
@@ -315,6 +318,8 @@ TrialSurroundings trial_surroundings(const SweepFlags& flags, Console& console) 
   TrialSurroundings surroundings{.program = own_executable(), .talk = console.err, .verbosity = console.verbosity};
   surroundings.body = run_program;
   if (!flags.log.level.empty()) surroundings.arguments = {"--log-level", flags.log.level};
+  if (flags.log.grace_seconds != LogFlags().grace_seconds)
+    surroundings.arguments.insert(surroundings.arguments.end(), {"--grace", std::to_string(flags.log.grace_seconds)});
   if (flags.reuse.none) surroundings.arguments.emplace_back("--no-reuse");
   if (flags.reuse.all) surroundings.run_arguments = {"--reuse"};
   if (flags.force) surroundings.resume_arguments = {"--force"};
@@ -363,6 +368,11 @@ Diagnostics misused_on_cluster(const SweepFlags& flags, const PreparedSweep& swe
   refuse(sweep.asha.has_value(), "/sweep/asha",
          "sweep.asha stops trials of this machine early, and these run on a cluster",
          "leave out sweep.asha (sweep.asha=null), or the launcher");
+  const Value* const named = sweep.launcher.find("kind");
+  const bool is_slurm = named && named->text() && *named->text() == "slurm";
+  const ScriptKind kind = is_slurm ? ScriptKind::kSlurm : ScriptKind::kKubernetes;
+  if (auto unfit = unfit_for_script(std::filesystem::current_path() / sweep.dir, "the sweep's folder", kind))
+    errors.push_back(*std::move(unfit));
   return errors;
 }
 

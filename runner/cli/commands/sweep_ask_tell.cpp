@@ -4,6 +4,7 @@
 
 #include "runner/cli/commands/sweep.h"
 #include "runner/cli/prepare.h"
+#include "runner/cli/reserved_keys.h"
 #include "runner/cli/sweep_check.h"
 #include "runner/config/override_text.h"
 #include "runner/config/secret.h"
@@ -109,6 +110,14 @@ class AskedSweep {
  private:
   Result<std::uint64_t> add(std::uint64_t ask, const Json& settings) {
     NamedRecipe named = flags_.recipe;
+    for (const auto& [key, value] : settings.items()) {
+      if (!is_sweep_key(key)) continue;
+      return Diagnostic{ErrorCode::kBadSweep,
+                        {},
+                        "",
+                        "'" + key + "' is for the whole sweep, not for one trial",
+                        "give it on the command line of `retort sweep ask-tell`"};
+    }
     const std::vector<std::string> overrides = overrides_of(settings);
     named.overrides.insert(named.overrides.end(), overrides.begin(), overrides.end());
     auto prepared = prepare_one(named, schemas_, console_.sources, flags_.slots.slots);

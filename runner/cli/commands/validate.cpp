@@ -1,9 +1,14 @@
+#include <algorithm>
+#include <iterator>
 #include <memory>
 
 #include <nlohmann/json.hpp>
 
 #include "runner/cli/command.h"
 #include "runner/cli/prepare.h"
+#include "runner/config/secret.h"
+#include "runner/graph/missing_files.h"
+#include "runner/run/class_names.h"
 #include "runner/run/image_folders.h"
 
 namespace runner {
@@ -14,9 +19,15 @@ ExitCode validate(const NamedRecipe& named, Console& console) {
   const SchemaSet& schemas = shipped_schemas();
   const auto prepared = prepare(named, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
-  const ImageFolders folders = look_at_image_folders(prepared->recipe.resolved, prepared->graph.working_folder);
-  if (!folders.errors.empty()) return report(console, folders.errors);
   warn(console, prepared->composition.warnings);
+  const ImageFolders folders = look_at_image_folders(prepared->recipe.resolved, prepared->graph.working_folder);
+  Diagnostics errors = missing_files(prepared->graph, schemas);
+  errors.insert(errors.end(), folders.errors.begin(), folders.errors.end());
+  std::ranges::move(unknown_classes(prepared->graph), std::back_inserter(errors));
+  const SecretTexts secrets(prepared->recipe.resolved);
+  for (Diagnostic& error : errors) error = secrets.hidden_in(std::move(error));
+  sort_by_place(errors, sources);
+  if (!errors.empty()) return report(console, errors);
   if (!console.is_quiet()) {
     for (const std::string& line : folders.lines) console.err << line << '\n';
   }

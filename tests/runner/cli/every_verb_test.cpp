@@ -40,7 +40,7 @@ const std::string kCertificate =
     R"({"schema":1,"node":"train","compared":"all","holds":true,"worst":0,"limit":1e-12,"parameters":[{"name":"w","relative_error":0}],"changed":[],"refused":""})";
 
 const std::string kSurvey =
-    R"({"node":"data","pointer":"/data","images":1,"bytes":9,"widths":[1,1,1],"heights":[1,1,1],"classes":["a"],)"
+    R"({"node":"data","pointer":"/data","divided":true,"problems":[],"images":1,"bytes":9,"widths":[1,1,1],"heights":[1,1,1],"classes":["a"],)"
     R"("parts":[{"part":"train","images":1,"by_class":[1]}],"unreadable":{"count":0,"shown":[]},)"
     R"("identical":{"count":0,"shown":[],"across_parts":0,"several_classes":0},)"
     R"("alike":{"count":0,"shown":[],"across_parts":0,"several_classes":0},"patients":0,"without_patient":0,)"

@@ -1,5 +1,7 @@
 #include "runner/cli/prepare.h"
 
+#include <cstdlib>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -28,6 +30,52 @@ TEST(Prepare, StrictTakesWarningsForErrors) {
 }
 
 TEST(Prepare, StrictTakesWhatIsNotWarnedOf) { EXPECT_TRUE(composed("seed: 10\n", true)); }
+
+/// A recipe of such data and run.dir, prepared with overrides.
+class HomePaths : public testing::Test {
+ protected:
+  /// The value at `key`, or "code: message | help" of what is refused.
+  std::string prepared(const std::string& key, std::vector<std::string> overrides, const std::string& run = "null") {
+    const TemporaryFolder folder;
+    folder.write("a.yaml",
+                 "schema: 1\nname: probe\nrun: {dir: " + run +
+                     "}\nvars: {base: ~/here}\ndata: {kind: data.image_folder, root: photos}\n"
+                     "model: {kind: model.linear_probe, backbone: {kind: vit}}\nmemory: {kind: memory.policy}\n"
+                     "train: {kind: train.supervised}\n");
+    NamedRecipe named;
+    named.name = (folder.path() / "a.yaml").string();
+    named.overrides = std::move(overrides);
+    const auto result = prepare(named, shipped_schemas(), sources_);
+    if (result) return describe(*at_key(result->recipe.resolved, key));
+    const Diagnostic& error = result.errors().front();
+    return name(error.code) + " " + error.pointer + ": " + error.message + " | " + error.help;
+  }
+  std::string home(const std::string& below) const { return std::string(std::getenv("HOME")) + below; }
+
+  Sources sources_;
+};
+
+TEST_F(HomePaths, HomeIsUnderstoodWhereverItIsWritten) {
+  EXPECT_EQ(prepared("data.root", {"data.root=~/d"}), "\"" + home("/d") + "\"");
+  EXPECT_EQ(prepared("data.root", {"data.root=\"~/d\""}), "\"" + home("/d") + "\"");
+  EXPECT_EQ(prepared("data.root", {"data.root=${vars.base}/d"}), "\"" + home("/here/d") + "\"");
+  EXPECT_EQ(prepared("run.dir", {}, "~/out"), "\"" + home("/out") + "\"");
+  EXPECT_EQ(prepared("run.dir", {"hydra.run.dir=~/out"}), "\"" + home("/out") + "\"");
+  EXPECT_EQ(prepared("vars.base", {}), "\"~/here\"");  // a text that is no path
+  EXPECT_EQ(prepared("data.root", {"data.root=\"a~b\""}), "\"a~b\"");
+}
+
+TEST_F(HomePaths, WhatOnlyAShellUnderstandsIsRefused) {
+  EXPECT_EQ(prepared("run.dir", {}, "$HOME/out"),
+            "E0314 /run/dir: '$HOME/out' begins with '$HOME', which only a shell understands | write ~/ for the home "
+            "folder, or ${oc.env:HOME}");
+  EXPECT_EQ(
+      prepared("data.root", {"data.root=\"~anna/d\""}),
+      "E0314 /data/root: '~anna/d' begins with '~anna', which only a shell understands | write the folder's whole "
+      "path, or ./~anna/d for one that is called so");
+  EXPECT_EQ(prepared("run.dir", {"run.dir=\"out/~/a\""}),
+            "E0314 /run/dir: 'out/~/a' would make a folder called '~' | begin it with ~/ for the home folder");
+}
 
 /// The record of a run whose relative paths stand in the folder "there", in which this program does not run.
 class PrepareRecorded : public testing::Test {

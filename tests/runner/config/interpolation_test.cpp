@@ -113,6 +113,13 @@ TEST_F(Interpolations, ResolutionIsRecordedSoThatItResolvesToItself) {
   EXPECT_EQ(write_yaml(twice), write_yaml(once));
 }
 
+TEST_F(Interpolations, AliasesAreRecordedAsTheyAreRead) {
+  const Value once = resolve("vars: {a: 2}\naliases: {few: \"train.ways=${vars.a}\"}\nb: '\\${vars.a}'\n").value;
+  const std::string written = write_yaml(as_unresolved(once));
+  EXPECT_THAT(written, testing::HasSubstr("train.ways=${vars.a}"));
+  EXPECT_EQ(write_yaml(as_unresolved(resolve(written).value)), written);
+}
+
 TEST_F(Interpolations, ValuesBesideAnItemAreNotReadAgain) {
   variable_ = "${y}";
   const std::string text = "y: 5\na: ${oc.env:A}-${item.x}\nb: '${c}\\${y}'\nc: ${item.x}\n";

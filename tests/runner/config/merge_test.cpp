@@ -32,6 +32,20 @@ TEST(Merge, ThePromiseOfAValueStandsWhereThereIsNone) {
   EXPECT_EQ(merged(R"({a: "???"})", "{a: 1}"), R"({"a":1})");
 }
 
+TEST(Merge, WhatIsOfAnotherKindStandsWhereThatIsWritten) {
+  const auto source_of = [](const std::string& over) {
+    Sources sources;
+    auto result = read_yaml(sources.add("base.yaml", "{kind: adamw, rate: 1}"));
+    auto more = read_yaml(sources.add("over.yaml", over));
+    Diagnostics errors;
+    merge(*result, *std::move(more), "", errors);
+    return result->where.source->name;
+  };
+  EXPECT_EQ(source_of("{kind: sgd}"), "over.yaml");
+  EXPECT_EQ(source_of("{kind: adamw, rate: 2}"), "base.yaml");
+  EXPECT_EQ(source_of("{rate: 2}"), "base.yaml");
+}
+
 TEST(Merge, ListsAndMappingsDoNotReplaceOneAnother) {
   EXPECT_EQ(merged("{a: [1]}", "{a: {b: 1}}"), "a mapping cannot replace a list");
   EXPECT_EQ(merged("{a: {b: 1}}", "{a: [1]}"), "a list cannot replace a mapping");

@@ -19,12 +19,15 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(Secrets, AreNamedByFourWordsInAnyCase) {
-  for (const char* name : {"HF_TOKEN", "API_KEY", "CLIENT_SECRET", "DB_PASSWORD", "hf_token", "ApiKey", "secret",
-                           "MYPASSWORDS", "KEYRING"}) {
+TEST(Secrets, AreNamedByAFewWordsInAnyCase) {
+  for (const char* name :
+       {"HF_TOKEN", "API_KEY", "CLIENT_SECRET", "DB_PASSWORD", "hf_token", "ApiKey", "secret", "MYPASSWORDS", "KEYRING",
+        "DB_PASS", "dbpass", "MYSQL_PASSWD", "passphrase", "HTTP_AUTH", "Authorization", "OAUTH2", "AWS_CREDENTIALS"}) {
     EXPECT_TRUE(names_a_secret(name)) << name;
   }
-  for (const char* name : {"HOME", "OMP_NUM_THREADS", "PASS", "TOKE", ""}) EXPECT_FALSE(names_a_secret(name)) << name;
+  for (const char* name :
+       {"HOME", "OMP_NUM_THREADS", "PASSES", "PASS_COUNT", "bypass", "author", "AUTHORS", "TOKE", ""})
+    EXPECT_FALSE(names_a_secret(name)) << name;
 }
 
 TEST(SecretTexts, AreTakenOutOfWhatOthersWrite) {
@@ -129,6 +132,56 @@ TEST_F(ComposedSecrets, TypedInAMappingOrUnderAnotherNameAreInNoRecord) {
   EXPECT_THAT(write_yaml(composition->unresolved), Not(HasSubstr("geheim")));
   const auto found = writes(composition->layers, composition->overrides, "vars.more");
   EXPECT_THAT(provenance_text("vars.more", nullptr, std::nullopt, found), Not(HasSubstr("geheim")));
+}
+
+std::string recorded(const std::string& vars) {
+  MemoryFileSystem files;
+  files.files = {{"a.yaml", "vars: {" + vars + "}\ncopy: 'x-${vars.password}'\n"}};
+  ComposeRequest request{"a", {}, {}};
+  request.config_folders = {""};
+  request.environment = [](const std::string&) { return std::optional<std::string>("geheim"); };
+  Sources sources;
+  Composer composer = *Composer::open(std::move(request), files, {}, sources);
+  const auto composition = composer.compose_once();
+  const auto resolved = composition ? composer.resolve(*composition) : Result<Value>(Diagnostics{});
+  return resolved ? write_yaml(composition->unresolved) + write_yaml(*resolved) : "not resolved";
+}
+
+TEST(Secrets, MayBeOfDigits) {
+  for (const char* name : {"password", "db_pass", "client_secret"})
+    EXPECT_THAT(recorded(std::string("password: a, ") + name + "2: 1, " + name + ": 1234"), Not(HasSubstr("1234")))
+        << name;
+  for (const char* name : {"api_key", "token"})
+    EXPECT_THAT(recorded(std::string("password: a, ") + name + ": 12345678"), Not(HasSubstr("12345678"))) << name;
+  EXPECT_THAT(recorded("password: 12345678"), testing::AllOf(Not(HasSubstr("12345678")), HasSubstr("copy: x-${")));
+  for (const char* kept :
+       {"max_tokens: 1000000", "pad_token: 50256", "key_size: 64", "pass_count: 3", "password_length: 12"})
+    EXPECT_THAT(recorded(std::string("password: a, ") + kept), HasSubstr(kept)) << kept;
+}
+
+TEST(Secrets, InterpolationUnderTheirKeysIsShownAndWhatStandsAroundOneIsNot) {
+  const std::string alone = recorded("password: '${oc.env:PLAIN}'");
+  EXPECT_THAT(alone, HasSubstr("password: ${oc.env:PLAIN}\n"));
+  EXPECT_THAT(alone, Not(HasSubstr("geheim")));
+  EXPECT_THAT(recorded("password: '${oc.env:PLAIN,null}'"), HasSubstr("password: ${oc.env:PLAIN,null}\n"));
+  for (const char* mixed :
+       {"'hunter${vars.n}'", "'${vars.n}hunter'", "'${oc.env:PLAIN,hunter2}'", "'${vars.n}${vars.n}hunter'",
+        "'hunter\\${oc.env:PLAIN}'", "'${oc.env:A,${oc.env:B,hunter}}'"}) {
+    const std::string text = recorded(std::string("n: 2, password: ") + mixed);
+    EXPECT_THAT(text, testing::AllOf(HasSubstr("password: '***'\n"), Not(HasSubstr("hunter")))) << mixed;
+    EXPECT_THAT(text, Not(HasSubstr("geheim"))) << mixed;
+  }
+}
+
+TEST(Secrets, AreRefusedWhereTheyWouldBeShownToAll) {
+  const Value secret{std::string("hunter2"), {}, "${oc.env:TOKEN}"};
+  const Value lines{Value::List{{std::string("module load cuda"), {}}, secret}, {}};
+  const Value recipe{Value::Map{{"name", {}, secret}, {"sweep", {}, {Value::Map{{"setup", {}, lines}}, {}}}}, {}};
+  const Diagnostics found = shown_secrets(recipe, {"name", "notice", "sweep"});
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].pointer, "/name");
+  EXPECT_EQ(found[0].message, "this is made of a secret (${oc.env:TOKEN}), and is shown to all");
+  EXPECT_EQ(found[1].pointer, "/sweep/setup/1");
 }
 
 TEST_F(ComposedSecrets, ValuesOfASweepAreNotShown) {

@@ -31,7 +31,6 @@ TEST(DeviceWish, OfADeviceAloneHasTheDefaults) {
   EXPECT_EQ(wish.interval, 30s);
   EXPECT_THAT(wish.exclude, IsEmpty());
   EXPECT_THAT(wish.fallback, IsEmpty());
-  EXPECT_THAT(wish.written, IsEmpty());
 }
 
 TEST(DeviceWish, HasWhatTheRecipeSays) {
@@ -45,12 +44,6 @@ TEST(DeviceWish, HasWhatTheRecipeSays) {
   EXPECT_EQ(wish.timeout, 90s);
   EXPECT_EQ(wish.interval, 500ms);
   EXPECT_THAT(wish.fallback, ElementsAre("gpu", "cpu"));
-  EXPECT_THAT(wish.written, ElementsAre("exclude", "min_gpu_memory_mb", "wait_for_gpu", "wait_timeout_minutes",
-                                        "check_interval_seconds", "fallback"));
-}
-
-TEST(DeviceWish, WhatIsWrittenCountsAlsoWhereItIsTheDefault) {
-  EXPECT_THAT(wish_in("{select: cpu, wait_for_gpu: false}").written, ElementsAre("wait_for_gpu"));
 }
 
 TEST(DeviceWish, OnlyANumberedGpuHasAnIndex) {

@@ -264,16 +264,6 @@ TEST_F(TakeDeviceTest, DeviceOfBeforeIsPreferred) {
   EXPECT_EQ(other->why, "the GPU that the run was on before is not to be had");
 }
 
-TEST_F(TakeDeviceTest, CpuNamesOptionsWithoutEffect) {
-  wish_ = {.select = "cpu", .written = {"wait_for_gpu", "fallback"}};
-  EXPECT_EQ(told(take(12)), "taken: cpu");
-  EXPECT_THAT(machine_.said, ElementsAre("device.wait_for_gpu, device.fallback have no effect: device.select is cpu"));
-  machine_.said.clear();
-  wish_.written.clear();
-  EXPECT_EQ(told(take(12)), "taken: cpu");
-  EXPECT_THAT(machine_.said, IsEmpty());
-}
-
 TEST_F(TakeDeviceTest, LockFolderOfOthersIsRefused) {
   machine_.gpu(80, 80);
   std::filesystem::create_directory(locks());

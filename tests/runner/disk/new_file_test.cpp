@@ -146,6 +146,17 @@ TEST(AtomicFiles, WithoutCommitNothingIsLeft) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
 
+TEST(AtomicFiles, HalfOfAFileIsNotPublishedWithTheOthers) {
+  const TemporaryFolder folder;
+  FaultyStorage storage(disk(), fault_from("write:2:full"));
+  AtomicFiles files(storage);
+  files.add(folder / "a", "new");
+  EXPECT_THROW(files.add(folder / "b", "new"), WriteError);
+  files.commit();
+  EXPECT_EQ(folder.read("a"), "new");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
 TEST(AtomicFiles, FlushEachFolderOnce) {
   const TemporaryFolder folder;
   CountingStorage storage;

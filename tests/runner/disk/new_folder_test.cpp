@@ -1,5 +1,10 @@
 #include "runner/disk/new_folder.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <fstream>
 #include <optional>
@@ -60,6 +65,38 @@ TEST(NewFolder, WithoutPublishNothingIsLeft) {
     EXPECT_TRUE(fs::exists(folder / ".shapes.part/disc/a.txt"));
   }
   EXPECT_TRUE(fs::is_empty(folder.path()));
+}
+
+/// The number of a process that is gone.
+std::string of_the_dead() {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  waitpid(child, nullptr, 0);
+  return std::to_string(child);
+}
+
+TEST(NewFolder, WhatAKilledProcessHasLeftIsRemoved) {
+  const TemporaryFolder folder;
+  const std::string dead = of_the_dead();
+  folder.write(".shapes." + dead + ".part/disc/a.jpg", "half");
+  for (const std::string kept : std::initializer_list<std::string>{
+           ".shapes." + std::to_string(getppid()) + ".part/a", ".shapes." + dead + "x.part/a",
+           ".shape." + dead + ".part/a", ".shapes." + dead + ".part.mine/a", "shapes/a"})
+    folder.write(kept, "kept");
+  fs::remove_all(folder / "shapes");
+  NewFolder made(folder / "shapes");
+  EXPECT_FALSE(fs::exists(folder / (".shapes." + dead + ".part")));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 5) << "four of others, and this one";
+}
+
+TEST(NewFolder, WhatIsHeldElsewhereStays) {
+  const TemporaryFolder folder;
+  const std::string name = ".shapes." + of_the_dead() + ".part";
+  folder.write(name + "/a.jpg", "half");
+  const Descriptor other(open((folder / name).c_str(), O_RDONLY));
+  ASSERT_EQ(flock(*other, LOCK_EX | LOCK_NB), 0);
+  NewFolder made(folder / "shapes");
+  EXPECT_TRUE(fs::exists(folder / (name + "/a.jpg")));
 }
 
 TEST(NewFolder, TakesThePlaceOfAnEmptyFolderAlone) {

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "runner/cli/prepare.h"
 #include "tests/support/schema_texts.h"
 
 namespace runner {
@@ -238,6 +239,76 @@ TEST(BrokenRules, AllocatorDividesSegmentsOnlyOfAFixedSize) {
   EXPECT_THAT(broken("memory.policy", R"({"allocator": {"expandable_segments": true, "max_split_size_mb": 64}})"),
               ElementsAre("/memory/allocator/max_split_size_mb: max_split_size_mb cannot be combined with "
                           "expandable_segments"));
+}
+
+/// "pointer: message" of what is wrong with a recipe, rules and all.
+std::vector<std::string> wrong_with(const std::string& stages) {
+  Sources sources;
+  auto prepared = prepare_text("schema: 1\n" + stages, {}, shipped_schemas(), sources);
+  std::vector<std::string> lines;
+  for (const Diagnostic& error : prepared ? prepared->broken_rules : prepared.errors()) {
+    EXPECT_NE(error.where.source, nullptr) << error.message;
+    EXPECT_FALSE(error.help.empty()) << error.message;
+    lines.push_back(error.pointer + ": " + error.message);
+  }
+  return lines;
+}
+
+const std::string kPhotos = "data: {kind: data.image_folder, root: photos}\n";
+const std::string kCaptioned = "data: {kind: data.image_folder, root: photos, caption: 'a {name}'}\n";
+const std::string kPolicy = "memory: {kind: memory.policy}\n";
+const std::string kVision = "model: {kind: model.clip_vision}\n" + kPolicy;
+const std::string kEpisodes =
+    "data: {kind: data.few_shot, root: x}\nmodel: {kind: model.few_shot_transformer}\n" + kPolicy;
+
+/// What a worker would refuse, and a recipe's text tells.
+TEST(BrokenRules, WhatTextTellsNeedsNoWorker) {
+  EXPECT_THAT(wrong_with(kPhotos + kVision + "train: {kind: train.supervised, mixup: 0.2, class_weights: {a: 2}}"),
+              ElementsAre("/train/class_weights: class_weights weigh samples of one class, and mixup and cutmix mix "
+                          "those of two"));
+  EXPECT_THAT(wrong_with(kPhotos + kVision + "train: {kind: train.supervised, mixup: 0.2}"), IsEmpty());
+  EXPECT_THAT(wrong_with(kPhotos + kVision + "train: {kind: train.supervised, class_weights: balanced}"), IsEmpty());
+  EXPECT_THAT(
+      wrong_with(kPhotos + "model: {kind: model.few_shot_transformer}\n" + kPolicy +
+                 "train: {kind: train.supervised}\nevaluate: {kind: evaluate.classification}"),
+      ElementsAre("/model/kind: this model learns from episodes, and train.supervised gives it single samples"));
+  EXPECT_THAT(wrong_with(kPhotos + kVision + "train: {kind: train.episodic}"),
+              ElementsAre("/model/kind: the model does not learn from episodes, and train.episodic gives it nothing "
+                          "else"));
+  EXPECT_THAT(
+      wrong_with(kPhotos + kVision + "train: {kind: train.contrastive}"),
+      ElementsAre("/model/kind: the model reads no captions", "/data/caption: the training data has no captions"));
+  EXPECT_THAT(wrong_with(kEpisodes + "train: {kind: train.episodic, shots: 5}\n"
+                                     "evaluate: {kind: evaluate.episodic, shots: 1}"),
+              ElementsAre("/evaluate/shots: the prototypes are learned for episodes of 5 shots, and these have 1"));
+  EXPECT_THAT(wrong_with(kEpisodes + "train: {kind: train.episodic, shots: 5, ways: 3}\n"
+                                     "evaluate: {kind: evaluate.episodic, shots: 5, ways: 3}"),
+              IsEmpty());
+  EXPECT_THAT(wrong_with(kEpisodes + "train: {kind: train.episodic, loss: {classification: 0}}"),
+              ElementsAre("/train/loss/classification: all terms of the loss have weight 0"));
+  EXPECT_THAT(
+      wrong_with(kEpisodes + "train: {kind: train.episodic}\nevaluate: {kind: evaluate.classification}"),
+      ElementsAre("/train/kind: the model was trained on episodes, and this evaluation gives it single samples"));
+  EXPECT_THAT(wrong_with(kPhotos + kVision + "train: {kind: train.supervised}\nevaluate: {kind: evaluate.episodic}"),
+              ElementsAre("/train/kind: the model was not trained on episodes"));
+  EXPECT_THAT(wrong_with(kPhotos + kVision + "train: {kind: train.supervised}\nevaluate: {kind: evaluate.zero_shot}"),
+              ElementsAre("/model/kind: the model reads no texts"));
+  EXPECT_THAT(wrong_with(kCaptioned + "model: {kind: model.clip, class_head: none}\n" + kPolicy +
+                         "train: {kind: train.contrastive, frozen_epochs: 1}"),
+              ElementsAre("/train/frozen_epochs: frozen_epochs trains the class head alone, and the model has none",
+                          "/train/monitor: monitor: accuracy is the class head's, and the model has none"));
+  EXPECT_THAT(wrong_with(kPhotos + "model: {kind: model.clip_vision}\nmemory: {kind: memory.policy, micro_batch: 4}\n"
+                                   "train: {kind: train.supervised, gradient_accumulation_steps: 2}"),
+              ElementsAre("/train/gradient_accumulation_steps: gradient_accumulation_steps is 2 together with "
+                          "micro_batch 4: both split the batch"));
+  EXPECT_THAT(wrong_with(kPhotos + kVision +
+                         "train: {kind: train.supervised, parameter_groups: [{match: head, name: a, frozen: true}, "
+                         "{match: '**', name: a, frozen: true}]}"),
+              ElementsAre("/train/parameter_groups: two groups have the same name"));
+  EXPECT_THAT(
+      wrong_with("memory: {kind: memory.policy, on_oom: [stop, cpu], on_oom_policy: legacy, max_retries: auto}"),
+      ElementsAre("/memory/max_retries: on_oom_policy: legacy needs a number of retries",
+                  "/memory/on_oom: 'stop' comes first in on_oom: what follows it is never reached"));
 }
 
 TEST(BrokenRules, NodesOfOneForeachShareTheirMistake) {

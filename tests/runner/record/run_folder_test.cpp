@@ -1,5 +1,6 @@
 #include "runner/record/run_folder.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -224,6 +225,31 @@ TEST_F(RunFolderTest, ReopenedItContinuesWithWhatIsThere) {
   EXPECT_EQ(base_.read("run/.retort/resume-2/recipe.yaml"), "c");
   EXPECT_EQ(base_.read("run/log.txt"), "     1.000  info   before\ncut off\n     2.000  info   after\n");
   EXPECT_EQ(MetricsFile::reopen(path / "metrics.jsonl", disk()).read().size(), 2u);
+}
+
+TEST_F(RunFolderTest, ReopenedItCopiesNothingOfOthers) {
+  const fs::path path = made("run");
+  { RunFolder folder(path); }
+  const fs::path secret = base_.write("secret", "hunter2\n");
+  for (const char* name : {"log.txt", "metrics.jsonl"}) {
+    fs::rename(path / name, path / "own");
+    fs::create_symlink(secret, path / name);
+    const auto failure = [&]() -> std::string {
+      try {
+        RunFolder::reopen(path);
+        return "none";
+      } catch (const WriteError& error) {
+        return error.what();
+      }
+    };
+    EXPECT_EQ(failure(), "'" + (path / name).string() + "' is no file of the run's own, but a link");
+    fs::remove(path / name);
+    ASSERT_EQ(mkfifo((path / name).c_str(), 0600), 0);
+    EXPECT_EQ(failure(), "'" + (path / name).string() + "' is no file of the run's own");
+    fs::remove(path / name);
+    fs::rename(path / "own", path / name);
+  }
+  RunFolder::reopen(path);
 }
 
 TEST_F(RunFolderTest, ReopenedTheLogKeepsItsLimit) {

@@ -124,6 +124,22 @@ TEST_F(RemoveRun, WhatIsHalfRemovedCanBeRemovedAgain) {
   EXPECT_EQ(calls, 8);  // seven files and folders, of which each once was the first that could not go
 }
 
+TEST_F(RemoveRun, WhatAKillAtItsEndHasLeftCanGo) {
+  for (const char* left : {"outputs/first/.retort", "outputs/second"}) {
+    fs::create_directories(folder_ / left);
+    const fs::path run =
+        (folder_ / left).parent_path().filename() == "outputs" ? folder_ / left : (folder_ / left).parent_path();
+    auto removable = removable_run(run);
+    ASSERT_TRUE(removable) << left;
+    ASSERT_TRUE(remove_run(*removable)) << left;
+    EXPECT_FALSE(fs::exists(run)) << left;
+  }
+  folder_.write("outputs/third/.retort/mine", "a");
+  EXPECT_THAT(refusal(folder_ / "outputs/third"), HasSubstr("has no record of a run"));
+  folder_.write("outputs/fourth/photo.jpg", "a");
+  EXPECT_THAT(refusal(folder_ / "outputs/fourth"), HasSubstr("has no record of a run"));
+}
+
 TEST_F(RemoveRun, OneThatWasKilledBeforeItBeganCanGo) {
   folder_.write("outputs/early/.retort/run.json", R"({"schema": 1})");
   ASSERT_TRUE(remove_run(*removable_run(folder_ / "outputs/early")));

@@ -2,6 +2,11 @@
 
 #include <chrono>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -101,6 +106,29 @@ TEST_F(RunIndexTest, ReadsAgainOnlyWhatHasChanged) {
   EXPECT_EQ(top1("b"), 0.75);
   EXPECT_EQ(top1("a"), 0.5);
   EXPECT_THAT(folders(), ElementsAre("a", "b"));
+}
+
+TEST_F(RunIndexTest, FileThatWasEditedInPlaceIsReadAgain) {
+  write("a"), settle("a");
+  EXPECT_EQ(refresh_and_save().read, 1u);
+  EXPECT_EQ(refresh_and_save().read, 0u);
+  for (const char* name : {"summary.json", ".retort/recipe.yaml"}) {
+    std::ofstream(root() / "a" / name, std::ios::app) << "\n";
+    EXPECT_EQ(refresh_and_save().read, 1u) << name;
+    EXPECT_EQ(refresh_and_save().read, 0u) << name;
+  }
+}
+
+TEST_F(RunIndexTest, WhatAKilledProcessHasLeftIsRemoved) {
+  write("a");
+  refresh_and_save();
+  const std::string file = index().file().filename().string();
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  waitpid(child, nullptr, 0);
+  folder_.write("indexes/." + file + "." + std::to_string(child) + ".part", "half");
+  refresh_and_save();
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "indexes"), {}), 1);
 }
 
 TEST_F(RunIndexTest, RunThatHasJustChangedIsReadAgain) {

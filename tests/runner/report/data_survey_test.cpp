@@ -16,7 +16,7 @@ using testing::IsEmpty;
 
 Json clean_survey() {
   return Json::parse(R"({
-    "node": "data", "pointer": "/data", "images": 5, "bytes": 4096, "widths": [10, 20, 30], "heights": [5, 6, 7],
+    "node": "data", "pointer": "/data", "divided": true, "problems": [], "images": 5, "bytes": 4096, "widths": [10, 20, 30], "heights": [5, 6, 7],
     "classes": ["No DR", "PDR"],
     "parts": [{"part": "train", "images": 4, "by_class": [1, 3]}, {"part": "test", "images": 1, "by_class": [0, 1]}],
     "unreadable": {"count": 0, "shown": []},
@@ -61,13 +61,16 @@ TEST(DataSurvey, CopiesInTwoPartsAreAnErrorUnlessTheRecipeSaysWhatBecomesOfThem)
   survey["identical"] = Json::parse(R"({"count": 3, "across_parts": 1, "several_classes": 1, "shown": [
       [{"file": "a.png", "part": "train", "class": 0}, {"file": "b.png", "part": "test", "class": 1}],
       [{"file": "c.png", "part": "train", "class": 0}, {"file": "d.png", "part": "train", "class": 0}]]})");
-  const std::string across =
-                        "E0612 /data: 1 picture is in more than one part, byte for byte: 'a.png' (train) = 'b.png' "
-                        "(test)",
-                    within = "warning E0612 /data: 2 pictures are more than once in one part, byte for byte",
-                    several =
-                        "warning E0612 /data: 1 picture that is there more than once, byte for byte, has more "
-                        "than one class";
+  const std::string
+      across =
+          "E0612 /data: 1 picture is in more than one part, byte for byte: 'a.png' (train) = 'b.png' "
+          "(test)",
+      within =
+          "warning E0612 /data: 2 pictures are more than once in one part, byte for byte: 'c.png' = 'd.png' "
+          "and 1 more",
+      several =
+          "warning E0612 /data: 1 picture that is there more than once, byte for byte, has more "
+          "than one class: 'a.png' (train) = 'b.png' (test)";
   EXPECT_THAT(findings(survey), ElementsAre("error " + across, within, several));
   EXPECT_THAT(findings(survey, {.copies = true}), ElementsAre("warning " + across, within, several));
 }

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include "runner/text/cut_to_width.h"
+#include "runner/text/printable.h"
+
 namespace runner {
 namespace {
 
@@ -24,7 +27,20 @@ TEST(LiveText, IsDrawnOverWhatStandsThere) {
 TEST(LiveText, LinesAreCutToTheTerminal) {
   std::ostringstream out;
   LiveText(out).draw("one two three\nab\n", 8);
-  EXPECT_EQ(out.str(), "one two\nab\n");
+  EXPECT_EQ(out.str(), "one …\nab\n");
+}
+
+TEST(LiveText, NoNumberIsCut) {
+  const std::string line = "train  epoch 1/8  step 10/160  loss 2.0761  ETA 0:01:02";
+  for (std::size_t most = 1; most <= line.size(); ++most) {
+    const std::string cut = cut_to_width(line, most);
+    EXPECT_LE(columns(cut), most);
+    if (most < 7 || most == line.size()) continue;
+    ASSERT_TRUE(cut.ends_with(" …")) << cut;
+    const std::string words = cut.substr(0, cut.size() - std::string(" …").size());
+    EXPECT_TRUE(line.starts_with(words + " ")) << cut;
+  }
+  EXPECT_EQ(cut_to_width(line, line.size()), line);
 }
 
 }  // namespace

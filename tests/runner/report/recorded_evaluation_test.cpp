@@ -116,6 +116,18 @@ TEST_F(RecordedEvaluationTest, DamageIsNamed) {
   EXPECT_EQ(damage(), "curves.json' is damaged: its 'calibration' is not a JSON object");
 }
 
+TEST_F(RecordedEvaluationTest, WhatKnowsNoClassesIsNoDamage) {
+  write("metrics.json", R"({"pairs": 4, "image_to_text": {"mean_rank": 1.5}, "smoke": true})");
+  const auto measures = read_measures(folder_.path(), "evaluate");
+  ASSERT_TRUE(measures);
+  EXPECT_TRUE(measures->is_smoke);
+  for (const char* text :
+       {R"({"pairs": 4})", R"({"smoke": true, "per_class": []})", R"({"smoke": true, "top1": 1})", "{", "[]"}) {
+    write("metrics.json", text);
+    EXPECT_FALSE(read_measures(folder_.path(), "evaluate")) << text << " is damage";
+  }
+}
+
 TEST_F(RecordedEvaluationTest, TextThatIsNotJsonIsDamage) {
   write("metrics.json", "{\"top1\": 0.");
   const auto result = read_evaluation(folder_.path(), "evaluate");

@@ -44,6 +44,16 @@ TEST(PredictionOutput, CsvHasOneHeader) {
   EXPECT_EQ(csv.images, 2);
 }
 
+TEST(PredictionOutput, NamesOnATerminalAreNotObeyed) {
+  const char* const item = R"({"file":"\u001b[2J\u202egpj.jpg","classes":[{"class":"a\u009b\nb","probability":0.75}]})";
+  EXPECT_EQ(written(PredictionFormat::kShownCsv, {item}).out, "file,class_1,probability_1\n [2J gpj.jpg,a  b,0.75\n");
+  EXPECT_EQ(written(PredictionFormat::kCsv, {item}).out,
+            "file,class_1,probability_1\n\x1b[2J\u202egpj.jpg,\"a\u009b\nb\",0.75\n");
+  EXPECT_EQ(
+      written(PredictionFormat::kJsonLines, {item}).out,
+      std::string(R"({"file":"\u001b[2J\u202egpj.jpg","classes":[{"class":"a\u009b\nb","probability":0.75}]})") + "\n");
+}
+
 TEST(PredictionOutput, JsonIsALineAnImage) {
   EXPECT_EQ(written(PredictionFormat::kJsonLines, {kCat, kDog}).out, std::string(kCat) + "\n" + kDog + "\n");
 }

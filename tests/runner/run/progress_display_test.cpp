@@ -96,12 +96,12 @@ TEST_F(ProgressDisplayTest, LiveLineIsCutToTheTerminalsWidth) {
   now_ += 1s;
   display.progress("träin", training(40));
   display.tick();
-  EXPECT_EQ(shown(), "\r\x1b[Kträin  train  epoch");
+  EXPECT_EQ(shown(), "\r\x1b[Kträin  train …");
   width_ = 10;
   display.resize();
   now_ += 1s;
   display.tick();
-  EXPECT_EQ(shown(), "\r\x1b[Kträin  tr");
+  EXPECT_EQ(shown(), "\r\x1b[Kträin …");
 }
 
 TEST_F(ProgressDisplayTest, SaidLineIsAboveTheLiveLineWhichComesBack) {

@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
 class RunTest : public testing::Test {
  protected:
   RunTest() {
-    const auto& text = sources_.add("a.yaml", "schema: 1\ndata: {kind: data.fake, root: nowhere, key: x}\n");
+    const auto& text = sources_.add("a.yaml", "schema: 1\ndata: {kind: data.fake, root: nowhere, key: *}\n");
     const auto at = [&](int line, int column) { return Location{&text, line, column}; };
     Value key{std::string("hunter2"), at(2, 44)};
     key.secret_as = "${oc.env:API_KEY}";
@@ -634,7 +634,7 @@ TEST_F(RunTest, MistakeFoundBeforeTheStartIsPlacedAndWritesNothing) {
   EXPECT_EQ(run_script({"hello", "read", kMissing, "finished:66"}), ExitCode::kMissingInput);
   EXPECT_EQ(talk_.str(),
             "a.yaml:2:31: error[E0601]: no folder 'nowhere' [/data/root]\n"
-            "  2 | data: {kind: data.fake, root: nowhere, key: x}\n"
+            "  2 | data: {kind: data.fake, root: nowhere, key: *}\n"
             "    |                               ^\n"
             "  help: make it\n");
   EXPECT_EQ(results_.str(), "");

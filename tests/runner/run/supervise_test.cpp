@@ -33,7 +33,8 @@ class SuperviseTest : public testing::Test {
     };
     conversation.on_output = [&](std::string_view text) { output_ += text; };
     conversation.on_resize = [&] { ++resizes_; };
-    const auto ending = supervise({RETORT_FAKE_WORKER, std::move(acts)}, request, conversation);
+    const auto ending = supervise({.program = RETORT_FAKE_WORKER, .arguments = std::move(acts), .grace = grace_},
+                                  request, conversation);
     EXPECT_TRUE(ending);
     return ending ? *ending : Ending();
   }
@@ -46,6 +47,7 @@ class SuperviseTest : public testing::Test {
   std::vector<std::string> said_;
   std::string output_;
   int resizes_ = 0;
+  std::chrono::milliseconds grace_ = std::chrono::seconds(60);
 };
 
 TEST_F(SuperviseTest, HandsOverTheRequestAndEndsAsTheWorkerSays) {
@@ -185,6 +187,24 @@ TEST_F(SuperviseTest, SecondInterruptKillsAWorkerThatDoesNotListen) {
   EXPECT_EQ(ending.exit, ExitCode::kInterrupted);
   EXPECT_TRUE(ending.errors.empty());
   EXPECT_EQ(ending.killed_by, std::nullopt);
+}
+
+TEST_F(SuperviseTest, WorkerThatDoesNotObeyATerminationIsKilledInTime) {
+  grace_ = std::chrono::milliseconds(1);
+  on_event_ = [](const Event&, WorkerProcess&) { raise(SIGTERM); };
+  const Ending ending = play({"hello", "read", "ready", "forever"});
+  EXPECT_EQ(ending.exit, ExitCode::kTerminated);
+  EXPECT_TRUE(ending.errors.empty());
+  EXPECT_TRUE(ending.was_deaf);
+}
+
+TEST_F(SuperviseTest, WorkerThatObeysInTimeIsNotDeaf) {
+  on_event_ = [](const Event& event, WorkerProcess&) {
+    if (std::holds_alternative<Ready>(event)) raise(SIGTERM);
+  };
+  const Ending ending = play({"hello", "read", "ready", "wait", "finished:75", "exit:75"});
+  EXPECT_EQ(ending.exit, ExitCode::kStoppedAfterSave);
+  EXPECT_FALSE(ending.was_deaf);
 }
 
 TEST_F(SuperviseTest, SecondTerminationIsNotPassedOn) {

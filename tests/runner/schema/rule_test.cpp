@@ -77,5 +77,18 @@ TEST(Rule, MessageNamesValues) {
   EXPECT_EQ(filled_in("{open", option), "{open");
 }
 
+TEST(Rule, ItemsOfAListDifferByAKey) {
+  const auto named = [](const char* name) {
+    return Value{Value::Map{{"name", {}, name ? Value{name, {}} : Value{nullptr, {}}}}, {}};
+  };
+  const auto differ = [](const Value& groups) {
+    return holds("differ(groups.name)", [&](std::string_view path) { return path == "groups" ? &groups : nullptr; });
+  };
+  EXPECT_TRUE(differ(Value{Value::List{named("a"), named("b"), named(nullptr), named(nullptr)}, {}}));
+  EXPECT_FALSE(differ(Value{Value::List{named("a"), named("b"), named("a")}, {}}));
+  EXPECT_TRUE(kept("differ(absent.name)"));
+  EXPECT_THROW(kept("differ(list)"), std::invalid_argument);
+}
+
 }  // namespace
 }  // namespace runner

@@ -35,9 +35,20 @@ TEST(SchemaValidate, WrongTypeSaysWhatWasFound) {
               ElementsAre("E0302 : expected an integer, or null, got a list of 1"));
 }
 
+TEST(SchemaValidate, IntegerOfTooManyBitsIsNoString) {
+  EXPECT_THAT(
+      checked(R"({"type": "integer", "minimum": 0})", "12345678901234567890"),
+      ElementsAre("E0302 : expected an integer, got 12345678901234567890, which needs more than the 64 bits of an "
+                  "integer with a sign"));
+}
+
 TEST(SchemaValidate, TypeThatQuotesWouldMendSaysSo) {
   EXPECT_THAT(checked(R"({"type": "integer"})", R"("10")"),
               ElementsAre("E0302 : expected an integer, got the string \"10\" (write it without quotes: 10)"));
+  EXPECT_THAT(checked(R"({"type": "integer"})", R"("010")"),
+              ElementsAre("E0302 : expected an integer, got the string \"010\" (write it without leading zeros: 10)"));
+  EXPECT_THAT(checked(R"({"type": "integer"})", R"("000")"),
+              ElementsAre("E0302 : expected an integer, got the string \"000\" (write it without leading zeros: 0)"));
   EXPECT_THAT(checked(R"({"type": "boolean"})", R"("true")"),
               ElementsAre("E0302 : expected true or false, got the string \"true\" (write it without quotes: true)"));
   EXPECT_THAT(checked(R"({"type": "string"})", "10"),
@@ -202,7 +213,8 @@ TEST(SchemaValidate, AllErrorsComeInTheOrderOfTheText) {
           "1:9 E0305 /schema: missing key 'schema' (The version of the recipe language. Add `schema: 1` at the top.)",
           "3:9 E0303 /train/epochs: expected an integer of at least 1 (epochs), got 0",
           "4:1 E0301 /train/epoch: unknown key 'epoch' (did you mean 'epochs'?)",
-          "7:1 E0301 /train/optimizer/betas: unknown key 'betas' (known keys: kind, learning_rate, nesterov)",
+          "7:1 E0301 /train/optimizer/betas: 'betas' has no effect here: it is an option of adam (leave it out, or "
+          "choose another kind)",
           "8:9 E0303 /train/optimizer/learning_rate: expected a number above 0, got 0",
           "10:9 E0303 /seed: expected an integer of at least 0, got -1",
           "11:9 E0305 /data/root: missing key 'root' (The folder to read.)",

@@ -49,7 +49,7 @@ void check_references(const Json& json, const std::string& where) {
   if (json.is_object() && json.contains("$ref")) {
     for (const auto& [key, value] : json.items()) {
       EXPECT_TRUE(key == "$ref" || key == "description" || key == "default" || key == "x-unit" || key == "x-resume" ||
-                  key == "$comment")
+                  key == "x-file" || key == "x-effective-when" || key == "$comment")
           << where << ": '" << key << "' beside $ref has no effect";
     }
   }

@@ -27,7 +27,7 @@ nlohmann::ordered_json settings(const std::string& mount) {
 constexpr char kManifest[] = R"(apiVersion: batch/v1
 kind: Job
 metadata:
-  name: retort-0a-1
+  name: "retort-0a-1"
   namespace: "vision"
 spec:
   completionMode: Indexed

@@ -46,6 +46,10 @@ TEST(Launcher, WhatSomebodyHasEditedIsChecked) {
   EXPECT_EQ(refusal_of(R"({"prefix": "a", "launcher": {"kind": "slurm", "partition": "gpu"}})"), "");
   EXPECT_THAT(refusal_of(R"({"prefix": "a", "launcher": {"kind": "slurm", "partitoin": "gpu"}})"),
               HasSubstr("does not say what runs the sweep's trials: unknown key 'partitoin'"));
+  EXPECT_THAT(refusal_of(R"({"prefix": "a\n#SBATCH -w b", "launcher": {"kind": "slurm"}})"),
+              HasSubstr("its 'prefix' is not of small letters, digits and '-'"));
+  EXPECT_THAT(refusal_of(R"({"prefix": "a", "launcher": {"kind": "slurm", "options": ["--a=b\ntouch c"]}})"),
+              HasSubstr("does not have the required form [/options/0]"));
   EXPECT_THAT(refusal_of(R"({"prefix": "a", "launcher": {"kind": "lsf"}})"),
               HasSubstr("there is no launcher of its kind"));
   EXPECT_THAT(refusal_of(R"({"prefix": "a", "launcher": {"kind": 1}})"), HasSubstr("there is no launcher of its kind"));

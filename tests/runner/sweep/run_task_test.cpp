@@ -57,8 +57,8 @@ TEST_F(RunTask, RunsTheTrialOfItsIndexWhereTheSweepWasBegun) {
   const auto code = run("finish");
   ASSERT_TRUE(code);
   EXPECT_EQ(*code, ExitCode::kDone);
-  EXPECT_EQ(file_text(folder_ / "calls"),
-            "run " + (sweep() / "recipes/2.yaml").string() + " run.dir=" + (sweep() / "2").string() + " -q --reuse\n");
+  EXPECT_EQ(file_text(folder_ / "calls"), "run " + (sweep() / "recipes/2.yaml").string() +
+                                              " run.dir=" + (sweep() / "2").string() + " -q --grace 0 --reuse\n");
   EXPECT_THAT(account(), ElementsAre("running 0", "finished 0"));
 }
 
@@ -68,7 +68,7 @@ TEST_F(RunTask, ResumedTrialPutsUpWithWhatTheSweepDoes) {
     folder_.write("sweep/2/.retort/" + std::string(name), text);
   const auto code = run("finish");
   ASSERT_TRUE(code);
-  EXPECT_EQ(file_text(folder_ / "calls"), "resume " + (sweep() / "2").string() + " -q --force\n");
+  EXPECT_EQ(file_text(folder_ / "calls"), "resume " + (sweep() / "2").string() + " -q --grace 0 --force\n");
 }
 
 TEST_F(RunTask, WhatHasFinishedIsNotRunAgain) {

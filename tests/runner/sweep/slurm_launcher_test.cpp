@@ -131,6 +131,17 @@ TEST_F(SlurmLauncherTest, WhatTheQueueHasForgottenSacctMayKnow) {
   EXPECT_THAT(slurm_.calls(), HasSubstr("sacct -n -P -X -j 7_0 -o State\n"));
 }
 
+TEST_F(SlurmLauncherTest, PathThatAScriptCannotHoldIsRefusedBeforeSlurmIsAsked) {
+  talk_.str("");
+  EXPECT_EQ(slurm_launcher(settings())->run(*journal_, {}, {.program = folder_ / "a\nb", .talk = talk_}),
+            ExitCode::kDeviceUnavailable);
+  EXPECT_EQ(talk_.str(),
+            "error[E0721]: the path of this program, '" + (folder_ / "a b").string() +
+                "', has a control character, such as a newline, which a script for the cluster cannot hold\n"
+                "  help: give it another name, and begin the sweep there\n");
+  EXPECT_EQ(slurm_.calls(), "");
+}
+
 TEST_F(SlurmLauncherTest, RefusedArrayIsToldInSlurmsWords) {
   slurm_.does("sbatch", "echo 'sbatch: error: invalid partition specified: gpu' >&2; exit 1");
   EXPECT_EQ(run(), ExitCode::kDeviceUnavailable);
@@ -138,7 +149,9 @@ TEST_F(SlurmLauncherTest, RefusedArrayIsToldInSlurmsWords) {
             "error[E0721]: sbatch refused the trials: sbatch: error: invalid partition specified: gpu\n"
             "  help: correct '" +
                 (sweep() / "launch/launcher.json").string() +
-                "', where sweep.launcher is kept, and continue with `retort sweep resume " + sweep().string() + "`\n");
+                "', where sweep.launcher is kept (`gpus: 0` for a cluster without GPUs), and continue with `retort "
+                "sweep resume " +
+                sweep().string() + "`\n");
 }
 
 TEST_F(SlurmLauncherTest, SlurmThatDoesNotAnswerMayHaveTheArrayAllTheSame) {
@@ -167,8 +180,6 @@ TEST_F(SlurmLauncherTest, SilentQueueEndsAFollowerWithoutPatience) {
   EXPECT_EQ(run(), ExitCode::kDeviceUnavailable);
   EXPECT_THAT(talk_.str(), HasSubstr("error[E0720]: squeue ended with exit code 1: slurm_load_jobs error: Socket"));
 }
-
-TEST(ShellWord, IsOneWord) { EXPECT_EQ(shell_word("it's $a"), "'it'\\''s $a'"); }
 
 }  // namespace
 }  // namespace runner

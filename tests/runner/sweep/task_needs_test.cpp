@@ -54,6 +54,7 @@ TEST_F(TaskNeedsTest, LargestPlanDecides) {
 TEST_F(TaskNeedsTest, TrialOnAGpuHasTheClustersMemory) {
   EXPECT_EQ(needs({{"cores", 1}, {"gpus", 1}, {"memory", "auto"}}, 1).memory_bytes, std::nullopt);
   EXPECT_EQ(folder_.read("planned"), "");
+  EXPECT_EQ(talk_.str(), "memory of a task: what the cluster gives by itself, as its trials compute on a GPU\n");
 }
 
 TEST_F(TaskNeedsTest, OfManyTrialsEightArePlanned) {
@@ -83,7 +84,8 @@ TEST(CoresOfTask, AreThoseAskedForOrTheRecipesThreads) {
 
 TEST(SettleTask, GivesEveryTrialEnough) {
   const Value two = recipe("threads: 2\ndevice: {select: cpu}\n"), six = recipe("threads: 6\n"),
-              cuda = recipe("threads: 1\ndevice: {select: 'cuda:1'}\n");
+              cuda = recipe("threads: 1\ndevice: {select: 'cuda:1'}\n"),
+              any = recipe("threads: 1\ndevice: {select: auto}\n");
   auto settings = kAuto;
   settle_task(settings, {&two, &six});
   EXPECT_EQ(settings["cores"], 6);
@@ -92,6 +94,12 @@ TEST(SettleTask, GivesEveryTrialEnough) {
   settle_task(settings, {&two, &cuda});
   EXPECT_EQ(settings["cores"], 2);
   EXPECT_EQ(settings["gpus"], 1);
+  settings = kAuto;
+  settle_task(settings, {&two, &any});
+  EXPECT_EQ(settings["gpus"], 1) << "auto computes on a GPU where it is shown one";
+  settings = {{"cores", "auto"}, {"gpus", 0}};
+  settle_task(settings, {&any});
+  EXPECT_EQ(settings["gpus"], 0) << "what is written is obeyed";
   settings = {{"cores", 1}, {"gpus", 4}};
   settle_task(settings, {&six, &cuda});
   EXPECT_EQ(settings["cores"], 1) << "what is written is obeyed";

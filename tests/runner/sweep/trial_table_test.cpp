@@ -35,10 +35,10 @@ TEST(TrialTable, HasARowForEachTrialAndTheirCounts) {
       trials_text({trial(0, TrialState::kFinished, {.status = "finished", .metric = "evaluate/top1", .value = 0.5}),
                    trial(1, TrialState::kRunning, kAtWork), trial(2, TrialState::kWaiting)},
                   10),
-      "trial  state     settings  epoch  metric                      memory      ETA\n"
-      "    0  finished  seed=0        –  evaluate/top1 0.5000             –        –\n"
-      "    1  running   seed=1     2/10  validation/accuracy 0.8125  29 MiB  0:01:02\n"
-      "    2  waiting   seed=2        –  –                                –        –\n"
+      "trial  state     epoch  metric                      memory      ETA  settings\n"
+      "    0  finished      –  evaluate/top1 0.5000             –        –  seed=0\n"
+      "    1  running    2/10  validation/accuracy 0.8125  29 MiB  0:01:02  seed=1\n"
+      "    2  waiting       –  –                                –        –  seed=2\n"
       "3 trials: 1 running, 1 waiting, 1 finished\n");
 }
 
@@ -49,9 +49,9 @@ TEST(TrialTable, OfManyThoseAtWorkAndThoseThatFailedAreShown) {
   trials[20].trial.state = TrialState::kFailed;
   trials[40] = trial(40, TrialState::kRunning, kAtWork);
   EXPECT_EQ(trials_text(trials, 2),
-            "trial  state    settings  epoch  metric                      memory      ETA\n"
-            "   20  failed   seed=20       –  –                                –        –\n"
-            "   40  running  seed=40    2/10  validation/accuracy 0.8125  29 MiB  0:01:02\n"
+            "trial  state    epoch  metric                      memory      ETA  settings\n"
+            "   20  failed       –  –                                –        –  seed=20\n"
+            "   40  running   2/10  validation/accuracy 0.8125  29 MiB  0:01:02  seed=40\n"
             "50 trials: 1 running, 1 failed, 47 waiting, 1 finished\n");
 }
 
@@ -125,8 +125,8 @@ TEST_F(LiveTrialsTest, StandBelowWhatIsSaidOnATerminal) {
       folder_.path(), {.recipe = "a", .overrides = {}, .folder = "/", .trials = {{.number = 0, .hash = "a"}}});
   const DisplayOptions display{.is_terminal = true, .clock = [this] { return now_; }};
   const std::string table =
-      "trial  state    settings  epoch  metric  memory  ETA\n"
-      "    0  waiting         –      –       –       –    –\n1 trial: 1 waiting\n";
+      "trial  state    epoch  metric  memory  ETA  settings\n"
+      "    0  waiting      –       –       –    –         –\n1 trial: 1 waiting\n";
   {
     LiveTrials live(journal, talk_, display);
     EXPECT_EQ(live.tick(), std::chrono::milliseconds(1000));

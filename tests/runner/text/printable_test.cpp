@@ -13,6 +13,18 @@ TEST(Printable, TakesWhatATerminalObeys) {
   EXPECT_EQ(printable(std::string_view("a\0b", 3)), "a b");
 }
 
+TEST(Printable, TakesWhatTurnsTheDirection) {
+  for (const char* control : {"\u061c", "\u200e", "\u200f", "\u202a", "\u202e", "\u2066", "\u2069", "\u2028"})
+    EXPECT_EQ(printable("a" + std::string(control) + "b"), "a b") << control;
+  for (const char* kept : {"\u200d", "\u2027", "\u202f", "\u2065", "\u206a", "\u061b"})
+    EXPECT_EQ(printable(kept), kept);
+}
+
+TEST(PrintableJson, LosesNothing) {
+  EXPECT_EQ(printable_json("{\"a\": \"\\u001b \u009b \u202e Ä \x7f\"}\n"),
+            "{\"a\": \"\\u001b \\u009b \\u202e Ä \\u007f\"}\n");
+}
+
 TEST(Printable, BytesThatAreNotUtf8BecomeQuestionMarks) {
   EXPECT_EQ(printable("a\xff"
                       "b\xc3"),

@@ -287,9 +287,10 @@ TEST_F(ImageFolder, PinnedWithoutAGpuSaysItHasNoEffect) {
 
 TEST_F(ImageFolder, FolderThatIsNotUsedIsMentioned) {
   folder_.add("data/train/a/1.jpg");
-  folder_.add("data/val/a/1.jpg");
+  folder_.add("data/other/a/1.jpg");
+  folder_.add("data/test/a/1.jpg");
   run("{}");
-  EXPECT_THAT(context_.said, testing::Contains("not used, since there is a folder 'train': val"));
+  EXPECT_THAT(context_.said, testing::Contains("not used, since there are folders of parts: other"));
 }
 
 TEST_F(ImageFolder, CaptionsCallClassesWhatTheirFoldersAreCalled) {

@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "tests/support/pictures.h"
 
@@ -54,14 +55,69 @@ TEST_F(ImageListTest, ClassesAndFilesAreSortedByByte) {
 }
 
 TEST_F(ImageListTest, PartsKeepTheLabelsOfTrain) {
-  for (const char* const name : {"train/a/1.jpg", "train/b/1.jpg", "test/b/2.jpg", "val/a/3.jpg"}) touch(name);
+  for (const char* const name : {"train/a/1.jpg", "train/b/1.jpg", "test/b/2.jpg", "more/a/3.jpg"}) touch(name);
   const auto list = list_images(root(), false);
   ASSERT_TRUE(list);
   EXPECT_TRUE(list->divided);
   EXPECT_THAT(names((*list)[Part::kTrain]), ElementsAre("0 train/a/1.jpg", "1 train/b/1.jpg"));
   EXPECT_THAT(names((*list)[Part::kTest]), ElementsAre("1 test/b/2.jpg"));
   EXPECT_THAT(names((*list)[Part::kValidation]), ElementsAre());
-  EXPECT_THAT(list->ignored, ElementsAre("val"));
+  EXPECT_THAT(list->ignored, ElementsAre("more"));
+}
+
+TEST_F(ImageListTest, PartsAreFoundByTheirUsualNames) {
+  for (const std::string validation : {"val", "valid", "validation", "dev", "Val"}) {
+    const PictureFolder folder;
+    for (const std::string& name :
+         {std::string("Training/a/1.jpg"), validation + "/a/2.jpg", std::string("testing/a/3.jpg")})
+      write_bytes(folder / name, {});
+    const auto list = list_images(folder.path(), false);
+    ASSERT_TRUE(list) << validation;
+    EXPECT_THAT(names((*list)[Part::kTrain]), ElementsAre("0 Training/a/1.jpg"));
+    EXPECT_THAT(names((*list)[Part::kValidation]), ElementsAre("0 " + validation + "/a/2.jpg"));
+    EXPECT_THAT(names((*list)[Part::kTest]), ElementsAre("0 testing/a/3.jpg"));
+    EXPECT_THAT(list->ignored, testing::IsEmpty());
+    EXPECT_EQ(list->not_taken.text(), "");
+  }
+}
+
+TEST_F(ImageListTest, TwoFoldersForOnePartAreRefused) {
+  for (const char* const name : {"train/a/1.jpg", "val/a/1.jpg", "valid/a/1.jpg"}) touch(name);
+  EXPECT_THAT(errors(root()), ElementsAre("E0612: '" + root() +
+                                          "' has both a folder 'val' and a folder 'valid' (keep "
+                                          "one of them, or put the images of both into one)"));
+}
+
+TEST_F(ImageListTest, ClassMayBeCalledAsAPartIs) {
+  for (const char* const name : {"train/1.jpg", "bus/1.jpg", "test/1.jpg"}) touch(name);
+  const auto list = list_images(root(), false);
+  ASSERT_TRUE(list);
+  EXPECT_FALSE(list->divided);
+  EXPECT_THAT(list->classes, ElementsAre("bus", "test", "train"));
+}
+
+TEST_F(ImageListTest, WithoutATestSaysWhatToDo) {
+  for (const char* const name : {"train/a/1.jpg", "val/a/1.jpg"}) touch(name);
+  const auto list = list_images(root(), false);
+  ASSERT_TRUE(list && list->no_test);
+  EXPECT_EQ(list->no_test->message, "'" + root() + "' has no folder 'test' beside 'train' and 'val'");
+}
+
+TEST_F(ImageListTest, ClassesAreComparedHoweverTheirAccentsAreWritten) {
+  for (const char* const name : {"train/caf\xc3\xa9/1.jpg", "train/b/1.jpg", "test/cafe\xcc\x81/1.jpg"}) touch(name);
+  const auto list = list_images(root(), false);
+  ASSERT_TRUE(list);
+  EXPECT_THAT(names((*list)[Part::kTest]), ElementsAre("1 test/cafe\xcc\x81/1.jpg"));
+}
+
+TEST_F(ImageListTest, FoldersAndPipesThatAreCalledAsImagesArePassedOver) {
+  touch("a/1.jpg");
+  fs::create_directories(folder_ / "a/2.jpg");
+  ASSERT_EQ(::mkfifo((folder_ / "a/3.jpg").c_str(), 0600), 0);
+  const auto list = list_images(root(), false);
+  ASSERT_TRUE(list);
+  EXPECT_THAT(names((*list)[Part::kTrain]), ElementsAre("0 a/1.jpg"));
+  EXPECT_EQ(list->not_taken.text(), "1 file ignored: 1 .jpg; 1 folder not searched");
 }
 
 TEST_F(ImageListTest, MissingFolderSaysWhatToDo) {

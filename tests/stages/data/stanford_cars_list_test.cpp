@@ -102,6 +102,20 @@ TEST_F(StanfordCarsList, LabelsOfTheTestMayLieInTheDevkit) {
   EXPECT_FALSE(list().no_test);
 }
 
+TEST_F(StanfordCarsList, LayoutOfKaggleIsReadAsItIs) {
+  is_nested_ = true;
+  test_file_ = "cars_test_annos_withlabels (1).mat";
+  write_set();
+  const ImageList as_published = list();
+  fs::create_directories(folder_ / (inner_ + "car_devkit"));
+  fs::rename(folder_ / (inner_ + "devkit"), folder_ / (inner_ + "car_devkit/devkit"));
+  const ImageList kaggle = list();
+  for (const Part part : {Part::kTrain, Part::kTest}) {
+    EXPECT_FALSE(kaggle[part].empty());
+    EXPECT_EQ(kaggle[part].size(), as_published[part].size());
+  }
+}
+
 TEST_F(StanfordCarsList, WithoutTheLabelsOfTheTestTheRestIsThereAndItSaysWhy) {
   write_set();
   fs::remove(folder_ / test_file_);

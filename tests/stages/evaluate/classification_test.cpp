@@ -366,7 +366,8 @@ TEST_F(Classification, SkippingEverySampleIsAnError) {
 
 TEST_F(Classification, EmptyTestSetIsAnError) {
   EXPECT_EQ(refusal(std::make_shared<LogitDataset>(torch::zeros({0, 3}), std::vector<std::int64_t>{}, kFlowers)),
-            "E0608 the test set is empty | give the data stage samples for testing, or a share of them");
+            "E0608 the test set is empty | give the data stage samples for testing, or a share of them, or leave the "
+            "evaluation out: ~evaluate");
 }
 
 TEST_F(Classification, ClassesAreKnownByTheirNamesWhateverTheirOrder) {

@@ -167,6 +167,16 @@ TEST(PairwiseEnsemble, EachModelIsMeasuredWithoutTheOthers) {
   EXPECT_EQ(run.context.values("evaluate/quadratic_kappa/1").size(), 1u);
 }
 
+TEST(PairwiseEnsemble, WhatHoldsForEveryNetworkIsSaidOnce) {
+  EnsembleRun run;
+  for (const auto& network : run.networks) network->transform = "resized to 8";
+  run.run();
+  const auto count = std::ranges::count_if(run.context.said, [](const std::string& line) {
+    return line.starts_with("the test set is not prepared as the training data was");
+  });
+  EXPECT_EQ(count, 1);
+}
+
 TEST(PairwiseEnsemble, OneNetworkIsInMemoryAtATime) {
   EnsembleRun run;
   run.run();

@@ -7,8 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runner/disk/digest.h"
 #include "runner/disk/fault.h"
 #include "runner/text/bytes.h"
+#include "stages/fetch/partial_file.h"
 #include "tests/support/fetching.h"
 #include "tests/support/forwarding_storage.h"
 #include "tests/support/http_server.h"
@@ -21,6 +23,7 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 std::string pattern(std::size_t size) {
   std::string bytes;
@@ -165,13 +168,20 @@ TEST_F(DownloadTest, BeginningIsContinuedFromItsOwnAddressAlone) {
   const auto fetch_after = [&](const std::string& address) {
     fs::remove(file_);
     folder_.write("data.bin.part", bytes_.substr(0, 100'000));
-    folder_.write("data.bin.part.json", R"({"url": ")" + address + R"(", "validator": "\"v1\""})");
+    folder_.write("data.bin.part.json",
+                  R"({"url_sha256": ")" + runner::sha256(address) + R"(", "validator": "\"v1\""})");
     return download(what, listener_.callbacks(), listener_.patience());
   };
   EXPECT_EQ(fetch_after(what.url), 200'000);
   EXPECT_EQ(fetch_after(server.url("/other.bin")), 300'000);
   EXPECT_EQ(server.seen().at(1).header("range"), "");
   EXPECT_EQ(folder_.read("data.bin"), bytes_);
+}
+
+TEST_F(DownloadTest, PasswordOfTheAddressIsNotWrittenDown) {
+  PartialFile part(file_, "https://me:hunter2@example.org/data.bin?signature=hunter3", runner::disk());
+  part.note("\"v1\"");
+  EXPECT_THAT(folder_.read("data.bin.part.json"), testing::AllOf(testing::HasSubstr("v1"), Not(HasSubstr("hunter"))));
 }
 
 TEST_F(DownloadTest, WrongSumNamesBothAndKeepsNothing) {
@@ -268,6 +278,29 @@ TEST_F(DownloadTest, RoomIsLookedForFirst) {
             "E0804: '" + folder_.path().string() +
                 "' has room for 391 KiB, and 488 KiB are needed (free up space, or choose another folder)");
   EXPECT_THAT(names(), IsEmpty());
+}
+
+TEST_F(DownloadTest, ServerWithoutEndDoesNotFillTheDisk) {
+  const HttpServer server(
+      [&](const SeenRequest&) { return ServedReply{.body = std::string(17 << 20, 'a'), .has_length = false}; });
+  SmallDisk storage;
+  Download what = wanted(server);
+  EXPECT_EQ(failure_of([&] { download(what, listener_.callbacks(), listener_.patience(), storage); }),
+            "E0804: cannot fetch 'data.bin': its server does not say how long it is, and after 16 MiB the disk is "
+            "nearly full (free up space, or fetch it by other means)");
+  EXPECT_THAT(names(), IsEmpty());
+}
+
+TEST_F(DownloadTest, MoreThanThereShouldBeIsNotTaken) {
+  const HttpServer server([&](const SeenRequest&) { return ServedReply{.body = bytes_, .has_length = false}; });
+  Download what = wanted(server);
+  what.bytes = 299'999;
+  EXPECT_EQ(failure_of([&] { download(what, listener_.callbacks(), listener_.patience()); }),
+            "E0630: cannot fetch 'data.bin': its server sends more than the 293 KiB that it should have (try again "
+            "later, or another server)");
+  EXPECT_THAT(names(), IsEmpty());
+  what.bytes = 300'000;
+  EXPECT_EQ(download(what, listener_.callbacks(), listener_.patience()), 300'000);
 }
 
 TEST_F(DownloadTest, FullDiskKeepsWhatFitted) {

@@ -1,8 +1,15 @@
 #include "stages/machine/threads.h"
 
+#include <sys/resource.h>
+#include <torch/types.h>
+
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runner/error/stage_error.h"
 #include "stages/machine/cgroup.h"
+#include "stages/machine/memory_meter.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/temporary_folder.h"
 
 namespace stages {
@@ -80,6 +87,43 @@ TEST(Threads, WantedNumberIsUsed) {
 }
 
 TEST(Threads, ThisProcessMayRunSomewhere) { EXPECT_FALSE(allowed_cpus().empty()); }
+
+/// While it lives, the process gets few more addresses, of which each thread needs some for its stack.
+class FewAddresses {
+ public:
+  FewAddresses() {
+    getrlimit(RLIMIT_AS, &before_);
+    rlimit few = before_;
+    few.rlim_cur = static_cast<rlim_t>(kilobytes_field("/proc/self/status", "VmSize")) + (64 << 20);
+    setrlimit(RLIMIT_AS, &few);
+  }
+  ~FewAddresses() { setrlimit(RLIMIT_AS, &before_); }
+  FewAddresses(const FewAddresses&) = delete;
+  FewAddresses& operator=(const FewAddresses&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST(UseThreads, ThatTheSystemDoesNotStartAreRefusedBeforeLibTorchWaitsForThem) {
+  if (kIsSanitized) GTEST_SKIP() << "a sanitizer has addresses of its own";
+  EXPECT_EQ(threads_that_start(3), 3);
+  EXPECT_EQ(threads_that_start(0), 0);
+  const int before = at::get_num_threads();
+  const FewAddresses few;
+  EXPECT_LT(threads_that_start(400), 400);
+  try {
+    use_threads(200);
+    FAIL() << "200 threads were started";
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(error.code, runner::ErrorCode::kDeviceUnavailable);
+    EXPECT_EQ(error.option, "/threads");
+    EXPECT_THAT(error.what(), testing::StartsWith("the system does not start the threads that 200 threads of tensor "
+                                                  "operations need: "));
+    EXPECT_THAT(error.help, testing::HasSubstr("raise the limit of processes: `ulimit -u`"));
+  }
+  EXPECT_EQ(at::get_num_threads(), before);
+}
 
 }  // namespace
 }  // namespace stages

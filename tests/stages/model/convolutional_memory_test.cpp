@@ -89,8 +89,10 @@ struct SmallCase {
   const char* kind;
   Json options;
   bool recomputes = false;
-  std::int64_t image_size = 64;
 };
+
+/// Of which no kernel is larger than the images that it sees.
+constexpr std::int64_t kSmallImages = 96;
 
 void PrintTo(const SmallCase& small, std::ostream* stream) { *stream << small.name; }
 
@@ -101,23 +103,23 @@ TEST_P(MemoryOfSmallNetworks, IsWithinThePlan) {
   const runner::StageKind& kind = std::string_view(small.kind) == "model.cnn" ? kModelCnn : kModelSeResnext;
   for (const int threads : {1, 2, 3}) {
     const ScopedThreads some(threads);
-    ModelPlanning planning(model_of(kind, small.options), small.image_size, /*batch=*/4);
+    ModelPlanning planning(model_of(kind, small.options), kSmallImages, /*batch=*/4);
     planning.policy.activation_checkpointing.blocks = small.recomputes;
-    // Beside four small images, the gradients of weights that every further thread may hold are no small part.
-    const double share = threads <= 2 ? 1 / 1.5 : 0;
-    expect_counted_as_planned(planning.measured(), planning.plan(), share, std::to_string(threads) + " threads");
+    constexpr double kMostAbove = 1.35;  // what is promised of the recipes' networks
+    expect_counted_as_planned(planning.measured(), planning.plan(), 1 / kMostAbove,
+                              std::to_string(threads) + " threads");
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Of, MemoryOfSmallNetworks,
     testing::Values(SmallCase{"se_resnext", "model.se_resnext", {{"layers", {1, 2, 1, 1}}, {"cardinality", 8}}},
-                    SmallCase{"se_resnext_of_many_groups", "model.se_resnext", {{"layers", {1, 1, 2, 1}}}, false, 96},
-                    SmallCase{"se_resnext_recomputed", "model.se_resnext", {{"layers", {1, 2, 2, 1}}}, true, 96},
+                    SmallCase{"se_resnext_of_many_groups", "model.se_resnext", {{"layers", {1, 1, 2, 1}}}},
+                    SmallCase{"se_resnext_recomputed", "model.se_resnext", {{"layers", {1, 2, 2, 1}}}, true},
                     SmallCase{"resnet", "model.cnn", {{"architecture", "resnet50"}}},
                     SmallCase{"densenet", "model.cnn", {{"architecture", "densenet121"}}},
                     SmallCase{"densenet_recomputed", "model.cnn", {{"architecture", "densenet121"}}, true},
-                    SmallCase{"efficientnet", "model.cnn", {{"architecture", "efficientnet_b2"}}, false, 96},
+                    SmallCase{"efficientnet", "model.cnn", {{"architecture", "efficientnet_b2"}}},
                     SmallCase{"mobilenet", "model.cnn", {{"architecture", "mobilenetv2_100"}}}),
     [](const auto& info) { return std::string(info.param.name); });
 

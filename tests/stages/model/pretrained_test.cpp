@@ -204,6 +204,54 @@ TEST_P(ListedNames, FindAllTheirPlaces) {
   }
 }
 
+TEST(Pretrained, WhateverStandsBeforeAllNamesIsTakenOff) {
+  const ImageClassifier source = random_network(small(false, false), 1);
+  for (const WeightLayout layout : {WeightLayout::kVit, WeightLayout::kVitInner}) {
+    const NamedTensors saved = in_layout(source, layout);
+    for (const std::string wrapper : {"model.", "encoder.", "student.", "module.encoder.", "net.backbone."}) {
+      NamedTensors wrapped;
+      for (const auto& [name, tensor] : saved) wrapped.set(wrapper + name, tensor);
+      wrapped.set(wrapper.substr(0, wrapper.find('.') + 1) + "head.weight", torch::ones({3, 8}));
+      ImageClassifier network = random_network(small(false, false), 2);
+      const PretrainedReport report = load_pretrained(network, wrapped, PositionResize::kBicubic);
+      ASSERT_TRUE(report.fits()) << wrapper << report.misfits();
+      EXPECT_THAT(report.text(), HasSubstr(", all below '" + wrapper + "'"));
+      EXPECT_TRUE(features(network).equal(features(source)));
+    }
+  }
+}
+
+TEST(Pretrained, TwoModelsInOneFileAreRefusedByName) {
+  NamedTensors both;
+  const ImageClassifier source = random_network(small(false, false), 1);
+  for (const auto& [name, tensor] : in_layout(source, WeightLayout::kVitInner)) {
+    both.set("student." + name, tensor);
+    both.set("teacher." + name, tensor);
+  }
+  ImageClassifier network = random_network(small(false, false), 2);
+  try {
+    load_pretrained(network, both, PositionResize::kBicubic);
+    FAIL();
+  } catch (const runner::StageError& error) {
+    EXPECT_STREQ(error.what(), "the weights are those of several models, below 'student.', 'teacher.'");
+    EXPECT_EQ(error.help, "choose one: weights_entry=student");
+  }
+}
+
+TEST(Pretrained, IntegersWithoutAScaleAreRefused) {
+  ImageClassifier network = random_network(small(false, false), 2);
+  NamedTensors saved = in_layout(network, WeightLayout::kVitInner);
+  saved.set("layernorm.weight", saved.at("layernorm.weight").to(torch::kChar));
+  try {
+    load_pretrained(network, saved, PositionResize::kBicubic);
+    FAIL();
+  } catch (const runner::StageError& error) {
+    EXPECT_STREQ(error.what(),
+                 "the tensor 'layernorm.weight' holds integers (Char) in place of fractions, and nothing says what "
+                 "they are to be multiplied by");
+  }
+}
+
 /// The published training of cars saves its CLIP below "clip.", inside "module." where it ran on several GPUs, and its
 /// class head as "make_classifier".
 TEST(Pretrained, ACheckpointOfThePublishedTrainingIsTaken) {

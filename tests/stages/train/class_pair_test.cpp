@@ -51,6 +51,10 @@ TEST(ClassPair, ClassIsChosenByNumberOrName) {
 TEST(ClassPair, ClassWithoutSamplesIsNamed) {
   const auto data = std::make_shared<TinyDataset>(2);
   EXPECT_EQ(refusal([&] { ClassPair(data, {0, 2}); }), "the data has no sample of the class 'class2'");
+  EXPECT_EQ(refusal([&] {
+              ClassPair(data, {0, 2}, 0, "validation data");
+            }),
+            "the validation data has no sample of the class 'class2'");
   data->tells_labels = false;
   EXPECT_EQ(refusal([&] {
               ClassPair(data, {0, 1});

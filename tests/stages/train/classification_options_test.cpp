@@ -1,5 +1,7 @@
 // What holds for every option of train.supervised that changes what a step sees or leaves: the same bits after a stop,
 // and for any number of threads that read; the same gradient in micro-batches.
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
@@ -136,10 +138,17 @@ TEST(ClassWeights, EqualOnesChangeNothing) {
 }
 
 TEST(ClassWeights, BatchesThatWeighNothingTrainNothing) {
-  OptionRun run(R"("class_weights": {"class1": 0, "class2": 0})");
-  for (std::int64_t i = 0; i < 30; ++i) run.train->relabelled[i] = i == 0 ? 0 : 1;
-  run.run();
-  EXPECT_TRUE(run.flat().isfinite().all().item<bool>());
+  for (const char* options : {"", R"(, "label_smoothing": 0.1)", R"(, "loss": {"kind": "focal"})",
+                              R"(, "label_smoothing": 0.1, "loss": {"kind": "focal"})"}) {
+    OptionRun run(R"("class_weights": {"class1": 0, "class2": 0})" + std::string(options));
+    for (std::int64_t i = 0; i < 30; ++i) run.train->relabelled[i] = i == 0 ? 0 : 1;
+    run.run();
+    EXPECT_TRUE(run.flat().isfinite().all().item<bool>());
+    for (const char* loss : {"train/loss", "train/epoch_loss", "validation/loss"})
+      EXPECT_LT(std::ranges::max(run.context.values(loss)), 10) << options;
+    EXPECT_EQ(std::ranges::count(run.context.values("train/loss"), 0), 12) << options;  // of 16: three of four batches
+    EXPECT_THAT(run.context.said, testing::Not(testing::Contains(testing::HasSubstr("usual")))) << options;
+  }
 }
 
 TEST(ClassWeights, ThatDoNotSuitTheClassesAreRefused) {
@@ -152,6 +161,19 @@ TEST(ClassWeights, ThatDoNotSuitTheClassesAreRefused) {
   EXPECT_EQ(
       OptionRun(R"("class_weights": [0, 0, 0])").error(),
       "class_weights are all 0: nothing would be learnt [/class_weights] | give at least one class a weight above 0");
+  OptionRun without_samples(R"("class_weights": {"class1": 0, "class2": 0})");
+  for (std::int64_t i = 0; i < 30; ++i) without_samples.train->relabelled[i] = 1 + i % 2;
+  EXPECT_EQ(without_samples.error(),
+            "class_weights are 0 for every class that has training samples: nothing would be learnt [/class_weights] | "
+            "give a class that has samples a weight above 0");
+  OptionRun not_validated(R"("class_weights": {"class1": 0})");
+  for (std::int64_t i = 0; i < 12; ++i) not_validated.validation->relabelled[i] = 1;
+  EXPECT_EQ(not_validated.error(),
+            "class_weights are 0 for every class that has validation samples: no loss tells which epoch was best "
+            "[/class_weights] | set monitor: accuracy, or give the validation data samples of other classes");
+  OptionRun by_accuracy(R"("class_weights": {"class1": 0}, "monitor": "accuracy")");
+  for (std::int64_t i = 0; i < 12; ++i) by_accuracy.validation->relabelled[i] = 1;
+  EXPECT_EQ(by_accuracy.error(), "");
   OptionRun absent(R"("class_weights": "balanced")");
   for (std::int64_t i = 0; i < 30; ++i) absent.train->relabelled[i] = i % 2;
   EXPECT_EQ(absent.error(),

@@ -5,6 +5,7 @@
 
 #include "stages/machine/counting_allocator.h"
 #include "stages/trace/memory_trace.h"
+#include "stages/trace/processor.h"
 
 namespace stages {
 namespace {
@@ -39,6 +40,7 @@ TEST(HostBlock, WhatWasWrittenThereIsPutBack) {
 }
 
 TEST(HostBlock, IsNoMemoryOfTheDeviceInADryRun) {
+  onednn_unfolds_images();  // which a trace asks once, with tensors
   const CountingAllocator counter;
   MemoryTrace trace({.device = at::kCUDA, .model = {}});
   const at::Tensor like = torch::empty({1000}, at::device(at::kMeta));

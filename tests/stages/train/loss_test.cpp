@@ -34,6 +34,20 @@ TEST(Loss, ClassWeightsAreTorchs) {
               -(2 * std::log(0.25) + 0.5 * std::log(0.75)), 1e-6);
 }
 
+TEST(Loss, SampleOfAClassThatWeighsNothingHasNoLossSmoothedOrNot) {
+  const at::Tensor logits = torch::randn({3, 3}, at::detail::createCPUGenerator(3)).requires_grad_();
+  const at::Tensor weights = torch::tensor({0.0, 1.0, 2.0});
+  for (const double smoothing : {0.0, 0.1}) {
+    const at::Tensor losses = cross_entropies(logits, torch::tensor({0, 1, 0}), smoothing, weights);
+    EXPECT_EQ(losses[0].item<double>(), 0);
+    EXPECT_EQ(losses[2].item<double>(), 0);
+    EXPECT_TRUE(losses[1].equal(cross_entropies(logits.slice(0, 1, 2), torch::tensor({1}), smoothing, weights)[0]));
+    const at::Tensor gradient = torch::autograd::grad({losses.sum()}, {logits})[0];
+    EXPECT_EQ(gradient[0].abs().max().item<double>(), 0);
+    EXPECT_GT(gradient[1].abs().max().item<double>(), 0);
+  }
+}
+
 TEST(Loss, OutputsBeyondTheClassesWeighOne) {
   const at::Tensor logits = torch::randn({2, 4}, at::detail::createCPUGenerator(3));
   const at::Tensor labels = torch::tensor({1, 3});

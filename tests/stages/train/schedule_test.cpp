@@ -1,5 +1,8 @@
 #include "stages/train/schedule.h"
 
+#include <cmath>
+#include <numbers>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -54,6 +57,29 @@ TEST(Schedule, WarmupLinearOfNoWarmupBeginsAtTheTop) {
   const WarmupLinearSchedule schedule{.warmup_steps = 0, .warmup_fraction = {}};
   EXPECT_EQ(rates_at(schedule, 1.0, {.step = 0, .steps = 4}).learning_rate, 1.0);
   EXPECT_EQ(rates_at(schedule, 1.0, {.step = 3, .steps = 4}).learning_rate, 0.25);
+}
+
+// get_cosine_schedule_with_warmup: max(0, 0.5 (1 + cos(pi 2 num_cycles progress))).
+TEST(Schedule, CyclesOfACosineAreTransformers) {
+  for (const double cycles : {0.5, 0.25, 1.0, 1.5}) {
+    const WarmupCosineSchedule schedule{.warmup_steps = 2, .num_cycles = cycles};
+    for (std::int64_t step = 2; step < 12; ++step) {
+      const double progress = static_cast<double>(step - 2) / 10;
+      EXPECT_NEAR(rates_at(schedule, 1.0, {.step = step, .steps = 12}).learning_rate,
+                  0.5 * (1 + std::cos(std::numbers::pi * 2 * cycles * progress)), 1e-14);
+    }
+  }
+}
+
+TEST(Schedule, RateThatIsNeverReachedIsSaid) {
+  EXPECT_EQ(
+      unreached_rate(one_cycle(0.3), 0.001, 1),
+      "the schedule never reaches the learning rate 0.001: the highest rate of the training, of 1 step, is 4e-09");
+  EXPECT_EQ(unreached_rate(one_cycle(0.3), 0.001, 10), "");
+  EXPECT_EQ(unreached_rate(WarmupLinearSchedule{.warmup_steps = 5}, 0.5, 1),
+            "the schedule never reaches the learning rate 0.5: the highest rate of the training, of 1 step, is 0");
+  EXPECT_EQ(unreached_rate(WarmupCosineSchedule{.warmup_steps = 0}, 0.5, 1), "");
+  EXPECT_EQ(unreached_rate(ConstantSchedule{}, 0.5, 1), "");
 }
 
 TEST(Schedule, ShareOfTheStepsIsRoundedUpToWholeOnes) {

@@ -1,5 +1,7 @@
 #include "stages/train/trainer.h"
 
+#include <algorithm>
+#include <iterator>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -197,6 +199,29 @@ TEST(Trainer, InfiniteGradientOfAFiniteLossIsNotWritten) {
     EXPECT_EQ(error.help, "lower learning_rate, set gradient_clip_norm, or look at these samples");
   }
   EXPECT_TRUE(training.flat_weights().equal(before));
+}
+
+TEST(Trainer, LossOutOfAllProportionIsSaidOnceAnEpoch) {
+  class LoudStep final : public TinyStep {
+   public:
+    NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
+      const at::Tensor sum = cross_entropy_sum(encoded.at("logits"), part["label"], 0);
+      return {{"cross_entropy", part.indices.size() < 8 ? sum * 1e20 : sum}};
+    }
+  };
+  TinyTraining training;
+  training.options.epochs = 2;
+  training.options.optimizer = SgdOptions{.learning_rate = 1e-30};
+  train(LoudStep(), *training.network, {training.train_data, nullptr}, training.options, training.policy,
+        training.context);
+  std::vector<std::string> lines;
+  std::ranges::copy_if(training.context.said, std::back_inserter(lines),
+                       [](const std::string& line) { return line.find("usual") != std::string::npos; });
+  ASSERT_EQ(lines.size(), 2);
+  EXPECT_THAT(lines[0],
+              testing::MatchesRegex("step 4, in epoch 1: the loss is [0-9.]+e\\+(19|20), where [0-9.]+ is usual, "
+                                    "on 'point[0-9]+', 'point[0-9]+', 'point[0-9]+' and 3 more"));
+  EXPECT_THAT(lines[1], testing::StartsWith("step 8, in epoch 2: the loss is "));
 }
 
 TEST(Trainer, ClippedStepsReportTheNormBeforeClipping) {

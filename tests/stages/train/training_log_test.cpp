@@ -110,6 +110,7 @@ TEST(EpochSoFar, ComesBackAsItWas) {
   epoch.last.loss_scale = 1024;
   epoch.means = epoch.last.means;
   epoch.skipped_steps = 2;
+  epoch.usual_loss = 2.5;
   const EpochSoFar back = epoch_so_far_from_json(nlohmann::json::parse(to_json(epoch).dump()));
   EXPECT_EQ(to_json(back), to_json(epoch));
   EXPECT_EQ(back.means.loss, epoch.means.loss);
@@ -132,6 +133,7 @@ TEST(EpochSoFar, WhatIsNoneSaysWhere) {
     return "read";
   };
   EXPECT_EQ(refusal([](auto& json) { json.erase("units"); }), "read");
+  EXPECT_EQ(refusal([](auto& json) { json.erase("usual_loss"); }), "read");
   EXPECT_EQ(refusal([](auto& json) { json["last_step"] = 1.5; }),
             "the epoch so far has a 'last_step' that is not a count");
   EXPECT_EQ(refusal([](auto& json) { json["terms"][0] = "cross_entropy"; }),

@@ -53,6 +53,7 @@ std::string text(const PickledValue* value) {
       return "storage " + std::to_string(storage.index);
     }
     std::string operator()(const PickledTensorIndex& tensor) const { return "tensor " + std::to_string(tensor.index); }
+    std::string operator()(const PickledOpaque&) const { return "opaque"; }
   };
   return std::visit(Visitor(), value->data);
 }
@@ -109,6 +110,27 @@ TEST(Pickle, ContainersOfTorchAreMadeWithoutIt) {
   EXPECT_EQ(read(program("ctorch.jit._pickle\nbuild_intlist\n]K\1a\x85R")), "[1]");
   EXPECT_EQ(read(program("ctorch.jit._pickle\nrestore_type_tag\n]U\tList[int]\x86R")), "[]");
   EXPECT_EQ(read(program("c__torch__.net\nNet\n)\x81}U\1aK\1sb")), "object{'a': 1}");
+}
+
+TEST(Pickle, WhatProgramsKeepBesideWeightsIsOpaque) {
+  const std::string opaque[] = {
+      "ccollections\nCounter\n}K\1K\2s\x85R",
+      "c__builtin__\nset\n]K\1a\x85R",
+      "cbuiltins\nfrozenset\n]K\1a\x85R",
+      "\x8f(K\1K\2\x90",
+      "(K\1K\2\x91",
+      "\x96\2\0\0\0\0\0\0\0ab"s,
+      "ctorch\ndevice\nU\3cpu\x85R",
+      "cargparse\nNamespace\n)\x81}U\2lrK\1sb",
+      "cargparse\nNamespace\n)}\x92}U\2lrK\1sb",
+      "ccollections\ndeque\n)\x81(K\1K\2e",
+      "cnumpy.core.multiarray\nscalar\ncnumpy\ndtype\nU\2f8K\0K\1\x87RU\10\0\0\0\0\0\0\0\0\x86R"s,
+      "cnumpy._core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\x85U\1b\x87R(K\1K\2\205cnumpy\ndtype\nU\2f4\x85R\x89"
+      "U\10\0\0\0\0\0\0\0\0tb"s,
+      "cpathlib\nPosixPath\nU\1/U\3tmp\x86R",
+  };
+  for (const std::string& code : opaque) EXPECT_EQ(read(program("}U\1a" + code + "s")), "{'a': opaque}") << code;
+  EXPECT_EQ(read(program("ccollections\ndefaultdict\nc__builtin__\nlist\n\x85RU\4loss]K\1as")), "{'loss': [1]}");
 }
 
 TEST(Pickle, StorageIsKnownByItsKey) {
@@ -188,7 +210,7 @@ TEST(Pickle, ProgramThatGoesWrongIsRefused) {
       {program("NNb"), "its pickle has something else where a dictionary belongs"},
       {program("NNQ"), "its pickle has something else where a storage's name belongs"},
       {program("I1\n"), "its pickle has the code 0x49 at byte 2, which torch.save does not write"},
-      {program("\x8f"), "its pickle has the code 0x8f at byte 2, which torch.save does not write"},
+      {program("\x97"), "its pickle has the code 0x97 at byte 2, which torch.save does not write"},
       {program("X\xff\xff\xff\xff"), "its pickle ends early"},
       {program("\x8e\xff\xff\xff\xff\xff\xff\xff\xff"), "its pickle ends early"},
       {program("ctorch"), "its pickle ends early"},

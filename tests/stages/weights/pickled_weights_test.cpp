@@ -32,13 +32,14 @@ std::string tensor(std::int64_t offset, const std::vector<std::int64_t>& sizes,
 }
 
 /// The names of the tensors of a pickle of these instructions, or what it is refused with.
-std::string names(const std::string& code) {
+std::string names(const std::string& code, const std::string& entry = "") {
   const std::string bytes = "\x80\x02" + code + '.';
   const Pickle pickle = read_pickle(bytes);
   try {
-    const PickledWeights found = pickled_weights(pickle, kMost);
+    const PickledWeights found = pickled_weights(pickle, kMost, entry);
     std::string text = found.inside.empty() ? "" : found.inside + ":";
     for (const PickledWeight& weight : found.weights) text += (text.empty() ? "" : " ") + weight.name;
+    for (const std::string& other : found.others) text += ", not " + other;
     return text;
   } catch (const std::invalid_argument& error) {
     return error.what();
@@ -104,7 +105,7 @@ TEST(PickledWeights, ModelOfACheckpointIsLookedInto) {
   const std::string other = "U\5other" + state;
   for (const char* key : {"model", "state_dict", "model_state_dict"}) {
     const std::string entry = std::string("U") + static_cast<char>(std::strlen(key)) + key + state;
-    EXPECT_EQ(names("}(" + other + entry + "u"), key + ": w"s);
+    EXPECT_EQ(names("}(" + other + entry + "u"), key + ": w, not other"s);
   }
   EXPECT_EQ(names("}U\5model}(U\nstate_dict" + state + other + "us"), "model.state_dict: w");
 }
@@ -115,10 +116,31 @@ TEST(PickledWeights, WhatOnlyHasTheNameOfAModelIsNone) {
   EXPECT_EQ(names("}U\5model" + kTensor + "s"), "model");
 }
 
-TEST(PickledWeights, TwoModelsAreAmbiguous) {
+TEST(PickledWeights, OfSeveralModelsTheOneThatTimmTakesIsTaken) {
   const std::string state = "}U\1w" + kTensor + "s";
-  EXPECT_EQ(names("}(U\5model" + state + "U\nstate_dict" + state + "u"),
-            "it has a model in 'model' and another in 'state_dict'");
+  EXPECT_EQ(names("}(U\5model" + state + "U\nstate_dict" + state + "u"), "state_dict: w, not model");
+  EXPECT_EQ(names("}(U\nstate_dict" + state + "U\x0estate_dict_ema" + state + "u"),
+            "state_dict_ema: w, not state_dict");
+  EXPECT_EQ(names("}(U\5model" + state + "U\x09model_ema" + state + "u"), "model_ema: w, not model");
+}
+
+TEST(PickledWeights, EntryIsChosen) {
+  const std::string state = "}U\1w" + kTensor + "s";
+  const std::string two = "}(U\nstate_dict" + state + "U\x0estate_dict_ema" + state + "U\1e}U\1f" + state + "su";
+  EXPECT_EQ(names(two, "state_dict"), "state_dict: w, not state_dict_ema");
+  EXPECT_EQ(names(two, "e.f"), "e.f: w, not state_dict, not state_dict_ema");
+  EXPECT_EQ(names(two, "ema"), "has no entry 'ema'; it has 'state_dict', 'state_dict_ema'");
+  const std::string flat = "}U\nstate_dict}(U\x09teacher.w" + kTensor + "U\x09student.w" + kTensor + "us";
+  EXPECT_EQ(names(flat, "teacher"), "state_dict.teacher: w");
+}
+
+TEST(PickledWeights, ModelsThatNothingTellsApartAreRefused) {
+  const std::string wrapped = "}U\x08module.w" + kTensor + "s", plain = "}U\1w" + kTensor + "s",
+                    other = "}U\1h" + kTensor + "s";
+  const std::string both = "}(U\7student" + wrapped + "U\7teacher" + plain + "U\1h" + other + "u";
+  EXPECT_EQ(names(both), "holds several models: 'student', 'teacher'");
+  EXPECT_EQ(names(both, "teacher"), "teacher: w, not student, not h");
+  EXPECT_EQ(names("}(U\10backbone" + plain + "U\4head" + other + "u"), "backbone.w head.h");
 }
 
 TEST(PickledWeights, RepeatedNameIsRefused) {

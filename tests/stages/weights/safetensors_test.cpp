@@ -267,6 +267,8 @@ TEST_F(SafetensorsTest, FileWithoutAWholeHeaderIsRefused) {
   EXPECT_EQ(refusal(), "its header claims 3 bytes and the file has 10");
   put_header("{}", 0, 100'000'001);
   EXPECT_EQ(refusal(), "its header claims 100000001 bytes, more than the 100000000 allowed");
+  put_header("{}", 0, 16'777'217);
+  EXPECT_EQ(refusal(), "its header claims 16777217 bytes, more than the 16777216 that a model needs");
   put_header("{}", 0, ~std::uint64_t{0});
   EXPECT_EQ(refusal(), "its header claims 18446744073709551615 bytes, more than the 100000000 allowed");
 }

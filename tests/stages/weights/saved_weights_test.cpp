@@ -52,6 +52,43 @@ std::string names(const SavedWeights& weights) {
   return text;
 }
 
+TEST(PlainWeightName, WrappersAreTakenOffWhereverTheyAre) {
+  for (const char* name :
+       {"layer.0.weight", "_orig_mod.layer.0.weight", "layer._orig_mod.0.weight", "_orig_mod._orig_mod.layer.0.weight",
+        "layer.0._checkpoint_wrapped_module.weight", "_fsdp_wrapped_module.layer._fsdp_wrapped_module.0.weight"})
+    EXPECT_EQ(plain_weight_name(name), "layer.0.weight") << name;
+  EXPECT_EQ(plain_weight_name("my_orig_mod.weight"), "my_orig_mod.weight");
+}
+
+TEST(PlainWeightName, OldSpellingsOfDenseNetAreThoseOfToday) {
+  EXPECT_EQ(plain_weight_name("features.denseblock1.denselayer12.norm.1.running_mean"),
+            "features.denseblock1.denselayer12.norm1.running_mean");
+  EXPECT_EQ(plain_weight_name("features.denseblock1.denselayer1.conv.2.weight"),
+            "features.denseblock1.denselayer1.conv2.weight");
+  EXPECT_EQ(plain_weight_name("features.norm.1.weight"), "features.norm.1.weight");
+}
+
+TEST_F(SavedWeightsTest, NamesArePlainAndAPartOfThemMayBeChosen) {
+  write_safetensors(at("a.safetensors"),
+                    {{"student._orig_mod.w", torch::zeros(2)}, {"teacher._orig_mod.w", torch::ones(2)}});
+  EXPECT_EQ(names(read_saved_weights(at("a.safetensors"))), "student.w teacher.w");
+  const SavedWeights chosen = read_saved_weights(at("a.safetensors"), WeightContents::kNumbers, "teacher");
+  EXPECT_EQ(names(chosen), "w");
+  EXPECT_TRUE(chosen.tensors.at("w").equal(torch::ones(2)));
+  EXPECT_EQ(chosen.choice(), "'teacher' of it, without '_orig_mod.', ");
+  std::vector<std::string> seen;
+  const WeightSink sink{.wants = [](const std::string& name) { return name == "w"; },
+                        .take = [&](const WeightPiece& piece) { seen.push_back(piece.tensor); }};
+  read_saved_weights(at("a.safetensors"), chosen.sha256, sink, "teacher");
+  EXPECT_EQ(seen, std::vector<std::string>{"w"});
+  try {
+    read_saved_weights(at("a.safetensors"), WeightContents::kShapes, "ema");
+    FAIL();
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(std::string(error.what()), "'" + at("a.safetensors") + "' has no tensor below 'ema'");
+  }
+}
+
 TEST_F(SavedWeightsTest, SafetensorsFileIsReadWithTheConfigBesideIt) {
   write_safetensors(at("any.safetensors"), {{"b", torch::ones({2}, torch::kHalf)}, {"a", torch::zeros({1, 3})}});
   folder_.write("config.json", R"({"hidden_size": 8})");
@@ -141,7 +178,9 @@ TEST_F(SavedWeightsTest, AdapterIsReadWithItsOwnConfig) {
 
 TEST_F(SavedWeightsTest, WhatIsNotThereIsMissing) {
   EXPECT_EQ(refusal(at("none"), ErrorCode::kMissingWeights),
-            "there is no '@/none' | name a file of weights, a folder that a model was saved to, or hf:ORG/NAME");
+            "there is no '@/none' | name a file of weights, a folder that a model was saved to, or hf:ORG/NAME, which "
+            "`retort data "
+            "fetch hf:ORG/NAME` fetches");
   fs::create_directory(at("folder"));
   EXPECT_EQ(refusal(at("folder"), ErrorCode::kMissingWeights),
             "'@/folder' holds no model.safetensors | "

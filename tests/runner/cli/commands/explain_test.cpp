@@ -84,6 +84,22 @@ TEST(Explain, FolderListsItsKinds) {
   EXPECT_EQ(told_of("train/optimizer"), "train/optimizer/adam: Adam.\ntrain/optimizer/sgd: SGD.\n");
 }
 
+TEST(Explain, ShortNameThatEveryRecipeHasIsThatOfAKey) {
+  EXPECT_EQ(told_of("epochs"), "epochs: short for train.epochs\n\n" + told_of("train.epochs"));
+  const auto schemas = SchemaSet::load(embedded_schemas());
+  for (const char* name : {"epochs", "lr", "batch_size"}) EXPECT_TRUE(explain(*schemas, name)) << name;
+}
+
+TEST(Explain, KeysOfWhatAListHoldsAreExplained) {
+  const auto schemas = SchemaSet::load(embedded_schemas());
+  for (const char* key : {"match", "learning_rate_factor", "weight_decay"}) {
+    const auto one = explain(*schemas, std::string("train.parameter_groups.") + key);
+    ASSERT_TRUE(one) << key;
+    EXPECT_NE(one->json["options"][0]["help"], "") << key;
+  }
+  EXPECT_NE(explain(*schemas, "train.parameter_groups")->text.find("Keys below it: match"), std::string::npos);
+}
+
 TEST(Explain, CodeTellsCauseExampleAndRemedy) {
   EXPECT_EQ(told_of("e0302"),
             "E0302: a value has the wrong type\n"
@@ -99,7 +115,7 @@ TEST(Explain, CodeTellsCauseExampleAndRemedy) {
 TEST(Explain, UnknownNameSuggestsTheNearestKeyKindOrCode) {
   const std::string nothing = "E0501 : no key, kind or error is called ";
   EXPECT_EQ(told_of("train.epoch"), nothing + "'train.epoch' (did you mean 'train.epochs'?)");
-  EXPECT_EQ(told_of("epochs"), nothing + "'epochs' (did you mean 'train.epochs'?)");
+  EXPECT_EQ(told_of("epoch"), nothing + "'epoch' (did you mean 'train.epochs'?)");
   EXPECT_EQ(told_of("nestrov"), nothing + "'nestrov' (did you mean 'train.optimizer.nesterov'?)");
   EXPECT_EQ(told_of("train.fitt"), nothing + "'train.fitt' (did you mean 'train.fit'?)");
   EXPECT_EQ(told_of("train/optimizer/sdg"), nothing + "'train/optimizer/sdg' (did you mean 'train/optimizer/sgd'?)");

@@ -1,0 +1,46 @@
+#include "runner/cli/text_check.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include "runner/text/utf8.h"
+
+namespace runner {
+namespace {
+
+void check(const std::string& what, std::string_view name, Diagnostics& errors) {
+  if (!invalid_utf8(name)) return;
+  errors.push_back({ErrorCode::kUsage,
+                    {},
+                    "",
+                    what + " is not UTF-8 text: '" + with_escapes(name) + "'",
+                    "rename it: `convmv -f latin1 -t utf8 --notest NAME` does it for names from older systems"});
+}
+
+}  // namespace
+
+std::string with_escapes(std::string_view bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const char letter : bytes) {
+    const auto byte = static_cast<unsigned char>(letter);
+    if (byte >= 0x20 && byte < 0x7f) text += letter;
+    else (((text += "\\x") += kDigits[byte >> 4]) += kDigits[byte & 15]);
+  }
+  return text;
+}
+
+Diagnostics check_texts(std::span<const std::string> words) {
+  Diagnostics errors;
+  for (const std::string& word : words) check("an argument", word, errors);
+  std::error_code error;
+  check("the name of the working folder", std::filesystem::current_path(error).native(), errors);
+  for (const char* const name : {"HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "TMPDIR", "HF_HOME", "HF_HUB_CACHE"}) {
+    const char* const value = std::getenv(name);
+    if (value) check("the folder that " + std::string(name) + " names", value, errors);
+  }
+  return errors;
+}
+
+}  // namespace runner
