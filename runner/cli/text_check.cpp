@@ -20,17 +20,6 @@ void check(const std::string& what, std::string_view name, Diagnostics& errors) 
 
 }  // namespace
 
-std::string with_escapes(std::string_view bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (const char letter : bytes) {
-    const auto byte = static_cast<unsigned char>(letter);
-    if (byte >= 0x20 && byte < 0x7f) text += letter;
-    else (((text += "\\x") += kDigits[byte >> 4]) += kDigits[byte & 15]);
-  }
-  return text;
-}
-
 Diagnostics check_texts(std::span<const std::string> words) {
   Diagnostics errors;
   for (const std::string& word : words) check("an argument", word, errors);

@@ -39,7 +39,8 @@ bool tests_validation(const Node& node) {
       node.inputs, [](const Edge& edge) { return edge.type == ArtifactType::kDataset && edge.output == "validation"; });
 }
 
-/// The trainings that a node takes weights of, and those whose weights they began with.
+/// The trainings that a node takes weights of, and those before them, since a training may begin with another's
+/// weights.
 void add_trainings(const Graph& graph, std::size_t index, std::set<std::size_t>& trainings) {
   for (const Edge& edge : graph.nodes[index].inputs)
     if (edge.type == ArtifactType::kCheckpoint && trainings.insert(edge.from).second)

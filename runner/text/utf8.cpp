@@ -39,4 +39,15 @@ std::optional<std::size_t> invalid_utf8(std::string_view text) {
   return std::nullopt;
 }
 
+std::string with_escapes(std::string_view bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const char letter : bytes) {
+    const auto byte = static_cast<unsigned char>(letter);
+    if (byte >= 0x20 && byte < 0x7f) text += letter;
+    else (((text += "\\x") += kDigits[byte >> 4]) += kDigits[byte & 15]);
+  }
+  return text;
+}
+
 }  // namespace runner

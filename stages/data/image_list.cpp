@@ -35,22 +35,9 @@ std::optional<Part> find_part(std::string_view called) {
 
 constexpr const char* kRename =
     "rename them, since records know them by these names: `convmv -f latin1 -t utf8 -r --notest` does it for names "
-    "from "
-    "older systems";
+    "from older systems";
 
 std::string quoted(const std::string& text) { return "'" + text + "'"; }
-
-/// With "\\xe9" for each byte that is no part of a text.
-std::string with_escapes(std::string_view bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (const char letter : bytes) {
-    const auto byte = static_cast<unsigned char>(letter);
-    if (byte >= 0x20 && byte < 0x7f) text += letter;
-    else (((text += "\\x") += kDigits[byte >> 4]) += kDigits[byte & 15]);
-  }
-  return text;
-}
 
 /// "'Rose' and 'rose'" for each name that several classes share but for the case of its letters.
 std::vector<std::string> alike_but_for_case(const std::vector<std::string>& classes) {
@@ -143,7 +130,7 @@ class FolderLister {
     }
     if (part == Part::kTrain) list_.classes = classes;
     for (const std::string& folder : classes)
-      if (runner::printable(folder) != folder) nameless_.insert(with_escapes(folder));
+      if (runner::printable(folder) != folder) nameless_.insert(runner::with_escapes(folder));
     for (const std::string& folder : classes) {
       auto found = std::ranges::lower_bound(list_.classes, folder);
       if (found == list_.classes.end() || *found != folder) found = class_written_otherwise(folder);
@@ -174,7 +161,7 @@ class FolderLister {
         continue;
       }
       if (entry.is_symlink() && !root_.follows(folder + "/" + file)) continue;
-      if (runner::invalid_utf8(file)) unwritable_.push_back(with_escapes(folder + "/" + file));
+      if (runner::invalid_utf8(file)) unwritable_.push_back(runner::with_escapes(folder + "/" + file));
       files.push_back({folder + "/" + file, label});
     }
     if (static_cast<std::ptrdiff_t>(files.size()) == before) empty_.push_back(folder);
