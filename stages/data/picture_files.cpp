@@ -8,7 +8,7 @@
 #include "runner/stage/stage.h"
 #include "runner/text/printable.h"
 #include "runner/text/utf8.h"
-#include "stages/data/retina_check.h"
+#include "stages/retina/retina_check.h"
 
 namespace stages {
 namespace {

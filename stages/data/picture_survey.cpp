@@ -16,7 +16,7 @@
 #include "runner/stage/run_context.h"
 #include "stages/data/image_reader.h"
 #include "stages/data/picture_hash.h"
-#include "stages/data/retina_check.h"
+#include "stages/retina/retina_check.h"
 
 namespace stages {
 namespace {

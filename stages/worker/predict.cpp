@@ -15,7 +15,7 @@
 #include "stages/data/picture_files.h"
 #include "stages/machine/device.h"
 #include "stages/evaluate/class_scores.h"
-#include "stages/evaluate/text_classes.h"
+#include "stages/contrastive/text_classes.h"
 #include "stages/evaluate/test_time_flip.h"
 #include "stages/artifact/episode_set.h"
 #include "stages/artifact/loader.h"

@@ -12,12 +12,12 @@
 #include <nlohmann/json.hpp>
 
 #include "stages/data/fetch_dataset.h"
-#include "stages/data/make_cub200.h"
-#include "stages/data/make_flowers102.h"
-#include "stages/data/make_fundus.h"
+#include "stages/adapters/make_cub200.h"
+#include "stages/adapters/make_flowers102.h"
+#include "stages/retina/make_fundus.h"
 #include "stages/data/make_image_folder.h"
-#include "stages/data/make_mini_imagenet.h"
-#include "stages/data/make_stanford_cars.h"
+#include "stages/few_shot/make_mini_imagenet.h"
+#include "stages/contrastive/make_stanford_cars.h"
 #include "stages/worker/check_data.h"
 #include "stages/worker/export.h"
 #include "stages/fetch/hub.h"

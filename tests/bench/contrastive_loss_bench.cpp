@@ -1,4 +1,4 @@
-// The contrastive loss in tiles (stages/train/contrastive_loss.h) beside the one that is written with all similarities
+// The contrastive loss in tiles (stages/contrastive/contrastive_loss.h) beside the one that is written with all similarities
 // at once and differentiated by autograd: forward and backward of the loss alone.
 
 #include <torch/autograd.h>
@@ -6,7 +6,7 @@
 
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/threads.h"
-#include "stages/train/contrastive_loss.h"
+#include "stages/contrastive/contrastive_loss.h"
 #include "tests/bench/blocks.h"
 
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "stages/data/preprocessing.h"
-#include "stages/data/retina.h"
+#include "stages/retina/preprocessing.h"
+#include "stages/retina/retina.h"
 #include "tests/bench/blocks.h"
 
 /// One argument, JSON: {"size": pixels, "folder": where photographs are written as raw RGB bytes, "images": how many}.

@@ -3,7 +3,7 @@
 
 #include <torch/types.h>
 
-#include "stages/train/contrastive_loss.h"
+#include "stages/contrastive/contrastive_loss.h"
 #include "tests/parity/recorded_clip.h"
 
 namespace {

@@ -1,9 +1,9 @@
 // Losses and their gradients, as torch computes them.
 
 #include "stages/train/classification_loss.h"
-#include "stages/train/contrastive_loss.h"
+#include "stages/contrastive/contrastive_loss.h"
 #include "stages/train/loss.h"
-#include "stages/train/variance_covariance.h"
+#include "stages/few_shot/variance_covariance.h"
 #include "tests/parity/recorded_numbers.h"
 
 namespace {

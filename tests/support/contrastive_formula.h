@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "stages/train/contrastive_loss.h"
+#include "stages/contrastive/contrastive_loss.h"
 
 namespace stages {
 

@@ -13,7 +13,7 @@
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
 #include "stages/artifact/checkpoint.h"
-#include "stages/evaluate/text_classes.h"
+#include "stages/contrastive/text_classes.h"
 #include "stages/memory/policy.h"
 #include "stages/stages.h"
 #include "tests/support/captioned_images.h"

@@ -1,4 +1,4 @@
-#include "stages/train/launch_pair_softmax.h"
+#include "stages/contrastive/launch_pair_softmax.h"
 
 #include <algorithm>
 #include <cmath>

@@ -6,9 +6,9 @@
 
 #include <cuda_runtime.h>
 
-#include "stages/train/launch_pair_softmax.h"
-#include "stages/train/loop_pair_softmax.h"
-#include "stages/train/tiles.h"
+#include "stages/contrastive/launch_pair_softmax.h"
+#include "stages/contrastive/loop_pair_softmax.h"
+#include "stages/contrastive/tiles.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include "stages/data/image_reader.h"
 #include "stages/data/jpeg_writer.h"
 #include "stages/data/resize.h"
-#include "stages/data/retina.h"
+#include "stages/retina/retina.h"
 #include "stages/random/random.h"
 #include "tests/support/pictures.h"
 

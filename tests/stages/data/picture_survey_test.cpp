@@ -6,7 +6,7 @@
 #include <torch/types.h>
 
 #include "runner/stage/run_context.h"
-#include "stages/data/make_fundus.h"
+#include "stages/retina/make_fundus.h"
 #include "stages/data/png_writer.h"
 #include "stages/data/image_reader.h"
 #include "stages/stages.h"

@@ -4,7 +4,7 @@
 #include <torch/types.h>
 
 #include "stages/machine/memory_meter.h"
-#include "stages/train/contrastive_loss.h"
+#include "stages/contrastive/contrastive_loss.h"
 #include "tests/support/contrastive_formula.h"
 #include "tests/support/needs_gpu.h"
 

@@ -1,0 +1,19 @@
+#include "runner/stage/config_reader.h"
+#include "runner/stage/stage.h"
+#include "stages/adapters/fine_tuned_stage.h"
+
+namespace stages {
+namespace {
+
+runner::Result<std::unique_ptr<runner::Stage>> create_lora(runner::ConfigReader& reader) {
+  FineTunedConfig config;
+  config.lora = read_lora_options(reader);
+  reader.read("adapter", config.adapter);
+  return fine_tuned_stage(reader, std::move(config));
+}
+
+}  // namespace
+
+extern const runner::StageKind kModelLora = {"model.lora", create_lora};
+
+}  // namespace stages

@@ -1,0 +1,113 @@
+#include <algorithm>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+#include <torch/types.h>
+
+#include "runner/disk/new_file.h"
+#include "runner/stage/config_reader.h"
+#include "runner/stage/plan_context.h"
+#include "runner/stage/run_context.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/checkpoint.h"
+#include "stages/artifact/results.h"
+#include "stages/artifact/watched_dataset.h"
+#include "stages/evaluate/class_scores.h"
+#include "stages/evaluate/csv.h"
+#include "stages/retina/grade_metrics.h"
+#include "stages/retina/grade_report.h"
+#include "stages/evaluate/predictor.h"
+#include "stages/evaluate/tested_classes.h"
+#include "stages/evaluate/trained_images.h"
+
+namespace stages {
+namespace {
+
+struct GradingConfig {
+  Predictor::Options predictor;
+  bool allow_trained = false;
+  GradeReportOptions reported;
+};
+
+/// name,grade,prediction and the probability of every grade; a line each sample.
+std::string grades_csv(const std::vector<std::string>& names, const GradedSamples& samples) {
+  const std::size_t grades = samples.grades.size();
+  std::vector<std::string> fields = {"name", "grade", "prediction"};
+  for (const std::string& grade : samples.grades) fields.push_back("p_" + grade);
+  std::string text = csv_line(fields);
+  for (std::size_t row = 0; row < names.size(); ++row) {
+    fields = {names[row], samples.grades[static_cast<std::size_t>(samples.labels[row])],
+              samples.grades[static_cast<std::size_t>(samples.predicted[row])]};
+    for (std::size_t grade = 0; grade < grades; ++grade)
+      fields.push_back(runner::csv_number(samples.scores[row * grades + grade]));
+    text += csv_line(fields);
+  }
+  return text;
+}
+
+class GradingStage final : public runner::Stage {
+ public:
+  explicit GradingStage(GradingConfig config) : config_(std::move(config)) {}
+
+  std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
+    const Predictor network = predictor(inputs);
+    check_trained_images(network.test(), config_.allow_trained, context);
+    const auto [logits, batch_size] = network.plan(context);
+    config_.predictor.batch_size = batch_size;
+    return planned_results(logits.size(0), logits.size(1));
+  }
+
+  runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
+    const Predictor network = predictor(inputs);
+    check_trained_images(network.test(), config_.allow_trained, context);
+    const Checkpoint& checkpoint = network.checkpoint();
+    const ScopedMemoryBudget budget = network.hold_budget(context);
+    const TestedClasses tested(network.test().describe().classes, checkpoint.classes);
+    if (const std::string absent = tested.absent_text(); !absent.empty()) context.say(absent);
+    ClassifiedSamples samples = network.classify(context);
+    tell_strangers({&network.test()}, checkpoint.step, context);
+    samples.labels = tested.trained_labels(samples.labels).contiguous();
+
+    GradedSamples graded{.grades = checkpoint.classes};
+    for (std::int64_t row = 0; row < samples.logits.size(0); ++row) {
+      const ClassScores scores = class_scores(samples.logits, row);
+      graded.labels.push_back(samples.labels.const_data_ptr<std::int64_t>()[row]);
+      graded.predicted.push_back(scores.predicted());
+      for (std::int64_t grade = 0; grade < scores.classes(); ++grade)
+        graded.scores.push_back(scores.probability(grade));
+    }
+    if (config_.reported.csv) {
+      runner::write_atomically(context.node().folder / "predictions.csv", grades_csv(samples.names, graded));
+    }
+    return report_grades({.samples = samples, .graded = graded, .checkpoint = checkpoint}, config_.reported, context);
+  }
+
+ private:
+  Predictor predictor(const runner::Inputs& inputs) const {
+    Predictor predictor(inputs, config_.predictor);
+    const Checkpoint& checkpoint = predictor.checkpoint();
+    check_grades(predictor.test(), checkpoint.classes, config_.reported.grading);
+    TestedClasses(predictor.test().describe().classes, checkpoint.classes);
+    if (checkpoint.pair_of == 0) return predictor;
+    throw runner::StageError(runner::ErrorCode::kOptionConflict, "the network tells two classes apart by one logit")
+        .with_help("measure it with evaluate.pairwise_ensemble, with the networks of all other pairs");
+  }
+
+  GradingConfig config_;  // its batch is no larger than what fits, once that has been planned
+};
+
+runner::Result<std::unique_ptr<runner::Stage>> create_grading(runner::ConfigReader& reader) {
+  GradingConfig config;
+  reader.read("batch_size", config.predictor.batch_size);
+  reader.read("allow_trained", config.allow_trained);
+  config.predictor.pointer = reader.pointer();
+  config.reported = read_grade_report_options(reader);
+  if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
+  return std::unique_ptr<runner::Stage>(std::make_unique<GradingStage>(std::move(config)));
+}
+
+}  // namespace
+
+extern const runner::StageKind kEvaluateGrading = {"evaluate.grading", create_grading};
+
+}  // namespace stages

@@ -1,0 +1,295 @@
+#include "stages/retina/fundus_list.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <system_error>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "runner/stage/image_folder.h"
+#include "runner/stage/stage.h"
+#include "runner/text/join.h"
+#include "runner/text/printable.h"
+#include "stages/data/annotation_files.h"
+#include "stages/data/csv_table.h"
+#include "stages/data/image_files.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+using runner::Diagnostics;
+using runner::ErrorCode;
+
+constexpr std::size_t kNamedPhotographs = 10, kMaxTableBytes = std::size_t{64} << 20;
+constexpr std::array kGradeNames = {"No DR", "Mild NPDR", "Moderate NPDR", "Severe NPDR", "PDR"};
+static_assert(kGradeNames.size() == kGrades);
+constexpr const char* kGradeHelp =
+    "grades are 0 (no retinopathy), 1 (mild), 2 (moderate), 3 (severe) and 4 (proliferative)";
+constexpr const char* kEyepacsTest = "retinopathy_solution.csv";
+
+std::optional<std::int64_t> grade_in(std::string_view text) {
+  if (text.size() != 1 || text[0] < '0' || text[0] >= '0' + kGrades) return std::nullopt;
+  return text[0] - '0';
+}
+
+std::string_view stripped_field(std::string_view field) {
+  const std::size_t first = field.find_first_not_of(" \t\r");
+  return first == field.npos ? "" : field.substr(first, field.find_last_not_of(" \t\r") - first + 1);
+}
+
+ImageList graded(const fs::path& root) {
+  ImageList list;
+  list.root = root;
+  list.classes.assign(kGradeNames.begin(), kGradeNames.end());
+  return list;
+}
+
+/// Says whose picture `file` is, as its name without the folder tells. Copies have the grade of what they are copies
+/// of.
+void set_owner(ImageFile& file, const PatientNames& names) {
+  PictureOwner owner = names.of(std::string_view(file.name).substr(file.name.rfind('/') + 1));
+  file.names_patient = owner.is_patient;
+  file.patient = owner.is_patient ? std::move(owner.name) : std::to_string(file.label) + "/" + owner.name;
+}
+
+runner::Diagnostic fundus_error(ErrorCode code, std::string message, std::string help) {
+  return {code, {}, "", std::move(message), std::move(help)};
+}
+
+class GradeFolders {
+ public:
+  GradeFolders(const fs::path& root, bool allow_outside, const PatientNames& names)
+      : root_(root), allow_outside_(allow_outside), names_(names), list_(graded(root)) {}
+
+  runner::Result<ImageList> list() {
+    std::map<std::string_view, std::string> parts;
+    for (const std::string& folder : folders()) {
+      if (!runner::is_part_folder(root_ / folder)) {
+        list_.ignored.push_back(folder);
+        continue;
+      }
+      std::string& known = parts[runner::part_of_folder(folder)];
+      if (!known.empty()) {
+        fail(ErrorCode::kBadAnnotations,
+             "'" + root_.string() + "' has both a folder '" + known + "' and a folder '" + folder + "'",
+             "keep one of them");
+      }
+      if (known.empty()) known = folder;
+    }
+    list_.divided = !parts.empty();
+    if (list_.divided) {
+      for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest})
+        if (parts.contains(name(part))) add(part, parts[name(part)]);
+    } else if (std::ranges::any_of(std::string("01234"), [&](char grade) { return has(std::string(1, grade)); })) {
+      list_.ignored.clear();  // the grades
+      add(Part::kTrain, "");
+    } else {
+      fail(ErrorCode::kMissingFolder,
+           "'" + root_.string() + "' has neither a folder 'train' nor one for a grade, 0 to 4",
+           "it must hold train, val and test, each with a folder for each grade; `retort data make fundus_folders "
+           "--out DIR` makes one");
+    }
+    if (!others_.empty())
+      fail(ErrorCode::kLabelOutOfRange, "folders that are no grade: " + runner::listed(others_, kNamedPhotographs, "'"),
+           kGradeHelp);
+    if (!errors_.empty()) return std::move(errors_);
+    return std::move(list_);
+  }
+
+ private:
+  /// Those of the root, sorted; hidden ones are left out.
+  std::vector<std::string> folders() const {
+    std::vector<std::string> names;
+    std::error_code error;
+    for (fs::directory_iterator at(root_, error), end; !error && at != end; at.increment(error)) {
+      std::error_code ignored;
+      std::string folder = at->path().filename().string();
+      if (at->is_directory(ignored) && !folder.starts_with('.')) names.push_back(std::move(folder));
+    }
+    std::ranges::sort(names);
+    return names;
+  }
+
+  bool has(const std::string& folder) const {
+    std::error_code error;
+    return fs::is_directory(root_ / folder, error);
+  }
+
+  void add(Part part, const std::string& folder) {
+    auto found = list_class_folders(folder.empty() ? root_ : root_ / folder, root_, allow_outside_);
+    if (!found) {
+      for (const runner::Diagnostic& error : found.errors()) errors_.push_back(error);
+      return;
+    }
+    const std::string below = folder.empty() ? "" : folder + "/";
+    std::vector<std::optional<std::int64_t>> grades;
+    for (const std::string& name : found->classes) {
+      grades.push_back(grade_in(name));
+      if (!grades.back()) others_.push_back(below + name);
+    }
+    list_.not_taken.add(found->not_taken);
+    for (ImageFile& file : (*found)[Part::kTrain]) {
+      const auto grade = grades[static_cast<std::size_t>(file.label)];
+      if (!grade) continue;
+      ImageFile& listed = list_[part].emplace_back(ImageFile{.name = below + file.name, .label = *grade});
+      set_owner(listed, names_);
+    }
+  }
+
+  void fail(ErrorCode code, std::string message, std::string help) {
+    errors_.push_back(fundus_error(code, std::move(message), std::move(help)));
+  }
+
+  const fs::path root_;
+  const bool allow_outside_;
+  const PatientNames& names_;
+  ImageList list_;
+  std::vector<std::string> others_;
+  Diagnostics errors_;
+};
+
+/// A table of grades, and where its photographs are.
+struct GradeTable {
+  std::string file, image, grade;  // its name, and its columns
+  std::string folder, ending;
+};
+
+class GradeTables {
+ public:
+  GradeTables(const fs::path& root, bool allow_outside, const PatientNames& names)
+      : root_(root),
+        allow_outside_(allow_outside),
+        names_(names),
+        files_(root, "use the table as published, or correct it"),
+        list_(graded(root)) {}
+
+  void read(const GradeTable& table, Part part) {
+    CsvTable csv(files_, table.file, kMaxTableBytes);
+    if (csv.columns().empty()) {
+      if (files_.is_faultless()) files_.fault(table.file, "it is empty, or its first line is broken");
+      return;
+    }
+    const auto image = column(csv, table, table.image), grade = column(csv, table, table.grade);
+    if (!image || !grade) return;
+    csv.for_rows([&](std::size_t line, const std::vector<std::string>& fields) {
+      add_row(table, part, line, std::string(stripped_field(fields[*image])), stripped_field(fields[*grade]));
+    });
+    if (files_.is_faultless() && list_[part].empty()) files_.fault(table.file, "it lists no photograph");
+  }
+
+  runner::Result<ImageList> list() {
+    Diagnostics errors = files_.errors();
+    if (errors.empty()) tell_missing(errors);
+    if (!errors.empty()) return errors;
+    list_.annotations = files_.digest();
+    return std::move(list_);
+  }
+
+ private:
+  struct Place {
+    std::string file;
+    std::size_t line;
+    Part part;
+    std::string text() const { return file + ", line " + std::to_string(line); }
+  };
+
+  std::optional<std::size_t> column(const CsvTable& csv, const GradeTable& table, const std::string& title) {
+    const std::vector<std::string>& titles = csv.columns();
+    const auto found =
+        std::ranges::find_if(titles, [&](const std::string& one) { return stripped_field(one) == title; });
+    if (found != titles.end()) return static_cast<std::size_t>(found - titles.begin());
+    files_.fault(table.file, csv.header_line(),
+                 "it has no column '" + title + "'; its columns are " + runner::listed(titles, kNamedPhotographs, "'"));
+    return std::nullopt;
+  }
+
+  void add_row(const GradeTable& table, Part part, std::size_t line, const std::string& image, std::string_view text) {
+    const std::string shown = "'" + runner::printable_ascii(image) + "'";
+    ImageFile file{.name = table.folder + "/" + image + table.ending};
+    if (image.empty() || image.find('/') != image.npos || !is_image_path(file.name))
+      return files_.fault(table.file, line, "its " + table.image + ", " + shown + ", cannot be the name of a file");
+    const auto grade = grade_in(text);
+    if (!grade) {
+      files_.fault(
+          table.file, line,
+          "the " + table.grade + " of " + shown + " is '" + runner::printable_ascii(text) + "', and grades are 0 to 4");
+      return;
+    }
+    const auto [first, is_new] = places_.emplace(file.name, Place{table.file, line, part});
+    if (!is_new)
+      return files_.fault(table.file, line,
+                          shown + " is listed twice, first in line " + std::to_string(first->second.line));
+    file.label = *grade;
+    set_owner(file, names_);
+    if (file.names_patient) {
+      const Place& known = patients_.emplace(file.patient, first->second).first->second;
+      if (known.part != part)
+        files_.fault(table.file, line,
+                     "the patient of " + shown + " is in another part too, " + known.text() +
+                         ": both eyes of a patient must be in the same part");
+    }
+    list_[part].push_back(std::move(file));
+  }
+
+  void tell_missing(Diagnostics& errors) const {
+    std::vector<std::string> missing = missing_files(list_, allow_outside_, errors);
+    if (missing.empty()) return;
+    for (std::string& path : missing) path = "'" + path + "' (" + places_.at(path).text() + ")";
+    errors.push_back(fundus_error(ErrorCode::kMissingImage,
+                                  std::to_string(missing.size()) + " of " + std::to_string(places_.size()) +
+                                      " photographs are not in '" + root_.string() +
+                                      "': " + runner::listed(missing, kNamedPhotographs),
+                                  "unpack the data set's archive again, or take their rows out of the table"));
+  }
+
+  const fs::path root_;
+  const bool allow_outside_;
+  const PatientNames& names_;
+  AnnotationFiles files_;
+  ImageList list_;
+  std::unordered_map<std::string, Place> places_;    // of photographs
+  std::unordered_map<std::string, Place> patients_;  // where the first eye of each is
+};
+
+}  // namespace
+
+bool has_published_test(const fs::path& root, FundusLayout layout) {
+  std::error_code error;
+  return layout == FundusLayout::kEyepacs2015 && fs::exists(root / kEyepacsTest, error);
+}
+
+runner::Result<ImageList> list_fundus(const fs::path& root, FundusLayout layout, bool allow_outside,
+                                      const PatientNames& names) try {
+  std::error_code error;
+  if (!fs::is_directory(root, error))
+    return Diagnostics{fundus_error(ErrorCode::kMissingFolder, "there is no folder '" + root.string() + "'",
+                                    "correct root, or make a small set of drawn photographs to try things out: `retort "
+                                    "data make aptos_2019 --out DIR`")};
+  GradeTables tables(root, allow_outside, names);
+  switch (layout) {
+    case FundusLayout::kClassFolders:
+      return GradeFolders(root, allow_outside, names).list();
+    case FundusLayout::kAptos2019:
+      tables.read(
+          {.file = "train.csv", .image = "id_code", .grade = "diagnosis", .folder = "train_images", .ending = ".png"},
+          Part::kTrain);
+      break;
+    case FundusLayout::kEyepacs2015:
+      GradeTable table{
+          .file = "trainLabels.csv", .image = "image", .grade = "level", .folder = "train", .ending = ".jpeg"};
+      tables.read(table, Part::kTrain);
+      table.file = kEyepacsTest;
+      table.folder = "test";
+      if (has_published_test(root, layout)) tables.read(table, Part::kTest);
+      break;
+  }
+  return tables.list();
+} catch (const runner::StageError& too_long) {
+  return Diagnostics{{too_long.code, {}, "/patient", too_long.what(), too_long.help}};
+}
+
+}  // namespace stages

@@ -1,0 +1,172 @@
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include <torch/nn/module.h>
+#include <torch/types.h>
+
+#include "runner/stage/config_reader.h"
+#include "runner/stage/stage.h"
+#include "stages/artifact/model.h"
+#include "stages/train/balanced_samples.h"
+#include "stages/retina/class_pair.h"
+#include "stages/train/class_weights.h"
+#include "stages/train/classification_loss.h"
+#include "stages/retina/ranking.h"
+#include "stages/train/same_classes.h"
+#include "stages/train/training_kind.h"
+
+namespace stages {
+namespace {
+
+using runner::ErrorCode;
+using runner::StageError;
+
+struct BinaryOptions {
+  std::array<ClassChoice, 2> classes;
+  ClassificationLoss loss;
+  ClassWeights class_weights;
+  bool balances = false;
+  std::int64_t batch_size = 0;  // of an optimizer step
+  std::string monitor;
+};
+
+/// The one logit of each row, (n).
+at::Tensor pair_logits(const NamedTensors& encoded) { return encoded.at("logits").flatten(); }
+
+/// Binary cross-entropy, or a focal loss, of a model's one logit.
+class BinaryStep final : public TrainingStep {
+ public:
+  BinaryStep(const Model& model, const BinaryOptions& options, at::Tensor class_weights)
+      : model_(model), options_(options), class_weights_(std::move(class_weights)) {}
+
+  std::vector<LossTerm> terms() const override { return {{options_.loss.name(), Coupling::kPerSample}}; }
+  bool mixes_samples() const override { return model_.mixes_samples(); }
+  void constrain(torch::nn::Module& network) const override { model_.constrain(network); }
+  std::optional<std::string> structure() const override {
+    return "binary " + structure_of(options_.loss, class_weights_.defined());
+  }
+
+  std::vector<std::string> notes() const override {
+    const bool is_twice = options_.balances && std::holds_alternative<BalancedWeights>(options_.class_weights);
+    return is_twice ? std::vector{balanced_twice("class_weights: balanced")} : std::vector<std::string>();
+  }
+
+  NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
+    return model_.forward(network, part.tensors());
+  }
+  NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
+    return {{options_.loss.name(), pair_loss_sum(pair_logits(encoded), part["label"], options_.loss, class_weights_)}};
+  }
+  double weight(const Batch& batch) const override {
+    const at::Tensor labels = batch["label"];
+    if (!class_weights_.defined() || labels.is_meta()) return TrainingStep::weight(batch);
+    constexpr double kLeast = 1e-30;  // a batch of samples that weigh nothing has the loss 0
+    return std::max(kLeast, class_weights_.index_select(0, labels.cpu()).to(torch::kDouble).sum().item<double>());
+  }
+  NamedTensors score(const NamedTensors& encoded, const Batch& part) const override {
+    return {{"accuracy", pair_logits(encoded).detach().gt(0).eq(part["label"]).sum()}};
+  }
+  /// (n, 2): each sample's logit and label.
+  at::Tensor kept_in_validation(const NamedTensors& encoded, const Batch& part) const override {
+    const at::Tensor logits = pair_logits(encoded).detach().to(at::kDouble);
+    return torch::stack({logits, part["label"].to(logits.device(), at::kDouble)}, 1);
+  }
+  std::vector<std::pair<std::string, double>> scores_of_all(const at::Tensor& kept) const override {
+    const at::Tensor rows = kept.contiguous();
+    const auto* numbers = rows.const_data_ptr<double>();
+    std::vector<RankedSample> samples;
+    for (std::int64_t row = 0; row < rows.size(0); ++row)
+      samples.push_back({numbers[2 * row], numbers[2 * row + 1] > 0});
+    // Of a smoke run's few samples all may be of one class.
+    constexpr double kNothingTold = 0.5;
+    return {{"auc", ranked_area(samples).value_or(kNothingTold)}};
+  }
+
+ private:
+  const Model& model_;
+  const BinaryOptions options_;
+  const at::Tensor class_weights_;  // (2) float; undefined: all weigh 1
+};
+
+ClassChoice read_class(const runner::Value& value) {
+  if (const auto* name = value.text()) return *name;
+  const auto* number = std::get_if<std::int64_t>(&value.data);
+  return number ? *number : std::int64_t{-1};
+}
+
+BinaryOptions read_binary_options(runner::ConfigReader& reader) {
+  BinaryOptions options;
+  if (const runner::Value* classes = reader.raw("classes"); classes && classes->list()) {
+    for (std::size_t i = 0; i < std::min<std::size_t>(2, classes->list()->size()); ++i)
+      options.classes[i] = read_class((*classes->list())[i]);
+  }
+  options.loss = read_classification_loss(reader);
+  options.class_weights = read_class_weights(reader);
+  options.balances = runner::choice<bool>(reader, "sampling", {{"as_is", false}, {"balanced", true}});
+  std::int64_t accumulated = 1;
+  reader.read("batch_size", options.batch_size);
+  reader.read("gradient_accumulation_steps", accumulated);
+  options.batch_size *= accumulated;
+  reader.read("monitor", options.monitor);
+  return options;
+}
+
+TrainingData draw_pair(const TrainingData& data, const BinaryOptions& options) {
+  check_same_classes(*data.train, data.validation.get());
+  const std::vector<std::string> classes = data.train->describe().classes;
+  const std::array<std::int64_t, 2> pair = {chosen_class(options.classes[0], classes),
+                                            chosen_class(options.classes[1], classes)};
+  if (pair[0] == pair[1]) {
+    throw StageError(ErrorCode::kOptionConflict,
+                     "both classes are '" + classes[static_cast<std::size_t>(pair[0])] + "'")
+        .at("/classes")
+        .with_help("give two that differ");
+  }
+  TrainingData drawn = {std::make_shared<ClassPair>(data.train, pair, options.batch_size, "training data"), nullptr};
+  if (data.validation) drawn.validation = std::make_shared<ClassPair>(data.validation, pair, 0, "validation data");
+  return drawn;
+}
+
+/// Of the two classes: a list has a number for every class of the whole data.
+at::Tensor pair_weights(const ClassWeights& weights, const Dataset& train, const ClassPair& pair) {
+  const auto* listed = std::get_if<std::vector<double>>(&weights);
+  if (!listed) return class_weights_of(weights, train);
+  if (std::ssize(*listed) != pair.pair_of()) {
+    throw StageError(ErrorCode::kOptionConflict, "class_weights lists " + std::to_string(listed->size()) +
+                                                     " numbers for " + std::to_string(pair.pair_of()) + " classes")
+        .at("/class_weights")
+        .with_help("write one for each class of the data, in the order of their names");
+  }
+  std::vector<double> of_pair;
+  for (const std::int64_t label : pair.pair()) of_pair.push_back((*listed)[static_cast<std::size_t>(label)]);
+  return class_weights_of(of_pair, train);
+}
+
+runner::Result<std::unique_ptr<runner::Stage>> create_binary(runner::ConfigReader& reader) {
+  const BinaryOptions options = read_binary_options(reader);
+  std::optional<double> enough_accuracy;
+  reader.read("stop_at_accuracy", enough_accuracy);
+  const auto draw = [options](TrainingData data, std::uint64_t seed) {
+    data = draw_pair(data, options);
+    return options.balances ? draw_balanced(std::move(data), seed) : data;
+  };
+  const auto make_step = [options](const Model& model, const TrainingData& data, const MemoryPolicy&) {
+    const auto* balanced = dynamic_cast<const BalancedSamples*>(data.train.get());
+    const auto& pair = dynamic_cast<const ClassPair&>(balanced ? balanced->source() : *data.train);
+    const at::Tensor class_weights = pair_weights(options.class_weights, *data.train, pair);
+    if (options.monitor == "loss") check_weighted_validation(class_weights, data.validation.get());
+    return std::make_unique<BinaryStep>(model, options, class_weights);
+  };
+  return make_training_stage(reader, {.draw = draw,
+                                      .make_step = make_step,
+                                      .scores = {"accuracy", "auc"},
+                                      .enough_accuracy = enough_accuracy,
+                                      .lets_network_go = true});
+}
+
+}  // namespace
+
+extern const runner::StageKind kTrainBinary = {.name = "train.binary", .create = create_binary};
+
+}  // namespace stages

@@ -1,0 +1,228 @@
+#include "stages/adapters/flowers102_list.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "stages/data/mat_writer.h"
+#include "stages/data/made_images.h"
+#include "tests/support/image_lists.h"
+#include "tests/support/pictures.h"
+#include "tests/support/program.h"
+#include "tests/support/shared_data.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+
+std::string image_name(std::int64_t number) { return "jpg/image_" + padded(number, 5) + ".jpg"; }
+
+class Flowers102List : public testing::Test {
+ protected:
+  void write(const std::string& below, const std::string& bytes) const {
+    write_bytes(folder_ / below, {bytes.begin(), bytes.end()});
+  }
+  static MatMatrix row(const std::string& name, std::vector<std::int64_t> values) {
+    const auto columns = static_cast<std::int64_t>(values.size());
+    return {name, 1, columns, std::move(values)};
+  }
+  void write_labels(const std::vector<std::int64_t>& labels) const {
+    write(inner_ + "imagelabels.mat", mat_file(std::array{row("labels", labels)}));
+    for (std::size_t i = 1; i <= labels.size(); ++i) write(inner_ + image_name(static_cast<std::int64_t>(i)), "");
+  }
+  void write_lists(const std::vector<std::int64_t>& training, const std::vector<std::int64_t>& validation,
+                   const std::vector<std::int64_t>& test) const {
+    write(inner_ + "setid.mat",
+          mat_file(std::array{row("trnid", training), row("valid", validation), row("tstid", test)}));
+  }
+  /// Seven images of three classes.
+  void write_set() const {
+    write_labels({3, 3, 3, 1, 1, 2, 2});
+    write_lists({5, 2, 6}, {7, 1}, {4, 3});
+  }
+  ImageList list(FlowerParts parts = FlowerParts::kPublished) const {
+    auto list = list_flowers102(folder_.path(), parts, false);
+    EXPECT_TRUE(list) << (list ? "" : list.errors().front().message);
+    return list ? *std::move(list) : ImageList{};
+  }
+  std::vector<std::string> errors(bool allow_outside = false) const {
+    const auto list = list_flowers102(folder_.path(), FlowerParts::kPublished, allow_outside);
+    return list ? std::vector<std::string>() : errors_below(folder_.path(), list.errors());
+  }
+
+  PictureFolder folder_;
+  std::string inner_;
+};
+
+TEST_F(Flowers102List, KeepsTheOrderOfTheListsAndCountsLabelsFromZero) {
+  for (const char* const inner : {"", "flowers-102/"}) {
+    inner_ = inner;
+    write_set();
+    const ImageList found = list();
+    EXPECT_EQ(found.root, inner_.empty() ? folder_.path() : folder_ / "flowers-102");
+    EXPECT_THAT(found.classes, ElementsAre("pink primrose", "hard-leaved pocket orchid", "canterbury bells"));
+    EXPECT_THAT(labelled_names(found[Part::kTrain]),
+                ElementsAre("0 jpg/image_00005.jpg", "2 jpg/image_00002.jpg", "1 jpg/image_00006.jpg"));
+    EXPECT_THAT(labelled_names(found[Part::kValidation]),
+                ElementsAre("1 jpg/image_00007.jpg", "2 jpg/image_00001.jpg"));
+    EXPECT_THAT(labelled_names(found[Part::kTest]), ElementsAre("0 jpg/image_00004.jpg", "2 jpg/image_00003.jpg"));
+    fs::remove_all(folder_ / "jpg");
+  }
+}
+
+TEST_F(Flowers102List, OtherPartsOfTheSameLists) {
+  write_set();
+  const ImageList both = list(FlowerParts::kTrainAndValidation);
+  EXPECT_THAT(labelled_names(both[Part::kTrain]),
+              ElementsAre("0 jpg/image_00005.jpg", "2 jpg/image_00002.jpg", "1 jpg/image_00006.jpg",
+                          "1 jpg/image_00007.jpg", "2 jpg/image_00001.jpg"));
+  EXPECT_TRUE(both[Part::kValidation].empty());
+  EXPECT_EQ(both[Part::kTest].size(), 2u);
+  const ImageList swapped = list(FlowerParts::kSwapped);
+  EXPECT_EQ(labelled_names(swapped[Part::kTrain]), labelled_names(both[Part::kTest]));
+  EXPECT_EQ(swapped[Part::kValidation].size(), 2u);
+  EXPECT_EQ(labelled_names(swapped[Part::kTest]), labelled_names(list()[Part::kTrain]));
+}
+
+TEST_F(Flowers102List, NamesBesideTheLabelsOrInTheRootCount) {
+  inner_ = "flowers-102/";
+  write_set();
+  write("cat_to_name.json", R"({"2": "two", "1": "one", "3": "three", "4": "four"})");
+  EXPECT_THAT(list().classes, ElementsAre("one", "two", "three"));
+  write("flowers-102/cat_to_name.json", R"({"2": "b", "1": "a", "3": "c"})");
+  EXPECT_THAT(list().classes, ElementsAre("a", "b", "c"));
+  write("flowers-102/cat_to_name.json", R"({"2": "b", "1": 7})");
+  EXPECT_THAT(errors(), ElementsAre("E0612: 'ROOT/flowers-102/cat_to_name.json': it has no name for the label 1",
+                                    "E0612: 'ROOT/flowers-102/cat_to_name.json': it has no name for the label 3"));
+  write("flowers-102/cat_to_name.json", R"({"1": "a", "2": "b", "3": "a"})");
+  EXPECT_THAT(errors(), ElementsAre("E0612: 'ROOT/flowers-102/cat_to_name.json': two labels are called 'a'"));
+  write("flowers-102/cat_to_name.json", "[1");
+  EXPECT_THAT(errors(),
+              ElementsAre("E0612: 'ROOT/flowers-102/cat_to_name.json': it is not a JSON object such as {\"1\": "
+                          "\"pink primrose\"}"));
+}
+
+TEST_F(Flowers102List, FolderWithoutTheSet) {
+  EXPECT_THAT(errors(),
+              ElementsAre("E0601: Oxford Flowers 102 is not in 'ROOT': it has neither a folder jpg nor flowers-102"));
+  fs::create_directory(folder_ / "jpg");
+  EXPECT_THAT(errors(), ElementsAre("E0611: there is no file 'ROOT/imagelabels.mat'",
+                                    "E0611: there is no file 'ROOT/setid.mat'"));
+}
+
+TEST_F(Flowers102List, WrongLabelsAndNumbersAreCounted) {
+  write_labels({3, 0, 103, 1});
+  write_lists({1}, {}, {});
+  EXPECT_THAT(errors(),
+              ElementsAre("E0612: 'ROOT/imagelabels.mat': 2 labels are outside 1 to 102, the first: 0 of image 2"));
+  write_set();
+  write_lists({5, 2, 6, 2, 0}, {7, 1, 5}, {4, 8, 3});
+  EXPECT_THAT(errors(), ElementsAre("E0612: 'ROOT/setid.mat': 2 numbers are outside 1 to 7, the images that have a "
+                                    "label, the first: 0 in 'trnid'",
+                                    "E0612: 'ROOT/setid.mat': 2 images are listed twice, the first: 2, in 'trnid' and "
+                                    "in 'trnid'"));
+  write_lists({}, {1}, {2});
+  EXPECT_THAT(errors(), testing::IsEmpty());  // who only tests needs none for training
+}
+
+TEST_F(Flowers102List, DamagedFilesAreNamedTogether) {
+  write_set();
+  write("imagelabels.mat", "MATLAB");
+  write("setid.mat", mat_file(std::array{MatMatrix{"trnid", 2, 2, {1, 2, 3, 4}}, row("valid", {5})}));
+  EXPECT_THAT(errors(), ElementsAre("E0612: 'ROOT/imagelabels.mat': it is not a MAT-file of version 5",
+                                    "E0612: 'ROOT/setid.mat': its 'trnid' is not a list: it has 2 rows and 2 columns",
+                                    "E0612: 'ROOT/setid.mat': it has no variable 'tstid'"));
+}
+
+TEST_F(Flowers102List, MissingImagesAreReportedAtOnce) {
+  write_set();
+  for (const std::int64_t number : {2, 4}) fs::remove(folder_ / image_name(number));
+  EXPECT_THAT(errors(), ElementsAre("E0603: 2 of 7 images are not in 'ROOT': 'jpg/image_00002.jpg', "
+                                    "'jpg/image_00004.jpg'"));
+  std::vector<std::int64_t> labels(30, 1), numbers(30);
+  for (std::size_t i = 0; i < 30; ++i) numbers[i] = static_cast<std::int64_t>(i + 1);
+  write_labels(labels);
+  write_lists(numbers, {}, {});
+  fs::remove_all(folder_ / "jpg");
+  fs::create_directory(folder_ / "jpg");
+  const auto all = errors();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_TRUE(all[0].starts_with("E0603: 30 of 30 images are not in 'ROOT': 'jpg/image_00001.jpg', ")) << all[0];
+  EXPECT_TRUE(all[0].ends_with("'jpg/image_00020.jpg' and 10 more")) << all[0];
+}
+
+TEST_F(Flowers102List, LinksOutOfTheRootAreRefusedUnlessAllowed) {
+  const PictureFolder elsewhere;
+  elsewhere.add("a.jpg");
+  write_set();
+  fs::remove(folder_ / image_name(3));
+  fs::create_symlink(elsewhere / "a.jpg", folder_ / image_name(3));
+  EXPECT_THAT(errors(), ElementsAre("E0607: symlinks lead out of 'ROOT': 'jpg/image_00003.jpg'"));
+  EXPECT_THAT(errors(/*allow_outside=*/true), ElementsAre());
+  fs::rename(folder_ / "jpg", elsewhere / "jpg");
+  fs::create_directory_symlink(elsewhere / "jpg", folder_ / "jpg");
+  EXPECT_THAT(errors(), ElementsAre("E0607: symlinks lead out of 'ROOT': 'jpg'"));
+  EXPECT_THAT(errors(/*allow_outside=*/true), ElementsAre());
+}
+
+TEST_F(Flowers102List, FingerprintTellsOfEveryChange) {
+  write_set();
+  std::set<std::string> seen = {fingerprint(list())};
+  EXPECT_EQ(fingerprint(list()), *seen.begin());
+  write(image_name(3), "longer");
+  EXPECT_TRUE(seen.insert(fingerprint(list())).second);
+  write(image_name(3), "longed");
+  EXPECT_TRUE(seen.insert(fingerprint(list())).second);
+  write("cat_to_name.json", R"({"1": "a", "2": "b", "3": "c"})");
+  EXPECT_TRUE(seen.insert(fingerprint(list())).second);
+  write_lists({5, 6, 2}, {7, 1}, {4, 3});
+  EXPECT_TRUE(seen.insert(fingerprint(list())).second);
+  EXPECT_TRUE(seen.insert(fingerprint(list(FlowerParts::kSwapped))).second);
+}
+
+TEST_F(Flowers102List, ReadsThePublishedSet) {
+  const fs::path published = shared_data("data/flowers102-metadata");
+  RETORT_NEEDS_SHARED(published);
+  write("imagelabels.mat", file_text(published / "imagelabels.mat"));
+  write("setid.mat", file_text(published / "setid.mat"));
+  fs::create_directory(folder_ / "jpg");
+  for (std::int64_t number = 1; number <= 8189; ++number) std::ofstream{folder_ / image_name(number)};
+  const ImageList found = list();
+  EXPECT_EQ(found.classes.size(), 102u);
+  EXPECT_EQ(found.classes[76], "passion flower");
+  EXPECT_EQ(found[Part::kTrain].size(), 1020u);
+  EXPECT_EQ(found[Part::kValidation].size(), 1020u);
+  EXPECT_EQ(found[Part::kTest].size(), 6149u);
+  EXPECT_EQ(labelled_names(found[Part::kTrain]).front(), "0 jpg/image_06765.jpg");
+  EXPECT_EQ(labelled_names(found[Part::kTest]).front(), "0 jpg/image_06734.jpg");
+  std::map<std::int64_t, std::array<int, kSplitParts>> counts;
+  std::set<std::string> all;
+  for (std::size_t part = 0; part < kSplitParts; ++part) {
+    for (const ImageFile& file : found.parts[part]) {
+      ++counts[file.label][part];
+      all.insert(file.name);
+    }
+  }
+  EXPECT_EQ(all.size(), 8189u);
+  int fewest = 8189, most = 0;
+  for (const auto& [label, count] : counts) {
+    EXPECT_EQ(count[0], 10) << label;
+    EXPECT_EQ(count[1], 10) << label;
+    EXPECT_GE(count[2], 20) << label;
+    fewest = std::min(fewest, count[0] + count[1] + count[2]);
+    most = std::max(most, count[0] + count[1] + count[2]);
+  }
+  EXPECT_EQ(fewest, 40);
+  EXPECT_EQ(most, 258);
+}
+
+}  // namespace
+}  // namespace stages

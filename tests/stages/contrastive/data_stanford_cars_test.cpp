@@ -1,0 +1,101 @@
+#include <set>
+
+#include <gmock/gmock.h>
+#include <torch/types.h>
+
+#include "stages/contrastive/make_stanford_cars.h"
+#include "stages/stages.h"
+#include "tests/support/image_stage_fixture.h"
+
+namespace stages {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+
+class StanfordCars : public ImageStageTest {
+ protected:
+  StanfordCars() : ImageStageTest(kDataStanfordCars) {}
+  void SetUp() override { make_stanford_cars(data(), {.classes = 4, .per_class = 20, .size = 24, .seed = 3}); }
+};
+
+TEST_F(StanfordCars, HoldsOutTheSameShareOfEachClass) {
+  const auto outputs = run({{"image_size", 8}, {"validation", 0.3}, {"split_seed", 42}});
+  EXPECT_THAT(context_.said, Contains("4 classes; 28 images for training, 12 for validation, 40 for test"));
+  std::vector<int> counts(4);
+  for (const std::int64_t label : part(outputs, "validation")->labels()) ++counts[static_cast<std::size_t>(label)];
+  EXPECT_THAT(counts, ElementsAre(3, 3, 3, 3));
+}
+
+TEST_F(StanfordCars, WhatIsHeldOutFollowsFromTheSeedAlone) {
+  const auto held = [&](int seed) {
+    return names(*part(run({{"validation", 0.3}, {"split_seed", seed}}), "validation"));
+  };
+  const auto first = held(42);
+  context_.facts.seed = 7;
+  EXPECT_EQ(held(42), first);
+  EXPECT_NE(held(43), first);
+}
+
+TEST_F(StanfordCars, CaptionsNameMakerAndModelByDefault) {
+  const auto outputs = run({{"image_size", 8}});
+  const auto test = part(outputs, "test");
+  EXPECT_THAT(test->describe().captions,
+              ElementsAre("a photo of a AM General Stripes Horizontal Sedan car",
+                          "a photo of a AM General Stripes Vertical Coupe car", "a photo of a AM General Disc SUV car",
+                          "a photo of a Aston Martin Frame Sedan car"));
+  EXPECT_EQ(test->captions(), test->labels());
+}
+
+TEST_F(StanfordCars, CaptionsOfMakersAreStillThoseOfModels) {
+  const auto outputs = run({{"image_size", 8}, {"labels", "make"}, {"caption", {"a {name}", "the {year} {make}"}}});
+  const auto train = part(outputs, "train");
+  EXPECT_THAT(train->describe().classes, ElementsAre("AM General", "Aston Martin"));
+  EXPECT_EQ(train->describe().captions.size(), 8u);
+  const std::vector<std::string> all = captions(*train);
+  EXPECT_EQ(std::set(all.begin(), all.end()).size(), 4u);
+  std::set<std::string> drawn;
+  for (std::int64_t epoch = 0; epoch < 20; ++epoch) drawn.insert(caption(*to_train_on(outputs), epoch, 0));
+  EXPECT_EQ(drawn.size(), 2u);
+}
+
+TEST_F(StanfordCars, ClassesAreAskedForAsCaptionsCallThem) {
+  expect_asked_as_captioned("a photo of a {name}.", {{"image_size", 8}});
+}
+
+TEST_F(StanfordCars, CropsToTheBox) {
+  const Json plain = {{"normalize", {{"mean", {0, 0, 0}}, {"std", {1, 1, 1}}}}, {"image_size", 15}};
+  Json cropped = plain;
+  cropped["crop_to_box"] = true;
+  const auto whole = part(run(plain), "test"), boxes = part(run(cropped), "test");
+  // A box of 15 pixels is taken as it is: it is a window of the picture.
+  EXPECT_FALSE(image(*whole).equal(image(*boxes)));
+  EXPECT_EQ(whole->sample_name(3), boxes->sample_name(3));
+}
+
+TEST_F(StanfordCars, UnknownFieldIsRefusedWithThoseThatAreThere) {
+  EXPECT_THAT(errors({{"caption", "a {brand}"}}),
+              ElementsAre("E0304 /data/caption: the caption 'a {brand}' names {brand}, and there is no such field"));
+  EXPECT_EQ(create({{"caption", "a {brand}"}}).errors().front().help,
+            "fields are {name}, {make}, {model}, {year}; a brace itself is {{ or }}");
+}
+
+TEST_F(StanfordCars, WithoutLabelsOfTheTestOnlyATestIsRefused) {
+  std::filesystem::remove(data() / "cars_test_annos_withlabels.mat");
+  try {
+    run({{"image_size", 8}});
+    FAIL();
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(error.code, runner::ErrorCode::kMissingAnnotations);
+    EXPECT_EQ(error.option, "/root");
+    EXPECT_THAT(error.what(), testing::HasSubstr("cars_test_annos_withlabels.mat', which says the classes"));
+  }
+  context_.facts.wanted = {{"train", "validation"}};
+  const auto outputs = run({{"image_size", 8}});
+  EXPECT_EQ(part(outputs, "train")->describe().size, 36);
+  EXPECT_EQ(part(outputs, "validation")->describe().size, 4);
+  EXPECT_THAT(context_.said, Contains(testing::StartsWith("no images for the test: ")));
+}
+
+}  // namespace
+}  // namespace stages

@@ -1,0 +1,313 @@
+#include "stages/contrastive/stanford_cars_list.h"
+
+#include <map>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "stages/data/mat_writer.h"
+#include "tests/support/image_lists.h"
+#include "tests/support/pictures.h"
+#include "tests/support/shared_data.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+struct Car {
+  std::int64_t number;
+  std::string file;
+  std::array<std::int64_t, 4> box = {1, 1, 4, 3};
+};
+
+class StanfordCarsList : public testing::Test {
+ protected:
+  void write(const std::string& name, const std::string& text) const {
+    write_bytes(folder_ / (inner_ + name), {text.begin(), text.end()});
+  }
+  void write_names(const std::vector<std::string>& names) const {
+    write("devkit/cars_meta.mat", mat_texts_file("class_names", names));
+  }
+  /// The fields are in another order than the published one.
+  void write_cars(const std::string& file, const std::vector<Car>& cars, bool with_class = true) const {
+    MatRecords records{.fields = {"fname", "bbox_y2", "bbox_x2", "bbox_y1", "bbox_x1"}, .rows = {}};
+    if (with_class) records.fields.emplace_back("class");
+    for (const Car& car : cars) {
+      auto& row =
+          records.rows.emplace_back(std::vector<MatCell>{car.file, car.box[3], car.box[2], car.box[1], car.box[0]});
+      if (with_class) row.emplace_back(car.number);
+    }
+    write(file, mat_records_file("annotations", records));
+  }
+  void write_images() const {
+    for (const char* const image : {"1.jpg", "2.jpg", "3.jpg"}) write(nested("cars_train") + image, "");
+    for (const char* const image : {"1.jpg", "2.jpg"}) write(nested("cars_test") + image, "");
+  }
+  std::string nested(const std::string& name) const { return is_nested_ ? name + "/" + name + "/" : name + "/"; }
+  void write_set() const {
+    write_names({"AM General Hummer SUV 2000", "Audi TT Hatchback 2011", "Audi TT RS Coupe 2012"});
+    write_cars("devkit/cars_train_annos.mat", {{3, "1.jpg"}, {1, "2.jpg"}, {2, "3.jpg", {39, 116, 569, 375}}});
+    write_cars("devkit/cars_test_annos.mat", {{0, "1.jpg"}, {0, "2.jpg"}}, /*with_class=*/false);
+    write_cars(test_file_, {{2, "1.jpg"}, {1, "2.jpg"}});
+    write_images();
+  }
+  ImageList list(CarLabels labels = CarLabels::kModel, bool boxes = false) const {
+    auto list = list_stanford_cars(folder_.path(), labels, boxes, false);
+    EXPECT_TRUE(list) << (list ? "" : list.errors().front().message);
+    return list ? *std::move(list) : ImageList{};
+  }
+  std::vector<std::string> errors(bool boxes = false) {
+    const auto list = list_stanford_cars(folder_.path(), CarLabels::kModel, boxes, false);
+    if (list) return {};
+    help_ = list.errors().front().help;
+    return errors_below(folder_.path(), list.errors());
+  }
+
+  PictureFolder folder_;
+  std::string inner_, test_file_ = "cars_test_annos_withlabels.mat", help_;
+  bool is_nested_ = false;
+};
+
+TEST_F(StanfordCarsList, ReadsTheAnnotationsByTheNamesOfTheirFields) {
+  for (const char* const inner : {"", "stanford_cars/"}) {
+    inner_ = inner;
+    write_set();
+    const ImageList found = list();
+    EXPECT_EQ(found.root, inner_.empty() ? folder_.path() : folder_ / "stanford_cars");
+    EXPECT_THAT(found.classes,
+                ElementsAre("AM General Hummer SUV 2000", "Audi TT Hatchback 2011", "Audi TT RS Coupe 2012"));
+    EXPECT_THAT(labelled_names(found[Part::kTrain]),
+                ElementsAre("2 cars_train/1.jpg", "0 cars_train/2.jpg", "1 cars_train/3.jpg"));
+    EXPECT_THAT(labelled_names(found[Part::kTest]), ElementsAre("1 cars_test/1.jpg", "0 cars_test/2.jpg"));
+    EXPECT_FALSE(found.no_test);
+    fs::remove_all(folder_ / "devkit");
+  }
+}
+
+TEST_F(StanfordCarsList, ImagesMayLieOneFolderDeeper) {
+  is_nested_ = true;
+  write_set();
+  EXPECT_EQ(list()[Part::kTrain][0].name, "cars_train/cars_train/1.jpg");
+  EXPECT_EQ(list()[Part::kTest][0].name, "cars_test/cars_test/1.jpg");
+}
+
+TEST_F(StanfordCarsList, LabelsOfTheTestMayLieInTheDevkit) {
+  test_file_ = "devkit/cars_test_annos_withlabels.mat";
+  write_set();
+  EXPECT_EQ(list()[Part::kTest].size(), 2u);
+  EXPECT_FALSE(list().no_test);
+}
+
+TEST_F(StanfordCarsList, LayoutOfKaggleIsReadAsItIs) {
+  is_nested_ = true;
+  test_file_ = "cars_test_annos_withlabels (1).mat";
+  write_set();
+  const ImageList as_published = list();
+  fs::create_directories(folder_ / (inner_ + "car_devkit"));
+  fs::rename(folder_ / (inner_ + "devkit"), folder_ / (inner_ + "car_devkit/devkit"));
+  const ImageList kaggle = list();
+  for (const Part part : {Part::kTrain, Part::kTest}) {
+    EXPECT_FALSE(kaggle[part].empty());
+    EXPECT_EQ(kaggle[part].size(), as_published[part].size());
+  }
+}
+
+TEST_F(StanfordCarsList, WithoutTheLabelsOfTheTestTheRestIsThereAndItSaysWhy) {
+  write_set();
+  fs::remove(folder_ / test_file_);
+  const ImageList found = list();
+  EXPECT_EQ(found[Part::kTrain].size(), 3u);
+  EXPECT_TRUE(found[Part::kTest].empty());
+  ASSERT_TRUE(found.no_test);
+  EXPECT_THAT(
+      errors_below(folder_.path(), {*found.no_test}),
+      ElementsAre("E0611: no images for the test: 'ROOT/cars_test_annos_withlabels.mat', which says the classes "
+                  "of the test images, is not there, nor in devkit; cars_test_annos.mat has their boxes alone"));
+  EXPECT_THAT(found.no_test->help,
+              testing::HasSubstr("without it there are images for training and for validation, and a test can take "
+                                 "the latter: evaluate.inputs: {test: data.validation}"));
+}
+
+TEST_F(StanfordCarsList, MakersAreTheFirstWordOrTwo) {
+  write_set();
+  const ImageList found = list(CarLabels::kMake);
+  EXPECT_THAT(found.classes, ElementsAre("AM General", "Audi"));
+  EXPECT_THAT(labelled_names(found[Part::kTrain]),
+              ElementsAre("1 cars_train/1.jpg", "0 cars_train/2.jpg", "1 cars_train/3.jpg"));
+}
+
+TEST_F(StanfordCarsList, CaptionsCanSayTheNameItsPartsAndTheYear) {
+  write_set();
+  for (const CarLabels labels : {CarLabels::kModel, CarLabels::kMake}) {
+    const ImageList found = list(labels);
+    EXPECT_THAT(found.facts.fields, ElementsAre("name", "make", "model", "year"));
+    const ImageFile& first = found[Part::kTrain][0];
+    EXPECT_THAT(found.facts.rows.at(static_cast<std::size_t>(first.facts)),
+                ElementsAre("Audi TT RS Coupe 2012", "Audi", "TT RS Coupe", "2012"));
+  }
+}
+
+TEST_F(StanfordCarsList, BoxesCountFromOneAndHoldTheirLastPixel) {
+  write_set();
+  EXPECT_EQ(list(CarLabels::kModel, true)[Part::kTrain][2].box, (Box{38, 115, 531, 260}));
+  EXPECT_EQ(list()[Part::kTrain][2].box, std::nullopt);
+}
+
+TEST(CarName, IsMakerModelAndYear) {
+  const auto parts = [](const char* name) {
+    const auto car = car_name(name);
+    return car ? car->make + "|" + car->model + "|" + car->year : "none";
+  };
+  EXPECT_EQ(parts("AM General Hummer SUV 2000"), "AM General|Hummer SUV|2000");
+  EXPECT_EQ(parts("Aston Martin V8 Vantage Coupe 2012"), "Aston Martin|V8 Vantage Coupe|2012");
+  EXPECT_EQ(parts("Land Rover LR2 SUV 2012"), "Land Rover|LR2 SUV|2012");
+  EXPECT_EQ(parts("Ram C/V Cargo Van Minivan 2012"), "Ram|C/V Cargo Van Minivan|2012");
+  EXPECT_EQ(parts("Land Rover 2012"), "Land|Rover|2012");
+  for (const char* const name : {"", "2012", "Audi 2012", "Audi TT", "Audi TT 12", "Audi TT 2012 ", " TT 2012"})
+    EXPECT_EQ(parts(name), "none") << name;
+}
+
+TEST_F(StanfordCarsList, NothingIsThere) {
+  EXPECT_THAT(errors(), ElementsAre("E0601: Stanford Cars is not in 'ROOT': it has neither a folder devkit nor "
+                                    "stanford_cars"));
+  write("cars_annos.mat", "");
+  EXPECT_THAT(errors(), ElementsAre("E0601: Stanford Cars is not in 'ROOT': it has neither a folder devkit nor "
+                                    "stanford_cars; its cars_annos.mat is of another edition, whose images are in "
+                                    "car_ims, and is not read"));
+}
+
+TEST_F(StanfordCarsList, FilesOfTheDevkitThatAreNotThere) {
+  write("devkit/README.txt", "");
+  EXPECT_THAT(errors(), ElementsAre("E0611: there is no file 'ROOT/devkit/cars_meta.mat'",
+                                    "E0611: there is no file 'ROOT/devkit/cars_train_annos.mat'"));
+}
+
+TEST_F(StanfordCarsList, FileOfAnotherDevkitIsNamed) {
+  write_set();
+  write("devkit/cars_meta.mat", mat_texts_file("classes", std::vector<std::string>{"a"}));
+  write("devkit/cars_train_annos.mat",
+        mat_records_file("annotations", {.fields = {"relative_im_path", "class", "test"}, .rows = {}}));
+  EXPECT_THAT(errors(), ElementsAre("E0612: 'ROOT/devkit/cars_meta.mat': it has no variable 'class_names'; is it of "
+                                    "another devkit?",
+                                    "E0612: 'ROOT/devkit/cars_train_annos.mat': its records lack 'fname'; they have "
+                                    "'relative_im_path', 'class', 'test'"));
+}
+
+TEST_F(StanfordCarsList, FileOfTheTestWithoutClassesIsNotTheOneWithLabels) {
+  write_set();
+  fs::copy_file(folder_ / "devkit/cars_test_annos.mat", folder_ / test_file_, fs::copy_options::overwrite_existing);
+  EXPECT_THAT(errors(), ElementsAre("E0612: 'ROOT/cars_test_annos_withlabels.mat': its records lack 'class'; they have "
+                                    "'fname', 'bbox_y2', 'bbox_x2', 'bbox_y1', 'bbox_x1': it is the file for the "
+                                    "test without its classes"));
+}
+
+TEST_F(StanfordCarsList, FaultsOfRecordsAreTold) {
+  write_set();
+  write_cars("devkit/cars_train_annos.mat", {{0, "1.jpg"},
+                                             {4, "2.jpg"},
+                                             {1, "../3.jpg"},
+                                             {1, "notes.txt"},
+                                             {1, "3.jpg", {5, 1, 4, 3}},
+                                             {2, "3.jpg", {1, 4, 4, 3}},
+                                             {2, "3.jpg"}});
+  EXPECT_THAT(
+      errors(/*boxes=*/true),
+      ElementsAre("E0612: 'ROOT/devkit/cars_train_annos.mat': the image 1, '1.jpg', is of the class 0, and there are 1 "
+                  "to 3",
+                  "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 2, '2.jpg', is of the class 4, and there are 1 "
+                  "to 3",
+                  "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 3 has no name of a file as its fname",
+                  "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 4 has no name of a file as its fname",
+                  "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 5, '3.jpg', has no box, or an empty one",
+                  "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 6, '3.jpg', is there twice",
+                  "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 6, '3.jpg', has no box, or an empty one",
+                  "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 7, '3.jpg', is there twice"));
+}
+
+TEST_F(StanfordCarsList, FaultsOfNamesAreTold) {
+  write_set();
+  write_names({"Audi TT 2012", "Audi TT", "Audi TT 2012"});
+  EXPECT_THAT(errors(), ElementsAre("E0612: 'ROOT/devkit/cars_meta.mat': the class 2, 'Audi TT', is not called MAKE "
+                                    "MODEL YEAR",
+                                    "E0612: 'ROOT/devkit/cars_meta.mat': the class 3, 'Audi TT 2012', is there twice"));
+}
+
+TEST_F(StanfordCarsList, NoImageForTraining) {
+  write_set();
+  write_cars("devkit/cars_train_annos.mat", {});
+  EXPECT_THAT(errors(), ElementsAre("E0612: 'ROOT/devkit/cars_train_annos.mat': it has no image"));
+}
+
+TEST_F(StanfordCarsList, MissingImagesAreNamedUpToTen) {
+  write_set();
+  std::vector<Car> cars;
+  for (int i = 0; i < 12; ++i) cars.push_back({1, "a" + std::to_string(10 + i) + ".jpg"});
+  write_cars("devkit/cars_train_annos.mat", cars);
+  EXPECT_THAT(errors(), ElementsAre("E0603: 12 of 14 images are not in 'ROOT': 'cars_train/a10.jpg', "
+                                    "'cars_train/a11.jpg', 'cars_train/a12.jpg', 'cars_train/a13.jpg', "
+                                    "'cars_train/a14.jpg', 'cars_train/a15.jpg', 'cars_train/a16.jpg', "
+                                    "'cars_train/a17.jpg', 'cars_train/a18.jpg', 'cars_train/a19.jpg' and 2 more"));
+  EXPECT_EQ(
+      help_,
+      "unpack the archives of the images again: cars_train.tgz and cars_test.tgz make the folders of these names");
+}
+
+/// The published annotations; no images.
+class PublishedCars : public testing::Test {
+ protected:
+  void SetUp() override {
+    devkit_ = shared_data("data/stanford_cars/devkit");
+    if (devkit_.empty()) return;
+    fs::copy(devkit_, folder_ / "devkit", fs::copy_options::recursive);
+  }
+  fs::path devkit_;
+  PictureFolder folder_;
+};
+
+TEST_F(PublishedCars, ImagesMustBeThere) {
+  RETORT_NEEDS_SHARED(devkit_);
+  const auto found = list_stanford_cars(folder_.path(), CarLabels::kModel, /*boxes=*/true, false);
+  ASSERT_FALSE(found);
+  EXPECT_THAT(
+      errors_below(folder_.path(), found.errors()),
+      ElementsAre(testing::StartsWith("E0603: 8144 of 8144 images are not in 'ROOT': 'cars_train/00001.jpg', ")));
+}
+
+TEST_F(PublishedCars, HaveTheNumbersThatArePublished) {
+  RETORT_NEEDS_SHARED(devkit_);
+  // Those of the test are published without classes: they get one.
+  MatRecords test = read_mat_records(folder_.read("devkit/cars_test_annos.mat"), "annotations");
+  test.fields.emplace_back("class");
+  for (std::size_t i = 0; i < test.rows.size(); ++i) test.rows[i].emplace_back(static_cast<std::int64_t>(i % 196 + 1));
+  folder_.write("cars_test_annos_withlabels.mat", mat_records_file("annotations", test));
+  fs::create_directory(folder_ / "cars_train");
+  for (const auto& record : read_mat_records(folder_.read("devkit/cars_train_annos.mat"), "annotations").rows)
+    std::ofstream{folder_ / ("cars_train/" + std::get<std::string>(record.back()))};
+  fs::create_directory_symlink("cars_train", folder_ / "cars_test");  // whose files have names of the same form
+  for (const CarLabels labels : {CarLabels::kModel, CarLabels::kMake}) {
+    const auto found = list_stanford_cars(folder_.path(), labels, /*boxes=*/true, false);
+    ASSERT_TRUE(found) << found.errors().front().message;
+    EXPECT_EQ((*found)[Part::kTrain].size(), 8144u);
+    EXPECT_EQ((*found)[Part::kTest].size(), 8041u);
+    EXPECT_EQ(found->classes.size(), labels == CarLabels::kModel ? 196u : 49u);
+    std::map<std::int64_t, int> counts;
+    for (const ImageFile& file : (*found)[Part::kTrain]) ++counts[file.facts];
+    int fewest = 8144, most = 0;
+    for (const auto& [row, count] : counts) {
+      fewest = std::min(fewest, count);
+      most = std::max(most, count);
+    }
+    EXPECT_EQ(fewest, 24);
+    EXPECT_EQ(most, 68);
+    EXPECT_EQ((*found)[Part::kTrain][0].box, (Box{38, 115, 531, 260}));
+    const CaptionTemplate caption("a photo of a {make} {model} car");
+    EXPECT_EQ(compose_captions({&caption, 1}, found->facts).texts.front(), "a photo of a AM General Hummer SUV car");
+  }
+}
+
+}  // namespace
+}  // namespace stages

@@ -1,0 +1,408 @@
+#include "stages/few_shot/few_shot_list.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "stages/few_shot/make_mini_imagenet.h"
+#include "tests/support/image_lists.h"
+#include "tests/support/pictures.h"
+
+namespace stages {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+/// Lists of files that need not be pictures: none is opened.
+class FewShotList : public testing::Test {
+ protected:
+  FewShotList() { fs::create_directory(root()); }
+  fs::path root() const { return folder_ / "data"; }
+  void write(const std::string& below, const std::string& text = "") const {
+    write_bytes(root() / below, {text.begin(), text.end()});
+  }
+  /// Four folders of classes, a to d, with two images each, in `below`.
+  void write_classes(const std::string& below) const {
+    for (const char* const name : {"a", "b", "c", "d"}) {
+      for (const char* const file : {"1.jpg", "2.jpg"}) write(below + name + "/" + file);
+    }
+  }
+  FewShotSource source(const std::string& train, const std::string& validation, const std::string& test) const {
+    FewShotSource source{.root = root()};
+    source.candidates[0] = {train};
+    if (!validation.empty()) source.candidates[1] = {validation};
+    source.candidates[2] = {test};
+    return source;
+  }
+  std::array<FewShotPart, kSplitParts> listed(const FewShotSource& source) const {
+    auto parts = list_few_shot(source);
+    EXPECT_TRUE(parts) << (parts ? "" : parts.errors().front().message);
+    return parts ? *std::move(parts) : std::array<FewShotPart, kSplitParts>();
+  }
+  /// "/train E0612: message (help)" of each error, with ROOT for the folder of the data.
+  std::vector<std::string> errors(const FewShotSource& source) const {
+    const auto parts = list_few_shot(source);
+    if (parts) return {};
+    std::vector<std::string> lines = errors_below(root(), parts.errors());
+    for (std::size_t i = 0; i < lines.size(); ++i)
+      lines[i] = parts.errors()[i].pointer + " " + lines[i] + " (" + parts.errors()[i].help + ")";
+    return lines;
+  }
+  static std::vector<std::string> names(const std::array<FewShotPart, kSplitParts>& parts, Part part) {
+    return labelled_names(parts[static_cast<std::size_t>(part)].list[part]);
+  }
+  static const std::vector<std::string>& classes(const std::array<FewShotPart, kSplitParts>& parts, Part part) {
+    return parts[static_cast<std::size_t>(part)].list.classes;
+  }
+
+  PictureFolder folder_;
+};
+
+constexpr const char* kTestList = R"({"label_names": ["d"], "image_names": ["pictures/d/1.jpg"], "image_labels": [0]})";
+
+TEST_F(FewShotList, FilelistCountsFromItsOwnFolderAndIsSortedByClass) {
+  write_classes("deep/pictures/");
+  write("deep/base.json", R"({"label_names": ["c", "a"], "image_labels": [1, 0, 0, 1], "image_names":
+        ["pictures/a/2.jpg", "../deep/./pictures/c/2.jpg", "pictures/c/1.jpg", ")" +
+                              (root() / "deep/pictures/a/1.jpg").string() + R"("]})");
+  write("deep/novel.json", kTestList);
+  const auto parts = listed(source("deep/base.json", "", "deep/novel.json"));
+  EXPECT_THAT(names(parts, Part::kTrain), ElementsAre("0 deep/pictures/c/1.jpg", "0 deep/pictures/c/2.jpg",
+                                                      "1 deep/pictures/a/1.jpg", "1 deep/pictures/a/2.jpg"));
+  EXPECT_THAT(classes(parts, Part::kTrain), ElementsAre("c", "a"));
+  EXPECT_THAT(names(parts, Part::kTest), ElementsAre("0 deep/pictures/d/1.jpg"));
+  EXPECT_THAT(names(parts, Part::kValidation), IsEmpty());
+  EXPECT_EQ(parts[0].list.root, root());
+}
+
+TEST_F(FewShotList, AbsolutePathsAreKnownThroughALinkToTheRoot) {
+  write_classes("pictures/");
+  write("novel.json", kTestList);
+  write("base.json", R"({"image_names": [")" + (root() / "pictures/a/1.jpg").string() + R"("], "image_labels": [0]})");
+  fs::create_directory_symlink("data", folder_ / "link");
+  FewShotSource by_link = source("base.json", "", "novel.json");
+  by_link.root = folder_ / "link";
+  EXPECT_THAT(names(listed(by_link), Part::kTrain), ElementsAre("0 pictures/a/1.jpg"));
+}
+
+TEST_F(FewShotList, TableFindsItsImagesWhereTheyAre) {
+  write("lists/test.csv", "filename,label\nd1.jpg,d\n");
+  write("lists/train.csv", "filename,label\na2.jpg,a\nb1.jpg,b\na1.jpg,a\n");
+  const FewShotSource tables = source("lists/train.csv", "", "lists/test.csv");
+  for (const std::string folder : {"lists/", "lists/images/", "lists/Dataset/", "images/", "data/", ""}) {
+    for (const bool has_classes : {true, false}) {
+      const auto place = [&](const char* label) { return folder + (has_classes ? label + std::string("/") : ""); };
+      for (const char* const file : {"a1.jpg", "a2.jpg"}) write(place("a") + file);
+      write(place("b") + "b1.jpg");
+      write(place("d") + "d1.jpg");
+      EXPECT_THAT(
+          names(listed(tables), Part::kTrain),
+          ElementsAre("0 " + place("a") + "a1.jpg", "0 " + place("a") + "a2.jpg", "1 " + place("b") + "b1.jpg"));
+      for (const char* const label : {"a", "b", "d"}) fs::remove_all(root() / folder / label);
+      for (const char* const file : {"a1.jpg", "a2.jpg", "b1.jpg", "d1.jpg"}) fs::remove(root() / folder / file);
+    }
+  }
+}
+
+TEST_F(FewShotList, NamesOfClassesStandForTheirFolders) {
+  // As CIFAR-FS is published; one of its classes is called train.
+  write_classes("cifar100/data/");
+  write("cifar100/data/train/1.png");
+  write("cifar100/splits/bertinetto/train.txt", "train\nb\n\n");
+  write("cifar100/splits/bertinetto/val.txt", "a");
+  write("cifar100/splits/bertinetto/test.txt", " d \r\n");
+  const std::string lists = "cifar100/splits/bertinetto/";
+  const auto parts = listed(source(lists + "train.txt", lists + "val.txt", lists + "test.txt"));
+  EXPECT_THAT(classes(parts, Part::kTrain), ElementsAre("b", "train"));
+  EXPECT_THAT(names(parts, Part::kTrain),
+              ElementsAre("0 cifar100/data/b/1.jpg", "0 cifar100/data/b/2.jpg", "1 cifar100/data/train/1.png"));
+  EXPECT_THAT(names(parts, Part::kValidation), ElementsAre("0 cifar100/data/a/1.jpg", "0 cifar100/data/a/2.jpg"));
+  EXPECT_THAT(classes(parts, Part::kTest), ElementsAre("d"));
+}
+
+TEST_F(FewShotList, FoldersThatATextDoesNotNameAreNotLookedAt) {
+  write_classes("");
+  write("lists/test.txt", "d\n");
+  write("lists/train.txt", "b\na\n");
+  fs::create_directory(root() / "empty");
+  EXPECT_THAT(classes(listed(source("lists/train.txt", "", "lists/test.txt")), Part::kTrain), ElementsAre("a", "b"));
+}
+
+TEST_F(FewShotList, FirstOfSeveralThatIsThereIsRead) {
+  write_classes("pictures/");
+  write("images/a/1.jpg");
+  write("novel.json", kTestList);
+  write("a.txt", "a");
+  FewShotSource several = source("", "", "novel.json");
+  several.candidates[0] = {"base.json", "a.txt", "pictures"};
+  const auto parts = listed(several);
+  EXPECT_EQ(parts[0].place, "a.txt");
+  EXPECT_THAT(classes(parts, Part::kTrain), ElementsAre("a"));
+}
+
+TEST_F(FewShotList, EveryFormOfAMadeSetSaysTheSame) {
+  make_mini_imagenet(root() / "made", {.classes = 8, .per_class = 3, .size = 8, .seed = 4});
+  const auto lists = listed(source("made/base.json", "made/val.json", "made/novel.json"));
+  const auto tables = listed(source("made/train.csv", "made/val.csv", "made/test.csv"));
+  for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest}) {
+    const auto sorted = [&](const auto& parts) {
+      std::vector<std::string> result;
+      for (const ImageFile& file : parts[static_cast<std::size_t>(part)].list[part]) result.push_back(file.name);
+      std::ranges::sort(result);
+      return result;
+    };
+    EXPECT_EQ(sorted(lists), sorted(tables));
+    EXPECT_THAT(sorted(lists), SizeIs(part == Part::kTrain ? 12u : 6u));
+  }
+  FewShotSource folder = source("made/Dataset", "made/Dataset", "made/Dataset");
+  folder.classes = FolderClasses::kRandom;
+  folder.split_seed = 4;
+  EXPECT_THAT(names(listed(folder), Part::kTrain), SizeIs(12));
+}
+
+TEST_F(FewShotList, AlternatingDividesAsBirdsAreDivided) {
+  for (int i = 1; i <= 200; ++i) {
+    char name[64];
+    std::snprintf(name, sizeof name, "CUB_200_2011/images/%03d.Bird_%d/1.jpg", i, i);
+    write(name);
+  }
+  FewShotSource birds = source("CUB_200_2011/images", "CUB_200_2011/images", "CUB_200_2011/images");
+  birds.classes = FolderClasses::kAlternating;
+  const auto parts = listed(birds);
+  EXPECT_THAT(classes(parts, Part::kTrain), SizeIs(100));
+  EXPECT_THAT(classes(parts, Part::kValidation), SizeIs(50));
+  EXPECT_THAT(classes(parts, Part::kTest), SizeIs(50));
+  EXPECT_EQ(classes(parts, Part::kTrain)[1], "003.Bird_3");
+  EXPECT_EQ(classes(parts, Part::kValidation)[1], "006.Bird_6");
+  EXPECT_EQ(classes(parts, Part::kTest)[1], "008.Bird_8");
+  EXPECT_EQ(names(parts, Part::kTest)[1], "1 CUB_200_2011/images/008.Bird_8/1.jpg");
+}
+
+TEST_F(FewShotList, RandomDivisionFollowsFromItsSeed) {
+  for (const char name : std::string("abcdefghijkl")) write(std::string(1, name) + "/1.jpg");
+  FewShotSource drawn = source(".", ".", ".");
+  drawn.classes = FolderClasses::kRandom;
+  const auto first = listed(drawn), again = listed(drawn);
+  drawn.split_seed = 1;
+  const auto other = listed(drawn);
+  EXPECT_THAT(classes(first, Part::kTrain), SizeIs(6));
+  EXPECT_THAT(classes(first, Part::kValidation), SizeIs(3));
+  EXPECT_THAT(classes(first, Part::kTest), SizeIs(3));
+  EXPECT_TRUE(std::ranges::is_sorted(classes(first, Part::kTrain)));
+  EXPECT_EQ(names(first, Part::kTrain), names(again, Part::kTrain));
+  EXPECT_NE(names(first, Part::kTrain), names(other, Part::kTrain));
+}
+
+TEST_F(FewShotList, ClassMoreMovesFewOfARandomDivision) {
+  for (const char name : std::string("bcdefghijkl")) write(std::string(1, name) + "/1.jpg");
+  FewShotSource drawn = source(".", ".", ".");
+  drawn.classes = FolderClasses::kRandom;
+  const auto before = listed(drawn);
+  write("a/1.jpg");
+  const auto now = listed(drawn);
+  for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest}) {
+    const std::vector<std::string> were = classes(before, part), are = classes(now, part);
+    const auto left =
+        std::ranges::count_if(were, [&](const std::string& name) { return std::ranges::find(are, name) == are.end(); });
+    EXPECT_LE(left, 1) << name(part);
+  }
+}
+
+TEST_F(FewShotList, FolderWithTooFewClassesToDivide) {
+  for (const char* const image : {"a/1.jpg", "b/1.jpg", "c/1.jpg"}) write(image);
+  FewShotSource few = source(".", "", ".");
+  few.classes = FolderClasses::kAlternating;
+  EXPECT_THAT(errors(few), ElementsAre("/test E0608: of the 3 classes in 'ROOT/.' none is left for test (give it four "
+                                       "classes at least, or set classes: all)"));
+}
+
+TEST_F(FewShotList, WhatIsNotThere) {
+  const std::string get_it =
+      " (correct the path; `retort data make mini_imagenet --out DIR` makes a small set for few-shot learning, `retort "
+      "data fetch cub200 --out DIR` fetches birds)";
+  write_classes("");
+  FewShotSource missing = source("base.json", "val.json", "d");
+  missing.candidates[1].emplace_back("val.csv");
+  EXPECT_THAT(errors(missing),
+              testing::IsSupersetOf(
+                  {"/train E0611: there is no file or folder 'ROOT/base.json'" + get_it,
+                   "/validation E0611: there is no file or folder 'ROOT/val.json', nor 'ROOT/val.csv'" + get_it}));
+  missing.root = root() / "gone";
+  EXPECT_THAT(errors(missing), ElementsAre("/root E0601: there is no folder 'ROOT/gone'" + get_it));
+}
+
+TEST_F(FewShotList, FormThatIsUnknown) {
+  write_classes("pictures/");
+  write("novel.json", kTestList);
+  write("base.mat");
+  EXPECT_THAT(errors(source("base.mat", "", "novel.json")),
+              ElementsAre("/train E0304: 'ROOT/base.mat' is no list of images that can be read (name a filelist "
+                          "(.json), a split (.csv), names of classes (.txt), or a folder of class folders)"));
+}
+
+TEST_F(FewShotList, ClassWithoutImages) {
+  write_classes("pictures/");
+  write("novel.json", kTestList);
+  write("train/a/1.jpg");
+  write("train/b/notes.txt");
+  EXPECT_THAT(
+      errors(source("train", "", "novel.json")),
+      ElementsAre("/train E0602: the class has no images: 'b'; 1 file ignored: 1 .txt (put .jpg, .jpeg, .png or "
+                  ".webp files there, or remove the folder)"));
+  write("empty.json", R"({"image_names": [], "image_labels": []})");
+  write("empty.csv", "filename,label\n");
+  write("empty.txt", "\n");
+  for (const auto& [list, what] :
+       {std::pair("empty.json", "it lists no image"), std::pair("empty.csv", "it lists no image"),
+        std::pair("empty.txt", "it names no class")}) {
+    EXPECT_THAT(errors(source(list, "", "novel.json")), ElementsAre(std::string("/train E0612: 'ROOT/") + list + "': " +
+                                                                    what + " (correct the list, or write it anew)"));
+  }
+}
+
+TEST_F(FewShotList, AbsentFilesAreNamedUpToTen) {
+  write_classes("pictures/");
+  write("novel.json", kTestList);
+  std::string text = "filename,label\n1.jpg,a\n";
+  for (int i = 10; i < 22; ++i) text += std::to_string(i) + ".jpg,a\n";
+  write("pictures/train.csv", text);
+  EXPECT_THAT(
+      errors(source("pictures/train.csv", "", "novel.json")),
+      ElementsAre("/train E0603: 12 of 13 images are not in 'ROOT': 'pictures/a/10.jpg', 'pictures/a/11.jpg', "
+                  "'pictures/a/12.jpg', 'pictures/a/13.jpg', 'pictures/a/14.jpg', 'pictures/a/15.jpg', "
+                  "'pictures/a/16.jpg', 'pictures/a/17.jpg', 'pictures/a/18.jpg', 'pictures/a/19.jpg' and 2 more "
+                  "(image paths count from the folder of their list: write them so, or put the images there)"));
+}
+
+TEST_F(FewShotList, ClassWhoseFolderIsNotThere) {
+  write_classes("pictures/");
+  write("novel.json", kTestList);
+  write("train.txt", "a\nx\n../b\na\n");
+  EXPECT_THAT(
+      errors(source("train.txt", "", "novel.json")),
+      ElementsAre("/train E0612: 'ROOT/train.txt', line 3: it cannot be the name of a folder (correct the list, "
+                  "or write it anew)",
+                  "/train E0612: 'ROOT/train.txt', line 4: the class is named in line 1, too (correct the list, "
+                  "or write it anew)"));
+  write("data/a/1.jpg");
+  write("train.txt", "a\nx\n");
+  EXPECT_THAT(
+      errors(source("train.txt", "", "novel.json")),
+      ElementsAre("/train E0612: 'ROOT/train.txt', line 2: there is no folder 'ROOT/data/x' (correct the list, or "
+                  "write it anew)"));
+}
+
+TEST_F(FewShotList, ImagesOutsideOfTheRootAreTakenOnlyWhereAllowed) {
+  write_classes("pictures/");
+  write("novel.json", kTestList);
+  folder_.add("elsewhere/1.jpg");
+  write("base.json", R"({"image_names": ["../elsewhere/1.jpg", ")" + (folder_ / "elsewhere/2.jpg").string() +
+                         R"(", "pictures/a/1.jpg"], "image_labels": [0, 0, 0]})");
+  FewShotSource outside = source("base.json", "", "novel.json");
+  EXPECT_THAT(
+      errors(outside),
+      ElementsAre("/train E0607: 'ROOT/base.json' lists 2 of its 3 images outside 'ROOT': '../elsewhere/1.jpg', '" +
+                  (folder_ / "elsewhere/2.jpg").string() +
+                  "' (write paths that count from the folder of the list, or set allow_outside: true)"));
+  folder_.add("elsewhere/2.jpg");
+  outside.allow_outside = true;
+  EXPECT_THAT(names(listed(outside), Part::kTrain),
+              ElementsAre("0 " + (folder_ / "elsewhere/1.jpg").string(), "0 " + (folder_ / "elsewhere/2.jpg").string(),
+                          "0 pictures/a/1.jpg"));
+}
+
+TEST_F(FewShotList, LinksAndFoldersThatLeadOutAreRefused) {
+  write_classes("pictures/");
+  write("novel.json", kTestList);
+  folder_.add("elsewhere/a/1.jpg");
+  fs::create_directory_symlink("../elsewhere", root() / "link");
+  write("base.json", R"({"image_names": ["link/a/1.jpg"], "image_labels": [0]})");
+  const char* const allow = " (set allow_outside: true to follow them)";
+  EXPECT_THAT(errors(source("base.json", "", "novel.json")),
+              ElementsAre(std::string("/train E0607: symlinks lead out of 'ROOT': 'link'") + allow));
+  for (const std::string& folder : {std::string("link"), std::string("../elsewhere")}) {
+    FewShotSource outside = source(folder, "", "novel.json");
+    const std::string shown = folder == "link" ? "ROOT/link" : (folder_ / "elsewhere").string();
+    EXPECT_THAT(errors(outside),
+                ElementsAre("/train E0607: '" + shown +
+                            "' is not below 'ROOT' (choose another root, or set allow_outside: true)"));
+    outside.allow_outside = true;
+    EXPECT_THAT(classes(listed(outside), Part::kTrain), ElementsAre("a"));
+  }
+  fs::create_directory(root() / "train");
+  fs::create_directory_symlink("../pictures/a", root() / "train/a");
+  EXPECT_THAT(names(listed(source("train", "", "novel.json")), Part::kTrain),
+              ElementsAre("0 train/a/1.jpg", "0 train/a/2.jpg"));
+  fs::create_directory_symlink("../../elsewhere/a", root() / "train/b");
+  EXPECT_THAT(errors(source("train", "", "novel.json")),
+              ElementsAre(std::string("/train E0607: symlinks lead out of 'ROOT': 'b'") + allow));
+}
+
+TEST_F(FewShotList, PathsThatAreNoImagesOrComeTwice) {
+  write_classes("pictures/");
+  write("novel.json", kTestList);
+  write("base.json",
+        "{\"image_names\": [\"pictures/a/1.jpg\",\n\"pictures/./a/1.jpg\",\n\"passwd\", \"a\\u0000.jpg\"],"
+        "\"image_labels\": [0, 1, 0, 0]}");
+  const char* const help = " (correct the list, or write it anew)";
+  EXPECT_THAT(
+      errors(source("base.json", "", "novel.json")),
+      ElementsAre(
+          std::string("/train E0612: 'ROOT/base.json', line 2: 'pictures/./a/1.jpg' is listed twice, first in line 1") +
+              help,
+          std::string(
+              "/train E0612: 'ROOT/base.json', line 3: 'passwd' is not the path of a .jpg, .jpeg, .png or .webp "
+              "file") +
+              help,
+          std::string(
+              "/train E0612: 'ROOT/base.json', line 3: 'a?.jpg' is not the path of a .jpg, .jpeg, .png or .webp "
+              "file") +
+              help));
+}
+
+TEST_F(FewShotList, ClassesOfTwoPartsAreNamed) {
+  write_classes("pictures/");
+  write("other/b/3.jpg");
+  write("other/d/3.jpg");
+  write("other/e/3.jpg");
+  const char* const help =
+      " (give each part classes of its own; classes: alternating divides one folder, and validation: null leaves that "
+      "part out)";
+  EXPECT_THAT(errors(source("pictures", "", "other")),
+              ElementsAre(std::string("/test E0612: train, validation and test must share nothing: train and test both "
+                                      "have the 2 classes 'b', 'd'") +
+                          help));
+  write("a.txt", "a");
+  write("images/a/3.jpg");
+  write("novel.json", R"({"image_names": ["other/e/3.jpg"], "image_labels": [0]})");
+  EXPECT_THAT(errors(source("a.txt", "pictures", "novel.json")).front(),
+              std::string("/validation E0612: train, validation and test must share nothing: train and validation both "
+                          "have the class 'a'") +
+                  help);
+}
+
+TEST_F(FewShotList, NumbersOfClassesSayNothingInAnotherList) {
+  write_classes("pictures/");
+  write("base.json", R"({"image_names": ["pictures/a/1.jpg"], "image_labels": [0]})");
+  write("val.json", R"({"label_names": ["0"], "image_names": ["pictures/b/1.jpg"], "image_labels": [0]})");
+  write("novel.json", R"({"image_names": ["pictures/c/1.jpg"], "image_labels": [0]})");
+  listed(source("base.json", "val.json", "novel.json"));
+}
+
+TEST_F(FewShotList, ImagesOfTwoPartsAreNamedWhateverLeadsToThem) {
+  write_classes("pictures/");
+  fs::create_directories(root() / "test/x");
+  fs::create_symlink("../../pictures/a/1.jpg", root() / "test/x/soft.jpg");
+  fs::create_hard_link(root() / "pictures/b/2.jpg", root() / "test/x/hard.jpg");
+  const auto found = errors(source("pictures", "", "test"));
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0],
+              testing::StartsWith("/test E0612: train, validation and test must share nothing: train and test "
+                                  "both have the 2 images 'test/x/"));
+  EXPECT_THAT(found[0], testing::EndsWith(" (take them out of one of the lists)"));
+}
+
+}  // namespace
+}  // namespace stages

@@ -1,0 +1,80 @@
+#include "stages/retina/class_pair.h"
+
+#include <gmock/gmock.h>
+#include <torch/types.h>
+
+#include "runner/stage/stage.h"
+#include "tests/support/tiny_dataset.h"
+
+namespace stages {
+namespace {
+
+using testing::ElementsAre;
+
+std::string refusal(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const runner::StageError& error) {
+    EXPECT_EQ(error.option, "/classes");
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ClassPair, HasTheSamplesOfItsTwoClassesAlone) {
+  const ClassPair pair(std::make_shared<TinyDataset>(11, /*classes=*/4), {1, 3});
+  EXPECT_THAT(pair.labels(), ElementsAre(0, 1, 0, 1, 0));
+  EXPECT_EQ(pair.describe().size, 5);
+  EXPECT_THAT(pair.describe().classes, ElementsAre("class1", "class3"));
+  EXPECT_EQ(pair.describe().pair_of, 4);
+  EXPECT_EQ(pair.sample_name(3), "point7");
+  for (std::int64_t index = 0; index < 5; ++index) {
+    EXPECT_EQ(pair.sample(0, index)->at("label").item<std::int64_t>(), index % 2);
+    EXPECT_TRUE(pair.sample(0, index)->at("image").equal(TinyDataset(11, 4).sample(0, 1 + 2 * index)->at("image")));
+  }
+}
+
+TEST(ClassPair, SecondClassIsTheOneThatIsNamedSecond) {
+  const ClassPair pair(std::make_shared<TinyDataset>(9), {2, 0});
+  EXPECT_THAT(pair.describe().classes, ElementsAre("class2", "class0"));
+  EXPECT_THAT(pair.labels(), ElementsAre(1, 0, 1, 0, 1, 0));
+}
+
+TEST(ClassPair, ClassIsChosenByNumberOrName) {
+  const std::vector<std::string> classes = {"mild", "moderate", "severe"};
+  EXPECT_EQ(chosen_class(std::int64_t{2}, classes), 2);
+  EXPECT_EQ(chosen_class("moderate", classes), 1);
+  EXPECT_EQ(refusal([&] { chosen_class(std::int64_t{3}, classes); }), "the class 3 is not among the data's 3");
+  EXPECT_EQ(refusal([&] { chosen_class("sever", classes); }), "the data has no class 'sever'");
+}
+
+TEST(ClassPair, ClassWithoutSamplesIsNamed) {
+  const auto data = std::make_shared<TinyDataset>(2);
+  EXPECT_EQ(refusal([&] { ClassPair(data, {0, 2}); }), "the data has no sample of the class 'class2'");
+  EXPECT_EQ(refusal([&] {
+              ClassPair(data, {0, 2}, 0, "validation data");
+            }),
+            "the validation data has no sample of the class 'class2'");
+  data->tells_labels = false;
+  EXPECT_EQ(refusal([&] {
+              ClassPair(data, {0, 1});
+            }),
+            "a pair of classes needs the class of each sample, and the data does not give it in advance");
+}
+
+/// Is an incomplete last batch left out of 2 * `each` samples, where the loader says so?
+bool leaves_out(std::int64_t each, std::int64_t batch_size, bool drop_last) {
+  const auto data = std::make_shared<TinyDataset>(3 * each);
+  data->options.drop_last = drop_last;
+  return ClassPair(data, {0, 1}, batch_size).loader().drop_last;
+}
+
+TEST(ClassPair, EpochNeverHasNoStep) {
+  EXPECT_TRUE(leaves_out(10, 16, true));
+  EXPECT_TRUE(leaves_out(8, 16, true));
+  EXPECT_FALSE(leaves_out(7, 16, true));
+  EXPECT_FALSE(leaves_out(1, 16, true));
+}
+
+}  // namespace
+}  // namespace stages
