@@ -10,6 +10,7 @@
 #include "runner/config/overruled.h"
 #include "runner/config/provenance.h"
 #include "runner/disk/installation.h"
+#include "runner/graph/compile.h"
 #include "runner/graph/home_paths.h"
 #include "runner/graph/no_effect.h"
 #include "runner/record/node_index.h"

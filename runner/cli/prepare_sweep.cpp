@@ -14,6 +14,7 @@
 #include "runner/config/override_text.h"
 #include "runner/config/secret.h"
 #include "runner/graph/graph.h"
+#include "runner/graph/compile.h"
 #include "runner/sweep/task_needs.h"
 
 namespace runner {

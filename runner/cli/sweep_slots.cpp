@@ -13,6 +13,7 @@
 #include "runner/devices/nvml.h"
 #include "runner/devices/visible_devices.h"
 #include "runner/graph/graph.h"
+#include "runner/graph/compile.h"
 #include "runner/record/node_index.h"
 #include "runner/run/plan_request.h"
 #include "runner/stage/family.h"

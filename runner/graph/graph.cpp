@@ -1,220 +1,113 @@
 #include "runner/graph/graph.h"
 
 #include <algorithm>
-#include <functional>
-#include <map>
-#include <optional>
 #include <set>
+#include <stdexcept>
+
+#include <nlohmann/json.hpp>
 
 #include "runner/text/suggest.h"
-#include "runner/graph/node_key.h"
-#include "runner/graph/broken_rules.h"
-#include "runner/graph/legality.h"
-#include "runner/graph/wiring.h"
-#include "runner/stage/family.h"
-#include "runner/stage/split_mix.h"
+#include "runner/value/json_fields.h"
 
 namespace runner {
 namespace {
 
-constexpr std::size_t kMaxItems = 1000;  // nodes of one stage
+using Json = nlohmann::ordered_json;
 
-std::uint64_t node_seed(std::uint64_t seed, std::string_view id) { return split_mix(seed + fnv1a(id) + kSplitMixStep); }
+[[noreturn]] void refuse(const std::string& what) { throw std::runtime_error("graph: " + what); }
 
-Value without(Value options, std::initializer_list<std::string_view> keys) {
-  std::erase_if(*options.map(), [&](const Entry& entry) { return std::ranges::count(keys, entry.key) > 0; });
-  return options;
+using Fields = JsonFields<Json>;
+
+Edge edge_from_json(const Json& json, std::size_t holder) {
+  const Fields fields(json, "an edge of the graph");
+  Edge edge{.input = fields.text("input"),
+            .from = static_cast<std::size_t>(fields.count("from")),
+            .output = fields.text("output"),
+            .type = {}};
+  const auto type = artifact_type(fields.text("type"));
+  if (!type) refuse("an edge has an unknown type");
+  if (edge.from >= holder) refuse("an edge comes from a node that runs later");
+  edge.type = *type;
+  edge.optional = fields.flag("optional");
+  return edge;
 }
 
-class Compiler {
- public:
-  Compiler(const Recipe& recipe, const SchemaSet& schemas) : recipe_(recipe), schemas_(schemas) {}
-
-  Result<Graph> run() {
-    make_drafts();
-    for (std::size_t i = 0; i < drafts_.size(); ++i) options_.push_back(options_of(drafts_[i]));
-    for (std::size_t i = 0; i < drafts_.size(); ++i) wires_.push_back(wire(drafts_, i, errors_));
-    const std::vector<std::size_t> order = sorted();
-    if (!errors_.empty()) return each_once(std::move(errors_));
-    return build(order);
-  }
-
- private:
-  void make_drafts() {
-    std::set<std::string> ids;
-    for (const StageSpec& stage : recipe_.stages) {
-      const Value* foreach = foreach_of(stage);
-      if (item_count(foreach, kMaxItems) > kMaxItems) {
-        errors_.push_back({ErrorCode::kBadForeach, place_of_foreach(stage), pointer_to("", stage.name) + "/foreach",
-                           "foreach makes more than " + std::to_string(kMaxItems) + " nodes", "give it shorter lists"});
-        continue;
-      }
-      for (ForeachItem& item : items(foreach)) {
-        Draft draft{&stage, schemas_.kind(stage.kind), std::move(item), ""};
-        draft.id = node_id(stage, draft.item);
-        if (!ids.insert(draft.id).second) {
-          errors_.push_back({ErrorCode::kDuplicateNode, place_of_foreach(stage), pointer_to("", stage.name),
-                             "two nodes would be called '" + draft.id + "'",
-                             "give the items of foreach different values"});
-        } else if (draft.id.size() > 120) {
-          errors_.push_back({ErrorCode::kBadForeach, place_of_foreach(stage), pointer_to("", stage.name) + "/foreach",
-                             "the node's name '" + draft.id.substr(0, 40) + "…' is longer than 120 characters",
-                             "it becomes a folder's name: give foreach shorter values"});
-        }
-        drafts_.push_back(std::move(draft));
-      }
-    }
-  }
-
-  /// Its own, or of an evaluation that of the training that it evaluates.
-  const Value* foreach_of(const StageSpec& stage) const {
-    const Value* own = stage.options.find("foreach");
-    if (own || family_of(stage.kind) != Family::kEvaluate) return own;
-    for (const Port& port : schemas_.kind(stage.kind)->inputs) {
-      const StageSpec* training = port.many ? nullptr : training_of(stage, port);
-      if (const Value* foreach = training ? training->options.find("foreach") : nullptr) return foreach;
-    }
-    return nullptr;
-  }
-
-  /// The training whose output goes into that port: the one that `inputs` says, or the only one that has such an
-  /// output.
-  const StageSpec* training_of(const StageSpec& stage, const Port& port) const {
-    const Value* inputs = stage.options.find("inputs");
-    const Value* written = inputs ? inputs->find(port.name) : nullptr;
-    const std::string named = written && written->text() ? written->text()->substr(0, written->text()->find('.')) : "";
-    const StageSpec* only = nullptr;
-    for (const StageSpec& other : recipe_.stages) {
-      if (family_of(other.kind) != Family::kTrain || (written && other.name != named)) continue;
-      if (std::ranges::find(schemas_.kind(other.kind)->outputs, port.type, &Port::type) ==
-          schemas_.kind(other.kind)->outputs.end())
-        continue;
-      if (only) return nullptr;
-      only = &other;
-    }
-    return only;
-  }
-
-  static Location place_of_foreach(const StageSpec& stage) {
-    const Value* foreach = stage.options.find("foreach");
-    return foreach ? foreach->where : stage.name_where;
-  }
-
-  /// The options with the item filled in; those that `foreach` has changed are validated once more.
-  Value options_of(const Draft& draft) {
-    const std::string pointer = pointer_to("", draft.stage->name);
-    auto filled = fill_in(without(draft.stage->options, {"name", "inputs", "foreach"}), draft.item, pointer);
-    if (!filled) {
-      errors_.insert(errors_.end(), filled.errors().begin(), filled.errors().end());
-      return {};
-    }
-    if (!draft.item.empty()) {
-      for (Diagnostic error : schemas_.validate(*filled, draft.kind->file)) {
-        error.pointer = pointer + error.pointer;
-        error.message += " (in " + draft.id + ")";
-        errors_.push_back(std::move(error));
-      }
-    }
-    return without(*std::move(filled), {"kind"});
-  }
-
-  /// An order in which the nodes can run, as written as far as edges allow; reports cycles.
-  std::vector<std::size_t> sorted() {
-    enum class Mark { kUnseen, kOpen, kDone };
-    std::vector<Mark> marks(drafts_.size(), Mark::kUnseen);
-    std::vector<std::size_t> order, path;
-    const std::function<void(std::size_t)> visit = [&](std::size_t node) {
-      if (marks[node] == Mark::kDone) return;
-      if (marks[node] == Mark::kOpen) return report_cycle({std::ranges::find(path, node), path.end()});
-      marks[node] = Mark::kOpen;
-      path.push_back(node);
-      for (const Wire& wire : wires_[node]) {
-        for (const Source& source : wire.sources) visit(source.draft);
-      }
-      path.pop_back();
-      marks[node] = Mark::kDone;
-      order.push_back(node);
-    };
-    for (std::size_t node = 0; node < drafts_.size(); ++node) visit(node);
-    return order;
-  }
-
-  void report_cycle(const std::vector<std::size_t>& cycle) {
-    std::string chain;
-    for (const std::size_t node : cycle) chain += drafts_[node].id + " ← ";
-    const StageSpec& stage = *drafts_[cycle.front()].stage;
-    const Value* inputs = stage.options.find("inputs");
-    errors_.push_back({ErrorCode::kGraphCycle, inputs ? inputs->where : stage.name_where, pointer_to("", stage.name),
-                       "stages wait for each other in a circle: " + chain + drafts_[cycle.front()].id,
-                       "remove one of these inputs"});
-  }
-
-  /// Items of one foreach share most of their mistakes.
-  static Diagnostics each_once(Diagnostics errors) {
-    std::set<std::pair<std::string, std::string>> seen;
-    std::erase_if(errors, [&](const Diagnostic& error) { return !seen.insert({error.pointer, error.message}).second; });
-    return errors;
-  }
-
-  Graph build(const std::vector<std::size_t>& order) {
-    Graph graph{.recipe = recipe_.name,
-                .seed = recipe_.seed,
-                .threads = recipe_.threads,
-                .device = recipe_.device,
-                .nodes = {},
-                .recipe_hash = recipe_hash(recipe_.resolved),
-                .determinism = recipe_.determinism};
-    std::vector<std::size_t> position(drafts_.size());
-    for (const std::size_t i : order) {
-      const Draft& draft = drafts_[i];
-      position[i] = graph.nodes.size();
-      Node node{.id = draft.id,
-                .stage = draft.stage->name,
-                .kind = draft.kind->name,
-                .options = std::move(options_[i]),
-                .pointer = pointer_to("", draft.stage->name),
-                .inputs = {},
-                .seed = node_seed(recipe_.seed, draft.id),
-                .version = draft.kind->version,
-                .cacheable = draft.kind->cacheable,
-                .title = node_title(*draft.stage, draft.item)};
-      node.key_options = key_options(node, recipe_.resolved, schemas_);
-      for (const Wire& wire : wires_[i]) {
-        for (const Source& source : wire.sources) {
-          node.inputs.push_back(
-              {wire.port->name, position[source.draft], source.port->name, source.port->type, wire.port->optional});
-        }
-      }
-      graph.nodes.push_back(std::move(node));
-    }
-    return graph;
-  }
-
-  const Recipe& recipe_;
-  const SchemaSet& schemas_;
-  std::vector<Draft> drafts_;
-  std::vector<Value> options_;            // by draft
-  std::vector<std::vector<Wire>> wires_;  // by draft
-  Diagnostics errors_;
-};
+Node node_from_json(const Json& json, std::size_t index) {
+  const Fields fields(json, "a node of the graph");
+  Node node{.id = fields.text("id"),
+            .stage = fields.text("stage"),
+            .kind = fields.text("kind"),
+            .options = from_json(fields.at("options")),
+            .pointer = fields.text("pointer"),
+            .inputs = {},
+            .seed = fields.seed("seed"),
+            .version = static_cast<int>(fields.integer("version")),
+            .cacheable = fields.flag("cacheable"),
+            .title = fields.text("title")};
+  if (json.contains("key_options")) node.key_options = from_json(json["key_options"]);
+  const bool is_name = !node.id.empty() && node.id.size() <= 120 && node.id[0] != '.' &&
+                       node.id.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") ==
+                           std::string::npos;
+  if (!is_name) refuse("a node's id is not a file name");
+  if (!node.options.map()) refuse("a node's options are not a mapping");
+  for (const Json& edge : fields.list("inputs")) node.inputs.push_back(edge_from_json(edge, index));
+  return node;
+}
 
 }  // namespace
 
-Result<Graph> compile(const Recipe& recipe, const SchemaSet& schemas) {
-  auto graph = compile_recorded(recipe, schemas);
-  if (!graph) return graph;
-  if (Diagnostics errors = rules_broken_by(*graph, schemas); !errors.empty()) return errors;
+Json to_json(const Graph& graph) {
+  Json nodes = Json::array();
+  for (const Node& node : graph.nodes) {
+    Json inputs = Json::array();
+    for (const Edge& edge : node.inputs) {
+      inputs.push_back({{"input", edge.input},
+                        {"from", edge.from},
+                        {"output", edge.output},
+                        {"type", name(edge.type)},
+                        {"optional", edge.optional}});
+    }
+    nodes.push_back({{"id", node.id},
+                     {"stage", node.stage},
+                     {"title", node.title},
+                     {"kind", node.kind},
+                     {"pointer", node.pointer},
+                     {"seed", node.seed},
+                     {"inputs", std::move(inputs)},
+                     {"version", node.version},
+                     {"cacheable", node.cacheable},
+                     {"options", to_json(node.options, /*hide_secrets=*/false)}});
+    if (node.key_options) nodes.back()["key_options"] = to_json(*node.key_options);
+  }
+  return {{"recipe", graph.recipe},
+          {"seed", graph.seed},
+          {"threads", graph.threads ? Json(*graph.threads) : Json(nullptr)},
+          {"determinism", name(graph.determinism)},
+          {"device", graph.device},
+          {"nodes", std::move(nodes)},
+          {"recipe_hash", graph.recipe_hash},
+          {"working_folder", graph.working_folder}};
+}
+
+Graph graph_from_json(const Json& json) {
+  const Fields fields(json, "the graph");
+  Graph graph{.recipe = fields.text("recipe"),
+              .seed = fields.seed("seed"),
+              .threads = std::nullopt,
+              .device = fields.text("device"),
+              .nodes = {},
+              .recipe_hash = fields.text("recipe_hash")};
+  if (!fields.at("threads").is_null()) graph.threads = static_cast<int>(fields.integer("threads"));
+  const auto determinism = determinism_named(fields.text("determinism"));
+  if (!determinism) refuse("its determinism is unknown");
+  graph.determinism = *determinism;
+  graph.working_folder = fields.text("working_folder");
+  std::set<std::string> ids;
+  for (const Json& node : fields.list("nodes")) {
+    graph.nodes.push_back(node_from_json(node, graph.nodes.size()));
+    if (!ids.insert(graph.nodes.back().id).second) refuse("two nodes have the id '" + graph.nodes.back().id + "'");
+  }
   return graph;
-}
-
-Result<Graph> compile_recorded(const Recipe& recipe, const SchemaSet& schemas) {
-  return Compiler(recipe, schemas).run();
-}
-
-Diagnostics rules_broken_by(const Graph& graph, const SchemaSet& schemas) {
-  Diagnostics errors = broken_rules(graph, schemas);
-  std::ranges::move(illegal_batch_options(graph, schemas), std::back_inserter(errors));
-  return errors;
 }
 
 Result<Graph> only(const Graph& graph, const std::string& name) {

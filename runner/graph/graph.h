@@ -7,9 +7,10 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "runner/graph/recipe.h"
 #include "runner/error/result.h"
-#include "runner/schema/schema.h"
+#include "runner/stage/artifact.h"
+#include "runner/stage/determinism.h"
+#include "runner/value/value.h"
 
 namespace runner {
 
@@ -38,7 +39,7 @@ struct Node {
   std::optional<Value> key_options = {};
 };
 
-/// A recipe compiled: nodes in an order in which they can run (as written, as far as edges allow). A run goes through
+/// A recipe compiled (compile.h): nodes in an order in which they can run (as written, as far as edges allow). A run goes through
 /// them in another one, which takes less memory (run_order.h).
 struct Graph {
   std::string recipe;  ///< its name
@@ -50,18 +51,6 @@ struct Graph {
   Determinism determinism = Determinism::kStrict;
   std::string working_folder = {};  ///< where relative paths in options stand; empty: in the current one
 };
-
-/// Wires ports by type and name, expands foreach, sorts. Unwired, doubly wired and ill-typed ports, cycles and
-/// unknown items are errors at their line; all at once, in source order. So are, in a graph that is sound, the rules
-/// that it breaks.
-Result<Graph> compile(const Recipe& recipe, const SchemaSet& schemas);
-
-/// The same, whatever rules it breaks: for what an earlier version, which may have had fewer rules, has run already.
-Result<Graph> compile_recorded(const Recipe& recipe, const SchemaSet& schemas);
-
-/// What options must keep together and do not: the x-rules of schemas (broken_rules.h), and memory options that would
-/// change a training's gradient (legality.h).
-Diagnostics rules_broken_by(const Graph& graph, const SchemaSet& schemas);
 
 /// What the worker is handed; graph_from_json throws std::runtime_error on anything else.
 nlohmann::ordered_json to_json(const Graph& graph);

@@ -1,7 +1,7 @@
 // Validating, filling in defaults and compiling: the input is a recipe.
 
 #include "runner/config/yaml_reader.h"
-#include "runner/graph/graph.h"
+#include "runner/graph/compile.h"
 #include "runner/graph/recipe.h"
 #include "runner/cli/prepare.h"
 #include "tests/fuzz/fuzz.h"

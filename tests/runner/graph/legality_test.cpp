@@ -1,5 +1,7 @@
 #include "runner/graph/legality.h"
 
+#include "runner/graph/compile.h"
+
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 

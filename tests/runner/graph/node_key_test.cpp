@@ -5,6 +5,7 @@
 
 #include "runner/config/yaml_reader.h"
 #include "runner/graph/graph.h"
+#include "runner/graph/compile.h"
 
 namespace runner {
 namespace {

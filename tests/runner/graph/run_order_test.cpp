@@ -1,5 +1,7 @@
 #include "runner/graph/run_order.h"
 
+#include "runner/graph/compile.h"
+
 #include <string>
 #include <vector>
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/graph/graph.h"
+#include "runner/graph/compile.h"
 #include "tests/support/fake_schemas.h"
 
 namespace runner {

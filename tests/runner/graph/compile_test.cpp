@@ -1,4 +1,5 @@
 #include "runner/graph/graph.h"
+#include "runner/graph/compile.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
