@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "experiments/oom_claims/image_network.h"
-#include "stages/trace/memory_trace.h"
+#include "stages/plan/memory_trace.h"
 #include "stages/train/step_plan.h"
 
 namespace oom_claims {

@@ -8,7 +8,7 @@
 #include "experiments/oom_claims/claim.h"
 #include "experiments/oom_claims/text.h"
 #include "stages/artifact/loader.h"
-#include "stages/trace/memory_trace.h"
+#include "stages/plan/memory_trace.h"
 
 namespace oom_claims {
 namespace {

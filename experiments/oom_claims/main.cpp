@@ -15,7 +15,7 @@
 #include <torch/types.h>
 
 #include "experiments/oom_claims/table.h"
-#include "stages/trace/meta_kernels.h"
+#include "stages/plan/meta_kernels.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "experiments/oom_claims/dry_run.h"
-#include "stages/trace/allocator_replay.h"
+#include "stages/plan/allocator_replay.h"
 
 namespace oom_claims {
 

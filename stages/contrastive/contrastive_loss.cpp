@@ -9,7 +9,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "stages/numerics/linear_layer.h"
+#include "stages/model/linear_layer.h"
 #include "stages/numerics/precision.h"
 #include "stages/contrastive/tiles.h"
 

@@ -8,7 +8,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/types.h>
 
-#include "stages/trace/memory_trace.h"
+#include "stages/plan/memory_trace.h"
 #include "stages/contrastive/launch_pair_softmax.h"
 #include "stages/contrastive/loop_pair_softmax.h"
 

@@ -14,11 +14,11 @@
 #include "stages/artifact/model.h"
 #include "stages/data/feature_dataset.h"
 #include "stages/artifact/loader.h"
-#include "stages/memory/memory_budget.h"
-#include "stages/memory/recovery.h"
-#include "stages/memory/plan_forward.h"
-#include "stages/memory/retried_loader.h"
-#include "stages/memory/plan_terms.h"
+#include "stages/plan/memory_budget.h"
+#include "stages/plan/recovery.h"
+#include "stages/plan/plan_forward.h"
+#include "stages/plan/retried_loader.h"
+#include "stages/plan/plan_terms.h"
 #include "stages/numerics/prepared_network.h"
 
 namespace stages {

@@ -16,7 +16,7 @@
 #include "stages/data/kept_division.h"
 #include "stages/fetch/callbacks.h"
 #include "stages/machine/memory_meter.h"
-#include "stages/memory/memory_budget.h"
+#include "stages/plan/memory_budget.h"
 
 namespace stages {
 namespace {

@@ -11,10 +11,10 @@
 #include "stages/artifact/loader.h"
 #include "stages/artifact/episode_set.h"
 #include "stages/evaluate/classification_curves.h"
-#include "stages/memory/recovery.h"
-#include "stages/memory/plan_forward.h"
-#include "stages/memory/plan_terms.h"
-#include "stages/memory/retried_loader.h"
+#include "stages/plan/recovery.h"
+#include "stages/plan/plan_forward.h"
+#include "stages/plan/plan_terms.h"
+#include "stages/plan/retried_loader.h"
 #include "stages/numerics/prepared_network.h"
 
 namespace stages {

@@ -9,8 +9,8 @@
 
 #include "stages/artifact/checkpoint.h"
 #include "stages/evaluate/test_time_flip.h"
-#include "stages/memory/memory_budget.h"
-#include "stages/memory/plan_forward.h"
+#include "stages/plan/memory_budget.h"
+#include "stages/plan/plan_forward.h"
 #include "stages/memory/policy.h"
 
 namespace runner {

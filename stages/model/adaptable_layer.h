@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "stages/model/lora_adapter.h"
-#include "stages/numerics/linear_layer.h"
+#include "stages/model/linear_layer.h"
 #include "stages/numerics/precision_module.h"
 
 namespace stages {

@@ -4,7 +4,7 @@
 
 #include "stages/model/grouped_convolution.h"
 #include "stages/model/normalize_batch.h"
-#include "stages/numerics/linear_layer.h"
+#include "stages/model/linear_layer.h"
 
 namespace stages {
 namespace {

@@ -7,7 +7,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "stages/numerics/linear_layer.h"
+#include "stages/model/linear_layer.h"
 #include "stages/tensor/parallel.h"
 
 namespace stages {

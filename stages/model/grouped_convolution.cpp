@@ -7,10 +7,10 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "stages/numerics/linear_layer.h"
+#include "stages/model/linear_layer.h"
 #include "stages/numerics/precision.h"
 #include "stages/tensor/parallel.h"
-#include "stages/trace/memory_trace.h"
+#include "stages/plan/memory_trace.h"
 
 namespace stages {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <torch/types.h>
 
-#include "stages/numerics/linear_layer.h"
-#include "stages/numerics/patches.h"
+#include "stages/model/linear_layer.h"
+#include "stages/model/patches.h"
 
 namespace stages {
 

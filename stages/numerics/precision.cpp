@@ -4,7 +4,7 @@
 
 #include <cassert>
 
-#include "stages/trace/meta_autocast.h"
+#include "stages/plan/meta_autocast.h"
 
 namespace stages {
 namespace {

@@ -13,7 +13,7 @@
 #include "stages/numerics/recomputable_module.h"
 #include "stages/tensor/loss_term.h"
 #include "stages/tensor/step_phase.h"
-#include "stages/trace/repetition.h"
+#include "stages/plan/repetition.h"
 #include "stages/train/encoded_parts.h"
 
 namespace stages {

@@ -6,7 +6,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/types.h>
 
-#include "stages/trace/memory_trace.h"
+#include "stages/plan/memory_trace.h"
 
 namespace stages {
 namespace {

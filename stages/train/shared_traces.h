@@ -12,8 +12,8 @@
 #include "stages/artifact/dataset.h"
 #include "stages/artifact/model.h"
 #include "stages/memory/policy.h"
-#include "stages/trace/memory_trace.h"
-#include "stages/train/choose_policy.h"
+#include "stages/plan/memory_trace.h"
+#include "stages/plan/choose_policy.h"
 #include "stages/train/trainer_options.h"
 
 namespace stages {

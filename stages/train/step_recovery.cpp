@@ -8,8 +8,8 @@
 #include "runner/stage/stage.h"
 #include "stages/machine/empty_cache.h"
 #include "stages/machine/memory_meter.h"
-#include "stages/memory/memory_budget.h"
-#include "stages/memory/recovery.h"
+#include "stages/plan/memory_budget.h"
+#include "stages/plan/recovery.h"
 #include "stages/train/step_execution.h"
 
 namespace stages {

@@ -10,7 +10,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "stages/memory/policy.h"
-#include "stages/train/replan.h"
+#include "stages/plan/replan.h"
 #include "stages/train/step_plan.h"
 
 namespace runner {

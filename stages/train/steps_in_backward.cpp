@@ -4,7 +4,7 @@
 
 #include <torch/autograd.h>
 
-#include "stages/trace/memory_trace.h"
+#include "stages/plan/memory_trace.h"
 #include "stages/train/optimizer.h"
 
 namespace stages {

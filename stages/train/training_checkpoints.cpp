@@ -11,7 +11,7 @@
 #include "runner/stage/stage.h"
 #include "stages/machine/device_error.h"
 #include "stages/artifact/data_description.h"
-#include "stages/memory/recovery.h"
+#include "stages/plan/recovery.h"
 #include "stages/random/generator_state.h"
 #include "stages/train/earlier_weights.h"
 #include "stages/train/validation_scores.h"

@@ -8,8 +8,8 @@
 #include <torch/types.h>
 
 #include "runner/stage/stage.h"
-#include "stages/memory/retried_loader.h"
-#include "stages/trace/repetition.h"
+#include "stages/plan/retried_loader.h"
+#include "stages/plan/repetition.h"
 #include "stages/train/encoded_parts.h"
 #include "stages/train/step_error.h"
 

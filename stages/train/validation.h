@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "stages/artifact/dataset.h"
-#include "stages/memory/recovery.h"
+#include "stages/plan/recovery.h"
 #include "stages/numerics/prepared_network.h"
 #include "stages/train/means.h"
 #include "stages/train/step_numbers.h"

@@ -16,7 +16,7 @@
 #include "runner/weights/weights_file.h"
 #include "stages/data/image_transform.h"
 #include "stages/data/preprocessor_config.h"
-#include "stages/memory/unseen_plan.h"
+#include "stages/plan/unseen_plan.h"
 #include "stages/stages.h"
 #include "runner/value/parse_json.h"
 

@@ -24,7 +24,7 @@
 #include "stages/machine/threads.h"
 #include "stages/machine/user_variables.h"
 #include "stages/machine/versions.h"
-#include "stages/memory/memory_budget.h"
+#include "stages/plan/memory_budget.h"
 #include "stages/worker/machine_log.h"
 #include "runner/value/parse_json.h"
 

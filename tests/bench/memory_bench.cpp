@@ -11,9 +11,9 @@
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/cpu_pool.h"
 #include "stages/machine/memory_meter.h"
-#include "stages/trace/memory_trace.h"
-#include "stages/trace/meta_kernels.h"
-#include "stages/trace/summarize.h"
+#include "stages/plan/memory_trace.h"
+#include "stages/plan/meta_kernels.h"
+#include "stages/plan/summarize.h"
 #include "tests/bench/blocks.h"
 #include "tests/support/traced_tower.h"
 

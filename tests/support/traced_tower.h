@@ -17,7 +17,7 @@
 #include "stages/train/step_execution.h"
 #include "stages/train/loss.h"
 #include "stages/train/optimizer.h"
-#include "stages/trace/memory_trace.h"
+#include "stages/plan/memory_trace.h"
 
 /// A training of a vision tower, as small or large as its numbers say.
 struct TowerTraining {

@@ -7,8 +7,8 @@
 #include <torch/autograd.h>
 #include <torch/types.h>
 
-#include "stages/trace/memory_trace.h"
-#include "stages/trace/meta_kernels.h"
+#include "stages/plan/memory_trace.h"
+#include "stages/plan/meta_kernels.h"
 #include "stages/contrastive/pair_softmax.h"
 #include "tests/support/contrastive_formula.h"
 

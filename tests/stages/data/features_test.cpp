@@ -7,7 +7,7 @@
 #include "runner/stage/config_reader.h"
 #include "runner/stage/stage.h"
 #include "stages/artifact/checkpoint.h"
-#include "stages/memory/plan_terms.h"
+#include "stages/plan/plan_terms.h"
 #include "stages/memory/policy.h"
 #include "stages/data/feature_dataset.h"
 #include "stages/artifact/loader.h"

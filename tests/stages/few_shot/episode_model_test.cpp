@@ -8,7 +8,7 @@
 #include "stages/memory/policy.h"
 #include "stages/numerics/activation_checkpointing.h"
 #include "stages/stages.h"
-#include "stages/trace/meta_kernels.h"
+#include "stages/plan/meta_kernels.h"
 #include "stages/train/certify.h"
 #include "stages/weights/weights.h"
 #include "tests/support/chance.h"

@@ -4,8 +4,8 @@
 #include <torch/types.h>
 
 #include "stages/machine/memory_meter.h"
-#include "stages/trace/memory_trace.h"
-#include "stages/trace/meta_kernels.h"
+#include "stages/plan/memory_trace.h"
+#include "stages/plan/meta_kernels.h"
 #include "tests/support/needs_gpu.h"
 
 namespace stages {

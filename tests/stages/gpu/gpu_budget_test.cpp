@@ -4,7 +4,7 @@
 #include <torch/types.h>
 
 #include "stages/machine/memory_meter.h"
-#include "stages/memory/memory_budget.h"
+#include "stages/plan/memory_budget.h"
 #include "stages/machine/device_error.h"
 #include "tests/support/needs_gpu.h"
 

@@ -10,7 +10,7 @@
 #include <torch/utils.h>
 
 #include "stages/numerics/recomputable_module.h"
-#include "stages/trace/meta_kernels.h"
+#include "stages/plan/meta_kernels.h"
 #include "tests/support/convolutional_networks.h"
 
 namespace stages {

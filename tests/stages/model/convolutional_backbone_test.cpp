@@ -12,7 +12,7 @@
 
 #include "stages/numerics/recomputable_module.h"
 #include "stages/tensor/named_tensors.h"
-#include "stages/trace/meta_kernels.h"
+#include "stages/plan/meta_kernels.h"
 #include "tests/support/chance.h"
 
 namespace stages {

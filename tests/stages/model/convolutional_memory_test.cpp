@@ -5,7 +5,7 @@
 #include <torch/types.h>
 
 #include "stages/stages.h"
-#include "stages/trace/summarize.h"
+#include "stages/plan/summarize.h"
 #include "tests/support/counted_as_planned.h"
 #include "tests/support/model_of.h"
 #include "tests/support/scoped_threads.h"

@@ -12,8 +12,8 @@
 #include <torch/utils.h>
 
 #include "stages/numerics/precision.h"
-#include "stages/trace/memory_trace.h"
-#include "stages/trace/meta_kernels.h"
+#include "stages/plan/memory_trace.h"
+#include "stages/plan/meta_kernels.h"
 #include "tests/support/rounding.h"
 #include "tests/support/scoped_threads.h"
 

@@ -8,7 +8,7 @@
 #include <torch/utils.h>
 
 #include "stages/numerics/recomputable_module.h"
-#include "stages/trace/meta_kernels.h"
+#include "stages/plan/meta_kernels.h"
 #include "tests/bench/resnet.h"
 
 namespace stages {

@@ -15,7 +15,7 @@
 #include "runner/stage/stage.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/cpu_pool.h"
-#include "stages/trace/summarize.h"
+#include "stages/plan/summarize.h"
 #include "tests/support/scoped_threads.h"
 #include "tests/support/tower_planning.h"
 

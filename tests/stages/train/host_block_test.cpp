@@ -4,8 +4,8 @@
 #include <torch/types.h>
 
 #include "stages/machine/counting_allocator.h"
-#include "stages/trace/memory_trace.h"
-#include "stages/trace/processor.h"
+#include "stages/plan/memory_trace.h"
+#include "stages/plan/processor.h"
 
 namespace stages {
 namespace {

@@ -5,8 +5,8 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "stages/trace/memory_trace.h"
-#include "stages/trace/meta_kernels.h"
+#include "stages/plan/memory_trace.h"
+#include "stages/plan/meta_kernels.h"
 #include "stages/train/optimizer.h"
 #include "tests/support/optimizer_rules.h"
 

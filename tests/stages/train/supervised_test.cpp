@@ -10,7 +10,7 @@
 #include "stages/artifact/checkpoint.h"
 #include "stages/memory/policy.h"
 #include "stages/machine/counting_allocator.h"
-#include "stages/train/replan.h"
+#include "stages/plan/replan.h"
 #include "stages/weights/safetensors.h"
 #include "stages/stages.h"
 #include "stages/weights/weights.h"

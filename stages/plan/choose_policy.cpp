@@ -1,0 +1,355 @@
+#include "stages/plan/choose_policy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/stage/stage.h"
+#include "runner/value/json_fields.h"
+#include "stages/tensor/module_names.h"
+#include "stages/plan/block_choice.h"
+#include "stages/plan/time_model.h"
+
+namespace stages {
+namespace {
+
+using runner::MemoryPlan;
+
+constexpr std::size_t kSizesWithBlocks = 6;  // of a micro-batch, for which a subset of blocks is looked for
+constexpr int kRefinements = 12;             // of such a subset
+
+/// One way of computing a step.
+struct PolicyWay {
+  std::int64_t micro_batch = 0;  // 0: the whole batch
+  bool two_pass = false;
+  ActivationCheckpointing recomputed = {};
+  bool offloads = false, in_backward = false;  // the optimizer
+
+  auto key() const {
+    return std::tuple(micro_batch, two_pass, recomputed.blocks, recomputed.modules, offloads, in_backward);
+  }
+};
+
+/// What its dry run says.
+struct Tried {
+  PolicyWay way;
+  std::optional<TracedPolicy> traced;  // nullopt: it is not legal
+  double seconds = 0;
+};
+
+class WaySearch {
+ public:
+  explicit WaySearch(const PolicySearch& search)
+      : search_(search),
+        written_(search.written),
+        as_written_{.recomputed = written_.activation_checkpointing,
+                    .offloads = written_.offloads_optimizer,
+                    .in_backward = written_.optimizer_in_backward},
+        whole_(as_written_) {}
+
+  ChosenPolicy run() {
+    // A loss over the whole batch, of which the recipe declares parts, is computed in two passes or not at all.
+    const bool may_pass_twice = written_.two_pass_is_open;
+    if (!attempt(as_written_, may_pass_twice ? Illegal::kNoted : Illegal::kThrown).traced) {
+      as_written_.two_pass = true;
+      attempt(as_written_, Illegal::kThrown);
+    }
+    whole_ = as_written_;
+    const bool fits_as_written = fits(attempt(as_written_));
+    look_at_passes();
+    if (!fits_as_written) {
+      for (const PolicyWay& other : optimizer_ways()) {
+        whole_ = other;
+        look_at_passes();
+      }
+    }
+    whole_ = as_written_;
+    const Tried* const best = quickest_that_fits();
+    return chosen(best ? *best : smallest());
+  }
+
+ private:
+  void look_at_passes() {
+    for (const bool two_pass : {false, true}) {
+      if (two_pass != written_.two_pass && !(two_pass && written_.two_pass_is_open)) continue;
+      // Two passes cost a second forward pass: they are for a loss that cannot be cut without them.
+      if (two_pass && written_.two_pass_is_open && (whole_.in_backward || can_be_cut(false))) continue;
+      look(two_pass);
+    }
+  }
+
+  /// What else the optimizer may do than is written.
+  std::vector<PolicyWay> optimizer_ways() const {
+    if (written_.allow == Allow::kNothing) return {};
+    const bool may_offload = written_.offload_is_open && search_.has_host;
+    const bool may_step = written_.in_backward_is_open && written_.recovery.max_retries == 0;
+    std::vector<PolicyWay> ways;
+    const auto add = [&](bool offloads, bool in_backward) {
+      PolicyWay& way = ways.emplace_back(as_written_);
+      way.offloads |= offloads;
+      way.in_backward |= in_backward;
+    };
+    if (may_step) add(false, true);
+    if (may_offload) add(true, false);
+    if (may_step && may_offload) add(true, true);
+    return ways;
+  }
+
+  /// The sizes of a part that differ in their number of parts, largest first; the whole batch is 0.
+  std::vector<std::int64_t> sizes() const {
+    std::vector<std::int64_t> sizes = {written_.micro_batch.value_or(0)};
+    if (written_.allow != Allow::kExact || (written_.micro_batch && !written_.micro_batch_is_most)) return sizes;
+    for (std::int64_t parts = 2; parts <= search_.batch.units; ++parts) {
+      const std::int64_t size = (search_.batch.units + parts - 1) / parts;
+      if (size < written_.min_micro_batch) break;
+      if (sizes.back() == 0 || size < sizes.back()) sizes.push_back(size);
+    }
+    return sizes;
+  }
+
+  bool may_recompute() const { return written_.checkpointing_is_open && written_.allow != Allow::kNothing; }
+
+  /// Looks at the ways with one number of passes.
+  void look(bool two_pass) {
+    std::vector<std::int64_t> all = sizes();
+    if (all.size() > 1 && (whole_.in_backward || !can_be_cut(two_pass))) all.resize(1);
+    const auto way = [&](std::size_t i, bool blocks) {
+      PolicyWay one = whole_;
+      one.micro_batch = all[i];
+      one.two_pass = two_pass && all[i] > 0;
+      if (blocks) one.recomputed.blocks = true;
+      return one;
+    };
+    const auto first = [&](bool blocks) {
+      return first_that_fits(all.size(), [&](std::size_t i) { return fits(attempt(way(i, blocks))); });
+    };
+    const std::size_t kept = first(false);
+    if (kept == 0 || !may_recompute() || !attempt(way(0, true)).traced) return;
+    const std::size_t recomputed = first_that_fits(all.size(), [&](std::size_t i) {
+      const Tried& tried = attempt(way(i, true));
+      return tried.traced && without_loss(tried) <= search_.budget;
+    });
+    first(true);  // one way of them, where the allocator's losses count
+    // Larger parts, of which fewer blocks are kept.
+    const std::size_t count = kept - std::min(kept, recomputed), looked_at = std::min(count, kSizesWithBlocks);
+    for (std::size_t n = 0; n < looked_at; ++n) {
+      const std::size_t i = recomputed + (looked_at == 1 ? 0 : n * (count - 1) / (looked_at - 1));
+      mix(attempt(way(i, false)), attempt(way(i, true)));
+    }
+  }
+
+  /// The first of `count` for which `is_one` holds, where that holds for all after it too; `count` where none.
+  template <typename Is>
+  static std::size_t first_that_fits(std::size_t count, Is is_one) {
+    if (is_one(0)) return 0;
+    if (!is_one(count - 1)) return count;
+    std::size_t failing = 0, fitting = count - 1;
+    while (fitting - failing > 1) {
+      const std::size_t middle = failing + (fitting - failing) / 2;
+      (is_one(middle) ? fitting : failing) = middle;
+    }
+    return fitting;
+  }
+
+  bool can_be_cut(bool two_pass) {
+    if (search_.batch.units < 2) return false;
+    PolicyWay way = whole_;
+    const std::vector<std::int64_t> all = sizes();
+    way.micro_batch = all[std::min<std::size_t>(1, all.size() - 1)];
+    if (way.micro_batch == 0) return false;
+    way.two_pass = two_pass;
+    return attempt(way).traced.has_value();
+  }
+
+  /// Keeps as many blocks as fit, where all of them do not. What is reckoned from the two profiles is traced: the
+  /// reckoning knows what is live, and not what the allocator loses, which may be the most where all blocks are
+  /// recomputed.
+  void mix(const Tried& kept, const Tried& recomputed) {
+    if (!kept.traced || !recomputed.traced) return;
+    const StepProfile &without = kept.traced->profile, &with = recomputed.traced->profile;
+    if (without.blocks.size() != with.blocks.size() || with.blocks.empty()) return;
+    const std::int64_t besides =
+        without_loss(recomputed) - bytes_needed(without, with, std::vector<bool>(with.blocks.size(), true));
+    // By the reckoning, ways of up to `low` bytes fit or there are none, and ways of `high` and more do not fit.
+    std::int64_t low = 0, high = search_.budget - besides + 1, bytes = high - 1;
+    for (int i = 0; i < kRefinements && high - low > search_.budget / 1024; ++i) {
+      const auto blocks = choose_blocks(without, with, bytes, search_.seconds);
+      if (!blocks) {
+        low = bytes;
+        bytes = low + (high - low) / 2;
+        continue;
+      }
+      PolicyWay way = kept.way;
+      for (std::size_t block = 0; block < blocks->size(); ++block) {
+        if ((*blocks)[block]) way.recomputed.modules.push_back(without.blocks[block].path);
+      }
+      if (way.recomputed.modules.size() == blocks->size()) way = recomputed.way;
+      const Tried& tried = attempt(way);
+      if (!tried.traced) return;
+      if (fits(tried)) low = bytes;
+      else high = bytes_needed(without, with, *blocks);
+      const std::int64_t missing = tried.traced->plan.predicted - search_.budget;
+      bytes = low > 0 ? low + (high - low) / 2 : high - std::max<std::int64_t>(missing, 1);
+    }
+  }
+
+  /// What would be needed if the allocator lost nothing.
+  static std::int64_t without_loss(const Tried& tried) {
+    const MemoryPlan& plan = tried.traced->plan;
+    return plan.predicted - (plan.reserved - plan.live);
+  }
+
+  /// What becomes of a way that is not legal. What is wrong with the whole batch is wrong with all.
+  enum class Illegal { kNoted, kThrown };
+
+  const Tried& attempt(const PolicyWay& way, Illegal illegal = Illegal::kNoted) {
+    const auto [entry, is_new] = tried_.try_emplace(way.key());
+    Tried& tried = entry->second;
+    if (!is_new) return tried;
+    tried.way = way;
+    try {
+      tried.traced = search_.trace(policy_of(way));
+      const MemoryPlan& plan = tried.traced->plan;
+      tried.seconds = search_.seconds({plan.flops, plan.traffic, static_cast<double>(plan.operations), plan.moved});
+    } catch (const runner::StageError&) {
+      if (illegal == Illegal::kThrown) throw;
+    }
+    return tried;
+  }
+
+  MemoryPolicy policy_of(const PolicyWay& way) const {
+    MemoryPolicy policy = written_;
+    if (way.micro_batch > 0) policy.micro_batch = way.micro_batch;
+    policy.two_pass = way.two_pass;
+    policy.micro_batch_is_most = policy.two_pass_is_open = policy.checkpointing_is_open = false;
+    policy.offload_is_open = policy.in_backward_is_open = false;
+    policy.activation_checkpointing = way.recomputed;
+    policy.offloads_optimizer = way.offloads;
+    policy.optimizer_in_backward = way.in_backward;
+    return policy;
+  }
+
+  bool fits(const Tried& tried) const { return tried.traced && tried.traced->plan.predicted <= search_.budget; }
+
+  const Tried* quickest_that_fits() const {
+    const Tried* best = nullptr;
+    const auto cost = [](const Tried& one) { return std::tuple(one.seconds, one.traced->plan.predicted); };
+    for (const auto& [key, tried] : tried_) {
+      if (fits(tried) && (!best || cost(tried) < cost(*best))) best = &tried;
+    }
+    return best;
+  }
+
+  const Tried& smallest() const {
+    const Tried* least = nullptr;
+    for (const auto& [key, tried] : tried_) {
+      if (tried.traced && (!least || tried.traced->plan.predicted < least->traced->plan.predicted)) least = &tried;
+    }
+    return *least;
+  }
+
+  /// "micro_batch 26 (5 parts), 3 of 12 blocks recomputed".
+  std::string summary(const Tried& tried) const {
+    std::string text = "the whole batch at once";
+    const std::int64_t size = tried.way.micro_batch, units = search_.batch.units;
+    if (size > 0 && size < units) {
+      text = "micro_batch " + std::to_string(size) + " (" + std::to_string((units + size - 1) / size) + " parts" +
+             (tried.way.two_pass ? ", two passes)" : ")");
+    }
+    if (tried.way.in_backward && !written_.optimizer_in_backward) text += ", the optimizer in the backward pass";
+    if (tried.way.offloads && !written_.offloads_optimizer) text += ", its state in the host's memory";
+    const ActivationCheckpointing& recomputed = tried.way.recomputed;
+    if (!may_recompute() || !recomputed.recomputes()) return text;
+    if (recomputed.blocks) return text + ", all blocks recomputed";
+    return text + ", " + std::to_string(recomputed.modules.size()) + " of " +
+           std::to_string(tried.traced->profile.blocks.size()) + " blocks recomputed";
+  }
+
+  ChosenPolicy chosen(const Tried& tried) {
+    const Tried& whole = attempt(whole_);
+    ChosenPolicy result{policy_of(tried.way), tried.traced->plan};
+    const bool is_cut = tried.way.micro_batch != written_.micro_batch.value_or(0);
+    result.plan.choice = {.overrides = overrides_between(written_, result.policy, search_.batch),
+                          .exactness = is_cut || tried.way.two_pass != written_.two_pass ? "exact" : "bit",
+                          .summary = summary(tried),
+                          .whole = whole.traced ? whole.traced->plan.predicted : 0,
+                          .relative_time = whole.traced && whole.seconds > 0 ? tried.seconds / whole.seconds : 1,
+                          .time_model = std::string(time_model_version())};
+    for (const auto& [key, other] : tried_) {
+      if (&other == &tried || !other.traced) continue;
+      const bool is_other_cut = other.way.micro_batch > 0 || other.way.two_pass;
+      list(policy_of(other.way), other.traced->plan, is_other_cut ? "exact" : "bit", result.plan);
+    }
+    if (!fits(tried)) list_half(result);
+    // Cheapest first, and of ways that compute as much the one in larger parts.
+    std::ranges::stable_sort(result.plan.alternatives, {}, [](const runner::PlanAlternative& one) {
+      return std::tuple(one.exactness == "declared", std::lround(20 * one.relative_flops), -one.predicted);
+    });
+    return result;
+  }
+
+  void list(const MemoryPolicy& policy, const MemoryPlan& other, const char* exactness, MemoryPlan& plan) const {
+    const auto relative = [](double one, double all) { return all > 0 ? one / all : 1; };
+    plan.alternatives.push_back(
+        {.overrides = overrides_between(written_, policy, search_.batch),
+         .exactness = exactness,
+         .predicted = other.predicted,
+         .relative_flops = relative(other.flops, plan.flops),
+         .relative_operations = relative(static_cast<double>(other.operations), static_cast<double>(plan.operations))});
+  }
+
+  /// Nothing that keeps the training fits: half precision is what changes it the least.
+  void list_half(ChosenPolicy& least) const {
+    if (written_.precision.base != Precision::kFp32 || !written_.precision.rules.empty()) return;
+    MemoryPolicy half = least.policy;
+    half.precision.base = Precision::kBf16;
+    list(half, search_.trace(half).plan, "declared", least.plan);
+  }
+
+  const PolicySearch& search_;
+  const MemoryPolicy& written_;
+  PolicyWay as_written_;  // what the others are compared with
+  PolicyWay whole_;       // what all that is looked at now has in common
+  std::map<decltype(PolicyWay().key()), Tried> tried_;
+};
+
+}  // namespace
+
+ChosenPolicy choose_policy(const PolicySearch& search) { return WaySearch(search).run(); }
+
+std::optional<MemoryPolicy> replayed_policy(const nlohmann::ordered_json& step, const MemoryPolicy& written,
+                                            const std::string& model_stage) {
+  if (!step.is_object()) return {};
+  const runner::JsonFields fields(step, "how a step was computed");
+  MemoryPolicy policy = written;
+  policy.micro_batch_is_most = policy.two_pass_is_open = policy.checkpointing_is_open = false;
+  policy.offload_is_open = policy.in_backward_is_open = false;
+  if (written.offload_is_open) policy.offloads_optimizer = fields.has("offload");
+  policy.optimizer_in_backward = fields.has("optimizer_in_backward");
+  const std::int64_t micro_batch = fields.count("micro_batch");
+  if (micro_batch > 0) policy.micro_batch = micro_batch;
+  policy.two_pass = fields.flag("two_pass");
+  ActivationCheckpointing& recomputed = policy.activation_checkpointing;
+  recomputed = {.updates_twice = recomputed.updates_twice};
+  if (const auto& modules = fields.at("activation_checkpointing"); modules.is_string()) {
+    recomputed.blocks = modules == "block";
+  } else {
+    for (const std::string& path : fields.texts("activation_checkpointing"))
+      recomputed.modules.push_back(name_in_recipe(model_stage, path));
+  }
+  const bool is_small = !written.micro_batch || (written.micro_batch_is_most && micro_batch < *written.micro_batch);
+  const bool may_cut = written.allow == Allow::kExact && is_small && micro_batch >= written.min_micro_batch;
+  const bool is_open = (policy.micro_batch == written.micro_batch || may_cut) &&
+                       (policy.two_pass == written.two_pass || written.two_pass_is_open) &&
+                       (policy.optimizer_in_backward == written.optimizer_in_backward || written.in_backward_is_open) &&
+                       (recomputed == written.activation_checkpointing || written.checkpointing_is_open);
+  return is_open ? std::optional(policy) : std::nullopt;
+}
+
+}  // namespace stages

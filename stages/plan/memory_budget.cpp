@@ -1,0 +1,114 @@
+#include "stages/plan/memory_budget.h"
+
+#include <algorithm>
+#include <string>
+
+#include "runner/text/bytes.h"
+#include "stages/memory/policy.h"
+#include "stages/machine/cgroup.h"
+#include "stages/machine/counting_allocator.h"
+#include "stages/machine/memory_meter.h"
+
+#ifdef RETORT_LIBTORCH_CUDA
+#include <ATen/Context.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+
+#include "stages/plan/backend_terms.h"
+#endif
+
+namespace stages {
+namespace {
+
+#ifdef RETORT_LIBTORCH_CUDA
+/// What a plan counts for the context, which is not the caching allocator's.
+std::int64_t context_bytes() {
+  std::int64_t bytes = 0;
+  for (const runner::NamedBytes& term : backend_terms({.device = at::kCUDA})) {
+    if (term.name == kContextTerm) bytes += term.bytes;
+  }
+  return bytes;
+}
+
+/// What other processes leave of a GPU. This process' context is there once the GPU is asked.
+std::int64_t gpu_memory_left(c10::Device device) {
+  at::globalContext().lazyInitDevice(at::kCUDA);
+  const auto free = c10::cuda::CUDACachingAllocator::get()->getMemoryInfo(device.index()).first;
+  return static_cast<std::int64_t>(free) + MemoryMeter(device).use().reserved + context_bytes();
+}
+#endif
+
+}  // namespace
+
+runner::NamedBytes host_memory(const std::filesystem::path& root) {
+  const std::int64_t machine = kilobytes_field(root / "proc/meminfo", "MemTotal");
+  const std::optional<std::int64_t> group = cgroup_memory(root);
+  if (group && *group < machine) return {"the control group's limit", *group};
+  return {"the machine's memory", machine};
+}
+
+runner::NamedBytes device_memory(c10::Device device) {
+  if (device.is_cpu()) return host_memory();
+  const std::int64_t all = MemoryMeter(device).available();
+#ifdef RETORT_LIBTORCH_CUDA
+  if (device.is_cuda()) return {"the GPU's free memory", std::min(all, gpu_memory_left(device))};
+#endif
+  return {"the GPU's memory", all};
+}
+
+std::optional<runner::NamedBytes> memory_budget(const MemoryPolicy& policy,
+                                                const std::optional<runner::NamedBytes>& whole) {
+  std::optional<runner::NamedBytes> smallest = whole;
+  if (whole) {
+    const auto share = static_cast<std::int64_t>(policy.memory_fraction * static_cast<double>(whole->bytes));
+    if (share < whole->bytes) smallest = {"memory_fraction of " + whole->name, share};
+  }
+  const std::string option = policy.pointer.empty() ? "budget" : policy.pointer.substr(1) + ".budget";
+  if (policy.budget_share && whole) {
+    const auto share = static_cast<std::int64_t>(*policy.budget_share * static_cast<double>(whole->bytes));
+    if (share < smallest->bytes) smallest = {option + " of " + whole->name, share};
+  }
+  if (!policy.budget) return smallest;
+  if (!smallest || *policy.budget < smallest->bytes) return runner::NamedBytes{option, *policy.budget};
+  if (*policy.budget > smallest->bytes)
+    smallest->name += ", which is less than " + option + ", " + runner::size_text(*policy.budget);
+  return smallest;
+}
+
+std::int64_t memory_budget(const MemoryPolicy& policy, c10::Device device) {
+  return memory_budget(policy, device_memory(device))->bytes;
+}
+
+ScopedMemoryBudget::ScopedMemoryBudget(std::int64_t bytes, c10::Device device) : device_(device) {
+  if (device.is_cpu()) {
+    if (auto* const allocator = CountingAllocator::innermost()) {
+      bytes_before_ = allocator->limit();
+      allocator->set_limit(bytes);
+    }
+  }
+#ifdef RETORT_LIBTORCH_CUDA
+  if (device.is_cuda()) {
+    using namespace c10::cuda::CUDACachingAllocator;
+    at::globalContext().lazyInitDevice(at::kCUDA);  // before it, the allocator knows no GPU
+    const auto all = static_cast<double>(MemoryMeter(device).available());
+    share_before_ = getMemoryFraction(device.index());
+    const auto given = static_cast<double>(std::max<std::int64_t>(bytes - context_bytes(), 0));
+    setMemoryFraction(std::min(given / all, 1.0), device.index());
+  }
+#endif
+}
+
+ScopedMemoryBudget::~ScopedMemoryBudget() {
+  if (device_.is_cpu()) {
+    if (auto* const allocator = CountingAllocator::innermost()) allocator->set_limit(bytes_before_);
+  }
+#ifdef RETORT_LIBTORCH_CUDA
+  if (!device_.is_cuda()) return;
+  try {
+    c10::cuda::CUDACachingAllocator::setMemoryFraction(share_before_, device_.index());
+  } catch (const c10::Error&) {
+    // After a fatal error of CUDA every call fails; the error itself is on its way.
+  }
+#endif
+}
+
+}  // namespace stages

@@ -1,0 +1,113 @@
+#include "stages/plan/memory_trace.h"
+
+#include <cassert>
+#include <stdexcept>
+#include <utility>
+
+#include <torch/types.h>
+
+#include "stages/plan/recorder.h"
+
+namespace stages {
+
+namespace {
+
+MemoryTrace::Recorder* living = nullptr;
+int untraced = 0;  // how many ScopedUntraced live
+
+class TracingAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(std::size_t bytes) override {
+    if (bytes == 0 || untraced > 0) return {nullptr, at::Device(at::kMeta)};
+    return living->birth(static_cast<std::int64_t>(bytes));
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+  void copy_data(void*, const void*, std::size_t) const override {}
+};
+
+/// The allocator of the Meta device when no trace lives.
+c10::Allocator* ordinary = nullptr;
+
+}  // namespace
+
+std::string_view name(Owner owner) {
+  switch (owner) {
+    case Owner::kParameter:
+      return "parameter";
+    case Owner::kGradient:
+      return "gradient";
+    case Owner::kOptimizerState:
+      return "optimizer_state";
+    case Owner::kSavedActivation:
+      return "saved_activation";
+    case Owner::kBuffer:
+      return "buffer";
+    case Owner::kInput:
+      return "input";
+    case Owner::kTransient:
+      return "transient";
+  }
+  assert(false);
+  return "";
+}
+
+MemoryTrace::MemoryTrace(Backend backend, Repeated repeated)
+    : recorder_(std::make_shared<Recorder>(std::move(backend), repeated)) {
+  if (living) throw std::logic_error("a memory trace lives already");
+  static auto* const allocator = new TracingAllocator;  // never destroyed, as torch wants it
+  recorder_->open();
+  living = recorder_.get();
+  ordinary = c10::GetAllocator(at::kMeta);
+  c10::SetAllocator(at::kMeta, allocator);
+}
+
+MemoryTrace::~MemoryTrace() {
+  c10::SetAllocator(at::kMeta, ordinary);
+  living = nullptr;
+  recorder_->close();
+}
+
+void MemoryTrace::own(const at::Tensor& tensor, Owner owner, std::string name) {
+  recorder_->own(tensor, owner, std::move(name));
+}
+
+const Backend& MemoryTrace::backend() const { return recorder_->backend; }
+
+std::vector<TracedStorage> MemoryTrace::storages() const {
+  const std::lock_guard lock(recorder_->mutex);
+  return recorder_->storages;
+}
+
+std::vector<TraceEvent> MemoryTrace::events() const {
+  const std::lock_guard lock(recorder_->mutex);
+  return recorder_->events;
+}
+
+double MemoryTrace::flops() const { return recorder_->flops_so_far(); }
+
+std::int64_t MemoryTrace::launches() const { return recorder_->launches_so_far(); }
+
+MemoryTrace::Recorder* living_recorder() { return living; }
+
+ScopedUntraced::ScopedUntraced() { ++untraced; }
+ScopedUntraced::~ScopedUntraced() { --untraced; }
+
+const Backend* traced_backend() { return living ? &living->backend : nullptr; }
+
+void count_flops(double flops) {
+  if (living) living->flops += flops;
+}
+
+void mark_scratch(const at::Tensor& tensor) {
+  if (living) living->mark(tensor, &TracedStorage::is_scratch);
+}
+
+void mark_gradient(const at::Tensor& tensor) {
+  if (living) living->own(tensor, Owner::kGradient, "");
+}
+
+void mark_cast(const at::Tensor& tensor) {
+  if (living) living->mark(tensor, &TracedStorage::is_cast);
+}
+
+}  // namespace stages

@@ -1,0 +1,242 @@
+#include "stages/plan/meta_autocast.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include <torch/library.h>
+#include <torch/types.h>
+
+#include "stages/plan/memory_trace.h"
+#include "stages/plan/meta_families.h"
+
+namespace stages {
+namespace {
+
+// Which operators LibTorch 2.11's autocast casts on both, on CPUs and on GPUs alone, as far as networks use them.
+
+/// Run in the half type.
+constexpr std::array kHalfEverywhere = {"_convolution.deprecated",
+                                        "addbmm",
+                                        "addmm",
+                                        "baddbmm",
+                                        "bmm",
+                                        "conv1d",
+                                        "conv2d",
+                                        "conv3d",
+                                        "conv_tbc",
+                                        "conv_transpose1d",
+                                        "conv_transpose2d.input",
+                                        "conv_transpose3d.input",
+                                        "linalg_vecdot",
+                                        "linear",
+                                        "matmul",
+                                        "mm",
+                                        "prelu",
+                                        "scaled_dot_product_attention"};
+constexpr std::array kHalfOfCpu = {"_addmm_activation", "conv1d.padding", "conv2d.padding", "conv3d.padding"};
+constexpr std::array kHalfOfGpu = {"_convolution",     "addmv", "addr", "chain_matmul", "convolution", "einsum",
+                                   "linalg_multi_dot", "mv"};
+
+/// Run in float32.
+constexpr std::array kFloatEverywhere = {"binary_cross_entropy_with_logits",
+                                         "cdist",
+                                         "cosine_embedding_loss",
+                                         "hinge_embedding_loss",
+                                         "huber_loss",
+                                         "kl_div",
+                                         "l1_loss",
+                                         "margin_ranking_loss",
+                                         "mse_loss",
+                                         "multi_margin_loss",
+                                         "multilabel_margin_loss",
+                                         "nll_loss",
+                                         "nll_loss2d",
+                                         "poisson_nll_loss",
+                                         "prod",
+                                         "prod.dim_int",
+                                         "smooth_l1_loss",
+                                         "soft_margin_loss",
+                                         "triplet_margin_loss"};
+constexpr std::array kFloatOfCpu = {
+    "adaptive_avg_pool3d", "avg_pool3d",   "binary_cross_entropy", "cross_entropy_loss", "grid_sampler", "inverse",
+    "linalg_inv",          "linalg_solve", "linalg_svd",           "max_pool3d",         "quantile",     "trace"};
+constexpr std::array kFloatOfGpu = {"acos",
+                                    "asin",
+                                    "cosh",
+                                    "cosine_similarity",
+                                    "cumprod",
+                                    "cumsum",
+                                    "dist",
+                                    "erfinv",
+                                    "exp",
+                                    "expm1",
+                                    "group_norm",
+                                    "layer_norm",
+                                    "linalg_matrix_norm",
+                                    "linalg_vector_norm",
+                                    "log",
+                                    "log10",
+                                    "log1p",
+                                    "log2",
+                                    "log_softmax.int",
+                                    "logsumexp",
+                                    "native_layer_norm",
+                                    "norm.Scalar",
+                                    "norm.ScalarOpt_dim",
+                                    "pdist",
+                                    "pow.Scalar",
+                                    "pow.Tensor_Scalar",
+                                    "pow.Tensor_Tensor",
+                                    "reciprocal",
+                                    "renorm",
+                                    "rsqrt",
+                                    "sinh",
+                                    "softmax.int",
+                                    "softplus",
+                                    "sum",
+                                    "sum.dim_IntList",
+                                    "tan"};
+
+/// Run in the widest type of their inputs.
+constexpr std::array kWidestOfCpu = {"cat", "index_copy", "stack"};
+constexpr std::array kWidestOfGpu = {"addcdiv",      "addcmul",   "atan2",       "bilinear",  "cross", "dot",
+                                     "grid_sampler", "index_put", "scatter_add", "tensordot", "vdot"};
+
+enum class CastPolicy { kHalf, kFloat, kWidest };
+
+/// What a name means on a CPU and on a GPU; nullopt: nothing.
+struct Policies {
+  std::optional<CastPolicy> cpu, gpu;
+};
+
+const std::unordered_map<std::string_view, Policies>& table() {
+  static const auto policies = [] {
+    std::unordered_map<std::string_view, Policies> result;
+    const auto on_cpus = [&](std::span<const char* const> names, CastPolicy policy) {
+      for (const char* name : names) result[name].cpu = policy;
+    };
+    const auto on_gpus = [&](std::span<const char* const> names, CastPolicy policy) {
+      for (const char* name : names) result[name].gpu = policy;
+    };
+    on_cpus(kHalfEverywhere, CastPolicy::kHalf);
+    on_gpus(kHalfEverywhere, CastPolicy::kHalf);
+    on_cpus(kHalfOfCpu, CastPolicy::kHalf);
+    on_gpus(kHalfOfGpu, CastPolicy::kHalf);
+    on_cpus(kFloatEverywhere, CastPolicy::kFloat);
+    on_gpus(kFloatEverywhere, CastPolicy::kFloat);
+    on_cpus(kFloatOfCpu, CastPolicy::kFloat);
+    on_gpus(kFloatOfGpu, CastPolicy::kFloat);
+    on_cpus(kWidestOfCpu, CastPolicy::kWidest);
+    on_gpus(kWidestOfGpu, CastPolicy::kWidest);
+    return result;
+  }();
+  return policies;
+}
+
+/// A key of a device that LibTorch has no kernels for: nothing else is registered there.
+constexpr auto kKey = c10::DispatchKey::AutocastIPU;
+
+struct Cast {
+  c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> weight;  // keeps the address from being another's
+  at::Tensor cast;
+};
+struct State {
+  MetaAutocast autocast;
+  std::unordered_map<c10::TensorImpl*, Cast> casts;
+};
+State& state() {
+  thread_local State of_thread;
+  return of_thread;
+}
+
+bool is_castable(const at::Tensor& x) {
+  return x.defined() && x.is_meta() && x.is_floating_point() && x.scalar_type() != at::kDouble;
+}
+
+/// Weights are cast once: trained leaves are, frozen ones are not.
+at::Tensor cast(const at::Tensor& x, at::ScalarType to) {
+  if (!is_castable(x) || x.scalar_type() == to) return x;
+  const bool is_weight =
+      to == state().autocast.half && x.scalar_type() == at::kFloat && x.requires_grad() && x.is_leaf() && !x.is_view();
+  if (!is_weight) return x.to(to);
+  auto& casts = state().casts;
+  const auto found = casts.find(x.unsafeGetTensorImpl());
+  if (found != casts.end()) return found->second.cast;
+  at::Tensor result = x.to(to);
+  mark_cast(result);
+  casts.emplace(x.unsafeGetTensorImpl(), Cast{decltype(Cast::weight)(x.getIntrusivePtr()), result});
+  return result;
+}
+
+template <typename Look>
+void for_each_tensor(c10::IValue& value, Look look) {
+  if (value.isTensor()) {
+    value = look(value.toTensor());
+  } else if (value.isTensorList()) {
+    c10::List<at::Tensor> result;
+    for (const at::Tensor& tensor : value.toTensorVector()) result.push_back(look(tensor));
+    value = std::move(result);
+  }
+}
+
+at::ScalarType type_for(CastPolicy policy, at::ArrayRef<c10::IValue> arguments) {
+  if (policy == CastPolicy::kHalf) return state().autocast.half;
+  if (policy == CastPolicy::kFloat) return at::kFloat;
+  at::ScalarType widest = state().autocast.half;
+  for (c10::IValue argument : arguments) {
+    for_each_tensor(argument, [&](const at::Tensor& x) {
+      if (is_castable(x)) widest = at::promote_types(widest, x.scalar_type());
+      return x;
+    });
+  }
+  return widest;
+}
+
+void run_cast(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const auto& [name, overload] = operation.operator_name();
+  const std::string full = name.substr(name.find("::") + 2) + (overload.empty() ? "" : "." + overload);
+  const Policies& policies = table().at(full);
+  const std::optional<CastPolicy> policy = meta::on_cpu() ? policies.cpu : policies.gpu;
+  const c10::impl::ExcludeDispatchKeyGuard within(kKey);
+  if (policy) {
+    const std::size_t count = operation.schema().arguments().size();
+    const auto arguments = torch::jit::last(*stack, count);
+    const at::ScalarType to = type_for(*policy, arguments);
+    // The last first, as LibTorch's compiler has it.
+    for (std::size_t i = count; i-- > 0;)
+      for_each_tensor(*(stack->end() - static_cast<std::ptrdiff_t>(count - i)),
+                      [&](const at::Tensor& x) { return cast(x, to); });
+  }
+  operation.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey), stack);
+}
+
+}  // namespace
+
+MetaAutocast meta_autocast() { return state().autocast; }
+
+void set_meta_autocast(const MetaAutocast& autocast) {
+  if (autocast.half != state().autocast.half) forget_meta_casts();
+  state().autocast = autocast;
+  // Tensors do not have the key, so the thread gives it to all of them.
+  c10::impl::tls_set_dispatch_key_excluded(kKey, !autocast.enabled);
+  c10::impl::tls_set_dispatch_key_included(kKey, autocast.enabled);
+}
+
+void forget_meta_casts() { state().casts.clear(); }
+
+namespace meta {
+
+void register_autocast(torch::Library& casting, torch::Library& others) {
+  others.fallback(torch::CppFunction::makeFallthrough());
+  for (const auto& [name, policies] : table())
+    casting.impl(std::string(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&run_cast>());
+}
+
+}  // namespace meta
+}  // namespace stages

@@ -1,0 +1,99 @@
+#include "stages/plan/plan_forward.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+#include <torch/nn/module.h>
+#include <torch/types.h>
+
+#include "stages/plan/plan_terms.h"
+#include "stages/tensor/module_names.h"
+#include "stages/numerics/prepared_network.h"
+#include "stages/tensor/step_phase.h"
+#include "stages/plan/meta_kernels.h"
+#include "stages/plan/summarize.h"
+
+namespace stages {
+namespace {
+
+PlannedForward trace_forward(const ForwardToPlan& forward, std::int64_t batch_size, bool keeps_results,
+                             runner::PlanContext& context) {
+  const at::Device device{context.node().device};
+  const Backend backend{device.type(), at::get_num_threads(), context.dry().device_model};
+  const std::int64_t units = std::min(batch_size, forward.data.size);
+
+  MemoryTrace trace(backend);
+  const std::shared_ptr<torch::nn::Module> network = forward.outline();
+  const Numerics numerics = choose_numerics(forward.policy.numerics(), *network, forward.name, context);
+  const PreparedNetwork prepared(*network, numerics, at::kMeta);
+  const auto in_network = [&](const std::string& name) { return forward.name + "." + name; };
+  for (const auto& item : network->named_parameters())
+    trace.own(item.value(), Owner::kParameter, in_network(item.key()));
+  for (const auto& item : network->named_buffers()) trace.own(item.value(), Owner::kBuffer, in_network(item.key()));
+  const ScopedModuleNames names(*network, forward.name);
+  const ScopedPhase phase(StepPhase::kEvaluate);
+  PlannedForward planned{.plan = {}, .output = {}, .batch_size = batch_size};
+  for (int pass = 0; pass < 2; ++pass) {
+    planned.output.reset();
+    const Batch batch = meta_batch(forward.data, units), laid_out = prepared.placed(batch);
+    for (const Batch* one : {&batch, &laid_out}) {
+      for (const auto& [name, tensor] : one->tensors()) trace.own(tensor, Owner::kInput, name);
+    }
+    const ScopedInference inference(prepared);
+    planned.output = forward.forward(*network, laid_out.tensors());
+  }
+  planned.plan = summarize(trace, 0, backend, forward.policy.allocator);
+  if (keeps_results && device.is_cpu() && units > 0) {
+    const std::int64_t all = static_cast<std::int64_t>(planned.output.nbytes()) / units * forward.data.size;
+    add_term(planned.plan, {"results", 2 * all, "of all samples, computed batch by batch and joined"});
+  }
+  add_read_ahead(planned.plan, backend.device, forward.data, forward.loader, units);
+  add_held_memory(planned.plan, context, {forward.dataset});
+  planned.plan.device = backend.model.empty() ? context.node().device : backend.model;
+  planned.plan.step = {{"batch_size", units}};
+  planned.plan.step.update(to_json(numerics));
+  if (forward.besides && device.is_cpu()) forward.besides(planned);
+  set_budget(planned.plan, forward.policy, context);
+  return planned;
+}
+
+/// The peak rises with the size of a batch, so that halving the range finds it; nullopt: not even one sample fits.
+std::optional<PlannedForward> largest_that_fits(const ForwardToPlan& forward, bool keeps_results,
+                                                runner::PlanContext& context) {
+  std::optional<PlannedForward> largest;
+  std::int64_t fitting = 0, failing = std::min(forward.batch_size, forward.data.size);
+  while (failing - fitting > 1) {
+    const std::int64_t middle = fitting + (failing - fitting) / 2;
+    PlannedForward one = trace_forward(forward, middle, keeps_results, context);
+    const bool fits = one.plan.fits();
+    if (fits) largest = std::move(one);
+    (fits ? fitting : failing) = middle;
+  }
+  return largest;
+}
+
+}  // namespace
+
+PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results, runner::PlanContext& context) {
+  register_meta_kernels();
+  PlannedForward asked = trace_forward(forward, forward.batch_size, keeps_results, context);
+  if (asked.plan.fits()) return asked;
+  std::optional<PlannedForward> smaller = largest_that_fits(forward, keeps_results, context);
+  if (!smaller) return asked;
+  const std::string size = std::to_string(smaller->batch_size);
+  if (forward.policy.allow != Allow::kExact) {
+    asked.plan.alternatives.push_back(
+        {.overrides = {forward.batch_option + "=" + size}, .exactness = "exact", .predicted = smaller->plan.predicted});
+    return asked;
+  }
+  smaller->plan.choice = {.overrides = {forward.batch_option + "=" + size},
+                          .exactness = "exact",
+                          .summary = "batches of " + size + " samples",
+                          .whole = asked.plan.predicted,
+                          .time_model = ""};
+  return *std::move(smaller);
+}
+
+}  // namespace stages

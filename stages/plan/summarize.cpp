@@ -1,0 +1,246 @@
+#include "stages/plan/summarize.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include <c10/core/ScalarType.h>
+
+#include "stages/machine/block_pool.h"
+#include "stages/machine/counting_allocator.h"
+#include "stages/plan/allocator_replay.h"
+#include "stages/plan/backend_terms.h"
+
+namespace stages {
+namespace {
+
+constexpr std::size_t kLargest = 10;
+constexpr std::size_t kPoints = 512;
+
+/// Of what is planned.
+constexpr double kShare = 0.005, kShareOfHalves = 0.01;
+/// And what the largest small block takes: small tensors may lie otherwise than in the plan.
+constexpr std::int64_t kMisplaced = BlockPool::kSmall;
+
+/// "float32": torch's own word of Python.
+std::string type_name(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat:
+      return "float32";
+    case at::kDouble:
+      return "float64";
+    case at::kHalf:
+      return "float16";
+    case at::kBFloat16:
+      return "bfloat16";
+    case at::kLong:
+      return "int64";
+    case at::kInt:
+      return "int32";
+    case at::kByte:
+      return "uint8";
+    case at::kBool:
+      return "bool";
+    default:
+      return c10::toString(type);
+  }
+}
+
+/// What was alive, and how much, after each event.
+class History {
+ public:
+  /// From event `first` of the trace on; what kernels may take for themselves is left out, or not.
+  History(const MemoryTrace& trace, std::size_t first, bool has_scratch) : storages_(trace.storages()) {
+    const std::vector<TraceEvent> events = trace.events();
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      if (i == first) first_ = events_.size();
+      if (has_scratch || !storages_[events[i].storage].is_scratch) events_.push_back(events[i]);
+    }
+    if (first >= events.size()) first_ = events_.size();
+    std::int64_t live = 0;
+    for (std::size_t i = 0; i < events_.size(); ++i) {
+      live += (events_[i].is_birth ? 1 : -1) * storage(i).bytes;
+      if (i + 1 == first_) before_ = live;
+      if (i >= first_) live_.push_back(live);
+    }
+    const auto most = std::ranges::max_element(live_);
+    if (most != live_.end() && *most > before_) peak_ = static_cast<std::size_t>(most - live_.begin());
+  }
+
+  /// Bytes at the peak, which may lie before the first event.
+  std::int64_t peak_bytes() const { return peak_ ? live_[*peak_] : before_; }
+  /// The event that leads to the peak; nullopt: what was there before is never exceeded.
+  std::optional<std::size_t> peak_event() const { return peak_ ? std::optional(first_ + *peak_) : std::nullopt; }
+  const std::vector<TraceEvent>& events() const { return events_; }
+  const TracedStorage& storage(std::size_t event) const { return storages_[events_[event].storage]; }
+  std::size_t first() const { return first_; }
+  const std::vector<std::int64_t>& live() const { return live_; }
+
+  std::vector<const TracedStorage*> alive_at_peak() const {
+    const std::size_t end = peak_ ? first_ + *peak_ + 1 : first_;
+    std::vector<bool> is_alive(storages_.size());
+    for (std::size_t i = 0; i < end; ++i) is_alive[events_[i].storage] = events_[i].is_birth;
+    std::vector<const TracedStorage*> result;
+    for (std::size_t i = 0; i < storages_.size(); ++i) {
+      if (is_alive[i]) result.push_back(&storages_[i]);
+    }
+    return result;
+  }
+
+  /// Of the events from the first on.
+  double flops(double all) const { return all - (first_ == 0 ? 0 : events_[first_ - 1].flops); }
+
+ private:
+  const std::vector<TracedStorage> storages_;
+  std::vector<TraceEvent> events_;
+  std::size_t first_ = 0;
+  std::int64_t before_ = 0;
+  std::vector<std::int64_t> live_;  // after each event from the first on
+  std::optional<std::size_t> peak_;
+};
+
+std::vector<runner::NamedBytes> owners(const std::vector<const TracedStorage*>& alive) {
+  std::map<Owner, std::int64_t> bytes;
+  for (const TracedStorage* storage : alive) bytes[storage->owner] += storage->bytes;
+  std::vector<runner::NamedBytes> result;
+  for (const auto& [owner, sum] : bytes) result.push_back({.name = std::string(name(owner)), .bytes = sum});
+  return result;
+}
+
+/// As it is called on `device`: attention is traced by the CPU's kernel, whichever a GPU has for it.
+std::string operation_on(at::DeviceType device, const std::string& operation) {
+  if (device == at::kCPU || !(operation.find("ForCpu") != operation.npos || operation.ends_with("_for_cpu")))
+    return operation;
+  return operation.ends_with("Backward0") ? "ScaledDotProductAttentionBackward0" : "aten::scaled_dot_product_attention";
+}
+
+std::vector<runner::AliveTensor> largest(std::vector<const TracedStorage*> alive, at::DeviceType device) {
+  std::ranges::stable_sort(alive, [](const auto* a, const auto* b) { return a->bytes > b->bytes; });
+  if (alive.size() > kLargest) alive.resize(kLargest);
+  std::vector<runner::AliveTensor> result;
+  for (const TracedStorage* storage : alive) {
+    result.push_back({.owner = std::string(name(storage->owner)),
+                      .name = storage->name,
+                      .operation = operation_on(device, storage->operation),
+                      .shape = storage->shape,
+                      .dtype = storage->shape.empty() && storage->dtype == at::kByte ? "" : type_name(storage->dtype),
+                      .bytes = storage->bytes});
+  }
+  return result;
+}
+
+/// The curve, where each point is the most of the events that it covers, and where its phases begin.
+void draw(const History& history, runner::MemoryPlan& plan) {
+  const std::vector<std::int64_t>& live = history.live();
+  const std::size_t points = std::min(kPoints, live.size());
+  plan.curve.assign(points, 0);
+  StepPhase before = StepPhase::kIdle;
+  for (std::size_t i = 0; i < live.size(); ++i) {
+    const std::size_t point = i * points / live.size();
+    plan.curve[point] = std::max(plan.curve[point], live[i]);
+    const StepPhase phase = history.events()[history.first() + i].phase;
+    if (phase == before) continue;
+    before = phase;
+    if (phase == StepPhase::kIdle) continue;
+    if (!plan.phases.empty() && plan.phases.back().point == point) plan.phases.pop_back();
+    plan.phases.push_back({.phase = std::string(name(phase)), .point = point});
+  }
+}
+
+/// What the CPU's pool holds for the trace at its peak, or would if it had all it asks for.
+std::int64_t reserved_by_pool(const History& history) {
+  BlockPool pool;
+  std::unordered_map<std::size_t, std::int64_t> addresses;  // by storage
+  for (std::size_t i = 0; i < history.events().size(); ++i) {
+    const TraceEvent& event = history.events()[i];
+    if (event.is_birth) {
+      const auto address = pool.allocate(CountingAllocator::kHeadBytes + history.storage(i).bytes);
+      if (address) addresses.emplace(event.storage, *address);
+    } else if (const auto block = addresses.extract(event.storage)) {
+      pool.free(block.mapped());
+    }
+  }
+  return pool.peak_reserved();
+}
+
+/// The same of a GPU's caching allocator.
+std::int64_t reserved_on_gpu(const History& history, const AllocatorSettings& settings) {
+  AllocatorReplay replay(rules_of(settings));
+  for (std::size_t i = 0; i < history.events().size(); ++i) {
+    const TraceEvent& event = history.events()[i];
+    if (event.is_birth) replay.allocate(event.storage, history.storage(i).bytes);
+    else replay.free(event.storage);
+  }
+  return replay.peak_reserved();
+}
+
+/// A small share of what is planned: where tensors lie decides about the gaps between them, and kernels that take less
+/// than they may leave other gaps.
+runner::NamedBytes margin_of(std::int64_t planned, const std::vector<TracedStorage>& storages) {
+  const bool has_halves =
+      std::ranges::any_of(storages, [](const auto& one) { return at::isReducedFloatingType(one.dtype); });
+  const auto share = static_cast<std::int64_t>((has_halves ? kShareOfHalves : kShare) * static_cast<double>(planned));
+  return {.name = std::string(kMarginTerm),
+          .bytes = share + kMisplaced,
+          .note = "for gaps between tensors that are not as planned"};
+}
+
+/// What a CPU's kernels may take for themselves: how much more is reserved with it.
+runner::NamedBytes kernel_scratch(const MemoryTrace& trace, std::size_t first_event, const runner::MemoryPlan& plan) {
+  const std::int64_t with = reserved_by_pool(History(trace, first_event, /*has_scratch=*/true));
+  return {.name = std::string(kKernelScratchTerm),
+          .bytes = std::max<std::int64_t>(with - plan.reserved, 0),
+          .note = "what kernels take for themselves on any processor at most, with " + std::to_string(plan.threads) +
+                  (plan.threads == 1 ? " thread" : " threads")};
+}
+
+}  // namespace
+
+runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event, const Backend& backend,
+                             const AllocatorSettings& settings) {
+  const History history(trace, first_event, /*has_scratch=*/false);
+  const std::vector<const TracedStorage*> alive = history.alive_at_peak();
+  runner::MemoryPlan plan;
+  plan.threads = backend.device == at::kCPU ? backend.threads : 0;
+  plan.live = history.peak_bytes();
+  if (const auto peak = history.peak_event()) {
+    plan.peak_phase = name(history.events()[*peak].phase);
+    plan.peak_operation = operation_on(backend.device, history.storage(*peak).operation);
+  }
+  plan.owners = owners(alive);
+  plan.largest = largest(alive, backend.device);
+  plan.flops = history.flops(trace.flops());
+  draw(history, plan);
+
+  plan.terms_version = backend_terms_version();
+  const bool is_gpu = backend.device == at::kCUDA;
+  plan.reserved = is_gpu ? reserved_on_gpu(history, settings) : reserved_by_pool(history);
+  plan.predicted = plan.reserved;
+  if (!is_gpu) {
+    runner::NamedBytes scratch = kernel_scratch(trace, first_event, plan);
+    plan.predicted += scratch.bytes;
+    const runner::NamedBytes margin = margin_of(plan.predicted, trace.storages());
+    plan.predicted += margin.bytes;
+    plan.terms = {margin, std::move(scratch)};
+  }
+  for (runner::NamedBytes& term : backend_terms(backend)) {
+    plan.predicted += term.bytes;
+    plan.terms.push_back(std::move(term));
+  }
+  std::int64_t casts = 0;
+  for (const TracedStorage* storage : alive) casts += storage->is_cast ? storage->bytes : 0;
+  if (casts > 0) {
+    plan.terms.push_back(
+        {.name = "cast_cache", .bytes = casts, .note = "in live: weights in half precision that autocast keeps"});
+  }
+  plan.terms.push_back({.name = "allocator_rounding",
+                        .bytes = plan.reserved - plan.live,
+                        .note = is_gpu ? "in reserved: sizes rounded to 512 bytes, and unused parts of segments"
+                                       : "in reserved: the heads of blocks, whole pages, and gaps between blocks"});
+  return plan;
+}
+
+}  // namespace stages

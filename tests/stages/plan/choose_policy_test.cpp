@@ -1,0 +1,336 @@
+#include "stages/plan/choose_policy.h"
+
+#include <algorithm>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+#include <torch/types.h>
+
+#include "runner/stage/stage.h"
+#include "stages/plan/time_model.h"
+#include "stages/plan/memory_budget.h"
+#include "tests/support/counted_as_planned.h"
+#include "tests/support/scoped_threads.h"
+#include "tests/support/tower_planning.h"
+
+namespace stages {
+namespace {
+
+using testing::HasSubstr;
+
+/// A training whose policy leaves everything open.
+struct OpenPlanning : TowerPlanning {
+  explicit OpenPlanning(std::int64_t layers = 3) : TowerPlanning(layers) {
+    policy.allow = Allow::kExact;
+    policy.checkpointing_is_open = policy.two_pass_is_open = true;
+  }
+  PlannedTraining under(std::int64_t budget) {
+    context.asked.budget = {"a test", budget};
+    return planned();
+  }
+  /// The bytes of the whole batch at once.
+  std::int64_t whole() { return under(std::int64_t{1} << 40).plan.predicted; }
+};
+
+double seconds_of(const runner::MemoryPlan& plan) {
+  const Backend backend{.device = at::kCPU, .threads = at::get_num_threads()};
+  return predicted_seconds({plan.flops, plan.traffic, static_cast<double>(plan.operations), plan.moved}, backend);
+}
+
+TEST(ChoosePolicy, WholeBatchIsTakenWhereItFits) {
+  OpenPlanning planning;
+  const PlannedTraining planned = planning.under(std::int64_t{1} << 40);
+  EXPECT_EQ(planned.policy.micro_batch, std::nullopt);
+  EXPECT_FALSE(planned.policy.activation_checkpointing.recomputes());
+  ASSERT_TRUE(planned.plan.choice);
+  EXPECT_EQ(runner::choice_text(planned.plan), "chosen: the whole batch at once");
+  EXPECT_FALSE(planned.policy.leaves_a_choice() && planned.policy.two_pass_is_open);
+}
+
+TEST(ChoosePolicy, WholeBatchComesWithTheAlternativesOfOneThatIsWritten) {
+  OpenPlanning open;
+  TowerPlanning written;
+  open.context.asked.wants_alternatives = written.context.asked.wants_alternatives = true;
+  open.policy.two_pass_is_open = false;
+  const auto listed = [](const runner::MemoryPlan& plan) {
+    std::vector<std::string> ways;
+    for (const runner::PlanAlternative& one : plan.alternatives) ways.push_back(runner::override_text(one.overrides));
+    return ways;
+  };
+  EXPECT_EQ(listed(open.plan()), listed(written.plan()));
+  EXPECT_GT(open.plan().alternatives.size(), 4U);
+}
+
+TEST(ChoosePolicy, NothingIsChosenThatIsNotAllowed) {
+  OpenPlanning planning;
+  const std::int64_t whole = planning.whole();
+  planning.policy.allow = Allow::kBit;
+  const PlannedTraining bit = planning.under(whole - 1);
+  EXPECT_EQ(bit.policy.micro_batch, std::nullopt);
+  EXPECT_EQ(bit.policy.activation_checkpointing.modules.size(), 1U) << "one block is enough";
+  EXPECT_EQ(bit.plan.choice->exactness, "bit");
+  EXPECT_GT(bit.plan.choice->relative_time, 1);
+  EXPECT_EQ(planning.under(1).policy.micro_batch, std::nullopt) << "not even where nothing else is left";
+  planning.policy.allow = Allow::kExact;
+  planning.policy.checkpointing_is_open = false;
+  const PlannedTraining cut = planning.under(whole - 1);
+  EXPECT_GT(cut.policy.micro_batch.value_or(0), 0);
+  EXPECT_FALSE(cut.policy.activation_checkpointing.recomputes());
+  EXPECT_EQ(cut.plan.choice->exactness, "exact");
+}
+
+TEST(ChoosePolicy, PartThatTheRecipeWritesStaysUnlessItIsTheLargest) {
+  OpenPlanning planning;
+  planning.policy.micro_batch = 8;
+  EXPECT_EQ(planning.under(1000).policy.micro_batch, 8);
+  planning.policy.micro_batch_is_most = true;
+  EXPECT_LT(planning.under(1000).policy.micro_batch.value_or(16), 8);
+}
+
+TEST(ChoosePolicy, LayersThatMixSamplesAreNeverCut) {
+  OpenPlanning planning;
+  planning.step.mixes = true;
+  const PlannedTraining planned = planning.under(planning.whole() / 2);
+  EXPECT_EQ(planned.policy.micro_batch, std::nullopt);
+  EXPECT_TRUE(planned.policy.activation_checkpointing.recomputes());
+}
+
+TEST(ChoosePolicy, LossOverTheWholeBatchIsCutInTwoPassesAlone) {
+  OpenPlanning planning;
+  ClassifyingStep coupled(planning.model, Coupling::kWholeBatch);
+  planning.policy.checkpointing_is_open = false;
+  const DatasetDescription data = planning.data.describe();
+  const auto under = [&](std::int64_t budget) {
+    planning.context.asked.budget = {"a test", budget};
+    return plan_training({.step = coupled,
+                          .model = planning.model,
+                          .data = data,
+                          .network_data = data,
+                          .loader = planning.data.loader(),
+                          .options = planning.options,
+                          .policy = planning.policy},
+                         planning.context);
+  };
+  const std::int64_t whole = under(std::int64_t{1} << 40).plan.predicted;
+  const PlannedTraining planned = under(whole - 1);
+  EXPECT_TRUE(planned.policy.two_pass);
+  EXPECT_GT(planned.policy.micro_batch.value_or(0), 0);
+  EXPECT_THAT(runner::choice_text(planned.plan), HasSubstr("two passes"));
+  EXPECT_TRUE(planned.plan.fits());
+}
+
+TEST(ChoosePolicy, LossOfSamplesNeedsNoSecondPass) {
+  OpenPlanning planning;
+  planning.policy.checkpointing_is_open = false;
+  EXPECT_FALSE(planning.under(planning.whole() / 2).policy.two_pass);
+}
+
+/// With so many threads, whose kernels' memory moves what the allocator loses.
+class ChoosePolicyOnThreads : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(ChoosePolicy, ChoosePolicyOnThreads, testing::Values(1, 2, 8));
+
+/// All subsets of the blocks, under all micro-batches: what is chosen fits where anything does, takes hardly more time
+/// than the quickest, and splits the batch no further than needed.
+TEST_P(ChoosePolicyOnThreads, IsAsGoodAsAnExhaustiveSearch) {
+  const ScopedThreads threads(GetParam());
+  constexpr std::int64_t kLayers = 3;
+  OpenPlanning planning(kLayers);
+  const std::int64_t whole = planning.whole();
+  std::vector<runner::MemoryPlan> all;
+  std::vector<MemoryPolicy> policies;
+  for (const std::int64_t size : {0, 8, 6, 4, 3, 2, 1}) {
+    for (int subset = 0; subset < (1 << kLayers); ++subset) {
+      TowerPlanning one(kLayers);
+      if (size > 0) one.policy.micro_batch = size;
+      for (int layer = 0; layer < kLayers; ++layer) {
+        if ((subset >> layer) % 2 == 1)
+          one.policy.activation_checkpointing.modules.push_back("model.vision_model.encoder.layers." +
+                                                                std::to_string(layer));
+      }
+      all.push_back(one.plan());
+      policies.push_back(one.policy);
+    }
+  }
+  double sum = 0;
+  int count = 0;
+  const std::int64_t least = std::ranges::min(all, {}, &runner::MemoryPlan::predicted).predicted;
+  for (std::int64_t budget = least; budget <= whole; budget += (whole - least) / 23) {
+    double quickest = 1e9;
+    for (const runner::MemoryPlan& plan : all) {
+      if (plan.predicted <= budget) quickest = std::min(quickest, seconds_of(plan));
+    }
+    const PlannedTraining planned = planning.under(budget);
+    ASSERT_TRUE(planned.plan.fits()) << budget;
+    const double ratio = seconds_of(planned.plan) / quickest;
+    EXPECT_LE(ratio, 1.2) << budget << " " << runner::choice_text(planned.plan);
+    sum += ratio;
+    ++count;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const auto names = [](const ActivationCheckpointing& one) {
+        return one.blocks ? std::size_t{kLayers} : one.modules.size();
+      };
+      const bool is_same =
+          names(policies[i].activation_checkpointing) == names(planned.policy.activation_checkpointing);
+      if (!is_same || all[i].predicted > budget) continue;
+      EXPECT_LE(policies[i].micro_batch.value_or(16), planned.policy.micro_batch.value_or(16)) << budget;
+    }
+  }
+  EXPECT_LE(sum / count, 1.05);
+}
+
+TEST(ChoosePolicy, WhatIsChosenIsWhatTheTrainingNeeds) {
+  OpenPlanning planning;
+  const std::int64_t whole = planning.whole(), least = planning.under(1000).plan.predicted;
+  for (const double share : {0.9, 0.5, 0.1}) {
+    const PlannedTraining planned =
+        planning.under(least + static_cast<std::int64_t>(share * static_cast<double>(whole - least)));
+    ASSERT_TRUE(planned.plan.fits());
+    expect_counted_as_planned(planning.measured(planned.policy), planned.plan, 1 / 1.35, std::to_string(share));
+  }
+}
+
+TEST(ChoosePolicy, WhereNothingFitsTheLeastIsPlanned) {
+  OpenPlanning planning;
+  const PlannedTraining planned = planning.under(1000);
+  EXPECT_FALSE(planned.plan.fits());
+  for (const runner::PlanAlternative& other : planned.plan.alternatives)
+    EXPECT_TRUE(other.predicted >= planned.plan.predicted || other.exactness == "declared");
+}
+
+TEST(ChoosePolicy, WhereNothingFitsAChangeOfTheTrainingThatWouldIsNamed) {
+  OpenPlanning planning;
+  const std::int64_t least = planning.under(1000).plan.predicted;
+  const PlannedTraining planned = planning.under(least - 1);
+  EXPECT_FALSE(planned.plan.fits());
+  const auto half = std::ranges::find(planned.plan.alternatives, "declared", &runner::PlanAlternative::exactness);
+  ASSERT_NE(half, planned.plan.alternatives.end());
+  EXPECT_THAT(half->overrides, testing::Contains("memory.precision=bf16"));
+}
+
+TEST(ChoosePolicy, FloorOfTheMicroBatchHolds) {
+  OpenPlanning planning;
+  planning.policy.checkpointing_is_open = false;
+  planning.policy.min_micro_batch = 5;
+  const PlannedTraining planned = planning.under(1000);
+  EXPECT_GE(planned.policy.micro_batch.value_or(16), 5);
+  planning.policy.min_micro_batch = 17;
+  EXPECT_THROW(planning.under(1000), runner::StageError);
+}
+
+TEST(ChoosePolicy, IsReplayedWhereItStillFits) {
+  OpenPlanning planning;
+  const std::int64_t whole = planning.whole();
+  const PlannedTraining first = planning.under(whole - 1);
+  ASSERT_GT(first.plan.choice->overrides.size(), 0U);
+  planning.context.earlier_step_again = first.plan.step;
+  const PlannedTraining second = planning.under(2 * whole);
+  EXPECT_EQ(second.plan.step, first.plan.step);
+  EXPECT_TRUE(second.plan.choice->is_replayed);
+  EXPECT_THAT(runner::choice_text(second.plan), HasSubstr("chosen when the run started: "));
+  const PlannedTraining third = planning.under(first.plan.predicted - 1);
+  EXPECT_NE(third.plan.step, first.plan.step);
+  EXPECT_THAT(third.plan.choice->summary, HasSubstr("what was chosen when the run started no longer fits"));
+}
+
+TEST(ChoosePolicy, SameTrainingGetsTheSamePlan) {
+  OpenPlanning one, other;
+  const std::int64_t budget = one.whole() / 2;
+  EXPECT_EQ(to_json(one.under(budget).plan), to_json(other.under(budget).plan));
+}
+
+/// One of which weights, gradients and state are most, also in a GPU's large segments, and in which the optimizer's
+/// ways alone are open.
+struct OpenOptimizer : TowerPlanning {
+  explicit OpenOptimizer(bool on_gpu) : TowerPlanning(4, {40, 32}, 512) {
+    options.batch_size = 2;
+    policy.allow = Allow::kBit;
+    policy.activation_checkpointing = {.blocks = true};
+    policy.offload_is_open = policy.in_backward_is_open = true;
+    if (!on_gpu) return;
+    context.facts.device = "cuda:0";
+    context.asked.device_model = "NVIDIA L4";
+  }
+  PlannedTraining under(std::int64_t budget) {
+    context.asked.budget = {"a test", budget};
+    return planned();
+  }
+  std::int64_t needed(bool offloads, bool in_backward) {
+    TowerPlanning written = *this;
+    written.policy.offload_is_open = written.policy.in_backward_is_open = false;
+    written.policy.offloads_optimizer = offloads;
+    written.policy.optimizer_in_backward = in_backward;
+    return written.plan().predicted;
+  }
+};
+
+TEST(ChoosePolicy, OptimizerWorksOtherwiseWhereTheBudgetRequiresIt) {
+  OpenOptimizer planning(/*on_gpu=*/true);
+  const std::int64_t whole = planning.needed(false, false), in_backward = planning.needed(false, true),
+                     offloaded = planning.needed(true, false), both = planning.needed(true, true);
+  ASSERT_LT(in_backward, whole);
+  ASSERT_LT(both, std::min(in_backward, offloaded));
+  const auto chosen = [&](std::int64_t budget) {
+    const PlannedTraining planned = planning.under(budget);
+    EXPECT_TRUE(planned.plan.fits());
+    EXPECT_FALSE(planned.policy.offload_is_open || planned.policy.in_backward_is_open);
+    EXPECT_EQ(planned.plan.choice->exactness, "bit");
+    return std::pair(planned.policy.offloads_optimizer, planned.policy.optimizer_in_backward);
+  };
+  EXPECT_EQ(chosen(whole), std::pair(false, false));
+  EXPECT_EQ(chosen(in_backward), std::pair(false, true)) << "nothing has to be copied";
+  EXPECT_EQ(chosen(both), std::pair(true, true));
+  EXPECT_THAT(runner::choice_text(planning.under(in_backward).plan),
+              testing::StartsWith("chosen: the whole batch at once, the optimizer in the backward pass: "));
+  EXPECT_THAT(planning.under(both).plan.choice->overrides,
+              testing::ElementsAre("memory.offload=optimizer", "memory.optimizer_in_backward=true"));
+}
+
+TEST(ChoosePolicy, OptimizerStaysOutOfTheBackwardPassWhereItMustNot) {
+  OpenOptimizer planning(/*on_gpu=*/true);
+  const std::int64_t tight = planning.needed(false, true);
+  planning.policy.recovery.max_retries = 2;
+  EXPECT_FALSE(planning.under(tight).policy.optimizer_in_backward) << "what failed could not be retried";
+  EXPECT_TRUE(planning.under(tight).policy.offloads_optimizer);
+  planning.policy.recovery.max_retries = 0;
+  planning.options.gradient_clip_norm = 1;
+  EXPECT_FALSE(planning.under(tight).policy.optimizer_in_backward);
+  planning.options.gradient_clip_norm.reset();
+  planning.policy.allow = Allow::kNothing;
+  EXPECT_FALSE(planning.under(tight).policy.optimizer_in_backward);
+}
+
+TEST(ChoosePolicy, NothingIsOffloadedOnACpu) {
+  OpenOptimizer planning(/*on_gpu=*/false);
+  const PlannedTraining planned = planning.under(planning.needed(false, true));
+  EXPECT_TRUE(planned.plan.fits());
+  EXPECT_FALSE(planned.policy.offloads_optimizer);
+  EXPECT_TRUE(planned.policy.optimizer_in_backward);
+}
+
+TEST(ChoosePolicy, WaysOfTheOptimizerAreReplayed) {
+  OpenOptimizer planning(/*on_gpu=*/true);
+  const std::int64_t whole = planning.needed(false, false);
+  const PlannedTraining first = planning.under(planning.needed(true, true));
+  planning.context.earlier_step_again = first.plan.step;
+  const PlannedTraining second = planning.under(2 * whole);
+  EXPECT_TRUE(second.plan.choice->is_replayed);
+  EXPECT_TRUE(second.policy.offloads_optimizer && second.policy.optimizer_in_backward);
+  planning.policy.in_backward_is_open = false;
+  EXPECT_FALSE(planning.under(2 * whole).policy.optimizer_in_backward) << "it is written now";
+}
+
+TEST(ChoosePolicy, MicroBatchesAreStillChosenWhereTheOptimizersWaysAreOpenToo) {
+  OpenPlanning planning;
+  const std::int64_t least = planning.under(1).plan.predicted;
+  const PlannedTraining before = planning.under(least);
+  ASSERT_TRUE(before.plan.fits());
+  ASSERT_GT(before.policy.micro_batch.value_or(0), 0);
+  planning.policy.offload_is_open = planning.policy.in_backward_is_open = true;
+  const PlannedTraining after = planning.under(least);
+  EXPECT_TRUE(after.plan.fits());
+  EXPECT_LE(seconds_of(after.plan), seconds_of(before.plan)) << "there is more to choose from";
+}
+
+}  // namespace
+}  // namespace stages

@@ -1,0 +1,85 @@
+#include "stages/plan/repetition.h"
+
+#include <optional>
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include "stages/plan/meta_kernels.h"
+
+namespace stages {
+namespace {
+
+const at::TensorOptions kMetaFloat = at::TensorOptions(at::kMeta).dtype(at::kFloat);
+
+/// How often the work of ten parts of two rows and one of one row is done.
+struct Counted {
+  /// `grows`: the work leaves something that it does not give back.
+  explicit Counted(Repeated repeated = Repeated::kNoted, bool is_traced = true, bool grows = false) {
+    register_meta_kernels();
+    std::optional<MemoryTrace> trace;
+    if (is_traced) trace.emplace(Backend{}, repeated);
+    const at::Tensor weight = torch::ones({3, 3}, kMetaFloat);
+    std::vector<NamedTensors> kept;
+    std::vector<at::Tensor> others;
+    Repetition parts;
+    for (std::int64_t part = 0; part < 11; ++part) {
+      const std::int64_t rows = part < 10 ? 2 : 1;
+      kept.push_back(parts.next(rows, [&]() -> NamedTensors {
+        ++computed;
+        if (grows) others.push_back(torch::empty({1}, kMetaFloat));
+        return {{"rows", torch::ones({rows, 3}, kMetaFloat).mm(weight).t()}, {"weight", weight}};
+      }));
+    }
+    if (!trace) return;
+    kept.clear();
+    events = trace->events().size();
+    for (const TraceEvent& event : trace->events())
+      live += (event.is_birth ? 1 : -1) * trace->storages()[event.storage].bytes;
+    flops = trace->flops();
+    operations = trace->launches();
+  }
+  int computed = 0;
+  std::size_t events = 0;
+  std::int64_t live = 0, operations = 0;
+  double flops = 0;
+};
+
+TEST(Repetition, LikePartsAreComputedTwiceAndTheLastOne) {
+  const Counted noted, all(Repeated::kComputed);
+  EXPECT_EQ(noted.computed, 3);
+  EXPECT_EQ(all.computed, 11);
+  EXPECT_EQ(noted.events, all.events);
+  EXPECT_EQ(noted.operations, all.operations);
+  EXPECT_EQ(noted.flops, all.flops);
+  EXPECT_EQ(noted.live, 36);  // the weight: what was kept has died
+  EXPECT_EQ(all.live, 36);
+}
+
+TEST(Repetition, WithoutATraceAllIsComputed) {
+  const Counted counted(Repeated::kNoted, false);
+  EXPECT_EQ(counted.computed, 11);
+}
+
+TEST(Repetition, GivesTensorsOfTheSameShape) {
+  register_meta_kernels();
+  const MemoryTrace trace({});
+  Repetition parts;
+  for (int part = 0; part < 4; ++part) {
+    const NamedTensors given = parts.next(2, [] {
+      return NamedTensors{{"rows", torch::ones({2, 3}, kMetaFloat).t().slice(0, 1)}};
+    });
+    EXPECT_EQ(given.at("rows").sizes(), at::IntArrayRef({2, 2}));
+    EXPECT_EQ(given.at("rows").strides(), at::IntArrayRef({1, 3}));
+    EXPECT_EQ(given.at("rows").storage_offset(), 1);
+    EXPECT_EQ(given.at("rows").scalar_type(), at::kFloat);
+  }
+}
+
+TEST(Repetition, WorkThatLeavesMoreThanItGivesBackIsComputed) {
+  const Counted counted(Repeated::kNoted, true, /*grows=*/true);
+  EXPECT_EQ(counted.computed, 11);
+}
+
+}  // namespace
+}  // namespace stages
