@@ -9,7 +9,7 @@ foreach(file IN LISTS files)
 endforeach()
 string(SHA256 sum "${hashes}")
 string(SUBSTRING ${sum} 0 12 sum)
-set(text "#include \"runner/protocol/event.h\"
+set(text "#include \"runner/shared/protocol/event.h\"
 
 namespace runner {
 

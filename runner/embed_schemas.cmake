@@ -5,7 +5,7 @@ foreach(file IN LISTS FILES)
   file(READ ${ROOT}/${file} text)
   string(APPEND body "    {\"${file}\", R\"~schema~(${text})~schema~\"},\n")
 endforeach()
-file(WRITE ${OUT} "#include \"runner/schema/schema.h\"
+file(WRITE ${OUT} "#include \"runner/parent/schema/schema.h\"
 
 namespace runner {
 

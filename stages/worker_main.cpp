@@ -9,8 +9,8 @@
 #include <optional>
 #include <string_view>
 
-#include "runner/error/exit_code.h"
-#include "runner/disk/fault.h"
+#include "runner/shared/error/exit_code.h"
+#include "runner/shared/disk/fault.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/cpu_pool.h"
 #include "stages/worker/requests.h"

@@ -33,44 +33,62 @@ tracked() {
     find . -type f -not -path './build*' -not -path './outputs/*' -not -path './multirun/*' | sed 's|^\./||'
 }
 
-# The rooms of each half; a room may include itself and those before it.
-readonly runner_rooms="text error disk value devices stage weights config schema graph protocol record execute run svg report sweep registry cli"
-readonly stages_rooms="text tensor random machine trace numerics artifact memory fetch weights checkpoint data model train evaluate worker"
+# The rooms of each part of the tree; a room may include itself and those before it. What both programs use lies in
+# runner/shared, what `retort` alone uses in runner/parent; runner/worker and stages/ are the worker's.
+readonly shared_rooms="text error disk value stage weights graph protocol record"
+readonly parent_rooms="devices config schema compile record run svg report sweep registry cli"
+readonly stages_rooms="text tensor random machine numerics artifact memory plan fetch weights checkpoint data model train evaluate few_shot contrastive retina adapters worker"
+# Rooms of one paper each: no other room knows them.
+readonly paper_rooms="few_shot contrastive retina adapters"
 
 check_rooms() {
-  local half="$1" room later
+  local folder="$1" room later
   shift
   local rooms=("$@")
-  forbid "every folder of $half/ is a room" "$(
-    find "$half" -mindepth 1 -maxdepth 1 -type d | sed "s|^$half/||" | grep -vxE "$(IFS='|'; echo "${rooms[*]}")" || true
+  forbid "every folder of $folder/ is a room" "$(
+    find "$folder" -mindepth 1 -maxdepth 1 -type d | sed "s|^$folder/||" | grep -vxE "$(IFS='|'; echo "${rooms[*]}")" || true
   )"
   while [ $# -gt 1 ]; do
     room=$1
     shift
     later=$(IFS='|'; echo "$*")
-    forbid "a room of $half/ does not include a later one: ${rooms[*]}" \
-      "$(code "#include [<\"]$half/($later)/" "$half/$room")"
+    forbid "a room of $folder/ does not include a later one: ${rooms[*]}" \
+      "$(code "#include [<\"]$folder/($later)/" "$folder/$room")"
   done
 }
 
 check_includes() {
   forbid "runner/ knows no tensor" "$(code '#include [<"](torch|ATen|c10|stages)/' runner)"
+  forbid "runner/ is divided into what both programs use, the parent and the worker" "$(
+    find runner -mindepth 1 -maxdepth 1 -type d | grep -vxE 'runner/(shared|parent|worker)' || true
+  )"
   # shellcheck disable=SC2086
-  check_rooms runner $runner_rooms
+  check_rooms runner/shared $shared_rooms
+  # shellcheck disable=SC2086
+  check_rooms runner/parent $parent_rooms
   # shellcheck disable=SC2086
   check_rooms stages $stages_rooms
   forbid "at a root lie the program's entry, the table of kinds and the precompiled header alone" "$(
     find runner stages -maxdepth 1 -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' \) |
       but_not '/(main\.cpp|worker_main\.cpp|stages\.(h|cpp)|(runner|torch)_pch\.h)$'
   )"
-  forbid "runner/config and runner/schema do not know each other" "$(code '#include "runner/config/' runner/schema)"
-  forbid "runner/execute, in the worker, and runner/run, in the parent, do not know each other" \
-    "$(code '#include "runner/execute/' runner/run)"
+  forbid "runner/parent/config and runner/parent/schema do not know each other" \
+    "$(code '#include "runner/parent/config/' runner/parent/schema)"
+  forbid "what both programs use knows neither, and the parent and the worker do not know each other" "$(
+    code '#include "runner/(parent|worker)/' runner/shared
+    code '#include "runner/worker/' runner/parent
+    code '#include "runner/parent/' runner/worker stages
+  )"
   forbid "stages/ sees of runner/ only what the contract of a stage needs; the worker alone sees more" "$(
-    code '#include [<"]runner/' stages |
-      but_not '"runner/(text|error|disk|value|stage|weights)/[a-z0-9_]+\.h"' |
+    code '#include [<"]runner/(worker|shared/(graph|protocol|record))/' stages |
       but_not '^stages/(worker/[a-z_]+|worker_main)\.(cpp|h):'
   )"
+  local room
+  for room in $paper_rooms; do
+    forbid "a room of one paper is known to itself and the table of kinds alone" "$(
+      code "#include [<\"]stages/$room/" runner stages | but_not "^stages/$room/|^stages/stages\.cpp:"
+    )"
+  done
   local family
   for family in ${families//|/ }; do
     [ "$family" != memory ] || continue
@@ -88,14 +106,14 @@ check_includes() {
     code 'at::parallel_(for|reduce)\(' stages
   )"
   forbid "stages/text knows no tensor" "$(code '#include [<"](torch|ATen|c10)/' stages/text)"
-  forbid "yaml-cpp is known to runner/config/yaml_reader.cpp alone" "$(
-    code '#include [<"]yaml-cpp/' runner stages | but_not '^runner/config/yaml_reader\.cpp:'
+  forbid "yaml-cpp is known to runner/parent/config/yaml_reader.cpp alone" "$(
+    code '#include [<"]yaml-cpp/' runner stages | but_not '^runner/parent/config/yaml_reader\.cpp:'
   )"
-  forbid "spdlog is known to runner/record/log.cpp alone" "$(
-    code '#include [<"](spdlog|fmt)/' runner stages | but_not '^runner/record/log\.cpp:'
+  forbid "spdlog is known to runner/shared/record/log.cpp alone" "$(
+    code '#include [<"](spdlog|fmt)/' runner stages | but_not '^runner/shared/record/log\.cpp:'
   )"
-  forbid "SQLite is known to runner/registry/database.cpp alone" "$(
-    code '#include [<"]sqlite3' runner stages | but_not '^runner/registry/database\.cpp:'
+  forbid "SQLite is known to runner/parent/registry/database.cpp alone" "$(
+    code '#include [<"]sqlite3' runner stages | but_not '^runner/parent/registry/database\.cpp:'
   )"
   forbid "nothing depends on experiments/" "$(
     code '#include [<"](\.\./)*experiments/' runner stages tests
@@ -105,16 +123,16 @@ check_includes() {
 
 check_run_layout() {
   # RETORT_CACHE/nodes is another folder: the index of what runs have finished.
-  forbid "the names in a run's folder stand in runner/stage/run_layout alone" "$(
+  forbid "the names in a run's folder stand in runner/shared/stage/run_layout alone" "$(
     code '/ *"(nodes|\.retort|checkpoints|outputs|metrics\.jsonl?|curves\.json|log\.txt|summary\.json|finished\.json|reused\.json|plan\.json|manifest\.json)' \
       runner stages |
-      but_not '^runner/stage/run_layout\.cpp:|^runner/record/node_index\.cpp:.*own / "nodes"|//.*/ *"'
+      but_not '^runner/shared/stage/run_layout\.cpp:|^runner/shared/record/node_index\.cpp:.*own / "nodes"|//.*/ *"'
   )"
 }
 
 check_texts() {
   forbid "what a verb reads is kept by its Console, as long as its diagnostics: Sources are made nowhere else" "$(
-    code '^ *Sources [a-z]+(;|\{|\()' runner | but_not '^runner/(cli/completion/complete\.cpp|registry/run_entry\.cpp|config/):'
+    code '^ *Sources [a-z]+(;|\{|\()' runner | but_not '^runner/parent/(cli/completion/complete\.cpp|registry/run_entry\.cpp|config/):'
   )"
 }
 
@@ -139,8 +157,20 @@ constant() {
   echo "$name"
 }
 
+# The source of a kind: train/supervised.cpp, or in a paper's room retina/train_binary.cpp.
+source_of() {
+  local room
+  for room in $paper_rooms; do
+    if [ -e "stages/$room/${1/\//_}.cpp" ]; then
+      echo "stages/$room/${1/\//_}.cpp"
+      return
+    fi
+  done
+  echo "stages/$1.cpp"
+}
+
 check_kinds() {
-  local schema kind name table known=()
+  local schema kind name table code known=()
   table=$(grep -oE '&k[A-Za-z0-9]+' stages/stages.cpp | sed 's/^&//')
   for schema in schemas/*/*.schema.json; do
     [[ "$schema" =~ ^schemas/($families)/ ]] || continue
@@ -152,10 +182,11 @@ check_kinds() {
     grep -qx "$name" <<<"$table" || forbid "a kind that has a schema is in the table" "$kind: stages/stages.cpp lacks &$name"
     grep -qE "^extern const runner::StageKind $name;" stages/stages.h ||
       forbid "a kind that has a schema is declared" "$kind: stages/stages.h lacks $name"
-    grep -qsE "StageKind $name *=.*\"${kind/\//.}\"" "stages/$kind.cpp" ||
-      forbid "a kind that has a schema has its code" "$kind: stages/$kind.cpp does not define $name, \"${kind/\//.}\""
-    [ -e "tests/stages/${kind}_test.cpp" ] ||
-      forbid "a kind that has a schema has its test" "$kind: there is no tests/stages/${kind}_test.cpp"
+    code=$(source_of "$kind")
+    grep -qsE "StageKind $name *=.*\"${kind/\//.}\"" "$code" ||
+      forbid "a kind that has a schema has its code" "$kind: $code does not define $name, \"${kind/\//.}\""
+    [ -e "tests/${code%.cpp}_test.cpp" ] ||
+      forbid "a kind that has a schema has its test" "$kind: there is no tests/${code%.cpp}_test.cpp"
   done
   for name in $table; do
     [[ " ${known[*]} " == *" $name "* ]] || forbid "a kind in the table has a schema" "stages/stages.cpp: $name"
@@ -182,13 +213,13 @@ check_trust() {
     grep -rnE '(curl|wget)[^|]*https?://' scripts || true
   )"
   # Beside it: init writes a file of the user's own, and the meter speaks to the kernel.
-  forbid "files are written through runner/disk alone: it never follows links, and knows how to flush" "$(
+  forbid "files are written through runner/shared/disk alone: it never follows links, and knows how to flush" "$(
     code 'O_CREAT|std::ofstream|fopen\(' runner stages |
-      but_not '^(runner/(disk/|cli/commands/init\.cpp)|stages/(machine/memory_meter|weights/new_folder)\.cpp)'
+      but_not '^(runner/(shared/disk/|parent/cli/commands/init\.cpp)|stages/(machine/memory_meter|weights/new_folder)\.cpp)'
   )"
-  forbid "JSON is read by runner/value/parse_json, which limits how deep it nests" "$(
+  forbid "JSON is read by runner/shared/value/parse_json, which limits how deep it nests" "$(
     code '(json|Json)(>)?::parse\(|>> *json\b|basic_json' runner stages |
-      but_not '^runner/(value/parse_json|weights/strict_json)\.cpp:|::parse\(R"'
+      but_not '^runner/shared/(value/parse_json|weights/strict_json)\.cpp:|::parse\(R"'
   )"
 }
 
@@ -233,21 +264,24 @@ self_test() {
   (check "$clean") || failed=yes
 
   local by=check_includes
-  expect "runner/ knows no tensor" <<<'echo "#include <ATen/Tensor.h>" >>runner/value/value.h'
-  expect "runner/ knows no tensor" <<<'echo "#include \"stages/tensor/batch.h\"" >>runner/graph/graph.cpp'
-  expect "every folder of runner/ is a room" <<<'mkdir runner/misc; touch runner/misc/more.h'
-  expect "a room of runner/ does not include a later one: $runner_rooms" \
-    <<<'echo "#include \"runner/schema/schema.h\"" >>runner/config/compose.h'
+  expect "runner/ knows no tensor" <<<'echo "#include <ATen/Tensor.h>" >>runner/shared/value/value.h'
+  expect "runner/ knows no tensor" <<<'echo "#include \"stages/tensor/batch.h\"" >>runner/shared/graph/graph.cpp'
+  expect "every folder of runner/shared/ is a room" <<<'mkdir runner/shared/misc; touch runner/shared/misc/more.h'
+  expect "runner/ is divided into what both programs use, the parent and the worker" <<<'mkdir runner/misc'
+  expect "a room of runner/parent/ does not include a later one: $parent_rooms" \
+    <<<'echo "#include \"runner/parent/schema/schema.h\"" >>runner/parent/config/compose.h'
   expect "a room of stages/ does not include a later one: $stages_rooms" \
     <<<'echo "#include \"stages/train/loss.h\"" >>stages/tensor/batch.h'
   expect "at a root lie the program's entry, the table of kinds and the precompiled header alone" \
     <<<'touch stages/helpers.cpp'
-  expect "runner/config and runner/schema do not know each other" \
-    <<<'echo "#include \"runner/config/compose.h\"" >>runner/schema/schema.h'
-  expect "runner/execute, in the worker, and runner/run, in the parent, do not know each other" \
-    <<<'echo "#include \"runner/execute/reuse.h\"" >>runner/run/run.h'
+  expect "runner/parent/config and runner/parent/schema do not know each other" \
+    <<<'echo "#include \"runner/parent/config/compose.h\"" >>runner/parent/schema/schema.h'
+  expect "a room of one paper is known to itself and the table of kinds alone" \
+    <<<'echo "#include \"stages/retina/vote.h\"" >>stages/evaluate/classification.cpp'
+  expect "what both programs use knows neither, and the parent and the worker do not know each other" \
+    <<<'echo "#include \"runner/worker/reuse.h\"" >>runner/parent/run/run.h'
   expect "stages/ sees of runner/ only what the contract of a stage needs; the worker alone sees more" \
-    <<<'echo "#include \"runner/graph/graph.h\"" >>stages/train/supervised.cpp'
+    <<<'echo "#include \"runner/shared/graph/graph.h\"" >>stages/train/supervised.cpp'
   expect "families of stages do not include one another; what two need lies in a room before them" \
     <<<'echo "#include \"stages/train/loss.h\"" >>stages/evaluate/classification.cpp'
   expect "<torch/torch.h> is all of LibTorch: <torch/types.h> and what else is used take half the time" \
@@ -257,15 +291,15 @@ self_test() {
   expect "at::parallel_for is a loop outside LibTorch: stages/tensor/parallel.h divides among its threads" \
     <<<'echo "void f() { at::parallel_for(0, 9, 1, {}); }" >>stages/model/activation.cpp'
   expect "stages/text knows no tensor" <<<'echo "#include <ATen/Tensor.h>" >>stages/text/pieces.h'
-  expect "yaml-cpp is known to runner/config/yaml_reader.cpp alone" \
-    <<<'echo "#include <yaml-cpp/yaml.h>" >>runner/value/value.cpp'
-  expect "spdlog is known to runner/record/log.cpp alone" \
-    <<<'echo "#include <spdlog/spdlog.h>" >>runner/record/run_folder.cpp'
-  expect "SQLite is known to runner/registry/database.cpp alone" \
-    <<<'echo "#include <sqlite3.h>" >>runner/registry/run_index.cpp'
+  expect "yaml-cpp is known to runner/parent/config/yaml_reader.cpp alone" \
+    <<<'echo "#include <yaml-cpp/yaml.h>" >>runner/shared/value/value.cpp'
+  expect "spdlog is known to runner/shared/record/log.cpp alone" \
+    <<<'echo "#include <spdlog/spdlog.h>" >>runner/parent/record/run_folder.cpp'
+  expect "SQLite is known to runner/parent/registry/database.cpp alone" \
+    <<<'echo "#include <sqlite3.h>" >>runner/parent/registry/run_index.cpp'
   expect "nothing depends on experiments/" <<<'echo "  - ../experiments/quickstart" >>recipes/classify.yaml'
   by=check_run_layout
-  expect "the names in a run's folder stand in runner/stage/run_layout alone" \
+  expect "the names in a run's folder stand in runner/shared/stage/run_layout alone" \
     <<<'echo "auto metrics = folder / \"nodes\" / id;" >>stages/train/trainer.cpp'
   by=check_one_loop
   expect "gradients are computed in stages/train/gradient.cpp alone" \
@@ -287,13 +321,13 @@ self_test() {
   by=check_trust
   expect "what a script downloads is pinned by its SHA-256" <<<'echo "numpy==2.0.0" >>scripts/libtorch-cpu.txt'
   expect "what a script downloads is pinned by its SHA-256" <<<'sed -i "s/ --require-hashes//" scripts/setup'
-  expect "files are written through runner/disk alone: it never follows links, and knows how to flush" \
-    <<<'echo "void f() { std::ofstream(\"a\") << 1; }" >>runner/report/table.cpp'
-  expect "JSON is read by runner/value/parse_json, which limits how deep it nests" \
+  expect "files are written through runner/shared/disk alone: it never follows links, and knows how to flush" \
+    <<<'echo "void f() { std::ofstream(\"a\") << 1; }" >>runner/parent/report/table.cpp'
+  expect "JSON is read by runner/shared/value/parse_json, which limits how deep it nests" \
     <<<'echo "void f() { const auto read = nlohmann::ordered_json::parse(text, nullptr, false); }" >>stages/train/loss.cpp'
   by=check_texts
   expect "what a verb reads is kept by its Console, as long as its diagnostics: Sources are made nowhere else" \
-    <<<'echo "void f() { Sources sources; }" | sed "s/{ /{\n  /" >>runner/cli/weights_source.cpp'
+    <<<'echo "void f() { Sources sources; }" | sed "s/{ /{\n  /" >>runner/parent/cli/weights_source.cpp'
 
   # A program that names another library: what names it here is only called so.
   found=no

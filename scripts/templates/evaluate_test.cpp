@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 #include <torch/utils.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/artifact/results.h"
 #include "stages/stages.h"

@@ -1,7 +1,7 @@
 #include <memory>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/memory/policy.h"
 
 namespace stages {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/memory/policy.h"
 #include "stages/stages.h"
 #include "tests/support/recording_context.h"

@@ -2,7 +2,7 @@
 
 #include <torch/nn/module.h>
 
-#include "runner/stage/config_reader.h"
+#include "runner/shared/stage/config_reader.h"
 #include "stages/artifact/dataset.h"
 #include "stages/artifact/model.h"
 #include "stages/train/loss.h"

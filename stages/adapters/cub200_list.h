@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "runner/error/result.h"
+#include "runner/shared/error/result.h"
 #include "stages/data/image_list.h"
 
 namespace stages {

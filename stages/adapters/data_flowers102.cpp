@@ -1,4 +1,4 @@
-#include "runner/stage/config_reader.h"
+#include "runner/shared/stage/config_reader.h"
 #include "stages/adapters/flowers102_list.h"
 #include "stages/data/image_stage.h"
 

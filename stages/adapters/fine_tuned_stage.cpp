@@ -5,11 +5,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/disk/file_digests.h"
-#include "runner/stage/config_reader.h"
-#include "runner/stage/plan_context.h"
-#include "runner/stage/run_context.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/disk/file_digests.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/plan_context.h"
+#include "runner/shared/stage/run_context.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/model/backbone_weights.h"
 
 namespace stages {

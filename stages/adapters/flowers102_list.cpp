@@ -13,7 +13,7 @@
 #include "stages/adapters/flower_names.h"
 #include "stages/data/image_files.h"
 #include "stages/data/mat_file.h"
-#include "runner/value/parse_json.h"
+#include "runner/shared/value/parse_json.h"
 
 namespace stages {
 namespace {

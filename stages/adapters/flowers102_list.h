@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "runner/error/result.h"
+#include "runner/shared/error/result.h"
 #include "stages/data/image_list.h"
 
 namespace stages {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/disk/new_folder.h"
+#include "runner/shared/disk/new_folder.h"
 #include "stages/data/boxed_shape.h"
 #include "stages/data/jpeg_writer.h"
 #include "stages/data/shapes.h"

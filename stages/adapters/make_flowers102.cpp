@@ -7,10 +7,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/data/jpeg_writer.h"
 #include "stages/data/mat_writer.h"
-#include "runner/disk/new_folder.h"
+#include "runner/shared/disk/new_folder.h"
 #include "stages/data/shapes.h"
 #include "stages/random/permutation.h"
 

@@ -1,4 +1,4 @@
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/adapters/fine_tuned_stage.h"
 
 namespace stages {

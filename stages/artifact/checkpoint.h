@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/stage/artifact.h"
+#include "runner/shared/stage/artifact.h"
 #include "stages/artifact/model.h"
 #include "stages/numerics/numerics.h"
 

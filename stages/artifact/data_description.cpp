@@ -8,8 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/value/json_fields.h"
-#include "runner/value/parse_json.h"
+#include "runner/shared/value/json_fields.h"
+#include "runner/shared/value/parse_json.h"
 
 namespace stages {
 namespace {

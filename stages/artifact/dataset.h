@@ -8,7 +8,7 @@
 
 #include <c10/core/ScalarType.h>
 
-#include "runner/stage/artifact.h"
+#include "runner/shared/stage/artifact.h"
 #include "stages/artifact/sample_order.h"
 #include "stages/tensor/named_tensors.h"
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <system_error>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 
 namespace stages {
 namespace {

@@ -9,8 +9,8 @@
 
 #include <torch/types.h>
 
-#include "runner/stage/split_mix.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/split_mix.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/artifact/sample_order.h"
 #include "stages/random/random.h"
 

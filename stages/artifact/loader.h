@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "runner/stage/run_context.h"
+#include "runner/shared/stage/run_context.h"
 #include "stages/artifact/dataset.h"
 #include "stages/artifact/sample_order.h"
 #include "stages/tensor/batch.h"

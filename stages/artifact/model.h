@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/stage/artifact.h"
+#include "runner/shared/stage/artifact.h"
 #include "stages/artifact/dataset.h"
 #include "stages/tensor/named_tensors.h"
 

@@ -6,7 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "runner/stage/artifact.h"
+#include "runner/shared/stage/artifact.h"
 
 namespace stages {
 

@@ -3,8 +3,8 @@
 #include <iterator>
 #include <numeric>
 
-#include "runner/stage/run_context.h"
-#include "runner/text/join.h"
+#include "runner/shared/stage/run_context.h"
+#include "runner/shared/text/join.h"
 
 namespace stages {
 

@@ -8,13 +8,13 @@
 
 #include <torch/types.h>
 
-#include "runner/disk/digest.h"
-#include "runner/disk/file_system.h"
-#include "runner/disk/new_file.h"
-#include "runner/stage/checkpoint_files.h"
-#include "runner/value/json_fields.h"
+#include "runner/shared/disk/digest.h"
+#include "runner/shared/disk/file_system.h"
+#include "runner/shared/disk/new_file.h"
+#include "runner/shared/stage/checkpoint_files.h"
+#include "runner/shared/value/json_fields.h"
 #include "stages/weights/safetensors.h"
-#include "runner/value/parse_json.h"
+#include "runner/shared/value/parse_json.h"
 
 namespace stages {
 namespace {

@@ -4,10 +4,10 @@
 #include <cerrno>
 #include <utility>
 
-#include "runner/disk/new_file.h"
-#include "runner/disk/new_folder.h"
-#include "runner/stage/checkpoint_files.h"
-#include "runner/stage/run_layout.h"
+#include "runner/shared/disk/new_file.h"
+#include "runner/shared/disk/new_folder.h"
+#include "runner/shared/stage/checkpoint_files.h"
+#include "runner/shared/stage/run_layout.h"
 #include "stages/checkpoint/checkpoint_folder.h"
 
 namespace stages {

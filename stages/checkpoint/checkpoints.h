@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "runner/disk/storage.h"
-#include "runner/stage/checkpoint_name.h"
+#include "runner/shared/disk/storage.h"
+#include "runner/shared/stage/checkpoint_name.h"
 #include "stages/checkpoint/checkpoint_folder.h"
 
 namespace stages {

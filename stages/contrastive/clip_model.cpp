@@ -7,8 +7,8 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "runner/stage/stage.h"
-#include "runner/text/join.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/join.h"
 #include "stages/model/image_size.h"
 #include "stages/model/initializer.h"
 #include "stages/model/pretrained.h"

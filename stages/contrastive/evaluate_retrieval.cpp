@@ -9,13 +9,13 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "runner/disk/new_file.h"
-#include "runner/stage/config_reader.h"
-#include "runner/stage/plan_context.h"
-#include "runner/stage/run_context.h"
-#include "runner/stage/run_layout.h"
-#include "runner/stage/stage.h"
-#include "runner/text/decimal.h"
+#include "runner/shared/disk/new_file.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/plan_context.h"
+#include "runner/shared/stage/run_context.h"
+#include "runner/shared/stage/run_layout.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/decimal.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/artifact/results.h"
 #include "stages/evaluate/predictor.h"

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/disk/new_folder.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/disk/new_folder.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/data/boxed_shape.h"
 #include "stages/data/jpeg_writer.h"
 #include "stages/data/mat_writer.h"

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "runner/text/join.h"
-#include "runner/text/printable.h"
+#include "runner/shared/text/join.h"
+#include "runner/shared/text/printable.h"
 #include "stages/data/annotation_files.h"
 #include "stages/data/image_files.h"
 #include "stages/data/mat_file.h"

@@ -8,8 +8,8 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/artifact/model.h"
 #include "stages/text/class_text.h"
 #include "stages/train/balanced_samples.h"

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/error/diagnostic.h"
-#include "runner/disk/digest.h"
+#include "runner/shared/error/diagnostic.h"
+#include "runner/shared/disk/digest.h"
 
 namespace stages {
 

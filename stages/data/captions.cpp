@@ -5,9 +5,9 @@
 #include <stdexcept>
 #include <unordered_map>
 
-#include "runner/text/join.h"
-#include "runner/text/printable.h"
-#include "runner/text/suggest.h"
+#include "runner/shared/text/join.h"
+#include "runner/shared/text/printable.h"
+#include "runner/shared/text/suggest.h"
 
 namespace stages {
 namespace {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/error/diagnostic.h"
-#include "runner/stage/config_reader.h"
+#include "runner/shared/error/diagnostic.h"
+#include "runner/shared/stage/config_reader.h"
 
 namespace stages {
 

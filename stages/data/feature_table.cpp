@@ -4,8 +4,8 @@
 
 #include <torch/types.h>
 
-#include "runner/disk/digest.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/disk/digest.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/artifact/data_description.h"
 #include "stages/weights/safetensors.h"
 

@@ -6,10 +6,10 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/plan_context.h"
-#include "runner/stage/run_context.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/plan_context.h"
+#include "runner/shared/stage/run_context.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/artifact/augmented_dataset.h"
 #include "stages/artifact/model.h"
 #include "stages/data/feature_dataset.h"

@@ -9,12 +9,12 @@
 #include <cerrno>
 #include <map>
 
-#include "runner/disk/descriptor.h"
-#include "runner/disk/folder_lock.h"
-#include "runner/disk/new_file.h"
-#include "runner/disk/new_folder.h"
-#include "runner/stage/stage.h"
-#include "runner/text/bytes.h"
+#include "runner/shared/disk/descriptor.h"
+#include "runner/shared/disk/folder_lock.h"
+#include "runner/shared/disk/new_file.h"
+#include "runner/shared/disk/new_folder.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/bytes.h"
 
 namespace stages {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/disk/storage.h"
+#include "runner/shared/disk/storage.h"
 #include "stages/fetch/download.h"
 #include "stages/fetch/unpack.h"
 

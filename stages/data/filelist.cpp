@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/text/printable.h"
+#include "runner/shared/text/printable.h"
 #include "stages/data/listed_images.h"
 
 namespace stages {

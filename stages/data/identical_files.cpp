@@ -10,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-#include "runner/disk/digest.h"
+#include "runner/shared/disk/digest.h"
 
 namespace stages {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "runner/error/error_code.h"
+#include "runner/shared/error/error_code.h"
 
 namespace stages {
 

@@ -10,8 +10,8 @@
 
 #include <torch/types.h>
 
-#include "runner/stage/stage.h"
-#include "runner/text/bytes.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/bytes.h"
 #include "stages/data/image_reader.h"
 #include "stages/data/image_transform.h"
 

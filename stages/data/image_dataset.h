@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/stage/keeper.h"
+#include "runner/shared/stage/keeper.h"
 #include "stages/artifact/augmented_dataset.h"
 #include "stages/artifact/dataset.h"
 #include "stages/artifact/files_on_disk.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "runner/text/join.h"
+#include "runner/shared/text/join.h"
 #include "stages/data/image_root.h"
 
 namespace stages {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/error/diagnostic.h"
+#include "runner/shared/error/diagnostic.h"
 #include "stages/data/image_list.h"
 #include "stages/data/image_root.h"
 

@@ -5,7 +5,7 @@
 #include <system_error>
 #include <utility>
 
-#include "runner/disk/turn.h"
+#include "runner/shared/disk/turn.h"
 #include "stages/data/image_stage.h"
 #include "stages/data/make_image_folder.h"
 #include "stages/data/shapes.h"

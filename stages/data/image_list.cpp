@@ -9,12 +9,12 @@
 #include <unordered_map>
 #include <utility>
 
-#include "runner/disk/digest.h"
-#include "runner/disk/file_digests.h"
-#include "runner/stage/image_folder.h"
-#include "runner/text/join.h"
-#include "runner/text/printable.h"
-#include "runner/text/utf8.h"
+#include "runner/shared/disk/digest.h"
+#include "runner/shared/disk/file_digests.h"
+#include "runner/shared/stage/image_folder.h"
+#include "runner/shared/text/join.h"
+#include "runner/shared/text/printable.h"
+#include "runner/shared/text/utf8.h"
 #include "stages/data/image_root.h"
 #include "stages/random/draw_by_name.h"
 #include "stages/text/code_points.h"

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/error/result.h"
-#include "runner/text/image_names.h"
+#include "runner/shared/error/result.h"
+#include "runner/shared/text/image_names.h"
 #include "stages/data/captions.h"
 #include "stages/data/image.h"
 
@@ -60,7 +60,7 @@ void add_names(ImageList& list, std::vector<std::string> names);
 bool is_image_path(std::string_view path);
 
 /// Lists root/CLASS/IMAGE, or root/PART/CLASS/IMAGE with the usual names of parts (runner::part_of_folder()), where
-/// IMAGE has the name of one (runner/text/image_names.h); classes and files are sorted bytewise, and all are in the
+/// IMAGE has the name of one (runner/shared/text/image_names.h); classes and files are sorted bytewise, and all are in the
 /// first part where the list is not `divided`. Without a folder train the classes are those of the other parts, for who
 /// only tests. Everything wrong is reported at once, without a place: a missing folder, no classes, classes without
 /// images, a class of validation or test that train lacks, and, unless `allow_outside`, links out of root.

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "runner/stage/config_reader.h"
+#include "runner/shared/stage/config_reader.h"
 #include "stages/data/image_transform.h"
 
 namespace stages {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "runner/stage/config_reader.h"
+#include "runner/shared/stage/config_reader.h"
 #include "stages/data/image_dataset.h"
 
 namespace stages {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "runner/text/image_names.h"
+#include "runner/shared/text/image_names.h"
 #include "stages/data/exif.h"
 #include "stages/data/jpeg_reader.h"
 #include "stages/data/png_reader.h"

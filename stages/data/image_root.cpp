@@ -4,7 +4,7 @@
 #include <system_error>
 #include <utility>
 
-#include "runner/text/join.h"
+#include "runner/shared/text/join.h"
 
 namespace stages {
 namespace {

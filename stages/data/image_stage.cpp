@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <torch/cuda.h>
 
-#include "runner/disk/digest.h"
-#include "runner/stage/image_folder.h"
-#include "runner/stage/plan_context.h"
-#include "runner/text/join.h"
+#include "runner/shared/disk/digest.h"
+#include "runner/shared/stage/image_folder.h"
+#include "runner/shared/stage/plan_context.h"
+#include "runner/shared/text/join.h"
 #include "stages/data/fetch_dataset.h"
 #include "stages/data/image_transform.h"
 #include "stages/data/kept_division.h"

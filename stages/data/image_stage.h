@@ -7,9 +7,9 @@
 #include <optional>
 #include <string_view>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/run_context.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/run_context.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/data/image_list.h"
 #include "stages/data/image_options.h"
 

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "runner/text/join.h"
-#include "runner/text/printable.h"
-#include "runner/text/suggest.h"
+#include "runner/shared/text/join.h"
+#include "runner/shared/text/printable.h"
+#include "runner/shared/text/suggest.h"
 #include "stages/data/annotation_files.h"
 #include "stages/data/csv_table.h"
 #include "stages/data/image_files.h"

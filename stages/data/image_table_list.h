@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "runner/error/result.h"
+#include "runner/shared/error/result.h"
 #include "stages/data/captions.h"
 #include "stages/data/image_list.h"
 

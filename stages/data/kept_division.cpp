@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "runner/stage/run_layout.h"
-#include "runner/stage/stage.h"
-#include "runner/text/join.h"
-#include "runner/text/printable.h"
+#include "runner/shared/stage/run_layout.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/join.h"
+#include "runner/shared/text/printable.h"
 
 namespace stages {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "runner/stage/run_context.h"
+#include "runner/shared/stage/run_context.h"
 #include "stages/artifact/division.h"
 #include "stages/data/image_list.h"
 

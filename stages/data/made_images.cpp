@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "runner/stage/run_context.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/run_context.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/data/shapes.h"
 
 namespace stages {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "runner/disk/storage.h"
+#include "runner/shared/disk/storage.h"
 
 namespace stages {
 

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "stages/data/jpeg_writer.h"
-#include "runner/disk/new_folder.h"
+#include "runner/shared/disk/new_folder.h"
 #include "stages/data/shapes.h"
-#include "runner/value/parse_json.h"
+#include "runner/shared/value/parse_json.h"
 
 namespace stages {
 namespace {

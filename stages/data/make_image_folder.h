@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "runner/error/diagnostic.h"
+#include "runner/shared/error/diagnostic.h"
 #include "stages/data/made_images.h"
 
 namespace stages {

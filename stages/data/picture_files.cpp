@@ -5,9 +5,9 @@
 #include <system_error>
 #include <utility>
 
-#include "runner/stage/stage.h"
-#include "runner/text/printable.h"
-#include "runner/text/utf8.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/printable.h"
+#include "runner/shared/text/utf8.h"
 #include "stages/retina/retina_check.h"
 
 namespace stages {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "runner/error/result.h"
-#include "runner/text/image_names.h"
+#include "runner/shared/error/result.h"
+#include "runner/shared/text/image_names.h"
 #include "stages/data/image_dataset.h"
 
 namespace stages {
@@ -22,7 +22,7 @@ struct PictureList {
 };
 
 /// The image files that `paths` name: a file is one whatever its name; of a folder, those in it and below whose name is
-/// an image's, in a format that is read or another (runner/text/image_names.h), sorted. Hidden ones and links to
+/// an image's, in a format that is read or another (runner/shared/text/image_names.h), sorted. Hidden ones and links to
 /// folders are left out. None is opened. All errors at once: a path that is not there, a folder that cannot be read or
 /// has no image, a link in a folder that leads nowhere or out of it.
 runner::Result<PictureList> list_pictures(const std::vector<std::string>& paths);

@@ -12,9 +12,9 @@
 #include <system_error>
 #include <utility>
 
-#include "runner/disk/digest.h"
-#include "runner/disk/make_folders.h"
-#include "runner/disk/new_file.h"
+#include "runner/shared/disk/digest.h"
+#include "runner/shared/disk/make_folders.h"
+#include "runner/shared/disk/new_file.h"
 
 namespace stages {
 namespace {

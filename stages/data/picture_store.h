@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/disk/storage.h"
+#include "runner/shared/disk/storage.h"
 #include "stages/data/image.h"
 #include "stages/data/image_cache.h"
 

@@ -12,8 +12,8 @@
 #include <system_error>
 #include <thread>
 
-#include "runner/disk/digest.h"
-#include "runner/stage/run_context.h"
+#include "runner/shared/disk/digest.h"
+#include "runner/shared/stage/run_context.h"
 #include "stages/data/image_reader.h"
 #include "stages/data/picture_hash.h"
 #include "stages/retina/retina_check.h"

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <utility>
 
-#include "runner/text/printable.h"
+#include "runner/shared/text/printable.h"
 #include "stages/data/csv_table.h"
 #include "stages/data/listed_images.h"
 

@@ -3,10 +3,10 @@
 
 #include <torch/types.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/plan_context.h"
-#include "runner/stage/run_context.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/plan_context.h"
+#include "runner/shared/stage/run_context.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/artifact/results.h"
 #include "stages/artifact/watched_dataset.h"

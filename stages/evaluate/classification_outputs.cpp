@@ -5,10 +5,10 @@
 
 #include <torch/types.h>
 
-#include "runner/disk/new_file.h"
-#include "runner/stage/config_reader.h"
-#include "runner/stage/run_context.h"
-#include "runner/stage/run_layout.h"
+#include "runner/shared/disk/new_file.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/run_context.h"
+#include "runner/shared/stage/run_layout.h"
 #include "stages/artifact/results.h"
 #include "stages/evaluate/classification_curves.h"
 #include "stages/evaluate/classification_report.h"

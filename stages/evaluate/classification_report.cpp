@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/text/decimal.h"
-#include "runner/text/printable.h"
+#include "runner/shared/text/decimal.h"
+#include "runner/shared/text/printable.h"
 
 namespace stages {
 namespace {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/text/csv.h"
+#include "runner/shared/text/csv.h"
 #include "stages/evaluate/classification_metrics.h"
 #include "stages/evaluate/predictor.h"
 

@@ -6,8 +6,8 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "runner/stage/plan_context.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/plan_context.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/artifact/loader.h"
 #include "stages/artifact/episode_set.h"
 #include "stages/evaluate/classification_curves.h"

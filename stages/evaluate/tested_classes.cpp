@@ -4,9 +4,9 @@
 
 #include <torch/types.h>
 
-#include "runner/stage/stage.h"
-#include "runner/text/join.h"
-#include "runner/text/suggest.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/join.h"
+#include "runner/shared/text/suggest.h"
 
 namespace stages {
 namespace {

@@ -12,11 +12,11 @@
 #include <unordered_set>
 #include <vector>
 
-#include "runner/disk/digest.h"
-#include "runner/stage/run_layout.h"
-#include "runner/stage/stage.h"
-#include "runner/text/join.h"
-#include "runner/text/printable.h"
+#include "runner/shared/disk/digest.h"
+#include "runner/shared/stage/run_layout.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/join.h"
+#include "runner/shared/text/printable.h"
 #include "stages/artifact/division.h"
 #include "stages/artifact/files_on_disk.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runner/stage/run_context.h"
+#include "runner/shared/stage/run_context.h"
 #include "stages/artifact/dataset.h"
 
 namespace stages {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "runner/stage/run_context.h"
+#include "runner/shared/stage/run_context.h"
 
 namespace stages {
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "runner/disk/digest.h"
+#include "runner/shared/disk/digest.h"
 
 namespace stages {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <utility>
 
-#include "runner/stage/stage.h"
-#include "runner/text/bytes.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/bytes.h"
 #include "stages/fetch/http.h"
 #include "stages/fetch/partial_file.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "runner/disk/storage.h"
+#include "runner/shared/disk/storage.h"
 #include "stages/fetch/callbacks.h"
 #include "stages/fetch/checksum.h"
 #include "stages/fetch/patience.h"

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <optional>
 
-#include "runner/stage/run_context.h"
+#include "runner/shared/stage/run_context.h"
 
 namespace stages {
 namespace {

@@ -11,16 +11,16 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/disk/folder_lock.h"
-#include "runner/disk/new_file.h"
-#include "runner/disk/new_folder.h"
-#include "runner/stage/stage.h"
-#include "runner/text/character.h"
-#include "runner/text/join.h"
-#include "runner/weights/hugging_face_cache.h"
+#include "runner/shared/disk/folder_lock.h"
+#include "runner/shared/disk/new_file.h"
+#include "runner/shared/disk/new_folder.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/character.h"
+#include "runner/shared/text/join.h"
+#include "runner/shared/weights/hugging_face_cache.h"
 #include "stages/fetch/http.h"
 #include "stages/fetch/unpack.h"
-#include "runner/value/parse_json.h"
+#include "runner/shared/value/parse_json.h"
 
 namespace stages {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/disk/storage.h"
+#include "runner/shared/disk/storage.h"
 #include "stages/fetch/download.h"
 
 namespace stages {

@@ -11,10 +11,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/disk/digest.h"
-#include "runner/disk/new_file.h"
-#include "runner/error/stage_error.h"
-#include "runner/value/parse_json.h"
+#include "runner/shared/disk/digest.h"
+#include "runner/shared/disk/new_file.h"
+#include "runner/shared/error/stage_error.h"
+#include "runner/shared/value/parse_json.h"
 
 namespace stages {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "runner/disk/descriptor.h"
-#include "runner/disk/storage.h"
-#include "runner/error/error_code.h"
+#include "runner/shared/disk/descriptor.h"
+#include "runner/shared/disk/storage.h"
+#include "runner/shared/error/error_code.h"
 
 namespace stages {
 

@@ -7,9 +7,9 @@
 #include <memory>
 #include <set>
 
-#include "runner/disk/new_file.h"
-#include "runner/stage/stage.h"
-#include "runner/text/bytes.h"
+#include "runner/shared/disk/new_file.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/bytes.h"
 
 namespace stages {
 namespace {

@@ -4,11 +4,11 @@
 #include <utility>
 #include <vector>
 
-#include "runner/disk/digest.h"
-#include "runner/stage/config_reader.h"
-#include "runner/stage/image_folder.h"
-#include "runner/stage/stage.h"
-#include "runner/text/join.h"
+#include "runner/shared/disk/digest.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/image_folder.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/join.h"
 #include "stages/few_shot/few_shot_list.h"
 #include "stages/data/image_stage.h"
 #include "stages/data/kept_division.h"

@@ -2,8 +2,8 @@
 
 #include <torch/types.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/model/backbone.h"
 #include "stages/model/resnet_weights.h"
 #include "stages/weights/saved_weights.h"

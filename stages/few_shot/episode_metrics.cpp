@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <torch/types.h>
 
-#include "runner/text/csv.h"
-#include "runner/text/decimal.h"
+#include "runner/shared/text/csv.h"
+#include "runner/shared/text/decimal.h"
 #include "stages/evaluate/classification_report.h"
 
 namespace stages {

@@ -7,7 +7,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/few_shot/episode_initializer.h"
 #include "stages/model/resnet_weights.h"
 

@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "runner/error/result.h"
+#include "runner/shared/error/result.h"
 #include "stages/artifact/model.h"
 #include "stages/few_shot/cross_head.h"
 #include "stages/few_shot/episode_backbone.h"

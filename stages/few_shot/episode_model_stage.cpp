@@ -1,8 +1,8 @@
 #include <optional>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/run_context.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/run_context.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/few_shot/episode_model.h"
 
 namespace stages {

@@ -2,7 +2,7 @@
 
 #include <torch/types.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/numerics/precision.h"
 
 namespace stages {

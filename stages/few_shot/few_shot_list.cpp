@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "runner/text/join.h"
-#include "runner/text/printable.h"
+#include "runner/shared/text/join.h"
+#include "runner/shared/text/printable.h"
 #include "stages/data/annotation_files.h"
 #include "stages/few_shot/few_shot_overlap.h"
 #include "stages/data/image_files.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "runner/text/join.h"
+#include "runner/shared/text/join.h"
 
 namespace stages {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "runner/error/diagnostic.h"
+#include "runner/shared/error/diagnostic.h"
 #include "stages/few_shot/few_shot_list.h"
 
 namespace stages {

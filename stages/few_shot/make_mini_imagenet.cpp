@@ -6,9 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/disk/new_folder.h"
-#include "runner/stage/stage.h"
-#include "runner/text/csv.h"
+#include "runner/shared/disk/new_folder.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/csv.h"
 #include "stages/data/jpeg_writer.h"
 #include "stages/data/shapes.h"
 #include "stages/random/permutation.h"

@@ -1,5 +1,5 @@
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/few_shot/episode_model.h"
 
 namespace stages {

@@ -3,8 +3,8 @@
 
 #include <torch/nn/module.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/artifact/model.h"
 #include "stages/artifact/episode_set.h"
 #include "stages/memory/policy.h"

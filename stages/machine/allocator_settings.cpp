@@ -11,7 +11,7 @@
 
 #include <c10/core/AllocatorConfig.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 
 namespace stages {
 namespace {

@@ -10,7 +10,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
 
-#include "runner/text/bytes.h"
+#include "runner/shared/text/bytes.h"
 #include "stages/machine/cpu_pool.h"
 
 namespace stages {

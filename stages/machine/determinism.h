@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "runner/error/diagnostic.h"
-#include "runner/stage/determinism.h"
+#include "runner/shared/error/diagnostic.h"
+#include "runner/shared/stage/determinism.h"
 
 namespace stages {
 

@@ -5,7 +5,7 @@
 
 #include <c10/core/Device.h>
 
-#include "runner/error/result.h"
+#include "runner/shared/error/result.h"
 
 namespace stages {
 

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "runner/error/stage_error.h"
+#include "runner/shared/error/stage_error.h"
 #include "stages/machine/cgroup.h"
 #include "stages/machine/user_variables.h"
 

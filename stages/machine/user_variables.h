@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "runner/error/diagnostic.h"
+#include "runner/shared/error/diagnostic.h"
 
 namespace stages {
 

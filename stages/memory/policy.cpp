@@ -5,10 +5,10 @@
 #include <string>
 #include <string_view>
 
-#include "runner/text/bytes.h"
-#include "runner/stage/config_reader.h"
-#include "runner/stage/run_context.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/text/bytes.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/run_context.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/machine/allocator_settings.h"
 
 namespace stages {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "runner/stage/artifact.h"
+#include "runner/shared/stage/artifact.h"
 #include "stages/machine/allocator_settings.h"
 #include "stages/memory/recovery_options.h"
 #include "stages/numerics/activation_checkpointing.h"

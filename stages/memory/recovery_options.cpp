@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "runner/stage/config_reader.h"
+#include "runner/shared/stage/config_reader.h"
 
 namespace stages {
 namespace {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "stages/text/expression.h"
-#include "runner/value/parse_json.h"
+#include "runner/shared/value/parse_json.h"
 
 namespace stages {
 namespace {

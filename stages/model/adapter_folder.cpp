@@ -10,11 +10,11 @@
 #include <torch/nn/module.h>
 #include <torch/utils.h>
 
-#include "runner/disk/new_file.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/disk/new_file.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/weights/safetensors.h"
 #include "stages/weights/saved_weights.h"
-#include "runner/value/parse_json.h"
+#include "runner/shared/value/parse_json.h"
 
 namespace stages {
 namespace {

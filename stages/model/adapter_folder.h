@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/disk/storage.h"
+#include "runner/shared/disk/storage.h"
 #include "stages/model/adapter_config.h"
 #include "stages/model/attached_lora.h"
 #include "stages/tensor/named_tensors.h"

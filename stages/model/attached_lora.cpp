@@ -9,7 +9,7 @@
 #include <torch/nn/module.h>
 #include <torch/utils.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/model/initializer.h"
 #include "stages/model/lora_targets.h"
 

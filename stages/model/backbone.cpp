@@ -4,9 +4,9 @@
 #include <sstream>
 #include <vector>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
-#include "runner/text/join.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/join.h"
 #include "stages/model/image_size.h"
 #include "stages/numerics/precision.h"
 #include "stages/weights/saved_weights.h"

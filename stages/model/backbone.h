@@ -6,7 +6,7 @@
 
 #include <c10/core/ScalarType.h>
 
-#include "runner/weights/pretrained_config.h"
+#include "runner/shared/weights/pretrained_config.h"
 #include "stages/artifact/dataset.h"
 #include "stages/model/image_classifier.h"
 #include "stages/model/initializer.h"

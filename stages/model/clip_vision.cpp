@@ -7,9 +7,9 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/run_context.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/run_context.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/model/image_size.h"
 #include "stages/model/initializer.h"
 #include "stages/model/shrunken_tower.h"

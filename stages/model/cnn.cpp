@@ -2,9 +2,9 @@
 
 #include <torch/types.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
-#include "runner/text/join.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/join.h"
 #include "stages/model/convolutional_classifier_stage.h"
 
 namespace stages {

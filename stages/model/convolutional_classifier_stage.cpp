@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/run_context.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/run_context.h"
+#include "runner/shared/stage/stage.h"
 
 namespace stages {
 namespace {

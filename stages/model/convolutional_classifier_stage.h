@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "runner/error/result.h"
+#include "runner/shared/error/result.h"
 #include "stages/model/convolutional_classifier.h"
 
 namespace runner {

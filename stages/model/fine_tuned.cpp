@@ -5,7 +5,7 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/model/adapter_layout.h"
 #include "stages/model/first_adapter.h"
 #include "stages/model/image_size.h"

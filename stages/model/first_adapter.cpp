@@ -3,7 +3,7 @@
 #include <torch/nn/module.h>
 #include <torch/utils.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/model/adapter_folder.h"
 #include "stages/model/adapter_layout.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 
 namespace stages {
 namespace {

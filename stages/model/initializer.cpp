@@ -7,7 +7,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "runner/stage/split_mix.h"
+#include "runner/shared/stage/split_mix.h"
 
 namespace stages {
 

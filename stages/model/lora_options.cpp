@@ -3,7 +3,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "runner/stage/config_reader.h"
+#include "runner/shared/stage/config_reader.h"
 #include "stages/text/expression.h"
 
 namespace stages {

@@ -4,8 +4,8 @@
 #include <charconv>
 #include <optional>
 
-#include "runner/stage/stage.h"
-#include "runner/text/suggest.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/suggest.h"
 #include "stages/text/expression.h"
 
 namespace stages {

@@ -8,9 +8,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/stage/stage.h"
-#include "runner/weights/hugging_face_cache.h"
-#include "runner/weights/pretrained_config.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/weights/hugging_face_cache.h"
+#include "runner/shared/weights/pretrained_config.h"
 #include "stages/weights/saved_weights.h"
 
 namespace stages {

@@ -6,7 +6,7 @@
 
 #include <torch/types.h>
 
-#include "runner/text/join.h"
+#include "runner/shared/text/join.h"
 #include "stages/weights/weights.h"
 
 namespace stages {

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <string>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/model/convolutional_classifier_stage.h"
 
 namespace stages {

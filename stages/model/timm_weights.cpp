@@ -7,7 +7,7 @@
 
 #include <torch/nn/module.h>
 
-#include "runner/text/join.h"
+#include "runner/shared/text/join.h"
 #include "stages/weights/weights.h"
 
 namespace stages {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runner/weights/pretrained_config.h"
+#include "runner/shared/weights/pretrained_config.h"
 #include "stages/tensor/named_tensors.h"
 
 namespace stages {

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 
-#include "runner/stage/stage.h"
-#include "runner/text/suggest.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/suggest.h"
 #include "stages/tensor/module_names.h"
 #include "stages/numerics/recomputable_module.h"
 

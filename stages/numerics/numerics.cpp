@@ -4,7 +4,7 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "runner/stage/run_context.h"
+#include "runner/shared/stage/run_context.h"
 #include "stages/numerics/precision_rules.h"
 
 namespace stages {

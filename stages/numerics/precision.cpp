@@ -9,7 +9,7 @@
 namespace stages {
 namespace {
 
-// Torch has no autocast of the Meta device; a dry run's is in stages/trace/.
+// Torch has no autocast of the Meta device; a dry run's is in stages/plan/.
 
 bool is_on(c10::DeviceType type) {
   if (type == at::kMeta) return meta_autocast().enabled;

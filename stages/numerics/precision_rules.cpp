@@ -6,9 +6,9 @@
 
 #include <torch/nn/module.h>
 
-#include "runner/stage/stage.h"
-#include "runner/text/suggest.h"
-#include "runner/value/value.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/suggest.h"
+#include "runner/shared/value/value.h"
 #include "stages/tensor/module_names.h"
 #include "stages/numerics/precision_module.h"
 

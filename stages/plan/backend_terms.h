@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/stage/memory_plan.h"
+#include "runner/shared/stage/memory_plan.h"
 #include "stages/plan/memory_trace.h"
 
 namespace stages {

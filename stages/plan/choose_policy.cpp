@@ -10,8 +10,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/stage/stage.h"
-#include "runner/value/json_fields.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/value/json_fields.h"
 #include "stages/tensor/module_names.h"
 #include "stages/plan/block_choice.h"
 #include "stages/plan/time_model.h"

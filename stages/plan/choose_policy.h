@@ -7,7 +7,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "runner/stage/memory_plan.h"
+#include "runner/shared/stage/memory_plan.h"
 #include "stages/memory/policy.h"
 #include "stages/plan/step_profile.h"
 #include "stages/plan/policy_overrides.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "runner/text/bytes.h"
+#include "runner/shared/text/bytes.h"
 #include "stages/memory/policy.h"
 #include "stages/machine/cgroup.h"
 #include "stages/machine/counting_allocator.h"

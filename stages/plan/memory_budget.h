@@ -6,7 +6,7 @@
 
 #include <c10/core/Device.h>
 
-#include "runner/stage/memory_plan.h"
+#include "runner/shared/stage/memory_plan.h"
 
 namespace stages {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <tuple>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 
 namespace stages {
 namespace {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "runner/stage/memory_plan.h"
+#include "runner/shared/stage/memory_plan.h"
 #include "stages/memory/policy.h"
 #include "stages/plan/policy_overrides.h"
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "runner/stage/plan_context.h"
+#include "runner/shared/stage/plan_context.h"
 #include "stages/artifact/dataset.h"
 #include "stages/memory/policy.h"
 #include "stages/numerics/numerics.h"

@@ -5,7 +5,7 @@
 
 #include <c10/core/DeviceType.h>
 
-#include "runner/stage/plan_context.h"
+#include "runner/shared/stage/plan_context.h"
 #include "stages/artifact/dataset.h"
 #include "stages/memory/policy.h"
 #include "stages/tensor/batch.h"

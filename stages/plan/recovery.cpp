@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "runner/error/stage_error.h"
-#include "runner/text/bytes.h"
+#include "runner/shared/error/stage_error.h"
+#include "runner/shared/text/bytes.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/device_error.h"
 #include "stages/machine/empty_cache.h"

@@ -8,7 +8,7 @@
 
 #include <c10/core/Device.h>
 
-#include "runner/stage/run_context.h"
+#include "runner/shared/stage/run_context.h"
 #include "stages/memory/policy.h"
 
 namespace stages {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "runner/error/stage_error.h"
+#include "runner/shared/error/stage_error.h"
 #include "stages/machine/device_error.h"
 #include "stages/plan/memory_budget.h"
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "runner/stage/memory_plan.h"
+#include "runner/shared/stage/memory_plan.h"
 #include "stages/machine/allocator_settings.h"
 #include "stages/plan/memory_trace.h"
 

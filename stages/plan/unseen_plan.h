@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "runner/stage/plan_context.h"
+#include "runner/shared/stage/plan_context.h"
 
 namespace stages {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "runner/stage/split_mix.h"
+#include "runner/shared/stage/split_mix.h"
 #include "stages/random/random.h"
 
 namespace stages {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include "runner/stage/split_mix.h"
+#include "runner/shared/stage/split_mix.h"
 
 namespace stages {
 

@@ -4,8 +4,8 @@
 
 #include <torch/types.h>
 
-#include "runner/stage/stage.h"
-#include "runner/text/suggest.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/suggest.h"
 
 namespace stages {
 namespace {

@@ -4,8 +4,8 @@
 #include <map>
 #include <tuple>
 
-#include "runner/stage/stage.h"
-#include "runner/text/join.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/join.h"
 #include "stages/artifact/named_model.h"
 
 namespace stages {

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "runner/stage/image_folder.h"
-#include "runner/stage/stage.h"
-#include "runner/text/join.h"
-#include "runner/text/printable.h"
+#include "runner/shared/stage/image_folder.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/join.h"
+#include "runner/shared/text/printable.h"
 #include "stages/data/annotation_files.h"
 #include "stages/data/csv_table.h"
 #include "stages/data/image_files.h"

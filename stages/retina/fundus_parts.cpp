@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "runner/stage/stage.h"
-#include "runner/text/join.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/join.h"
 #include "stages/data/identical_files.h"
 
 namespace stages {

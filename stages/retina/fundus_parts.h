@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "runner/stage/run_context.h"
+#include "runner/shared/stage/run_context.h"
 #include "stages/data/image_list.h"
 
 namespace stages {

@@ -7,8 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/stage/config_reader.h"
-#include "runner/text/decimal.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/text/decimal.h"
 #include "stages/random/random.h"
 
 namespace stages {

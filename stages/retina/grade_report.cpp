@@ -5,8 +5,8 @@
 
 #include <torch/types.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/run_context.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/run_context.h"
 #include "stages/artifact/results.h"
 #include "stages/evaluate/classification_metrics.h"
 #include "stages/evaluate/classification_outputs.h"

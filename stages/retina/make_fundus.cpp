@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "runner/disk/new_folder.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/disk/new_folder.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/retina/fundus_list.h"
 #include "stages/data/jpeg_writer.h"
 #include "stages/data/png_writer.h"

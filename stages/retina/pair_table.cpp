@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/text/csv.h"
+#include "runner/shared/text/csv.h"
 #include "stages/evaluate/roc_curve.h"
 
 namespace stages {

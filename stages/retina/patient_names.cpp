@@ -4,7 +4,7 @@
 #include <array>
 #include <stdexcept>
 
-#include "runner/text/image_names.h"
+#include "runner/shared/text/image_names.h"
 
 namespace stages {
 namespace {

@@ -5,8 +5,8 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/artifact/model.h"
 #include "stages/train/balanced_samples.h"
 #include "stages/retina/class_pair.h"

@@ -1,6 +1,6 @@
 #include "stages/retina/voting.h"
 
-#include "runner/stage/config_reader.h"
+#include "runner/shared/stage/config_reader.h"
 
 namespace stages {
 

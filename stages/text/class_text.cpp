@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "runner/text/printable.h"
+#include "runner/shared/text/printable.h"
 
 namespace stages {
 

@@ -5,7 +5,7 @@
 
 #include <pcre2.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 
 namespace stages {
 namespace {

@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "runner/text/printable.h"
-#include "runner/text/utf8.h"
+#include "runner/shared/text/printable.h"
+#include "runner/shared/text/utf8.h"
 #include "stages/text/vocabulary.h"
 #include "stages/text/vocabulary_file.h"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/error/result.h"
+#include "runner/shared/error/result.h"
 #include "stages/text/byte_pairs.h"
 #include "stages/text/pieces.h"
 #include "stages/text/vocabulary.h"

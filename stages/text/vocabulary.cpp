@@ -9,9 +9,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/text/printable.h"
-#include "runner/text/utf8.h"
-#include "runner/weights/strict_json.h"
+#include "runner/shared/text/printable.h"
+#include "runner/shared/text/utf8.h"
+#include "runner/shared/weights/strict_json.h"
 #include "stages/text/code_points.h"
 
 namespace stages {

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <string>
 
-#include "runner/error/result.h"
+#include "runner/shared/error/result.h"
 
 namespace stages {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 
 namespace stages {
 

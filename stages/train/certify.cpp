@@ -9,7 +9,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/train/gradient.h"
 #include "stages/train/step_execution.h"
 #include "stages/weights/weights.h"

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "runner/stage/certificate.h"
-#include "runner/stage/plan_context.h"
+#include "runner/shared/stage/certificate.h"
+#include "runner/shared/stage/plan_context.h"
 #include "stages/train/plan_training.h"
 #include "stages/train/step_plan.h"
 #include "stages/train/training_kind.h"

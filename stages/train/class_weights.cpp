@@ -4,10 +4,10 @@
 
 #include <torch/types.h>
 
-#include "runner/error/stage_errors.h"
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
-#include "runner/text/suggest.h"
+#include "runner/shared/error/stage_errors.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/suggest.h"
 
 namespace stages {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <torch/types.h>
 
-#include "runner/stage/config_reader.h"
+#include "runner/shared/stage/config_reader.h"
 #include "stages/train/loss.h"
 
 namespace stages {

@@ -8,8 +8,8 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "runner/disk/new_file.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/disk/new_file.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/artifact/data_description.h"
 #include "stages/checkpoint/checkpoint_folder.h"
 #include "stages/train/validation_scores.h"

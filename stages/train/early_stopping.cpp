@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/value/json_fields.h"
+#include "runner/shared/value/json_fields.h"
 
 namespace stages {
 

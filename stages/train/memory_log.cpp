@@ -10,8 +10,8 @@
 
 #include <torch/nn/module.h>
 
-#include "runner/stage/run_context.h"
-#include "runner/text/bytes.h"
+#include "runner/shared/stage/run_context.h"
+#include "runner/shared/text/bytes.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/empty_cache.h"
 

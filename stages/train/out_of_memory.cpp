@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "runner/text/bytes.h"
+#include "runner/shared/text/bytes.h"
 #include "stages/train/memory_log.h"
 
 namespace stages {

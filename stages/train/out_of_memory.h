@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/memory/policy.h"
 #include "stages/train/step_execution.h"

@@ -6,10 +6,10 @@
 
 #include <torch/nn/module.h>
 
-#include "runner/error/stage_errors.h"
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
-#include "runner/text/suggest.h"
+#include "runner/shared/error/stage_errors.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/suggest.h"
 #include "stages/train/parameter_pattern.h"
 
 namespace stages {

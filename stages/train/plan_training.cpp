@@ -6,7 +6,7 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/plan/plan_terms.h"
 #include "stages/tensor/module_names.h"
 #include "stages/plan/meta_kernels.h"

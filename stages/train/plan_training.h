@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "runner/stage/plan_context.h"
+#include "runner/shared/stage/plan_context.h"
 #include "stages/artifact/model.h"
 #include "stages/memory/policy.h"
 #include "stages/plan/memory_trace.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 
 namespace stages {
 

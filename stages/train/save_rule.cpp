@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "runner/stage/config_reader.h"
+#include "runner/shared/stage/config_reader.h"
 
 namespace stages {
 

@@ -9,8 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/stage/stage.h"
-#include "runner/value/json_fields.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/value/json_fields.h"
 
 namespace stages {
 namespace {

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/artifact/dataset.h"
 #include "stages/artifact/model.h"
 #include "stages/memory/policy.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/error/stage_error.h"
+#include "runner/shared/error/stage_error.h"
 #include "stages/artifact/dataset.h"
 #include "stages/train/step_numbers.h"
 #include "stages/train/step_plan.h"

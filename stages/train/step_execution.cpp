@@ -7,7 +7,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "runner/stage/run_context.h"
+#include "runner/shared/stage/run_context.h"
 #include "stages/tensor/step_phase.h"
 #include "stages/train/parameter_groups.h"
 #include "stages/train/steps_in_backward.h"

@@ -5,7 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "runner/stage/run_context.h"
+#include "runner/shared/stage/run_context.h"
 
 namespace stages {
 

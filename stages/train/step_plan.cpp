@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 
 namespace stages {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/stage/run_context.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/run_context.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/machine/empty_cache.h"
 #include "stages/machine/memory_meter.h"
 #include "stages/plan/memory_budget.h"

@@ -7,8 +7,8 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "runner/stage/stage.h"
-#include "runner/disk/fault.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/disk/fault.h"
 #include "stages/machine/device_error.h"
 #include "stages/artifact/episode_set.h"
 #include "stages/artifact/watched_dataset.h"

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "runner/stage/run_context.h"
+#include "runner/shared/stage/run_context.h"
 #include "stages/memory/policy.h"
 #include "stages/plan/replan.h"
 #include "stages/train/trainer_options.h"

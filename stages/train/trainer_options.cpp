@@ -3,8 +3,8 @@
 #include <string>
 #include <utility>
 
-#include "runner/error/stage_error.h"
-#include "runner/stage/config_reader.h"
+#include "runner/shared/error/stage_error.h"
+#include "runner/shared/stage/config_reader.h"
 #include "stages/train/schedule_options.h"
 
 namespace stages {

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <torch/types.h>
 
-#include "runner/stage/run_context.h"
-#include "runner/stage/run_layout.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/run_context.h"
+#include "runner/shared/stage/run_layout.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/machine/device_error.h"
 #include "stages/artifact/data_description.h"
 #include "stages/plan/recovery.h"

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "runner/error/error_code.h"
-#include "runner/error/result.h"
-#include "runner/stage/batch_cut.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/error/error_code.h"
+#include "runner/shared/error/result.h"
+#include "runner/shared/stage/batch_cut.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/artifact/dataset.h"
 #include "stages/artifact/model.h"
 #include "stages/random/dropout.h"

@@ -1,6 +1,6 @@
 #include "stages/train/training_length.h"
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/train/schedule.h"
 #include "stages/train/step_plan.h"
 

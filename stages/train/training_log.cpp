@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/stage/run_context.h"
-#include "runner/value/json_fields.h"
+#include "runner/shared/stage/run_context.h"
+#include "runner/shared/value/json_fields.h"
 
 namespace stages {
 namespace {

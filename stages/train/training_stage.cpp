@@ -11,11 +11,11 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "runner/disk/file_digests.h"
-#include "runner/error/stage_errors.h"
-#include "runner/stage/config_reader.h"
-#include "runner/stage/plan_context.h"
-#include "runner/stage/run_layout.h"
+#include "runner/shared/disk/file_digests.h"
+#include "runner/shared/error/stage_errors.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/plan_context.h"
+#include "runner/shared/stage/run_layout.h"
 #include "stages/artifact/augmented_dataset.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/plan/recovery.h"

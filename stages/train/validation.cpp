@@ -7,7 +7,7 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/plan/retried_loader.h"
 #include "stages/plan/repetition.h"
 #include "stages/train/encoded_parts.h"

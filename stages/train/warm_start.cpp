@@ -6,10 +6,10 @@
 
 #include <torch/nn/module.h>
 
-#include "runner/stage/checkpoint_files.h"
-#include "runner/stage/run_context.h"
-#include "runner/stage/run_layout.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/checkpoint_files.h"
+#include "runner/shared/stage/run_context.h"
+#include "runner/shared/stage/run_layout.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/checkpoint/checkpoint_folder.h"
 #include "stages/checkpoint/checkpoints.h"
 #include "stages/weights/safetensors.h"

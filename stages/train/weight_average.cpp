@@ -8,7 +8,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "runner/stage/config_reader.h"
+#include "runner/shared/stage/config_reader.h"
 #include "stages/weights/weights.h"
 
 namespace stages {

@@ -4,7 +4,7 @@
 #include <array>
 #include <limits>
 
-#include "runner/text/printable.h"
+#include "runner/shared/text/printable.h"
 
 namespace stages {
 namespace {

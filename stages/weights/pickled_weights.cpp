@@ -5,9 +5,9 @@
 #include <set>
 #include <string_view>
 
-#include "runner/text/join.h"
-#include "runner/text/printable.h"
-#include "runner/text/utf8.h"
+#include "runner/shared/text/join.h"
+#include "runner/shared/text/printable.h"
+#include "runner/shared/text/utf8.h"
 
 namespace stages {
 namespace {

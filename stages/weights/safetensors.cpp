@@ -13,9 +13,9 @@
 #include <torch/types.h>
 #include <unistd.h>
 
-#include "runner/disk/descriptor.h"
-#include "runner/disk/new_file.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/disk/descriptor.h"
+#include "runner/shared/disk/new_file.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/weights/safetensors_header.h"
 
 namespace stages {

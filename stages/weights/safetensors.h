@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "runner/disk/storage.h"
+#include "runner/shared/disk/storage.h"
 #include "stages/tensor/named_tensors.h"
 #include "stages/weights/weight_sink.h"
 

@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/weights/strict_json.h"
+#include "runner/shared/weights/strict_json.h"
 
 namespace stages {
 namespace {

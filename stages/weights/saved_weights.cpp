@@ -14,12 +14,12 @@
 #include <utility>
 #include <vector>
 
-#include "runner/disk/digest.h"
-#include "runner/stage/stage.h"
-#include "runner/text/join.h"
-#include "runner/text/printable.h"
-#include "runner/weights/hugging_face_cache.h"
-#include "runner/weights/strict_json.h"
+#include "runner/shared/disk/digest.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/join.h"
+#include "runner/shared/text/printable.h"
+#include "runner/shared/weights/hugging_face_cache.h"
+#include "runner/shared/weights/strict_json.h"
 #include "stages/weights/safetensors.h"
 #include "stages/weights/torch_file.h"
 

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/weights/weights_file.h"
+#include "runner/shared/weights/weights_file.h"
 #include "stages/tensor/named_tensors.h"
 #include "stages/weights/safetensors.h"
 

@@ -10,7 +10,7 @@
 #include <archive_entry.h>
 #include <unistd.h>
 
-#include "runner/text/printable.h"
+#include "runner/shared/text/printable.h"
 
 namespace stages {
 namespace {

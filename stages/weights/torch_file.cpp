@@ -15,10 +15,10 @@
 #include <torch/types.h>
 #include <unistd.h>
 
-#include "runner/disk/descriptor.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/disk/descriptor.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/weights/pickled_weights.h"
-#include "runner/text/printable.h"
+#include "runner/shared/text/printable.h"
 #include "stages/weights/stored_zip.h"
 
 namespace stages {

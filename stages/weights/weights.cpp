@@ -6,8 +6,8 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "runner/stage/stage.h"
-#include "runner/text/printable.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/printable.h"
 
 namespace stages {
 

@@ -9,12 +9,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/execute/executor.h"
-#include "runner/graph/graph.h"
-#include "runner/stage/image_folder.h"
-#include "runner/stage/run_context.h"
-#include "runner/stage/stage.h"
-#include "runner/text/image_names.h"
+#include "runner/worker/executor.h"
+#include "runner/shared/graph/graph.h"
+#include "runner/shared/stage/image_folder.h"
+#include "runner/shared/stage/run_context.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/image_names.h"
 #include "stages/data/picture_survey.h"
 #include "stages/stages.h"
 

@@ -9,10 +9,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/disk/new_file.h"
-#include "runner/disk/digest.h"
-#include "runner/value/json_number.h"
-#include "runner/value/parse_json.h"
+#include "runner/shared/disk/new_file.h"
+#include "runner/shared/disk/digest.h"
+#include "runner/shared/value/json_number.h"
+#include "runner/shared/value/parse_json.h"
 
 namespace stages {
 namespace {

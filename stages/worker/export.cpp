@@ -7,8 +7,8 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "runner/disk/new_file.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/disk/new_file.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/data/preprocessor_config.h"
 #include "stages/model/adapter_folder.h"
 #include "stages/model/adapter_layout.h"
@@ -16,7 +16,7 @@
 #include "stages/model/fine_tuned.h"
 #include "stages/model/published_base.h"
 #include "stages/model/torch_script.h"
-#include "runner/disk/new_folder.h"
+#include "runner/shared/disk/new_folder.h"
 #include "stages/weights/safetensors.h"
 #include "stages/machine/threads.h"
 #include "stages/machine/user_variables.h"

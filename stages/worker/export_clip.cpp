@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <torch/types.h>
 
-#include "runner/disk/new_file.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/disk/new_file.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/data/preprocessor_config.h"
 #include "stages/model/adapted_clip.h"
 #include "stages/model/adapter_folder.h"

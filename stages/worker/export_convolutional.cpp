@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 
-#include "runner/disk/new_file.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/disk/new_file.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/data/preprocessor_config.h"
 #include "stages/weights/safetensors.h"
 #include "stages/worker/network_of_run.h"

@@ -14,7 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/text/bytes.h"
+#include "runner/shared/text/bytes.h"
 #include "stages/machine/allocator_settings.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/memory_meter.h"

@@ -2,7 +2,7 @@
 
 #include <c10/core/Device.h>
 
-#include "runner/record/log.h"
+#include "runner/shared/record/log.h"
 
 namespace stages {
 

@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <torch/types.h>
 
-#include "runner/stage/stage.h"
-#include "runner/text/bytes.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/bytes.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/cpu_pool.h"
 #include "stages/machine/memory_meter.h"

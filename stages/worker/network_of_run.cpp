@@ -11,14 +11,14 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/execute/executor.h"
-#include "runner/stage/stage.h"
-#include "runner/weights/weights_file.h"
+#include "runner/worker/executor.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/weights/weights_file.h"
 #include "stages/data/image_transform.h"
 #include "stages/data/preprocessor_config.h"
 #include "stages/plan/unseen_plan.h"
 #include "stages/stages.h"
-#include "runner/value/parse_json.h"
+#include "runner/shared/value/parse_json.h"
 
 namespace stages {
 namespace {

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/graph/graph.h"
-#include "runner/error/result.h"
-#include "runner/protocol/earlier_results.h"
+#include "runner/shared/graph/graph.h"
+#include "runner/shared/error/result.h"
+#include "runner/shared/protocol/earlier_results.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/data/image_dataset.h"
 #include "stages/worker/requests.h"

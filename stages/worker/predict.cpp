@@ -8,10 +8,10 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "runner/disk/make_folders.h"
-#include "runner/stage/stage.h"
-#include "runner/text/join.h"
-#include "runner/text/printable.h"
+#include "runner/shared/disk/make_folders.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/join.h"
+#include "runner/shared/text/printable.h"
 #include "stages/data/picture_files.h"
 #include "stages/machine/device.h"
 #include "stages/evaluate/class_scores.h"

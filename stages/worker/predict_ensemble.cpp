@@ -11,9 +11,9 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "runner/disk/make_folders.h"
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/disk/make_folders.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/artifact/loader.h"
 #include "stages/data/picture_files.h"
 #include "stages/retina/ensemble.h"

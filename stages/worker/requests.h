@@ -7,9 +7,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "runner/error/result.h"
-#include "runner/stage/run_context.h"
-#include "runner/value/json_fields.h"
+#include "runner/shared/error/result.h"
+#include "runner/shared/stage/run_context.h"
+#include "runner/shared/value/json_fields.h"
 
 namespace stages {
 

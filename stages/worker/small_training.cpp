@@ -9,7 +9,7 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "runner/stage/run_context.h"
+#include "runner/shared/stage/run_context.h"
 #include "stages/artifact/dataset.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/memory/policy.h"

@@ -6,7 +6,7 @@
 
 #include <torch/types.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/data/picture_files.h"
 
 namespace stages {

@@ -7,7 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "runner/error/result.h"
+#include "runner/shared/error/result.h"
 #include "stages/artifact/episode_set.h"
 #include "stages/data/image_dataset.h"
 #include "stages/tensor/batch.h"

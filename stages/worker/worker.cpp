@@ -10,12 +10,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/error/stop.h"
-#include "runner/error/system_limit.h"
-#include "runner/disk/cache_folder.h"
-#include "runner/execute/executor.h"
-#include "runner/record/run_lock.h"
-#include "runner/disk/fault.h"
+#include "runner/shared/error/stop.h"
+#include "runner/shared/error/system_limit.h"
+#include "runner/shared/disk/cache_folder.h"
+#include "runner/worker/executor.h"
+#include "runner/shared/record/run_lock.h"
+#include "runner/shared/disk/fault.h"
 #include "stages/machine/determinism.h"
 #include "stages/worker/determinism_check.h"
 #include "stages/machine/device.h"
@@ -26,7 +26,7 @@
 #include "stages/machine/versions.h"
 #include "stages/plan/memory_budget.h"
 #include "stages/worker/machine_log.h"
-#include "runner/value/parse_json.h"
+#include "runner/shared/value/parse_json.h"
 
 namespace stages {
 namespace {

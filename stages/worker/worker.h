@@ -9,9 +9,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "runner/protocol/event.h"
-#include "runner/record/log.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/protocol/event.h"
+#include "runner/shared/record/log.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/worker/requests.h"
 
 namespace stages {
@@ -27,7 +27,7 @@ struct WorkerSignals {
 WorkerSignals& watch_signals();
 
 /// Serves one conversation with `retort`: says hello, reads one request, answers it, says how it ended.
-/// The protocol is documented in runner/protocol/protocol.md.
+/// The protocol is documented in runner/shared/protocol/protocol.md.
 class Worker {
  public:
   /// `requests` and `events` are open descriptors; they and `signals` are borrowed.

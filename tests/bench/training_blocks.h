@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/schema/schema.h"
-#include "runner/stage/config_reader.h"
-#include "runner/stage/run_context.h"
-#include "runner/stage/stage.h"
+#include "runner/parent/schema/schema.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/run_context.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/cpu_pool.h"
 #include "tests/bench/blocks.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "runner/config/compose.h"
+#include "runner/parent/config/compose.h"
 #include "tests/cases_runner/formats.h"
 
 namespace {

@@ -4,9 +4,9 @@
 #include <map>
 #include <sstream>
 
-#include "runner/config/interpolation.h"
-#include "runner/config/merge.h"
-#include "runner/config/yaml_reader.h"
+#include "runner/parent/config/interpolation.h"
+#include "runner/parent/config/merge.h"
+#include "runner/parent/config/yaml_reader.h"
 #include "tests/cases_runner/formats.h"
 
 using runner::Value;

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "runner/config/number_range.h"
-#include "runner/config/override.h"
-#include "runner/config/override_text.h"
-#include "runner/config/scalar.h"
+#include "runner/parent/config/number_range.h"
+#include "runner/parent/config/override.h"
+#include "runner/parent/config/override_text.h"
+#include "runner/parent/config/scalar.h"
 
 using runner::Override;
 using runner::Sweep;

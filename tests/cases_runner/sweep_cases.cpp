@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "runner/config/compose.h"
-#include "runner/config/job_list.h"
-#include "runner/config/override_text.h"
+#include "runner/parent/config/compose.h"
+#include "runner/parent/config/job_list.h"
+#include "runner/parent/config/override_text.h"
 #include "tests/cases_runner/formats.h"
 
 namespace {

@@ -1,6 +1,6 @@
 // yaml.jsonl: a YAML document and Python's repr of what OmegaConf reads from it.
 
-#include "runner/config/yaml_reader.h"
+#include "runner/parent/config/yaml_reader.h"
 #include "tests/cases_runner/formats.h"
 #include "tests/support/python_repr.h"
 

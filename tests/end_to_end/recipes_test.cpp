@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/cli/prepare.h"
+#include "runner/parent/cli/prepare.h"
 #include "tests/support/car_listing.h"
 #include "tests/support/program.h"
 #include "tests/support/small_clip.h"

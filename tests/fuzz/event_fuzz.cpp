@@ -1,6 +1,6 @@
 // Lines of the worker's protocol; what is read is written and read again.
 
-#include "runner/protocol/event.h"
+#include "runner/shared/protocol/event.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace runner;

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "runner/value/value.h"
+#include "runner/shared/value/value.h"
 
 /// What libFuzzer calls with every input.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size);

@@ -1,7 +1,7 @@
 // Interpolations: the input is a YAML document that may hold them.
 
-#include "runner/config/interpolation.h"
-#include "runner/config/yaml_reader.h"
+#include "runner/parent/config/interpolation.h"
+#include "runner/parent/config/yaml_reader.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace runner;

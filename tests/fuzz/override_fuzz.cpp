@@ -1,7 +1,7 @@
 // The override parser; what it reads is written and read again.
 
-#include "runner/config/override.h"
-#include "runner/config/override_text.h"
+#include "runner/parent/config/override.h"
+#include "runner/parent/config/override_text.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace runner;

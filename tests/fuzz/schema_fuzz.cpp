@@ -1,9 +1,9 @@
 // Validating, filling in defaults and compiling: the input is a recipe.
 
-#include "runner/config/yaml_reader.h"
-#include "runner/graph/compile.h"
-#include "runner/graph/recipe.h"
-#include "runner/cli/prepare.h"
+#include "runner/parent/config/yaml_reader.h"
+#include "runner/parent/compile/compile.h"
+#include "runner/parent/compile/recipe.h"
+#include "runner/parent/cli/prepare.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace runner;

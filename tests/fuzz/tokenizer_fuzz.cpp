@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "runner/text/utf8.h"
+#include "runner/shared/text/utf8.h"
 #include "stages/text/pieces.h"
 #include "stages/text/vocabulary.h"
 #include "tests/fuzz/fuzz.h"

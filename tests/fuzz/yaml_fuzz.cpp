@@ -1,7 +1,7 @@
 // The YAML reader; what it reads is written and read again.
 
-#include "runner/config/yaml_reader.h"
-#include "runner/config/yaml_writer.h"
+#include "runner/parent/config/yaml_reader.h"
+#include "runner/parent/config/yaml_writer.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace runner;

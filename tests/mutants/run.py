@@ -125,7 +125,7 @@ def digest_of_tree():
 
 
 # Compiled into the copy: whether a mutant is awake.
-SWITCH_IN = "runner/disk/installation.cpp"
+SWITCH_IN = "runner/shared/disk/installation.cpp"
 SWITCH = """
 #include <cstdlib>
 #include <string_view>

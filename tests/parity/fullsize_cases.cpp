@@ -8,7 +8,7 @@
 
 #include "stages/model/image_classifier.h"
 #include "stages/model/pretrained.h"
-#include "runner/weights/pretrained_config.h"
+#include "runner/shared/weights/pretrained_config.h"
 #include "tests/parity/formula_weights.h"
 
 namespace {

@@ -14,7 +14,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/model/adapter_folder.h"
 #include "stages/model/adapter_layout.h"
 #include "stages/train/optimizer.h"

@@ -1,6 +1,6 @@
 // Pictures changed as Pillow and torchvision change them: tests/golden/picture_changes.py says how.
 
-#include "runner/disk/digest.h"
+#include "runner/shared/disk/digest.h"
 #include "stages/data/picture_change.h"
 #include "tests/parity/recorded_numbers.h"
 

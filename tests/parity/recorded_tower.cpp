@@ -1,6 +1,6 @@
 #include "tests/parity/recorded_tower.h"
 
-#include "runner/weights/pretrained_config.h"
+#include "runner/shared/weights/pretrained_config.h"
 
 using namespace stages;
 

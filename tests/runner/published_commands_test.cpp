@@ -7,10 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runner/cli/command_line.h"
-#include "runner/config/yaml_reader.h"
-#include "runner/cli/prepare.h"
-#include "runner/cli/prepare_sweep.h"
+#include "runner/parent/cli/command_line.h"
+#include "runner/parent/config/yaml_reader.h"
+#include "runner/parent/cli/prepare.h"
+#include "runner/parent/cli/prepare_sweep.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/text_case.h"
 

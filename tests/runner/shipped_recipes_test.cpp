@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/cli/prepare.h"
+#include "runner/parent/cli/prepare.h"
 
 namespace runner {
 namespace {

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <torch/types.h>
 
-#include "runner/graph/legality.h"
-#include "runner/cli/prepare.h"
+#include "runner/parent/compile/legality.h"
+#include "runner/parent/cli/prepare.h"
 #include "stages/stages.h"
 #include "tests/support/model_of.h"
 #include "tests/support/small_backbone.h"

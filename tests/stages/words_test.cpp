@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/stages.h"
 #include "tests/support/stage_options.h"
 

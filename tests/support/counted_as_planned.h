@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runner/stage/memory_plan.h"
+#include "runner/shared/stage/memory_plan.h"
 
 /// What a plan says of a CPU's memory, on whatever processor: no less is counted than its tensors, which are `live`,
 /// and no more than what is needed, which has an upper bound of what kernels take; and of that, but for the gaps

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/devices/take_device.h"
+#include "runner/parent/devices/take_device.h"
 
 /// A machine whose GPUs are a table, and where time passes only when somebody sleeps.
 struct FakeMachine : runner::DeviceSource {

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "runner/graph/recipe.h"
-#include "runner/schema/schema.h"
-#include "runner/config/yaml_reader.h"
+#include "runner/parent/compile/recipe.h"
+#include "runner/parent/schema/schema.h"
+#include "runner/parent/config/yaml_reader.h"
 
 namespace runner {
 

@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <string>
 
-#include "runner/protocol/event.h"
+#include "runner/shared/protocol/event.h"
 
 namespace {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "runner/stage/run_context.h"
-#include "runner/stage/stage.h"
-#include "runner/disk/digest.h"
+#include "runner/shared/stage/run_context.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/disk/digest.h"
 #include "stages/fetch/patience.h"
 
 namespace stages {

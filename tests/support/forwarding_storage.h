@@ -3,7 +3,7 @@
 #include <functional>
 #include <utility>
 
-#include "runner/disk/storage.h"
+#include "runner/shared/disk/storage.h"
 
 /// The disk, for a test to override some calls of.
 class ForwardingStorage : public runner::Storage {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/disk/digest.h"
+#include "runner/shared/disk/digest.h"
 #include "tests/support/http_server.h"
 
 /// A server that answers as the Hugging Face Hub does about one model, org/tower: it gives the small files itself, by a

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runner/stage/memory_plan.h"
+#include "runner/shared/stage/memory_plan.h"
 
 /// A plan of the node "train" with something of everything: it needs 1.25 GiB of 8 GiB.
 inline runner::MemoryPlan memory_plan() {

@@ -7,8 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/artifact/model.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/stage_options.h"

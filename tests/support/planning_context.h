@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "runner/stage/plan_context.h"
+#include "runner/shared/stage/plan_context.h"
 
 /// A dry run that remembers what a stage planned.
 class PlanningContext final : public runner::PlanContext {

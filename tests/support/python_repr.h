@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "runner/config/scalar.h"
-#include "runner/value/value.h"
+#include "runner/parent/config/scalar.h"
+#include "runner/shared/value/value.h"
 
 namespace runner {
 

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "runner/stage/run_context.h"
+#include "runner/shared/stage/run_context.h"
 
 /// A run that remembers what a stage said. Its folder is the test's own and empty.
 class RecordingContext final : public runner::RunContext {

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/schema/schema.h"
+#include "runner/parent/schema/schema.h"
 
 /// Schema files for a test, beside the recipe's and the common one as shipped.
 struct SchemaTexts {

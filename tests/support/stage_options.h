@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/value/value.h"
+#include "runner/shared/value/value.h"
 
 /// The schema at a path below schemas/, or at a definition in it: "images.schema.json#/definitions/resize".
 inline nlohmann::ordered_json schema_at(const std::string& address) {

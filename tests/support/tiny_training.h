@@ -7,7 +7,7 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/train/trainer.h"
 #include "stages/weights/weights.h"
 #include "tests/support/optimizer_rules.h"

@@ -7,7 +7,7 @@
 
 #include <torch/types.h>
 
-#include "runner/stage/config_reader.h"
+#include "runner/shared/stage/config_reader.h"
 #include "stages/artifact/dataset.h"
 #include "stages/worker/requests.h"
 #include "stages/stages.h"

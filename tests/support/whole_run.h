@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/execute/executor.h"
+#include "runner/worker/executor.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/memory_meter.h"
 #include "stages/stages.h"

@@ -7,8 +7,8 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/weights/safetensors.h"
 #include "stages/stages.h"

@@ -6,7 +6,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/model/fine_tuned.h"
 #include "stages/stages.h"
 #include "stages/weights/weights.h"

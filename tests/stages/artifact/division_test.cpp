@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "tests/support/pictures.h"
 
 namespace stages {

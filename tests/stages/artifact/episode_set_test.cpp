@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/artifact/loader.h"
 #include "stages/machine/counting_allocator.h"
 #include "tests/support/tiny_dataset.h"

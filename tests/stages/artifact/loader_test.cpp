@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/machine/cpu_pool.h"
 #include "stages/random/random.h"
 #include "tests/support/chance.h"

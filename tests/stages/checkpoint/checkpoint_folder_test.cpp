@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "runner/disk/digest.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/disk/digest.h"
+#include "runner/shared/stage/stage.h"
 #include "tests/support/forwarding_storage.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/training_states.h"

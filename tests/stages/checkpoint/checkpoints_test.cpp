@@ -9,9 +9,9 @@
 
 #include <gmock/gmock.h>
 
-#include "runner/disk/fault.h"
-#include "runner/stage/stage.h"
-#include "runner/disk/write_error.h"
+#include "runner/shared/disk/fault.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/disk/write_error.h"
 #include "stages/checkpoint/checkpoint_folder.h"
 #include "tests/support/durable_storage.h"
 #include "tests/support/forwarding_storage.h"

@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/stages.h"
 #include "tests/support/captioned_images.h"
 #include "tests/support/model_of.h"

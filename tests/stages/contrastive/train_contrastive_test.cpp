@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/memory/policy.h"
 #include "stages/model/clip_network.h"

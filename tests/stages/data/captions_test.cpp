@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/value/value.h"
+#include "runner/shared/value/value.h"
 
 namespace stages {
 namespace {

@@ -8,10 +8,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runner/disk/fault.h"
-#include "runner/disk/lease.h"
-#include "runner/cli/commands/data.h"
-#include "runner/text/bytes.h"
+#include "runner/shared/disk/fault.h"
+#include "runner/shared/disk/lease.h"
+#include "runner/parent/cli/commands/data.h"
+#include "runner/shared/text/bytes.h"
 #include "tests/support/durable_storage.h"
 #include "tests/support/fetching.h"
 #include "tests/support/forwarding_storage.h"

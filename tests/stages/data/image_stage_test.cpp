@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runner/stage/run_layout.h"
+#include "runner/shared/stage/run_layout.h"
 #include "stages/artifact/dataset.h"
 #include "tests/support/fetching.h"
 #include "tests/support/pictures.h"

@@ -7,8 +7,8 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "runner/stage/run_context.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/run_context.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/data/image_list.h"
 #include "stages/data/image_reader.h"
 #include "stages/data/resize.h"

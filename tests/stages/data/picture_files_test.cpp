@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "tests/support/pictures.h"
 
 namespace stages {

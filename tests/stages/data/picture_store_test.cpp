@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runner/disk/fault.h"
+#include "runner/shared/disk/fault.h"
 #include "tests/support/pictures.h"
 
 namespace stages {

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
-#include "runner/stage/run_context.h"
+#include "runner/shared/stage/run_context.h"
 #include "stages/retina/make_fundus.h"
 #include "stages/data/png_writer.h"
 #include "stages/data/image_reader.h"

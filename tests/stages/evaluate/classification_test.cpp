@@ -10,8 +10,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/artifact/results.h"
 #include "stages/memory/policy.h"

@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runner/stage/run_layout.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/run_layout.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/artifact/division.h"
 #include "stages/artifact/files_on_disk.h"
 #include "tests/support/fetching.h"

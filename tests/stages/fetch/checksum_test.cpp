@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "tests/support/temporary_folder.h"
 
 namespace stages {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runner/stage/run_context.h"
+#include "runner/shared/stage/run_context.h"
 #include "tests/support/fetching.h"
 #include "tests/support/http_server.h"
 

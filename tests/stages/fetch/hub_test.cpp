@@ -1,14 +1,14 @@
 #include "stages/fetch/hub.h"
 
-#include "runner/weights/hugging_face_cache.h"
+#include "runner/shared/weights/hugging_face_cache.h"
 
 #include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runner/disk/fault.h"
-#include "runner/disk/lease.h"
+#include "runner/shared/disk/fault.h"
+#include "runner/shared/disk/lease.h"
 #include "tests/support/durable_storage.h"
 #include "tests/support/fetching.h"
 #include "tests/support/forwarding_storage.h"

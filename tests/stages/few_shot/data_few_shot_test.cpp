@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "runner/stage/keeper.h"
-#include "runner/stage/run_layout.h"
+#include "runner/shared/stage/keeper.h"
+#include "runner/shared/stage/run_layout.h"
 #include "stages/adapters/make_cub200.h"
 #include "stages/few_shot/make_mini_imagenet.h"
 #include "stages/data/image_cache.h"

@@ -4,7 +4,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/memory/policy.h"
 #include "stages/numerics/activation_checkpointing.h"
 #include "stages/stages.h"

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <torch/types.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/artifact/episode_set.h"
 #include "stages/artifact/results.h"

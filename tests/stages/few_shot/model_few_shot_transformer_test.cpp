@@ -5,7 +5,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "runner/stage/config_reader.h"
+#include "runner/shared/stage/config_reader.h"
 #include "stages/few_shot/episode_network.h"
 #include "stages/stages.h"
 #include "tests/support/episodes.h"

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runner/error/stage_error.h"
+#include "runner/shared/error/stage_error.h"
 #include "stages/machine/cgroup.h"
 #include "stages/machine/memory_meter.h"
 #include "tests/support/sanitized.h"

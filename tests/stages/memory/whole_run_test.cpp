@@ -7,9 +7,9 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
-#include "runner/execute/executor.h"
-#include "runner/graph/run_order.h"
-#include "runner/stage/config_reader.h"
+#include "runner/worker/executor.h"
+#include "runner/shared/graph/run_order.h"
+#include "runner/shared/stage/config_reader.h"
 #include "stages/artifact/checkpoint.h"
 #include "tests/support/whole_run.h"
 

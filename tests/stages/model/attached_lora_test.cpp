@@ -5,7 +5,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/weights/weights.h"
 #include "tests/support/chance.h"
 #include "tests/support/tiny_tower.h"

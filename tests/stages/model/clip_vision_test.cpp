@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/stages.h"
 #include "tests/support/chance.h"
 #include "tests/support/recording_context.h"

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/artifact/model.h"
 #include "stages/stages.h"
 #include "tests/support/model_of.h"

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "runner/stage/config_reader.h"
+#include "runner/shared/stage/config_reader.h"
 #include "tests/support/stage_options.h"
 
 namespace stages {

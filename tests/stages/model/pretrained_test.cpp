@@ -7,7 +7,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/model/clip_network.h"
 #include "stages/model/image_classifier.h"
 #include "stages/weights/weights.h"

@@ -6,7 +6,7 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/random/dropout.h"
 #include "stages/stages.h"
 #include "stages/weights/safetensors.h"

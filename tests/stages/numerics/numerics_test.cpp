@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "tests/support/convolutional_networks.h"
 #include "tests/support/listening_network.h"
 #include "tests/support/recording_context.h"

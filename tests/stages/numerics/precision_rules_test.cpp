@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "tests/support/listening_network.h"
 
 namespace stages {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <torch/types.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/plan/time_model.h"
 #include "stages/plan/memory_budget.h"
 #include "tests/support/counted_as_planned.h"

@@ -8,7 +8,7 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
-#include "runner/error/stage_error.h"
+#include "runner/shared/error/stage_error.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/tensor/step_phase.h"
 #include "tests/support/recording_context.h"

@@ -6,8 +6,8 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/stages.h"
 #include "tests/support/recording_context.h"

@@ -6,8 +6,8 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/memory_meter.h"

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <torch/nn/module.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/model/adapted_clip.h"
 #include "tests/support/contrastive_run.h"
 

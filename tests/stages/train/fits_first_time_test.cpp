@@ -12,7 +12,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/cpu_pool.h"
 #include "stages/plan/summarize.h"

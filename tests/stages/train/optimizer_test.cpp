@@ -5,7 +5,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "runner/stage/config_reader.h"
+#include "runner/shared/stage/config_reader.h"
 #include "stages/train/step_execution.h"
 #include "tests/support/optimizer_rules.h"
 #include "tests/support/stage_options.h"

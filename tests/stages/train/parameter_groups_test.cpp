@@ -7,9 +7,9 @@
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/schema/schema.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/parent/schema/schema.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/weights/weights.h"
 
 namespace stages {

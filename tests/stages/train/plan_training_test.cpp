@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <torch/types.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/machine/cpu_pool.h"
 #include "tests/support/counted_as_planned.h"
 #include "tests/support/tower_planning.h"

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <torch/types.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/stages.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/stage_options.h"

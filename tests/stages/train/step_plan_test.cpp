@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 
 namespace stages {
 namespace {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <torch/types.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/cpu_pool.h"
 #include "stages/train/step_execution.h"

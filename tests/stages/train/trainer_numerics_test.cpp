@@ -5,7 +5,7 @@
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/types.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/weights/safetensors.h"
 #include "stages/train/loss.h"
 #include "stages/train/trainer.h"

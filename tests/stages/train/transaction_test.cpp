@@ -12,7 +12,7 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/types.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/checkpoint/checkpoint_folder.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/random/dropout.h"

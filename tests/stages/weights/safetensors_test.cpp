@@ -11,8 +11,8 @@
 #include <torch/types.h>
 #include <unistd.h>
 
-#include "runner/disk/fault.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/disk/fault.h"
+#include "runner/shared/stage/stage.h"
 #include "tests/support/shared_data.h"
 
 namespace stages {

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/weights/safetensors.h"
 #include "tests/support/temporary_folder.h"
 

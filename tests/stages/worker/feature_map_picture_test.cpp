@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/stages.h"
 #include "tests/support/model_of.h"
 #include "tests/support/tiny_dataset.h"

@@ -7,10 +7,10 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/graph/graph.h"
-#include "runner/protocol/earlier_results.h"
-#include "runner/stage/stage.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/graph/graph.h"
+#include "runner/shared/protocol/earlier_results.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/checkpoint/checkpoint_folder.h"
 #include "stages/stages.h"

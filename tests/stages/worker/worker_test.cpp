@@ -13,10 +13,10 @@
 #include <nlohmann/json.hpp>
 #include <torch/types.h>
 
-#include "runner/stage/config_reader.h"
-#include "runner/graph/graph.h"
-#include "runner/stage/run_context.h"
-#include "runner/run/worker_process.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/graph/graph.h"
+#include "runner/shared/stage/run_context.h"
+#include "runner/parent/run/worker_process.h"
 #include "tests/support/temporary_folder.h"
 
 namespace stages {

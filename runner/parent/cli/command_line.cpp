@@ -1,0 +1,247 @@
+#include "runner/parent/cli/command_line.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+
+#include "runner/shared/protocol/event.h"
+#include "runner/shared/text/suggest.h"
+
+namespace runner {
+namespace {
+
+/// A parameter and what CLI11 knows it as.
+struct Binding {
+  const CLI::Option* option;
+  const Parameter* parameter;
+};
+
+CLI::Option* add(CLI::App& app, const Parameter& parameter) {
+  CLI::Option* option = std::visit(
+      [&](auto* value) {
+        if constexpr (std::is_same_v<decltype(value), bool*>)
+          return app.add_flag(parameter.name, *value, parameter.summary);
+        else return app.add_option(parameter.name, *value, parameter.summary);
+      },
+      parameter.value);
+  if (!parameter.type.empty()) option->type_name(parameter.type);
+  if (!parameter.choices.empty()) option->check(CLI::IsMember(parameter.choices));
+  if (std::holds_alternative<std::int64_t*>(parameter.value)) {
+    const auto [least, most] = parameter.range;
+    option->check(most == INT64_MAX ? CLI::Validator(CLI::NonNegativeNumber) : CLI::Range(least, most));
+  }
+  if (parameter.required) option->required();
+  if (parameter.once_each) option->allow_extra_args(false);
+  if (parameter.shows_default) option->capture_default_str();
+  if (!parameter.assumed.empty()) option->default_str(parameter.assumed);
+  return option;
+}
+
+/// Has `app` understand what every verb takes and what this one does.
+std::vector<Binding> declare(CLI::App& app, const Invocation& verb, Talk& talk) {
+  app.add_flag("--json", talk.json, verb.json_summary);
+  app.add_flag("-v,--verbose", talk.verbose, "Print more detail");
+  app.add_flag("-q,--quiet", talk.quiet, "Print nothing but errors");
+  std::vector<Binding> declared;
+  for (const Parameter& parameter : verb.parameters) {
+    CLI::Option* option = add(app, parameter);
+    if (!parameter.excludes.empty()) option->excludes(app.get_option(parameter.excludes));
+    declared.push_back({option, &parameter});
+  }
+  return declared;
+}
+
+/// Hydra's flags of two letters, spelled out.
+std::string spelled_out(const std::string& word) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kShort = {
+      {{"-cn", "--config-name"}, {"-cp", "--config-path"}, {"-cd", "--config-dir"}}};
+  for (const auto& [brief, full] : kShort) {
+    if (word == brief || word.starts_with(std::string(brief) + "="))
+      return std::string(full) + word.substr(brief.size());
+  }
+  return word;
+}
+
+/// The recipe is what --config-name says, or the first word that is no override, wherever it stands.
+std::optional<Diagnostic> place_recipe(const Invocation& verb, const std::string& name) {
+  if (!verb.recipe) return std::nullopt;
+  NamedRecipe& recipe = *verb.recipe;
+  std::vector<std::string>& words = recipe.overrides;
+  if (!recipe.name.empty()) words.insert(words.begin(), std::exchange(recipe.name, ""));
+  if (!recipe.config_name.empty()) {
+    recipe.name = std::exchange(recipe.config_name, "");
+    return std::nullopt;
+  }
+  const auto found = std::ranges::find_if_not(words, is_override);
+  if (found != words.end()) {
+    recipe.name = *found;
+    words.erase(found);
+    return std::nullopt;
+  }
+  if (!verb.needs_recipe()) return std::nullopt;
+  const std::string action = verb.action && !verb.action->empty() ? " " + *verb.action : "";
+  return Diagnostic{ErrorCode::kUsage,
+                    {},
+                    "",
+                    "no recipe given",
+                    "write its name or file, as in `retort " + name + action + " classify`"};
+}
+
+std::string overview() {
+  std::string text =
+      "Retort runs training recipes: it checks a recipe, shows what it will do, runs it and leaves a record.\n\n"
+      "Usage: retort VERB [RECIPE] [key=value ...] [--flags]\n\nVerbs:\n";
+  for (const Command* command : all_commands()) {
+    text += "  " + std::string(command->name) + std::string(12 - command->name.size(), ' ') +
+            std::string(command->summary) + '\n';
+  }
+  return text +
+         "\n  --help      This text; `retort VERB --help` says more\n  --version   Versions of retort, LibTorch and "
+         "CUDA\n\nExample: retort run quickstart\n";
+}
+
+Diagnostic unknown_verb(const std::string& verb) {
+  std::vector<std::string> names;
+  for (const Command* command : all_commands()) names.emplace_back(command->name);
+  std::string help = did_you_mean(verb, names);
+  if (help.empty()) help = "`retort --help` lists the verbs";
+  return {ErrorCode::kUnknownVerb, {}, "", "unknown verb '" + verb + "'", std::move(help)};
+}
+
+/// What `words` hold besides `flags`, as another program takes it, as overrides: --lr 2e-5 as lr=2e-5.
+std::string as_overrides(std::span<const std::string> words, std::span<const std::string> flags) {
+  const auto is_flag = [](const std::string& word) { return word.size() > 2 && word.starts_with("--"); };
+  std::string overrides;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::size_t equals = words[i].find('=');
+    if (!is_flag(words[i]) || std::ranges::count(flags, words[i].substr(2, equals - 2))) continue;
+    std::string key = words[i].substr(2, equals - 2);
+    std::ranges::replace(key, '-', '_');
+    const bool has_value = i + 1 < words.size() && !is_flag(words[i + 1]) && !is_override(words[i + 1]);
+    const std::string value = equals != std::string::npos ? words[i].substr(equals + 1)
+                              : has_value                 ? words[i + 1]
+                                                          : "true";
+    overrides += ' ' + key + '=' + value;
+  }
+  return overrides;
+}
+
+/// The first word that looks like a flag and is none of `app`'s, with the nearest that is.
+std::string flag_help(const CLI::App& app, std::span<const std::string> words, const std::string& verb) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
+  }
+  for (const std::string& word : words) {
+    const std::string flag = word.substr(0, word.find('='));
+    if (!flag.starts_with("--") || std::ranges::count(names, flag.substr(2))) continue;
+    const std::string near = nearest_name(flag.substr(2), names);
+    if (!near.empty()) return "did you mean '--" + near + "'?";
+  }
+  if (app.get_option_no_throw("--config-name")) {
+    if (const std::string overrides = as_overrides(words, names); !overrides.empty())
+      return "settings are written key=value:" + overrides;
+  }
+  return "`retort " + verb + " --help` shows how it is used";
+}
+
+/// As it is typed: "--format".
+ExpectedWord expected(const CLI::Option& option, std::span<const Binding> declared) {
+  ExpectedWord word{option.get_lnames().empty() ? option.get_name() : "--" + option.get_lnames().front(),
+                    option.get_description(), ""};
+  const auto found = std::ranges::find(declared, &option, &Binding::option);
+  if (found == declared.end()) return word;
+  word.type = found->parameter->type;
+  word.choices = found->parameter->choices;
+  return word;
+}
+
+/// The words after the verb as CLI11 takes them: from the back.
+std::vector<std::string> reversed(std::span<const std::string> words) {
+  std::vector<std::string> result(words.rbegin(), words.rend() - 1);
+  std::ranges::transform(result, result.begin(), spelled_out);
+  return result;
+}
+
+/// Three lines: this program's version and build id, the LibTorch it was built with, the CUDA part of the worker.
+std::string version_text() {
+  return "retort " RETORT_VERSION " (build " + std::string(build_id()) +
+         ")\nLibTorch " RETORT_LIBTORCH_VERSION "\nCUDA " RETORT_CUDA_VERSION "\n";
+}
+
+}  // namespace
+
+Result<std::variant<ParsedLine, HelpText>> parse_command_line(std::span<const std::string> words) {
+  using Parsed = std::variant<ParsedLine, HelpText>;
+  if (words.empty()) return Diagnostic{ErrorCode::kUsage, {}, "", "no verb given", "`retort --help` lists the verbs"};
+  if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") return Parsed{HelpText{overview()}};
+  if (words[0] == "--version") return Parsed{HelpText{version_text()}};
+
+  const Command* command = find_command(words[0]);
+  if (!command) return unknown_verb(words[0]);
+
+  ParsedLine line{words[0], command->declare(), {}};
+  const Invocation& verb = line.invocation;
+  CLI::App app(std::string(command->summary), "retort " + line.verb);
+  app.footer("Example: " + std::string(command->example));
+  app.get_formatter()->column_width(26);
+  declare(app, verb, line.talk);
+  try {
+    app.parse(reversed(words));
+  } catch (const CLI::CallForHelp&) {
+    place_recipe(verb, line.verb);
+    const bool has_recipe = verb.recipe && std::ranges::count(verb.no_recipes, verb.recipe->name) == 0;
+    return Parsed{HelpText{app.help(), has_recipe ? *verb.recipe : NamedRecipe()}};
+  } catch (const CLI::ParseError& error) {
+    std::string message = error.what();
+    std::ranges::replace(message, '\n', ' ');
+    return Diagnostic{ErrorCode::kUsage, {}, "", message, flag_help(app, words, line.verb)};
+  }
+  if (auto problem = place_recipe(verb, line.verb)) return *std::move(problem);
+  return Parsed{std::move(line)};
+}
+
+UnfinishedLine parse_unfinished(std::span<const std::string> words) {
+  const Command* command = find_command(words[0]);
+  const Invocation verb = command ? command->declare() : Invocation();
+  UnfinishedLine line{words[0]};
+  CLI::App app;
+  Talk ignored;
+  const std::vector<Binding> declared = declare(app, verb, ignored);
+  app.allow_extras();
+  std::vector<std::string> typed = reversed(words);
+  if (!typed.empty() && typed[0].starts_with('-')) {
+    const CLI::Option* flag = app.get_option_no_throw(typed[0]);
+    if (flag && flag->get_items_expected_max() > 0) {
+      line.next = expected(*flag, declared);
+      line.is_flag_value = true;
+      typed.erase(typed.begin());
+    }
+  }
+  try {
+    app.parse(typed);
+  } catch (const CLI::ParseError&) {  // what came before the mistake has been taken
+  }
+  place_recipe(verb, line.verb);
+  if (verb.recipe) line.recipe = *verb.recipe;
+  if (verb.action) line.action = *verb.action;
+  for (const CLI::Option* option : std::as_const(app).get_options()) {
+    const bool is_free = option->count() == 0 || option->get_items_expected_max() > 1;
+    if (!option->get_positional()) line.flags.push_back(expected(*option, declared));
+    else if (!line.next && is_free) line.next = expected(*option, declared);
+  }
+  return line;
+}
+
+bool is_override(const std::string& word) {
+  if (word.starts_with('~') || word.starts_with('+')) return true;
+  if (word.find('=') == word.npos) return false;
+  const bool names_file = word.ends_with(".yaml") || word.ends_with(".yml");  // runs/lr=0.1/recipe.yaml
+  std::error_code ignored;
+  return !(names_file && std::filesystem::is_regular_file(word, ignored));
+}
+
+}  // namespace runner

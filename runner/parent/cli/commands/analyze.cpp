@@ -1,0 +1,129 @@
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/cli/command.h"
+#include "runner/parent/cli/run_selection.h"
+#include "runner/parent/report/episode_pictures.h"
+#include "runner/parent/report/evaluation_pictures.h"
+#include "runner/parent/report/pair_picture.h"
+#include "runner/parent/report/picture_folder.h"
+#include "runner/parent/report/run_report.h"
+#include "runner/parent/report/training_picture.h"
+#include "runner/shared/stage/run_layout.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// "roc.svg", with the node's name where there are several.
+std::string file_name(const std::string& what, const std::string& node, std::size_t nodes) {
+  return what + (nodes > 1 ? "." + node : "") + ".svg";
+}
+
+void draw(const RunReport& report, PictureFolder& pictures) {
+  for (const auto& [node, history] : report.trainings) {
+    pictures.write(file_name("training_curves", node, report.trainings.size()), draw_training(history, report.recipe));
+  }
+  for (const RecordedEvaluation& evaluation : report.evaluations) {
+    const auto name = [&](const char* what) { return file_name(what, evaluation.node, report.evaluations.size()); };
+    if (!evaluation.confusion.empty()) {
+      pictures.write(name("confusion_matrix"), draw_confusion(evaluation, report.recipe));
+    }
+    if (!evaluation.pairs.empty()) pictures.write(name("pair_matrix"), draw_pairs(evaluation, report.recipe));
+    if (!evaluation.episodes.empty()) pictures.write(name("episodes"), draw_episodes(evaluation, report.recipe));
+    if (evaluation.macro || evaluation.micro) pictures.write(name("roc"), draw_roc(evaluation, report.recipe));
+    if (evaluation.calibration_error) pictures.write(name("calibration"), draw_calibration(evaluation, report.recipe));
+  }
+}
+
+/// What is missing and would be there in another record.
+Diagnostics gaps(const RunReport& report) {
+  Diagnostics warnings;
+  const auto add = [&](ErrorCode code, const std::string& message, const std::string& help) {
+    warnings.push_back({code, {}, "", message, help, {}, Severity::kWarning});
+  };
+  if (report.damaged_metrics > 0) {
+    add(ErrorCode::kDamagedRecord,
+        "metrics.jsonl has damaged lines, which are left out: " + std::to_string(report.damaged_metrics),
+        "the curves of the training may have gaps");
+  }
+  for (const RecordedEvaluation& evaluation : report.evaluations) {
+    if (evaluation.has_curves || !evaluation.episodes.empty()) continue;  // episodes have none
+    add(ErrorCode::kNoResults, "'" + evaluation.node + "' has no curves.json: ROC and calibration are not drawn",
+        "evaluate the run again with `retort evaluate " + report.folder + "`");
+  }
+  return warnings;
+}
+
+struct AnalyzeFlags {
+  RunSelection runs;
+  std::string out;  ///< empty: each run's analysis/
+};
+
+/// Draws the run's pictures into `folder` and gives back their paths.
+std::vector<std::string> draw_into(const std::filesystem::path& folder, const RunReport& report) {
+  PictureFolder pictures(folder);
+  draw(report, pictures);
+  return pictures.written();
+}
+
+ExitCode analyze(const AnalyzeFlags& flags, Console& console) {
+  const auto runs = selected_runs(flags.runs, console);
+  if (!runs) return runner::report(console, runs.errors());
+  Diagnostics errors, warnings;
+  Json all = Json::array();
+  std::string text;
+  try {
+    for (const RecordedRun& run : *runs) {
+      const auto report = read_report(run);
+      if (!report) {
+        errors.insert(errors.end(), report.errors().begin(), report.errors().end());
+        continue;
+      }
+      if (report->trainings.empty() && report->evaluations.empty() && report->measures.empty()) {
+        errors.push_back({ErrorCode::kNoResults,
+                          {},
+                          "",
+                          "the run in '" + report->folder + "' has no measurements yet",
+                          "continue it with `retort resume " + report->folder + "`"});
+        continue;
+      }
+      const std::filesystem::path out =
+          runs->size() == 1 ? std::filesystem::path(flags.out) : flags.out / run.folder.relative_path();
+      const auto pictures = draw_into(flags.out.empty() ? RunLayout(run.folder).analysis() : out, *report);
+      const Diagnostics missing = gaps(*report);
+      warnings.insert(warnings.end(), missing.begin(), missing.end());
+      all.push_back(to_json(*report));
+      all.back()["pictures"] = pictures;
+      text += (text.empty() ? "" : "\n") + report_text(*report);
+      for (const std::string& path : pictures) text += path + "\n";
+    }
+  } catch (const WriteError& error) {
+    return runner::report(console, {error.diagnostic()});
+  }
+  warn(console, warnings);
+  if (!console.json) console.out << text;
+  else if (errors.empty()) print_result(console, "analyze/1", all.size() == 1 ? all.front() : Json{{"runs", all}});
+  return errors.empty() ? ExitCode::kDone : runner::report(console, errors);
+}
+
+Invocation declare_analyze() {
+  const auto flags = std::make_shared<AnalyzeFlags>();
+  Invocation verb;
+  add_runs(verb, flags->runs, "The run's folder, as `retort run` printed it; several, or a folder that holds runs");
+  verb.add({.name = "--out",
+            .value = &flags->out,
+            .summary = "The folder to draw into, instead of the run's analysis/",
+            .type = "DIR"});
+  verb.run = [flags](Console& console) { return analyze(*flags, console); };
+  return verb;
+}
+
+}  // namespace
+
+const Command kAnalyzeCommand = {"analyze", "Shows the results of a run and draws its curves.",
+                                 "retort analyze outputs/2026-01-31/12-00-00", declare_analyze};
+
+}  // namespace runner

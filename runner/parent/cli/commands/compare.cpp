@@ -1,0 +1,141 @@
+#include <algorithm>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/cli/command.h"
+#include "runner/parent/cli/run_selection.h"
+#include "runner/parent/report/comparison.h"
+#include "runner/parent/report/episode_pictures.h"
+#include "runner/parent/report/paired_comparison.h"
+#include "runner/parent/report/paired_predictions.h"
+#include "runner/parent/report/picture_folder.h"
+
+namespace runner {
+namespace {
+
+struct CompareFlags {
+  RunSelection runs;
+  std::string sort;  ///< a column; empty: in the order named
+  std::string out;   ///< empty: nothing is drawn
+  bool paired = false;
+  std::int64_t seed = 0;  ///< of the bootstrap of a paired comparison
+};
+
+/// The tests of a paired comparison: of episodes where the models are few-shot ones, else of single samples.
+struct PairedTests {
+  std::vector<PairedDifference> episodes;
+  std::vector<PairedClassifiers> samples;
+
+  std::string text() const { return samples.empty() ? paired_text(episodes) : paired_text(samples); }
+  nlohmann::ordered_json json() const { return samples.empty() ? to_json(episodes) : to_json(samples); }
+};
+
+Result<PairedTests> paired_tests(const Comparison& comparison, std::uint64_t seed) {
+  PairedTests tests;
+  const bool has_episodes =
+      std::ranges::any_of(comparison.rows, [](const Comparison::Row& row) { return !row.evaluation.episodes.empty(); });
+  if (has_episodes) {
+    auto differences = paired_differences(comparison);
+    if (!differences) return differences.errors();
+    tests.episodes = *std::move(differences);
+  } else {
+    auto pairs = paired_classifiers(comparison, seed);
+    if (!pairs) return pairs.errors();
+    tests.samples = *std::move(pairs);
+  }
+  return tests;
+}
+
+ExitCode compare(const CompareFlags& flags, Console& console) {
+  if (flags.seed != 0 && !flags.paired) {
+    return report(console, {{ErrorCode::kUsage,
+                             {},
+                             "",
+                             "--seed is for --paired, whose bootstrap draws samples",
+                             "add --paired, or leave --seed out"}});
+  }
+  const auto runs = selected_runs(flags.runs, console);
+  if (!runs) return report(console, runs.errors());
+  if (runs->size() < 2) {
+    return report(console, {{ErrorCode::kUsage,
+                             {},
+                             "",
+                             "a comparison takes two or more runs",
+                             "name their folders, or one that holds them, as in `retort compare " +
+                                 flags.runs.folders.front() + " outputs/…`"}});
+  }
+  Diagnostics warnings;
+  auto comparison = compare_runs(*runs, console.sources, warnings);
+  if (!comparison) return report(console, comparison.errors());
+  warn(console, warnings);
+  if (comparison->rows.empty() && (flags.paired || !flags.sort.empty() || !flags.out.empty())) {
+    return report(console, {{ErrorCode::kNoResults,
+                             {},
+                             "",
+                             "none of the runs was evaluated by classes, so there is no accuracy to sort, test or draw",
+                             "leave --sort, --paired and --out out"}});
+  }
+  if (!flags.sort.empty()) sort_rows(*comparison, flags.sort);
+  PairedTests tests;
+  if (flags.paired) {
+    auto made = paired_tests(*comparison, static_cast<std::uint64_t>(flags.seed));
+    if (!made) return report(console, made.errors());
+    tests = *std::move(made);
+  }
+  try {
+    std::vector<std::string> pictures;
+    if (!flags.out.empty()) {
+      PictureFolder folder(flags.out);
+      folder.write("model_comparison.svg", draw_comparison(*comparison));
+      for (std::size_t i = 0; i < tests.episodes.size(); ++i) {
+        const std::string number = tests.episodes.size() > 1 ? "." + std::to_string(i + 1) : "";
+        folder.write("paired_differences" + number + ".svg", draw_difference(tests.episodes[i]));
+      }
+      pictures = folder.written();
+    }
+    if (console.json) {
+      nlohmann::ordered_json json = to_json(*comparison);
+      if (flags.paired) json["paired"] = tests.json();
+      json["pictures"] = pictures;
+      print_result(console, "compare/1", json);
+    } else {
+      console.out << comparison_text(*comparison);
+      if (flags.paired) console.out << '\n' << tests.text();
+      for (const std::string& path : pictures) console.out << path << '\n';
+    }
+  } catch (const WriteError& error) {
+    return report(console, {error.diagnostic()});
+  }
+  return ExitCode::kDone;
+}
+
+Invocation declare_compare() {
+  const auto flags = std::make_shared<CompareFlags>();
+  Invocation verb;
+  add_runs(verb, flags->runs, "The folders of two or more runs, or folders that hold runs");
+  verb.add({.name = "--sort",
+            .value = &flags->sort,
+            .summary = "The best first, by this column",
+            .type = "COLUMN",
+            .choices = {"accuracy", "per_class", "loss", "time"}});
+  verb.add({.name = "--paired",
+            .value = &flags->paired,
+            .summary = "Test the differences to the first: of classifiers sample by sample, with McNemar's test, of "
+                       "few-shot models episode by episode"});
+  verb.add({.name = "--seed",
+            .value = &flags->seed,
+            .summary = "--paired: decides the samples that the bootstrap of the intervals draws",
+            .type = "N",
+            .shows_default = true});
+  verb.add({.name = "--out", .value = &flags->out, .summary = "Draw the comparison into this folder", .type = "DIR"});
+  verb.run = [flags](Console& console) { return compare(*flags, console); };
+  return verb;
+}
+
+}  // namespace
+
+const Command kCompareCommand = {"compare", "Compares the results and the recipes of runs.",
+                                 "retort compare outputs/2026-01-31 --sort accuracy --out comparison", declare_compare};
+
+}  // namespace runner

@@ -1,0 +1,229 @@
+#include "runner/parent/cli/commands/data.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/cli/command.h"
+#include "runner/parent/cli/commands/data_check.h"
+#include "runner/parent/cli/console.h"
+#include "runner/parent/cli/shared_flags.h"
+#include "runner/parent/run/ask_worker.h"
+#include "runner/shared/text/printable.h"
+#include "runner/shared/text/suggest.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kHub = "hf:";
+constexpr const char* kForms = "choose flowers102, cub200 or hf:ORG/NAME[@REVISION]";
+
+struct DataFlags {
+  std::string action;                                 ///< "make", "fetch" or "check"
+  std::string what;                                   ///< image_folder (make), cub200, or hf:ORG/NAME@REVISION (fetch)
+  std::string out;                                    ///< the folder to write, or to fetch into
+  std::int64_t classes = 0;                           ///< make; 0: usual_classes()
+  std::int64_t per_class = 100, size = 64, seed = 0;  ///< make
+  std::vector<std::string> from_files;                ///< fetch: files of a data set that are here already
+  std::vector<std::string> files;                     ///< fetch: which of a model's files
+  std::string url;                                    ///< fetch: another server's address
+  std::vector<std::string> overrides;                 ///< check
+  std::int64_t distance = 20;                         ///< check: of hashes
+  LogFlags log;
+};
+
+Diagnostic misused(std::string message, std::string help) {
+  return {ErrorCode::kUsage, {}, "", std::move(message), std::move(help)};
+}
+
+/// As many as the recipe for such data asks for by default: all grades, or in each part the five ways of an episode.
+std::int64_t usual_classes(const std::string& what) {
+  if (std::ranges::count(kGradedData, what) > 0) return 5;
+  return what == "mini_imagenet" ? 20 : 8;
+}
+
+ExitCode make_data(const DataFlags& flags, Console& console) {
+  if (std::ranges::count(kMakeableData, flags.what) == 0) {
+    std::string names;
+    for (const std::string_view name : kMakeableData) names += (names.empty() ? "" : ", ") + std::string(name);
+    return report(console, {misused("cannot make '" + flags.what + "'", "choose one of " + names)});
+  }
+  if (flags.out.empty())
+    return report(console, {misused("data make needs a folder to write", "name one that does not exist: --out DIR")});
+  const auto worker = flags.log.worker();
+  if (!worker) return report(console, worker.errors());
+  const bool is_graded = std::ranges::count(kGradedData, flags.what) > 0;
+  const std::int64_t classes = flags.classes > 0 ? flags.classes : usual_classes(flags.what);
+  const Json request = {
+      {"protocol", kProtocolVersion}, {"request", "make_data"},       {"what", flags.what}, {"out", flags.out},
+      {"classes", classes},           {"per_class", flags.per_class}, {"size", flags.size}, {"seed", flags.seed},
+  };
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity));
+  const auto answer = ask_worker(*worker, request, shown_conversation(display, "data"));
+  display.clear();
+  if (!answer) {
+    Diagnostics errors = answer.errors();
+    for (Diagnostic& error : errors) error.pointer.clear();  // there is no recipe to point into
+    return report(console, errors);
+  }
+  if (console.json) print_result(console, "data_make/1", *answer);
+  else if (!console.is_quiet()) {
+    console.out << "made " << (*answer)["images"] << " images in " << classes
+                << (is_graded ? " grades: " : " classes: ") << flags.out << '\n';
+  }
+  return ExitCode::kDone;
+}
+
+/// Is it "ORG/NAME" or "NAME", with no part that is empty, "." or ".."?
+bool is_path(std::string_view text, std::size_t most_parts) {
+  std::size_t parts = 0;
+  while (true) {
+    const std::size_t slash = text.find('/');
+    const std::string_view part = text.substr(0, slash);
+    const bool is_plain =
+        std::ranges::all_of(part, [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '_' || c == '-'; });
+    if (!is_plain || part.empty() || part.starts_with('.') || ++parts > most_parts) return false;
+    if (slash == text.npos) return true;
+    text.remove_prefix(slash + 1);
+  }
+}
+
+Result<Json> request_for_model(const DataFlags& flags) {
+  const std::string named = flags.what.substr(kHub.size());
+  const std::size_t at = named.find('@');
+  const std::string repository = named.substr(0, at);
+  const std::string revision = at == named.npos ? "main" : named.substr(at + 1);
+  if (!is_path(repository, 2)) return misused("'" + flags.what + "' is not the name of a model", kForms);
+  if (!is_path(revision, 8)) return misused("'" + flags.what + "' has no valid revision after its @", kForms);
+  if (!flags.from_files.empty()) return misused("--from-file is for data sets", "leave it out");
+  return Json{{"protocol", kProtocolVersion}, {"request", "fetch_model"}, {"repository", repository},
+              {"revision", revision},         {"files", flags.files},     {"cache", flags.out},
+              {"endpoint", flags.url}};
+}
+
+Result<Json> request_for_dataset(const DataFlags& flags) {
+  if (std::ranges::count(kFetchableData, flags.what) == 0) {
+    const std::vector<std::string> names(kFetchableData.begin(), kFetchableData.end());
+    const std::string near = did_you_mean(flags.what, names);
+    return misused("cannot fetch '" + flags.what + "'", near.empty() ? kForms : near);
+  }
+  if (!flags.files.empty()) return misused("--file is for models", "a data set is fetched as a whole: leave it out");
+  return Json{{"protocol", kProtocolVersion}, {"request", "fetch_data"},
+              {"what", flags.what},           {"root", flags.out.empty() ? "data" : flags.out},
+              {"files", flags.from_files},    {"url", flags.url}};
+}
+
+void tell(const std::string& what, const Json& answer, Console& console) {
+  const std::string folder = answer["folder"];
+  if (answer.contains("commit")) {
+    console.out << what.substr(kHub.size()) << " is in " << folder << '\n';
+    for (const Json& file : answer["files"]) console.out << "  " << printable(file["name"].get<std::string>()) << '\n';
+  } else if (answer["was_there"].get<bool>()) {
+    console.out << what << " is there already: " << folder << '\n';
+  } else {
+    console.out << what << " is in " << folder << ": " << answer["files"] << " files\n";
+  }
+}
+
+ExitCode fetch_data(const DataFlags& flags, Console& console) {
+  const auto request = flags.what.starts_with(kHub) ? request_for_model(flags) : request_for_dataset(flags);
+  if (!request) return report(console, request.errors());
+  const auto worker = flags.log.worker();
+  if (!worker) return report(console, worker.errors());
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity));
+  const auto answer = ask_worker(*worker, *request, shown_conversation(display, "data"));
+  display.clear();
+  if (!answer) return report(console, answer.errors());
+  if (console.json) print_result(console, "data_fetch/1", *answer);
+  else if (!console.is_quiet()) tell(flags.what, *answer, console);
+  return ExitCode::kDone;
+}
+
+ExitCode check(const DataFlags& flags, Console& console) {
+  NamedRecipe recipe;
+  recipe.overrides = flags.overrides;
+  recipe.name = flags.what;
+  return check_data(recipe, flags.distance, flags.log, console);
+}
+
+Invocation declare_data() {
+  const auto flags = std::make_shared<DataFlags>();
+  Invocation verb;
+  verb.add({.name = "action",
+            .value = &flags->action,
+            .summary = "make, fetch, or check RECIPE [overrides]",
+            .choices = {"make", "fetch", "check"},
+            .required = true});
+  verb.action = &flags->action;
+  verb.add({.name = "what",
+            .value = &flags->what,
+            .summary = "image_folder, mini_imagenet, stanford_cars, aptos_2019, eyepacs_2015 or fundus_folders (make), "
+                       "flowers102 or cub200 (both), hf:ORG/NAME[@REVISION] (fetch), or a recipe (check)",
+            .type = "DATA",
+            .required = true});
+  verb.add({.name = "overrides",
+            .value = &flags->overrides,
+            .summary = "check: key=value or group=option, as of `retort run`"});
+  verb.add({.name = "--out",
+            .value = &flags->out,
+            .summary = "make: the folder to write, which must not exist; fetch: the folder, default data/, or for hf: "
+                       "the Hugging Face cache",
+            .type = "DIR"});
+  verb.add({.name = "--from-file",
+            .value = &flags->from_files,
+            .summary = "fetch: published files that you already have",
+            .type = "FILE"});
+  verb.add({.name = "--file",
+            .value = &flags->files,
+            .summary = "fetch hf: these files instead of the weights and their descriptions",
+            .type = "NAME"});
+  verb.add({.name = "--url",
+            .value = &flags->url,
+            .summary = "fetch: the address to use instead of the published one",
+            .type = "URL"});
+  verb.add({.name = "--classes",
+            .value = &flags->classes,
+            .summary = "make: classes; for photographs of the retina, grades",
+            .range = {2, 24},
+            .assumed = "8, 20 of mini_imagenet, or 5 grades"});
+  verb.add({.name = "--per-class",
+            .value = &flags->per_class,
+            .summary = "make: images of each class",
+            .range = {1, 100'000},
+            .shows_default = true});
+  verb.add({.name = "--size",
+            .value = &flags->size,
+            .summary = "make: width and height in pixels",
+            .range = {16, 1024},
+            .shows_default = true});
+  verb.add(
+      {.name = "--seed", .value = &flags->seed, .summary = "make: the seed of every image", .shows_default = true});
+  verb.add({.name = "--distance",
+            .value = &flags->distance,
+            .summary = "check: how many of 256 bits may differ between pictures that look the same",
+            .range = {0, 64},
+            .shows_default = true});
+  add_log_level(verb, flags->log, LogPlace::kStandardError);
+  verb.run = [flags](Console& console) {
+    if (flags->action == "check") return check(*flags, console);
+    if (!flags->overrides.empty())
+      return report(console, {misused("'" + flags->overrides.front() + "' is too much", "overrides are for check")});
+    return flags->action == "fetch" ? fetch_data(*flags, console) : make_data(*flags, console);
+  };
+  return verb;
+}
+
+}  // namespace
+
+const Command kDataCommand = {
+    "data", "Makes small data sets to try things out, fetches published data and weights, checks data.",
+    "retort data make image_folder --out shapes --classes 8 --per-class 100 --seed 1", declare_data};
+
+}  // namespace runner

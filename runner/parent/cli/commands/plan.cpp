@@ -1,0 +1,274 @@
+#include <algorithm>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/cli/command.h"
+#include "runner/parent/devices/device_models.h"
+#include "runner/shared/disk/new_file.h"
+#include "runner/shared/text/bytes.h"
+#include "runner/parent/report/plan_text.h"
+#include "runner/parent/report/plan_picture.h"
+#include "runner/shared/record/node_index.h"
+#include "runner/parent/run/image_folders.h"
+#include "runner/parent/run/plan_request.h"
+#include "runner/parent/cli/shared_flags.h"
+#include "runner/parent/cli/prepare.h"
+#include "runner/parent/cli/reserved_keys.h"
+#include "runner/parent/cli/device_choice.h"
+#include "runner/shared/text/printable.h"
+#include "runner/parent/report/table.h"
+#include "runner/parent/cli/weights_source.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Of `plan` and, without most of them, of `certify`.
+struct PlanFlags {
+  NamedRecipe recipe;
+  std::string budget;              ///< a size to hold the recipe against, "8GiB"
+  std::string gpu;                 ///< one that is not here, "NVIDIA L4"
+  std::string only;                ///< a node
+  std::string svg;                 ///< the file to draw the live bytes to
+  bool detailed_exitcode = false;  ///< 2 where something would run
+  ReuseFlags reuse;
+  LogFlags log;
+};
+
+struct PlannedRecipe {
+  PreparedRecipe prepared;
+  PlanAnswer answer;
+  Diagnostics errors;  ///< that came with it, such as the refusal of what does not fit, in the order of the file
+};
+
+/// The recipe of the command line, and what a worker shows of it; warnings are shown.
+/// A warning that no run can compute on the GPU that is planned for.
+Diagnostics too_old(const PlanRequest& request) {
+  const auto model = device_model(request.device_model);
+  if (request.device_model.empty() || !model || (*model)->capability >= kOldestCapability) return {};
+  return {{ErrorCode::kDeviceUnavailable,
+           {},
+           "",
+           "the LibTorch of this build has no code for " + std::string((*model)->name) + ", which is a " +
+               std::string((*model)->architecture) + ": it begins with Turing",
+           "the plan is for what such a GPU would need",
+           {},
+           Severity::kWarning}};
+}
+
+Result<PlannedRecipe> ask(const PlanFlags& flags, Console& console, Sources& sources, bool certify) {
+  const SchemaSet& schemas = shipped_schemas();
+  auto prepared = prepare(flags.recipe, schemas, sources);
+  if (!prepared) return prepared.errors();
+  if (const auto errors = sweep_keys_of_single_run(prepared->composition); !errors.empty()) return errors;
+  if (!flags.only.empty()) {
+    auto part = only(prepared->graph, flags.only);
+    if (!part) return part.errors();
+    prepared->graph = *std::move(part);
+  }
+  PlanRequest request{.graph = prepared->graph,
+                      .budget = std::nullopt,
+                      .device_model = "",
+                      .alternatives = !certify,
+                      .certify = certify,
+                      .reuse = flags.reuse.which(),
+                      .node_index = node_index_folder()};
+  if (Diagnostics errors = hold_against(request, flags.budget, flags.gpu); !errors.empty()) return errors;
+  auto worker = flags.log.worker();
+  if (!worker) return worker.errors();
+  warn(console, prepared->composition.warnings);
+  warn(console, too_old(request));
+  if (request.device_model.empty()) {
+    const DeviceUse use{.recipe = prepared->recipe.resolved, .graph = request.graph, .worker = *worker};
+    if (Diagnostics errors = use_likely_device(use, console); !errors.empty()) return errors;
+  }
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity),
+                          SecretTexts(prepared->recipe.resolved));
+  auto answer = ask_for_plan(*worker, request, display);
+  if (!answer) return placed(answer.errors(), prepared->recipe.resolved);
+  Diagnostics errors, warnings;
+  for (const Diagnostic& one : placed(answer->diagnostics, prepared->recipe.resolved))
+    (one.severity == Severity::kError ? errors : warnings).push_back(one);
+  warn(console, warnings);
+  sort_by_place(errors, sources);
+  return PlannedRecipe{*std::move(prepared), *std::move(answer), std::move(errors)};
+}
+
+/// "picture.svg", with the node's name where several are drawn.
+std::string picture_name(const std::string& file, const std::string& node, std::size_t count) {
+  if (count < 2) return file;
+  const std::string stem = file.ends_with(".svg") ? file.substr(0, file.size() - 4) : file;
+  return stem + "." + node + ".svg";
+}
+
+/// Draws every plan that has a curve; the files written.
+std::vector<std::string> draw(const PlannedRecipe& asked, const std::string& file) {
+  std::vector<std::string> written;
+  if (file.empty()) return written;
+  const auto count =
+      std::ranges::count_if(asked.answer.plans, [](const MemoryPlan& plan) { return !plan.curve.empty(); });
+  for (const MemoryPlan& plan : asked.answer.plans) {
+    if (plan.curve.empty()) continue;
+    written.push_back(picture_name(file, plan.node, static_cast<std::size_t>(count)));
+    try {
+      write_atomically(written.back(), draw_plan(plan, asked.prepared.recipe.name));
+    } catch (const WriteError& error) {
+      Diagnostic diagnostic = error.diagnostic();
+      if (const std::size_t at = diagnostic.help.find("run.dir"); at != diagnostic.help.npos)
+        diagnostic.help.replace(at, 7, "--svg");
+      throw WriteError(diagnostic);
+    }
+  }
+  return written;
+}
+
+std::string reuse_note(const NodeReuse& node) {
+  if (node.state == "unknown") {
+    return node.why.empty() ? "its memory is known only after the nodes before it have run"
+                            : "cannot be planned: " + printable(node.why);
+  }
+  if (node.state == "miss") return node.why.empty() ? "miss" : "miss: " + printable(node.why);
+  return printable(node.why);
+}
+
+std::string reuse_text(const PlannedRecipe& asked) {
+  const std::vector<NodeReuse>& nodes = asked.answer.reuse;
+  if (nodes.empty()) return "";
+  const std::set<std::string> computed = nodes_to_run(asked.prepared.graph, nodes);
+  std::vector<std::vector<std::string>> rows = {{"node", "in a run", ""}};
+  for (const NodeReuse& node : nodes) {
+    const char* what = node.state == "hit"            ? "is reused"
+                       : computed.contains(node.node) ? "runs"
+                                                      : "is not needed: what it feeds is reused";
+    rows.push_back({printable(node.node), what, reuse_note(node)});
+  }
+  return table_text(rows) + "\n";
+}
+
+std::string summary(const PlanAnswer& answer) {
+  std::string text;
+  const MemoryPlan* const peak = answer.largest_plan();
+  if (!peak) {
+    text = "nothing was planned";
+  } else {
+    const auto fitting = std::ranges::count_if(answer.plans, &MemoryPlan::fits);
+    const auto count = static_cast<std::ptrdiff_t>(answer.plans.size());
+    text = fitting == count ? "fits" : "does not fit";
+    text += ": the run needs the most at " + printable(peak->node) + ": " + size_text(peak->predicted);
+    if (peak->budget) text += " of " + size_text(*peak->budget);
+    if (!peak->held.empty()) text += ", " + held_text(*peak);
+  }
+  const auto reused = std::ranges::count(answer.reuse, "hit", &NodeReuse::state);
+  text += "; " + std::to_string(reused) + " of " + std::to_string(answer.reuse.size()) + " nodes reused";
+  const auto unknown = std::ranges::count(answer.reuse, "unknown", &NodeReuse::state);
+  return text + (unknown > 0 ? ", " + std::to_string(unknown) + " not planned\n" : "\n");
+}
+
+ExitCode plan(const PlanFlags& flags, Console& console) {
+  Sources& sources = console.sources;
+  const auto asked = ask(flags, console, sources, /*certify=*/false);
+  if (!asked) return report(console, asked.errors());
+  if (!console.is_quiet()) {
+    const auto& [composition, recipe, graph, broken_rules] = asked->prepared;
+    for (const std::string& line : look_at_image_folders(recipe.resolved, graph.working_folder).lines)
+      console.err << line << '\n';
+  }
+  const Diagnostics& errors = asked->errors;
+  try {
+    const std::vector<std::string> pictures = draw(*asked, flags.svg);
+    if (console.json) {
+      Json json = asked->answer.json;
+      const MemoryPlan* const peak = asked->answer.largest_plan();
+      json["run_peak"] = peak ? run_peak(*peak) : Json();
+      if (!pictures.empty()) json["pictures"] = pictures;
+      print_result(console, "plan/1", json, errors);
+    } else {
+      const TextStyle style = standard_output_style();
+      for (const MemoryPlan& plan : asked->answer.plans) console.out << plan_text(plan, style) << '\n';
+      console.out << reuse_text(*asked);
+      for (const std::string& path : pictures) console.out << path << '\n';
+      console.out << summary(asked->answer);
+      console.out.flush();
+    }
+  } catch (const WriteError& error) {
+    return report(console, {error.diagnostic()});
+  }
+  if (!errors.empty()) return console.json ? exit_code(errors) : report(console, errors);
+  const bool would_run = !nodes_to_run(asked->prepared.graph, asked->answer.reuse).empty();
+  return flags.detailed_exitcode && would_run ? ExitCode::kWouldRun : ExitCode::kDone;
+}
+
+ExitCode certify(const PlanFlags& flags, Console& console) {
+  Sources& sources = console.sources;
+  const auto asked = ask(flags, console, sources, /*certify=*/true);
+  if (!asked) return report(console, asked.errors());
+  const Diagnostics& errors = asked->errors;
+  const std::vector<Certificate>& certificates = asked->answer.certificates;
+  if (certificates.empty()) {
+    if (!errors.empty()) return report(console, errors);
+    return report(console, {{ErrorCode::kNothingCompared,
+                             {},
+                             "",
+                             "the recipe trains nothing: there is no gradient to compare",
+                             "name a recipe that trains"}});
+  }
+  const bool all_hold = std::ranges::all_of(certificates, &Certificate::holds);
+  if (console.json) {
+    print_result(console, "certify/1", {{"certificates", asked->answer.json["certificates"]}}, errors);
+  } else {
+    for (const Certificate& certificate : certificates) console.out << certificate_text(certificate);
+    console.out.flush();
+  }
+  if (!errors.empty()) return console.json ? exit_code(errors) : report(console, errors);
+  return all_hold ? ExitCode::kDone : ExitCode::kRunFailed;
+}
+
+Invocation declare_plan() {
+  const auto flags = std::make_shared<PlanFlags>();
+  Invocation verb;
+  verb.add_recipe(flags->recipe);
+  verb.add({.name = "--budget",
+            .value = &flags->budget,
+            .summary = "Check against this much memory: 8GiB, 512MiB, 8GB",
+            .type = "SIZE"});
+  verb.add({.name = "--gpu",
+            .value = &flags->gpu,
+            .summary =
+                "Plan for a GPU that this machine lacks: its name or part of it, such as L4; an unknown name lists all",
+            .type = "GPU"});
+  verb.add({.name = "--only", .value = &flags->only, .summary = "Plan this node and what it needs", .type = "NODE"});
+  verb.add({.name = "--svg",
+            .value = &flags->svg,
+            .summary = "Draw the memory over a training step; one file per node",
+            .type = "FILE"});
+  verb.add({.name = "--detailed-exitcode",
+            .value = &flags->detailed_exitcode,
+            .summary = "Exit with 2 if something would run, with 0 if everything is reused"});
+  add_reuse(verb, flags->reuse, "Plan what `run --reuse` would do");
+  add_log_level(verb, flags->log, LogPlace::kStandardError);
+  verb.run = [flags](Console& console) { return plan(*flags, console); };
+  return verb;
+}
+
+Invocation declare_certify() {
+  const auto flags = std::make_shared<PlanFlags>();
+  Invocation verb;
+  verb.add_recipe(flags->recipe);
+  verb.add({.name = "--only", .value = &flags->only, .summary = "Certify this node only", .type = "NODE"});
+  add_log_level(verb, flags->log, LogPlace::kStandardError);
+  verb.run = [flags](Console& console) { return certify(*flags, console); };
+  return verb;
+}
+
+}  // namespace
+
+const Command kPlanCommand = {"plan",
+                              "Shows how much memory a run would need, and whether it fits, without running it.",
+                              "retort plan classify data.root=photos --budget 8GiB", declare_plan};
+const Command kCertifyCommand = {"certify",
+                                 "Checks on small shapes that a training's gradient equals that of the whole batch.",
+                                 "retort certify classify data.root=photos memory.micro_batch=8", declare_certify};
+
+}  // namespace runner

@@ -1,0 +1,181 @@
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/cli/command.h"
+#include "runner/parent/cli/device_choice.h"
+#include "runner/parent/cli/shared_flags.h"
+#include "runner/parent/cli/prepare.h"
+#include "runner/parent/cli/reserved_keys.h"
+#include "runner/parent/cli/record_check.h"
+#include "runner/parent/record/checkpoint_origin.h"
+#include "runner/shared/record/finished_node.h"
+#include "runner/parent/run/recipe_change.h"
+#include "runner/shared/record/recorded_run.h"
+#include "runner/parent/run/run.h"
+#include "runner/parent/schema/schema_node.h"
+#include "runner/shared/stage/checkpoint_name.h"
+#include "runner/shared/stage/family.h"
+#include "runner/shared/stage/run_layout.h"
+#include "runner/shared/value/parse_json.h"
+
+namespace runner {
+namespace {
+
+struct ResumeFlags {
+  std::string run;
+  std::vector<std::string> overrides;
+  ReuseFlags reuse;
+  LogFlags log;
+  bool force = false;  ///< take changes that make the result neither recipe's
+};
+
+/// The summary of a run that has finished, and its folder.
+nlohmann::ordered_json summary_of(const RecordedRun& run) {
+  std::ifstream file(RunLayout(run.folder).summary());
+  auto summary = parse_json(file);
+  if (!summary.is_object()) summary = nlohmann::ordered_json::object();  // somebody has damaged it
+  summary["folder"] = run.folder.string();
+  return summary;
+}
+
+/// Is everything there that the nodes of a finished run have left?
+bool is_whole(const RecordedRun& run) {
+  return std::ranges::all_of(run.finished, [&](const std::string& node) {
+    const auto folder = RunLayout(run.folder).node(node).folder();
+    const auto finished = read_finished(folder);
+    return finished && !what_is_missing(folder, *finished);
+  });
+}
+
+/// `errors` with what makes them possible in a run that was begun.
+Diagnostics broken_by_record(Diagnostics errors) {
+  for (Diagnostic& error : errors)
+    error.notes.push_back({{}, "the run was begun by a version without this rule; an override may change the option"});
+  return errors;
+}
+
+/// What of the run's folder the run has not left there: errors, or with `force` warnings.
+Diagnostics put_there(const RecordedRun& run, const Graph& graph, bool force) {
+  Diagnostics found = foreign_checkpoints(run.folder, graph);
+  for (Diagnostic& one : found)
+    one.help = force ? "the run goes on from it" : "remove it, or add --force: the run then goes on from it";
+  if (is_recipe_edited(run)) {
+    found.push_back({ErrorCode::kChangedRun,
+                     {},
+                     "",
+                     edited_recipe_text(run),
+                     force
+                         ? "the result matches neither recipe"
+                         : "put back what was there, and give what is to be changed as key=value, or add --force: the "
+                           "result then matches neither recipe"});
+  }
+  for (Diagnostic& one : found) one.severity = force ? Severity::kWarning : Severity::kError;
+  return found;
+}
+
+/// What trainings have begun from bears no more on them once all have saved.
+bool is_behind(const RecordChange& change, const Graph& graph, const RecordedRun& run) {
+  const auto begins_from_it = [&](const Node& node) {
+    return family_of(node.kind) == Family::kTrain && change.pointer.starts_with(node.pointer + "/");
+  };
+  return std::ranges::any_of(graph.nodes, begins_from_it) && std::ranges::all_of(graph.nodes, [&](const Node& node) {
+           return !begins_from_it(node) || !list_checkpoints(RunLayout(run.folder).node(node.id).checkpoints()).empty();
+         });
+}
+
+ExitCode resume(const ResumeFlags& flags, Console& console) {
+  const auto run = read_run(flags.run);
+  if (!run) return report(console, run.errors());
+  if (!run->source.empty()) {
+    return report(console,
+                  {{ErrorCode::kNoRun,
+                    {},
+                    "",
+                    "'" + flags.run + "' is an evaluation of '" + run->source + "': there is no training to continue",
+                    "evaluate it again with `retort evaluate " + run->source + "`"}});
+  }
+  Sources& sources = console.sources;
+  const SchemaSet& schemas = shipped_schemas();
+  const auto before = prepare_recorded(run->recipe, {}, schemas, sources);
+  if (!before) return report(console, before.errors());
+  auto prepared = prepare_recorded(run->recipe, flags.overrides, schemas, sources);
+  if (!prepared) return report(console, prepared.errors());
+  Diagnostics unused = run_keys_of_resumed_run(prepared->composition);
+  std::ranges::move(sweep_keys_of_single_run(prepared->composition), std::back_inserter(unused));
+  if (!unused.empty()) return report(console, unused);
+  const Value &old_recipe = before->recipe.resolved, &new_recipe = prepared->recipe.resolved;
+  const Diagnostics found = put_there(*run, prepared->graph, flags.force);
+  if (!flags.force && !found.empty()) return report(console, found);
+  warn(console, found);
+  if (const Diagnostics errors = check_change(old_recipe, new_recipe, flags.force, schemas); !errors.empty())
+    return report(console, errors);
+  if (run->status == "finished" && same_data(old_recipe, new_recipe) && is_whole(*run)) {
+    if (console.verbosity != Verbosity::kQuiet) console.err << "the run has finished: there is nothing to resume\n";
+    if (console.json) print_run(console, summary_of(*run));
+    else console.out << run->folder.string() << '\n';
+    return ExitCode::kDone;
+  }
+  if (!prepared->broken_rules.empty()) return report(console, broken_by_record(prepared->broken_rules));
+  auto worker = flags.log.worker();
+  if (!worker) return report(console, worker.errors());
+  warn(console, prepared->composition.warnings);
+
+  // Both are part of the bits: what `auto` came to then, it comes to again.
+  Graph& graph = prepared->graph;
+  const bool is_same_device = keep_machine(graph, before->graph, *run);
+  const DeviceUse use{.recipe = new_recipe,
+                      .graph = graph,
+                      .worker = *worker,
+                      .run = is_same_device ? &*run : nullptr,
+                      .is_resumed = true,
+                      .reuse = flags.reuse.which()};
+  auto device = take_own_device(use, console);
+  if (!device) return report(console, device.errors());
+  const RunRequest request{.composition = prepared->composition,
+                           .recipe = prepared->recipe,
+                           .graph = prepared->graph,
+                           .sources = sources,
+                           .smoke = run->smoke,
+                           .resume = run->folder,
+                           .reuse = flags.reuse.which(),
+                           .device = &*device,
+                           .inputs = input_paths(new_recipe, schemas, prepared->graph.working_folder),
+                           .accepts_changes = flags.force,
+                           .check_environment = [&](const nlohmann::ordered_json& environment) {
+                             auto changes = changes_since_record(*run, environment, graph, old_recipe, new_recipe);
+                             std::erase_if(changes,
+                                           [&](const RecordChange& change) { return is_behind(change, graph, *run); });
+                             return told_changes(changes, *run, environment, flags.force);
+                           }};
+  return runner::run(request, surroundings(console, *worker, next_gpu_for(use, console)));
+}
+
+Invocation declare_resume() {
+  const auto flags = std::make_shared<ResumeFlags>();
+  Invocation verb;
+  verb.add({.name = "run",
+            .value = &flags->run,
+            .summary = "The run's folder, as `retort run` printed it",
+            .required = true});
+  verb.add({.name = "overrides", .value = &flags->overrides, .summary = "key=value: options to change from here on"});
+  add_reuse(verb, flags->reuse);
+  add_log_level(verb, flags->log, LogPlace::kFile);
+  add_grace(verb, flags->log);
+  verb.add({.name = "--force",
+            .value = &flags->force,
+            .summary = "Accept changes after which the result matches neither recipe: options, input files, kinds of "
+                       "stages, an edited record, checkpoints of another run"});
+  verb.run = [flags](Console& console) { return resume(*flags, console); };
+  return verb;
+}
+
+}  // namespace
+
+const Command kResumeCommand = {"resume", "Continues a run that was stopped or killed, to the same result.",
+                                "retort resume outputs/2026-01-31/12-00-00", declare_resume};
+
+}  // namespace runner

@@ -1,0 +1,100 @@
+#include "runner/parent/run/run.h"
+
+#include <cstdlib>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/cli/command.h"
+#include "runner/parent/cli/commands/config.h"
+#include "runner/parent/cli/commands/sweep.h"
+#include "runner/parent/cli/device_choice.h"
+#include "runner/parent/cli/shared_flags.h"
+#include "runner/parent/cli/prepare.h"
+#include "runner/parent/cli/reserved_keys.h"
+#include "runner/shared/disk/late_storage.h"
+#include "runner/parent/sweep/run_trials.h"
+
+namespace runner {
+namespace {
+
+struct RunFlags {
+  NamedRecipe recipe;
+  bool smoke = false;
+  ReuseFlags reuse;
+  LogFlags log;
+  std::string only;
+  std::string show;  ///< "job", Hydra's --cfg job: the recipe is shown instead
+  ConfigView view;
+  bool multirun = false;
+  bool dry_run = false;
+};
+
+ExitCode run_recipe(const RunFlags& flags, Console& console) {
+  if (!flags.show.empty() || !flags.view.info.empty()) return show_config(flags.recipe, flags.view, console);
+  if (flags.multirun) return begin_sweep({.recipe = flags.recipe, .dry_run = flags.dry_run}, console);
+  Sources& sources = console.sources;
+  const SchemaSet& schemas = shipped_schemas();
+  auto prepared = prepare(flags.recipe, schemas, sources);
+  if (!prepared) return report(console, prepared.errors());
+  if (const auto errors = sweep_keys_of_single_run(prepared->composition); !errors.empty())
+    return report(console, errors);
+  if (!flags.only.empty()) {
+    auto part = only(prepared->graph, flags.only);
+    if (!part) return report(console, part.errors());
+    prepared->graph = std::move(*part);
+  }
+  auto worker = flags.log.worker();
+  if (!worker) return report(console, worker.errors());
+  warn(console, prepared->composition.warnings);
+  show_notice(prepared->recipe.resolved, console);
+  const DeviceUse use{
+      .recipe = prepared->recipe.resolved, .graph = prepared->graph, .worker = *worker, .reuse = flags.reuse.which()};
+  auto device = take_own_device(use, console);
+  if (!device) return report(console, device.errors());
+
+  const RunRequest request{.composition = prepared->composition,
+                           .recipe = prepared->recipe,
+                           .graph = prepared->graph,
+                           .sources = sources,
+                           .smoke = flags.smoke,
+                           .reuse = flags.reuse.which(),
+                           .device = &*device,
+                           .inputs = input_paths(prepared->recipe.resolved, schemas, prepared->graph.working_folder)};
+  LateStorage late(disk());  // of a trial, which its sweep flushes together with others
+  const bool is_late = std::getenv(kFlushedBySweep) != nullptr;
+  RunSurroundings here =
+      surroundings(console, *worker, next_gpu_for(use, console), is_late ? static_cast<Storage&>(late) : disk());
+  if (is_late) here.before_flush = [&late] { late.settle(); };
+  return run(request, here);
+}
+
+Invocation declare_run() {
+  const auto flags = std::make_shared<RunFlags>();
+  Invocation verb;
+  verb.add_recipe(flags->recipe);
+  verb.add({.name = "--smoke", .value = &flags->smoke, .summary = "Run two steps of every stage as a quick check"});
+  add_reuse(verb, flags->reuse, "Reuse results of earlier runs for every stage, trainings included");
+  add_log_level(verb, flags->log, LogPlace::kFile);
+  add_grace(verb, flags->log);
+  verb.add({.name = "--only", .value = &flags->only, .summary = "Run this node and what it needs", .type = "NODE"});
+  verb.add({.name = "-c,--cfg",
+            .value = &flags->show,
+            .summary = "Show the recipe instead of running it, as `config show` does; as in Hydra",
+            .type = "VIEW",
+            .choices = {"job", "all"}});
+  add_views(verb, flags->view);
+  verb.add({.name = "-m,--multirun", .value = &flags->multirun, .summary = "The same as `sweep`"});
+  verb.add({.name = "--dry-run",
+            .value = &flags->dry_run,
+            .summary = "With --multirun: list the runs without starting them"});
+  verb.run = [flags](Console& console) { return run_recipe(*flags, console); };
+  return verb;
+}
+
+}  // namespace
+
+const Command kRunCommand = {"run", "Runs a recipe and leaves a record of it.",
+                             "retort run classify data.root=photos train.epochs=20", declare_run};
+
+}  // namespace runner

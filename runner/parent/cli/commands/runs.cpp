@@ -1,0 +1,276 @@
+#include "runner/parent/cli/commands/runs.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/cli/commands/runs_rerun.h"
+#include "runner/parent/cli/console.h"
+#include "runner/parent/cli/prepare.h"
+#include "runner/shared/disk/write_error.h"
+#include "runner/parent/record/node_state.h"
+#include "runner/shared/record/recorded_run.h"
+#include "runner/shared/record/run_lock.h"
+#include "runner/parent/report/table.h"
+#include "runner/shared/stage/family.h"
+#include "runner/shared/text/decimal.h"
+#include "runner/shared/text/suggest.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// A recorded run and the nodes that its recipe has.
+struct KnownRun {
+  RecordedRun run;
+  Graph graph;
+};
+
+Result<KnownRun> known_run(const std::string& folder, Console& console) {
+  const auto run = read_run(folder);
+  if (!run) return run.errors();
+  const SchemaSet& schemas = shipped_schemas();
+  const auto prepared = prepare_recorded(run->recipe, {}, schemas, console.sources);
+  if (!prepared) return prepared.errors();
+  return KnownRun{*run, prepared->graph};
+}
+
+/// The text option of a node; empty where it has none.
+std::string text_option(const Node& node, std::string_view key) {
+  const Value* value = node.options.find(key);
+  return value && value->text() ? *value->text() : "";
+}
+
+std::optional<std::int64_t> whole_option(const Node& node, std::string_view key) {
+  const Value* value = node.options.find(key);
+  const auto* number = value ? std::get_if<std::int64_t>(&value->data) : nullptr;
+  return number ? std::optional(*number) : std::nullopt;
+}
+
+/// A line of the table: node, state, epochs, best.
+std::vector<std::string> line_of(const Node& node, const NodeState& state) {
+  std::string epochs, best;
+  if (state.epoch) {
+    epochs = std::to_string(*state.epoch);
+    if (const auto all = whole_option(node, "epochs")) epochs += "/" + std::to_string(*all);
+  }
+  if (state.best) {
+    best = text_option(node, "monitor") + " " + decimal(*state.best, 4);
+    if (state.best_epoch) best += " in epoch " + std::to_string(*state.best_epoch);
+  }
+  return {node.id, std::string(name(state.progress)), epochs, best};
+}
+
+Json json_of(const Node& node, const NodeState& state) {
+  const auto or_null = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
+  return {{"node", node.id},
+          {"state", name(state.progress)},
+          {"epoch", or_null(state.epoch)},
+          {"epochs", or_null(whole_option(node, "epochs"))},
+          {"best", or_null(state.best)},
+          {"best_epoch", or_null(state.best_epoch)},
+          {"missing", state.missing.empty() ? Json(nullptr) : Json(state.missing)}};
+}
+
+ExitCode show_status(const RunsFlags& flags, Console& console) {
+  const auto known = known_run(flags.run(), console);
+  if (!known) return report(console, known.errors());
+  std::vector<std::vector<std::string>> rows = {{"node", "state", "epochs", "best"}};
+  Json nodes = Json::array();
+  std::string problems;
+  for (const Node& node : known->graph.nodes) {
+    const auto family = family_of(node.kind);
+    if (family != Family::kTrain && family != Family::kEvaluate) continue;
+    const NodeState state = node_state(known->run.folder, node.id);
+    rows.push_back(line_of(node, state));
+    nodes.push_back(json_of(node, state));
+    if (!state.missing.empty()) problems += node.id + ": " + state.missing + "\n";
+  }
+  if (console.json) {
+    print_result(console, "runs/1",
+                 {{"folder", known->run.folder.string()}, {"status", known->run.status}, {"nodes", std::move(nodes)}});
+  } else {
+    console.out << table_text(rows) << problems;
+  }
+  return ExitCode::kDone;
+}
+
+ExitCode reset(const RunsFlags& flags, Console& console) {
+  if (flags.node.empty()) {
+    return report(console, {{ErrorCode::kUsage,
+                             {},
+                             "",
+                             "runs reset needs the node whose results are to go",
+                             "name one: --node train.0-1; `retort runs status " + flags.run() + "` lists them"}});
+  }
+  const auto known = known_run(flags.run(), console);
+  if (!known) return report(console, known.errors());
+  const auto& nodes = known->graph.nodes;
+  if (std::ranges::find(nodes, flags.node, &Node::id) == nodes.end()) {
+    std::vector<std::string> ids;
+    for (const Node& node : nodes) ids.push_back(node.id);
+    return report(
+        console,
+        {{ErrorCode::kUsage, {}, "", "the run has no node '" + flags.node + "'", did_you_mean(flags.node, ids)}});
+  }
+  const auto lock = RunLock::take(known->run.folder, with_warnings(console));
+  if (!lock) return report(console, lock.errors());
+  try {
+    reset_node(known->run.folder, known->graph, flags.node);
+  } catch (const WriteError& error) {
+    return report(console, {error.diagnostic()});
+  }
+  const std::vector<std::string> after = nodes_after(known->graph, flags.node);
+  if (console.json) {
+    print_result(console, "runs_reset/1",
+                 {{"folder", known->run.folder.string()}, {"node", flags.node}, {"again", after}});
+  } else if (!console.is_quiet()) {
+    std::string line = "'" + flags.node + "' is as if it had not run";
+    for (const std::string& dependent : after)
+      line += (&dependent == after.data() ? "; also again: " : ", ") + dependent;
+    console.out << line << "; `retort resume " << flags.run() << "` does it\n";
+  }
+  return ExitCode::kDone;
+}
+
+ExitCode rerun(const RunsFlags& flags, Console& console) { return rerun_run(flags.as_rerun(), console); }
+
+ExitCode reproduce(const RunsFlags& flags, Console& console) {
+  return reproduce_run(flags.as_rerun(), flags.tolerance.empty() ? "1e-3" : flags.tolerance, console);
+}
+
+/// What `retort runs ACTION` does, as a table of contents.
+struct RunsAction {
+  std::string_view name;
+  std::size_t least, most;  ///< words after it
+  std::string_view words;   ///< what they are
+  ExitCode (*run)(const RunsFlags&, Console&);
+};
+
+constexpr std::size_t kAny = SIZE_MAX;
+constexpr RunsAction kActions[] = {
+    {"ls", 0, kAny, "folders that hold runs, and a filter", list_recorded_runs},
+    {"show", 1, 1, "the folder of a run", show_run},
+    {"diff", 2, 2, "the folders of two runs", show_run_difference},
+    {"best", 0, kAny, "folders that hold runs, and a filter", show_best_run},
+    {"tag", 1, kAny, "the folder of a run, and tags", tag_run},
+    {"rm", 1, kAny, "the folders of runs", remove_runs},
+    {"status", 1, 1, "the folder of a run", show_status},
+    {"reset", 1, 1, "the folder of a run", reset},
+    {"rerun", 1, kAny, "the folder of a run, and overrides", rerun},
+    {"reproduce", 1, kAny, "the folder of a run, and overrides", reproduce},
+    {"reindex", 0, kAny, "folders that hold runs", reindex_runs},
+};
+
+/// An option of `retort runs`, and the actions that obey it.
+struct RunsOption {
+  std::string_view name;
+  bool is_given;
+  std::vector<std::string_view> actions;
+};
+
+/// An option that the action does not obey is a mistake.
+Diagnostics misplaced(const RunsFlags& flags) {
+  const RunsOption options[] = {
+      {"--node", !flags.node.empty(), {"reset"}},
+      {"--sort", !flags.sort.empty(), {"ls"}},
+      {"--reverse", flags.is_reversed, {"ls"}},
+      {"--metric", !flags.metric.empty(), {"best"}},
+      {"--all", flags.all, {"best"}},
+      {"--remove", flags.removes, {"tag"}},
+      {"--yes", flags.yes, {"rm"}},
+      {"--force", flags.rerun.force, {"rerun", "reproduce"}},
+      {"--log-level", !flags.rerun.log.level.empty(), {"rerun", "reproduce"}},
+      {"--tolerance", !flags.tolerance.empty(), {"reproduce"}},
+  };
+  Diagnostics found;
+  for (const RunsOption& option : options) {
+    if (!option.is_given || std::ranges::find(option.actions, flags.action) != option.actions.end()) continue;
+    found.push_back({ErrorCode::kUsage,
+                     {},
+                     "",
+                     "`retort runs " + flags.action + "` does not take " + std::string(option.name),
+                     "it is for `retort runs " + std::string(option.actions.front()) + '`'});
+  }
+  return found;
+}
+
+ExitCode runs(const RunsFlags& flags, Console& console) {
+  if (const Diagnostics errors = misplaced(flags); !errors.empty()) return report(console, errors);
+  const auto& action = *std::ranges::find(kActions, std::string_view(flags.action), &RunsAction::name);
+  const std::size_t count = flags.words.size();
+  if (count >= action.least && count <= action.most) return action.run(flags, console);
+  return report(console, {{ErrorCode::kUsage,
+                           {},
+                           "",
+                           "`retort runs " + flags.action + "` takes " + std::string(action.words) + ", not " +
+                               std::to_string(count) + (count == 1 ? " word" : " words"),
+                           "`retort runs --help` shows how it is used"}});
+}
+
+Invocation declare_runs() {
+  const auto flags = std::make_shared<RunsFlags>();
+  Invocation verb;
+  std::vector<std::string> names;
+  for (const RunsAction& action : kActions) names.emplace_back(action.name);
+  verb.add(
+      {.name = "action",
+       .value = &flags->action,
+       .summary =
+           "ls: lists runs; show: all of one; diff: in what two differ; best: the folder of the best; tag: "
+           "tags one, or shows its tags; rm: removes runs; status: how far the trainings and evaluations "
+           "of a run are; reset: removes one node's results; rerun: a new run from the record of one; "
+           "reproduce: the same, and says whether it came out the same; reindex: makes the index of ls and best anew",
+       .choices = names,
+       .required = true});
+  verb.action = &flags->action;
+  verb.add({.name = "runs",
+            .value = &flags->words,
+            .summary = "The run's folder; of ls, best and reindex: folders that hold runs (default: outputs and "
+                       "multirun), and of ls and best a filter, such as 'accuracy>0.7 & model.kind=lora'; of tag: the "
+                       "run and tags; of rerun and reproduce: the run, and key=value for options that are to be others "
+                       "(run.dir=DIR is the new folder)"});
+  verb.add({.name = "--node", .value = &flags->node, .summary = "reset: the node, such as train.0-1", .type = "NODE"});
+  verb.add({.name = "--sort",
+            .value = &flags->sort,
+            .summary = "ls: by this metric, the best first, or by another key, such as started or train.epochs",
+            .type = "RUNKEY"});
+  verb.add({.name = "--reverse", .value = &flags->is_reversed, .summary = "ls: the other way round"});
+  verb.add({.name = "--metric",
+            .value = &flags->metric,
+            .summary = "best: by this metric; of a loss, an error or a rank the smallest is best. Without it: by the "
+                       "validation metric that most of the runs monitor",
+            .type = "RUNKEY"});
+  verb.add({.name = "--all",
+            .value = &flags->all,
+            .summary = "best: include runs that failed, were stopped or are running, and smoke runs"});
+  verb.add({.name = "--remove", .value = &flags->removes, .summary = "tag: take these tags away"});
+  verb.add({.name = "--yes", .value = &flags->yes, .summary = "rm: do not ask"});
+  add_rerun(verb, flags->rerun);
+  verb.add({.name = "--tolerance",
+            .value = &flags->tolerance,
+            .summary = "reproduce: the relative difference up to which metrics count as near",
+            .type = "X",
+            .assumed = "1e-3"});
+  verb.run = [flags](Console& console) { return runs(*flags, console); };
+  return verb;
+}
+
+}  // namespace
+
+RerunFlags RunsFlags::as_rerun() const {
+  RerunFlags result = rerun;
+  result.run = run();
+  result.overrides.assign(words.begin() + 1, words.end());
+  return result;
+}
+
+const Command kRunsCommand = {
+    "runs", "Lists, shows, compares, tags, repeats and removes runs, or has a part of one done again.",
+    "retort runs ls 'accuracy>0.7 & model.kind=lora' --sort accuracy", declare_runs};
+
+}  // namespace runner

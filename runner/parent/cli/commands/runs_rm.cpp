@@ -1,0 +1,99 @@
+#include <unistd.h>
+
+#include <iostream>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/cli/commands/runs.h"
+#include "runner/shared/disk/file_system.h"
+#include "runner/shared/disk/write_error.h"
+#include "runner/parent/registry/remove_run.h"
+#include "runner/shared/text/bytes.h"
+#include "runner/shared/text/printable.h"
+
+namespace runner {
+namespace {
+
+constexpr int kAbove = 3;  // as far above a run as a folder of runs may be
+
+/// Is it to be? Only a person at a terminal can say so.
+bool is_confirmed(const std::vector<RemovableRun>& runs, std::uintmax_t bytes, Console& console) {
+  for (const RemovableRun& run : runs) console.err << "  " << printable(run.folder.string()) << '\n';
+  console.err << "remove " << (runs.size() == 1 ? "this run" : "these " + std::to_string(runs.size()) + " runs") << ", "
+              << size_text(static_cast<std::int64_t>(bytes)) << ", for good? [y/N] " << std::flush;
+  std::string answer;
+  std::getline(std::cin, answer);
+  return answer == "y" || answer == "Y" || answer == "yes";
+}
+
+/// So that the next `runs ls` does not wonder where they are.
+void forget_in_indexes(const std::vector<RemovableRun>& runs) {
+  std::set<std::filesystem::path> roots;
+  for (const RemovableRun& run : runs) {
+    std::filesystem::path root = std::filesystem::absolute(run.folder / "").lexically_normal().parent_path();
+    for (int i = 0; i < kAbove; ++i) roots.insert((root = root.parent_path()) / "");
+  }
+  for (const std::filesystem::path& root : roots) {
+    try {
+      Diagnostics ignored;
+      RunIndex index(root, run_index_folder(), ignored);
+      if (!real_file_system().is_file(index.file()) || !ignored.empty()) continue;
+      if (index.refresh().any()) index.save();
+    } catch (const std::runtime_error&) {  // `runs ls` says what is wrong with it
+    }
+  }
+}
+
+}  // namespace
+
+ExitCode remove_runs(const RunsFlags& flags, Console& console) {
+  std::vector<RemovableRun> runs;
+  Diagnostics errors;
+  std::uintmax_t bytes = 0;
+  for (const std::string& folder : flags.words) {
+    auto run = removable_run(folder, with_warnings(console));
+    if (!run) {
+      errors.insert(errors.end(), run.errors().begin(), run.errors().end());
+      continue;
+    }
+    bytes += run->bytes;
+    runs.push_back(*std::move(run));
+  }
+  if (!errors.empty()) return report(console, errors);
+  if (!flags.yes) {
+    if (console.json || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) {
+      return report(console,
+                    {{ErrorCode::kUsage,
+                      {},
+                      "",
+                      "nobody can be asked whether " + size_text(static_cast<std::int64_t>(bytes)) + " of runs may go",
+                      "say --yes if they may"}});
+    }
+    if (!is_confirmed(runs, bytes, console)) {
+      console.err << "nothing is removed\n";
+      return ExitCode::kDone;
+    }
+  }
+  nlohmann::ordered_json removed = nlohmann::ordered_json::array();
+  for (const RemovableRun& run : runs) {
+    const auto left = remove_run(run);
+    if (!left) {
+      errors.insert(errors.end(), left.errors().begin(), left.errors().end());
+      continue;
+    }
+    removed.push_back({{"run", run.folder.string()}, {"bytes", run.bytes}, {"left", *left}});
+    if (console.json) continue;
+    console.out << run.folder.string() << '\n';
+    if (left->empty() || console.is_quiet()) continue;
+    console.err << "left in '" << printable(run.folder.string()) << "', which are not Retort's:";
+    for (const std::string& name : *left) console.err << ' ' << printable(name);
+    console.err << '\n';
+  }
+  forget_in_indexes(runs);
+  if (!errors.empty()) return report(console, errors);
+  if (console.json) print_result(console, "runs_rm/1", {{"removed", std::move(removed)}});
+  return ExitCode::kDone;
+}
+
+}  // namespace runner

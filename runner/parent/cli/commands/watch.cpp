@@ -1,0 +1,150 @@
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/cli/command.h"
+#include "runner/parent/cli/console.h"
+#include "runner/shared/error/stop.h"
+#include "runner/parent/report/live_text.h"
+#include "runner/parent/report/run_progress.h"
+#include "runner/parent/run/signal_wait.h"
+#include "runner/shared/stage/run_layout.h"
+#include "runner/parent/sweep/sweep_journal.h"
+#include "runner/parent/sweep/sweep_layout.h"
+#include "runner/parent/sweep/trial_table.h"
+
+namespace runner {
+namespace {
+
+constexpr std::chrono::milliseconds kBetweenLooks(1000);
+
+struct WatchFlags {
+  std::string folder;
+  bool once = false;
+};
+
+/// Rows and columns of the terminal that results go to; nullopt: it is none.
+std::optional<winsize> results_terminal() {
+  const char* const terminal = std::getenv("TERM");
+  winsize size{};
+  if (!terminal || std::string_view(terminal) == "dumb" || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
+    return std::nullopt;
+  if (size.ws_col == 0) size.ws_col = 80;
+  if (size.ws_row == 0) size.ws_row = 24;
+  return size;
+}
+
+/// What is seen of a folder at one look.
+struct WatchedFolder {
+  nlohmann::ordered_json json;
+  std::vector<std::string> lines;  ///< one for a run, or one for each trial
+  std::vector<TrialProgress> trials;
+  bool is_over = false;
+};
+
+WatchedFolder look_at_run(const std::filesystem::path& folder) {
+  const RunProgress run = run_progress(folder);
+  return {.json = to_json(run),
+          .lines = {run_line(run)},
+          .trials = {},
+          .is_over = !run.status.empty() && run.status != "running"};
+}
+
+/// With `most`, what a table of so many trials shows.
+Result<WatchedFolder> look_at_sweep(const std::filesystem::path& folder, std::optional<std::size_t> most) {
+  const auto plan = SweepJournal::read(folder);
+  if (!plan) return plan.errors();
+  WatchedFolder seen{.json = {}, .lines = {}, .trials = trials_progress(folder, plan->trials, most), .is_over = true};
+  for (const TrialProgress& one : seen.trials) {
+    if (!most) {
+      seen.json.push_back(to_json(one));
+      seen.lines.push_back(trial_line(one));
+    }
+    seen.is_over = seen.is_over && one.is_over();
+  }
+  return seen;
+}
+
+Result<WatchedFolder> look_at(const std::filesystem::path& folder, std::optional<std::size_t> most) {
+  std::error_code error;
+  if (std::filesystem::exists(SweepLayout(folder).journal(), error)) return look_at_sweep(folder, most);
+  if (std::filesystem::exists(RunLayout(folder).mark(), error)) return look_at_run(folder);
+  return Diagnostic{ErrorCode::kNoRun,
+                    {},
+                    "",
+                    "'" + folder.string() + "' contains neither a run nor a sweep",
+                    "name the folder that `retort run` or `retort sweep` has printed"};
+}
+
+/// As a table or a line that may be drawn over.
+std::string picture_of(const WatchedFolder& seen, std::size_t rows) {
+  if (seen.trials.empty()) return seen.lines.front() + "\n";
+  return trials_text(seen.trials, trials_on_terminal(static_cast<int>(rows)));
+}
+
+ExitCode watch(const WatchFlags& flags, Console& console) {
+  const std::filesystem::path folder = flags.folder;
+  SignalWait wait;
+  LiveText live(console.out);
+  std::map<std::size_t, std::string> told;  // the last line of each trial
+  while (true) {
+    const auto terminal = results_terminal();
+    std::optional<std::size_t> most;
+    if (terminal && !flags.once && !console.json) most = trials_on_terminal(terminal->ws_row);
+    const auto seen = look_at(folder, most);
+    if (!seen) return report(console, seen.errors());
+    if (console.json) {
+      const bool is_sweep = !seen->trials.empty();
+      print_result(console, "watch/1",
+                   {{"folder", folder.string()},
+                    {"run", is_sweep ? nlohmann::ordered_json() : seen->json},
+                    {"trials", is_sweep ? seen->json : nlohmann::ordered_json()}});
+      return ExitCode::kDone;
+    }
+    if (flags.once) {
+      console.out << picture_of(*seen, seen->trials.size() + 4);
+      return ExitCode::kDone;
+    }
+    if (terminal) {
+      live.draw(picture_of(*seen, terminal->ws_row), terminal->ws_col);
+    } else {
+      for (std::size_t i = 0; i < seen->lines.size(); ++i) {
+        if (told[i] == seen->lines[i]) continue;
+        told[i] = seen->lines[i];
+        console.out << seen->lines[i] << '\n';
+      }
+      console.out.flush();
+    }
+    if (seen->is_over) return ExitCode::kDone;
+    if (!console.out) return ExitCode::kDone;  // nobody reads on
+    if (const auto signal = wait(kBetweenLooks)) return exit_code_of_stop(*signal, /*has_saved=*/false);
+  }
+}
+
+Invocation declare_watch() {
+  const auto flags = std::make_shared<WatchFlags>();
+  Invocation verb;
+  verb.json_summary = "How it stands now, as JSON on standard output";
+  verb.add({.name = "folder",
+            .value = &flags->folder,
+            .summary = "The folder of a run or of a sweep, which another terminal or machine may have begun",
+            .type = "DIR",
+            .required = true});
+  verb.add({.name = "--once", .value = &flags->once, .summary = "Show how it stands now, and end"});
+  verb.run = [flags](Console& console) { return watch(*flags, console); };
+  return verb;
+}
+
+}  // namespace
+
+const Command kWatchCommand = {"watch", "Shows how a run or a sweep goes, from any machine that shares its folder.",
+                               "retort watch multirun/2026-01-31/12-00-00", declare_watch};
+
+}  // namespace runner

@@ -1,0 +1,164 @@
+#include "runner/parent/cli/completion/complete.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/cli/command.h"
+#include "runner/parent/cli/command_line.h"
+#include "runner/shared/text/comment_header.h"
+#include "runner/parent/cli/completion/file_completion.h"
+#include "runner/parent/cli/completion/key_completion.h"
+#include "runner/parent/cli/completion/value_completion.h"
+#include "runner/parent/cli/commands/data.h"
+#include "runner/parent/cli/commands/explain.h"
+#include "runner/shared/text/bytes.h"
+#include "runner/parent/devices/device_models.h"
+#include "runner/parent/cli/prepare.h"
+#include "runner/parent/registry/run_listing.h"
+
+namespace runner {
+namespace {
+
+constexpr std::size_t kMaxRecipe = 64u << 10;  // bytes of a recipe's file, which is read for its first sentence
+
+Candidates verbs() {
+  Candidates found = {{"--help", "What retort is"}, {"--version", "Versions of retort, LibTorch and CUDA"}};
+  for (const Command* command : all_commands())
+    found.push_back({std::string(command->name), std::string(command->summary)});
+  return found;
+}
+
+Candidates flags(const UnfinishedLine& line, std::string_view typed) {
+  const std::size_t equals = typed.find('=');
+  Candidates found;
+  for (const ExpectedWord& flag : line.flags) {
+    if (equals == typed.npos) found.push_back({flag.name, flag.summary});
+    if (typed.substr(0, equals) != flag.name) continue;
+    for (const std::string& choice : flag.choices) found.push_back({flag.name + "=" + choice});
+  }
+  return found;
+}
+
+/// Recipes by name, and files.
+Candidates recipes(const NamedRecipe& named, std::string_view typed) {
+  const FileSystem& files = real_file_system();
+  Candidates found = complete_path(files, typed, ".yaml");
+  if (typed.empty()) std::erase_if(found, [](const Candidate& file) { return file.text.ends_with('/'); });
+  Sources sources;
+  const ConfigFiles configs(files, recipe_folders(named), sources);
+  for (const std::string& name : configs.options("")) {
+    const auto file = configs.find(name);
+    const auto text = file ? files.read(*file, kMaxRecipe) : std::nullopt;
+    found.push_back({name, text ? first_sentence(*text) : ""});
+  }
+  return found;
+}
+
+/// Kinds of stages, "train.supervised", and of their sub-mappings, "train/optimizer/adam".
+Candidates kinds(const SchemaSet& schemas) {
+  Candidates found;
+  for (const Kind& kind : schemas.kinds()) {
+    found.push_back({kind.name, kind.summary});
+  }
+  for (const SchemaFile& file : embedded_schemas()) {
+    if (std::ranges::count(file.path, '/') != 2) continue;
+    const std::string name(file.path.substr(0, file.path.find('.')));
+    found.push_back({name, schemas.document(name)->value("description", "")});
+  }
+  return found;
+}
+
+/// What is about the recipe that the line names: an override, a key or a stage, as `what` says.
+Candidates about_recipe(const UnfinishedLine& line, const ExpectedWord& what, std::string_view typed) {
+  NamedRecipe named = line.recipe;
+  // `config diff` may name a second recipe, to which what follows belongs.
+  Candidates found;
+  if (line.action == "diff") {
+    const auto second = std::ranges::find_if_not(named.overrides, is_override);
+    if (second == named.overrides.end()) {
+      found = recipes(named, typed);
+    } else {
+      named.name = *second;
+      named.overrides.erase(named.overrides.begin(), second + 1);
+    }
+  }
+  const SchemaSet& schemas = shipped_schemas();
+  Sources sources;
+  auto composer = open_without_overrides(named, schemas, sources);
+  if (!composer) return found;
+  const Outline outline(*composer, named.overrides, schemas, sources);
+  if (what.type == "KEY") return complete_dotted_key(typed, outline);
+  if (what.type == "NODE") {
+    Candidates stages;
+    for (const Entry& entry : *outline.recipe().map()) {
+      if (entry.value.find("kind")) stages.push_back({entry.key});
+    }
+    return stages;
+  }
+  if (typed.find('=') != typed.npos) return complete_override_value(typed, outline, real_file_system());
+  for (Candidate& key : complete_override_key(typed, outline)) found.push_back(std::move(key));
+  return found;
+}
+
+Candidates values(const UnfinishedLine& line, std::string_view typed) {
+  const ExpectedWord& what = *line.next;
+  Candidates found;
+  if (!what.choices.empty()) {
+    for (const std::string& choice : what.choices) found.push_back({choice});
+    return found;
+  }
+  if (what.type == "GPU") {
+    for (const DeviceModel& model : device_models())
+      found.push_back({short_name(model), std::string(model.architecture) + ", " + size_text(model.memory)});
+    return found;
+  }
+  if (what.type == "DATA") {
+    if (line.action == "check") return recipes(line.recipe, typed);
+    const bool is_fetch = line.action == "fetch";
+    std::span<const std::string_view> names = kMakeableData;
+    if (is_fetch) names = kFetchableData;
+    for (const std::string_view name : names) found.push_back({std::string(name)});
+    if (is_fetch) found.push_back({"hf:", "A model on the Hugging Face Hub: hf:ORG/NAME"});
+    return found;
+  }
+  if (what.name == "--from-file") return complete_path(real_file_system(), typed, "");
+  if (what.type == "DIR" || what.name == "run" || what.name == "runs")
+    return complete_folder(real_file_system(), typed);
+  if (what.type == "RUNKEY") {
+    for (const std::string& key : listed_keys(run_index_folder())) found.push_back({key});
+    return found;
+  }
+  if (what.type == "NAME") return recipes(line.recipe, typed);
+  if (what.name == "kind") return kinds(shipped_schemas());
+  if (line.verb == "explain") {
+    for (const std::string& name : explainable(shipped_schemas())) found.push_back({name});
+    return found;
+  }
+  if (what.name == "file") return complete_path(real_file_system(), typed, ".yaml");
+  const bool is_word_of_recipe = what.name == "recipe" || what.name == "overrides";
+  if (is_word_of_recipe && line.recipe.name.empty()) return recipes(line.recipe, typed);
+  if (is_word_of_recipe || what.type == "KEY" || what.type == "NODE") return about_recipe(line, what, typed);
+  return found;
+}
+
+}  // namespace
+
+Candidates complete(std::span<const std::string> words) {
+  const std::string& typed = words.back();
+  Candidates found;
+  if (words.size() == 1) {
+    found = verbs();
+  } else {
+    const UnfinishedLine line = parse_unfinished(words.first(words.size() - 1));
+    if (typed.starts_with('-') && !line.is_flag_value) found = flags(line, typed);
+    else if (line.next) found = values(line, typed);
+  }
+  std::erase_if(found, [&typed](const Candidate& candidate) {
+    const auto is_control = [](unsigned char c) { return c < ' ' || c == 0x7f; };
+    return !candidate.text.starts_with(typed) || std::ranges::any_of(candidate.text, is_control);
+  });
+  return found;
+}
+
+}  // namespace runner

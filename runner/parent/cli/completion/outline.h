@@ -1,0 +1,50 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runner/parent/config/compose.h"
+#include "runner/parent/schema/schema.h"
+#include "runner/parent/schema/schema_choices.h"
+
+namespace runner {
+
+/// What may be said of a recipe, after the overrides that stand before the cursor: its keys, groups and aliases, by
+/// name. Overrides that are broken are passed over. Everything borrowed must outlive it.
+class Outline {
+ public:
+  Outline(Composer& composer, std::span<const std::string> overrides, const SchemaSet& schemas, Sources& sources);
+
+  struct Group {
+    std::string key;                         ///< as an override names it: "model/backbone", "db@source"
+    bool is_listed = false;                  ///< the defaults lists have it, so that a plain key=option may choose
+    std::optional<std::string> chosen = {};  ///< nullopt: none is
+  };
+  /// By key.
+  const std::vector<Group>& groups() const { return groups_; }
+  const Group* group(std::string_view key) const;
+  std::vector<std::string> options(const Group& group) const;
+  const ConfigFiles& configs() const { return composer_.configs(); }
+  const std::vector<Alias>& aliases() const { return composer_.aliases(); }
+
+  /// What is composed so far, interpolations as written; an empty mapping where nothing composes.
+  const Value& recipe() const { return recipe_; }
+  /// The keys below the dotted `key` ("" for the root), written or declared, sorted.
+  std::vector<std::string> keys_below(const std::string& key) const;
+  /// What the schemas know of a dotted key.
+  KeyChoices choices(const std::string& key) const;
+
+  /// The dotted key, or the group, that `key` means: aliases replaced, the longest that fits, by the first of
+  /// their targets. An alias that maps values means none.
+  std::string meant(const std::string& key) const;
+
+ private:
+  Composer& composer_;
+  const SchemaSet& schemas_;
+  Value recipe_{Value::Map{}, {}};
+  bool has_schema_ = true;
+  std::vector<Group> groups_;
+};
+
+}  // namespace runner

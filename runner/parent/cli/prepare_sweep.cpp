@@ -1,0 +1,337 @@
+#include "runner/parent/cli/prepare_sweep.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/cli/prepare.h"
+#include "runner/parent/cli/reserved_keys.h"
+#include "runner/parent/config/job_list.h"
+#include "runner/parent/config/merge.h"
+#include "runner/parent/config/override_text.h"
+#include "runner/parent/config/secret.h"
+#include "runner/shared/graph/graph.h"
+#include "runner/parent/compile/compile.h"
+#include "runner/parent/sweep/task_needs.h"
+
+namespace runner {
+namespace {
+
+void add(Diagnostics& all, const Diagnostics& more) { all.insert(all.end(), more.begin(), more.end()); }
+
+JobChoice one_of(const Override& override) {
+  if (override.sweep->kind != Sweep::Kind::kInterval) return {};
+  return {.seed = 0, .samples = 1};
+}
+
+/// Of each sweep its first value, so that there is something to compose before the sweep is known.
+std::vector<Override> first_values(const Composer& composer) {
+  std::vector<Override> result;
+  for (const Override& override : composer.overrides()) {
+    if (!override.sweep) {
+      result.push_back(override);
+    } else if (const auto alone = JobList::make(std::vector{override}, composer.configs(), one_of(override))) {
+      const std::vector<Override> first = (*alone)[0];
+      result.insert(result.end(), first.begin(), first.end());
+    }
+  }
+  return result;
+}
+
+/// "recipes/a.yaml:3".
+std::string place_text(const Location& where) {
+  return where.source ? where.source->name + ":" + std::to_string(where.line) : "";
+}
+
+/// The values of a key in `sweep.params` as an override has them; empty for a list, which is used as it is.
+std::string grammar_of(const Value& value) {
+  if (const std::string* text = value.text()) return *text;
+  const Value* columns = value.map() ? value.find("zip") : nullptr;
+  if (!columns || !columns->map()) return element_text(value);
+  std::string text;
+  for (const Entry& column : *columns->map())
+    text += (text.empty() ? "" : ",") + column.key + "=" + element_text(column.value);
+  return "zip(" + text + ")";
+}
+
+/// `sweep.params` of a recipe: {key: [values], other: "range(0,3)", rows: {zip: {a: [1, 2], b: [3, 4]}}}.
+std::vector<Override> params_of(const Value& recipe, const Composer& composer, Sources& sources, Diagnostics& errors) {
+  std::vector<Override> result;
+  const Value* params = at_key(recipe, "sweep.params");
+  if (!params || !params->map()) return result;
+  for (const Entry& entry : *params->map()) {
+    const bool is_grammar = entry.value.text() || entry.value.map();
+    const std::string place = place_text(entry.key_where);
+    Result<Override> read =
+        parse_override(sources.add("sweep.params, " + place, entry.key + "=" + grammar_of(entry.value)));
+    if (!read) {
+      add(errors, read.errors());
+      continue;
+    }
+    if (entry.value.list()) {
+      read->value.reset();
+      read->sweep = Sweep{.where = entry.value.where, .choices = *entry.value.list()};
+    } else if (!is_grammar) {
+      read->value = entry.value;
+    }
+    Result<std::vector<Override>> meant = apply_alias(*read, composer.aliases());
+    if (!meant) {
+      add(errors, meant.errors());
+      continue;
+    }
+    result.insert(result.end(), meant->begin(), meant->end());
+  }
+  return result;
+}
+
+bool sets_the_same(const Override& a, const Override& b) { return a.key == b.key && a.package == b.package; }
+
+/// What is wrong with some of the jobs, each thing once.
+class FindingsOfJobs {
+ public:
+  void add(const Diagnostics& found, const Job& job) {
+    for (const Diagnostic& one : found) {
+      const auto key = std::make_tuple(one.where.source, one.where.line, one.where.column, one.pointer, one.message);
+      const auto [known, is_new] = places_.try_emplace(key, findings_.size());
+      if (is_new) findings_.push_back({one, 0, texts(job)});
+      ++findings_[known->second].jobs;
+    }
+  }
+  bool empty() const { return findings_.empty(); }
+
+  /// In the order of their places; those of some jobs only say so.
+  Diagnostics all(std::size_t jobs, const Sources& sources) const {
+    Diagnostics result;
+    for (const Finding& finding : findings_) {
+      result.push_back(finding.diagnostic);
+      if (finding.jobs == jobs) continue;
+      result.back().notes.push_back({{},
+                                     "in " + std::to_string(finding.jobs) + " of " + std::to_string(jobs) +
+                                         " runs, the first is " + finding.first});
+    }
+    sort_by_place(result, sources);
+    return result;
+  }
+
+ private:
+  struct Finding {
+    Diagnostic diagnostic;
+    std::size_t jobs;
+    std::string first;  // the first of these jobs
+  };
+
+  static std::string texts(const Job& job) {
+    std::string text = "number " + std::to_string(job.number) + ":";
+    for (const Override& override : job.overrides) text += " " + override_text(override);
+    return text;
+  }
+
+  std::map<std::tuple<const SourceText*, int, int, std::string, std::string>, std::size_t> places_;
+  std::vector<Finding> findings_;
+};
+
+/// A job that chose configs with a `sweep` of their own would need other jobs than these.
+Diagnostics check_same_sweep(const Composition& job, const Composition& first) {
+  const Value* sweep = job.unresolved.find("sweep");
+  const Value* expected = first.unresolved.find("sweep");
+  if (!sweep && !expected) return {};
+  // NaN is not the same data as itself, but the same JSON.
+  if (sweep && expected && (same_data(*sweep, *expected) || to_json(*sweep) == to_json(*expected))) return {};
+  return {{ErrorCode::kBadSweep, (sweep ? sweep : expected)->where, "/sweep",
+           "'sweep' must be the same in all runs of a sweep, and it is not",
+           "do not sweep over a key that adds or changes a 'sweep': give it one value"}};
+}
+
+/// The jobs are listed before interpolations are resolved, for those may be others in each job.
+void check_written_out(const Value& recipe, Diagnostics& errors) {
+  for (const char* key : {"sweep", "sweep.params", "sweep.seed", "sweep.samples"}) {
+    const Value* value = at_key(recipe, key);
+    if (!value || !is_interpolation(*value)) continue;
+    errors.push_back({ErrorCode::kBadSweep, value->where, "",
+                      "'" + std::string(key) + "' is read before interpolations are resolved",
+                      "write the value; only the values in sweep.params may be interpolations"});
+  }
+}
+
+/// What the schema says of `sweep`, before there are jobs.
+void check_schema(const Value& recipe, const SchemaSet& schemas, Diagnostics& errors) {
+  const Value* sweep = recipe.find("sweep");
+  if (!sweep) return;
+  Value alone{Value::Map{{"schema", {}, {std::int64_t{1}, {}}}, {"sweep", sweep->where, *sweep}}, {}};
+  add(errors, schemas.validate(alone));
+}
+
+void erase(Value* map, std::string_view key) {
+  if (map && map->map()) std::erase_if(*map->map(), [&](const Entry& entry) { return entry.key == key; });
+}
+
+/// What `threads: auto` comes to in a run that has a part of the processor, or the cores of a cluster's task.
+void settle_threads(Value& recipe, std::int64_t slots, std::optional<std::int64_t> cores) {
+  Value* threads = recipe.find("threads");
+  if (!threads || !threads->text() || *threads->text() != "auto") return;
+  if (cores) threads->data = *cores;
+  else if (slots > 1) threads->data = threads_of_slot(slots);
+}
+
+/// The longest training of a recipe, in epochs; nullopt: none says.
+std::optional<std::int64_t> epochs_of(const Value& recipe) {
+  std::optional<std::int64_t> most;
+  for (const Entry& stage : *recipe.map()) {
+    const Value* epochs = stage.value.map() ? stage.value.find("epochs") : nullptr;
+    const auto* number = epochs ? std::get_if<std::int64_t>(&epochs->data) : nullptr;
+    if (number) most = std::max(*number, most.value_or(0));
+  }
+  return most;
+}
+
+/// `sweep.asha` of a recipe that the schema has accepted. Trials are not compared at the end of the shortest training.
+Diagnostics see_asha(const Value& recipe, const Graph& graph, const SchemaSet& schemas,
+                     std::optional<AshaOptions>& asha) {
+  const Value* given = at_key(recipe, "sweep.asha");
+  if (!given || !given->map()) return {};
+  const auto integer = [&](const char* key) -> std::optional<std::int64_t> {
+    const auto* number = std::get_if<std::int64_t>(&given->find(key)->data);
+    return number ? std::optional(*number) : std::nullopt;
+  };
+  const std::string* named = given->find("metric")->text();
+  auto metric = named ? metric_of_trials(*named, {nodes_of_trial(graph)}, schemas, Compared::kWhileTraining)
+                      : monitored_metric(graph);
+  if (!metric) {
+    Diagnostic error = metric.errors().front();
+    return {
+        {ErrorCode::kBadSweep, given->where, "/sweep/asha/metric", std::move(error.message), std::move(error.help)}};
+  }
+  if (!asha) {
+    asha = {.metric = *metric, .first = *integer("first"), .factor = *integer("factor"), .last = integer("last")};
+  }
+  const auto epochs = epochs_of(recipe);
+  if (!integer("last") && epochs) asha->last = std::min(asha->last.value_or(*epochs - 1), *epochs - 1);
+  return {};
+}
+
+/// Composes, validates and compiles one job; what is wrong is returned. `first` is what the jobs were listed from, null
+/// when that has mistakes.
+Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Composition* first, Job& job,
+                        Diagnostics& warnings, Sources& sources, std::int64_t slots, PreparedSweep& sweep) {
+  auto composition = composer.compose(job.overrides);
+  if (!composition) return composition.errors();
+  if (first) {
+    if (auto errors = check_same_sweep(*composition, *first); !errors.empty()) return errors;
+  }
+  warnings = std::move(composition->warnings);
+  erase(composition->unresolved.find("sweep"), "params");  // may be long, and is read already
+  auto resolved = composer.resolve(*composition, &warnings);
+  if (!resolved) return resolved.errors();
+  auto recipe = make_recipe(*std::move(resolved), schemas, &sources);
+  if (!recipe) return recipe.errors();
+  const auto graph = compile(*recipe, schemas);
+  if (!graph) return graph.errors();
+  std::ranges::move(without_effect(composition->overrides, *recipe, *graph, schemas), std::back_inserter(warnings));
+  if (auto errors = shown_secrets(recipe->resolved, {"sweep.dir", "sweep.launcher"}); !errors.empty()) return errors;
+  job.recipe = std::move(recipe->resolved);
+  if (auto errors = run_folder_of_trial(job.recipe); !errors.empty()) return errors;
+  if (const Value* given = at_key(job.recipe, "sweep.dir"); given && given->text() && sweep.dir.empty())
+    sweep.dir = *given->text();
+  if (auto errors = see_asha(job.recipe, *graph, schemas, sweep.asha); !errors.empty()) return errors;
+  sweep.nodes.insert(nodes_of_trial(*graph));
+  if (const Value* given = at_key(job.recipe, "sweep.launcher"); given && sweep.launcher.is_null())
+    sweep.launcher = *given;
+  const auto cores = cores_of_task(job.recipe);
+  erase(&job.recipe, "sweep");  // a job is none
+  settle_threads(job.recipe, slots, cores);
+  job.hash = recipe_hash(job.recipe);
+  return {};
+}
+
+/// A recipe without what it is called, which bears on no result.
+Value without_labels(Value recipe) {
+  for (const char* key : {"name", "notice", "aliases"}) erase(&recipe, key);
+  return recipe;
+}
+
+void warn_of_repeats(const std::vector<Job>& jobs, Diagnostics& warnings) {
+  std::multimap<std::string, const Job*> unlike;  // by hash, in which every secret looks the same
+  std::size_t repeats = 0;
+  std::string example;
+  for (const Job& job : jobs) {
+    const Value recipe = without_labels(job.recipe);
+    const std::string hash = recipe_hash(recipe);
+    const auto [begin, end] = unlike.equal_range(hash);
+    const auto known = std::find_if(
+        begin, end, [&](const auto& other) { return same_data(without_labels(other.second->recipe), recipe); });
+    if (known == end) {
+      unlike.emplace(hash, &job);
+    } else if (repeats++ == 0) {
+      example = "run " + std::to_string(job.number) + " is the same as run " + std::to_string(known->second->number);
+    }
+  }
+  if (repeats == 0) return;
+  warnings.push_back(
+      {ErrorCode::kRepeatedJob,
+       {},
+       "",
+       std::to_string(repeats) + (repeats == 1 ? " run repeats another: " : " runs repeat others: ") + example,
+       "",
+       {},
+       Severity::kWarning});
+}
+
+}  // namespace
+
+std::int64_t threads_of_slot(std::int64_t slots) {
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::thread::hardware_concurrency()) / slots);
+}
+
+Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources,
+                                    std::int64_t slots) {
+  auto composer = open_recipe(named, schemas, sources);
+  if (!composer) return composer.errors();
+  Diagnostics errors;
+  const auto base = composer->compose(first_values(*composer));
+  if (base) {
+    check_written_out(base->unresolved, errors);
+    if (errors.empty()) check_schema(base->unresolved, schemas, errors);
+  }
+  std::vector<Override> overrides =
+      base ? params_of(base->unresolved, *composer, sources, errors) : std::vector<Override>();
+  std::erase_if(overrides, [&](const Override& param) {
+    return std::ranges::any_of(composer->overrides(),
+                               [&](const Override& typed) { return sets_the_same(param, typed); });
+  });
+  overrides.insert(overrides.end(), composer->overrides().begin(), composer->overrides().end());
+  const auto integer = [&](const char* key) -> std::optional<std::uint64_t> {
+    const Value* value = base ? at_key(base->unresolved, key) : nullptr;
+    const auto* number = value ? std::get_if<std::int64_t>(&value->data) : nullptr;
+    if (!number || *number < 0) return std::nullopt;  // which the schema has refused
+    return static_cast<std::uint64_t>(*number);
+  };
+  const auto list = JobList::make(overrides, composer->configs(),
+                                  {.seed = integer("sweep.seed").value_or(0), .samples = integer("sweep.samples")});
+  if (!list) {
+    add(errors, list.errors());
+    if (!base) add(errors, base.errors());
+  }
+  if (!errors.empty()) {
+    sort_by_place(errors, sources);
+    return errors;
+  }
+
+  PreparedSweep sweep;
+  FindingsOfJobs wrong, doubtful;
+  for (std::uint64_t number = 0; number < list->size(); ++number) {
+    Job job{.number = number, .overrides = (*list)[number], .recipe = {}, .hash = {}};
+    Diagnostics warnings;
+    wrong.add(prepare_job(*composer, schemas, base ? &*base : nullptr, job, warnings, sources, slots, sweep), job);
+    doubtful.add(warnings, job);
+    sweep.jobs.push_back(std::move(job));
+  }
+  if (!wrong.empty()) return wrong.all(sweep.jobs.size(), sources);
+  sweep.warnings = doubtful.all(sweep.jobs.size(), sources);
+  warn_of_repeats(sweep.jobs, sweep.warnings);
+  return sweep;
+}
+
+}  // namespace runner

@@ -1,0 +1,185 @@
+#include "runner/parent/cli/sweep_check.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/cli/prepare.h"
+#include "runner/parent/cli/prepare_sweep.h"
+#include "runner/parent/cli/record_check.h"
+#include "runner/parent/config/difference.h"
+#include "runner/parent/config/override_text.h"
+#include "runner/parent/config/yaml_reader.h"
+#include "runner/shared/disk/file_system.h"
+#include "runner/parent/compile/recipe.h"
+#include "runner/parent/record/environment_record.h"
+#include "runner/parent/record/record_changes.h"
+#include "runner/shared/record/recorded_run.h"
+#include "runner/shared/stage/run_layout.h"
+#include "runner/parent/sweep/sweep_layout.h"
+#include "runner/shared/text/join.h"
+#include "runner/shared/value/parse_json.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Weight = RecordChange::Weight;
+
+constexpr std::size_t kLargestTrialRecipe = 16 << 20, kShownSettings = 6;
+
+/// A value that is asked for at run time, such as a secret, is not in the file by which the hash was made.
+bool has_interpolation(const Value& value) {
+  if (const auto* map = value.map())
+    return std::ranges::any_of(*map, [](const Entry& entry) { return has_interpolation(entry.value); });
+  if (const auto* list = value.list()) return std::ranges::any_of(*list, has_interpolation);
+  return value.text() && value.text()->find("${") != std::string::npos;
+}
+
+class SweepCheck {
+ public:
+  SweepCheck(const SweepJournal& journal, Sources& sources)
+      : journal_(journal), layout_(journal.folder()), sources_(sources), schemas_(shipped_schemas()) {}
+
+  void check_recipes() {
+    for (const Trial& trial : journal_.trials()) {
+      if (trial.state == TrialState::kFinished) continue;
+      const auto recipe = trial_recipe(layout_, trial.number, sources_);
+      const bool is_same = recipe && (has_interpolation(*recipe) || recipe_hash(*recipe) == trial.hash);
+      if (is_same) continue;
+      const std::string file = layout_.recipe(trial.number).string();
+      add(ErrorCode::kDamagedRecord,
+          recipe ? "'" + file + "' is not the recipe that trial " + std::to_string(trial.number) + " began with"
+                 : "'" + file + "', the recipe of trial " + std::to_string(trial.number) + ", cannot be read",
+          "put it back, or begin another sweep: trials of one sweep differ in what the journal says, and in nothing "
+          "else");
+    }
+  }
+
+  void check_invocation(const NamedRecipe& named, std::int64_t slots) {
+    const auto prepared = prepare_sweep(named, schemas_, sources_, slots);
+    if (!prepared) {
+      found_.insert(found_.end(), prepared.errors().begin(), prepared.errors().end());
+      return;
+    }
+    const std::size_t before = journal_.trials().size(), now = prepared->jobs.size();
+    std::vector<std::string> other;
+    if (before != now)
+      other.push_back("there were " + std::to_string(before) + " trials and would now be " + std::to_string(now));
+    for (std::size_t i = 0; i < std::min(before, now); ++i) compare_trial(i, prepared->jobs[i], other);
+    if (other.empty()) return;
+    add(ErrorCode::kChangedRun, "this is not how the sweep was begun: " + listed(other, kShownSettings),
+        "it was begun as `retort sweep " + journal_.plan().recipe + " " + join(journal_.plan().overrides, " ") +
+            "`; resume it without a recipe, or begin another one in another sweep.dir");
+  }
+
+  void check_threads(std::int64_t slots) {
+    const auto cores = static_cast<std::int64_t>(std::thread::hardware_concurrency());
+    for (const Trial& trial : journal_.trials()) {
+      if (trial.state == TrialState::kFinished || slots == 1) continue;
+      const auto recipe = trial_recipe(layout_, trial.number, sources_);
+      const Value* value = recipe ? recipe->find("threads") : nullptr;
+      const auto* written = value ? std::get_if<std::int64_t>(&value->data) : nullptr;
+      const std::int64_t threads = written ? *written : cores;
+      if (threads * slots > cores)
+        warn_of(std::to_string(slots) + " trials at a time with " + std::to_string(threads) +
+                    " threads each are more than the " + std::to_string(cores) + " of the processor",
+                "threads are part of the bits, so they stay as they were when the sweep began; give fewer --slots");
+      return;
+    }
+  }
+
+  void check_environment(bool force) {
+    std::set<std::string> seen;  // environments and inputs, each looked at once
+    std::set<std::string> said;
+    for (const Trial& trial : journal_.trials()) {
+      const auto run = read_run(layout_.run(trial.number));
+      if (!run) continue;
+      if (trial.state != TrialState::kFinished && is_recipe_edited(*run))
+        add(ErrorCode::kDamagedRecord, edited_recipe_text(*run), "put it back: the trial goes on by it");
+      const auto text = real_file_system().read(run->recipe.parent_path() / RunRecord::kEnvironment, 64 << 20);
+      const Json before = text ? parse_json<Json>(*text) : Json();
+      if (!before.is_object() || !seen.insert(before.value("inputs", Json()).dump()).second) continue;
+      for (const RecordChange& change : environment_changes(before, environment_now(trial))) {
+        if (!said.insert(change.text).second) continue;
+        const bool is_error = change.weight == Weight::kWhole && !force;
+        if (is_error) {
+          add(ErrorCode::kChangedRun, "since trial " + std::to_string(trial.number) + " began, " + change.text,
+              "put back what was there, or add --force: trials before and after cannot be compared");
+        } else {
+          warn_of("since trial " + std::to_string(trial.number) + " began, " + change.text,
+                  change.weight == Weight::kWhole ? "trials before and after cannot be compared"
+                                                  : "later trials may differ from earlier ones in their last digits");
+        }
+      }
+    }
+  }
+
+  Diagnostics take() { return std::move(found_); }
+
+ private:
+  /// As far as it is known without a worker.
+  Json environment_now(const Trial& trial) {
+    Json now = environment_record(nullptr, environ);
+    // A worker adds what its device needs.
+    now.erase("variables");
+    const auto recipe = trial_recipe(layout_, trial.number, sources_);
+    if (recipe) now["inputs"] = input_record(input_paths(*recipe, schemas_));
+    return now;
+  }
+
+  void compare_trial(std::size_t number, const Job& job, std::vector<std::string>& other) const {
+    const Trial& trial = journal_.trials()[number];
+    if (job.hash == trial.hash) return;
+    const auto recipe = trial_recipe(layout_, number, sources_);
+    if (!recipe) return;  // has been said
+    for (const Difference& change : differences(*recipe, job.recipe)) {
+      // By how many --slots there were.
+      const bool is_secret = change.before && has_interpolation(*change.before);
+      if (change.key == "threads" || is_secret) continue;
+      const auto side = [](const std::optional<Value>& value) { return value ? describe(*value) : "not there"; };
+      other.push_back("in trial " + std::to_string(number) + " '" + change.key + "' was " + side(change.before) +
+                      " and would now be " + side(change.after));
+    }
+  }
+
+  void add(ErrorCode code, std::string message, std::string help) {
+    found_.push_back({code, {}, "", std::move(message), std::move(help)});
+  }
+  void warn_of(std::string message, std::string help) {
+    add(ErrorCode::kChangedRun, std::move(message), std::move(help));
+    found_.back().severity = Severity::kWarning;
+  }
+
+  const SweepJournal& journal_;
+  const SweepLayout layout_;
+  Sources& sources_;
+  const SchemaSet& schemas_;
+  Diagnostics found_;
+};
+
+}  // namespace
+
+std::optional<Value> trial_recipe(const SweepLayout& layout, std::uint64_t trial, Sources& sources) {
+  const auto text = real_file_system().read(layout.recipe(trial), kLargestTrialRecipe);
+  if (!text) return std::nullopt;
+  auto recipe = read_yaml(sources.add(layout.recipe(trial).string(), *text));
+  return recipe ? std::optional(*std::move(recipe)) : std::nullopt;
+}
+
+Diagnostics check_resumed_sweep(const SweepJournal& journal, const NamedRecipe& named, std::int64_t slots, bool force,
+                                Sources& sources) {
+  SweepCheck check(journal, sources);
+  check.check_recipes();
+  if (!named.name.empty()) check.check_invocation(named, slots);
+  check.check_threads(slots);
+  check.check_environment(force);
+  return check.take();
+}
+
+}  // namespace runner

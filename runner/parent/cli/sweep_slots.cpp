@@ -1,0 +1,190 @@
+#include "runner/parent/cli/sweep_slots.h"
+
+#include <algorithm>
+#include <charconv>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/cli/device_choice.h"
+#include "runner/parent/cli/weights_source.h"
+#include "runner/parent/devices/choose_device.h"
+#include "runner/parent/devices/device_wish.h"
+#include "runner/parent/devices/nvml.h"
+#include "runner/parent/devices/visible_devices.h"
+#include "runner/shared/graph/graph.h"
+#include "runner/parent/compile/compile.h"
+#include "runner/shared/record/node_index.h"
+#include "runner/parent/run/plan_request.h"
+#include "runner/shared/stage/family.h"
+
+namespace runner {
+namespace {
+
+constexpr std::int64_t kMostSlots = 1024;
+// Of retort and its worker besides tensors, where nobody shares it: 68 MiB were measured, and images are on their way.
+constexpr std::int64_t kProcesses = std::int64_t{128} << 20;
+
+bool is_planned(const Node& node) {
+  const auto family = family_of(node.kind);
+  return family == Family::kTrain || family == Family::kEvaluate;
+}
+
+/// GPUs that trials may have to themselves.
+std::size_t gpus_for_trials() {
+  const auto visible = visible_devices(Nvml().read(), cuda_variables());
+  if (!visible) return 0;
+  return static_cast<std::size_t>(
+      std::ranges::count_if(visible->devices, [](const DeviceFacts& device) { return !is_too_old(device); }));
+}
+
+/// What an answer leaves open of a run, of the nodes that would be planned.
+std::string unplanned_part(const Graph& graph, const PlanAnswer& answer) {
+  for (const NodeReuse& one : answer.reuse) {
+    const auto node = std::ranges::find(graph.nodes, one.node, &Node::id);
+    if (one.state != "unknown" || node == graph.nodes.end() || !is_planned(*node)) continue;
+    return one.node + (one.why.empty() ? " is known only after the nodes before it have run" : ": " + one.why);
+  }
+  return "";
+}
+
+Result<TrialPeak> planned_peak(const Value& resolved, const SchemaSet& schemas, const ReuseFlags& reuse,
+                               const LogFlags& log, Console& console) {
+  const auto recipe = make_recipe(resolved, schemas, &console.sources);
+  if (!recipe) return recipe.errors();
+  auto graph = compile(*recipe, schemas);
+  if (!graph) return graph.errors();
+  if (std::ranges::none_of(graph->nodes, is_planned)) return TrialPeak{};
+  auto worker = log.worker();
+  if (!worker) return worker.errors();
+  PlanRequest request{.graph = *std::move(graph),
+                      .budget = std::nullopt,
+                      .device_model = "",
+                      .alternatives = false,
+                      .reuse = reuse.which(),
+                      .node_index = node_index_folder()};
+  const DeviceUse use{.recipe = recipe->resolved, .graph = request.graph, .worker = *worker};
+  if (Diagnostics errors = use_likely_device(use, console); !errors.empty()) return errors;
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity), SecretTexts(recipe->resolved));
+  const auto answer = ask_for_plan(*worker, request, display);
+  if (!answer) return placed(answer.errors(), recipe->resolved);
+  Diagnostics errors = placed(answer->diagnostics, recipe->resolved);
+  std::erase_if(errors, [](const Diagnostic& one) { return one.severity != Severity::kError; });
+  if (!errors.empty()) return errors;
+  TrialPeak peak{.memory = answer->memory.value_or(NamedBytes{})};
+  peak.unplanned = unplanned_part(request.graph, *answer);
+  const MemoryPlan* const largest = answer->largest_plan();
+  if (largest) peak.bytes = largest->predicted;
+  if (request.graph.device != "cpu") peak.device = device_wish(resolved).index() ? recipe->device : "cuda";
+  else if (largest) peak.bytes += kProcesses;
+  return peak;
+}
+
+/// The most threads that any of the trials is written to have; of one that leaves that open 1.
+std::int64_t threads_written(const PreparedSweep& sweep) {
+  std::int64_t most = 1;
+  for (const Job& job : sweep.jobs) {
+    const Value* const threads = job.recipe.find("threads");
+    const auto* const number = threads ? std::get_if<std::int64_t>(&threads->data) : nullptr;
+    if (number) most = std::max(most, *number);
+  }
+  return most;
+}
+
+/// In one line, after what is not counted.
+void say_slots(const SlotMemory& memory, const SlotWish& settled, const std::string& threads, const std::string& why,
+               Console& console) {
+  if (console.is_quiet()) return;
+  for (const std::string& line : memory.uncounted()) console.err << line << '\n';
+  const std::string fit = why.empty() ? memory.text(settled.slots) : why;
+  console.err << (settled.is_auto ? "--slots auto: " : "") << settled.slots
+              << (settled.slots == 1 ? " trial" : " trials") << " at a time" << (settled.slots == 1 ? "" : threads)
+              << (fit.empty() ? "" : "; " + fit) << '\n';
+}
+
+/// Why no more than `slots` trials run at a time, where `more` do not fit.
+std::string why_no_more(const SlotMemory& memory, std::int64_t slots, std::int64_t more) {
+  return slots < more ? memory.check(slots + 1).front().message : "";
+}
+
+}  // namespace
+
+std::int64_t slots_for_threads(std::int64_t threads) {
+  const auto cores = static_cast<std::int64_t>(std::max(1u, std::thread::hardware_concurrency()));
+  return std::max<std::int64_t>(1, cores / std::max<std::int64_t>(threads, 1));
+}
+
+Result<SlotWish> slot_wish(const std::string& text) {
+  if (text == "auto") return SlotWish{.is_auto = true};
+  std::int64_t slots = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
+  if (error == std::errc() && end == text.data() + text.size() && slots >= 1 && slots <= kMostSlots)
+    return SlotWish{.slots = slots};
+  return Diagnostic{
+      ErrorCode::kUsage,
+      {},
+      "",
+      "--slots is '" + text + "'",
+      "write a number from 1 to " + std::to_string(kMostSlots) + ", or auto: as many trials at a time as fit"};
+}
+
+SlotMemory slot_memory(const SchemaSet& schemas, const ReuseFlags& reuse, const LogFlags& log, Console& console) {
+  return SlotMemory([&](const Value& recipe) { return planned_peak(recipe, schemas, reuse, log, console); },
+                    gpus_for_trials());
+}
+
+Result<std::int64_t> settle_slots(const SlotMemory& memory, const SlotWish& wish, std::int64_t threads,
+                                  Console& console) {
+  if (wish.slots == 1 && !wish.is_auto) return 1;
+  SlotWish settled = wish;
+  std::string why;
+  if (wish.is_auto) {
+    const std::int64_t most = slots_for_threads(threads);
+    settled.slots = memory.fitting(most);
+    why = why_no_more(memory, settled.slots, most);
+  } else if (Diagnostics errors = memory.check(wish.slots); !errors.empty()) {
+    return errors;
+  }
+  say_slots(memory, settled, "", why, console);
+  return settled.slots;
+}
+
+Result<SweepInSlots> prepare_in_slots(const NamedRecipe& named, const SchemaSet& schemas, const SlotWish& wish,
+                                      const ReuseFlags& reuse, const LogFlags& log, Console& console) {
+  SlotWish tried = wish;
+  if (wish.is_auto) tried.slots = slots_for_threads(1);
+  std::string why;
+  while (true) {
+    auto sweep = prepare_sweep(named, schemas, console.sources, tried.slots);
+    if (!sweep) return sweep.errors();
+    if (!sweep->launcher.is_null() || (tried.slots == 1 && !wish.is_auto))
+      return SweepInSlots{*std::move(sweep), tried.slots};
+    if (wish.is_auto) {  // threads: auto has become a part of the processor
+      const auto most = std::min<std::int64_t>(std::ssize(sweep->jobs), slots_for_threads(threads_written(*sweep)));
+      if (most < tried.slots) {
+        tried.slots = most;
+        continue;
+      }
+    }
+    SlotMemory memory = slot_memory(schemas, reuse, log, console);
+    if (tried.slots > 1)
+      for (const Job& job : sweep->jobs) memory.add(job.number, job.recipe);
+    const std::int64_t fitting = memory.fitting(tried.slots);
+    if (wish.is_auto && fitting < tried.slots) {
+      // Fewer trials at a time have more threads each, and with them other plans.
+      why = why_no_more(memory, fitting, tried.slots);
+      tried.slots = fitting;
+      continue;
+    }
+    if (Diagnostics errors = memory.check(tried.slots); !errors.empty()) return errors;
+    if (tried.slots > 1 || wish.is_auto) {
+      say_slots(memory, tried,
+                ", each with " + std::to_string(threads_of_slot(tried.slots)) +
+                    " of the processor's threads where the recipe says threads: auto",
+                why, console);
+    }
+    return SweepInSlots{*std::move(sweep), tried.slots};
+  }
+}
+
+}  // namespace runner

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/cli/command.h"
+#include "runner/shared/error/result.h"
+#include "runner/shared/graph/graph.h"
+#include "runner/shared/protocol/earlier_results.h"
+#include "runner/shared/record/recorded_run.h"
+#include "runner/shared/value/value.h"
+
+namespace runner {
+
+/// Which run and checkpoint the weights that a verb works with come from.
+struct WeightsSource {
+  std::string run;
+  std::string checkpoint;  ///< best, latest or a checkpoint's folder; empty: the one that the training keeps
+  std::string weights;     ///< averaged or trained; empty: as train.ema.result says
+  std::string node;        ///< the training, where the run has several; empty: the only one
+};
+
+/// The run's folder, --checkpoint and --weights.
+void add_weights_source(Invocation& verb, WeightsSource& source, bool is_required = true);
+/// --node.
+void add_weights_node(Invocation& verb, WeightsSource& source);
+
+/// The trainings in `run` whose weights are taken, as `source` chooses them; `graph` is the run's.
+Result<CheckpointSources> checkpoint_sources(const RecordedRun& run, const Graph& graph, const WeightsSource& source);
+
+/// What a worker is asked about a network that a recorded run has trained.
+struct WeightsRequest {
+  /// {"protocol", "request", "graph", "node", "checkpoints"}; of an ensemble "ensemble" in place of "node"
+  nlohmann::ordered_json json;
+  Value recipe;  ///< for the places of what is wrong with an option
+  Graph graph;
+  std::optional<RecordedRun> run;  ///< whose device it is again; nullopt: the overrides name another
+
+  /// The graph has changed since.
+  void refresh_graph() { json["graph"] = to_json(graph); }
+};
+
+/// The request `name` about the training of `source`; its graph has that node and what it takes in besides
+/// data. A prediction of a run with several trainings that vote, of which none is named, is about their ensemble.
+/// `overrides` may change the device and the threads of a prediction, and give again a secret that the record does not
+/// hold; any other is an error, as is such a secret that is not given and needed for more than the training. The
+/// errors, and the recipe, point into `sources`.
+Result<WeightsRequest> weights_request(std::string_view name, const WeightsSource& source,
+                                       const std::vector<std::string>& overrides, Sources& sources);
+
+/// Does an override say where a prediction is computed: the device or the threads?
+bool is_of_machine(const std::string& override);
+
+/// `path`, as it was typed, for the worker that is asked about `graph`, which may work in another folder.
+std::string path_for(const Graph& graph, const std::string& path);
+
+/// The same errors with the places of their pointers, and without the recipe's secrets.
+Diagnostics placed(Diagnostics errors, const Value& recipe);
+
+}  // namespace runner

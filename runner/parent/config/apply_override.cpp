@@ -1,0 +1,387 @@
+#include "runner/parent/config/apply_override.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "runner/parent/config/edit.h"
+#include "runner/parent/config/merge.h"
+#include "runner/parent/config/scalar.h"
+#include "runner/shared/text/join.h"
+#include "runner/shared/text/suggest.h"
+
+namespace runner {
+namespace {
+
+std::vector<std::string> split(std::string key) {
+  std::ranges::replace(key, '/', '.');
+  std::vector<std::string> parts;
+  for (std::size_t start = 0;;) {
+    const std::size_t end = key.find('.', start);
+    parts.push_back(key.substr(start, end - start));
+    if (end == std::string::npos) return parts;
+    start = end + 1;
+  }
+}
+
+/// The item of a list that `key` counts; null when it is no index or beyond the end.
+Value* item(Value::List& list, const std::string& key) {
+  std::size_t index = list.size();
+  const auto result = std::from_chars(key.data(), key.data() + key.size(), index);
+  return result.ptr == key.data() + key.size() && index < list.size() ? &list[index] : nullptr;
+}
+
+Value* child(Value& parent, const std::string& key) {
+  return parent.list() ? item(*parent.list(), key) : parent.find(key);
+}
+
+/// One override on its way into the recipe.
+class Application {
+ public:
+  Application(Value& recipe, const Override& override, const Declared& declared, const SchemaKeys& keys,
+              Diagnostics& errors)
+      : recipe_(recipe),
+        override_(override),
+        declared_(declared),
+        keys_(keys),
+        errors_(errors),
+        path_(split(override.key)) {}
+
+  void apply() {
+    if (override_.edit) return edit();
+    switch (override_.kind) {
+      case OverrideKind::kChange:
+        return change();
+      case OverrideKind::kAdd:
+        return add();
+      case OverrideKind::kForceAdd:
+        return force();
+      case OverrideKind::kDelete:
+        return remove();
+    }
+  }
+
+ private:
+  std::string dotted(std::size_t parts) const {
+    std::string result;
+    for (std::size_t i = 0; i < parts; ++i) result += (i ? "." : "") + path_[i];
+    return result;
+  }
+  std::string pointer(std::size_t parts) const {
+    std::string result;
+    for (std::size_t i = 0; i < parts; ++i) result = pointer_to(result, path_[i]);
+    return result;
+  }
+  /// The override as typed, with another prefix and the key it means.
+  std::string with(OverrideKind kind) const {
+    return std::string(prefix(kind)) + override_.key + "=" + override_.value_text;
+  }
+
+  void error(ErrorCode code, std::size_t parts, std::string message, std::string help) {
+    if (!override_.alias.empty())
+      message = "'" + override_.alias + "' stands for '" + override_.key + "': " + std::move(message);
+    errors_.push_back({code, override_.key_where, pointer(parts), std::move(message), std::move(help)});
+  }
+
+  /// The value the path names, as far as it exists: the number of keys found is put in `found`.
+  Value* walk(std::size_t& found) {
+    Value* value = &recipe_;
+    for (found = 0; found < path_.size(); ++found) {
+      Value* next = child(*value, path_[found]);
+      if (!next) return value;
+      value = next;
+    }
+    return value;
+  }
+
+  bool is_declared() const { return declared_ && declared_(recipe_, path_).has_value(); }
+
+  /// Why the key after the first `found` ones is not there.
+  void unknown_key(Value& parent, std::size_t found, ErrorCode code) {
+    const std::string key = path_[found];
+    if (parent.list()) {
+      return error(code, found,
+                   "'" + dotted(found) + "' is a list of " + std::to_string(parent.list()->size()) +
+                       " and has no item '" + key + "'",
+                   "items are counted from 0");
+    }
+    if (is_interpolation(parent)) {
+      return error(code, found,
+                   "'" + dotted(found) + "' is the interpolation " + *parent.text() + " and has no key of its own",
+                   "override what it refers to");
+    }
+    const bool can_be_added = code != ErrorCode::kCannotDelete && may_be_added();
+    if (!parent.map() && found > 0 && !parent.is_null()) {
+      return error(code, found, "'" + dotted(found) + "' is " + describe(parent) + " and has no key '" + key + "'",
+                   can_be_added ? "to make it a mapping: " + with(OverrideKind::kAdd) : "");
+    }
+    // The key that an alias stands for was not typed, so it is in no other place by mistake.
+    const bool may_be_elsewhere = code != ErrorCode::kCannotDelete && override_.alias.empty();
+    const auto deeper = may_be_elsewhere ? keys_below(parent, found) : std::vector<std::string>();
+    if (!deeper.empty()) {
+      std::string help = "did you mean";
+      for (const std::string& path : deeper) help += (path == deeper.front() ? " '" : " or '") + path + "'";
+      return error(code, found + 1, unknown(found), help + "?");
+    }
+    // What the schema declares and nobody has written is passed: the key after it is the unknown one.
+    const Value nothing;
+    const Value* last = &parent;
+    while (found + 1 < path_.size() && declared_ && declared_(recipe_, std::span(path_).first(found + 1))) {
+      last = &nothing;
+      ++found;
+    }
+    const auto kinds =
+        keys_.other_kinds ? keys_.other_kinds(recipe_, std::span(path_).first(found + 1)) : std::vector<std::string>();
+    if (!kinds.empty()) {
+      return error(code, found + 1,
+                   "'" + path_[found] + "' has no effect here: it is an option of " + join(kinds, ", "),
+                   "leave it out, or choose another kind for '" + dotted(found) + "'");
+    }
+    std::vector<std::string> declared;
+    if (keys_.declared) declared = keys_.declared(recipe_, std::span(path_).first(found));
+    std::vector<std::string> near_keys;
+    if (const auto* map = last->map()) std::ranges::transform(*map, std::back_inserter(near_keys), &Entry::key);
+    near_keys.insert(near_keys.end(), declared.begin(), declared.end());
+    std::string help = did_you_mean(path_[found], near_keys);
+    if (help.empty() && !declared.empty()) help = where_listed(*last, found);
+    if (help.empty() && can_be_added) help = "to add it: " + with(OverrideKind::kAdd);
+    if (help.empty() && may_be_elsewhere) help = other_place(found, declared);
+    error(code, found + 1, unknown(found), std::move(help));
+  }
+
+  /// Would +key=value be accepted?
+  bool may_be_added() const { return !keys_.may_add || keys_.may_add(recipe_, path_); }
+
+  /// What may be written instead of the key after the first `found` ones, which the schema does not take.
+  std::string other_place(std::size_t found, const std::vector<std::string>& declared) const {
+    if (found == 0 && !override_.value_text.empty())
+      return "for a value of your own: +vars." + override_.key + "=" + override_.value_text;
+    return declared.empty() ? "" : "'" + dotted(found) + "' takes " + join(declared, ", ");
+  }
+
+  std::string unknown(std::size_t found) const {
+    return "unknown key '" + path_[found] + "'" + (found ? " in '" + dotted(found) + "'" : "");
+  }
+
+  /// Where the keys of `parent`, the first `found` ones of the path, are told of: it takes no others.
+  std::string where_listed(const Value& parent, std::size_t found) const {
+    const Value* stage = found > 0 ? recipe_.find(path_[0]) : nullptr;
+    const Value* kind = stage ? stage->find("kind") : nullptr;
+    if (!kind || !kind->text()) return "";
+    std::string name = *kind->text();
+    const Value* own = found > 1 ? parent.find("kind") : nullptr;  // train/optimizer/adam
+    if (own && own->text()) {
+      name.resize(std::min(name.size(), name.find('.')));
+      for (std::size_t i = 1; i < found; ++i) name += '/' + path_[i];
+      name += '/' + *own->text();
+    }
+    return "`retort explain " + name + "` lists its keys";
+  }
+
+  /// Where below `parent` the key after the first `found` ones is: lr as train.lr. A few places, or none.
+  std::vector<std::string> keys_below(const Value& parent, std::size_t found) const {
+    constexpr std::size_t kMaxPlaces = 3;
+    std::vector<std::string> at(path_.begin(), path_.begin() + static_cast<std::ptrdiff_t>(found));
+    std::vector<std::string> places;
+    look_below(parent, path_[found], at, places);
+    return places.size() <= kMaxPlaces ? places : std::vector<std::string>();
+  }
+
+  void look_below(const Value& value, const std::string& key, std::vector<std::string>& at,
+                  std::vector<std::string>& places) const {
+    constexpr std::size_t kMaxDepth = 6;
+    if (!value.map() || at.size() > kMaxDepth) return;
+    for (const Entry& entry : *value.map()) {
+      const bool is_no_setting = at.empty() && (entry.key == "aliases" || entry.key == "vars" || entry.key == "sweep");
+      if (is_no_setting || !entry.value.map()) continue;
+      at.push_back(entry.key);
+      const auto declared = keys_.declared ? keys_.declared(recipe_, at) : std::vector<std::string>();
+      if (entry.value.find(key) || std::ranges::count(declared, key)) {
+        std::string place;
+        for (const std::string& part : at) place += part + '.';
+        places.push_back(place + key);
+      }
+      look_below(entry.value, key, at, places);
+      at.pop_back();
+    }
+  }
+
+  /// Writes the value at the path, making mappings on the way; what is no container is replaced by one.
+  void create(Value value) {
+    Value* parent = &recipe_;
+    for (std::size_t i = 0; i + 1 < path_.size(); ++i) {
+      parent = &descend(*parent, path_[i]);
+      if (!parent->map() && !parent->list()) parent->data = Value::Map{};
+    }
+    Value& target = descend(*parent, path_.back());
+    target = std::move(value);
+  }
+  Value& descend(Value& parent, const std::string& key) {
+    if (Value* existing = child(parent, key)) return *existing;
+    return parent.map()->emplace_back(Entry{key, override_.key_where, {nullptr, override_.key_where}}).value;
+  }
+
+  /// A list on the path takes no new items; true when it would have to.
+  bool misses_item() {
+    std::size_t found = 0;
+    Value* last = walk(found);
+    if (found == path_.size() || !(last->list() || is_interpolation(*last))) return false;
+    unknown_key(*last, found, ErrorCode::kOverrideUnknownKey);
+    return true;
+  }
+
+  bool clashes(const Value& existing) {
+    const Value& value = *override_.value;
+    if (!(existing.list() && value.map()) && !(existing.map() && value.list())) return false;
+    errors_.push_back(container_clash(existing, value, pointer(path_.size())));
+    return true;
+  }
+
+  void change() {
+    std::size_t found = 0;
+    Value* existing = walk(found);
+    if (found < path_.size()) {
+      if (!is_declared()) return unknown_key(*existing, found, ErrorCode::kOverrideUnknownKey);
+      if (!misses_item()) create(*override_.value);
+      return;
+    }
+    if (clashes(*existing)) return;
+    if (!existing->map() || !override_.value->map()) {
+      if (existing->map() && !existing->map()->empty()) warn_of_loss();
+      *existing = *override_.value;
+      return;
+    }
+    for (const Entry& entry : *override_.value->map()) {
+      Override inner = override_;
+      inner.key += '.' + entry.key;
+      inner.value = entry.value;
+      inner.value_text = entry.value.map() || entry.value.list() ? "VALUE" : scalar_text(entry.value);
+      Application(recipe_, inner, declared_, keys_, errors_, path_, entry.key).change();
+    }
+  }
+
+  /// Hydra takes a scalar over a mapping in silence.
+  void warn_of_loss() {
+    errors_.push_back({ErrorCode::kContainerClash,
+                       override_.value->where,
+                       pointer(path_.size()),
+                       "'" + dotted(path_.size()) + "' was a mapping and is now " + describe(*override_.value),
+                       "",
+                       {},
+                       Severity::kWarning});
+  }
+
+  void add() {
+    if (misses_item()) return;
+    std::size_t found = 0;
+    Value* existing = walk(found);
+    if (found < path_.size()) return create(*override_.value);
+    if (existing->is_null() || is_mandatory(*existing)) {
+      *existing = *override_.value;
+      return;
+    }
+    if (override_.value->list() && !existing->map()) {
+      *existing = *override_.value;
+      return;
+    }
+    if (override_.value->map() || override_.value->list()) return force();
+    exists_already(*existing);
+  }
+
+  void exists_already(const Value& existing) {
+    error(ErrorCode::kOverrideExists, path_.size(),
+          "'" + dotted(path_.size()) + "' already exists: " + describe(existing),
+          "to change it, leave out the +: " + with(OverrideKind::kChange));
+  }
+
+  void force() {
+    if (misses_item()) return;
+    std::size_t found = 0;
+    Value* existing = walk(found);
+    if (found < path_.size()) return create(*override_.value);
+    if (clashes(*existing)) return;
+    if (existing->map() && override_.value->map()) {
+      merge(*existing, *override_.value, pointer(path_.size()), errors_);
+    } else {
+      *existing = *override_.value;
+    }
+  }
+
+  /// append(x), replace(x) and so on; a list that only the schema has grows from its default.
+  void edit() {
+    const Edit& edit = *override_.edit;
+    std::size_t found = 0;
+    Value* existing = walk(found);
+    if (found < path_.size()) {
+      const std::optional<Value> fallback = declared_ ? declared_(recipe_, path_) : std::nullopt;
+      if (!fallback) return unknown_key(*existing, found, ErrorCode::kOverrideUnknownKey);
+      if (misses_item()) return;
+      create(*fallback);
+      existing = walk(found);
+    }
+    if (edit.kind == Edit::Kind::kReplace) {
+      *existing = edit.values.front();
+      return;
+    }
+    if (existing->is_null() || is_mandatory(*existing)) *existing = Value{Value::List{}, override_.where};
+    if (!existing->list()) {
+      return error(ErrorCode::kBadEdit, path_.size(),
+                   "'" + dotted(path_.size()) + "' is " + describe(*existing) + ", not a list",
+                   is_interpolation(*existing) ? "write the whole list" : "");
+    }
+    if (const auto problem = apply_edit(*existing->list(), edit)) {
+      return error(ErrorCode::kBadEdit, path_.size(), "'" + dotted(path_.size()) + "' " + problem->message,
+                   problem->help);
+    }
+    existing->where = override_.where;
+    existing->is_default = false;
+  }
+
+  void remove() {
+    std::size_t found = 0;
+    Value* existing = walk(found);
+    if (found < path_.size()) return unknown_key(*existing, found, ErrorCode::kCannotDelete);
+    if (override_.value && !same_data(*existing, *override_.value)) {
+      return error(ErrorCode::kCannotDelete, path_.size(),
+                   "'" + dotted(found) + "' is " + describe(*existing) + ", not " + describe(*override_.value),
+                   "to delete it whatever its value: ~" + override_.key);
+    }
+    Value* parent = &recipe_;
+    for (std::size_t i = 0; i + 1 < path_.size(); ++i) parent = child(*parent, path_[i]);
+    if (auto* list = parent->list()) {
+      list->erase(list->begin() + (existing - list->data()));
+    } else {
+      std::erase_if(*parent->map(), [&](const Entry& entry) { return entry.key == path_.back(); });
+    }
+  }
+
+  /// An entry of a mapping that is merged in; its key may hold dots.
+  Application(Value& recipe, const Override& override, const Declared& declared, const SchemaKeys& keys,
+              Diagnostics& errors, std::vector<std::string> path, std::string key)
+      : recipe_(recipe),
+        override_(override),
+        declared_(declared),
+        keys_(keys),
+        errors_(errors),
+        path_(std::move(path)) {
+    path_.push_back(std::move(key));
+  }
+
+  Value& recipe_;
+  const Override& override_;
+  const Declared& declared_;
+  const SchemaKeys& keys_;
+  Diagnostics& errors_;
+  std::vector<std::string> path_;
+};
+
+}  // namespace
+
+Diagnostics apply_overrides(Value& recipe, std::span<const Override> overrides, const Declared& declared,
+                            const SchemaKeys& keys) {
+  Diagnostics errors;
+  for (const Override& override : overrides) Application(recipe, override, declared, keys, errors).apply();
+  return errors;
+}
+
+}  // namespace runner

@@ -1,0 +1,415 @@
+#include "runner/parent/config/compose.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include "runner/parent/config/apply_override.h"
+#include "runner/parent/config/defaults_item.h"
+#include "runner/parent/config/hydra_settings.h"
+#include "runner/parent/config/interpolation.h"
+#include "runner/parent/config/interpolation_parser.h"
+#include "runner/parent/config/merge.h"
+#include "runner/parent/config/secret.h"
+#include "runner/shared/text/suggest.h"
+
+namespace runner {
+namespace {
+
+using std::filesystem::path;
+
+void append(Diagnostics& all, const Diagnostics& more) { all.insert(all.end(), more.begin(), more.end()); }
+
+std::vector<path> config_folders(const ComposeRequest& request) {
+  std::vector<path> folders = request.config_folders;
+  for (const path& root : request.search_path) {
+    folders.push_back(root / "experiments");
+    folders.push_back(root / "recipes");
+  }
+  return folders;
+}
+
+bool has_extension(const std::string& recipe) { return recipe.ends_with(".yaml") || recipe.ends_with(".yml"); }
+
+/// Is the recipe given as a file rather than by name?
+bool is_file_name(const std::string& recipe, const FileSystem& files) {
+  return (has_extension(recipe) || recipe.find('/') != std::string::npos) && files.is_file(recipe);
+}
+
+Diagnostic recipe_not_found(const std::string& recipe, const ConfigFiles& configs, const FileSystem& files) {
+  if (!has_extension(recipe) && files.is_file(recipe))
+    return {ErrorCode::kRecipeNotFound,
+            {},
+            "",
+            "there is no recipe '" + recipe + "'; the file of that name has no ending",
+            "write './" + recipe + "' for that file, or give it the ending .yaml"};
+  const std::vector<std::string> names = configs.options("");
+  std::string help = did_you_mean(recipe, names);
+  if (help.empty() && !names.empty()) {
+    help = "there are:";
+    for (const std::string& name : names) help += " " + name;
+  }
+  return {ErrorCode::kRecipeNotFound, {}, "", "there is no recipe '" + recipe + "'", std::move(help)};
+}
+
+/// The aliases of a config and of those it includes by name; the including one's win. Errors other than bad aliases
+/// are left to the defaults list, which reads the same files again.
+void collect_aliases(ConfigFiles& configs, const ConfigDocument& document, std::vector<const ConfigDocument*>& seen,
+                     std::vector<Alias>& aliases, Diagnostics& errors) {
+  if (std::ranges::find(seen, &document) != seen.end()) return;
+  seen.push_back(&document);
+  if (const Value* own = document.contents.find("aliases")) read_aliases(*own, aliases, errors);
+  Diagnostics ignored;
+  for (const DefaultsItem& item : read_defaults(document, "", ignored)) {
+    if (item.kind != DefaultsItem::Kind::kConfig || !item.package.empty()) continue;
+    const auto file = configs.find(item.name);
+    const ConfigDocument* included = file ? configs.read(*file, errors) : nullptr;
+    if (included) collect_aliases(configs, *included, seen, aliases, errors);
+  }
+}
+
+/// `declared` and the names of aliases, so that a misspelt alias finds the right one.
+DeclaredKeys and_aliases(const DeclaredKeys& declared, std::span<const Alias> aliases) {
+  return [&declared, aliases](const Value& recipe, std::span<const std::string> path) {
+    std::vector<std::string> keys = declared ? declared(recipe, path) : std::vector<std::string>();
+    std::string prefix;
+    for (const std::string& key : path) prefix += key + '.';
+    for (const Alias& alias : aliases) {
+      if (alias.name.starts_with(prefix)) keys.push_back(alias.name.substr(prefix.size()));
+    }
+    return keys;
+  };
+}
+
+/// Is it about an entry of the defaults list, not about a value?
+bool chooses_config(const Override& override, const ConfigFiles& configs) {
+  if (override.edit || (override.value && override.value->map())) return false;
+  const bool deletes_path = override.kind == OverrideKind::kDelete && override.key.find('/') != std::string::npos;
+  return deletes_path || configs.is_group(override.key);
+}
+
+/// Divides overrides into those of the defaults list and those of values; refuses what is neither.
+void divide(std::span<const Override> overrides, const ConfigFiles& configs, std::vector<Override>& choices,
+            std::vector<Override>& values, Diagnostics& errors) {
+  for (Override override : overrides) {
+    const bool is_map = override.value && override.value->map();
+    if (chooses_config(override, configs)) {
+      choices.push_back(std::move(override));
+    } else if (override.package) {
+      errors.push_back({ErrorCode::kUnknownGroup, override.key_where, "",
+                        "'" + override.where.source->contents +
+                            "' looks like the choice of a config, but there is no " + "config group '" + override.key +
+                            "'",
+                        did_you_mean(override.key, configs.groups())});
+    } else if (override.key.find('/') != std::string::npos && !is_map) {
+      errors.push_back({ErrorCode::kUnknownGroup, override.key_where, "",
+                        "there is no config group '" + override.key + "'",
+                        "to set a value, write dots in place of slashes"});
+    } else if (is_foreign_setting(override.key)) {
+      errors.push_back(foreign_setting(override));
+    } else {
+      values.push_back(std::move(override));
+    }
+  }
+}
+
+/// The options of the device that published programs write longer: they are set as well.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kLongDeviceKeys = {
+    {{"gpu_wait_timeout_minutes", "wait_timeout_minutes"}, {"gpu_check_interval_seconds", "check_interval_seconds"}}};
+
+/// `device`, where it is a mapping, under the names that a recipe has for its options.
+void shorten_device_keys(Value& device) {
+  auto* const map = device.map();
+  for (const auto& [full, brief] : kLongDeviceKeys) {
+    const auto found = map ? std::ranges::find(*map, full, &Entry::key) : Value::Map::iterator();
+    if (map && found != map->end() && !device.find(brief)) found->key = brief;
+  }
+}
+
+/// Overrides under the names that a recipe has for what they set.
+std::vector<Override> in_our_terms(std::vector<Override> overrides) {
+  std::erase_if(overrides, [](const Override& override) { return override.key == kSearchPath; });
+  for (Override& override : overrides) {
+    const bool is_map = override.value && override.value->map();
+    if (const auto key = hydra_counterpart(override.key)) override.key = *key;
+    // device=X is short for device.select=X.
+    if (override.key == "device" && override.value && !is_map && override.kind != OverrideKind::kDelete)
+      override.key = "device.select";
+    if (override.key == "device" && is_map) shorten_device_keys(*override.value);
+    for (const auto& [full, brief] : kLongDeviceKeys) {
+      if (override.key == "device." + std::string(full)) override.key = "device." + std::string(brief);
+    }
+  }
+  return overrides;
+}
+
+/// The part's keys where its package wants them, without its defaults list.
+Value packaged(const ConfigPart& part, bool has_schema) {
+  Value contents = part.document->contents;
+  if (auto* map = contents.map()) {
+    std::erase_if(*map, [](const Entry& entry) { return entry.key == "defaults"; });
+  }
+  if (has_schema && part.package.empty()) {
+    Value* device = contents.find("device");
+    if (device && !device->map() && !device->is_null()) {
+      const Location where = device->where;
+      *device = Value{Value::Map{{"select", where, *device}}, where};
+    }
+    if (device) shorten_device_keys(*device);
+  }
+  for (std::string package = part.package; !package.empty();) {
+    const std::size_t dot = package.rfind('.');
+    const std::string key = dot == package.npos ? package : package.substr(dot + 1);
+    const Location where = contents.where;
+    contents = Value{Value::Map{{key, where, std::move(contents)}}, where};
+    package.erase(dot == package.npos ? 0 : dot);
+  }
+  return contents;
+}
+
+/// Every `???` that is left, by its dotted path.
+void report_mandatory(const Value& value, const std::string& name, const std::string& pointer, Diagnostics& errors) {
+  if (is_mandatory(value)) {
+    errors.push_back({ErrorCode::kMandatoryValue, value.where, pointer, "'" + name + "' must be given",
+                      "give it: " + name + "=VALUE"});
+  }
+  const auto below = [&](const std::string& key, const Value& child) {
+    report_mandatory(child, name.empty() ? key : name + "." + key, pointer_to(pointer, key), errors);
+  };
+  if (const auto* list = value.list()) {
+    for (std::size_t i = 0; i < list->size(); ++i) below(std::to_string(i), (*list)[i]);
+  }
+  if (const auto* map = value.map()) {
+    for (const Entry& entry : *map) below(entry.key, entry.value);
+  }
+}
+
+/// Has it a value that is not known yet: an interpolation, or one that must be given?
+bool is_open(const Value& value) {
+  if (is_mandatory(value) || is_interpolation(value)) return true;
+  const auto* list = value.list();
+  const auto* map = value.map();
+  return (list && std::ranges::any_of(*list, is_open)) ||
+         (map && std::ranges::any_of(*map, is_open, [](const Entry& entry) -> const Value& { return entry.value; }));
+}
+
+/// Is it the fault of a value that is not known yet, at its place or the `kind` of a mapping that it is in?
+bool is_about_open(const Diagnostic& error, const Value& recipe) {
+  if (is_open(nearest(recipe, error.pointer))) return true;
+  for (std::string place = error.pointer; !place.empty();) {
+    place.erase(place.rfind('/'));
+    const Value* kind = nearest(recipe, place).find("kind");
+    if (kind && is_open(*kind)) return true;
+  }
+  return false;
+}
+
+/// Is it about something that is not there? It may be what an override that cannot be applied was to give.
+bool is_about_missing(const Diagnostic& error) {
+  return error.code == ErrorCode::kMandatoryValue || error.code == ErrorCode::kMissingKey ||
+         error.code == ErrorCode::kInterpolationUnknown;
+}
+
+/// Makes a sweep its first value; false: it has none that can be named.
+bool take_first_value(Override& override) {
+  if (!override.sweep) return true;
+  if (override.sweep->choices.empty()) return false;
+  override.value = override.sweep->choices.front();
+  override.sweep.reset();
+  return true;
+}
+
+}  // namespace
+
+std::optional<std::string> process_environment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value ? std::optional<std::string>(value) : std::nullopt;
+}
+
+Result<Composer> Composer::open(ComposeRequest request, const FileSystem& files, Declared declared, Sources& sources) {
+  Composer composer(std::move(request), std::move(declared), sources);
+  const ComposeRequest& asked = composer.request_;
+  constexpr std::size_t kMostOverrides = 10'000;  // each is looked up among all keys
+  if (asked.overrides.size() > kMostOverrides) {
+    return Diagnostic{
+        ErrorCode::kUsage,
+        {},
+        "",
+        std::to_string(asked.overrides.size()) + " overrides are more than " + std::to_string(kMostOverrides),
+        "write them into a recipe"};
+  }
+  std::vector<Override> typed;
+  for (std::size_t i = 0; i < asked.overrides.size(); ++i) {
+    const Result<Override> read = parse_override(sources.add("override " + std::to_string(i + 1), asked.overrides[i]));
+    if (read) typed.push_back(*read);
+    else append(composer.errors_, read.errors());
+  }
+
+  const bool by_file = is_file_name(asked.recipe, files);
+  std::vector<path> folders = config_folders(asked);
+  if (by_file) folders.insert(folders.begin(), path(asked.recipe).parent_path());
+  add_hydra_search_path(typed, folders, composer.errors_);
+  composer.configs_ = std::make_unique<ConfigFiles>(files, std::move(folders), sources);
+  ConfigFiles& configs = *composer.configs_;
+
+  const path without_extension =
+      has_extension(asked.recipe) ? path(asked.recipe).replace_extension() : path(asked.recipe);
+  composer.name_ = by_file ? without_extension.stem().string() : without_extension.string();
+  const std::optional<path> file = by_file ? path(asked.recipe).lexically_normal() : configs.find(composer.name_);
+  if (!file || !files.is_file(*file)) return recipe_not_found(asked.recipe, configs, files);
+  composer.file_ = *file;
+  composer.primary_ = configs.read(*file, composer.errors_);
+  if (composer.primary_ && !composer.primary_->contents.map()) {
+    composer.errors_.push_back({ErrorCode::kYamlSyntax, composer.primary_->contents.where, "",
+                                "a recipe must be a mapping, not " + describe(composer.primary_->contents),
+                                "write key: value"});
+    composer.primary_ = nullptr;
+  }
+  std::vector<const ConfigDocument*> seen;
+  if (composer.primary_) collect_aliases(configs, *composer.primary_, seen, composer.aliases_, composer.errors_);
+  const auto has_schema = [](const ConfigDocument* document) { return document->contents.find("schema") != nullptr; };
+  if (std::ranges::any_of(seen, has_schema)) add_common_aliases(composer.aliases_);
+  std::erase_if(composer.aliases_, [&](const Alias& alias) {  // a recipe's own key means itself
+    const auto has_key = [&](const ConfigDocument* document) { return document->contents.find(alias.name) != nullptr; };
+    return !alias.where.source && std::ranges::any_of(seen, has_key);
+  });
+  for (const Override& override : typed) {
+    Result<std::vector<Override>> meant = apply_alias(override, composer.aliases_);
+    if (!meant) {
+      append(composer.errors_, meant.errors());
+      continue;
+    }
+    composer.typed_.push_back(without_secrets(override, *meant));
+    composer.overrides_.insert(composer.overrides_.end(), meant->begin(), meant->end());
+  }
+  return composer;
+}
+
+Result<Composition> Composer::compose(std::span<const Override> overrides) {
+  Diagnostics errors = errors_;
+  if (!primary_) return errors;
+  std::vector<Override> choices, values;
+  divide(overrides, *configs_, choices, values, errors);
+  Result<DefaultsList> defaults = build_defaults(*configs_, *primary_, name_, choices);
+  if (!defaults) {
+    append(errors, defaults.errors());
+    sort_by_place(errors, sources_);
+    return errors;
+  }
+
+  Composition result{.file = file_, .unresolved = {Value::Map{}, primary_->contents.where}};
+  const bool has_schema = std::ranges::any_of(defaults->parts, [](const ConfigPart& part) {
+    return part.package.empty() && part.document->contents.find("schema");
+  });
+  result.has_schema = has_schema;
+  for (const ConfigPart& part : defaults->parts) {
+    result.layers.push_back(packaged(part, has_schema));
+    hide_secrets(result.layers.back());
+    merge(result.unresolved, result.layers.back(), "", errors);
+  }
+  values.insert(values.begin(), defaults->about_values.begin(), defaults->about_values.end());
+  result.defaults = *std::move(defaults);
+  const auto keep = [&](Diagnostic& found) {
+    (found.severity == Severity::kError ? errors : result.warnings).push_back(std::move(found));
+  };
+  result.warnings = configs_->warnings();
+  take_hydra_block(result.unresolved, has_schema, result.warnings);
+  if (has_schema) {
+    values = in_our_terms(std::move(values));
+  } else {  // nothing is run, so Hydra's settings of runs set nothing
+    std::erase_if(values, [](const Override& override) { return override.key.starts_with("hydra."); });
+  }
+  result.typed = typed_;
+  for (Override& override : values) {
+    if (hide_given_again(override, result.unresolved))
+      std::ranges::replace(result.typed, override.where.source->contents, override.key + "=***");
+  }
+  for (Diagnostic& found : apply_overrides(result.unresolved, values, has_schema ? declared_ : Declared(),
+                                           has_schema ? SchemaKeys{and_aliases(request_.declared_keys, aliases_),
+                                                                   request_.may_add, request_.other_kinds}
+                                                      : SchemaKeys())) {
+    keep(found);
+  }
+  if (request_.strict) {
+    for (Diagnostic& warning : result.warnings) {
+      warning.severity = Severity::kError;
+      errors.push_back(std::move(warning));
+    }
+  }
+  if (!errors.empty()) {
+    append(errors, errors_besides(result));
+    sort_by_place(errors, sources_);
+    return errors;
+  }
+  result.overrides = std::move(values);
+  return result;
+}
+
+Result<Value> Composer::resolve(const Composition& composition, Diagnostics* warnings) const {
+  Diagnostics found;
+  if (composition.has_schema) report_mandatory(composition.unresolved, "", "", found);
+  const InterpolationSources sources{composition.has_schema ? declared_ : Declared(), request_.environment,
+                                     request_.now};
+  Value recipe = resolve_interpolations(composition.unresolved, sources, found);
+  Diagnostics errors;
+  for (Diagnostic& each : found) {
+    if (request_.strict) each.severity = Severity::kError;
+    if (each.severity == Severity::kError) errors.push_back(std::move(each));
+    else if (warnings) warnings->push_back(std::move(each));
+  }
+  if (errors.empty()) return recipe;
+  if (composition.has_schema && request_.validate) {
+    const Value& known = recipe.map() ? recipe : composition.unresolved;  // an interpolation may have failed
+    for (Diagnostic& error : request_.validate(known)) {
+      if (!is_about_open(error, known)) errors.push_back(std::move(error));
+    }
+  }
+  sort_by_place(errors, sources_);
+  return errors;
+}
+
+/// What is wrong with a composition to which not every override could be applied.
+Diagnostics Composer::errors_besides(const Composition& composition) const {
+  if (!composition.has_schema || !request_.validate) return {};
+  auto resolved = resolve(composition);
+  Diagnostics errors = resolved ? request_.validate(*std::move(resolved)) : resolved.errors();
+  std::erase_if(errors, is_about_missing);
+  return errors;
+}
+
+Result<Composition> Composer::compose_once() {
+  Diagnostics errors;
+  for (const Override& override : overrides_) {
+    if (override.sweep) errors.push_back(needs_multirun(override));
+  }
+  if (errors.empty()) return compose(overrides_);
+  append(errors, errors_);
+  sort_by_place(errors, sources_);
+  return errors;
+}
+
+std::optional<Composition> compose_leniently(Composer& composer, std::span<const std::string> words, Sources& sources) {
+  std::vector<Override> overrides;
+  for (const std::string& word : words) {
+    auto override = parse_override(sources.add("override", word));
+    if (!override || !take_first_value(*override)) continue;
+    auto meant = apply_alias(*override, composer.aliases());
+    if (meant) overrides.insert(overrides.end(), meant->begin(), meant->end());
+  }
+  while (true) {
+    auto composition = composer.compose(overrides);
+    if (composition) return *std::move(composition);
+    if (overrides.empty()) return std::nullopt;
+    const auto is_blamed = [&composition](const Override& override) {
+      return std::ranges::any_of(composition.errors(), [&override](const Diagnostic& error) {
+        return error.where.source && error.where.source == override.where.source;
+      });
+    };
+    // What is wrong may also stand in a file that an override leads to.
+    if (std::erase_if(overrides, is_blamed) == 0) overrides.pop_back();
+  }
+}
+
+}  // namespace runner

@@ -1,0 +1,199 @@
+#include "runner/parent/config/defaults_item.h"
+
+#include <algorithm>
+#include <cctype>
+#include <sstream>
+
+#include "runner/parent/config/merge.h"
+#include "runner/shared/text/suggest.h"
+
+namespace runner {
+namespace {
+
+/// Thrown for one item that cannot be understood; the others are read on.
+struct BadItem {
+  Diagnostic diagnostic;
+};
+
+[[noreturn]] void bad_item(const Location& where, std::string message, std::string help,
+                           ErrorCode code = ErrorCode::kBadDefaults) {
+  throw BadItem{{code, where, "/defaults", std::move(message), std::move(help)}};
+}
+
+/// Refuses names that could lead out of the folders.
+void check_name(const std::string& name, const Location& where) {
+  std::istringstream parts(name);
+  bool good = !name.empty() && name.find_first_of("\\\n\t:") == name.npos && !name.ends_with('/');
+  for (std::string part; good && std::getline(parts, part, '/');) good = !part.empty() && part != "." && part != "..";
+  if (!good)
+    bad_item(where, "'" + name + "' cannot name a config", "a name is written a/b, without '..' or a file extension");
+  if (name.ends_with(".yaml") || name.ends_with(".yml")) {
+    bad_item(where, "'" + name + "' has an extension", "write '" + name.substr(0, name.rfind('.')) + "'");
+  }
+}
+
+/// Takes "@package" from the end of `written` and puts it into `item`.
+void take_package(std::string& written, DefaultsItem& item, const Location& where) {
+  const std::size_t brace = written.rfind('}');  // ${db@backup} names a choice
+  const std::size_t at = written.find('@', brace == written.npos ? 0 : brace);
+  if (at == written.npos) return;
+  item.package = written.substr(at + 1);
+  item.has_package = true;
+  written.erase(at);
+  const auto is_bad = [](unsigned char c) {
+    return !(std::isalnum(c) || c == '_' || c == '-' || c == '.' || c == '$');
+  };
+  if (std::ranges::any_of(item.package, is_bad)) {
+    bad_item(where, "'" + item.package + "' is not a package", "a package is written a.b.c, _here_ or _global_");
+  }
+}
+
+/// The name from the root: a leading slash is absolute, others are relative to the group of the list's config.
+std::string absolute(const std::string& name, const std::string& group) {
+  if (name.starts_with('/')) return name.substr(1);
+  return group.empty() ? name : group + "/" + name;
+}
+
+std::string without_slash(const std::string& name) { return name.starts_with('/') ? name.substr(1) : name; }
+
+std::string dotted(std::string group) {
+  std::ranges::replace(group, '/', '.');
+  return group;
+}
+
+/// Words before the group: "optional", "override".
+std::string take_keywords(std::string key, DefaultsItem& item, const Location& where) {
+  for (std::size_t blank; (blank = key.find(' ')) != key.npos;) {
+    const std::string word = key.substr(0, blank);
+    if (word == "optional") item.optional = true;
+    else if (word == "override") item.kind = DefaultsItem::Kind::kOverride;
+    else {
+      const std::vector<std::string> known = {"optional", "override"};
+      bad_item(where, "unsupported keyword '" + word + "' in a defaults list", did_you_mean(word, known));
+    }
+    key = key.substr(key.find_first_not_of(' ', blank));
+  }
+  return key;
+}
+
+DefaultsItem config_item(std::string written, const std::string& group, const Location& where) {
+  DefaultsItem item{DefaultsItem::Kind::kConfig};
+  item.where = where;
+  written = take_keywords(std::move(written), item, where);
+  if (item.kind == DefaultsItem::Kind::kOverride) {
+    bad_item(where, "'override' needs a group and its option", "write '- override group: option'");
+  }
+  take_package(written, item, where);
+  const std::string relative = without_slash(written);
+  check_name(relative, where);
+  item.name = absolute(written, group);
+  const std::size_t slash = relative.rfind('/');
+  if (!item.has_package && slash != relative.npos) item.package = dotted(relative.substr(0, slash));
+  return item;
+}
+
+DefaultsItem group_item(const Entry& entry, const std::string& group) {
+  DefaultsItem item{DefaultsItem::Kind::kGroup};
+  std::string written = take_keywords(entry.key, item, entry.key_where);
+  take_package(written, item, entry.key_where);
+  check_name(without_slash(written), entry.key_where);
+  item.where = entry.value.where;
+  const auto add_option = [&](const Value& value) {
+    if (!value.text())
+      bad_item(value.where, "an option must be a name, not " + describe(value), "if it is a name, write it in quotes");
+    check_name(*value.text(), value.where);
+    item.options.push_back(*value.text());
+  };
+  if (is_mandatory(entry.value)) item.mandatory = true;
+  else if (const auto* list = entry.value.list()) {
+    item.is_list = true;
+    std::ranges::for_each(*list, add_option);
+  } else if (!entry.value.is_null()) add_option(entry.value);
+  // "foo: bar/baz" is the option baz of foo/bar.
+  if (!item.is_list && item.options.size() == 1 && item.options[0].find('/') != std::string::npos &&
+      !item.has_interpolation()) {
+    const std::size_t slash = item.options[0].rfind('/');
+    written += "/" + item.options[0].substr(0, slash);
+    item.options[0].erase(0, slash + 1);
+  }
+  item.name = absolute(written, group);
+  if (!item.has_package) item.package = dotted(without_slash(written));
+  if (item.is_list && item.has_interpolation())
+    bad_item(item.where, "an interpolation cannot be in a list of options", "name the options, or choose one");
+  return item;
+}
+
+DefaultsItem read_item(const Value& value, const std::string& group) {
+  if (value.text() && *value.text() == "_self_") {
+    DefaultsItem item;
+    item.where = value.where;
+    return item;
+  }
+  if (value.text()) return config_item(*value.text(), group, value.where);
+  if (!value.map())
+    bad_item(value.where, "an item of a defaults list must be a name or group: option, not " + describe(value), "");
+  if (value.map()->size() != 1)
+    bad_item(value.where, "an item of a defaults list names one group", "write one '- group: option' for each");
+  return group_item(value.map()->front(), group);
+}
+
+}  // namespace
+
+bool DefaultsItem::has_interpolation() const {
+  const auto holds = [](const std::string& text) { return text.find("${") != text.npos; };
+  return holds(name) || std::ranges::any_of(options, holds);
+}
+
+std::string choice_key(const std::string& group, const std::string& package) {
+  if (package == dotted(group)) return group;
+  return group + "@" + (package.empty() ? "_global_" : package);
+}
+
+std::string package_below(const std::string& parent, const DefaultsItem& item) {
+  std::string package = item.package == "_here_" ? "" : item.package;
+  if (package.empty() || parent.empty()) package = parent + package;
+  else package = parent + "." + package;
+  const std::size_t global = package.rfind("_global_");
+  if (global == package.npos) return package;
+  package.erase(0, global + std::string_view("_global_").size());
+  return package.substr(std::min(package.find_first_not_of('.'), package.size()));
+}
+
+std::vector<DefaultsItem> read_defaults(const ConfigDocument& document, const std::string& group, Diagnostics& errors) {
+  std::vector<DefaultsItem> items;
+  DefaultsItem self;
+  self.where = document.contents.where;
+  const Value* defaults = document.contents.find("defaults");
+  if (!defaults || defaults->is_null()) return {self};
+  if (!defaults->list()) {
+    errors.push_back({ErrorCode::kBadDefaults, defaults->where, "/defaults",
+                      "defaults must be a list, not " + describe(*defaults),
+                      "write each item as '- group: option' on its own line"});
+    return {self};
+  }
+  const DefaultsItem* own = nullptr;
+  bool override_seen = false;
+  items.reserve(defaults->list()->size() + 1);  // `own` points into it
+  for (const Value& value : *defaults->list()) {
+    try {
+      DefaultsItem item = read_item(value, group);
+      const bool is_override = item.kind == DefaultsItem::Kind::kOverride;
+      if (override_seen && !is_override) {
+        bad_item(item.where, "an ordinary item follows an override",
+                 "overrides must be at the end of the defaults list");
+      }
+      override_seen = override_seen || is_override;
+      if (own && item.kind == DefaultsItem::Kind::kSelf) {
+        bad_item(item.where, "_self_ is twice in the defaults list", "remove one of the two");
+      }
+      items.push_back(std::move(item));
+      if (items.back().kind == DefaultsItem::Kind::kSelf) own = &items.back();
+    } catch (const BadItem& bad) {
+      errors.push_back(bad.diagnostic);
+    }
+  }
+  if (!own) items.push_back(self);
+  return items;
+}
+
+}  // namespace runner

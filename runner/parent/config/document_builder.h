@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "runner/shared/error/diagnostic.h"
+#include "runner/shared/value/value.h"
+
+namespace runner {
+
+/// Builds the Value of one YAML document from what a parser reads, piece by piece in the order of the text: checks
+/// keys, applies anchors, aliases and `<<`, and bounds depth and size.
+///
+///   builder.open({Value::List{}, where}, "?", 0);
+///   builder.scalar(where, "?", "1", 0);
+///   builder.close();
+///
+/// Mistakes are added to `errors`; texts that YAML 1.1 reads unexpectedly to `warnings`. Anchors are yaml-cpp's
+/// numbers; 0: none. Tags are "?" without quotes, "!" in quotes, empty for null, or written out.
+class DocumentBuilder {
+ public:
+  /// Thrown when reading on makes no sense; the error is recorded before.
+  struct Stop {};
+
+  DocumentBuilder(Diagnostics& errors, Diagnostics& warnings) : errors_(errors), warnings_(warnings) {}
+
+  void start_document(const Location& where);
+  void scalar(const Location& where, const std::string& tag, const std::string& text, std::size_t anchor);
+  void null(const Location& where, std::size_t anchor);
+  void alias(const Location& where, std::size_t anchor);
+  void open(Value container, const std::string& tag, std::size_t anchor);
+  void close();
+
+  /// The document; null when there was none.
+  Value take() { return std::move(root_); }
+
+ private:
+  /// What to do with the next value of a mapping.
+  enum class Pending { kKey, kValue, kMerge, kDropped };
+
+  /// A container whose end has not been seen.
+  struct Frame {
+    Value value;
+    std::size_t anchor = 0;
+    Pending pending = Pending::kKey;
+    Entry next = {};  ///< its key has been read
+    std::unordered_map<std::string, Location> keys = {};
+    std::vector<Value> merges = {};
+  };
+
+  void error(ErrorCode code, const Location& where, std::string message, std::string help);
+  [[noreturn]] void stop(ErrorCode code, const Location& where, std::string message, std::string help);
+  void check_depth(std::size_t depth, const Location& where);
+  bool expects_key() const;
+  void finish(Value value, std::size_t anchor, bool is_merge);
+  void add(Value value, const Location& where, bool is_merge);
+  void add_key(Frame& frame, const Value& key, const Location& where, bool is_merge);
+  void add_merge(Frame& frame, Value value, const Location& where);
+
+  Diagnostics& errors_;
+  Diagnostics& warnings_;
+  Value root_;
+  std::vector<Frame> frames_;
+  std::unordered_map<std::size_t, Value> anchors_;
+  int documents_ = 0;
+  std::size_t nodes_ = 0;
+  std::size_t aliased_nodes_ = 0;
+  std::size_t aliased_bytes_ = 0;
+};
+
+}  // namespace runner

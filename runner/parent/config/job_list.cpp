@@ -1,0 +1,265 @@
+#include "runner/parent/config/job_list.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "runner/parent/config/interval.h"
+#include "runner/parent/config/number_range.h"
+#include "runner/parent/config/override_text.h"
+#include "runner/parent/config/scalar.h"
+#include "runner/parent/config/seeded_order.h"
+#include "runner/parent/config/wildcard.h"
+#include "runner/shared/text/suggest.h"
+
+namespace runner {
+namespace {
+
+/// A mistake in one dimension; the others are read on.
+struct BadSweep {
+  Diagnostic diagnostic;
+};
+
+[[noreturn]] void bad_job(const Location& where, std::string message, std::string help) {
+  throw BadSweep{{ErrorCode::kBadSweep, where, "", std::move(message), std::move(help)}};
+}
+
+/// What is set, as it was typed before the '=': "+a", "db@source".
+std::string key_text(const Override& override) {
+  std::string text = std::string(prefix(override.kind)) + override.key;
+  if (override.package) text += "@" + *override.package;
+  return text;
+}
+
+/// The same whichever way it is set: a=1 and ++a=2 are of one target. ~a is not, for ~a +a=1,2 repeats nothing.
+std::string target_of(const Override& override) {
+  return override.kind == OverrideKind::kDelete ? key_text(override)
+                                                : key_text(override).substr(prefix(override.kind).size());
+}
+
+/// Of each key another, so that a further key changes nothing of what the others draw: FNV-1a.
+std::uint64_t seed_of(std::uint64_t seed, const std::string& target) {
+  std::uint64_t hash = 14695981039346656037u ^ seed * 0x9E3779B97F4A7C15u;
+  for (const char letter : target) hash = (hash ^ static_cast<unsigned char>(letter)) * 1099511628211u;
+  return hash;
+}
+
+std::string too_many() { return "the sweep has more than " + std::to_string(JobList::kMaxJobs) + " runs"; }
+
+std::vector<Value> numbers_of(const Sweep& sweep) {
+  const auto range = NumberRange::make(sweep);
+  if (!range) throw BadSweep{range.errors().front()};
+  if (range->size() > JobList::kMaxJobs) bad_job(sweep.where, too_many(), "sweep over fewer values at a time");
+  std::vector<Value> values;
+  for (std::uint64_t i = 0; i < range->size(); ++i) values.push_back((*range)[i]);
+  return values;
+}
+
+bool matches(const std::vector<Value>& patterns, const std::string& name) {
+  return std::ranges::any_of(patterns,
+                             [&](const Value& pattern) { return matches_wildcard(name, scalar_text(pattern)); });
+}
+
+std::vector<Value> options_of(const Override& override, const ConfigFiles& configs) {
+  const Sweep& sweep = *override.sweep;
+  if (!configs.is_group(override.key)) {
+    bad_job(sweep.where, "glob() chooses among the options of a group, and '" + override.key + "' is not a group",
+            did_you_mean(override.key, configs.groups()));
+  }
+  std::vector<Value> values;
+  std::string all;
+  for (const std::string& name : configs.options(override.key)) {
+    all += (all.empty() ? "" : ", ") + name;
+    if (matches(sweep.include, name) && !matches(sweep.exclude, name)) values.push_back({name, sweep.where});
+  }
+  if (values.empty()) bad_job(sweep.where, "no option of '" + override.key + "' matches", "options: " + all);
+  return values;
+}
+
+/// The values of a sweep, in order.
+std::vector<Value> values_of(const Override& override, const ConfigFiles& configs) {
+  const Sweep& sweep = *override.sweep;
+  switch (sweep.kind) {
+    case Sweep::Kind::kRange:
+      return numbers_of(sweep);
+    case Sweep::Kind::kGlob:
+      return options_of(override, configs);
+    case Sweep::Kind::kInterval:
+      bad_job(sweep.where, "an interval has no list of values to run",
+              "write range(start,stop,step), or values a,b,c; sweep.samples=20 draws from it");
+    default:
+      return sweep.choices;
+  }
+}
+
+/// What each run may set of an override: itself, or one value of its sweep.
+std::vector<std::vector<Override>> rows_of(const Override& override, const ConfigFiles& configs, std::uint64_t seed) {
+  if (!override.sweep) return {{override}};
+  std::vector<std::vector<Override>> rows = override.sweep->rows;
+  if (override.sweep->kind != Sweep::Kind::kZip) {
+    std::vector<Value> values = values_of(override, configs);
+    if (values.size() > JobList::kMaxJobs)
+      bad_job(override.sweep->where, too_many(), "sweep over fewer values at a time");
+    Override one_value = override;  // copied for each, so without the whole sweep
+    one_value.sweep.reset();
+    one_value.value_text.clear();
+    for (Value& value : values) {
+      Override one = one_value;
+      one.value_text = element_text(value);
+      one.value = std::move(value);
+      rows.push_back({std::move(one)});
+    }
+  }
+  if (rows.empty()) bad_job(override.sweep->where, "the sweep of '" + override.key + "' has no values", "");
+  if (override.sweep->shuffle) SeededOrder(seed).shuffle(rows);
+  return rows;
+}
+
+std::set<std::string> targets_of(const std::vector<std::vector<Override>>& rows) {
+  std::set<std::string> targets;
+  for (const std::vector<Override>& row : rows) {
+    for (const Override& override : row) targets.insert(target_of(override));
+  }
+  return targets;
+}
+
+}  // namespace
+
+Result<JobList> JobList::make(std::span<const Override> overrides, const ConfigFiles& configs,
+                              const JobChoice& choice) {
+  JobList list;
+  Diagnostics errors;
+  std::map<std::string, std::size_t> place_of;   // of single values, by key_text()
+  std::map<std::string, std::size_t> target_at;  // the first dimension that sets a target
+  for (const Override& override : overrides) {
+    try {
+      Dimension dimension{{}, override.sweep.has_value(), override.where};
+      dimension.is_drawn = choice.samples && dimension.is_sweep && override.key != "seed";
+      if (dimension.is_drawn && override.sweep->kind == Sweep::Kind::kInterval) {
+        dimension.interval = override;
+        dimension.values = {{override}};  // its target, till it is drawn
+      } else {
+        dimension.values = rows_of(override, configs, choice.seed);
+      }
+      const std::size_t next = list.dimensions_.size();
+      for (const std::string& target : targets_of(dimension.values)) {
+        if (dimension.is_sweep && target.starts_with("hydra.")) {
+          bad_job(override.where, "Sweeping over Hydra's configuration is not supported : '" + target + "'",
+                  "give it one value");
+        }
+        const std::size_t first = target_at.try_emplace(target, next).first->second;
+        if (first == next || !(list.dimensions_[first].is_sweep || dimension.is_sweep)) continue;
+        errors.push_back({ErrorCode::kBadSweep,
+                          override.key_where,
+                          "",
+                          "'" + target + "' is given twice, and one of the two is a sweep",
+                          "leave one of them out",
+                          {{list.dimensions_[first].where, "given here too"}}});
+      }
+      const std::size_t at = dimension.is_sweep ? next : place_of.try_emplace(key_text(override), next).first->second;
+      if (at < next) list.dimensions_[at] = std::move(dimension);
+      else list.dimensions_.push_back(std::move(dimension));
+    } catch (const BadSweep& bad) {
+      errors.push_back(bad.diagnostic);
+    }
+  }
+  if (errors.empty() && choice.samples) errors = list.draw(choice.seed, *choice.samples);
+  if (errors.empty() && list.size() > kMaxJobs) {
+    errors.push_back(
+        {ErrorCode::kBadSweep, list.dimensions_.front().where, "", too_many(), "sweep over fewer values at a time"});
+  }
+  if (!errors.empty()) return errors;
+  return list;
+}
+
+Diagnostics JobList::draw(std::uint64_t seed, std::uint64_t samples) {
+  struct Drawn {
+    Dimension* dimension;
+    SeededOrder random;
+    std::optional<Interval> interval;
+    std::vector<std::vector<Override>> values = {};
+  };
+  std::vector<Drawn> all;
+  std::uint64_t combinations = 1;
+  for (Dimension& dimension : dimensions_) {
+    if (!dimension.is_drawn) continue;
+    const std::string target = target_of(dimension.values.front().front());
+    Drawn drawn{&dimension, SeededOrder(seed_of(seed, target)), {}};
+    if (dimension.interval) {
+      auto interval = Interval::make(*dimension.interval->sweep);
+      if (!interval) return interval.errors();
+      drawn.interval = *interval;
+    }
+    const std::uint64_t size = drawn.interval ? drawn.interval->size() : dimension.values.size();
+    combinations = size > kMaxJobs / combinations ? kMaxJobs + 1 : combinations * size;
+    all.push_back(std::move(drawn));
+  }
+  if (all.empty()) {
+    return {{ErrorCode::kBadSweep,
+             {},
+             "/sweep/samples",
+             "sweep.samples draws from nothing: no key but 'seed' has several values",
+             "give a key several, as in train.optimizer.learning_rate=interval(0.001,0.1)"}};
+  }
+  if (samples > combinations) {
+    return {{ErrorCode::kBadSweep, all.front().dimension->where, "/sweep/samples",
+             "sweep.samples is " + std::to_string(samples) + ", and there are " + std::to_string(combinations) +
+                 " combinations to draw from",
+             "leave sweep.samples out to run all of them"}};
+  }
+  std::set<std::vector<std::string>> known;
+  while (known.size() < samples) {
+    std::vector<std::string> texts;
+    std::vector<std::vector<Override>> sample;
+    for (Drawn& one : all) {
+      if (one.interval) {
+        Override drawn = *one.dimension->interval;
+        drawn.sweep.reset();
+        drawn.value = one.interval->at(one.random.draw());
+        drawn.value_text = element_text(*drawn.value);
+        texts.push_back(drawn.value_text);
+        sample.push_back({std::move(drawn)});
+      } else {
+        const std::uint64_t at = one.random.below(one.dimension->values.size());
+        texts.push_back(std::to_string(at));
+        sample.push_back(one.dimension->values[at]);
+      }
+    }
+    if (!known.insert(std::move(texts)).second) continue;
+    for (std::size_t i = 0; i < all.size(); ++i) all[i].values.push_back(std::move(sample[i]));
+  }
+  for (Drawn& one : all) one.dimension->values = std::move(one.values);
+  return {};
+}
+
+std::uint64_t JobList::size() const {
+  std::uint64_t size = 1;
+  bool is_counted = false;  // the samples
+  for (const Dimension& dimension : dimensions_) {
+    if (dimension.is_drawn && std::exchange(is_counted, true)) continue;
+    size = std::min(size * dimension.values.size(), kMaxJobs + 1);  // no dimension is larger, so nothing overflows
+  }
+  return size;
+}
+
+std::vector<Override> JobList::operator[](std::uint64_t number) const {
+  std::vector<Override> job;
+  std::uint64_t below = size();
+  std::optional<std::uint64_t> sample;
+  for (const Dimension& dimension : dimensions_) {
+    std::uint64_t at = 0;
+    if (dimension.is_drawn && sample) {
+      at = *sample;
+    } else {
+      below /= dimension.values.size();
+      at = number / below % dimension.values.size();
+      if (dimension.is_drawn) sample = at;
+    }
+    const std::vector<Override>& row = dimension.values[at];
+    job.insert(job.end(), row.begin(), row.end());
+  }
+  return job;
+}
+
+}  // namespace runner

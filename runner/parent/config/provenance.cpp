@@ -1,0 +1,152 @@
+#include "runner/parent/config/provenance.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/config/secret.h"
+#include "runner/parent/config/yaml_writer.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// What `value` says about the dotted `key` below it: the value there, or the scalar on the way that leaves no room for
+/// it. Null when it says nothing.
+const Value* said_about(const Value& value, std::string_view key) {
+  if (const Value* found = at_key(value, key)) return found;
+  const std::size_t dot = key.rfind('.');
+  const Value* around = dot == key.npos ? &value : said_about(value, key.substr(0, dot));
+  return around && !around->map() && !around->list() ? around : nullptr;
+}
+
+/// Is `key` the dotted key `above`, or below it?
+bool is_within(std::string_view key, std::string_view above) {
+  return key.starts_with(above) && (key.size() == above.size() || key[above.size()] == '.');
+}
+
+void add(const Override& override, std::string_view key, std::vector<Write>& result) {
+  if (is_within(override.key, key)) {
+    const bool is_deleted = override.kind == OverrideKind::kDelete;
+    result.push_back(
+        {override.where, is_deleted ? std::nullopt : override.value, override.edit ? &*override.edit : nullptr});
+    return;
+  }
+  if (!is_within(key, override.key)) return;
+  const std::string_view below = key.substr(override.key.size() + 1);
+  if (override.kind == OverrideKind::kDelete) result.push_back({override.where, std::nullopt});
+  else if (override.edit) result.push_back({override.where, std::nullopt, &*override.edit});
+  else if (const Value* value = override.value ? said_about(*override.value, below) : nullptr)
+    result.push_back({override.where, *value});
+}
+
+/// A value on one line.
+std::string line_of(const Value& value) {
+  const nlohmann::ordered_json json = to_json(value);
+  return json.is_string() ? json.get<std::string>() : json.dump();
+}
+
+std::string said_by(const Write& write) {
+  if (write.edit) return "changes the existing value";
+  return write.value ? line_of(*write.value) : "deletes it";
+}
+
+/// Files end in .yaml, so no file has such a name.
+bool is_typed(const SourceText& source) {
+  return source.name.starts_with("override ") && !source.name.ends_with(".yaml");
+}
+
+Json origin_json(const Value& value) {
+  if (value.is_default) return {{"from", "default"}};
+  if (!value.where.source) return {{"from", "unknown"}};
+  const SourceText& source = *value.where.source;
+  if (is_typed(source)) return {{"from", "override"}, {"override", without_secrets(source.contents)}};
+  return {{"from", "file"}, {"file", source.name}, {"line", value.where.line}, {"column", value.where.column}};
+}
+
+void add_origins(const Value& value, const std::string& pointer, Json& origins) {
+  if (value.map() && !value.map()->empty()) {
+    for (const Entry& entry : *value.map()) add_origins(entry.value, pointer_to(pointer, entry.key), origins);
+  } else if (value.list() && !value.list()->empty()) {
+    for (std::size_t i = 0; i < value.list()->size(); ++i)
+      add_origins((*value.list())[i], pointer_to(pointer, std::to_string(i)), origins);
+  } else {
+    origins[pointer] = origin_json(value);
+  }
+}
+
+}  // namespace
+
+Json origins_json(const Value& value) {
+  Json origins = Json::object();
+  add_origins(value, "", origins);
+  return origins;
+}
+
+std::string origin_text(const Location& where) {
+  if (!where.source) return "";
+  const SourceText& source = *where.source;
+  return is_typed(source) ? "override '" + without_secrets(source.contents) + "'"
+                          : source.name + ":" + std::to_string(where.line);
+}
+
+std::string yaml_with_origins(const Value& value) {
+  constexpr std::size_t kWidest = 60;  // longer lines do not push all origins to the right
+  const std::vector<YamlLine> lines = yaml_lines(value);
+  std::size_t width = 0;
+  for (const YamlLine& line : lines) {
+    if (line.text.size() <= kWidest) width = std::max(width, line.text.size());
+  }
+  std::string text;
+  for (const auto& [line, shown] : lines) {
+    const bool opens = (shown->list() && !shown->list()->empty()) || (shown->map() && !shown->map()->empty());
+    const std::string origin = opens ? "" : shown->is_default ? "default" : origin_text(shown->where);
+    text += line;
+    if (!origin.empty()) text += std::string(line.size() < width ? width - line.size() : 0, ' ') + "    # " + origin;
+    text += '\n';
+  }
+  return text;
+}
+
+std::vector<Write> writes(std::span<const Value> layers, std::span<const Override> overrides, std::string_view key) {
+  std::vector<Write> result;
+  for (const Value& layer : layers) {
+    if (const Value* value = said_about(layer, key)) result.push_back({value->where, *value});
+  }
+  for (const Override& override : overrides) add(override, key, result);
+  return result;
+}
+
+std::string provenance_text(std::string_view key, const Value* value, const std::optional<Value>& fallback,
+                            const std::vector<Write>& writes) {
+  std::vector<std::pair<std::string, std::string>> lines;
+  if (fallback) lines.push_back({"default", line_of(*fallback)});
+  for (const Write& write : writes) lines.push_back({origin_text(write.where), said_by(write)});
+  std::size_t width = 0;
+  for (const auto& [origin, said] : lines) width = std::max(width, origin.size());
+  std::string text = std::string(key) + ": " + (value ? line_of(*value) : "not there") + "\n";
+  const bool marks_last = lines.size() > 1 && !(value && value->map());  // of mappings, all count
+  for (const auto& line : lines) {
+    text += "  " + line.first + std::string(width - line.first.size() + 4, ' ') + line.second;
+    text += marks_last && &line == &lines.back() ? "    <- this one is used\n" : "\n";
+  }
+  return text;
+}
+
+nlohmann::ordered_json provenance_json(std::string_view key, const Value* value, const std::optional<Value>& fallback,
+                                       const std::vector<Write>& writes) {
+  Json json = {{"key", key}, {"value", value ? to_json(*value) : Json()}, {"writes", Json::array()}};
+  if (fallback) json["default"] = to_json(*fallback);
+  for (const Write& write : writes) {
+    Json entry = {{"origin", origin_text(write.where)}};
+    if (write.value) entry["value"] = to_json(*write.value);
+    else entry[write.edit ? "edited" : "deleted"] = true;
+    json["writes"].push_back(std::move(entry));
+  }
+  return json;
+}
+
+}  // namespace runner

@@ -1,0 +1,200 @@
+#include "runner/parent/config/resolvers.h"
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <utility>
+
+#include "runner/parent/config/arithmetic.h"
+#include "runner/parent/config/interpolation_parser.h"
+#include "runner/parent/config/merge.h"
+#include "runner/parent/config/scalar.h"
+#include "runner/parent/config/yaml_reader.h"
+#include "runner/shared/text/utf8.h"
+
+namespace runner {
+namespace {
+
+using Resolved = std::optional<Value>;
+
+Resolved failed(ResolverContext& context, const std::string& message, const std::string& help = "") {
+  context.fail(ErrorCode::kInterpolationSyntax, message, help);
+  return std::nullopt;
+}
+
+bool is_string(const Value& value) { return value.text() && value.form != ScalarForm::kBigInteger; }
+
+Resolved environment(ResolverContext& context, std::vector<Value>& arguments) {
+  if (!is_string(arguments[0])) return failed(context, "the name of a variable must be a text");
+  const std::string& name = *arguments[0].text();
+  if (auto value = context.environment(name)) {
+    if (!invalid_utf8(*value)) return Value{*std::move(value), {}, {}, ScalarForm::kEnvironment};
+    context.fail(ErrorCode::kInvalidUtf8, "the environment variable does not hold UTF-8", "");
+    return std::nullopt;
+  }
+  if (arguments.size() == 1) {
+    context.fail(ErrorCode::kMissingEnvironment,
+                 "the environment variable " +
+                     (arguments[0].secret_as.empty() ? context.shown(arguments[0]) : "that it names") + " is not set",
+                 "set it, or give a default: ${oc.env:NAME,default}");
+    return std::nullopt;
+  }
+  Value& standby = arguments[1];
+  if (standby.is_null()) return std::move(standby);
+  if (standby.list() || standby.map())
+    return failed(context, "the default must be a text, not a " + std::string(type_name(standby)));
+  return Value{scalar_text(standby), {}, standby.secret_as, ScalarForm::kEnvironment};
+}
+
+Resolved select(ResolverContext& context, std::vector<Value>& arguments) {
+  if (!is_string(arguments[0])) return failed(context, "the key must be a text");
+  auto selected = context.select(*arguments[0].text());
+  if (selected.failed) return std::nullopt;
+  if (selected.value && (arguments.size() == 1 || !is_mandatory(*selected.value))) {
+    return is_mandatory(*selected.value) ? Value{nullptr, {}} : std::move(selected.value);
+  }
+  return arguments.size() == 2 ? std::move(arguments[1]) : Value{nullptr, {}};
+}
+
+Resolved decode(ResolverContext& context, std::vector<Value>& arguments) {
+  if (arguments[0].is_null()) return std::move(arguments[0]);
+  if (!is_string(arguments[0])) return failed(context, "only a text can be decoded, not " + describe(arguments[0]));
+  const std::string& text = *arguments[0].text();
+  try {
+    return context.evaluate(parse_written_value(text));
+  } catch (const InterpolationSyntaxError& syntax) {
+    const std::string why = arguments[0].secret_as.empty() ? ": " + syntax.message : "";
+    return failed(context, "cannot read " + context.shown(arguments[0]) + " as a value" + why,
+                  "a text with special characters needs quotes of its own");
+  }
+}
+
+/// Takes the places away, which are in a text that goes away.
+void forget_places(Value& value) {
+  value.where = {};
+  if (auto* list = value.list()) std::ranges::for_each(*list, forget_places);
+  if (auto* map = value.map()) {
+    for (Entry& entry : *map) {
+      entry.key_where = {};
+      forget_places(entry.value);
+    }
+  }
+}
+
+Resolved create(ResolverContext& context, std::vector<Value>& arguments) {
+  Value& written = arguments[0];
+  if (written.is_null() || written.list() || written.map()) return std::move(written);
+  if (!is_string(written))
+    return failed(context, "it takes a mapping, a list or a YAML text, not " + describe(written));
+  const SourceText source{"", *written.text()};
+  Result<Value> read = read_yaml(source);
+  if (!read) {
+    const std::string why = written.secret_as.empty() ? ": " + read.errors().front().message : "";
+    return failed(context, context.shown(written) + " is not YAML" + why);
+  }
+  forget_places(*read);
+  if (is_string(*read)) return Value{Value::Map{{*read->text(), {}, {nullptr, {}}}}, {}};
+  if (!read->list() && !read->map())
+    return failed(context, context.shown(written) + " is neither a mapping nor a list");
+  return context.evaluate(*read);
+}
+
+/// The mapping that the only argument names.
+Resolved mapping(ResolverContext& context, const std::vector<Value>& arguments) {
+  if (!is_string(arguments[0])) return failed(context, "it takes a key, not " + describe(arguments[0]));
+  auto selected = context.select(*arguments[0].text());
+  if (selected.failed || (selected.value && (selected.value->map() || is_mandatory(*selected.value))))
+    return std::move(selected.value);
+  if (!selected.value) {
+    context.fail(ErrorCode::kInterpolationUnknown, "there is no " + context.shown(arguments[0]), "");
+    return std::nullopt;
+  }
+  return failed(context,
+                context.shown(arguments[0]) + " is a " + std::string(type_name(*selected.value)) + ", not a mapping");
+}
+
+Resolved dictionary_keys(ResolverContext& context, std::vector<Value>& arguments) {
+  Resolved target = mapping(context, arguments);
+  if (!target || !target->map()) return target;
+  Value keys{Value::List{}, {}};
+  keys.secret_as = target->secret_as;
+  for (const Entry& entry : *target->map()) {
+    Value key{entry.key, {}};
+    const auto typed = entry.key_type == KeyType::kString ? std::nullopt : plain_scalar(entry.key);
+    if (typed) key.data = typed->data, key.form = typed->form;
+    keys.list()->push_back(std::move(key));
+  }
+  return keys;
+}
+
+Resolved dictionary_values(ResolverContext& context, std::vector<Value>& arguments) {
+  Resolved target = mapping(context, arguments);
+  if (!target || !target->map()) return target;
+  Value values{Value::List{}, {}};
+  values.secret_as = target->secret_as;
+  for (Entry& entry : *target->map()) values.list()->push_back(std::move(entry.value));
+  return values;
+}
+
+Resolved deprecated(ResolverContext& context, std::vector<Value>& arguments) {
+  const bool has_message = arguments.size() == 2;
+  if (!is_string(arguments[0])) return failed(context, "the key must be a text");
+  if (has_message && !is_string(arguments[1])) return failed(context, "the message must be a text");
+  auto selected = context.select(*arguments[0].text());
+  if (selected.failed) return std::nullopt;
+  if (!selected.value) {
+    context.fail(ErrorCode::kInterpolationUnknown, "there is no " + context.shown(arguments[0]), "");
+    return std::nullopt;
+  }
+  context.warn(ErrorCode::kDeprecatedKey, "this key is deprecated",
+               has_message && arguments[1].secret_as.empty() ? *arguments[1].text()
+                                                             : "use " + context.shown(arguments[0]) + " instead");
+  return std::move(selected.value);
+}
+
+Resolved now(ResolverContext& context, std::vector<Value>& arguments) {
+  constexpr std::size_t kMaxFormat = 200;
+  if (!is_string(arguments[0]) || arguments[0].text()->size() > kMaxFormat) {
+    return failed(context, "the format must be a text of at most 200 bytes");
+  }
+  const auto time = context.now();
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
+  std::string format = *arguments[0].text();
+  for (std::size_t at = 0; (at = format.find('%', at)) != format.npos && at + 1 < format.size(); at += 2) {
+    if (format[at + 1] != 'f') continue;  // Python's microseconds, which strftime() does not know
+    const auto count = std::chrono::duration_cast<std::chrono::microseconds>(time - seconds).count();
+    format.replace(at, 2, std::to_string(1'000'000 + count).substr(1));
+    at += 4;
+  }
+  const std::time_t since_epoch = std::chrono::system_clock::to_time_t(seconds);
+  std::tm parts{};
+  localtime_r(&since_epoch, &parts);
+  std::array<char, 4096> text;
+  const std::size_t size = std::strftime(text.data(), text.size(), (format + ".").c_str(), &parts);
+  if (size == 0) return failed(context, "the time is too long in that format");
+  return Value{std::string(text.data(), size - 1), {}};
+}
+
+constexpr std::size_t kManyNumbers = 32;
+
+constexpr std::array kResolvers = {
+    Resolver{"add", 2, kManyNumbers, "${add:1,2}", add_numbers},
+    Resolver{"div", 2, 2, "${div:6,2}", divide_numbers},
+    Resolver{"int", 1, 1, "${int:0.9}", integer_part},
+    Resolver{"mul", 2, kManyNumbers, "${mul:2,0.5}", multiply_numbers},
+    Resolver{"now", 1, 1, "${now:%Y-%m-%d}", now},
+    Resolver{"oc.create", 1, 1, "${oc.create:{a: 1}} or ${oc.create:'YAML text'}", create},
+    Resolver{"oc.decode", 1, 1, "${oc.decode:text}", decode},
+    Resolver{"oc.deprecated", 1, 2, "${oc.deprecated:new_key} or ${oc.deprecated:new_key,'message'}", deprecated},
+    Resolver{"oc.dict.keys", 1, 1, "${oc.dict.keys:key}", dictionary_keys},
+    Resolver{"oc.dict.values", 1, 1, "${oc.dict.values:key}", dictionary_values},
+    Resolver{"oc.env", 1, 2, "${oc.env:NAME} or ${oc.env:NAME,default}", environment},
+    Resolver{"oc.select", 1, 2, "${oc.select:key} or ${oc.select:key,default}", select},
+    Resolver{"sub", 2, 2, "${sub:3,1}", subtract_numbers},
+};
+
+}  // namespace
+
+std::span<const Resolver> resolvers() { return kResolvers; }
+
+}  // namespace runner

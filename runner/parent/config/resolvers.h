@@ -1,0 +1,56 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runner/shared/error/error_code.h"
+#include "runner/shared/value/value.h"
+
+namespace runner {
+
+/// What a resolver may ask of the document that its interpolation stands in.
+class ResolverContext {
+ public:
+  virtual std::optional<std::string> environment(const std::string& name) const = 0;
+  virtual std::chrono::system_clock::time_point now() const = 0;
+
+  /// What a key named, as ${key} would give it. `value` is empty when there is none, or when that was an error, which
+  /// is then recorded.
+  struct Selection {
+    std::optional<Value> value = {};
+    bool failed = false;
+  };
+  virtual Selection select(const std::string& key) = 0;
+
+  /// `written` with the interpolations in its texts resolved. Nullopt: that was an error, which is recorded.
+  virtual std::optional<Value> evaluate(const Value& written) = 0;
+
+  /// Records an error of this interpolation, or something that speaks against it.
+  virtual void fail(ErrorCode code, const std::string& message, const std::string& help) = 0;
+  virtual void warn(ErrorCode code, const std::string& message, const std::string& help) = 0;
+
+  /// `text` in quotes for a message; "its argument" when it came from a secret.
+  virtual std::string shown(const Value& text) const = 0;
+
+ protected:
+  ~ResolverContext() = default;
+};
+
+/// One name before the colon of ${name:argument,argument}.
+struct Resolver {
+  std::string_view name;
+  std::size_t least, most;  ///< arguments
+  std::string_view usage;   ///< "${oc.env:NAME} or ${oc.env:NAME,default}"
+  /// Arguments come evaluated. Nullopt: an error, which is recorded.
+  std::optional<Value> (*call)(ResolverContext& context, std::vector<Value>& arguments);
+};
+
+/// All there are.
+std::span<const Resolver> resolvers();
+
+}  // namespace runner

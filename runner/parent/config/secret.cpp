@@ -1,0 +1,183 @@
+#include "runner/parent/config/secret.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "runner/parent/config/override_text.h"
+#include "runner/shared/text/character.h"
+
+namespace runner {
+namespace {
+
+constexpr const char* kMask = "***";
+
+/// What is shown in place of `text` under a secret key: itself where it only names where the secret is.
+std::string shown_for(const std::string& text) {
+  if (text.find("${") == text.npos) return kMask;
+  int open = 0;
+  bool is_one = text.starts_with("${");
+  for (std::size_t i = 0; i < text.size() && is_one; ++i) {
+    if (text[i] == '{') ++open;
+    if (text[i] == '}' && --open == 0) is_one = i + 1 == text.size();
+    if (text[i] == '\\') is_one = false;
+  }
+  if (!is_one || open != 0) return kMask;
+  // What stands in for a variable that is not set would be read from the record.
+  const std::size_t comma = text.find(',');
+  if (comma == text.npos) return text;
+  std::string standby = text.substr(comma + 1, text.size() - comma - 2);
+  std::erase_if(standby, is_blank);
+  const bool is_empty =
+      standby == "null" || standby == "''" || standby == "\"\"" || standby.empty() || standby == "none";
+  return is_empty || (standby.starts_with("${") && shown_for(standby) == standby) ? text : kMask;
+}
+
+/// `key` without what leads to the values of a sweep: "vars.api_key" of "sweep.params.+vars.api_key".
+std::string_view without_sweep(std::string_view key) {
+  constexpr std::string_view kParams = "sweep.params.";
+  if (!key.starts_with(kParams)) return key;
+  key.remove_prefix(kParams.size());
+  return key.substr(std::min(key.find_first_not_of('+'), key.size()));
+}
+
+bool is_secret(std::string_view key, const Value& value) {
+  key = without_sweep(key);
+  if (!key.starts_with("vars.")) return false;
+  if (value.text()) return is_secret_key(key);
+  const auto* number = std::get_if<std::int64_t>(&value.data);
+  return number && is_secret_key_of(key, *number);
+}
+
+/// Marks the secrets in `value`, which the dotted `key` holds; true: there is one that is not shown as it is written.
+bool hide_at(const std::string& key, Value& value) {
+  if (!key.empty() && !key.starts_with("vars") && !key.starts_with("sweep")) return false;
+  bool found = is_secret(key, value);
+  if (found) value.secret_as = value.text() ? shown_for(*value.text()) : kMask;
+  if (found && value.text() && value.secret_as == *value.text()) found = false;
+  if (auto* list = value.list()) {
+    for (Value& item : *list) found |= hide_at(key, item);
+  }
+  if (auto* map = value.map()) {
+    for (Entry& entry : *map) found |= hide_at(key.empty() ? entry.key : key + "." + entry.key, entry.value);
+  }
+  return found;
+}
+
+}  // namespace
+
+SecretTexts::SecretTexts(const Value& recipe) {
+  constexpr std::size_t kShortest = 4;
+  const auto collect = [&](const auto& self, const Value& value) -> void {
+    const auto* number = std::get_if<std::int64_t>(&value.data);
+    const std::string text = value.text() ? *value.text() : number ? std::to_string(*number) : "";
+    if (!value.secret_as.empty() && text.size() >= kShortest) shown_.emplace_back(text, value.secret_as);
+    if (const auto* list = value.list()) {
+      for (const Value& item : *list) self(self, item);
+    }
+    if (const auto* map = value.map()) {
+      for (const Entry& entry : *map) self(self, entry.value);
+    }
+  };
+  collect(collect, recipe);
+  std::ranges::stable_sort(shown_, std::greater(), [](const auto& one) { return one.first.size(); });
+}
+
+std::string SecretTexts::hidden_in(std::string text) const {
+  for (const auto& [secret, shown] : shown_) {
+    for (std::size_t at = 0; (at = text.find(secret, at)) != text.npos; at += shown.size())
+      text.replace(at, secret.size(), shown);
+  }
+  return text;
+}
+
+Diagnostic SecretTexts::hidden_in(Diagnostic diagnostic) const {
+  for (std::string* const text : {&diagnostic.message, &diagnostic.help}) *text = hidden_in(std::move(*text));
+  for (Note& note : diagnostic.notes) note.message = hidden_in(std::move(note.message));
+  return diagnostic;
+}
+
+bool is_lost_secret(const Value& value) { return value.text() && *value.text() == kMask; }
+
+Diagnostics lost_secrets(const Value& options, const std::string& pointer) {
+  Diagnostics lost;
+  const auto add = [&](const Value& value, const std::string& place) {
+    const Diagnostics more = lost_secrets(value, place);
+    lost.insert(lost.end(), more.begin(), more.end());
+  };
+  if (is_lost_secret(options))
+    lost.push_back({ErrorCode::kMandatoryValue, options.where, pointer,
+                    "a secret was here, which the record does not hold", "give it again as an override"});
+  if (const auto* list = options.list()) {
+    for (std::size_t i = 0; i < list->size(); ++i) add((*list)[i], pointer + "/" + std::to_string(i));
+  }
+  if (const auto* map = options.map()) {
+    for (const Entry& entry : *map) add(entry.value, pointer_to(pointer, entry.key));
+  }
+  return lost;
+}
+
+Diagnostics shown_secrets(const Value& resolved, std::initializer_list<std::string_view> keys) {
+  Diagnostics found;
+  const auto look = [&](const auto& self, const Value& value, const std::string& pointer) -> void {
+    if (!value.secret_as.empty()) {
+      found.push_back({ErrorCode::kOptionConflict, value.where, pointer,
+                       "this is made of a secret (" + value.secret_as + "), and is shown to all",
+                       "leave the secret out; a script reads a variable of the environment itself, as $NAME"});
+      return;
+    }
+    if (const auto* list = value.list()) {
+      for (std::size_t i = 0; i < list->size(); ++i) self(self, (*list)[i], pointer + "/" + std::to_string(i));
+    }
+    if (const auto* map = value.map()) {
+      for (const Entry& entry : *map) self(self, entry.value, pointer_to(pointer, entry.key));
+    }
+  };
+  for (const std::string_view key : keys) {
+    std::string pointer = "/" + std::string(key);
+    std::ranges::replace(pointer, '.', '/');
+    if (const Value* value = at_key(resolved, key)) look(look, *value, pointer);
+  }
+  return found;
+}
+
+void hide_secrets(Value& recipe) { hide_at("", recipe); }
+
+bool hide_secrets(Override& override) {
+  bool found = false;
+  const auto hide = [&](Value& value) { found |= hide_at(override.key, value); };
+  if (override.value) hide(*override.value);
+  if (override.edit) std::ranges::for_each(override.edit->values, hide);
+  if (override.sweep) {
+    std::ranges::for_each(override.sweep->choices, hide);
+    for (std::vector<Override>& row : override.sweep->rows) {
+      for (Override& one : row) found |= hide_secrets(one);
+    }
+  }
+  if (found) override.value_text = kMask;
+  return found;
+}
+
+bool hide_given_again(Override& override, const Value& recipe) {
+  const Value* was = at_key(recipe, override.key);
+  if (!override.value || !was || !is_lost_secret(*was)) return false;
+  override.value->secret_as = kMask;
+  return true;
+}
+
+std::string without_secrets(const std::string& typed) {
+  const std::size_t equals = typed.find('=');
+  if (equals == typed.npos) return typed;
+  if (is_secret_key(std::string_view(typed).substr(0, equals))) return typed.substr(0, equals + 1) + kMask;
+  const SourceText source{"", typed};
+  Result<Override> read = parse_override(source);
+  return read && hide_secrets(*read) ? override_text(*read) : typed;
+}
+
+std::string without_secrets(const Override& typed, std::span<const Override> meant) {
+  const std::string& text = typed.where.source->contents;
+  std::string shown = without_secrets(text);
+  const bool found = std::ranges::any_of(meant, [](Override one) { return hide_secrets(one); });
+  return found && shown == text ? text.substr(0, text.find('=') + 1) + kMask : shown;
+}
+
+}  // namespace runner

@@ -1,0 +1,187 @@
+#include "runner/parent/record/input_record.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <system_error>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/shared/disk/digest.h"
+#include "runner/shared/error/stage_error.h"
+#include "runner/parent/schema/schema_choices.h"
+#include "runner/shared/stage/run_layout.h"
+#include "runner/shared/text/bytes.h"
+#include "runner/shared/weights/weights_file.h"
+
+namespace runner {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kSweepMark = "sweep.jsonl";  // of sweep_layout.h, a later room
+
+/// Where an option's text points; nullopt for weights that are not there.
+std::optional<fs::path> whole_path(const std::string& text, const fs::path& folder) {
+  if (!text.starts_with("hf:")) return fs::absolute(folder / text).lexically_normal();
+  try {
+    return find_weights(text);
+  } catch (const StageError&) {
+    return std::nullopt;
+  }
+}
+
+void gather_inputs(const Value& value, std::vector<std::string>& path, const std::string& pointer, const Value& recipe,
+                   const SchemaSet& schemas, const fs::path& folder, std::vector<InputPath>& found) {
+  const auto below = [&](const std::string& key, const Value& part) {
+    path.push_back(key);
+    gather_inputs(part, path, pointer_to(pointer, key), recipe, schemas, folder, found);
+    path.pop_back();
+  };
+  if (const auto* map = value.map())
+    for (const Entry& entry : *map)
+      if (entry.key != "kind") below(entry.key, entry.value);  // its choices are the schemas of all kinds
+  if (const auto* list = value.list())
+    for (std::size_t i = 0; i < list->size(); ++i) below(std::to_string(i), (*list)[i]);
+  const std::string* text = value.text();
+  if (!text || text->empty() || !schemas.choices(recipe, path).is_path) return;
+  if (auto whole = whole_path(*text, folder)) found.push_back({pointer, *std::move(whole)});
+}
+
+/// A file below an input, as it is now.
+struct InputFile {
+  std::string name;
+  FileState state;
+};
+
+std::optional<InputFile> look_at_file(const fs::path& path, std::string name) {
+  const auto state = file_state(path);
+  return state ? std::optional(InputFile{std::move(name), *state}) : std::nullopt;
+}
+
+/// A folder that runs have made says nothing of what a recipe reads.
+bool is_made_by_runs(const fs::path& folder) {
+  std::error_code error;
+  return fs::exists(RunLayout(folder).mark(), error) || fs::exists(folder / kSweepMark, error);
+}
+
+std::vector<InputFile> input_files(const fs::path& input) {
+  std::vector<InputFile> files;
+  std::error_code error;
+  if (!fs::is_directory(input, error)) {
+    if (auto file = look_at_file(input, "")) files.push_back(*std::move(file));
+    return files;
+  }
+  fs::recursive_directory_iterator at(input, fs::directory_options::skip_permission_denied, error);
+  for (const fs::recursive_directory_iterator end; !error && at != end; at.increment(error)) {
+    std::error_code gone;
+    const bool is_folder = at->is_directory(gone) && !at->is_symlink(gone);
+    if (at->path().filename().string().starts_with('.') || (is_folder && is_made_by_runs(at->path()))) {
+      at.disable_recursion_pending();
+      continue;
+    }
+    if (auto file = look_at_file(at->path(), at->path().lexically_relative(input).generic_string()))
+      files.push_back(*std::move(file));
+  }
+  std::ranges::sort(files, {}, &InputFile::name);
+  return files;
+}
+
+/// nullopt where one of them cannot be read.
+std::optional<std::string> digest_of_contents(const fs::path& input, const std::vector<InputFile>& files) {
+  FileDigests digests;
+  Digest all;
+  for (const InputFile& file : files) {
+    const auto digest = digests.of(file.name.empty() ? input : input / file.name);
+    if (!digest) return std::nullopt;
+    all.update(*digest + '\n');
+  }
+  return all.finish();
+}
+
+/// A member that may be missing, or be anything.
+Json input_member(const Json& object, const char* key) {
+  return object.is_object() ? object.value(key, Json()) : Json();
+}
+
+std::string input_amount(const Json& record) {
+  const Json files = input_member(record, "files"), bytes = input_member(record, "bytes");
+  if (!files.is_number_unsigned() || !bytes.is_number_unsigned()) return "unknown";
+  const auto count = files.get<std::uint64_t>();
+  return std::to_string(count) + (count == 1 ? " file" : " files") + " with " +
+         bytes_text(static_cast<std::int64_t>(bytes.get<std::uint64_t>()));
+}
+
+}  // namespace
+
+std::vector<InputPath> input_paths(const Value& recipe, const SchemaSet& schemas, const fs::path& folder) {
+  std::vector<InputPath> found;
+  if (!recipe.map()) return found;
+  for (const Entry& stage : *recipe.map()) {
+    if (!stage.value.find("kind")) continue;  // no stage: it names no input
+    std::vector<std::string> path = {stage.key};
+    gather_inputs(stage.value, path, pointer_to("", stage.key), recipe, schemas, folder, found);
+  }
+  return found;
+}
+
+InputLook look_at_input(const fs::path& input, std::uintmax_t largest) {
+  const std::vector<InputFile> files = input_files(input);
+  if (files.empty()) return {};
+  InputLook look;
+  Digest names, times;
+  std::uintmax_t bytes = 0;
+  for (const auto& [name, state] : files) {
+    bytes += state.size;
+    const std::string name_and_size = name + '\0' + std::to_string(state.size) + '\n';  // no name holds a NUL
+    names.update(name_and_size);
+    times.update(name + '\0' + std::to_string(state.modified) + '\n');
+    look.files.push_back(std::hash<std::string>()(name_and_size + std::to_string(state.modified)));
+  }
+  std::ranges::sort(look.files);
+  const auto contents = bytes <= largest ? digest_of_contents(input, files) : std::nullopt;
+  look.record = {{"files", files.size()},
+                 {"bytes", bytes},
+                 {"names", names.finish()},
+                 {"contents", contents ? Json(*contents) : Json(nullptr)},
+                 {"modified", times.finish()}};
+  return look;
+}
+
+Json input_record(const std::vector<InputPath>& inputs, std::uintmax_t largest) {
+  Json record = Json::object();
+  for (const auto& [pointer, path] : inputs) record[pointer] = look_at_input(path, largest).record;
+  return record;
+}
+
+std::string change_of_input(const Json& before, const Json& now) {
+  if (input_member(before, "changed") == true) return "was changed while the run was at work";
+  if (!now.is_object()) return "is no longer there: it was " + input_amount(before);
+  if (input_member(before, "names") != input_member(now, "names")) {
+    const std::string was = input_amount(before), is = input_amount(now);
+    return was == is ? "has other files: " + was + " as before, with other names or sizes"
+                     : "was " + was + " and is now " + is;
+  }
+  const Json old_contents = input_member(before, "contents"), contents = input_member(now, "contents");
+  if (old_contents.is_string() && contents.is_string())
+    return old_contents == contents ? "" : "has the same files with other contents";
+  return input_member(before, "modified") == input_member(now, "modified")
+             ? ""
+             : "may have changed: it has the same files with other times, and what they held is not in the record";
+}
+
+std::vector<InputChange> input_changes(const Json& before, const Json& now) {
+  std::vector<InputChange> changes;
+  if (!before.is_object() || !now.is_object()) return changes;
+  for (const auto& [pointer, was] : before.items()) {
+    if (!was.is_object() || !now.contains(pointer)) continue;
+    const bool may_be_gone = input_member(was, "made") == true;
+    if (may_be_gone && now[pointer].is_null()) continue;
+    std::string text = change_of_input(was, now[pointer]);
+    if (!text.empty()) changes.push_back({pointer, std::move(text)});
+  }
+  return changes;
+}
+
+}  // namespace runner

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/shared/error/result.h"
+#include "runner/parent/record/node_state.h"
+#include "runner/shared/record/recorded_run.h"
+#include "runner/shared/value/value.h"
+
+namespace runner {
+
+/// All that the record of a run says, for a person or a script.
+struct RunDetails {
+  struct Node {
+    std::string id, status;  ///< of summary.json: waiting, running, finished; empty: unknown
+    NodeState state;         ///< by its files
+    double seconds = 0;
+    std::int64_t peak_memory_bytes = 0;
+  };
+  struct Metric {
+    std::string node, name;
+    double value = 0;
+    std::int64_t step = 0;
+  };
+  RecordedRun run;
+  nlohmann::ordered_json summary, environment;  ///< objects; empty where they cannot be read
+  Value recipe;
+  std::vector<Node> nodes;
+  std::vector<Metric> metrics;  ///< by node and name; of a validation those of the weights that are kept
+  std::vector<std::string> tags;
+};
+
+/// kNoRun or kDamagedRecord, all of them, where there is nothing to show; what else is damaged is warned of and left
+/// out.
+Result<RunDetails> read_details(const std::filesystem::path& folder, Sources& sources, Diagnostics& warnings);
+
+/// For a person: what it is, its nodes, metrics and environment, and the resolved recipe.
+std::string details_text(const RunDetails& details);
+nlohmann::ordered_json to_json(const RunDetails& details);
+
+}  // namespace runner

@@ -1,0 +1,280 @@
+#include "runner/parent/registry/run_index.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <system_error>
+#include <thread>
+#include <unordered_map>
+
+#include "runner/shared/disk/digest.h"
+#include "runner/shared/disk/new_file.h"
+#include "runner/shared/disk/new_folder.h"
+#include "runner/shared/record/node_index.h"
+#include "runner/parent/registry/run_scan.h"
+
+namespace runner {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kIndexVersion = 2;  // raised with every change of the tables or of what entries hold
+constexpr std::size_t kReadTogether = 512;
+constexpr std::size_t kRunsOfThread = 16;  // that are worth a thread
+
+/// The entries of some runs, by as many threads as there are processors.
+std::vector<RunEntry> read_entries(const fs::path& root, const std::vector<FoundRun>& runs) {
+  std::vector<RunEntry> entries(runs.size());
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < runs.size(); i = next++)
+      entries[i] = read_entry((root / runs[i].folder).lexically_normal());
+  };
+  std::vector<std::jthread> others;
+  const std::size_t threads =
+      std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()), runs.size() / kRunsOfThread + 1);
+  try {
+    for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work);
+  } catch (const std::system_error&) {
+    // the system starts no more of them; those that there are do the work
+  }
+  work();
+  return entries;
+}
+
+std::string joined_tags(const std::vector<std::string>& tags) {
+  std::string text;
+  for (const std::string& tag : tags) text += (text.empty() ? "" : " ") + tag;
+  return text;
+}
+
+std::vector<std::string> tags_from(const std::string& text) {
+  std::vector<std::string> tags;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    tags.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return tags;
+}
+
+/// The statements that enter a run.
+class RunWriter {
+ public:
+  explicit RunWriter(Database& database)
+      : run_(database.prepare("INSERT INTO runs(folder, stamp, recipe, status, started, seconds, device, smoke, tags, "
+                              "problem, headline, value, source, trained_by, monitor) VALUES "
+                              "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) RETURNING id")),
+        key_(database.prepare("INSERT INTO keys(is_metric, name) VALUES (?,?) RETURNING id")),
+        value_(database.prepare("INSERT OR REPLACE INTO settings(key, run, value) VALUES (?,?,?)")) {
+    Statement keys = database.prepare("SELECT id, is_metric, name FROM keys");
+    while (keys.step()) ids_[keys.integer(1) != 0][keys.text(2)] = keys.integer(0);
+  }
+
+  void write(const FoundRun& found, const RunEntry& entry) {
+    const auto headline = std::ranges::find(entry.metrics, entry.headline, [](const auto& one) { return one.first; });
+    run_.bind(0, found.folder).bind(1, found.stamp).bind(2, entry.recipe).bind(3, entry.status).bind(4, entry.started);
+    run_.bind(5, entry.seconds)
+        .bind(6, entry.device)
+        .bind(7, std::int64_t{entry.smoke})
+        .bind(8, joined_tags(entry.tags));
+    run_.bind(9, entry.problem).bind(10, entry.headline);
+    run_.bind(11, headline == entry.metrics.end() ? std::nan("") : headline->second);
+    run_.bind(12, entry.source).bind(13, entry.trained_by).bind(14, entry.monitor);
+    run_.step();
+    const std::int64_t run = run_.integer(0);
+    run_.run();
+    for (const auto& [name, value] : entry.settings) {
+      value_.bind(0, key(false, name)).bind(1, run);
+      if (const auto* text = std::get_if<std::string>(&value)) value_.bind(2, *text).run();
+      else value_.bind(2, std::get<double>(value)).run();
+    }
+    for (const auto& [name, value] : entry.metrics) value_.bind(0, key(true, name)).bind(1, run).bind(2, value).run();
+  }
+
+ private:
+  std::int64_t key(bool is_metric, const std::string& name) {
+    const auto [known, is_new] = ids_[is_metric].try_emplace(name, 0);
+    if (is_new) {
+      key_.bind(0, std::int64_t{is_metric}).bind(1, name).step();
+      known->second = key_.integer(0);
+      key_.run();
+    }
+    return known->second;
+  }
+
+  Statement run_, key_, value_;
+  std::unordered_map<std::string, std::int64_t> ids_[2];
+};
+
+/// What is known of each run, by its folder: one of the numbers in `column`.
+std::unordered_map<std::string, std::int64_t> known_numbers(Database& database, const std::string& column) {
+  std::unordered_map<std::string, std::int64_t> known;
+  Statement rows = database.prepare("SELECT folder, " + column + " FROM runs");
+  while (rows.step()) known[rows.text(0)] = rows.integer(1);
+  return known;
+}
+
+Diagnostic unusable(const fs::path& root, const fs::path& file, const std::string& why) {
+  return {.code = ErrorCode::kDamagedRecord,
+          .where = {},
+          .pointer = "",
+          .message =
+              "the index of the runs in '" + root.string() + "' " + why + ", and is made anew: '" + file.string() + "'",
+          .help = "nothing is lost: it holds nothing that the folders of the runs do not",
+          .severity = Severity::kWarning};
+}
+
+}  // namespace
+
+RunIndex::RunIndex(const fs::path& root, const fs::path& folder, Diagnostics& warnings)
+    : root_(root), file_(folder.empty() ? fs::path() : folder / (sha256(root.string()).substr(0, 32) + ".sqlite")) {
+  try {
+    if (auto stored = file_.empty() ? std::nullopt : Database::open(file_)) {
+      database_ = *std::move(stored);
+      Statement version = database_.prepare("PRAGMA user_version");
+      version.step();
+      const auto number = version.integer(0);
+      version.run();
+      is_stored_ = number == kIndexVersion;
+      if (is_stored_) return;
+      warnings.push_back(
+          unusable(root_, file_, "is of version " + std::to_string(number) + ", not " + std::to_string(kIndexVersion)));
+    }
+  } catch (const DatabaseError& error) {
+    warnings.push_back(unusable(root_, file_, std::string("is damaged (") + error.what() + ")"));
+  }
+  clear();
+}
+
+void RunIndex::clear() {
+  database_ = Database();
+  is_stored_ = false;
+  database_.run(
+      "CREATE TABLE runs(id INTEGER PRIMARY KEY, folder TEXT UNIQUE NOT NULL, stamp INTEGER, recipe TEXT, status TEXT,"
+      " started TEXT, seconds REAL, device TEXT, smoke INTEGER, tags TEXT, problem TEXT, headline TEXT, value REAL,"
+      " source TEXT, trained_by TEXT, monitor TEXT);"
+      "CREATE TABLE keys(id INTEGER PRIMARY KEY, is_metric INTEGER NOT NULL, name TEXT NOT NULL, UNIQUE(is_metric, "
+      "name));"
+      "CREATE TABLE settings(key INTEGER, run INTEGER, value, PRIMARY KEY(key, run)) WITHOUT ROWID;"
+      "PRAGMA user_version = " +
+      std::to_string(kIndexVersion));
+}
+
+/// From here on database_ may be changed.
+void RunIndex::own() {
+  auto copy = Database::read(file_);
+  if (!copy) clear();
+  else database_ = *std::move(copy);
+  is_stored_ = false;
+}
+
+void RunIndex::forget(std::int64_t run) {
+  database_.prepare("DELETE FROM settings WHERE run = ? AND key IN (SELECT id FROM keys)").bind(0, run).run();
+  database_.prepare("DELETE FROM runs WHERE id = ?").bind(0, run).run();
+}
+
+RunIndex::Changes RunIndex::refresh(const std::function<void(std::size_t)>& before_reading) {
+  const auto stamps = known_numbers(database_, "stamp");
+  const std::vector<FoundRun> found = scan_runs(root_, stamps);
+  if (is_stored_) {
+    if (found.size() == stamps.size() && std::ranges::all_of(found, &FoundRun::is_unchanged)) return {};
+    own();  // what may be another's by now, and newer
+    return refresh(before_reading);
+  }
+  auto ids = known_numbers(database_, "id");
+  Changes changes;
+  std::vector<FoundRun> changed;
+  database_.run("BEGIN");
+  for (const FoundRun& run : found) {
+    if (!run.is_unchanged) changed.push_back(run);
+    const auto old = ids.find(run.folder);
+    if (old == ids.end()) continue;
+    if (!run.is_unchanged) forget(old->second);
+    ids.erase(old);
+  }
+  for (const auto& [folder, id] : ids) {
+    forget(id);
+    changes.gone.push_back(folder);
+  }
+  std::ranges::sort(changes.gone);
+  changes.read = changed.size();
+  if (before_reading && !changed.empty()) before_reading(changed.size());
+  RunWriter writer(database_);
+  for (std::size_t begin = 0; begin < changed.size(); begin += kReadTogether) {
+    const std::size_t end = std::min(begin + kReadTogether, changed.size());
+    const std::vector<FoundRun> some(changed.begin() + static_cast<std::ptrdiff_t>(begin),
+                                     changed.begin() + static_cast<std::ptrdiff_t>(end));
+    const std::vector<RunEntry> entries = read_entries(root_, some);
+    for (std::size_t i = 0; i < some.size(); ++i) writer.write(some[i], entries[i]);
+  }
+  database_.run("COMMIT");
+  return changes;
+}
+
+void RunIndex::save(Storage& storage) {
+  if (file_.empty()) return;
+  fs::create_directories(file_.parent_path());
+  // Another process may be writing the same: each writes under a name of its own.
+  const std::string hidden = "." + file_.filename().string() + ".";
+  remove_leftovers(file_.parent_path(), hidden, storage);
+  const fs::path own = file_.parent_path() / (hidden + std::to_string(getpid()));
+  write_atomically(own, database_.bytes(), storage);
+  fs::rename(own, file_);
+}
+
+std::vector<IndexedRun> RunIndex::runs() {
+  std::vector<IndexedRun> all;
+  Statement rows = database_.prepare(
+      "SELECT id, folder, recipe, status, started, seconds, device, smoke, tags, problem, headline, value, source, "
+      "trained_by, monitor FROM runs ORDER BY folder");
+  while (rows.step()) {
+    IndexedRun run{.id = rows.integer(0), .folder = rows.text(1), .entry = {}, .headline = 0};
+    run.entry.recipe = rows.text(2);
+    run.entry.status = rows.text(3);
+    run.entry.started = rows.text(4);
+    run.entry.seconds = rows.number(5);
+    run.entry.device = rows.text(6);
+    run.entry.smoke = rows.integer(7) != 0;
+    run.entry.tags = tags_from(rows.text(8));
+    run.entry.problem = rows.text(9);
+    run.entry.headline = rows.text(10);
+    run.headline = rows.is_null(11) ? std::nan("") : rows.number(11);
+    run.entry.source = rows.text(12);
+    run.entry.trained_by = rows.text(13);
+    run.entry.monitor = rows.text(14);
+    all.push_back(std::move(run));
+  }
+  return all;
+}
+
+std::vector<IndexedKey> RunIndex::keys() {
+  std::vector<IndexedKey> all;
+  Statement rows = database_.prepare("SELECT is_metric, name FROM keys ORDER BY is_metric, name");
+  while (rows.step()) all.push_back({rows.integer(0) != 0, rows.text(1)});
+  return all;
+}
+
+std::vector<std::pair<std::int64_t, RunValue>> RunIndex::values(const IndexedKey& key) {
+  std::vector<std::pair<std::int64_t, RunValue>> all;
+  Statement rows = database_.prepare(
+      "SELECT run, value FROM settings WHERE key = (SELECT id FROM keys WHERE is_metric = ? AND name = ?) ORDER BY "
+      "run");
+  rows.bind(0, std::int64_t{key.is_metric}).bind(1, key.name);
+  while (rows.step()) {
+    if (rows.is_text(1)) all.emplace_back(rows.integer(0), rows.text(1));
+    else all.emplace_back(rows.integer(0), rows.is_null(1) ? std::nan("") : rows.number(1));
+  }
+  return all;
+}
+
+fs::path run_index_folder() {
+  const fs::path nodes = node_index_folder();
+  return nodes.empty() ? fs::path() : nodes.parent_path() / "runs";
+}
+
+}  // namespace runner

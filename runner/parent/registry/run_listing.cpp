@@ -1,0 +1,312 @@
+#include "runner/parent/registry/run_listing.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <deque>
+#include <iterator>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "runner/shared/disk/write_error.h"
+#include "runner/shared/record/run_lock.h"
+#include "runner/parent/report/main_metric.h"
+#include "runner/shared/stage/run_layout.h"
+#include "runner/shared/text/join.h"
+#include "runner/shared/text/suggest.h"
+
+namespace runner {
+namespace {
+
+namespace fs = std::filesystem;
+using Values = std::vector<RunValue>;
+
+constexpr std::array<std::string_view, 9> kFacts = {"run",    "recipe", "status", "started", "seconds",
+                                                    "device", "smoke",  "tag",    "source"};
+constexpr std::size_t kNamedGone = 3;   // runs that a warning names
+constexpr std::size_t kNamedMeant = 4;  // metrics that an error names
+
+/// By which the index of a root is known, however the root was named.
+fs::path whole_root(const fs::path& root) { return fs::absolute(root).lexically_normal() / ""; }
+
+bool is_fact(const std::string& key) { return std::ranges::find(kFacts, key) != kFacts.end(); }
+
+Values fact(const ListedRun& run, const std::string& key) {
+  const RunEntry& entry = run.entry;
+  if (key == "run") return {run.folder};
+  if (key == "recipe") return {entry.recipe};
+  if (key == "status") return {entry.status};
+  if (key == "started") return {entry.started};
+  if (key == "device") return {entry.device};
+  if (key == "smoke") return {std::string(entry.smoke ? "true" : "false")};
+  if (key == "source") return entry.source.empty() ? Values{} : Values{entry.source};
+  if (key == "seconds") return entry.seconds > 0 ? Values{entry.seconds} : Values{};
+  return {entry.tags.begin(), entry.tags.end()};
+}
+
+/// Adds to the runs of one index what they have of each key that is no fact.
+void fill_values(RunIndex& index, const std::vector<IndexedRun>& rows, std::span<ListedRun> runs,
+                 const std::vector<IndexedKey>& keys) {
+  std::unordered_map<std::int64_t, std::size_t> places;
+  for (std::size_t i = 0; i < rows.size(); ++i) places[rows[i].id] = i;
+  for (ListedRun& run : runs) run.values.resize(keys.size());
+  for (std::size_t k = 0; k < keys.size(); ++k) {
+    if (is_fact(keys[k].name)) continue;
+    for (auto& [id, value] : index.values(keys[k])) {
+      const auto place = places.find(id);
+      if (place != places.end()) runs[place->second].values[k] = {std::move(value)};
+    }
+  }
+}
+
+Diagnostic unknown_key(const std::string& key, std::vector<std::string> names) {
+  names.insert(names.end(), kFacts.begin(), kFacts.end());
+  const std::string near = did_you_mean_path(key, names);
+  return {ErrorCode::kUsage,
+          {},
+          "",
+          "no run here has '" + key + "'",
+          near.empty() ? "a key is one of a run's recipe, such as model.kind, a metric, or one of run, recipe, status, "
+                         "started, seconds, device, smoke, tag and source"
+                       : near};
+}
+
+Diagnostic ambiguous_key(const std::string& key, const std::vector<std::string>& meant) {
+  return {ErrorCode::kUsage,
+          {},
+          "",
+          "'" + key + "' may be " + either(meant, kNamedMeant),
+          "write the whole name of the one that is meant"};
+}
+
+/// What `name` means among the keys of all indexes: a fact, a recipe's key, or one metric.
+Result<IndexedKey> key_meant(const std::string& name, const std::vector<IndexedKey>& known) {
+  if (is_fact(name)) return IndexedKey{false, name};
+  std::vector<std::string> metrics, all;
+  for (const IndexedKey& one : known) {
+    if (!one.is_metric && one.name == name) return one;
+    if (one.is_metric) metrics.push_back(one.name);
+    all.push_back(one.name);
+  }
+  const std::vector<std::string> meant = metrics_meant(name, metrics);
+  if (meant.size() == 1) return IndexedKey{true, meant.front()};
+  return meant.empty() ? unknown_key(name, all) : ambiguous_key(name, meant);
+}
+
+Diagnostic warning(ErrorCode code, std::string message, std::string help) {
+  return {.code = code,
+          .where = {},
+          .pointer = "",
+          .message = std::move(message),
+          .help = std::move(help),
+          .severity = Severity::kWarning};
+}
+
+Diagnostic gone_runs(const fs::path& root, const std::vector<std::string>& gone) {
+  std::string names;
+  for (std::size_t i = 0; i < std::min(gone.size(), kNamedGone); ++i)
+    names += (i == 0 ? "'" : ", '") + (root / gone[i]).lexically_normal().string() + "'";
+  const bool is_one = gone.size() == 1;
+  return warning(ErrorCode::kNoRun,
+                 (is_one ? "a run is" : std::to_string(gone.size()) + " runs are") + std::string(" no longer there: ") +
+                     names + (gone.size() > kNamedGone ? " …" : ""),
+                 is_one ? "the index has forgotten it" : "the index has forgotten them");
+}
+
+/// The runs of one root by its index, up to date.
+class RootListing {
+ public:
+  RootListing(const ListingWish& wish, fs::path root, const fs::path& indexes, Diagnostics& warnings)
+      : wish_(wish), root_(std::move(root)), warnings_(warnings), index_(whole_root(root_), indexes, warnings) {}
+
+  /// Brings the index up to date, and adds its keys to `known`.
+  void refresh(std::vector<IndexedKey>& known) {
+    if (wish_.anew) index_.clear();
+    const std::vector<IndexedKey> keys = whole([&] { return refreshed_keys(); });
+    for (const IndexedKey& key : keys) {
+      const auto is_same = [&](const IndexedKey& one) {
+        return one.is_metric == key.is_metric && one.name == key.name;
+      };
+      if (std::ranges::none_of(known, is_same)) known.push_back(key);
+    }
+  }
+
+  void add_to(RunListing& listing) {
+    std::vector<ListedRun> runs = whole([&] { return read(listing.keys); });
+    listing.runs.insert(listing.runs.end(), std::make_move_iterator(runs.begin()), std::make_move_iterator(runs.end()));
+  }
+
+ private:
+  /// What `read` gives, once more by an index that is made anew where a part of this one is damaged.
+  template <typename Read>
+  auto whole(const Read& read) -> decltype(read()) {
+    try {
+      return read();
+    } catch (const DatabaseError& error) {  // in a part of it that had not been looked at
+      warnings_.push_back(warning(ErrorCode::kDamagedRecord,
+                                  "the index of the runs in '" + root_.string() + "' is damaged (" + error.what() +
+                                      "), and is made anew: '" + index_.file().string() + "'",
+                                  "nothing is lost: it holds nothing that the folders of the runs do not"));
+      index_.clear();
+      refreshed_keys();
+      return read();
+    }
+  }
+
+  std::vector<IndexedKey> refreshed_keys() {
+    const auto changes = index_.refresh([&](std::size_t runs) {
+      if (wish_.before_reading) wish_.before_reading(root_.string(), runs);
+    });
+    std::vector<IndexedKey> keys = index_.keys();
+    if (!changes.gone.empty()) warnings_.push_back(gone_runs(root_, changes.gone));
+    if (changes.any() || wish_.anew) store();
+    return keys;
+  }
+
+  std::vector<ListedRun> read(const std::vector<IndexedKey>& keys) {
+    std::vector<IndexedRun> rows = index_.runs();
+    std::vector<ListedRun> runs;
+    runs.reserve(rows.size());
+    for (IndexedRun& row : rows) {
+      const std::string folder = (root_ / row.folder).lexically_normal().string();
+      row.entry.status =
+          status_now(folder, std::move(row.entry.status));  // which changes without a trace in the folder
+      runs.push_back({folder, std::move(row.entry), row.headline});
+    }
+    fill_values(index_, rows, runs, keys);
+    return runs;
+  }
+
+  void store() {
+    try {
+      index_.save();
+    } catch (const WriteError& error) {
+      Diagnostic diagnostic = error.diagnostic();
+      diagnostic.severity = Severity::kWarning;
+      warnings_.push_back(std::move(diagnostic));
+    } catch (const fs::filesystem_error& error) {
+      Diagnostic diagnostic = write_diagnostic(index_.file(), error.code().value(), ErrorCode::kCannotCreate);
+      diagnostic.severity = Severity::kWarning;
+      warnings_.push_back(std::move(diagnostic));
+    }
+  }
+
+  const ListingWish& wish_;
+  const fs::path root_;
+  Diagnostics& warnings_;
+  RunIndex index_;
+};
+
+/// Names the runs that evaluations have evaluated as the listing does.
+void name_sources(std::vector<ListedRun>& runs) {
+  std::map<fs::path, std::string> shown;
+  for (const ListedRun& run : runs)
+    if (!run.entry.source.empty()) shown[whole_root(run.entry.source)] = run.entry.source;
+  for (const ListedRun& run : runs) {
+    if (shown.empty()) return;
+    const auto found = shown.find(whole_root(run.folder));
+    if (found != shown.end()) found->second = run.folder;
+  }
+  for (ListedRun& run : runs)
+    if (!run.entry.source.empty()) run.entry.source = shown[whole_root(run.entry.source)];
+}
+
+std::vector<fs::path> roots_of(const ListingWish& wish) {
+  if (!wish.folders.empty()) return wish.folders;
+  std::vector<fs::path> roots;
+  std::error_code ignored;
+  for (const fs::path& folder : {default_runs_folder(""), fs::path("multirun")})
+    if (fs::is_directory(folder, ignored)) roots.push_back(folder);
+  return roots;
+}
+
+}  // namespace
+
+Result<RunListing> list_runs(const ListingWish& wish, const fs::path& indexes, Diagnostics& warnings) {
+  std::deque<RootListing> roots;
+  std::vector<IndexedKey> known;
+  std::set<fs::path> listed_roots;
+  Diagnostics errors;
+  for (const fs::path& root : roots_of(wish)) {
+    std::error_code ignored;
+    if (!listed_roots.insert(whole_root(root)).second) continue;
+    if (fs::is_directory(root, ignored)) roots.emplace_back(wish, root, indexes, warnings).refresh(known);
+    else
+      errors.push_back(
+          {ErrorCode::kNoRun, {}, "", "there is no folder '" + root.string() + "'", "name a folder that holds runs"});
+  }
+  if (!errors.empty()) return errors;
+  RunListing listing;
+  for (const std::vector<std::string>& some : {wish.filter.keys(), wish.keys}) {
+    for (const std::string& name : some) {
+      auto key = known.empty() ? IndexedKey{false, name} : key_meant(name, known);  // without runs nothing is wrong
+      if (key) listing.keys.push_back(*std::move(key));
+      else errors.insert(errors.end(), key.errors().begin(), key.errors().end());
+    }
+  }
+  if (!errors.empty()) return errors;
+  for (RootListing& root : roots) root.add_to(listing);
+  listing.all = listing.runs.size();
+  name_sources(listing.runs);
+  for (ListedRun& run : listing.runs)
+    for (std::size_t k = 0; k < listing.keys.size(); ++k)
+      if (is_fact(listing.keys[k].name)) run.values[k] = fact(run, listing.keys[k].name);
+  std::erase_if(listing.runs, [&](const ListedRun& run) {
+    return !wish.filter.takes(std::span(run.values).first(wish.filter.keys().size()));
+  });
+  for (const ListedRun& run : listing.runs) {
+    if (!run.entry.problem.empty())
+      warnings.push_back(
+          warning(ErrorCode::kDamagedRecord, "the record of '" + run.folder + "' is damaged: " + run.entry.problem,
+                  run.entry.status == "incomplete" ? "nothing is lost: remove it with `retort runs rm`"
+                                                   : "what it has left can be seen with `retort runs show`"));
+  }
+  return listing;
+}
+
+std::vector<std::string> listed_keys(const fs::path& indexes) {
+  std::set<std::string> names(kFacts.begin(), kFacts.end());
+  for (const fs::path& root : roots_of({})) {
+    try {
+      Diagnostics ignored;
+      for (const IndexedKey& key : RunIndex(whole_root(root), indexes, ignored).keys()) names.insert(key.name);
+    } catch (const DatabaseError&) {  // `runs ls` says so
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
+void sort_runs(RunListing& listing, std::size_t at, bool is_reversed) {
+  const IndexedKey& key = listing.keys[at];
+  const bool is_falling = is_reversed != (key.is_metric && !is_smaller_better(key.name));
+  const auto is_before = [&](const ListedRun& a, const ListedRun& b) {
+    const auto is_absent = [at](const ListedRun& run) {
+      if (run.values[at].empty()) return true;
+      const auto* number = std::get_if<double>(&run.values[at].front());
+      return number && std::isnan(*number);
+    };
+    if (is_absent(a) || is_absent(b)) return !is_absent(a) && is_absent(b);
+    return is_falling ? b.values[at] < a.values[at] : a.values[at] < b.values[at];
+  };
+  std::ranges::stable_sort(listing.runs, is_before);
+}
+
+void group_evaluations(RunListing& listing) {
+  std::set<std::string> folders;
+  for (const ListedRun& run : listing.runs) folders.insert(run.folder);
+  std::map<std::string, std::vector<ListedRun>> evaluations;  // by the run that they have evaluated
+  std::vector<ListedRun> others;
+  for (ListedRun& run : listing.runs) {
+    const bool is_grouped = folders.contains(run.entry.source) && run.entry.source != run.folder;
+    (is_grouped ? evaluations[run.entry.source] : others).push_back(std::move(run));
+  }
+  listing.runs.clear();
+  for (ListedRun& run : others) {
+    const auto own = evaluations.find(run.folder);
+    listing.runs.push_back(std::move(run));
+    if (own != evaluations.end()) std::ranges::move(own->second, std::back_inserter(listing.runs));
+  }
+}
+
+}  // namespace runner

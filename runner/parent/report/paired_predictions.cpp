@@ -1,0 +1,241 @@
+#include "runner/parent/report/paired_predictions.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/report/table.h"
+#include "runner/shared/stage/split_mix.h"
+#include "runner/shared/text/decimal.h"
+#include "runner/parent/svg/plot.h"
+
+namespace runner {
+namespace {
+
+constexpr std::int64_t kDraws = 10'000, kLeastDraws = 1'000;
+constexpr std::int64_t kMostDrawnSamples = 500'000'000;  // in all: seconds
+
+/// A sample as the bootstrap needs it.
+struct PairedSample {
+  std::uint32_t label;  ///< a number of its own
+  std::int8_t gain;     ///< 1: only `run` has it right; -1: only `base`
+};
+
+/// The share of heads in `count` tosses that is at most `heads`, and the probability of exactly so many.
+struct Tosses {
+  double at_most, exactly;
+};
+
+Tosses tosses(std::int64_t count, std::int64_t heads) {
+  const auto n = static_cast<double>(count), k = static_cast<double>(heads);
+  const double exactly = std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) - n * std::log(2.0));
+  // Downwards each term is smaller than the one before, by more and more, as heads are at most half.
+  double term = exactly, sum = exactly;
+  for (double i = k; i > 0 && term > sum * 1e-17; --i) {
+    term *= i / (n - i + 1);
+    sum += term;
+  }
+  return {sum, exactly};
+}
+
+/// Numbers that follow from a seed alone.
+class DrawnNumbers {
+ public:
+  explicit DrawnNumbers(std::uint64_t seed) : state_(split_mix(seed + kSplitMixStep)) {}
+  /// Below `limit`, which is at most 2^32: the high bits of a product.
+  std::size_t below(std::uint64_t limit) {
+    state_ += kSplitMixStep;
+    return static_cast<std::size_t>((split_mix(state_) >> 32) * limit >> 32);
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+/// The gains of one set of samples, by class.
+class Gains {
+ public:
+  explicit Gains(std::size_t classes) : counts_(classes), sums_(classes) {}
+  void clear() {
+    std::ranges::fill(counts_, 0);
+    std::ranges::fill(sums_, 0);
+  }
+  void add(const PairedSample& sample) {
+    ++counts_[sample.label];
+    sums_[sample.label] += sample.gain;
+  }
+  double accuracy() const {
+    std::int64_t sum = 0, count = 0;
+    for (std::size_t i = 0; i < sums_.size(); ++i) {
+      sum += sums_[i];
+      count += counts_[i];
+    }
+    return static_cast<double>(sum) / static_cast<double>(count);
+  }
+  /// Over the classes that have a sample.
+  double mean_per_class() const {
+    double sum = 0;
+    std::int64_t classes = 0;
+    for (std::size_t i = 0; i < sums_.size(); ++i) {
+      if (counts_[i] == 0) continue;
+      sum += static_cast<double>(sums_[i]) / static_cast<double>(counts_[i]);
+      ++classes;
+    }
+    return sum / static_cast<double>(classes);
+  }
+
+ private:
+  std::vector<std::int64_t> counts_, sums_;
+};
+
+/// The 2.5th and 97.5th percentile, between neighbours by their distances.
+void take_interval(std::vector<double>& draws, MetricGain& gain) {
+  std::ranges::sort(draws);
+  const auto percentile = [&](double share) {
+    const double at = share * static_cast<double>(draws.size() - 1);
+    const auto below = static_cast<std::size_t>(at);
+    const std::size_t above = std::min(below + 1, draws.size() - 1);
+    return draws[below] + (at - static_cast<double>(below)) * (draws[above] - draws[below]);
+  };
+  gain.low = percentile(0.025);
+  gain.high = percentile(0.975);
+}
+
+Diagnostic other_samples(const std::string& run, const std::string& base, const std::string& how) {
+  return {ErrorCode::kOptionConflict,
+          {},
+          "",
+          "'" + run + "' was evaluated on other samples than '" + base + "': " + how,
+          "evaluate both on the same data with the same split; `retort evaluate RUN data.root=…` does that with what "
+          "is trained"};
+}
+
+std::optional<Diagnostic> sample_mismatch(const std::string& run, const std::vector<RecordedPrediction>& mine,
+                                          const std::string& base, const std::vector<RecordedPrediction>& others) {
+  for (std::size_t i = 0; i < std::min(mine.size(), others.size()); ++i) {
+    if (mine[i].name != others[i].name)
+      return other_samples(run, base, "'" + std::min(mine[i].name, others[i].name) + "' is in one of them alone");
+    if (mine[i].label != others[i].label)
+      return other_samples(run, base,
+                           "'" + mine[i].name + "' is labelled '" + mine[i].label + "' in one and '" + others[i].label +
+                               "' in the other");
+  }
+  if (mine.size() == others.size()) return std::nullopt;
+  return other_samples(run, base, "there are " + std::to_string(mine.size()) + " and " + std::to_string(others.size()));
+}
+
+std::string signed_points(double share) { return (share < 0 ? "" : "+") + decimal(100 * share, 2) + " %"; }
+std::string interval_text(const MetricGain& gain) {
+  return signed_points(gain.low) + " to " + signed_points(gain.high);
+}
+
+std::string probability_text(double value) {
+  std::array<char, 32> text;
+  std::snprintf(text.data(), text.size(), "%.2g", value);
+  return text.data();
+}
+
+nlohmann::ordered_json gain_json(const MetricGain& gain) {
+  return {{"difference", gain.value}, {"interval", {gain.low, gain.high}}};
+}
+
+}  // namespace
+
+PairedClassifiers compare_classifiers(std::span<const RecordedPrediction> run, std::span<const RecordedPrediction> base,
+                                      std::uint64_t seed) {
+  PairedClassifiers result{.run = {}, .base = {}, .accuracy = {}, .mean_per_class = {}, .seed = seed};
+  std::map<std::string, std::uint32_t> numbers;
+  std::vector<PairedSample> samples;
+  for (std::size_t i = 0; i < run.size(); ++i) {
+    const auto label = numbers.emplace(run[i].label, static_cast<std::uint32_t>(numbers.size())).first->second;
+    const int gain = static_cast<int>(run[i].is_right) - static_cast<int>(base[i].is_right);
+    ++(gain > 0 ? result.better : gain < 0 ? result.worse : result.equal);
+    samples.push_back({label, static_cast<std::int8_t>(gain)});
+  }
+  const Tosses by_chance = tosses(result.better + result.worse, std::min(result.better, result.worse));
+  result.p_value = std::min(1.0, 2 * by_chance.at_most);
+  result.mid_p = std::min(1.0, 2 * by_chance.at_most - by_chance.exactly);
+
+  Gains gains(numbers.size());
+  for (const PairedSample& sample : samples) gains.add(sample);
+  result.accuracy.value = gains.accuracy();
+  result.mean_per_class.value = gains.mean_per_class();
+  const auto size = std::ssize(samples);
+  result.draws = std::clamp(kMostDrawnSamples / size, kLeastDraws, kDraws);
+  DrawnNumbers drawn(seed);
+  std::vector<double> accuracies, means;
+  for (std::int64_t draw = 0; draw < result.draws; ++draw) {
+    gains.clear();
+    for (std::int64_t i = 0; i < size; ++i) gains.add(samples[drawn.below(static_cast<std::uint64_t>(size))]);
+    accuracies.push_back(gains.accuracy());
+    means.push_back(gains.mean_per_class());
+  }
+  take_interval(accuracies, result.accuracy);
+  take_interval(means, result.mean_per_class);
+  return result;
+}
+
+Result<std::vector<PairedClassifiers>> paired_classifiers(const Comparison& comparison, std::uint64_t seed) {
+  std::vector<std::vector<RecordedPrediction>> all;
+  Diagnostics errors;
+  for (const Comparison::Row& row : comparison.rows) {
+    auto predictions = read_predictions(row.folder, row.evaluation.node);
+    if (predictions && !predictions->empty()) {
+      all.push_back(*std::move(predictions));
+    } else if (predictions) {
+      errors.push_back(
+          {ErrorCode::kNoResults, {}, "", "'" + row.title + "' was evaluated on no samples", "leave it out"});
+    } else {
+      errors.insert(errors.end(), predictions.errors().begin(), predictions.errors().end());
+    }
+  }
+  if (!errors.empty()) return errors;
+  const std::string& base = comparison.rows.front().title;
+  for (std::size_t i = 1; i < all.size(); ++i)
+    if (auto error = sample_mismatch(comparison.rows[i].title, all[i], base, all.front()))
+      errors.push_back(*std::move(error));
+  if (!errors.empty()) return errors;
+  std::vector<PairedClassifiers> pairs;
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    pairs.push_back(compare_classifiers(all[i], all.front(), seed));
+    pairs.back().run = comparison.rows[i].title;
+    pairs.back().base = base;
+  }
+  return pairs;
+}
+
+std::string paired_text(const std::vector<PairedClassifiers>& pairs) {
+  std::vector<std::vector<std::string>> rows = {{"on the same samples", "accuracy", "95 % interval", "per class",
+                                                 "95 % interval", "McNemar's p", "mid-p", "better", "worse", "equal"}};
+  for (const PairedClassifiers& one : pairs) {
+    rows.push_back({shortened(one.run, 60) + " against " + shortened(one.base, 60), signed_points(one.accuracy.value),
+                    interval_text(one.accuracy), signed_points(one.mean_per_class.value),
+                    interval_text(one.mean_per_class), probability_text(one.p_value), probability_text(one.mid_p),
+                    std::to_string(one.better), std::to_string(one.worse), std::to_string(one.equal)});
+  }
+  return table_text(rows);
+}
+
+nlohmann::ordered_json to_json(const std::vector<PairedClassifiers>& pairs) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const PairedClassifiers& one : pairs) {
+    json.push_back({{"run", one.run},
+                    {"base", one.base},
+                    {"better", one.better},
+                    {"worse", one.worse},
+                    {"equal", one.equal},
+                    {"p_value", one.p_value},
+                    {"mid_p", one.mid_p},
+                    {"accuracy", gain_json(one.accuracy)},
+                    {"mean_per_class", gain_json(one.mean_per_class)},
+                    {"draws", one.draws},
+                    {"seed", one.seed}});
+  }
+  return json;
+}
+
+}  // namespace runner

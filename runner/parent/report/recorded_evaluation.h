@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runner/shared/error/result.h"
+
+namespace runner {
+
+/// A curve of an evaluation: the share of negatives, and of positives, that is taken at each threshold.
+struct RecordedCurve {
+  std::string name;  ///< of the class; empty for a mean
+  double area = 0;
+  std::vector<std::pair<double, double>> points;  ///< false and true positives, both from 0 to 1
+};
+
+/// A bin of a calibration: the predictions whose probability lies in (low, high].
+struct RecordedBin {
+  double low = 0, high = 0;
+  std::int64_t count = 0;
+  double confidence = 0, accuracy = 0;  ///< their mean probability; the share of them that is right
+};
+
+/// What the files of an evaluation of classes say, checked: shares lie between 0 and 1, the matrix is square.
+struct RecordedEvaluation {
+  struct Class {
+    std::string name;
+    double precision = 0, recall = 0;
+    std::int64_t support = 0;
+  };
+  std::string node, title;                 ///< its id; as people read it, "evaluate[rate=0.001]"
+  double accuracy = 0, low = 0, high = 0;  ///< of all samples, with its 95 % interval
+  double mean_per_class = 0, loss = 0;
+  std::int64_t samples = 0;
+  bool is_smoke = false;
+  std::vector<double> episodes;  ///< the accuracy of each, of a few-shot model; then the interval is that of their mean
+  std::string drawn;             ///< which episodes they were; equal for the same ones
+  std::vector<Class> classes;
+  std::vector<std::vector<std::int64_t>> confusion;  ///< rows: true classes; empty where there are too many
+
+  /// Of networks that tell two classes apart each: how well one does on the samples of its two.
+  struct Pair {
+    std::size_t first = 0, second = 0;  ///< numbers of classes
+    std::int64_t samples = 0;
+    std::optional<double> accuracy;
+  };
+  std::vector<Pair> pairs;
+
+  /// Of an ensemble of several models' networks: how well those of one model do without the others.
+  struct BaseModel {
+    std::string name;
+    std::optional<double> accuracy, kappa;  ///< where they do not abstain from every sample; from -1 to 1, quadratic
+  };
+  std::vector<BaseModel> models;
+
+  bool has_curves = false;  ///< curves.json is there; the rest comes from it
+  std::vector<RecordedCurve> class_curves;
+  std::optional<RecordedCurve> macro, micro;
+  std::optional<double> calibration_error;
+  std::vector<RecordedBin> bins;
+};
+
+/// What an evaluation that knows no classes has measured, such as a retrieval.
+struct RecordedMeasures {
+  std::string node, title;  ///< its id; as people read it
+  bool is_smoke = false;
+  std::vector<std::pair<std::string, double>> values = {};  ///< "evaluate/…", in the order in which they were recorded
+};
+
+/// Reads metrics.json and, where it is there, curves.json in nodes/<node>/ of a run's `folder`. kDamagedRecord, naming
+/// the file and what is wrong with it.
+Result<RecordedEvaluation> read_evaluation(const std::filesystem::path& folder, const std::string& node);
+
+/// Of an evaluation whose metrics.json is whole and has nothing of classes: all but its values, which metrics.jsonl
+/// has. nullopt where read_evaluation() is to read it.
+std::optional<RecordedMeasures> read_measures(const std::filesystem::path& folder, const std::string& node);
+
+/// The nodes of the run in `folder` that have been evaluated, sorted.
+std::vector<std::string> evaluated_nodes(const std::filesystem::path& folder);
+
+}  // namespace runner

@@ -1,0 +1,107 @@
+#include "runner/parent/run/chosen_device.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/run/ask_worker.h"
+#include "runner/parent/run/plan_request.h"
+
+namespace runner {
+
+namespace {
+
+constexpr std::string_view kVisible = "CUDA_VISIBLE_DEVICES=";
+
+void show_only(const std::string& devices, WorkerCommand& worker) {
+  std::erase_if(worker.variables, [](const std::string& variable) { return variable.starts_with(kVisible); });
+  worker.variables.push_back(std::string(kVisible) + devices);
+}
+
+}  // namespace
+
+void hand_over(const TakenDevice& device, WorkerCommand& worker) {
+  if (device.is_only_visible) return show_only(device.device->uuid, worker);
+  std::erase_if(worker.variables, [](const std::string& variable) { return variable.starts_with(kVisible); });
+}
+
+WorkerCommand without_gpus(WorkerCommand worker) {
+  show_only("", worker);
+  return worker;
+}
+
+std::string OwnDevice::text() const { return taken.device ? device_text(*taken.device) : taken.select; }
+
+nlohmann::ordered_json device_record(const DeviceWish& wish, const TakenDevice& device) {
+  nlohmann::ordered_json json = {{"asked", wish.select}, {"why", device.why}};
+  if (!device.device) return json;
+  json["index"] = device.device->index;
+  if (device.device->instance) json["instance"] = *device.device->instance;
+  json["uuid"] = device.device->uuid;
+  json["name"] = device.device->name;
+  json["driver"] = device.driver;
+  json["is_only_visible"] = device.is_only_visible;
+  return json;
+}
+
+DeviceWish wish_again(DeviceWish wish, const RecordedRun& run) {
+  if (run.device == "cpu") {
+    wish.select = "cpu";
+  } else if (!run.device_uuid.empty()) {
+    wish.select = "cuda";
+    wish.preferred = run.device_uuid;
+    std::erase(wish.fallback, "cpu");
+  } else {
+    wish.select = run.device;
+  }
+  return wish;
+}
+
+namespace {
+
+/// As a worker that sees no GPU is told of one.
+std::string model_of(const DeviceFacts& device) { return device.name.empty() ? gpu_place(device) : device.name; }
+
+}  // namespace
+
+NeedOf planned_need_of_prediction(const WorkerCommand& worker, const nlohmann::ordered_json& request,
+                                  ProgressDisplay& display) {
+  return [&worker, &request, &display](const DeviceFacts& device) -> Result<DeviceNeed> {
+    nlohmann::ordered_json asked = request;
+    asked["plan_for"] = model_of(device);
+    const auto answer = ask_worker(without_gpus(worker), asked, shown_conversation(display, "predict"));
+    display.clear();
+    if (!answer) return answer.errors();
+    const auto predicted = answer->find("predicted");
+    const bool is_known = predicted != answer->end() && predicted->is_number_integer() && *predicted > 0;
+    return is_known ? DeviceNeed{*predicted, "the plan of the prediction"} : DeviceNeed{};
+  };
+}
+
+NeedOf planned_need(const RunToPlan& run, ProgressDisplay& display) {
+  return [run, &display](const DeviceFacts& device) -> Result<DeviceNeed> {
+    PlanRequest request{.graph = run.graph,
+                        .budget = std::nullopt,
+                        .device_model = model_of(device),
+                        .alternatives = false,
+                        .certify = false,
+                        .trained = run.trained,
+                        .reuse = run.reuse,
+                        .node_index = run.node_index};
+    request.graph.device = "cuda";
+    const auto most = device.free ? device.free : device.total;
+    if (most) request.budget = {"the free memory of " + gpu_place(device), *most};
+    const auto answer = ask_for_plan(without_gpus(run.worker), request, display);
+    if (!answer) return answer.errors();
+    // That it does not fit is for the search to know; the others would end the run as well.
+    Diagnostics errors = answer->diagnostics;
+    std::erase_if(errors, [](const Diagnostic& one) {
+      return one.severity != Severity::kError || one.code == ErrorCode::kOutOfMemory;
+    });
+    if (!errors.empty() && !run.is_resumed) return errors;
+    const MemoryPlan* const largest = answer->largest_plan();
+    return largest && largest->must_fit ? DeviceNeed{largest->predicted, "the plan of " + largest->node} : DeviceNeed{};
+  };
+}
+
+}  // namespace runner

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "runner/shared/error/diagnostic.h"
+
+namespace runner {
+
+/// kShownCsv: for people, with names that a terminal does not obey; a file has them as they are.
+enum class PredictionFormat { kCsv, kShownCsv, kJsonLines };
+
+/// Writes the items of the request "predict" as they come, one line per image:
+///
+///   file,class_1,probability_1,class_2,probability_2      {"file": "a.jpg", "classes": [{"class", "probability"}, …]}
+///   a.jpg,circle,0.93,ring,0.04
+///
+/// Of an ensemble: file,prediction,tied,margin, votes_NAME for each class and p_NAME for each pair.
+/// Images that could not be read are gathered; beside CSV they are told on `talk` at once.
+class PredictionOutput {
+ public:
+  using Append = std::function<void(std::string_view)>;
+  PredictionOutput(PredictionFormat format, Append append, std::ostream& talk, bool color);
+
+  /// Throws std::runtime_error for what is no such item.
+  void take(const nlohmann::ordered_json& item);
+
+  std::int64_t images() const { return images_; }
+  const Diagnostics& unreadable() const { return unreadable_; }
+
+ private:
+  void take_unreadable(const std::string& code, const std::string& message);
+  void write_csv(const nlohmann::ordered_json& item);
+  void append(std::vector<std::string> header, std::vector<std::string> line);
+
+  const PredictionFormat format_;
+  const Append append_;
+  std::ostream& talk_;
+  const bool color_;
+  bool has_header_ = false;
+  std::int64_t images_ = 0;  // written
+  Diagnostics unreadable_;
+};
+
+}  // namespace runner

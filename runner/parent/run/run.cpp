@@ -1,0 +1,320 @@
+#include "runner/parent/run/run.h"
+
+#include <algorithm>
+#include <ctime>
+#include <ostream>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/shared/error/stop.h"
+#include "runner/parent/record/run_summary.h"
+#include "runner/parent/run/live_record.h"
+#include "runner/parent/run/restart.h"
+#include "runner/parent/run/supervise.h"
+#include "runner/parent/run/worker_set.h"
+#include "runner/parent/run/worker_output.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string date_and_time(std::chrono::system_clock::time_point now) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  std::tm parts{};
+  localtime_r(&seconds, &parts);
+  char text[40];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S%z", &parts)};
+}
+
+/// One run from the worker's hello to the summary.
+class Run {
+ public:
+  Run(const RunRequest& request, const RunSurroundings& surroundings)
+      : request_(request),
+        surroundings_(surroundings),
+        display_(surroundings.talk, surroundings.display, SecretTexts(request.recipe.resolved)),
+        summary_(request.graph, date_and_time(surroundings.wall_clock()), request.smoke),
+        record_(request, surroundings, summary_),
+        worker_(surroundings.worker),
+        restarts_(request.graph, other_gpu(), request.device ? request.device->text() : ""),
+        output_([this](const std::string& line) {
+          display_.detail(line);
+          record_.log(LogLevel::kInfo, "", line);
+        }) {}
+
+  ExitCode operator()() {
+    try {
+      supervise_worker();
+    } catch (const CannotOpenRecord& error) {
+      fail(error.errors);
+    } catch (const WriteError& error) {
+      fail({error.diagnostic()});
+    }
+    return conclude();
+  }
+
+ private:
+  void supervise_worker() {
+    Diagnostics lost;
+    for (const Node& node : request_.graph.nodes) {
+      const Diagnostics of_node = lost_secrets(node.options, node.pointer);
+      lost.insert(lost.end(), of_node.begin(), of_node.end());
+    }
+    if (!lost.empty()) return fail(lost);
+    const SignalSource between_workers;  // a signal that comes while none is at work waits for the next
+    for (std::optional<Restart> restart;;) {
+      const auto ending = supervise(worker_, worker_request(restart), conversation());
+      if (!ending) return fail(ending.errors());
+      output_.take_rest();
+      std::optional<Restart> next = record_.is_open() ? restarts_.after(*ending) : std::nullopt;
+      if (const auto stopped = restarts_.stopped()) return judge(stopped_between_workers(*stopped));
+      if (!next) return judge(*ending);
+      go_on(*next);
+      restart = std::move(next);
+    }
+  }
+
+  Ending stopped_between_workers(ExitCode exit) const {
+    return {.exit = has_saved_ ? ExitCode::kStoppedAfterSave : exit, .errors = {}};
+  }
+
+  /// Gives back the GPU that the run is on and takes another; empty where nobody can.
+  TakeOtherGpu other_gpu() {
+    if (!surroundings_.next_gpu) return {};
+    return [this]() -> Result<OwnDevice> {
+      OwnDevice* const own = own_device();
+      if (!own || !own->taken.device)
+        return Diagnostic{ErrorCode::kDeviceUnavailable, {}, "", "which one it is on only CUDA knows", ""};
+      left_.push_back(own->taken.device->uuid);
+      own->taken.lock.reset();
+      return surroundings_.next_gpu(left_);
+    };
+  }
+
+  OwnDevice* own_device() { return moved_to_ ? &*moved_to_ : request_.device; }
+
+  Conversation conversation() {
+    Conversation conversation;
+    conversation.on_hello = [&](const Hello& hello) { versions_ = hello.versions; };
+    conversation.on_event = [&](const Event& event, WorkerProcess& process) { see(event, process); };
+    conversation.on_output = [&](std::string_view text) { output_.take(text); };
+    conversation.on_resize = [&] { display_.resize(); };
+    conversation.tick = [&] { return display_.tick(); };
+    return conversation;
+  }
+
+  Json worker_request(const std::optional<Restart>& restart) const {
+    Json request = {{"protocol", kProtocolVersion},
+                    {"request", "run"},
+                    {"graph", to_json(request_.graph)},
+                    {"smoke", request_.smoke},
+                    {"resume", is_resumed() || restart.has_value()},
+                    {"checkpoints", to_json(request_.trained)},
+                    {"reuse", name(request_.reuse)},
+                    {"index", surroundings_.node_index.string()}};
+    if (is_resumed() || restart) request["folder"] = record_.path().string();
+    if (!request_.plans.empty()) request["plans"] = std::filesystem::absolute(request_.plans).string();
+    if (!request_.divisions.empty()) request["divisions"] = std::filesystem::absolute(request_.divisions).string();
+    if (request_.accepts_changes) request["accepts_changes"] = true;
+    if (!restart) return request;
+    if (moved_to_) request["graph"]["device"] = moved_to_->taken.select;
+    const Restarts& told = restart->restarts;
+    request["restarts"] = {{"plans", told.plans}, {"retries", told.retries}, {"has_moved", told.has_moved}};
+    return request;
+  }
+
+  /// Another worker takes over.
+  void go_on(Restart& restart) {
+    if (restart.device) move(*std::move(restart.device));
+    display_.node_finished();
+    show(Said{restart.node, restart.line});
+    record_.see(Said{restart.node, restart.line});
+    record_.see(Recovered{restart.node, restart.recovery});
+    record_.sync_metrics();
+    record_.restart();
+  }
+
+  void move(OwnDevice device) {
+    if (device.record.is_null()) {
+      const auto asked = request_.device ? request_.device->record.value("asked", "") : request_.graph.device;
+      device.record = device_record({.select = asked}, device.taken);
+    }
+    if (OwnDevice* const before = own_device()) before->taken.lock.reset();
+    moved_to_ = std::move(device);
+    hand_over(moved_to_->taken, worker_);
+    record_.move(moved_to_->record, worker_.variables);
+  }
+
+  void judge(const Ending& ending) {
+    fail(ending.errors);
+    const Diagnostics unsaid = restarts_.errors_of(ending);
+    fail(unsaid);
+    summary_.signal = ending.killed_by;
+    const bool has_died = std::ranges::any_of(
+        ending.errors, [](const Diagnostic& error) { return error.code == ErrorCode::kWorkerDied; });
+    if (has_died) show_last_words();
+    exit_ = ending.exit;
+    if (ending.was_deaf) tell_of_deafness();
+    if (!unsaid.empty()) exit_ = exit_code(unsaid);
+    if (exit_ == ExitCode::kDone) exit_ = exit_code(summary_.diagnostics());
+    summary_.status = has_died                    ? RunStatus::kWorkerDied
+                      : says_stopped(ending.exit) ? RunStatus::kInterrupted
+                      : exit_ == ExitCode::kDone  ? RunStatus::kFinished
+                                                  : RunStatus::kFailed;
+    if (summary_.status == RunStatus::kFinished) look_at_inputs_again();
+  }
+
+  /// What the worker saved before it was asked to stop stands, though it said nothing of it.
+  void tell_of_deafness() {
+    if (has_saved_) exit_ = ExitCode::kStoppedAfterSave;
+    const auto seconds = std::chrono::ceil<std::chrono::seconds>(worker_.grace).count();
+    const std::string line = "the worker did not stop within " + std::to_string(seconds) + " s, and was killed";
+    display_.say("", line);
+    record_.log(LogLevel::kWarn, "", line);
+  }
+
+  void look_at_inputs_again() {
+    Diagnostics errors;
+    for (Diagnostic& found : record_.look_at_inputs_again()) {
+      if (found.severity == Severity::kError) errors.push_back(std::move(found));
+      else report(placed(std::move(found)));
+    }
+    fail(errors);
+  }
+
+  void fail(const Diagnostics& errors) {
+    for (const Diagnostic& error : errors) summary_.add(placed(error));
+    if (!errors.empty()) {
+      summary_.status = RunStatus::kFailed;
+      exit_ = exit_code(errors);
+    }
+  }
+
+  /// What an event means for the record, for the display, and for the worker if it waits for an answer.
+  void see(const Event& event, WorkerProcess& worker) {
+    if (const auto* reported = std::get_if<Reported>(&event)) return report(placed(reported->diagnostic));
+    if (const auto* flush = std::get_if<Flush>(&event)) return put_on_disk(*flush, worker);
+    restarts_.see(event);
+    record_.see(event);
+    if (const auto* ready = std::get_if<Ready>(&event)) {
+      record_.open(*ready, versions_, [this](const Diagnostic& warning) { report(placed(warning)); });
+      worker.send(Json{{"go", {{"folder", record_.path().string()}}}}.dump());
+    }
+    show(event);
+  }
+
+  void put_on_disk(const Flush& flush, WorkerProcess& worker) {
+    restarts_.see(flush);
+    if (surroundings_.before_flush) surroundings_.before_flush();
+    record_.sync_metrics();
+    has_saved_ = has_saved_ || !flush.node.empty();
+    worker.send(Json{{"flushed", true}}.dump());
+  }
+
+  void show(const Event& event) {
+    if (const auto* reused = std::get_if<Reused>(&event)) {
+      display_.say(reused->node, "reused from " + LiveRecord::shown_folder(reused->run));
+    } else if (const auto* progress = std::get_if<NodeProgress>(&event)) {
+      display_.progress(progress->node, progress->progress);
+    } else if (const auto* said = std::get_if<Said>(&event)) {
+      display_.say(said->node, said->line);
+    } else if (const auto* logged = std::get_if<Logged>(&event)) {
+      display_.detail((logged->node.empty() ? "" : logged->node + ": ") + logged->line);
+    } else if (std::holds_alternative<NodeFinished>(event)) {
+      display_.node_finished();
+    }
+  }
+
+  void report(const Diagnostic& diagnostic) {
+    summary_.add(diagnostic);
+    const bool is_error = diagnostic.severity == Severity::kError;
+    record_.log(is_error ? LogLevel::kError : LogLevel::kWarn, "",
+                std::string(is_error ? "error[" : "warning[") + name(diagnostic.code) + "]: " + diagnostic.message);
+    // A warning is news while it happens; errors are shown together when all are known.
+    if (!is_error && surroundings_.display.verbosity != Verbosity::kQuiet) {
+      display_.clear();
+      print(surroundings_.talk, diagnostic, surroundings_.display.color);
+    }
+  }
+
+  /// `diagnostic` without secrets, and with the place in the recipe that its pointer names.
+  Diagnostic placed(Diagnostic diagnostic) const {
+    diagnostic = record_.without_secrets(std::move(diagnostic));
+    if (!diagnostic.where.source && !diagnostic.pointer.empty()) {
+      diagnostic.where = nearest(request_.recipe.resolved, diagnostic.pointer).where;
+    }
+    return diagnostic;
+  }
+
+  void show_last_words() {
+    for (const std::string& line : output_.last_lines()) {
+      summary_.diagnostics().back().notes.push_back({{}, "it printed: " + record_.without_secrets(line)});
+    }
+  }
+
+  ExitCode conclude() {
+    display_.node_finished();
+    summary_.exit = exit_;
+    summary_.seconds = record_.seconds();
+    sort_by_place(summary_.diagnostics(), request_.sources);
+    if (record_.is_open()) close_record();
+    if (const std::string recovered = summary_.recovered_text(); !recovered.empty()) display_.say("", recovered);
+    for (const Diagnostic& diagnostic : summary_.diagnostics()) {
+      if (diagnostic.severity == Severity::kWarning) continue;  // has been shown
+      print(surroundings_.talk, diagnostic, surroundings_.display.color);
+    }
+    if (summary_.status == RunStatus::kInterrupted) display_.say("", "interrupted" + way_to_go_on());
+    else if (exit_ != ExitCode::kDone && has_saved_) display_.say("", "finished work is saved" + way_to_go_on());
+    else if (exit_ != ExitCode::kDone && record_.is_open()) display_.say("", "the record is in " + record_.folder());
+    if (surroundings_.on_end) {
+      Json json = summary_.to_json();
+      json["folder"] = record_.is_open() ? Json(record_.folder()) : Json(nullptr);
+      surroundings_.on_end(json, summary_.diagnostics());
+    } else if (record_.is_open() && (exit_ == ExitCode::kDone || exit_ == ExitCode::kStoppedAfterSave)) {
+      surroundings_.results << record_.folder() << '\n';
+    }
+    surroundings_.results.flush();
+    return *summary_.exit;
+  }
+
+  void close_record() {
+    try {
+      record_.close();
+    } catch (const WriteError& error) {
+      // A disk that is full has been reported once; it is news only to a run that went well.
+      if (exit_ == ExitCode::kDone) {
+        fail({error.diagnostic()});
+        summary_.exit = exit_;
+      }
+    }
+  }
+
+  /// What to type to continue, where something was saved.
+  std::string way_to_go_on() const {
+    const bool can_go_on = is_resumed() || (has_saved_ && record_.is_open());
+    return can_go_on ? ": continue with `retort resume " + record_.folder() + "`" : "";
+  }
+
+  bool is_resumed() const { return !request_.resume.empty(); }
+
+  const RunRequest& request_;
+  const RunSurroundings& surroundings_;
+  ProgressDisplay display_;
+  RunSummary summary_;
+  LiveRecord record_;
+  WorkerCommand worker_;                // of the device that the run is on
+  std::optional<OwnDevice> moved_to_;   // nullopt: it is on the one that it began on
+  std::vector<std::string> left_ = {};  // UUIDs of GPUs
+  RestartRule restarts_;
+  WorkerOutput output_;
+  ExitCode exit_ = ExitCode::kDone;
+  Json versions_;  // the worker's
+  bool has_saved_ = false;
+};
+
+}  // namespace
+
+ExitCode run(const RunRequest& request, const RunSurroundings& surroundings) { return Run(request, surroundings)(); }
+
+}  // namespace runner

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/config/compose.h"
+#include "runner/shared/graph/graph.h"
+#include "runner/parent/run/chosen_device.h"
+#include "runner/parent/run/progress_display.h"
+#include "runner/parent/compile/recipe.h"
+#include "runner/shared/protocol/earlier_results.h"
+#include "runner/parent/record/input_record.h"
+#include "runner/parent/record/run_folder.h"
+#include "runner/parent/run/worker_process.h"
+
+namespace runner {
+
+/// What to run. All of it is borrowed and must outlive the call.
+struct RunRequest {
+  const Composition& composition;
+  const Recipe& recipe;
+  const Graph& graph;
+  const Sources& sources;  ///< for the order of diagnostics
+  bool smoke = false;
+  std::filesystem::path resume = {};  ///< the folder of a run to resume; empty: a new run
+  CheckpointSources trained = {};     ///< trainings that the run in `source` has done; empty: all are to be done
+  std::filesystem::path source = {};
+  ReuseOptions::Which reuse = ReuseOptions::Which::kCacheable;  ///< of which nodes results are taken from other runs
+  OwnDevice* device = nullptr;  ///< that the graph names; given back where the run leaves it. Null: nobody chose it
+  std::vector<InputPath> inputs = {};  ///< that are recorded as they are when the run begins
+  /// Of a new run: the folder of another one, whose plans the trainings take up; empty: each makes its own.
+  std::filesystem::path plans = {};
+  /// Of a new run: the folder of another one, as whose data this run's is divided; empty: as it falls out.
+  std::filesystem::path divisions = {};
+  bool accepts_changes = false;  ///< what has changed in the data since then is put up with
+  /// Looks at what the environment.json of this run, or of this time that it is resumed, is to say, before anything is
+  /// written; errors end the run, warnings are shown. Empty: nobody looks.
+  std::function<Diagnostics(const nlohmann::ordered_json& environment)> check_environment = {};
+};
+
+/// Where and how a run happens: everything of the outside world that it touches.
+struct RunSurroundings {
+  WorkerCommand worker;   ///< its level is also that of log.txt
+  std::ostream& results;  ///< stdout: the folder of a run that can be used
+  std::ostream& talk;     ///< stderr
+  DisplayOptions display = {};
+  /// Takes the summary (run_summary.h), with "folder", null where there is none, instead of `results`.
+  std::function<void(const nlohmann::ordered_json& summary, const Diagnostics& found)> on_end = {};
+  std::filesystem::path node_index = {};      ///< what runs of this user have finished (node_index.h); empty: none
+  std::filesystem::path working_folder = {};  ///< outputs/ and a relative run.dir stand here; empty: the current one
+  NextGpu next_gpu = {};  ///< where a run goes on that one GPU has no memory left for; empty: nowhere
+  Storage& storage = disk();
+  std::function<void()> before_flush = {};  ///< called when the worker wants what it has to be on the disk
+  std::function<std::chrono::system_clock::time_point()> wall_clock = std::chrono::system_clock::now;
+};
+
+/// `retort run` and `retort resume`: has a worker run the graph, shows how it goes, keeps the record, and says how it
+/// ended. Nothing is written before the worker has found every stage sound.
+ExitCode run(const RunRequest& request, const RunSurroundings& surroundings);
+
+}  // namespace runner

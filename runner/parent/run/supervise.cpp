@@ -1,0 +1,270 @@
+#include "runner/parent/run/supervise.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <stdexcept>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/shared/error/stop.h"
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using namespace std::chrono_literals;
+
+constexpr auto kGrace = 10s;      // for a worker that has finished but does not go
+constexpr int kCannotLoad = 127;  // what the dynamic loader ends a program with whose libraries it does not find
+
+template <typename... Ts>
+struct Overloaded : Ts... {
+  using Ts::operator()...;
+};
+template <typename... Ts>
+Overloaded(Ts...) -> Overloaded<Ts...>;
+
+/// Of those that a program brings upon itself, the others come from outside.
+std::string advice_on(int number) {
+  switch (number) {
+    case SIGKILL:
+      return "the kernel often does this when memory runs out (see `dmesg`): use a smaller batch, or more memory";
+    case SIGXCPU:
+      return "it reached the limit on processor time: raise it with `ulimit -t`";
+    case SIGXFSZ:
+      return "a file reached the limit on file sizes: raise it with `ulimit -f`";
+    case SIGABRT:
+    case SIGBUS:
+    case SIGFPE:
+    case SIGILL:
+    case SIGSEGV:
+    case SIGSYS:
+    case SIGTRAP:
+      return "this is a bug in Retort: please report it";
+    default:
+      return "";
+  }
+}
+
+using Clock = std::chrono::steady_clock;
+using Milliseconds = std::chrono::milliseconds;
+
+std::optional<Milliseconds> earlier(std::optional<Milliseconds> one, std::optional<Milliseconds> other) {
+  return one && other ? std::min(*one, *other) : one ? one : other;
+}
+
+}  // namespace
+
+/// The conversation with one worker, from its hello to its end.
+class Supervision::Dialogue {
+ public:
+  Dialogue(WorkerProcess& worker, Milliseconds grace, Json request, Conversation conversation, OnEnd on_end)
+      : worker_(worker),
+        grace_(grace),
+        request_(std::move(request)),
+        conversation_(std::move(conversation)),
+        on_end_(std::move(on_end)) {}
+
+  const WorkerProcess& worker() const { return worker_; }
+  bool has_ended() const { return end_.has_value(); }
+  void tell_end() const {
+    if (on_end_) on_end_(ending());
+  }
+
+  void take(const WorkerNews& news) {
+    std::visit(Overloaded{
+                   [&](const EventLine& line) { hear(line.text); },
+                   [&](const OverlongLine&) { give_up(protocol_error("a line of more than 16 MiB")); },
+                   [&](const OutputText& output) {
+                     if (conversation_.on_output) conversation_.on_output(output.text);
+                   },
+                   [&](const WorkerExit& end) { end_ = end; },
+               },
+               news);
+  }
+
+  void heed(int number) {
+    if (number == SIGWINCH) {
+      if (conversation_.on_resize) conversation_.on_resize();
+    } else if (number == SIGUSR1 || number == SIGUSR2) {
+      if (greeted_)
+        worker_.signal(SIGUSR2);  // before, there is nothing to save and nobody who would know what is meant
+    } else if (stop_signal_ == 0) {
+      stop_signal_ = number;
+      worker_.signal(number);
+      if (grace_ > Milliseconds::zero() && !finished_) deadline_ = Clock::now() + grace_;
+    } else if (number == SIGINT) {
+      worker_.signal(SIGKILL);
+    }
+  }
+
+  /// After how long it wants to be called again.
+  std::optional<Milliseconds> tick() {
+    const auto wanted = conversation_.tick ? conversation_.tick() : std::nullopt;
+    if (!deadline_) return wanted;
+    const auto left = std::chrono::ceil<Milliseconds>(*deadline_ - Clock::now());
+    if (left > Milliseconds::zero()) return earlier(wanted, left);
+    worker_.signal(SIGKILL);
+    was_deaf_ = !finished_;
+    deadline_.reset();
+    return wanted;
+  }
+
+ private:
+  static Diagnostic protocol_error(const std::string& what) {
+    return {ErrorCode::kProtocol,
+            {},
+            "",
+            "the worker sent a message that cannot be understood: " + what,
+            "please report it"};
+  }
+
+  void give_up(Diagnostic error) {
+    errors_.push_back(std::move(error));
+    gave_up_ = true;
+    worker_.signal(SIGKILL);
+  }
+
+  void hear(const std::string& line) {
+    if (gave_up_) return;
+    std::optional<Event> event;
+    try {
+      event = event_from_line(line);
+    } catch (const std::runtime_error& error) {
+      return give_up(protocol_error(error.what()));
+    }
+    const auto* hello = std::get_if<Hello>(&*event);
+    if (!greeted_ && !hello) return give_up(protocol_error("its first event is not a hello"));
+    if (greeted_ && hello) return give_up(protocol_error("a second hello"));
+    if (finished_) return give_up(protocol_error("an event after the last"));
+    if (hello) return greet(*hello);
+    const auto* finished = std::get_if<Finished>(&*event);
+    if (!finished) return conversation_.on_event(*event, worker_);
+    finished_ = finished->exit;
+    deadline_ = Clock::now() + kGrace;
+  }
+
+  void greet(const Hello& hello) {
+    greeted_ = true;
+    if (hello.protocol != kProtocolVersion || hello.build != build_id()) {
+      return give_up({ErrorCode::kWorkerMismatch,
+                      {},
+                      "",
+                      "this is retort " + std::string(build_id()) + " (protocol " + std::to_string(kProtocolVersion) +
+                          "), but its worker is " + hello.build + " (protocol " + std::to_string(hello.protocol) + ")",
+                      "build or install both programs together"});
+    }
+    if (conversation_.on_hello) conversation_.on_hello(hello);
+    worker_.send(request_.dump(-1, ' ', false, Json::error_handler_t::replace));
+  }
+
+  Ending ending() const {
+    if (gave_up_) return {.exit = exit_code(errors_), .errors = errors_};
+    const bool would_go_on = finished_ == static_cast<int>(ExitCode::kNeedsAnotherDevice) ||
+                             finished_ == static_cast<int>(ExitCode::kDeviceLost);
+    if (finished_ && !(would_go_on && stop_signal_)) return {.exit = static_cast<ExitCode>(*finished_)};
+    if (stop_signal_)  // it said nothing of what it has saved
+      return {.exit = exit_code_of_stop(stop_signal_, /*has_saved=*/false), .was_deaf = was_deaf_};
+    Ending result{.errors = {death()}};
+    result.exit = exit_code(result.errors);
+    if (end_->signal) result.killed_by = end_->signal;
+    return result;
+  }
+
+  Diagnostic death() const {
+    Diagnostic error{ErrorCode::kWorkerDied, {}, "", "", ""};
+    if (end_->signal == 0) {
+      error.message = "the worker ended with exit code " + std::to_string(end_->exit) + " before it was done";
+      if (end_->exit == kCannotLoad && !greeted_)
+        error.help =
+            "its libraries could not be loaded; a virtual environment gets them by `pip install 'torch==2.11.*'`";
+      return error;
+    }
+    error.message =
+        "the worker was killed by signal " + std::to_string(end_->signal) + " (" + signal_name(end_->signal) + ")";
+    error.help = advice_on(end_->signal);
+    return error;
+  }
+
+  WorkerProcess& worker_;
+  const Milliseconds grace_;
+  const Json request_;
+  const Conversation conversation_;
+  const OnEnd on_end_;
+  bool greeted_ = false;
+  bool gave_up_ = false;
+  bool was_deaf_ = false;
+  int stop_signal_ = 0;
+  std::optional<int> finished_;
+  std::optional<Clock::time_point> deadline_;  // for a worker that has finished, or is to stop, to go
+  std::optional<WorkerExit> end_;
+  Diagnostics errors_;
+};
+
+Supervision::Supervision() = default;
+Supervision::~Supervision() = default;
+
+Diagnostics Supervision::start(const WorkerCommand& command, Json request, Conversation conversation, OnEnd on_end) {
+  if (stop_signal_) return {stopped_by(*stop_signal_)};
+  const auto worker = workers_.start(command);
+  if (!worker) return worker.errors();
+  request["log"] = name(command.log);
+  dialogues_.push_back(std::make_unique<Dialogue>(**worker, command.grace, std::move(request), std::move(conversation),
+                                                  std::move(on_end)));
+  return {};
+}
+
+void Supervision::run() {
+  while (!dialogues_.empty()) {
+    std::visit(Overloaded{
+                   [&](const NewsOf& one) { take(one); },
+                   [&](const SignalToUs& signal) { heed(signal.number); },
+                   [](const Timeout&) {},
+               },
+               workers_.next(tick()));
+  }
+}
+
+void Supervision::take(const NewsOf& one) {
+  const auto found =
+      std::ranges::find_if(dialogues_, [&](const auto& dialogue) { return &dialogue->worker() == one.worker; });
+  if (found == dialogues_.end()) return;
+  Dialogue* const dialogue = found->get();
+  dialogue->take(one.news);
+  if (!dialogue->has_ended()) return;
+  // Whoever is told may have started other workers, and may now.
+  const auto ended = std::ranges::find(dialogues_, dialogue, &std::unique_ptr<Dialogue>::get);
+  const std::unique_ptr<Dialogue> last = std::move(*ended);
+  dialogues_.erase(ended);
+  last->tell_end();
+  workers_.remove(last->worker());
+}
+
+void Supervision::heed(int number) {
+  const bool asks_for_end = number == SIGINT || number == SIGTERM || number == SIGHUP;
+  if (asks_for_end && !stop_signal_) stop_signal_ = number;
+  for (const auto& dialogue : dialogues_) dialogue->heed(number);
+}
+
+std::optional<std::chrono::milliseconds> Supervision::tick() {
+  std::optional<Milliseconds> soonest;
+  for (const auto& dialogue : dialogues_) soonest = earlier(soonest, dialogue->tick());
+  return soonest;
+}
+
+Result<Ending> supervise(const WorkerCommand& command, Json request, Conversation conversation) {
+  Ending ending;
+  Supervision supervision;
+  Diagnostics errors =
+      supervision.start(command, std::move(request), std::move(conversation), [&](const Ending& end) { ending = end; });
+  if (!errors.empty()) return errors;
+  supervision.run();
+  return ending;
+}
+
+std::string signal_name(int number) {
+  const char* name = sigabbrev_np(number);
+  return name ? "SIG" + std::string(name) : "signal " + std::to_string(number);
+}
+
+}  // namespace runner

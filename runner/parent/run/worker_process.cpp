@@ -1,0 +1,254 @@
+#include "runner/parent/run/worker_process.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <iterator>
+#include <system_error>
+
+#include "runner/shared/disk/parked_thread.h"
+
+namespace runner {
+namespace {
+
+constexpr int kEventsDescriptor = 3;
+constexpr std::size_t kPiece = 64 << 10;
+
+struct Pipe {
+  Descriptor read, write;
+};
+
+/// Both ends are above the numbers that the child gets its own at, and are closed by exec.
+Pipe make_pipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
+  const Descriptor low_read(ends[0]), low_write(ends[1]);
+  Pipe result{Descriptor(fcntl(ends[0], F_DUPFD_CLOEXEC, 10)), Descriptor(fcntl(ends[1], F_DUPFD_CLOEXEC, 10))};
+  if (!result.read.is_open() || !result.write.is_open())  // EINVAL: the limit is below these numbers
+    throw std::system_error(errno == EINVAL ? EMFILE : errno, std::generic_category(), "pipe");
+  return result;
+}
+
+void make_nonblocking(const Descriptor& descriptor) {
+  fcntl(*descriptor, F_SETFL, fcntl(*descriptor, F_GETFL) | O_NONBLOCK);
+}
+
+/// The child after fork, for a program or a body: system calls only. Returns what went wrong, or 0.
+int prepare_child(pid_t parent, int requests, int output, int events) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) return ESRCH;  // the parent died before it could be watched
+  if (dup2(requests, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 || dup2(output, STDERR_FILENO) < 0 ||
+      dup2(events, kEventsDescriptor) < 0) {
+    return errno;
+  }
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  sigaction(SIGPIPE, &standard, nullptr);
+  return 0;
+}
+
+/// Whatever the child inherited is not its business; old kernels without this call leave it open for a program.
+void close_inherited(unsigned flags) {
+  constexpr int kFirst = kEventsDescriptor + 1, kUsual = 1024;
+  if (close_range(kFirst, ~0U, flags) == 0 || flags != 0) return;
+  for (int descriptor = kFirst; descriptor < kUsual; ++descriptor) close(descriptor);
+}
+
+/// How long a thread of the worker's spins before it sleeps when it waits for the others. libgomp's own 300,000 rounds
+/// keep the core from the very thread that is waited for as soon as another process wants it too: beside two of those
+/// a training ran at a tenth of its speed. With 1,000 it keeps its share, and alone it loses a few per cent.
+constexpr char kSpin[] = "GOMP_SPINCOUNT=1000";
+
+/// This process' environment with `changes`, and how threads wait, where the user has not said so.
+std::vector<char*> worker_environment(const std::vector<std::string>& changes) {
+  std::vector<char*> all;
+  for (char** variable = environ; *variable; ++variable) {
+    const auto replaces = [&](const std::string& change) {
+      return std::string_view(*variable).starts_with(change.substr(0, change.find('=') + 1));
+    };
+    if (std::ranges::none_of(changes, replaces)) all.push_back(*variable);
+  }
+  for (const std::string& change : changes) all.push_back(const_cast<char*>(change.c_str()));
+  if (!getenv("GOMP_SPINCOUNT") && !getenv("OMP_WAIT_POLICY")) all.push_back(const_cast<char*>(kSpin));
+  all.push_back(nullptr);
+  return all;
+}
+
+/// A copy of a process has the thread that made it alone, and what other threads held then, the heap's locks among
+/// them, nobody gives back. Those that are parked hold nothing.
+bool may_be_copied() {
+  std::error_code error;
+  const std::filesystem::directory_iterator threads("/proc/self/task", error);
+  return !error && std::distance(begin(threads), end(threads)) == 1 + ParkedThread::count();
+}
+
+}  // namespace
+
+Result<std::filesystem::path> find_worker(const std::filesystem::path& own_executable) {
+  const auto folder = own_executable.parent_path();
+  const std::array candidates = {folder / "retort-worker", folder.parent_path() / "libexec" / "retort-worker"};
+  for (const auto& candidate : candidates) {
+    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return Diagnostic{
+      ErrorCode::kWorkerMissing,
+      {},
+      "",
+      "no program 'retort-worker' in '" + folder.string() + "' or '" + candidates[1].parent_path().string() + "'",
+      "build it (`cmake --build build --target retort-worker`) or install both programs together"};
+}
+
+Result<WorkerProcess> WorkerProcess::start(const WorkerCommand& command) {
+  WorkerProcess worker;
+  Pipe requests = make_pipe(), events = make_pipe(), output = make_pipe(), failure = make_pipe();
+
+  const std::string program = command.program.string();
+  std::vector<char*> arguments = {const_cast<char*>(program.c_str())};
+  for (const std::string& argument : command.arguments) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  const std::vector<char*> environment = worker_environment(command.variables);
+
+  const pid_t parent = getpid();
+  const bool is_copied = command.body && may_be_copied();
+  // A program needs no copy of this process' memory, which takes longer to make than all else here.
+  const pid_t child = is_copied ? fork() : vfork();
+  if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
+  if (child == 0) {
+    int error = prepare_child(parent, *requests.read, *output.write, *events.write);
+    if (error == 0 && is_copied) {
+      close_inherited(0);  // which tells the parent that all is well
+      environ = const_cast<char**>(environment.data());
+      _exit(command.body(command.arguments));
+    }
+    if (error == 0) {
+      close_inherited(CLOSE_RANGE_CLOEXEC);
+      execve(program.c_str(), arguments.data(), environment.data());
+      error = errno;
+    }
+    [[maybe_unused]] const auto written = ::write(*failure.write, &error, sizeof error);
+    _exit(127);
+  }
+  worker.pid_.value = child;
+  setpgid(child, child);  // by both, so that it is done whoever comes first
+  requests.read.close();
+  events.write.close();
+  output.write.close();
+  failure.write.close();
+
+  int error = 0;  // exec closes the pipe: nothing to read is good news
+  ssize_t size;
+  while ((size = ::read(*failure.read, &error, sizeof error)) < 0 && errno == EINTR) {
+  }
+  if (size == sizeof error) {
+    return Diagnostic{ErrorCode::kWorkerMissing,
+                      {},
+                      "",
+                      "cannot start '" + program + "': " + std::strerror(error),
+                      "install both programs together"};
+  }
+  for (Descriptor* end : {&requests.write, &events.read, &output.read}) make_nonblocking(*end);
+  worker.requests_ = std::move(requests.write);
+  worker.events_ = std::move(events.read);
+  worker.output_ = std::move(output.read);
+  return worker;
+}
+
+WorkerProcess::~WorkerProcess() {
+  if (pid_.value == 0) return;
+  signal(SIGKILL);
+  while (waitpid(pid_.value, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+void WorkerProcess::send(std::string_view line) {
+  unsent_ += line;
+  unsent_ += '\n';
+  write_requests();
+}
+
+void WorkerProcess::signal(int number) {
+  if (pid_.value != 0) kill(number == SIGKILL ? -pid_.value : pid_.value, number);
+}
+
+void WorkerProcess::signal_group(int number) {
+  if (pid_.value != 0) kill(-pid_.value, number);
+}
+
+WorkerProcess::Watched WorkerProcess::watched() const {
+  return {pollfd{unsent_.empty() ? -1 : *requests_, POLLOUT, 0}, pollfd{*events_, POLLIN, 0},
+          pollfd{*output_, POLLIN, 0}};
+}
+
+void WorkerProcess::serve(const Watched& ready, std::vector<WorkerNews>& news) {
+  if (ready[0].revents) write_requests();
+  if (ready[1].revents) read_events(news);
+  if (ready[2].revents) read_output(news);
+}
+
+void WorkerProcess::write_requests() {
+  while (sent_ < unsent_.size() && requests_.is_open()) {
+    const ssize_t size = ::write(*requests_, unsent_.data() + sent_, unsent_.size() - sent_);
+    if (size > 0) sent_ += size;
+    else if (errno == EAGAIN) return;
+    else if (errno != EINTR) requests_.close();  // it reads no more; why, its end will tell
+  }
+  unsent_.clear();
+  sent_ = 0;
+}
+
+void WorkerProcess::read_events(std::vector<WorkerNews>& news) {
+  char piece[kPiece];
+  const ssize_t size = ::read(*events_, piece, sizeof piece);
+  if (size < 0) return;
+  if (size == 0) return events_.close();
+  std::string_view text(piece, size);
+  for (std::size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1)) {
+    partial_line_ += text.substr(0, end);
+    news.push_back(EventLine{std::move(partial_line_)});
+    partial_line_.clear();
+  }
+  partial_line_ += text;
+  if (partial_line_.size() <= kMaxLine) return;
+  news.push_back(OverlongLine{});
+  partial_line_.clear();
+  events_.close();
+}
+
+void WorkerProcess::read_output(std::vector<WorkerNews>& news) {
+  char piece[kPiece];
+  const ssize_t size = ::read(*output_, piece, sizeof piece);
+  if (size > 0) news.push_back(OutputText{std::string(piece, size)});
+  else if (size == 0) output_.close();
+}
+
+void WorkerProcess::collect(std::vector<WorkerNews>& news) {
+  siginfo_t info{};
+  // It stays a zombie meanwhile, so that its group cannot become somebody else's.
+  if (pid_.value == 0 || waitid(P_PID, pid_.value, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+  kill(-pid_.value, SIGKILL);
+  waitpid(pid_.value, nullptr, 0);
+  pid_.value = 0;
+
+  // What it said last is still in the pipes. A descendant may hold them open, so do not wait for their end.
+  const auto has_more = [](const Descriptor& descriptor) {
+    pollfd watched{*descriptor, POLLIN, 0};
+    return descriptor.is_open() && poll(&watched, 1, 0) == 1 && (watched.revents & (POLLIN | POLLHUP)) != 0;
+  };
+  while (has_more(events_)) read_events(news);
+  while (has_more(output_)) read_output(news);
+  for (Descriptor* end : {&requests_, &events_, &output_}) end->close();
+  const bool is_exit = info.si_code == CLD_EXITED;
+  news.push_back(WorkerExit{is_exit ? info.si_status : 0, is_exit ? 0 : info.si_status});
+}
+
+}  // namespace runner

@@ -1,0 +1,120 @@
+#include "runner/parent/schema/option_listing.h"
+
+#include <algorithm>
+
+#include "runner/parent/schema/schema_node.h"
+#include "runner/parent/schema/schema_phrase.h"
+
+namespace runner {
+namespace {
+
+constexpr int kDeepestListing = 16;  // a kind may hold a mapping of its own kind
+
+std::string kinds_phrase(const SchemaNode& schema) {
+  std::string names;
+  for (std::size_t i = 0; i < schema.kinds.size(); ++i) {
+    const bool is_last = i + 1 == schema.kinds.size();
+    names += (i == 0 ? "" : is_last ? " or " : ", ") + schema.kinds[i].name;
+  }
+  return names;
+}
+
+std::string unit_of(const SchemaNode& node) {
+  const SchemaNode* at = &node;
+  while (at->unit.empty() && at->target) at = at->target;
+  return at->unit;
+}
+
+std::string takes(const SchemaNode& node) {
+  const SchemaNode& schema = followed(node);
+  if (schema.kinds_in) return "a mapping of kind " + kinds_phrase(schema);
+  if (schema.types == kArrayType && schema.items) return "a list, each " + expected(*schema.items, unit_of(node));
+  if (schema.types == 0 && !schema.allowed && schema.any_of.empty() && schema.one_of.empty()) return "anything";
+  return expected(node);
+}
+
+class Listing {
+ public:
+  std::vector<Option> options;
+
+  /// Adds the options of a mapping at `key`. `given` is what the mapping's own default says of them.
+  void visit(const SchemaNode& node, const std::string& key, const std::string& stage, const std::string& owner,
+             const Value* given, int depth = 0) {
+    if (depth > kDeepestListing) return;
+    const SchemaNode& schema = followed(node);
+    for (const NamedSchema& property : schema.properties) add(property, schema, key, stage, owner, given, depth);
+    if (schema.common) {
+      for (const NamedSchema& property : schema.common->properties) {
+        if (!schema.property(property.name)) add(property, schema, key, stage, owner, given, depth);
+      }
+    }
+    if (schema.kinds_in && schema.kinds_in != "*") visit_kinds(schema, key, stage, owner, given, depth);
+    for (const auto* group : {&schema.all_of, &schema.any_of, &schema.one_of}) {
+      for (const SchemaNode* part : *group) visit(*part, key, stage, owner, given, depth + 1);
+    }
+  }
+
+ private:
+  void visit_kinds(const SchemaNode& schema, const std::string& key, const std::string& stage, const std::string& owner,
+                   const Value* given, int depth) {
+    Option kind{key + ".kind",
+                stage,
+                owner,
+                kinds_phrase(schema),
+                "",
+                std::nullopt,
+                "Selects the variant; the other options depend on it.",
+                schema.default_kind.empty()};
+    if (!schema.default_kind.empty()) kind.fallback = Value{schema.default_kind, {}};
+    options.push_back(std::move(kind));
+    for (const KindSchema& one : schema.kinds) {
+      const SchemaNode& node = one.schema();
+      const bool is_given = given && kind_of(schema, *given) == &node;
+      visit(node, key, stage, *schema.kinds_in + "/" + one.name, is_given ? given : nullptr, depth + 1);
+    }
+  }
+
+  void add(const NamedSchema& property, const SchemaNode& mapping, const std::string& key, const std::string& stage,
+           const std::string& owner, const Value* given, int depth) {
+    const SchemaNode& node = *property.schema;
+    if (property.name == "kind") return;  // the same for all of a kind
+    const Value* const own = given ? given->find(property.name) : nullptr;
+    const Value* const fallback = own ? own : default_of(node);
+    Option option{key.empty() ? property.name : key + "." + property.name,
+                  stage,
+                  owner,
+                  takes(node),
+                  unit_of(node),
+                  fallback ? std::optional(*fallback) : std::nullopt,
+                  description_of(node)};
+    option.required = std::ranges::count(mapping.required, property.name) > 0;
+    const std::string below = option.key;
+    options.push_back(std::move(option));
+    visit(node, below, stage, owner, fallback, depth + 1);
+    if (const SchemaNode* items = followed(node).items) visit(*items, below, stage, owner, nullptr, depth + 1);
+  }
+};
+
+}  // namespace
+
+std::vector<Option> all_options(const SchemaSet& schemas) {
+  Listing listing;
+  listing.visit(*schemas.node("recipe.schema.json"), "", "", "", nullptr);
+  for (const Kind& kind : schemas.kinds()) {
+    listing.visit(*schemas.node(kind.file), kind.family, kind.name, kind.name, nullptr);
+  }
+  return std::move(listing.options);
+}
+
+std::vector<Option> options_of(const SchemaSet& schemas, std::string_view kind) {
+  const Kind* stage = schemas.kind(kind);
+  const std::string name(kind);
+  const SchemaNode* node = schemas.node(stage ? stage->file : name + ".schema.json");
+  Listing listing;
+  if (node) listing.visit(*node, "", stage ? name : "", name, nullptr);
+  // What a kind of a mapping inside declares is shown where that kind is explained.
+  std::erase_if(listing.options, [&](const Option& option) { return option.owner != name; });
+  return std::move(listing.options);
+}
+
+}  // namespace runner

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runner/parent/schema/schema.h"
+
+namespace runner {
+
+/// An option as a kind declares it.
+struct Option {
+  std::string key;    ///< in a recipe: "train.optimizer.learning_rate", a stage named as its family; of what a list
+                      ///< holds "train.parameter_groups.match", without a number
+  std::string stage;  ///< the kind of stage it stands in, "train.supervised"; empty: of the whole run
+  std::string owner;  ///< the kind that declares it: "train/optimizer/adamw", or the stage's; empty: of the whole run
+  std::string takes;  ///< "an integer of at least 1 (epochs)"
+  std::string unit;   ///< empty: none
+  std::optional<Value> fallback;  ///< its default
+  std::string help;
+  bool required = false;
+};
+
+/// Every option that the schemas declare, in their order: those of the whole run, then of each kind of stage.
+std::vector<Option> all_options(const SchemaSet& schemas);
+
+/// The options of one kind, by keys as they stand in its mapping: of "train.supervised" or "train/optimizer/adamw".
+std::vector<Option> options_of(const SchemaSet& schemas, std::string_view kind);
+
+}  // namespace runner

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/schema/schema.h"
+
+namespace runner {
+
+/// Makes one plain draft-07 document out of our schemas: what is published of one file may refer to others, and all of
+/// that is gathered in `definitions`, under names without slashes. Our own keywords are replaced or left out.
+class Publication {
+ public:
+  using Json = nlohmann::ordered_json;
+
+  /// A whole mapping names its kind, or has the default one. Of a mapping in a file, written before it is composed,
+  /// another file may say the kind: it has to fit one of those there are.
+  enum class Mappings { kWhole, kAsWritten };
+
+  Publication(const SchemaSet& schemas, Mappings mappings) : schemas_(schemas), mappings_(mappings) {}
+
+  /// The schema of the file at a path below schemas/, such as "train/optimizer/adam.schema.json".
+  Json file(const std::string& path);
+
+  /// A stage's options with what every stage understands.
+  Json stage(const std::string& path);
+
+  /// What a mapping must be whose `kind` is one of `folder`'s ("*": any stage's, "train": that family's).
+  /// `of_file` makes the definition of one kind from the path of its file; nothing: as the file has it.
+  Json choice(const std::string& folder, const std::string& preferred,
+              const std::function<Json(const std::string& path)>& of_file = {});
+
+  Json take_definitions() { return std::move(definitions_); }
+
+ private:
+  Json published(const Json& schema, const std::string& file);
+  bool holds_rules_alone(const Json& part, const std::string& file) const;
+  std::string local(const std::string& reference, const std::string& file);
+  const Json& document(const std::string& path) const;
+  std::vector<std::string> files_in(const std::string& folder) const;
+  void define(const std::string& name, const std::function<Json()>& make);
+
+  const SchemaSet& schemas_;
+  Mappings mappings_;
+  Json definitions_ = Json::object();
+};
+
+}  // namespace runner

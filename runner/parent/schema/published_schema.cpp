@@ -1,0 +1,206 @@
+#include "runner/parent/schema/published_schema.h"
+
+#include <algorithm>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/schema/publication.h"
+#include "runner/parent/schema/schema_phrase.h"
+#include "runner/shared/text/suggest.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kInterpolated = R"(\$\{|^\?\?\?$)";
+
+Json reference_to(const std::string& definition) { return {{"$ref", "#/definitions/" + definition}}; }
+
+void loosen(Json& value);
+
+/// What the parts of a value have to be. Options that exclude each other may stand in different files, and what one
+/// file leaves out another may say, so neither is a mistake here.
+void loosen_parts(Json& schema) {
+  if (!schema.is_object()) return;
+  schema.erase("required");
+  if (schema.contains("oneOf")) {
+    schema["anyOf"] = std::move(schema["oneOf"]);
+    schema.erase("oneOf");
+  }
+  for (const char* keyword : {"properties", "patternProperties"}) {
+    if (!schema.contains(keyword)) continue;
+    for (auto& [name, part] : schema[keyword].items()) loosen(part);
+  }
+  if (schema.contains("additionalProperties")) loosen(schema["additionalProperties"]);
+  if (schema.contains("items")) {
+    Json& items = schema["items"];
+    if (items.is_array()) std::ranges::for_each(items, loosen);
+    else loosen(items);
+  }
+  if (schema.contains("anyOf")) std::ranges::for_each(schema["anyOf"], loosen_parts);
+  if (schema.contains("allOf")) {
+    Json kept = Json::array();
+    for (Json& part : schema["allOf"]) {
+      if (part.contains("not")) continue;
+      if (!part.contains("if")) loosen_parts(part);
+      kept.push_back(std::move(part));
+    }
+    if (kept.empty()) schema.erase("allOf");
+    else schema["allOf"] = std::move(kept);
+  }
+  schema.erase("not");
+}
+
+/// Is any string fine that is not too long for the longest interpolation?
+bool takes_any_string(const Json& schema) {
+  return !schema.contains("pattern") && !schema.contains("maxLength") && schema.value("minLength", 0) <= 3;
+}
+
+/// Lets `value`, a schema, be an interpolation or ??? too.
+void loosen(Json& value) {
+  if (!value.is_object()) return;
+  loosen_parts(value);
+  const bool is_choice = value.contains("anyOf");
+  const bool is_listed = value.contains("enum") || value.contains("const");
+  if (!value.contains("type") && !is_choice && !is_listed) return;  // anything, or what a definition says
+  if (value.contains("type") && !is_choice && !is_listed) {
+    Json types = value["type"].is_array() ? value["type"] : Json::array({value["type"]});
+    const bool takes_strings = std::ranges::count(types, Json("string")) > 0;
+    if (takes_strings && takes_any_string(value)) return;
+    if (!takes_strings) {  // a pattern says nothing of what is no string
+      types.push_back("string");
+      value["type"] = std::move(types);
+      value["pattern"] = kInterpolated;
+      return;
+    }
+  }
+  if (is_choice && !is_listed && !value.contains("type")) {
+    value["anyOf"].push_back(reference_to("interpolation"));
+    return;
+  }
+  Json notes = Json::object(), rest = Json::object();
+  for (auto& [key, part] : value.items()) {
+    const bool is_note = key == "title" || key == "description" || key == "default" || key == "examples";
+    (is_note ? notes : rest)[key] = std::move(part);
+  }
+  notes["anyOf"] = Json::array({std::move(rest), reference_to("interpolation")});
+  value = std::move(notes);
+}
+
+/// The defaults list of a file.
+Json defaults_list() {
+  return Json::parse(R"json({
+    "type": "array",
+    "description": "The configs that this one is composed of, in order; later ones win.",
+    "items": {
+      "anyOf": [
+        {"type": "string", "minLength": 1, "description": "The name of a config, or _self_: this file."},
+        {
+          "type": "object",
+          "minProperties": 1,
+          "maxProperties": 1,
+          "description": "group: option. `override group: option` changes a choice made by another file; with `optional` the file may be missing.",
+          "propertyNames": {"pattern": "^((optional|override) +)*[^ ]+$"},
+          "additionalProperties": {
+            "anyOf": [
+              {"type": ["string", "null"], "minLength": 1, "description": "The option's name; null: none; ???: it must be given."},
+              {"type": "array", "items": {"type": "string", "minLength": 1}, "description": "Several options, in order."}
+            ]
+          }
+        }
+      ]
+    }
+  })json");
+}
+
+Json recipe_form(Publication& publication, const SchemaSet& schemas) {
+  Json form = publication.file("recipe.schema.json");
+  Json& properties = form["properties"];
+  std::set<std::string> families;
+  for (const Kind& kind : schemas.kinds()) families.insert(kind.family);
+  for (const std::string& family : families) {
+    if (!properties.contains(family)) properties[family] = publication.choice(family, "");
+  }
+  if (properties.contains("device")) {  // may be written short
+    Json device = std::move(properties["device"]);
+    const std::string about = device.value("description", "Where the run computes.");
+    properties["device"] = {{"description", about},
+                            {"anyOf", Json::array({std::move(device), reference_to("device/properties/select")})}};
+  }
+  properties["hydra"] = {{"type", "object"}, {"description", "Hydra's own settings; run.dir and sweep.dir are used."}};
+  return form;
+}
+
+/// What a file of the group fills is a mapping with one of its kinds.
+Json group_form(Publication& publication, const std::string& group) {
+  Json form = {{"title", group}, {"description", "What a file of recipes/" + group + " may say."}};
+  form.update(publication.choice(group, "", [&](const std::string& path) {
+    const bool is_stage = std::ranges::count(path, '/') == 1;
+    Json kind = is_stage ? publication.stage(path) : publication.file(path);
+    kind["properties"]["defaults"] = true;
+    return kind;
+  }));
+  return form;
+}
+
+}  // namespace
+
+Result<Json> published_schema(const SchemaSet& schemas, std::string_view name) {
+  std::vector<std::string> names = {"recipe"};
+  for (const Kind& kind : schemas.kinds()) names.push_back(kind.name);
+  for (const std::string& folder : schemas.sub_kind_folders()) {
+    for (const std::string& kind : schemas.sub_kinds(folder)) names.push_back(folder + "/" + kind);
+  }
+  if (std::ranges::find(names, name) == names.end()) {
+    const std::string near = did_you_mean_path(name, names);
+    return Diagnostic{ErrorCode::kUnknownKind,
+                      {},
+                      "",
+                      "unknown kind " + in_quotes(name),
+                      near.empty() ? "there are " + joined(names, names.size()) : near};
+  }
+  Publication publication(schemas, Publication::Mappings::kWhole);
+  const Kind* kind = schemas.kind(name);
+  Json result = {{"$schema", "http://json-schema.org/draft-07/schema#"}};
+  result.update(kind ? publication.stage(kind->file) : publication.file(std::string(name) + ".schema.json"));
+  result["definitions"] = publication.take_definitions();
+  return result;
+}
+
+std::vector<std::string> editor_groups(const SchemaSet& schemas) {
+  std::vector<std::string> groups = {"recipe"};
+  for (const Kind& kind : schemas.kinds()) {
+    if (groups.back() != kind.family) groups.push_back(kind.family);
+  }
+  for (const std::string& folder : schemas.sub_kind_folders()) groups.push_back(folder);
+  return groups;
+}
+
+Result<Json> editor_schema(const SchemaSet& schemas, std::string_view group) {
+  const std::vector<std::string> groups = editor_groups(schemas);
+  if (std::ranges::find(groups, group) == groups.end()) {
+    const std::string near = did_you_mean(group, groups);
+    return Diagnostic{ErrorCode::kUnknownGroup,
+                      {},
+                      "",
+                      "there is no editor schema " + in_quotes(group),
+                      near.empty() ? "there are " + joined(groups, groups.size()) : near};
+  }
+  Publication publication(schemas, Publication::Mappings::kAsWritten);
+  Json form = group == "recipe" ? recipe_form(publication, schemas) : group_form(publication, std::string(group));
+  loosen_parts(form);
+  form["properties"]["defaults"] = defaults_list();
+  Json definitions = publication.take_definitions();
+  for (auto& [name, definition] : definitions.items()) loosen(definition);
+  definitions["interpolation"] = {{"type", "string"},
+                                  {"pattern", kInterpolated},
+                                  {"description", "An interpolation such as ${model.name}, or ???: it must be given."}};
+  Json result = {{"$schema", "http://json-schema.org/draft-07/schema#"}};
+  result.update(form);
+  result["definitions"] = std::move(definitions);
+  return result;
+}
+
+}  // namespace runner

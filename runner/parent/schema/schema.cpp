@@ -1,0 +1,223 @@
+#include "runner/parent/schema/schema.h"
+
+#include <algorithm>
+#include <cassert>
+#include <charconv>
+#include <cmath>
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/schema/kind_reader.h"
+#include "runner/parent/schema/schema_choices.h"
+#include "runner/parent/schema/schema_config.h"
+#include "runner/parent/schema/schema_path.h"
+#include "runner/parent/schema/schema_defaults.h"
+#include "runner/parent/schema/schema_phrase.h"
+#include "runner/parent/schema/schema_reader.h"
+#include "runner/shared/text/suggest.h"
+#include "runner/parent/schema/validator.h"
+
+namespace runner {
+
+namespace {
+
+constexpr std::string_view kSchemaEnding = ".schema.json";
+constexpr std::string_view kRecipeFile = "recipe.schema.json";
+
+Diagnostic bad(std::string_view path, const std::string& pointer, const std::string& message) {
+  return {ErrorCode::kBadSchema, {}, pointer, "schemas/" + std::string(path) + ": " + message, ""};
+}
+
+/// A default is what a recipe would have said, so it has to be as valid; and what is filled into it as well.
+void check_defaults(const SchemaReader& schemas, Diagnostics& errors) {
+  for (const SchemaNode& node : schemas.nodes) {
+    if (!node.default_value) continue;
+    Value value = *node.default_value;
+    Diagnostics wrong = check(value, node);
+    if (wrong.empty()) {
+      fill_in_defaults(value, node);
+      wrong = check(value, node);
+    }
+    for (const Diagnostic& error : wrong) {
+      errors.push_back(bad(node.file, pointer_to(node.pointer, "default") + error.pointer,
+                           "the default is not valid: " + error.message));
+    }
+  }
+}
+
+std::optional<decltype(Value::data)> number_in(const std::string& text) {
+  const char *const begin = text.data(), *const end = begin + text.size();
+  std::int64_t integer = 0;
+  if (const auto read = std::from_chars(begin, end, integer); read.ec == std::errc() && read.ptr == end) return integer;
+  double real = 0;
+  const auto read = std::from_chars(begin, end, real);
+  if (read.ec != std::errc() || read.ptr != end || !std::isfinite(real)) return std::nullopt;
+  return real;
+}
+
+/// Environment variables hold texts: those at the places of `errors` that read as numbers become numbers. Did any?
+bool read_environment_numbers(Value& root, const Diagnostics& errors) {
+  bool is_changed = false;
+  for (const Diagnostic& error : errors) {
+    auto& value = const_cast<Value&>(nearest(root, error.pointer));  // of `root`, which may be changed
+    if (!value.text() || value.form != ScalarForm::kEnvironment) continue;
+    const auto number = number_in(*value.text());
+    if (!number) continue;
+    value.data = *number;
+    value.form = ScalarForm::kPlain;
+    is_changed = true;
+  }
+  return is_changed;
+}
+
+}  // namespace
+
+struct SchemaSet::Store {
+  SchemaReader schemas;
+  std::map<std::string, Kind, std::less<>> kinds_by_name;  // that have been asked for
+  std::vector<Kind> kinds;                                 // all, once they have been
+
+  /// What a file says of its kind of stage; what is wrong is added to the reader's errors.
+  Kind& kind_in(std::string_view path) {
+    const std::string name = title_of(std::string(path));
+    const auto found = kinds_by_name.find(name);
+    if (found != kinds_by_name.end()) return found->second;
+    return kinds_by_name.emplace(name, read_kind(std::string(path), *schemas.document(path), schemas.errors))
+        .first->second;
+  }
+};
+
+SchemaSet::SchemaSet(std::unique_ptr<Store> store) : store_(std::move(store)) {}
+SchemaSet::SchemaSet(SchemaSet&&) noexcept = default;
+SchemaSet& SchemaSet::operator=(SchemaSet&&) noexcept = default;
+SchemaSet::~SchemaSet() = default;
+
+SchemaSet SchemaSet::open(std::span<const SchemaFile> files) {
+  auto store = std::make_unique<Store>();
+  for (const SchemaFile& file : files) store->schemas.add_file(file);
+  return SchemaSet(std::move(store));
+}
+
+Result<SchemaSet> SchemaSet::load(std::span<const SchemaFile> files) {
+  auto store = std::make_unique<Store>();
+  Diagnostics& errors = store->schemas.errors;
+  for (const SchemaFile& file : files) {
+    if (file.path.ends_with(kSchemaEnding)) store->schemas.add_file(file);
+    else errors.push_back(bad(file.path, "", "a schema's file is named '<name>.schema.json'"));
+  }
+  store->schemas.read_all();
+  if (!errors.empty()) return std::move(errors);
+  for (const std::string_view view : store->schemas.paths()) {
+    const std::string path(view);
+    const nlohmann::ordered_json& document = *store->schemas.document(path);
+    const bool is_kind = path.find('/') != path.npos;
+    if (is_kind && (!document.is_object() || document.value("title", "") != title_of(path))) {
+      errors.push_back(bad(path, "/title", "the title must be '" + title_of(path) + "'"));
+    } else if (is_stage_kind(path)) {
+      store->kind_in(path);
+      if (!store->schemas.at(path)->common)
+        errors.push_back(bad(path, "", "a stage needs common.schema.json#/definitions/stage"));
+    }
+  }
+  if (errors.empty()) check_defaults(store->schemas, errors);
+  if (!errors.empty()) return std::move(errors);
+  return SchemaSet(std::move(store));
+}
+
+Diagnostics SchemaSet::validate(Value& recipe) const { return validate(recipe, kRecipeFile); }
+
+Diagnostics SchemaSet::validate(Value& value, std::string_view file) const {
+  const SchemaNode* schema = store_->schemas.at(file);
+  if (!schema) return {{ErrorCode::kInternal, {}, "", "there is no schema " + in_quotes(file), ""}};
+  Diagnostics errors = check(value, *schema);
+  if (read_environment_numbers(value, errors)) errors = check(value, *schema);
+  if (errors.empty()) fill_in_defaults(value, *schema);
+  return errors;
+}
+
+void SchemaSet::visit_configured(Value& recipe, const VisitConfigured& visit) const {
+  const SchemaNode* schema = store_->schemas.at(kRecipeFile);
+  if (schema) runner::visit_configured(recipe, *schema, visit);
+}
+
+std::span<const Kind> SchemaSet::kinds() const {
+  if (store_->kinds.empty()) {
+    for (const std::string_view path : store_->schemas.paths()) {
+      if (is_stage_kind(path)) store_->kinds.push_back(store_->kind_in(path));
+    }
+    std::ranges::sort(store_->kinds, {}, &Kind::name);
+  }
+  return store_->kinds;
+}
+
+const Kind* SchemaSet::kind(std::string_view name) const {
+  std::string path(name);
+  if (std::ranges::count(path, '.') != 1 || path.find('/') != path.npos) return nullptr;
+  std::ranges::replace(path, '.', '/');
+  path += kSchemaEnding;
+  return store_->schemas.document(path) ? &store_->kind_in(path) : nullptr;
+}
+
+std::string SchemaSet::nearest_kind(std::string_view name) const {
+  std::vector<std::string> names;
+  for (const std::string_view path : store_->schemas.paths()) {
+    if (is_stage_kind(path)) names.push_back(title_of(std::string(path)));
+  }
+  return nearest_name(name, names);
+}
+
+std::vector<std::string> SchemaSet::sub_kinds(std::string_view folder) const {
+  std::vector<std::string> names;
+  const std::string start = std::string(folder) + "/";
+  for (const std::string_view path : store_->schemas.paths()) {
+    if (!path.starts_with(start) || path.find('/', start.size()) != path.npos) continue;
+    names.emplace_back(path.substr(start.size(), path.size() - start.size() - kSchemaEnding.size()));
+  }
+  return names;
+}
+
+std::vector<std::string> SchemaSet::sub_kind_folders() const {
+  std::vector<std::string> folders;
+  for (const std::string_view path : store_->schemas.paths()) {
+    const std::string folder(path.substr(0, std::min(path.rfind('/'), path.size())));
+    const bool is_nested = folder.find('/') != folder.npos && path.size() > folder.size();
+    if (is_nested && (folders.empty() || folders.back() != folder)) folders.push_back(folder);
+  }
+  return folders;
+}
+
+std::optional<Value> SchemaSet::declared(const Value& recipe, std::span<const std::string> path) const {
+  const SchemaNode* schema = store_->schemas.at(kRecipeFile);
+  if (!schema) return std::nullopt;
+  return declared_default(*schema, recipe, path);
+}
+
+std::vector<std::string> SchemaSet::declared_keys(const Value& recipe, std::span<const std::string> path) const {
+  const SchemaNode* schema = store_->schemas.at(kRecipeFile);
+  return schema ? runner::declared_keys(*schema, recipe, path) : std::vector<std::string>();
+}
+
+bool SchemaSet::may_add(const Value& recipe, std::span<const std::string> path) const {
+  const SchemaNode* schema = store_->schemas.at(kRecipeFile);
+  return !schema || runner::may_add(*schema, &recipe, path);
+}
+
+KeyChoices SchemaSet::choices(const Value& recipe, std::span<const std::string> path) const {
+  const SchemaNode* schema = store_->schemas.at(kRecipeFile);
+  return schema ? key_choices(*schema, recipe, path) : KeyChoices();
+}
+
+const nlohmann::ordered_json* SchemaSet::document(std::string_view kind) const {
+  const Kind* found = this->kind(kind);
+  return store_->schemas.document(found ? found->file : std::string(kind) + std::string(kSchemaEnding));
+}
+
+ResumeClass SchemaSet::resume_class(const Value& recipe, std::span<const std::string> path) const {
+  const SchemaNode* schema = store_->schemas.at(kRecipeFile);
+  return schema ? runner::resume_class(*schema, recipe, path) : ResumeClass::kForce;
+}
+
+const SchemaNode* SchemaSet::node(std::string_view file) const { return store_->schemas.at(file); }
+
+}  // namespace runner

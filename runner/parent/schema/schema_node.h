@@ -1,0 +1,123 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runner/parent/schema/pattern.h"
+#include "runner/parent/schema/rule.h"
+#include "runner/shared/value/value.h"
+
+namespace runner {
+
+/// The types of draft-07; a set of them is their sum. Every integer is a number too.
+enum JsonType : unsigned {
+  kNullType = 1,
+  kBooleanType = 2,
+  kIntegerType = 4,
+  kNumberType = 8,
+  kStringType = 16,
+  kArrayType = 32,
+  kObjectType = 64,
+};
+
+struct SchemaNode;
+
+/// A schema by the name it stands under: a property.
+struct NamedSchema {
+  std::string name;
+  const SchemaNode* schema;
+};
+
+/// A kind that a mapping may have. Its schema is read when it is first asked for.
+struct KindSchema {
+  std::string name;
+  std::function<const SchemaNode&()> schema;
+};
+
+/// What keys that match a pattern have to be.
+struct PatternSchema {
+  Pattern pattern;
+  const SchemaNode* schema;
+};
+
+/// Whether a run that has begun may continue with another value of an option.
+enum class ResumeClass {
+  kSafe,     ///< the result keeps its bits, or what is left is not part of it
+  kForce,    ///< the result is one that no single recipe describes
+  kRefused,  ///< what was saved does not fit it
+};
+
+/// A schema or subschema, read and checked: one member a keyword, empty where the keyword is absent.
+/// Nodes point to each other; all of them are owned by the SchemaSet and do not move.
+struct SchemaNode {
+  std::string_view file;  ///< "train/supervised.schema.json"; the SchemaSet's
+  std::string pointer;    ///< where it stands there, "/properties/epochs"
+
+  std::optional<bool> verdict;  ///< a schema that is just true or false
+  std::optional<std::string> reference;
+  const SchemaNode* target = nullptr;  ///< of $ref; beside it only these count: description, default, unit,
+                                       ///< resume, effective, file_rule
+
+  std::string description, unit;
+  std::unique_ptr<const Value> default_value;
+  std::vector<Value> examples;
+  std::optional<ResumeClass> resume;  ///< x-resume
+  std::vector<Rule> rules;            ///< x-rules
+  std::optional<std::string> config;  ///< x-config
+  std::vector<Effect> effective;      ///< x-effective-when; empty: always
+  std::optional<FileRule> file_rule;  ///< x-file
+
+  unsigned types = 0;                         ///< 0: any
+  std::optional<std::vector<Value>> allowed;  ///< enum, or the one value of const
+
+  std::unique_ptr<const Value> minimum, maximum, exclusive_minimum, exclusive_maximum, multiple_of;
+  std::optional<std::size_t> min_length, max_length;
+  std::optional<Pattern> pattern;
+
+  std::vector<const SchemaNode*> first_items;  ///< items written as a list
+  const SchemaNode* items = nullptr;
+  std::optional<std::size_t> min_items, max_items;
+  bool unique_items = false;
+
+  std::vector<NamedSchema> properties;  ///< in the order of the file
+  std::vector<PatternSchema> pattern_properties;
+  const SchemaNode* additional_properties = nullptr;
+  const SchemaNode* property_names = nullptr;
+  std::vector<std::string> required;
+  std::optional<std::size_t> min_properties, max_properties;
+
+  std::vector<const SchemaNode*> all_of, any_of, one_of;
+  const SchemaNode* not_this = nullptr;
+
+  std::optional<std::string> kinds_in;  ///< x-kinds: "*" or a folder
+  std::vector<KindSchema> kinds;        ///< what x-kinds found, by kind
+  std::string default_kind;
+  const SchemaNode* common = nullptr;  ///< what the root of a stage's kind takes besides its own options
+
+  const SchemaNode* property(std::string_view key) const;
+  const SchemaNode* kind(std::string_view name) const;
+};
+
+/// The node that $ref leads to in the end; `node` itself where it has none.
+const SchemaNode& followed(const SchemaNode& node);
+
+/// The default of the node, or of what it refers to; null when there is none.
+const Value* default_of(const SchemaNode& node);
+
+/// The description of the node, or of what it refers to.
+const std::string& description_of(const SchemaNode& node);
+
+/// The x-file of the node, or of what it refers to; null where there is none.
+const FileRule* file_rule_of(const SchemaNode& node);
+
+/// The x-effective-when of the node, or of what it refers to; empty where there is none.
+const std::vector<Effect>& effects_of(const SchemaNode& node);
+
+/// The schema of the kind that `mapping` names, or of the default kind; null when there is none such.
+const SchemaNode* kind_of(const SchemaNode& node, const Value& mapping);
+
+}  // namespace runner

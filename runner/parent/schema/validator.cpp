@@ -1,0 +1,156 @@
+#include "runner/parent/schema/validator.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "runner/parent/schema/schema_phrase.h"
+#include "runner/shared/text/suggest.h"
+#include "runner/parent/schema/validator_pass.h"
+
+namespace runner {
+namespace {
+
+constexpr int kDeepestInstance = 100;  // of nested values; YAML stops at 64
+
+/// By the text they were written in, as these come up, then by line and column; what has no place comes last.
+void sort_as_found(Diagnostics& errors) {
+  std::vector<const SourceText*> sources;
+  for (const Diagnostic& error : errors) {
+    if (!std::ranges::count(sources, error.where.source)) sources.push_back(error.where.source);
+  }
+  std::ranges::stable_sort(errors, {}, [&](const Diagnostic& error) {
+    const bool placed = error.where.source != nullptr;
+    return std::tuple(!placed, std::ranges::find(sources, error.where.source) - sources.begin(), error.where.line,
+                      error.where.column);
+  });
+}
+
+/// The alternatives that ask for the type that `value` has; a fixed word is not a type.
+std::vector<const SchemaNode*> of_same_type(const std::vector<const SchemaNode*>& alternatives, const Value& value) {
+  std::vector<const SchemaNode*> result;
+  for (const SchemaNode* part : alternatives) {
+    const SchemaNode& node = followed(*part);
+    if (!node.allowed && (node.types & types_of(value))) result.push_back(part);
+  }
+  return result;
+}
+
+void collect_texts(const SchemaNode& schema, std::vector<std::string>& texts) {
+  const SchemaNode& node = followed(schema);
+  std::ranges::move(allowed_texts(node), std::back_inserter(texts));
+  for (const auto* group : {&node.any_of, &node.one_of}) {
+    for (const SchemaNode* part : *group) collect_texts(*part, texts);
+  }
+}
+
+}  // namespace
+
+Diagnostics check(const Value& value, const SchemaNode& schema, bool items) {
+  Diagnostics errors;
+  ValidatorPlace root;
+  root.items = items;
+  ValidatorPass(errors).check(value, schema, root);
+  sort_as_found(errors);
+  return errors;
+}
+
+bool names_item(const Value& value) { return value.text() && value.text()->find("${item.") != std::string::npos; }
+
+bool has_items(const SchemaNode& schema, const Value& mapping) { return schema.common && mapping.find("foreach"); }
+
+std::string ValidatorPlace::pointer() const {
+  if (!above) return "";
+  return pointer_to(above->pointer(), index ? std::to_string(*index) : std::string(key));
+}
+
+ValidatorPlace ValidatorPlace::below(const Entry& entry) const {
+  return {this, entry.key, std::nullopt, &entry.key_where, items, depth + 1};
+}
+
+ValidatorPlace ValidatorPlace::below(std::size_t at) const { return {this, {}, at, nullptr, items, depth + 1}; }
+
+void ValidatorPass::fail(ErrorCode code, const Location& where, std::string pointer, std::string message,
+                         std::string help) {
+  errors_.push_back({code, where, std::move(pointer), std::move(message), std::move(help)});
+}
+
+void ValidatorPass::check(const Value& value, const SchemaNode& schema, const ValidatorPlace& place,
+                          std::string_view unit) {
+  if (place.depth > kDeepestInstance)
+    return fail(ErrorCode::kNestingTooDeep, value.where, place.pointer(), "nested too deep");
+  if (place.items && names_item(value)) return;
+  if (!schema.unit.empty()) unit = schema.unit;
+  if (schema.target) return check(value, *schema.target, place, unit);
+  const bool is_property = !place.key.empty();
+  if (schema.verdict == false) {
+    return fail(ErrorCode::kForbidden, place.key_where ? *place.key_where : value.where, place.pointer(),
+                (is_property ? "key " + in_quotes(place.key) : describe(value)) + " is not allowed here");
+  }
+  if (!check_allowed(value, schema, place) || !check_type(value, schema, place)) return;
+  if (types_of(value) & kNumberType) check_number(value, schema, place, unit);
+  if (value.text()) check_text(value, schema, place);
+  if (value.list()) check_list(value, schema, place, unit);
+  if (value.map()) {
+    ValidatorPlace inside = place;
+    inside.items = place.items || has_items(schema, value);
+    check_mapping(value, schema, inside);
+  }
+  check_combinations(value, schema, place, unit);
+  if (schema.kinds_in) check_kind(value, schema, place);
+}
+
+Diagnostics ValidatorPass::verdict(const Value& value, const SchemaNode& schema, const ValidatorPlace& place,
+                                   std::string_view unit) {
+  Diagnostics errors;
+  ValidatorPass(errors).check(value, schema, place, unit);
+  return errors;
+}
+
+void ValidatorPass::check_combinations(const Value& value, const SchemaNode& schema, const ValidatorPlace& place,
+                                       std::string_view unit) {
+  const auto passes = [&](const SchemaNode* part) { return verdict(value, *part, place, unit).empty(); };
+  for (const SchemaNode* part : schema.all_of) check(value, *part, place, unit);
+  if (!schema.any_of.empty() && std::ranges::none_of(schema.any_of, passes))
+    no_alternative(value, schema.any_of, place, unit);
+  if (!schema.one_of.empty()) {
+    const auto passed = std::ranges::count_if(schema.one_of, passes);
+    if (passed == 0) no_alternative(value, schema.one_of, place, unit);
+    if (passed > 1) {
+      fail(ErrorCode::kNoAlternative, value.where, place.pointer(),
+           describe(value) + " matches several of the allowed forms", description_of(schema));
+    }
+  }
+  if (schema.not_this && passes(schema.not_this)) {
+    if (value.map()) {
+      fail(ErrorCode::kOptionConflict, value.where, place.pointer(), "these options cannot be used together",
+           description_of(schema));
+    } else {
+      fail(ErrorCode::kForbidden, value.where, place.pointer(), describe(value) + " is not allowed here",
+           description_of(schema));
+    }
+  }
+}
+
+void ValidatorPass::no_alternative(const Value& value, const std::vector<const SchemaNode*>& alternatives,
+                                   const ValidatorPlace& place, std::string_view unit) {
+  const auto near = of_same_type(alternatives, value);
+  if (near.size() == 1) return check(value, *near.front(), place, unit);
+  std::vector<std::string> phrases, texts;
+  for (const SchemaNode* part : alternatives) {
+    const std::string phrase = expected(*part, unit);
+    if (!std::ranges::count(phrases, phrase)) phrases.push_back(phrase);
+    collect_texts(*part, texts);
+  }
+  std::string help = value.text() && value.secret_as.empty() ? did_you_mean(*value.text(), texts) : "";
+  for (const SchemaNode* part : alternatives) {
+    if (help.empty()) help = part->description;
+  }
+  std::string wanted;
+  for (std::size_t i = 0; i < phrases.size(); ++i) {
+    wanted += (i == 0 ? "" : i + 1 < phrases.size() ? ", " : ", or ") + phrases[i];
+  }
+  fail(ErrorCode::kNoAlternative, value.where, place.pointer(), "expected " + wanted + "; got " + describe(value),
+       help);
+}
+
+}  // namespace runner

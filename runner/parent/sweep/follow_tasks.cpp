@@ -1,0 +1,343 @@
+#include "runner/parent/sweep/follow_tasks.h"
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include "runner/shared/error/stop.h"
+#include "runner/parent/sweep/sweep_layout.h"
+#include "runner/parent/sweep/task_account.h"
+#include "runner/parent/sweep/trial_command.h"
+#include "runner/parent/sweep/trial_table.h"
+#include "runner/shared/text/duration.h"
+
+namespace runner {
+namespace {
+
+constexpr std::size_t kLargestArray = 1000;  // Slurm's MaxArraySize is 1001 where nobody has changed it
+/// Looks that must miss a task before it is gone: a new one comes late into the queue, the last line of an account late
+/// over a network.
+constexpr int kMissesOfGone = 3;
+
+bool is_end(const TaskEvent& event) {
+  return event.state == TrialState::kFinished || event.state == TrialState::kFailed;
+}
+
+/// A trial with the task that it was last given to.
+struct FollowedTrial {
+  std::size_t submission = 0, index = 0;
+  bool is_active = false;      ///< the task may still do something
+  bool is_given_up = false;    ///< not to be handed over again by this process
+  bool is_of_earlier = false;  ///< another process has handed it over
+  std::size_t lines = 0;       ///< of the account that the journal has
+  int misses = 0, losses = 0, failures = 0;
+};
+
+class Following {
+ public:
+  Following(SweepJournal& journal, TaskQueue& queue, const FollowOptions& options,
+            const TrialSurroundings& surroundings)
+      : journal_(journal),
+        queue_(queue),
+        layout_(journal.folder()),
+        launch_(journal.folder()),
+        options_(options),
+        surroundings_(surroundings),
+        trials_(journal.trials().size()),
+        table_(journal, surroundings.talk, surroundings.display, surroundings.rows) {}
+
+  ExitCode operator()(const std::function<std::optional<int>(std::chrono::milliseconds)>& wait) {
+    if (const Diagnostics errors = take_up(); !errors.empty()) return stop_with(errors);
+    while (true) {
+      collect();
+      if (const Diagnostics errors = hand_over(); !errors.empty()) return stop_with(errors);
+      if (std::ranges::none_of(trials_, &FollowedTrial::is_active)) break;
+      if (!options_.waits) return leave();
+      if (const auto signal = pass_time(wait)) {
+        tell("the tasks go on without this process");
+        journal_.flush();
+        return exit_code_of_stop(*signal, /*has_saved=*/true);
+      }
+      if (const Diagnostics errors = look(); !errors.empty()) return stop_with(errors);
+    }
+    journal_.flush();
+    const bool all =
+        std::ranges::all_of(journal_.trials(), [](const Trial& trial) { return trial.state == TrialState::kFinished; });
+    return all ? ExitCode::kDone : ExitCode::kSomeTrialsFailed;
+  }
+
+ private:
+  /// Until the next look at the queue; what tasks tell meanwhile is shown.
+  std::optional<int> pass_time(const std::function<std::optional<int>(std::chrono::milliseconds)>& wait) {
+    auto left = options_.look;
+    while (const auto drawn = table_.tick()) {
+      if (*drawn >= left) break;
+      if (const auto signal = wait(*drawn)) return signal;
+      left -= *drawn;
+      collect();
+    }
+    return wait(left);
+  }
+
+  /// The tasks are not waited for.
+  ExitCode leave() {
+    journal_.flush();
+    if (has_handed_over_) return ExitCode::kDone;
+    const auto left = std::ranges::count_if(trials_, &FollowedTrial::is_active);
+    tell(std::to_string(left) + (left == 1 ? " trial has" : " trials have") + " not told that they ended");
+    return ExitCode::kStoppedAfterSave;
+  }
+
+  ExitCode stop_with(const Diagnostics& errors) {
+    journal_.flush();
+    for (const Diagnostic& error : errors) tell(error);
+    return exit_code(errors);
+  }
+
+  /// What earlier processes have handed over.
+  Diagnostics take_up() {
+    auto read = read_submissions(journal_.folder());
+    if (!read) return read.errors();
+    submissions_ = *std::move(read);
+    const auto written = SweepJournal::read(journal_.folder());  // where what was at work has not become interrupted
+    if (!written) return written.errors();
+    for (std::size_t s = 0; s < submissions_.size(); ++s) {
+      if (submissions_[s].is_refused) continue;
+      for (std::size_t index = 0; index < submissions_[s].trials.size(); ++index) {
+        const std::uint64_t number = submissions_[s].trials[index];
+        if (number >= trials_.size()) continue;
+        trials_[number] = {.submission = s, .index = index, .is_active = true, .is_of_earlier = true};
+      }
+    }
+    for (std::uint64_t number = 0; number < trials_.size(); ++number) {
+      FollowedTrial& trial = trials_[number];
+      if (!trial.is_active) continue;
+      const std::vector<TaskEvent> events = account_of(trial);
+      trial.lines = known_lines(trial, written->trials[number], events);
+      if (!events.empty() && is_end(events.back()) && trial.lines == events.size()) trial.is_active = false;
+    }
+    done_ = static_cast<std::size_t>(
+        std::ranges::count_if(journal_.trials(), [&](const Trial& trial) { return has_finished(trial); }));
+    if (done_ > 0 || !submissions_.empty())
+      say(std::to_string(done_) + " of " + std::to_string(trials_.size()) + " trials have finished");
+    for (const Submission& one : submissions_)
+      if (!one.is_refused && is_any_active(one)) say("going on with " + text_of(one));
+    return {};
+  }
+
+  bool is_any_active(const Submission& submission) const {
+    return std::ranges::any_of(trials_, [&](const FollowedTrial& trial) {
+      return trial.is_active && submissions_[trial.submission].number == submission.number;
+    });
+  }
+
+  /// "Slurm job 12".
+  std::string text_of(const Submission& one) const {
+    return queue_.name() + (one.job.empty() ? " job '" + one.name + "'" : " job " + one.job);
+  }
+
+  std::vector<TaskEvent> account_of(const FollowedTrial& trial) const {
+    return TaskAccount::read(launch_.account(submissions_[trial.submission].number, trial.index));
+  }
+
+  /// How many of `events` the journal has already, by the times that it saw the trial begin.
+  std::size_t known_lines(const FollowedTrial& trial, const Trial& written,
+                          const std::vector<TaskEvent>& events) const {
+    int begun = written.attempts - submissions_[trial.submission].attempts_before[trial.index];
+    if (begun <= 0) return written.state == TrialState::kFinished && !events.empty() && is_end(events.front()) ? 1 : 0;
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      if (events[i].state != TrialState::kRunning || --begun > 0) continue;
+      const bool has_end = i + 1 < events.size() && events[i + 1].state != TrialState::kRunning;
+      return has_end && written.state != TrialState::kRunning ? i + 2 : i + 1;
+    }
+    return events.size();
+  }
+
+  bool has_finished(const Trial& trial) const {
+    return trial.state == TrialState::kFinished && run_status(layout_.run(trial.number)) == "finished";
+  }
+
+  /// Writes into the journal what tasks have told since.
+  void collect() {
+    for (std::uint64_t number = 0; number < trials_.size(); ++number) {
+      FollowedTrial& trial = trials_[number];
+      if (!trial.is_active) continue;
+      const std::vector<TaskEvent> events = account_of(trial);
+      for (; trial.lines < events.size(); ++trial.lines) see(number, events[trial.lines]);
+    }
+  }
+
+  void see(std::uint64_t number, const TaskEvent& event) {
+    FollowedTrial& trial = trials_[number];
+    trial.misses = 0;
+    const std::string who = "trial " + std::to_string(number);
+    if (event.state == TrialState::kRunning) {
+      const bool is_first = journal_.trials()[number].attempts == 0;
+      journal_.started(number);
+      return say(who + (is_first ? " started" : " resumed") + own_settings(journal_.trials(), number) + ", " +
+                 event.place);
+    }
+    journal_.ended(number, event.state, event.exit, event.seconds, event.reason);
+    if (event.state == TrialState::kFinished) {
+      trial.is_active = false;
+      ++done_;
+      say(who + " finished in " + duration_text(event.seconds) + ": " + std::to_string(done_) + " of " +
+          std::to_string(trials_.size()));
+    } else if (event.state == TrialState::kFailed) {
+      trial.is_active = false;
+      fail(number, event);
+    } else {
+      say(who + " stopped" + (event.reason.empty() ? "" : ": " + event.reason));
+    }
+  }
+
+  void fail(std::uint64_t number, const TaskEvent& event) {
+    FollowedTrial& trial = trials_[number];
+    const bool is_tried_again = !is_stopping_ && ++trial.failures <= options_.trials.retries;
+    trial.is_given_up = !is_tried_again;
+    tell("trial " + std::to_string(number) + " failed" + own_settings(journal_.trials(), number) + ": " + event.reason +
+         (is_tried_again ? "; it is tried again" : ""));
+    for (const std::string& line : event.said)
+      if (line != event.reason) tell("    " + line);
+    if (is_tried_again || !options_.trials.fail_fast || is_stopping_) return;
+    is_stopping_ = true;
+    for (const Diagnostic& error : queue_.cancel(submissions_)) tell(error);
+  }
+
+  /// Trials that have not finished and are nobody's, as new arrays.
+  Diagnostics hand_over() {
+    std::vector<std::uint64_t> waiting;
+    for (const Trial& trial : journal_.trials()) {
+      const FollowedTrial& followed = trials_[trial.number];
+      if (!is_stopping_ && !followed.is_active && !followed.is_given_up && !has_finished(trial))
+        waiting.push_back(trial.number);
+    }
+    for (std::size_t first = 0; first < waiting.size(); first += kLargestArray) {
+      const auto begin = waiting.begin() + static_cast<std::ptrdiff_t>(first);
+      const auto size = std::min(kLargestArray, waiting.size() - first);
+      if (Diagnostics errors = submit({begin, begin + static_cast<std::ptrdiff_t>(size)}); !errors.empty())
+        return errors;
+    }
+    return {};
+  }
+
+  Diagnostics submit(std::vector<std::uint64_t> numbers) {
+    const int number = static_cast<int>(submissions_.size()) + 1;
+    Submission submission{.number = number,
+                          .name = options_.prefix + "-" + std::to_string(number),
+                          .trials = std::move(numbers),
+                          .attempts_before = {},
+                          .time_out_minutes = options_.trials.time_out ? options_.trials.time_out->count() : 0,
+                          .arguments = surroundings_.arguments,
+                          .run_arguments = surroundings_.run_arguments,
+                          .resume_arguments = surroundings_.resume_arguments};
+    for (const std::uint64_t trial : submission.trials)
+      submission.attempts_before.push_back(journal_.trials()[trial].attempts);
+    write_submission(submission, journal_.folder());
+    auto job = queue_.submit(submission);
+    if (job) submission.job = *std::move(job);
+    else submission.is_refused = job.errors().front().code == ErrorCode::kClusterRefused;
+    if (job || submission.is_refused) write_submission(submission, journal_.folder());
+    submissions_.push_back(submission);
+    if (!job) return job.errors();
+    for (std::size_t index = 0; index < submission.trials.size(); ++index) {
+      FollowedTrial& trial = trials_[submission.trials[index]];
+      trial = {.submission = submissions_.size() - 1,
+               .index = index,
+               .is_active = true,
+               .losses = trial.losses,
+               .failures = trial.failures};
+    }
+    const std::size_t count = submission.trials.size();
+    has_handed_over_ = true;
+    say(text_of(submission) + ": " + std::to_string(count) + (count == 1 ? " trial" : " trials"));
+    return {};
+  }
+
+  /// Compares the queue with what is thought to be in it.
+  Diagnostics look() {
+    std::vector<Submission> asked;
+    for (const Submission& one : submissions_)
+      if (is_any_active(one)) asked.push_back(one);
+    const auto queued = queue_.look(asked);
+    if (!queued) return endure(queued.errors());
+    if (silent_since_) say(queue_.name() + " answers again");
+    silent_since_.reset();
+    std::map<std::pair<std::string, std::size_t>, const QueuedTask*> known;
+    for (const QueuedTask& task : *queued) known[{task.submission, task.index}] = &task;
+    collect();  // what a task wrote before it left the queue
+    for (std::uint64_t number = 0; number < trials_.size(); ++number) {
+      FollowedTrial& trial = trials_[number];
+      if (!trial.is_active) continue;
+      const auto found = known.find({submissions_[trial.submission].name, trial.index});
+      const QueuedTask* const task = found == known.end() ? nullptr : found->second;
+      if (task && !task->has_ended) trial.misses = 0;
+      else if (++trial.misses >= kMissesOfGone) lose(number, task ? task->state : "");
+    }
+    return {};
+  }
+
+  Diagnostics endure(const Diagnostics& errors) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!silent_since_) {
+      silent_since_ = now;
+      tell(queue_.name() + " does not answer (" + errors.front().message + "); the trials' own files are followed");
+    }
+    return now - *silent_since_ >= options_.patience ? errors : Diagnostics();
+  }
+
+  /// A task that has not ended its trial, and is not in the queue any more.
+  void lose(std::uint64_t number, std::string state) {
+    FollowedTrial& trial = trials_[number];
+    const std::vector<TaskEvent> events = account_of(trial);
+    const bool has_saved = !events.empty() && events.back().state == TrialState::kInterrupted;
+    if (state.empty()) state = queue_.fate(submissions_[trial.submission], trial.index);
+    const std::string why = "its task is gone" + (state.empty() ? "" : " (" + state + ")");
+    trial.is_active = false;
+    if (!has_saved) {
+      const double seconds = journal_.seconds_of_open_attempt(journal_.trials()[number]);
+      journal_.ended(number, TrialState::kInterrupted, 0, seconds, why);
+      if (!trial.is_of_earlier) ++trial.losses;
+    }
+    const bool is_cancelled = state.starts_with("CANCELLED") && !trial.is_of_earlier;
+    trial.is_given_up = is_stopping_ || is_cancelled || trial.losses > options_.resubmissions;
+    trial.is_of_earlier = false;
+    tell("trial " + std::to_string(number) + ": " + why +
+         (trial.is_given_up ? "" : "; it is handed over again, and goes on from its last checkpoint"));
+  }
+
+  void say(const std::string& line) {
+    if (surroundings_.verbosity != Verbosity::kQuiet) tell(line);
+  }
+  void tell(const std::string& line) { table_.say(line); }
+  void tell(const Diagnostic& error) {
+    std::ostringstream text;
+    print(text, error);
+    std::string lines = text.str();
+    if (lines.ends_with('\n')) lines.pop_back();
+    table_.say(lines);
+  }
+
+  SweepJournal& journal_;
+  TaskQueue& queue_;
+  const SweepLayout layout_;
+  const LaunchLayout launch_;
+  const FollowOptions& options_;
+  const TrialSurroundings& surroundings_;
+  std::vector<Submission> submissions_;
+  std::vector<FollowedTrial> trials_;  // by number
+  LiveTrials table_;
+  std::size_t done_ = 0;
+  bool is_stopping_ = false, has_handed_over_ = false;
+  std::optional<std::chrono::steady_clock::time_point> silent_since_;
+};
+
+}  // namespace
+
+ExitCode follow_tasks(SweepJournal& journal, TaskQueue& queue, const FollowOptions& options,
+                      const std::function<std::optional<int>(std::chrono::milliseconds)>& wait,
+                      const TrialSurroundings& surroundings) {
+  return Following(journal, queue, options, surroundings)(wait);
+}
+
+}  // namespace runner

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+
+#include "runner/parent/sweep/run_trials.h"
+#include "runner/parent/sweep/task_queue.h"
+
+namespace runner {
+
+/// How the tasks of a cluster are followed.
+struct FollowOptions {
+  std::string prefix;                         ///< of the submissions' names, of which no other sweep has the same
+  std::chrono::milliseconds look{10000};      ///< from one look at the queue to the next
+  std::chrono::milliseconds patience{60000};  ///< as long as that it may give no answer
+  int resubmissions = 3;                      ///< of a trial whose tasks are gone without a save
+  bool waits = true;                          ///< else only what the tasks have told by now is read
+  TrialOptions trials = {};                   ///< but for `slots`: the cluster has its own
+};
+
+/// Has a cluster run what the journal says is still to be done, and is not in the cluster's hands already: as arrays of
+/// tasks, whose accounts are read and written into the journal, by this process alone. A task that is gone before its
+/// end is handed over again. The cluster's part of it is known by the records in launch/ (submission.h), so another
+/// process goes on where this one was killed, and hands over nothing twice.
+/// `wait` lets the time pass; a signal that it brings ends this, and the tasks go on by themselves.
+/// As run_trials(); kDeviceUnavailable where the cluster has not answered for too long, or refused what it was given.
+ExitCode follow_tasks(SweepJournal& journal, TaskQueue& queue, const FollowOptions& options,
+                      const std::function<std::optional<int>(std::chrono::milliseconds)>& wait,
+                      const TrialSurroundings& surroundings);
+
+}  // namespace runner

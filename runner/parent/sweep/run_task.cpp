@@ -1,0 +1,159 @@
+#include "runner/parent/sweep/run_task.h"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+
+#include "runner/shared/error/stop.h"
+#include "runner/parent/run/worker_set.h"
+#include "runner/parent/sweep/submission.h"
+#include "runner/parent/sweep/sweep_journal.h"
+#include "runner/parent/sweep/sweep_layout.h"
+#include "runner/parent/sweep/task_account.h"
+#include "runner/parent/sweep/trial_command.h"
+
+namespace runner {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kAttemptsOfTask = 3;
+constexpr std::size_t kToldLines = 12;  // of what a trial has said that failed
+
+/// One trial as it is run in a task.
+class TaskAtWork {
+ public:
+  TaskAtWork(const SweepLayout& sweep, const Submission& submission, std::uint64_t trial, const TaskPlace& place,
+             TaskAccount& account)
+      : sweep_(sweep), submission_(submission), trial_(trial), place_(place), account_(account) {}
+
+  ExitCode operator()() {
+    for (int attempt = 1;; ++attempt) {
+      account_.add({.state = TrialState::kRunning, .place = place_.name});
+      const auto began = std::chrono::steady_clock::now();
+      said_ = {};
+      const WorkerExit exit = attempt_it(began);
+      const bool goes_on = exit.signal == SIGKILL && !stopped_by_ && !is_out_of_time_ && attempt < kAttemptsOfTask;
+      TaskEvent event = how_it_ended(exit);
+      if (goes_on) event = {.state = TrialState::kInterrupted, .exit = event.exit, .reason = "its run was killed"};
+      event.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+      account_.add(event);
+      if (!goes_on) return exit_code(event);
+    }
+  }
+
+ private:
+  /// From its start to its end; signals to us are passed on.
+  WorkerExit attempt_it(std::chrono::steady_clock::time_point began) {
+    std::vector<std::string> arguments = submission_.arguments;
+    // The cluster itself kills what does not stop in the time that it gives.
+    if (!std::ranges::count(arguments, "--grace")) arguments.insert(arguments.end(), {"--grace", "0"});
+    auto started = workers_.start(trial_command(sweep_, trial_, place_.program, arguments, submission_.run_arguments,
+                                                submission_.resume_arguments));
+    if (!started) {
+      said_.add(started.errors().front().message + "\n");
+      return {.exit = static_cast<int>(ExitCode::kInternalError), .signal = 0};
+    }
+    const auto limit = std::chrono::minutes(submission_.time_out_minutes);
+    while (true) {
+      const auto occurred =
+          limit.count() > 0 ? workers_.next(std::chrono::milliseconds(1000)) : workers_.next(std::nullopt);
+      if (const auto* signal = std::get_if<SignalToUs>(&occurred)) heed(signal->number, **started);
+      if (limit.count() > 0 && !is_out_of_time_ && std::chrono::steady_clock::now() - began >= limit) {
+        is_out_of_time_ = true;
+        (*started)->signal(SIGTERM);
+      }
+      const auto* news = std::get_if<NewsOf>(&occurred);
+      if (!news) continue;
+      if (const auto* output = std::get_if<OutputText>(&news->news)) {
+        said_.add(output->text);
+        [[maybe_unused]] const auto written = ::write(STDERR_FILENO, output->text.data(), output->text.size());
+      }
+      if (const auto* exit = std::get_if<WorkerExit>(&news->news)) {
+        const WorkerExit ended = *exit;
+        workers_.remove(**started);
+        return ended;
+      }
+    }
+  }
+
+  void heed(int number, WorkerProcess& trial) {
+    if (number == SIGUSR1) {
+      is_to_be_queued_ = true;
+      if (!stopped_by_) trial.signal(SIGTERM);
+    } else if (number == SIGINT || number == SIGTERM || number == SIGHUP) {
+      if (!stopped_by_ && !is_to_be_queued_) trial.signal(SIGTERM);  // a second one would end it without a save
+    } else {
+      return;
+    }
+    stopped_by_ = number;
+  }
+
+  TaskEvent how_it_ended(const WorkerExit& exit) {
+    TaskEvent event{.exit = exit.signal != 0 ? 128 + exit.signal : exit.exit};
+    const std::deque<std::string> said = said_.take();
+    if (event.exit == 0) {
+      event.state = TrialState::kFinished;
+    } else if (is_out_of_time_) {
+      event.state = TrialState::kFailed;
+      event.reason = "its time of " + std::to_string(submission_.time_out_minutes) + " min was up";
+    } else if (says_stopped(static_cast<ExitCode>(event.exit)) || stopped_by_) {
+      event.state = TrialState::kInterrupted;
+    } else {
+      event.state = TrialState::kFailed;
+      event.reason = failure_reason(said, event.exit);
+      event.said.assign(said.end() - std::min(std::ssize(said), static_cast<std::ptrdiff_t>(kToldLines)), said.end());
+    }
+    return event;
+  }
+
+  ExitCode exit_code(const TaskEvent& event) const {
+    if (event.state == TrialState::kInterrupted && is_to_be_queued_ && !place_.requeue.empty()) {
+      // Where this fails, whoever follows the sweep hands the trial over again.
+      [[maybe_unused]] const int queued = std::system(place_.requeue.c_str());
+    }
+    return static_cast<ExitCode>(event.exit);
+  }
+
+  const SweepLayout& sweep_;
+  const Submission& submission_;
+  const std::uint64_t trial_;
+  const TaskPlace& place_;
+  TaskAccount& account_;
+  WorkerSet workers_;  // as long as this lives signals come by it alone
+  LastLines said_;
+  std::optional<int> stopped_by_;
+  bool is_to_be_queued_ = false, is_out_of_time_ = false;
+};
+
+}  // namespace
+
+Result<ExitCode> run_task(const fs::path& folder, const std::string& index, const TaskPlace& place) {
+  const auto submission = read_submission(folder);
+  if (!submission) return submission.errors();
+  const bool is_number = !index.empty() && index.size() < 10 &&
+                         std::ranges::all_of(index, [](char letter) { return letter >= '0' && letter <= '9'; });
+  const std::size_t task = is_number ? std::stoul(index) : submission->trials.size();
+  if (task >= submission->trials.size()) {
+    return Diagnostic{ErrorCode::kUsage,
+                      {},
+                      "",
+                      "'" + folder.string() + "' has no task '" + index + "'",
+                      "its tasks are 0 to " + std::to_string(submission->trials.size() - 1)};
+  }
+  const SweepLayout sweep(fs::absolute(folder).lexically_normal().parent_path().parent_path());
+  const auto plan = SweepJournal::read(sweep.folder());
+  if (!plan) return plan.errors();
+  TaskAccount account(LaunchLayout(sweep.folder()).account(submission->number, task));
+  const std::uint64_t trial = submission->trials[task];
+  if (run_status(sweep.run(trial)) == "finished") {
+    account.add({.state = TrialState::kFinished});
+    return ExitCode::kDone;
+  }
+  std::error_code error;
+  fs::current_path(plan->folder, error);  // where relative paths of the recipe stand
+  return TaskAtWork(sweep, *submission, trial, place, account)();
+}
+
+}  // namespace runner

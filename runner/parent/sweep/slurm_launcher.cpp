@@ -1,0 +1,209 @@
+#include "runner/parent/sweep/slurm_launcher.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <sstream>
+
+#include "runner/shared/disk/new_file.h"
+#include "runner/parent/sweep/cluster_commands.h"
+#include "runner/parent/sweep/follow_tasks.h"
+#include "runner/parent/sweep/script_text.h"
+
+namespace runner {
+namespace {
+
+using Settings = nlohmann::ordered_json;
+
+std::chrono::milliseconds milliseconds_of(const Settings& settings, const char* key, double factor) {
+  return std::chrono::milliseconds(std::llround(settings.at(key).get<double>() * factor));
+}
+
+/// What a command said last that is worth a line.
+std::string last_line(const std::string& said) {
+  std::string last;
+  std::istringstream lines(said);
+  for (std::string line; std::getline(lines, line);)
+    if (!line.empty()) last = line;
+  return last;
+}
+
+/// Has the job ended that squeue shows in this state?
+bool is_ended(const std::string& state) {
+  constexpr std::array<std::string_view, 10> kEnded = {"BOOT_FAIL",    "CANCELLED", "COMPLETED",     "DEADLINE",
+                                                       "FAILED",       "NODE_FAIL", "OUT_OF_MEMORY", "REVOKED",
+                                                       "SPECIAL_EXIT", "TIMEOUT"};
+  return std::ranges::find(kEnded, state) != kEnded.end();
+}
+
+class SlurmQueue : public TaskQueue {
+ public:
+  SlurmQueue(const Settings& settings, SweepJournal& journal, const TrialSurroundings& surroundings,
+             ClusterCommands& commands)
+      : settings_(settings),
+        journal_(journal),
+        surroundings_(surroundings),
+        commands_(commands),
+        patience_(milliseconds_of(settings, "answer_seconds", 1000)) {}
+
+  std::string name() const override { return "Slurm"; }
+
+  Result<std::string> submit(const Submission& submission) override {
+    for (const auto& [path, what] :
+         {std::pair(journal_.folder(), "the sweep's folder"), std::pair(surroundings_.program, "this program")})
+      if (auto unfit = unfit_for_script(path, what, ScriptKind::kSlurm)) return *std::move(unfit);
+    if (!needs_) needs_ = task_needs(settings_, journal_, surroundings_, commands_);
+    const auto folder = LaunchLayout(journal_.folder()).submission(submission.number);
+    const auto script = folder / "script.sh";
+    write_atomically(script, slurm_script(settings_, *needs_, submission, folder, surroundings_.program));
+    const auto outcome = commands_.run({"sbatch", "--parsable", script.string()}, patience_);
+    if (outcome.is_silent || outcome.exit < 0 || outcome.exit == 127) return silence("sbatch", outcome);
+    const std::string line = last_line(outcome.said);
+    if (outcome.exit != 0) {
+      // Where its controller is away nobody knows whether it has got the job.
+      if (outcome.said.find("ontact slurm controller") != std::string::npos ||
+          outcome.said.find("imed out") != std::string::npos)
+        return silence("sbatch", outcome);
+      return Diagnostic{ErrorCode::kClusterRefused,
+                        {},
+                        "",
+                        "sbatch refused the trials: " + line,
+                        "correct '" + LaunchLayout(journal_.folder()).launcher().string() +
+                            "', where sweep.launcher is kept (`gpus: 0` for a cluster without GPUs), and continue with "
+                            "`retort sweep resume " +
+                            journal_.folder().string() + "`"};
+    }
+    const std::string job = line.substr(0, line.find(';'));  // "12;cluster"
+    if (!job.empty() && std::ranges::all_of(job, [](char letter) { return letter >= '0' && letter <= '9'; }))
+      return job;
+    return silence("sbatch", outcome);
+  }
+
+  Result<std::vector<QueuedTask>> look(std::span<const Submission> submissions) override {
+    std::vector<QueuedTask> tasks;
+    if (submissions.empty()) return tasks;
+    std::string names;
+    for (const Submission& one : submissions) names += (names.empty() ? "" : ",") + one.name;
+    const auto outcome = commands_.run({"squeue", "-h", "-r", "-t", "all", "-n", names, "-o", "%j|%K|%T"}, patience_);
+    if (outcome.is_silent || outcome.exit != 0) return silence("squeue", outcome);
+    std::istringstream lines(outcome.said);
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream fields(line);
+      QueuedTask task;
+      std::string index;
+      std::getline(fields, task.submission, '|');
+      std::getline(fields, index, '|');
+      std::getline(fields, task.state);
+      if (index.empty() || !std::ranges::all_of(index, [](char letter) { return letter >= '0' && letter <= '9'; }) ||
+          index.size() > 9)
+        continue;  // a warning
+      task.index = std::stoul(index);
+      task.has_ended = is_ended(task.state);
+      tasks.push_back(std::move(task));
+    }
+    return tasks;
+  }
+
+  std::string fate(const Submission& submission, std::size_t index) override {
+    if (submission.job.empty()) return "";
+    const auto outcome = commands_.run(
+        {"sacct", "-n", "-P", "-X", "-j", submission.job + "_" + std::to_string(index), "-o", "State"}, patience_);
+    if (outcome.is_silent || outcome.exit != 0) return "";  // many clusters keep no accounts
+    return last_line(outcome.said);
+  }
+
+  Diagnostics cancel(std::span<const Submission> submissions) override {
+    std::vector<std::string> words = {"scancel"};
+    for (const Submission& one : submissions)
+      if (!one.job.empty()) words.push_back(one.job);
+    if (words.size() == 1) return {};
+    const auto outcome = commands_.run(words, patience_);
+    if (outcome.is_silent || outcome.exit != 0) return {silence("scancel", outcome)};
+    return {};
+  }
+
+ private:
+  Diagnostic silence(const std::string& command, const ClusterCommands::Outcome& outcome) const {
+    const std::string line = last_line(outcome.said);
+    std::string message = command;
+    if (outcome.is_silent)
+      message +=
+          " has not answered for " + std::to_string(std::lround(static_cast<double>(patience_.count()) / 1000)) + " s";
+    else if (outcome.exit == 127) message += " is not installed here";
+    else message += " ended with exit code " + std::to_string(outcome.exit) + (line.empty() ? "" : ": " + line);
+    return {ErrorCode::kClusterSilent,
+            {},
+            "",
+            message,
+            "nothing is lost: once Slurm answers, `retort sweep resume " + journal_.folder().string() +
+                "` goes on with what it has, and hands over the rest"};
+  }
+
+  const Settings& settings_;
+  SweepJournal& journal_;
+  const TrialSurroundings& surroundings_;
+  ClusterCommands& commands_;
+  const std::chrono::milliseconds patience_;
+  std::optional<TaskNeeds> needs_;
+};
+
+class SlurmLauncher : public Launcher {
+ public:
+  explicit SlurmLauncher(Settings settings) : settings_(std::move(settings)) {}
+
+  ExitCode run(SweepJournal& journal, const TrialOptions& options, const TrialSurroundings& surroundings) override {
+    ClusterCommands commands;
+    SlurmQueue queue(settings_, journal, surroundings, commands);
+    const FollowOptions follow{.prefix = settings_.at("prefix").get<std::string>(),
+                               .look = milliseconds_of(settings_, "look_seconds", 1000),
+                               .patience = milliseconds_of(settings_, "patience_minutes", 60000),
+                               .resubmissions = settings_.at("resubmissions").get<int>(),
+                               .trials = options};
+    return follow_tasks(
+        journal, queue, follow, [&](std::chrono::milliseconds time) { return commands.wait(time); }, surroundings);
+  }
+
+ private:
+  const Settings settings_;
+};
+
+}  // namespace
+
+std::unique_ptr<Launcher> slurm_launcher(nlohmann::ordered_json settings) {
+  return std::make_unique<SlurmLauncher>(std::move(settings));
+}
+
+std::string slurm_script(const nlohmann::ordered_json& settings, const TaskNeeds& needs, const Submission& submission,
+                         const std::filesystem::path& folder, const std::filesystem::path& program) {
+  std::string log;
+  for (const char letter : folder.string()) log += letter == '%' ? std::string("%%") : std::string(1, letter);
+  std::string text = "#!/bin/bash\n";
+  const auto option = [&](const std::string& line) { text += "#SBATCH " + line + "\n"; };
+  const auto named = [&](const std::string& name, const std::string& value) {
+    option("--" + name + "=" + sbatch_word(value));
+  };
+  named("job-name", submission.name);
+  const auto& at_once = settings.at("at_once");
+  option("--array=0-" + std::to_string(submission.trials.size() - 1) +
+         (at_once.is_null() ? "" : "%" + std::to_string(at_once.get<std::int64_t>())));
+  named("output", log + "/%a.log");
+  option("--open-mode=append");
+  option("--requeue");
+  option("--signal=B:USR1@" + std::to_string(settings.at("warning_seconds").get<std::int64_t>()));
+  option("--time=" + std::to_string(settings.at("time_minutes").get<std::int64_t>()));
+  for (const char* key : {"partition", "account"})
+    if (!settings.at(key).is_null()) named(key, settings.at(key).get<std::string>());
+  option("--ntasks=1");
+  option("--cpus-per-task=" + std::to_string(needs.cores));
+  if (needs.gpus > 0) option("--gpus=" + std::to_string(needs.gpus));
+  if (needs.memory_bytes) option("--mem=" + std::to_string((*needs.memory_bytes + (1 << 20) - 1) >> 20) + "M");
+  for (const auto& further : settings.at("options")) option(further.get<std::string>());
+  for (const auto& line : settings.at("setup")) text += line.get<std::string>() + "\n";
+  text += "export RETORT_REQUEUE=\"scontrol requeue ${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}\"\n";
+  text += "export RETORT_TASK=\"${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}\"\n";
+  text += "exec " + shell_word(program.string()) + " sweep task " + shell_word(folder.string()) +
+          " \"$SLURM_ARRAY_TASK_ID\"\n";
+  return text;
+}
+
+}  // namespace runner

@@ -1,0 +1,288 @@
+#include "runner/parent/sweep/sweep_journal.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <stdexcept>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/shared/protocol/event.h"
+#include "runner/parent/record/run_summary.h"
+#include "runner/parent/sweep/sweep_layout.h"
+#include "runner/shared/value/json_fields.h"
+#include "runner/shared/value/json_number.h"
+#include "runner/shared/value/parse_json.h"
+
+namespace runner {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using Fields = JsonFields<Json>;
+
+std::string journal_line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+Json to_json(const SweepPlan& plan) {
+  Json trials = Json::array();
+  for (const Trial& trial : plan.trials)
+    trials.push_back({{"number", trial.number}, {"hash", trial.hash}, {"settings", trial.settings}});
+  Json json = {{"sweep", 1},
+               {"build", build_id()},
+               {"recipe", plan.recipe},
+               {"overrides", plan.overrides},
+               {"folder", plan.folder.string()},
+               {"boot", plan.boot}};
+  if (plan.asha) {
+    json["asha"] = {{"metric", plan.asha->metric}, {"first", plan.asha->first}, {"factor", plan.asha->factor}};
+    if (plan.asha->last) json["asha"]["last"] = *plan.asha->last;
+  }
+  if (plan.is_asked) json["asked"] = true;
+  json["trials"] = std::move(trials);
+  return json;
+}
+
+/// Another after each start of the system; empty where it does not say.
+std::string boot_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
+/// The system has started anew: what was not flushed before may be gone in part.
+void see_boot(SweepPlan& plan, const std::string& boot) {
+  if (!plan.boot.empty() && !boot.empty() && boot != plan.boot) {
+    for (const std::uint64_t number : plan.unflushed) {
+      plan.trials[number].state = TrialState::kInterrupted;
+      plan.trials[number].is_doubtful = true;
+    }
+  }
+  plan.boot = boot;
+  plan.unflushed.clear();
+}
+
+/// Throws std::runtime_error.
+AshaOptions asha_from(const Json& json) {
+  const Fields fields(json, "the 'asha' of its first line");
+  AshaOptions asha{.metric = fields.text("metric"),
+                   .first = fields.count("first"),
+                   .factor = fields.count("factor"),
+                   .last = std::nullopt};
+  if (fields.has("last")) asha.last = fields.count("last");
+  if (asha.first < 1) fields.fail("first", "at least 1");
+  if (asha.factor < 2) fields.fail("factor", "at least 2");
+  return asha;
+}
+
+void add_rung(SweepPlan& plan, std::uint64_t trial, double value) {
+  std::vector<double>& rungs = plan.trials[trial].rungs;
+  plan.rungs.push_back({.trial = trial, .rung = rungs.size(), .value = value});
+  rungs.push_back(value);
+}
+
+/// Throws std::runtime_error.
+SweepPlan plan_from(const std::string& line) {
+  const Json json = parse_json<Json>(line);
+  const Fields fields(json, "its first line");
+  if (fields.count("sweep") != 1) throw std::runtime_error("its first line is of another version");
+  SweepPlan plan{.recipe = fields.text("recipe"),
+                 .overrides = fields.texts("overrides"),
+                 .folder = fields.text("folder"),
+                 .trials = {}};
+  if (fields.has("boot")) plan.boot = fields.text("boot");
+  if (fields.has("asha")) plan.asha = asha_from(fields.object("asha"));
+  if (fields.has("asked")) plan.is_asked = fields.flag("asked");
+  for (const Json& one : fields.list("trials")) {
+    const Fields trial(one, "a trial in its first line");
+    plan.trials.push_back({.number = static_cast<std::uint64_t>(trial.count("number")),
+                           .hash = trial.text("hash"),
+                           .settings = trial.texts("settings")});
+    if (plan.trials.back().number + 1 != plan.trials.size())
+      throw std::runtime_error("the trials in its first line are not numbered from 0");
+  }
+  return plan;
+}
+
+/// Throws std::runtime_error for a line that is no event.
+void see_event(const std::string& line, SweepPlan& plan) {
+  const Json json = parse_json<Json>(line);
+  const Fields fields(json, "a line");
+  if (fields.has("boot")) return see_boot(plan, fields.text("boot"));
+  if (fields.has("flushed")) return plan.unflushed.clear();
+  const auto number = static_cast<std::size_t>(fields.count("trial"));
+  if (number == plan.trials.size() && fields.has("hash")) {
+    plan.trials.push_back({.number = number, .hash = fields.text("hash"), .settings = fields.texts("settings")});
+    if (fields.has("ask")) plan.trials.back().ask = static_cast<std::uint64_t>(fields.count("ask"));
+    return;
+  }
+  if (number < plan.trials.size() && fields.has("rung")) return add_rung(plan, number, fields.number("rung"));
+  const auto state = trial_state_named(fields.text("state"));
+  if (number >= plan.trials.size() || !state) throw std::runtime_error("a line tells of no trial");
+  Trial& trial = plan.trials[number];
+  trial.state = *state;
+  if (*state == TrialState::kRunning) {
+    ++trial.attempts;
+    trial.is_doubtful = false;
+    if (fields.has("seconds")) trial.seconds = fields.number("seconds");
+    trial.ran_before = fields.has("ran") ? fields.number("ran") : 0;
+    trial.is_open = true;
+    return;
+  }
+  trial.is_open = false;
+  plan.unflushed.push_back(number);
+  trial.exit = static_cast<int>(fields.integer("exit"));
+  trial.seconds += fields.number("seconds");
+  trial.reason = fields.has("reason") ? fields.text("reason") : "";
+}
+
+struct ReadJournal {
+  SweepPlan plan;
+  std::string text;  // its lines that are whole
+};
+
+Result<ReadJournal> read_journal(const fs::path& folder) {
+  const fs::path path = SweepLayout(folder).journal();
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    return Diagnostic{ErrorCode::kNoRun,
+                      {},
+                      "",
+                      "'" + folder.string() + "' contains no sweep",
+                      "name the folder that `retort sweep` has printed; it holds sweep.jsonl"};
+  }
+  ReadJournal journal;
+  std::size_t number = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (file.eof()) break;  // cut off
+    try {
+      if (++number == 1) journal.plan = plan_from(line);
+      else see_event(line, journal.plan);
+    } catch (const std::runtime_error& error) {
+      return Diagnostic{ErrorCode::kDamagedRecord,
+                        {},
+                        "",
+                        "'" + path.string() + "', line " + std::to_string(number) + ": " + error.what(),
+                        "remove the line if somebody has edited the file; the runs beside it are whole by themselves"};
+    }
+    journal.text += line + "\n";
+  }
+  if (number > 0 && !journal.text.empty()) return journal;
+  return Diagnostic{ErrorCode::kDamagedRecord,
+                    {},
+                    "",
+                    "'" + path.string() + "' is empty or cut off: no trial was started",
+                    "start the sweep again in another folder"};
+}
+
+Result<FolderLock> lock_sweep(const fs::path& folder, Lease::Options options = {}) {
+  return FolderLock::take(SweepLayout(folder).recipes(),
+                          {ErrorCode::kRunBusy,
+                           {},
+                           "",
+                           "the sweep '" + folder.string() + "' is at work in another process{}",
+                           "wait until it ends, or stop it: only one process may continue a sweep"},
+                          std::move(options));
+}
+
+}  // namespace
+
+SweepJournal SweepJournal::make(fs::path folder, SweepPlan plan, Storage& storage) {
+  auto lock = lock_sweep(folder);
+  if (!lock) throw WriteError(lock.errors().front());
+  plan.boot = boot_id();
+  SweepJournal journal(std::move(folder), std::move(plan), *std::move(lock));
+  AtomicFile file(SweepLayout(journal.folder_).journal(), storage);
+  file.append(journal_line(to_json(journal.plan_)));
+  journal.file_.emplace(file.commit_and_release());
+  return journal;
+}
+
+Result<SweepJournal> SweepJournal::reopen(const fs::path& folder, Storage& storage, Lease::Options options) {
+  auto before = read_journal(folder);
+  if (!before) return before.errors();
+  auto lock = lock_sweep(folder, std::move(options));
+  if (!lock) return lock.errors();
+  auto read = read_journal(folder);  // again: whoever held the lock may have written meanwhile
+  if (!read) return read.errors();
+  SweepJournal journal(folder, std::move(read->plan), *std::move(lock));
+  AtomicFile file(SweepLayout(folder).journal(), storage);
+  file.append(read->text);
+  const std::string boot = boot_id();
+  if (boot != journal.plan_.boot) {
+    file.append(journal_line({{"boot", boot}}));
+    see_boot(journal.plan_, boot);
+  }
+  journal.file_.emplace(file.commit_and_release());
+  for (Trial& trial : journal.plan_.trials) {
+    if (trial.state != TrialState::kRunning) continue;
+    trial.state = TrialState::kInterrupted;
+    trial.lost = journal.seconds_of_open_attempt(trial);
+    trial.seconds += trial.lost;
+  }
+  return journal;
+}
+
+Result<SweepPlan> SweepJournal::read(const fs::path& folder) {
+  auto read = read_journal(folder);
+  if (!read) return read.errors();
+  return std::move(read->plan);
+}
+
+std::uint64_t SweepJournal::add(std::string hash, std::vector<std::string> settings, std::optional<std::uint64_t> ask) {
+  const std::uint64_t number = plan_.trials.size();
+  Json line = {{"trial", number}, {"hash", hash}, {"settings", settings}};
+  if (ask) line["ask"] = *ask;
+  file_->append(journal_line(line));
+  plan_.trials.push_back({.number = number, .hash = std::move(hash), .settings = std::move(settings), .ask = ask});
+  return number;
+}
+
+void SweepJournal::flush() {
+  if (::syncfs(*lock_.folder()) != 0) throw WriteError(write_diagnostic(folder_, errno, ErrorCode::kCannotWrite));
+  file_->append(journal_line({{"flushed", plan_.unflushed.size()}}));
+  file_->sync();
+  plan_.unflushed.clear();
+}
+
+double SweepJournal::seconds_of_open_attempt(const Trial& trial) const {
+  if (!trial.is_open) return 0;
+  return std::max(0.0, worked_time(SweepLayout(folder_).run(trial.number)).seconds - trial.ran_before);
+}
+
+void SweepJournal::started(std::uint64_t trial) {
+  Trial& one = plan_.trials[trial];
+  one.ran_before = worked_time(SweepLayout(folder_).run(trial)).seconds;
+  Json line = {{"trial", trial}, {"state", name(TrialState::kRunning)}};
+  if (one.seconds > 0) line["seconds"] = one.seconds;  // with those of attempts that have no line of their end
+  if (one.ran_before > 0) line["ran"] = one.ran_before;
+  file_->append(journal_line(line));
+  one.lost = 0;
+  one.is_open = true;
+  one.state = TrialState::kRunning;
+  one.is_doubtful = false;
+  ++one.attempts;
+}
+
+void SweepJournal::reached(std::uint64_t trial, double value) {
+  file_->append(journal_line({{"trial", trial}, {"rung", number_json(value)}}));
+  add_rung(plan_, trial, value);
+}
+
+void SweepJournal::ended(std::uint64_t trial, TrialState state, int exit, double seconds, const std::string& reason) {
+  Json line = {{"trial", trial}, {"state", name(state)}, {"exit", exit}, {"seconds", number_json(seconds)}};
+  if (!reason.empty()) line["reason"] = reason;
+  file_->append(journal_line(line));
+  plan_.unflushed.push_back(trial);
+  Trial& one = plan_.trials[trial];
+  one.state = state;
+  one.exit = exit;
+  one.seconds += seconds - std::exchange(one.lost, 0);
+  one.is_open = false;
+  one.reason = reason;
+}
+
+}  // namespace runner

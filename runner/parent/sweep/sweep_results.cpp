@@ -1,0 +1,216 @@
+#include "runner/parent/sweep/sweep_results.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/record/run_metrics.h"
+#include "runner/parent/report/main_metric.h"
+#include "runner/shared/stage/run_layout.h"
+#include "runner/parent/sweep/sweep_layout.h"
+#include "runner/shared/value/json_number.h"
+#include "runner/shared/value/parse_json.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// "+train.epochs=5" apart; "~memory" sets nothing: its value is "~".
+std::pair<std::string, std::string> key_and_value(const std::string& setting) {
+  const std::size_t begin = setting.find_first_not_of("+~");
+  if (begin == setting.npos) return {setting, ""};
+  const std::size_t equals = setting.find('=', begin);
+  if (equals == setting.npos) return {setting.substr(begin), setting[0] == '~' ? "~" : ""};
+  return {setting.substr(begin, equals - begin), setting.substr(equals + 1)};
+}
+
+/// What the summary.json of a run tells.
+RunMetrics metrics_of_run(const std::filesystem::path& run) {
+  std::ifstream file(RunLayout(run).summary());
+  return run_metrics(parse_json<Json>(file));
+}
+
+bool is_of_evaluation(const std::string& metric) { return metric.find("evaluate/") != metric.npos; }
+
+/// What the most trainings of trials monitor, the first of equals; empty: none says, or has measured it.
+std::string monitored_by_most(const std::vector<std::string>& monitors) {
+  std::string most;
+  for (const std::string& one : monitors)
+    if (!one.empty() && (most.empty() || std::ranges::count(monitors, one) > std::ranges::count(monitors, most)))
+      most = one;
+  return most;
+}
+
+Objective chosen_objective(const std::vector<std::string>& metrics, const std::vector<std::string>& monitors,
+                           const std::string& wanted) {
+  Objective objective{.metric = wanted};
+  if (wanted == "auto") {
+    const std::string monitored = monitored_by_most(monitors);
+    objective.metric = monitored.empty() ? choosing_metric(metrics) : monitored;
+    objective.is_for_want = is_of_test(objective.metric);
+  }
+  objective.is_smaller_better = is_smaller_better(objective.metric);
+  objective.is_of_test = is_of_test(objective.metric);
+  return objective;
+}
+
+/// The factor of the standard error in a 95 % interval, Student's t with that many degrees of freedom.
+double student_t(std::size_t freedom) {
+  constexpr std::array<double, 30> kTable = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+                                             2.201,  2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+                                             2.080,  2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042};
+  if (freedom <= kTable.size()) return kTable[freedom - 1];
+  // Cornish and Fisher's expansion around the normal's 1.95996; to 1e-3 from here on.
+  constexpr double z = 1.959964;
+  const auto n = static_cast<double>(freedom);
+  return z + (z * z * z + z) / (4 * n);
+}
+
+TrialMean mean_of(std::string what, const std::vector<double>& values) {
+  TrialMean result{.what = std::move(what), .trials = values.size(), .half_interval = std::nullopt};
+  for (const double value : values) result.mean += value / static_cast<double>(values.size());
+  if (values.size() < 2) return result;
+  double squares = 0;
+  for (const double value : values) squares += (value - result.mean) * (value - result.mean);
+  const double deviation = std::sqrt(squares / static_cast<double>(values.size() - 1));
+  result.half_interval = student_t(values.size() - 1) * deviation / std::sqrt(static_cast<double>(values.size()));
+  return result;
+}
+
+/// Values of the objective of the trials that have finished, by a text that `label` gives of a trial, in the order in
+/// which the texts first come.
+std::vector<TrialMean> means_by(const SweepResults& results, const auto& label) {
+  std::vector<std::pair<std::string, std::vector<double>>> groups;
+  for (const TrialResult& one : results.trials) {
+    const auto value = one.metrics.find(results.objective->metric);
+    if (one.trial.state != TrialState::kFinished || value == one.metrics.end()) continue;
+    const std::string text = label(one);
+    auto group = std::ranges::find(groups, text, &std::pair<std::string, std::vector<double>>::first);
+    if (group == groups.end()) group = groups.insert(groups.end(), {text, {}});
+    group->second.push_back(value->second);
+  }
+  std::vector<TrialMean> means;
+  for (auto& [text, values] : groups) means.push_back(mean_of(text, values));
+  return means;
+}
+
+}  // namespace
+
+std::string best_word(const Objective& objective) { return objective.is_smaller_better ? "smallest" : "largest"; }
+
+const TrialResult* SweepResults::best() const {
+  const TrialResult* best = nullptr;
+  if (!objective) return best;
+  for (const TrialResult& one : trials) {
+    const auto value = one.metrics.find(objective->metric);
+    if (one.trial.state != TrialState::kFinished || value == one.metrics.end() || std::isnan(value->second)) continue;
+    const double old = best ? best->metrics.at(objective->metric) : 0;
+    if (!best || (objective->is_smaller_better ? value->second < old : value->second > old)) best = &one;
+  }
+  return best;
+}
+
+std::vector<TrialMean> SweepResults::effects() const {
+  std::vector<TrialMean> all;
+  if (!objective || keys.size() < 2) return all;
+  for (const std::string& key : keys) {
+    const auto means = means_by(*this, [&](const TrialResult& one) {
+      const auto set = one.settings.find(key);
+      return key + "=" + (set == one.settings.end() ? "" : set->second);
+    });
+    if (means.size() > 1) all.insert(all.end(), means.begin(), means.end());
+  }
+  return all;
+}
+
+std::vector<TrialMean> SweepResults::over_seeds() const {
+  if (!objective || std::ranges::find(keys, "seed") == keys.end()) return {};
+  return means_by(*this, [&](const TrialResult& one) {
+    std::string text;
+    for (const std::string& key : keys) {
+      const auto set = one.settings.find(key);
+      if (key == "seed" || set == one.settings.end()) continue;
+      text += (text.empty() ? "" : " ") + key + "=" + set->second;
+    }
+    return text;
+  });
+}
+
+SweepResults read_results(const std::filesystem::path& sweep, const SweepPlan& plan, const std::string& wanted) {
+  const std::vector<Trial>& trials = plan.trials;
+  const SweepLayout layout(sweep);
+  SweepResults results;
+  std::map<std::string, std::set<std::string>> values;
+  std::vector<std::string> keys;
+  std::set<std::string> measured;
+  std::vector<std::string> monitors;  // that have been measured, of each trial
+  for (const Trial& trial : trials) {
+    TrialResult one{.trial = trial, .settings = {}, .metrics = {}};
+    if (trial.state != TrialState::kStopped) {
+      const RunMetrics metrics = metrics_of_run(layout.run(trial.number));
+      one.metrics = metrics.values();
+      if (one.metrics.contains(metrics.monitor)) monitors.push_back(metrics.monitor);
+    } else if (plan.asha && !trial.rungs.empty()) {
+      one.metrics = {{plan.asha->metric, trial.rungs.back()}};
+    }
+    for (const std::string& setting : trial.settings) {
+      auto [key, value] = key_and_value(setting);
+      if (values[key].empty()) keys.push_back(key);
+      values[key].insert(value);
+      one.settings[key] = value;
+    }
+    for (const auto& [name, value] : one.metrics) measured.insert(name);
+    results.trials.push_back(std::move(one));
+  }
+  for (const std::string& key : keys)
+    if (values[key].size() > 1 || trials.size() == 1) results.keys.push_back(key);
+  std::erase_if(measured, [](const std::string& metric) { return metric.find("memory/live/") != metric.npos; });
+  results.metrics.assign(measured.begin(), measured.end());
+  std::stable_partition(results.metrics.begin(), results.metrics.end(), is_of_evaluation);
+  if (!results.metrics.empty() || wanted != "auto") {
+    results.objective = chosen_objective(results.metrics, monitors, wanted);
+  }
+  return results;
+}
+
+nlohmann::ordered_json to_json(const SweepResults& results) {
+  const auto means = [](const std::vector<TrialMean>& all) {
+    Json list = Json::array();
+    for (const TrialMean& one : all) {
+      list.push_back({{"settings", one.what},
+                      {"trials", one.trials},
+                      {"mean", number_json(one.mean)},
+                      {"half_interval", one.half_interval ? number_json(*one.half_interval) : Json(nullptr)}});
+    }
+    return list;
+  };
+  Json trials = Json::array();
+  for (const TrialResult& one : results.trials) {
+    Json metrics = Json::object();
+    for (const auto& [name, value] : one.metrics) metrics[name] = number_json(value);
+    Json object = {{"number", one.trial.number},     {"hash", one.trial.hash},
+                   {"state", name(one.trial.state)}, {"overrides", one.trial.settings},
+                   {"attempts", one.trial.attempts}, {"seconds", one.trial.seconds},
+                   {"metrics", std::move(metrics)}};
+    if (!one.trial.reason.empty()) object["reason"] = one.trial.reason;
+    trials.push_back(std::move(object));
+  }
+  const TrialResult* const best = results.best();
+  Json json = {{"trials", std::move(trials)},
+               {"objective", nullptr},
+               {"best", best ? Json(best->trial.number) : Json(nullptr)},
+               {"effects", means(results.effects())},
+               {"over_seeds", means(results.over_seeds())}};
+  if (results.objective)
+    json["objective"] = {{"metric", results.objective->metric},
+                         {"best", best_word(*results.objective)},
+                         {"of_test_data", results.objective->is_of_test}};
+  return json;
+}
+
+}  // namespace runner

@@ -1,0 +1,106 @@
+#include "runner/parent/sweep/task_needs.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/sweep/sweep_layout.h"
+#include "runner/shared/text/bytes.h"
+#include "runner/shared/value/parse_json.h"
+
+namespace runner {
+namespace {
+
+constexpr std::int64_t kAssumedCores = 4;
+constexpr std::size_t kPlannedTrials = 8;
+constexpr std::int64_t kBesideTensors = std::int64_t{1} << 30;  // programs, libraries, images on their way
+constexpr std::chrono::minutes kPlanTime(10);
+
+const std::int64_t* integer_at(const Value& recipe, const char* key) {
+  const Value* const value = at_key(recipe, key);
+  return value ? std::get_if<std::int64_t>(&value->data) : nullptr;
+}
+
+/// `auto` takes a GPU where there is one, and a cluster shows only those that were asked for.
+bool wants_gpu(const Value& recipe) {
+  const Value* const select = at_key(recipe, "device.select");
+  return select && select->text() && (*select->text() == "auto" || select->text()->starts_with("cuda"));
+}
+
+/// The peak of a trial by its plan; nullopt where there is none.
+std::optional<std::int64_t> planned_bytes(const std::filesystem::path& recipe, const std::filesystem::path& program,
+                                          ClusterCommands& commands) {
+  const auto outcome = commands.run({program.string(), "plan", recipe.string(), "--json", "-q"}, kPlanTime);
+  const std::size_t begin = outcome.said.find('{');
+  if (begin == outcome.said.npos) return std::nullopt;
+  const auto json = parse_json<nlohmann::json>(outcome.said.substr(begin));
+  const nlohmann::json::json_pointer bytes("/result/run_peak/predicted");
+  if (json.is_discarded() || !json.contains(bytes) || !json[bytes].is_number_integer()) return std::nullopt;
+  return json[bytes].get<std::int64_t>();
+}
+
+/// Numbers from the first trial to the last, evenly.
+std::vector<std::uint64_t> spread(std::size_t trials) {
+  std::vector<std::uint64_t> numbers;
+  const std::size_t count = std::min(trials, kPlannedTrials);
+  for (std::size_t i = 0; i < count; ++i) numbers.push_back(count == 1 ? 0 : i * (trials - 1) / (count - 1));
+  return numbers;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> cores_of_task(const Value& recipe) {
+  if (!at_key(recipe, "sweep.launcher.kind")) return std::nullopt;
+  if (const auto* asked = integer_at(recipe, "sweep.launcher.cores")) return *asked;
+  const auto* threads = integer_at(recipe, "threads");
+  return threads ? *threads : kAssumedCores;
+}
+
+void settle_task(nlohmann::ordered_json& settings, const std::vector<const Value*>& recipes) {
+  std::int64_t cores = 1;
+  bool any_wants_gpu = false;
+  for (const Value* recipe : recipes) {
+    const auto* threads = integer_at(*recipe, "threads");
+    cores = std::max(cores, threads ? *threads : kAssumedCores);
+    any_wants_gpu = any_wants_gpu || wants_gpu(*recipe);
+  }
+  if (settings.at("cores") == "auto") settings["cores"] = cores;
+  if (settings.at("gpus") == "auto") settings["gpus"] = any_wants_gpu ? 1 : 0;
+}
+
+TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal& journal,
+                     const TrialSurroundings& surroundings, ClusterCommands& commands) {
+  const SweepLayout layout(journal.folder());
+  TaskNeeds needs;
+  const auto number = [&](const char* key, std::int64_t otherwise) {  // auto: somebody has edited it since
+    return settings.at(key).is_number() ? settings.at(key).get<std::int64_t>() : otherwise;
+  };
+  needs.cores = number("cores", kAssumedCores);
+  needs.gpus = number("gpus", 0);
+  if (settings.at("memory") != "auto") {
+    needs.memory_bytes = bytes_from(settings.at("memory").get<std::string>());
+  } else if (needs.gpus > 0) {
+    if (surroundings.verbosity != Verbosity::kQuiet)
+      surroundings.talk << "memory of a task: what the cluster gives by itself, as its trials compute on a GPU"
+                        << std::endl;
+  } else {
+    const std::vector<std::uint64_t> planned = spread(journal.trials().size());
+    std::int64_t most = 0;
+    for (const std::uint64_t number : planned) {
+      const auto bytes = planned_bytes(layout.recipe(number), surroundings.program, commands);
+      if (!bytes) {
+        surroundings.talk << "trial " << number << " cannot be planned here: the cluster decides about the memory\n";
+        return needs;
+      }
+      most = std::max(most, *bytes);
+    }
+    needs.memory_bytes = most + kBesideTensors;
+    if (surroundings.verbosity != Verbosity::kQuiet) {
+      surroundings.talk << "memory of a task: " << size_text(*needs.memory_bytes) << ", by the plans of "
+                        << planned.size() << " of " << journal.trials().size() << " trials" << std::endl;
+    }
+  }
+  return needs;
+}
+
+}  // namespace runner

@@ -1,0 +1,188 @@
+#include "runner/parent/sweep/trial_table.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/report/table.h"
+#include "runner/parent/sweep/sweep_layout.h"
+#include "runner/shared/text/bytes.h"
+#include "runner/shared/text/decimal.h"
+#include "runner/shared/text/duration.h"
+#include "runner/shared/text/printable.h"
+#include "runner/shared/value/json_number.h"
+
+namespace runner {
+namespace {
+
+constexpr double kSilence = 120;
+constexpr std::chrono::seconds kRedraw(1);
+constexpr std::size_t kDrawnTrials = 16;  // below what is said, however high the terminal
+
+std::string silence_text(const RunProgress& run) {
+  return run.silent_seconds >= kSilence ? ", silent for " + duration_text(run.silent_seconds) : "";
+}
+
+std::string epoch_text(const RunProgress& run) {
+  if (run.epoch == 0) return "";
+  return std::to_string(run.epoch) + (run.epochs > 0 ? "/" + std::to_string(run.epochs) : "");
+}
+
+std::string metric_of(const RunProgress& run) {
+  return run.metric.empty() ? "" : printable(run.metric) + " " + decimal(run.value, 4);
+}
+
+std::string memory_text(const RunProgress& run) { return run.memory_bytes > 0 ? bytes_text(run.memory_bytes) : ""; }
+
+std::string time_left(const RunProgress& run) { return run.seconds_left ? duration_text(*run.seconds_left) : ""; }
+
+/// As the journal has it, and nobody has told otherwise since.
+bool is_ended(const Trial& trial) {
+  return trial.state == TrialState::kFinished || trial.state == TrialState::kFailed ||
+         trial.state == TrialState::kStopped;
+}
+
+/// At work, failed, interrupted, waiting, finished.
+int urgency(const TrialProgress& one) {
+  if (one.is_over()) return one.trial.state == TrialState::kFailed ? 1 : 4;
+  if (one.is_at_work()) return 0;
+  return one.is_interrupted() ? 2 : 3;
+}
+
+std::string counts_text(const std::vector<TrialProgress>& trials) {
+  constexpr std::array<std::string_view, 5> kWords = {"running", "failed", "interrupted", "waiting", "finished"};
+  std::array<std::size_t, kWords.size()> counts{};
+  for (const TrialProgress& one : trials) ++counts[static_cast<std::size_t>(urgency(one))];
+  std::string text = std::to_string(trials.size()) + (trials.size() == 1 ? " trial" : " trials");
+  const char* gap = ": ";
+  for (std::size_t i = 0; i < kWords.size(); ++i)
+    if (counts[i] > 0) text += std::exchange(gap, ", ") + std::to_string(counts[i]) + " " + std::string(kWords[i]);
+  return text + "\n";
+}
+
+/// Places in `trials` of those that are shown where there is room for `most`, ascending.
+std::vector<std::size_t> shown_trials(const std::vector<TrialProgress>& trials, std::size_t most) {
+  std::vector<std::size_t> shown(trials.size());
+  std::iota(shown.begin(), shown.end(), std::size_t{0});
+  if (shown.size() <= most) return shown;
+  std::ranges::stable_sort(shown, {}, [&](std::size_t at) { return urgency(trials[at]); });
+  shown.resize(most);
+  std::ranges::sort(shown);
+  return shown;
+}
+
+std::string words_of(const RunProgress& run) {
+  std::string line;
+  const auto add = [&](const std::string& name, const std::string& text) {
+    if (!text.empty()) line += "  " + name + text;
+  };
+  add("", run.node == "" ? "" : printable(run.node));
+  add("epoch ", epoch_text(run));
+  add("", metric_of(run));
+  add("", memory_text(run));
+  add("ETA ", time_left(run));
+  return line;
+}
+
+}  // namespace
+
+std::string TrialProgress::state() const {
+  if (is_over()) return is_ended(trial) ? std::string(name(trial.state)) : "finished";
+  if (is_at_work()) return "running" + silence_text(run);
+  return is_interrupted() ? "interrupted" : std::string(name(trial.state));
+}
+
+bool TrialProgress::is_at_work() const {
+  return !is_interrupted() && (trial.state == TrialState::kRunning || run.status == "running");
+}
+
+bool TrialProgress::is_interrupted() const {
+  return trial.state == TrialState::kInterrupted ||
+         (trial.state == TrialState::kRunning && run.status == "interrupted");
+}
+
+bool TrialProgress::is_over() const { return is_ended(trial) || run.status == "finished"; }
+
+std::vector<TrialProgress> trials_progress(const std::filesystem::path& folder, const std::vector<Trial>& trials,
+                                           std::optional<std::size_t> most) {
+  const SweepLayout layout(folder);
+  std::vector<TrialProgress> all;
+  for (const Trial& trial : trials) {
+    all.push_back({.trial = trial, .run = {}});
+    if (!most || trial.state == TrialState::kRunning) all.back().run = run_progress(layout.run(trial.number));
+  }
+  if (!most) return all;
+  for (const std::size_t at : shown_trials(all, *most))
+    if (all[at].trial.state != TrialState::kRunning) all[at].run = run_progress(layout.run(all[at].trial.number));
+  return all;
+}
+
+std::size_t trials_on_terminal(int rows) { return rows < 4 ? 0 : static_cast<std::size_t>(rows - 3); }
+
+std::string trials_text(const std::vector<TrialProgress>& trials, std::size_t most) {
+  if (most == 0) return counts_text(trials);
+  std::vector<Trial> plain;
+  for (const TrialProgress& one : trials) plain.push_back(one.trial);
+  std::vector<std::vector<std::string>> rows = {{"trial", "state", "epoch", "metric", "memory", "ETA", "settings"}};
+  for (const std::size_t at : shown_trials(trials, most)) {
+    const TrialProgress& one = trials[at];
+    std::string settings = own_settings(plain, one.trial.number);
+    if (!settings.empty()) settings = printable(settings.substr(2, settings.size() - 3));  // " (seed=1)"
+    rows.push_back({std::to_string(one.trial.number), one.state(), epoch_text(one.run), metric_of(one.run),
+                    memory_text(one.run), time_left(one.run), settings});  // the longest comes last: it may be cut
+    for (std::string& cell : rows.back())
+      if (cell.empty()) cell = "–";
+  }
+  return table_text(rows) + counts_text(trials);
+}
+
+std::string trial_line(const TrialProgress& trial) {
+  return "trial " + std::to_string(trial.trial.number) + "  " + trial.state() + words_of(trial.run);
+}
+
+std::string run_line(const RunProgress& run) {
+  return (run.status.empty() ? "not begun" : printable(run.status)) + silence_text(run) + words_of(run);
+}
+
+void LiveTrials::say(const std::string& line) {
+  text_.clear();
+  drawn_.reset();
+  talk_ << line << std::endl;
+}
+
+std::optional<std::chrono::milliseconds> LiveTrials::tick() {
+  if (!display_.is_terminal || display_.verbosity == Verbosity::kQuiet) return std::nullopt;
+  const auto now = display_.clock();
+  if (!drawn_ || now - *drawn_ >= kRedraw) {
+    const std::size_t most = std::min(kDrawnTrials, trials_on_terminal(rows_()));
+    text_.draw(trials_text(trials_progress(journal_.folder(), journal_.trials(), most), most), display_.width());
+    drawn_ = now;
+  }
+  return std::chrono::ceil<std::chrono::milliseconds>(*drawn_ + kRedraw - now);
+}
+
+nlohmann::ordered_json to_json(const RunProgress& run) {
+  using Json = nlohmann::ordered_json;
+  const auto or_null = [](const auto& value) { return value == 0 ? Json(nullptr) : Json(value); };
+  const auto text = [](const std::string& value) { return value.empty() ? Json(nullptr) : Json(value); };
+  return {{"status", text(run.status)},
+          {"node", text(run.node)},
+          {"epoch", or_null(run.epoch)},
+          {"epochs", or_null(run.epochs)},
+          {"step", or_null(run.step)},
+          {"metric", text(run.metric)},
+          {"value", run.metric.empty() ? Json(nullptr) : number_json(run.value)},
+          {"memory_bytes", or_null(run.memory_bytes)},
+          {"seconds_left", run.seconds_left ? Json(*run.seconds_left) : Json(nullptr)},
+          {"silent_seconds", run.status == "running" ? Json(run.silent_seconds) : Json(nullptr)}};
+}
+
+nlohmann::ordered_json to_json(const TrialProgress& trial) {
+  nlohmann::ordered_json json = {{"number", trial.trial.number}, {"state", name(trial.trial.state)}};
+  json["run"] = to_json(trial.run);
+  return json;
+}
+
+}  // namespace runner

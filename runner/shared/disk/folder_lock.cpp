@@ -1,0 +1,101 @@
+#include "runner/shared/disk/folder_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+namespace runner {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr auto kPatience = 3s;  // the kernel ends the worker of a retort that was killed within milliseconds
+constexpr auto kPause = 20ms;
+
+enum class Locked { kYes, kNo, kHasNone };
+
+Result<Descriptor> open_folder(const std::filesystem::path& path) {
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (file.is_open()) return file;
+  return Diagnostic{
+      ErrorCode::kCannotWrite, {}, "", "cannot open '" + path.string() + "': " + std::strerror(errno), ""};
+}
+
+/// kNo where somebody else holds a lock that forbids it, kHasNone, with errno set, where the file system has no locks.
+Locked lock(const Descriptor& file, int operation) {
+  while (::flock(*file, operation | LOCK_NB) != 0) {
+    if (errno != EINTR) return errno == EWOULDBLOCK ? Locked::kNo : Locked::kHasNone;
+  }
+  return Locked::kYes;
+}
+
+Diagnostic busy_with(Diagnostic busy, const std::string& holder) {
+  for (std::string* text : {&busy.message, &busy.help})
+    if (const std::size_t at = text->find("{}"); at != text->npos)
+      text->replace(at, 2, holder.empty() ? "" : " (" + holder + ")");
+  return busy;
+}
+
+/// `no_lock`: errno of flock, 0 where there is one.
+Diagnostic no_lease(const std::filesystem::path& folder, int error, int no_lock) {
+  std::string message = "cannot make a lease in '" + folder.string() + "': " + std::strerror(error);
+  if (no_lock != 0)
+    message += "; its file system has no locks either (flock: " + std::string(std::strerror(no_lock)) + ")";
+  return {ErrorCode::kCannotWrite,
+          {},
+          "",
+          std::move(message),
+          "use a folder on another file system, such as a local disk: without either two processes could work there at "
+          "the same time"};
+}
+
+}  // namespace
+
+Result<FolderLock> FolderLock::take(const std::filesystem::path& folder, const Diagnostic& busy,
+                                    Lease::Options options) {
+  auto file = open_folder(folder);
+  if (!file) return file.errors();
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  int no_lock = 0;
+  // Alone first, then so that others may join. Between the two another may come, who looks whether somebody is here.
+  for (;;) {
+    const Locked alone = lock(*file, LOCK_EX);
+    const Locked shared = alone == Locked::kYes ? lock(*file, LOCK_SH) : alone;
+    if (shared == Locked::kHasNone) no_lock = errno;
+    if (shared != Locked::kNo) break;
+    if (std::chrono::steady_clock::now() >= deadline) return busy_with(busy, Lease::holder_of(folder));
+    std::this_thread::sleep_for(kPause);
+  }
+  FolderLock result(std::move(*file));
+  Lease::Taken taken = Lease::take(folder, std::move(options));
+  if (taken.error != 0) return no_lease(folder, taken.error, no_lock);
+  if (!taken.lease) return busy_with(busy, taken.holder);
+  result.lease_ = std::move(taken.lease);
+  return result;
+}
+
+Result<FolderLock> FolderLock::join(const std::filesystem::path& folder, const Diagnostic& busy) {
+  auto file = open_folder(folder);
+  if (!file) return file.errors();
+  const Locked locked = lock(*file, LOCK_SH);
+  const bool may_join = locked == Locked::kYes || (locked == Locked::kHasNone && Lease::join(folder));
+  if (!may_join) return busy_with(busy, Lease::holder_of(folder));
+  return FolderLock(std::move(*file));
+}
+
+std::optional<bool> FolderLock::is_taken(const std::filesystem::path& folder) {
+  const auto file = open_folder(folder);
+  if (!file) return std::nullopt;
+  const Locked locked = lock(*file, LOCK_EX);  // for a moment: it ends with `file`
+  if (locked == Locked::kNo) return true;
+  const bool is_free_here = locked == Locked::kYes;
+  const auto is_at_work = Lease::is_at_work(folder, is_free_here);
+  if (is_at_work || !is_free_here) return is_at_work;
+  return false;
+}
+
+}  // namespace runner

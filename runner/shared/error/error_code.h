@@ -1,0 +1,154 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "runner/shared/error/exit_code.h"
+
+namespace runner {
+
+/// Every kind of error has a number that never changes its meaning; messages print it as error[E0123].
+/// 01xx reading, 02xx composing, 03xx validating, 04xx compiling, 05xx usage, 06xx data,
+/// 07xx running, 08xx writing, 09xx our own mistakes.
+enum class ErrorCode : int {
+  kYamlSyntax = 101,
+  kDuplicateKey = 102,
+  kSecondDocument = 103,
+  kUnknownTag = 104,
+  kNonStringKey = 105,
+  kAliasBomb = 106,
+  kInvalidUtf8 = 107,
+  kNestingTooDeep = 108,
+  kNumberOutOfRange = 109,
+  kFileTooLarge = 110,
+  kYamlTrap = 111,
+
+  kRecipeNotFound = 201,
+  kOverrideSyntax = 202,
+  kOverrideUnknownKey = 203,
+  kOverrideExists = 204,
+  kUnknownGroupOption = 205,
+  kUnknownGroup = 206,
+  kBadDefaults = 207,
+  kInterpolationUnknown = 208,
+  kInterpolationCycle = 209,
+  kInterpolationSyntax = 210,
+  kUnknownResolver = 211,
+  kMissingEnvironment = 212,
+  kMandatoryValue = 213,
+  kBadAlias = 214,
+  kCannotDelete = 215,
+  kContainerClash = 216,
+  kNeedsMultirun = 217,
+  kDefaultsCycle = 218,
+  kForeignOption = 219,
+  kBadFunctionCall = 230,
+  kNestedSweep = 231,
+  kBadSweep = 232,
+  kRepeatedJob = 233,
+  kBadEdit = 234,
+  kDeprecatedKey = 235,
+
+  kUnknownKey = 301,
+  kWrongType = 302,
+  kOutOfRange = 303,
+  kNotAllowedValue = 304,
+  kMissingKey = 305,
+  kUnknownKind = 306,
+  kBadPattern = 307,
+  kBadLength = 308,
+  kDuplicateItem = 309,
+  kNoAlternative = 310,
+  kForbidden = 311,
+  kBadName = 312,
+  kNotBuiltYet = 313,
+  kOptionConflict = 314,
+  kUnreadOption = 315,
+
+  kUnwiredPort = 401,
+  kAmbiguousPort = 402,
+  kUnknownPort = 403,
+  kPortTypeMismatch = 404,
+  kGraphCycle = 405,
+  kBadForeach = 406,
+  kDuplicateNode = 407,
+  kUnknownItem = 408,
+  kUnknownNode = 409,
+
+  kUsage = 501,
+  kUnknownVerb = 502,
+
+  kMissingFolder = 601,
+  kEmptyClass = 602,
+  kMissingImage = 603,
+  kCorruptImage = 604,
+  kImageTooLarge = 605,
+  kLabelOutOfRange = 606,
+  kOutsideRoot = 607,
+  kTooFewSamples = 608,
+  kUnsupportedImage = 609,
+  kFolderExists = 610,
+  kMissingAnnotations = 611,
+  kBadAnnotations = 612,
+  kDamagedWeights = 620,
+  kMissingWeights = 621,
+  kUnknownInput = 622,
+  kDownloadFailed = 630,
+  kNotPublished = 631,
+  kWrongChecksum = 632,
+  kBadArchive = 633,
+  kMissingFile = 634,
+
+  kStageFailed = 701,
+  kLossNotFinite = 702,
+  kDeviceUnavailable = 703,
+  kWorkerDied = 704,
+  kWorkerMismatch = 705,
+  kOutOfMemory = 706,
+  kInterrupted = 707,
+  kProtocol = 708,
+  kWorkerMissing = 709,
+  kNotDeterministic = 710,
+  kNothingCompared = 711,
+  kDeviceLost = 712,
+  kTerminated = 713,
+  kClusterSilent = 720,
+  kClusterRefused = 721,
+
+  kCannotCreate = 801,
+  kCannotWrite = 802,
+  kRunFolderTaken = 803,
+  kDiskFull = 804,
+  kRunBusy = 805,
+  kNoRun = 806,
+  kChangedRun = 807,
+  kNoCheckpoint = 808,
+  kTrainedOption = 809,
+  kNoResults = 820,
+  kDamagedRecord = 821,
+
+  kInternal = 901,
+  kBadSchema = 902,
+};
+
+/// One row of the table of errors: how the program ends, and what `retort explain E0123` says.
+struct ErrorInfo {
+  ErrorCode code;
+  ExitCode exit;
+  std::string_view title;
+  std::string_view cause;    ///< when it is reported
+  std::string_view example;  ///< something that is reported so: a line of a file, a command, a situation
+  std::string_view remedy;
+};
+
+/// The whole table, in order of number.
+std::span<const ErrorInfo> all_errors();
+const ErrorInfo& info(ErrorCode code);
+
+/// "E0123".
+std::string name(ErrorCode code);
+std::optional<ErrorCode> error_code_named(std::string_view name);
+
+}  // namespace runner

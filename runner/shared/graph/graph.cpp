@@ -1,0 +1,150 @@
+#include "runner/shared/graph/graph.h"
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/shared/text/suggest.h"
+#include "runner/shared/value/json_fields.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+[[noreturn]] void refuse(const std::string& what) { throw std::runtime_error("graph: " + what); }
+
+using Fields = JsonFields<Json>;
+
+Edge edge_from_json(const Json& json, std::size_t holder) {
+  const Fields fields(json, "an edge of the graph");
+  Edge edge{.input = fields.text("input"),
+            .from = static_cast<std::size_t>(fields.count("from")),
+            .output = fields.text("output"),
+            .type = {}};
+  const auto type = artifact_type(fields.text("type"));
+  if (!type) refuse("an edge has an unknown type");
+  if (edge.from >= holder) refuse("an edge comes from a node that runs later");
+  edge.type = *type;
+  edge.optional = fields.flag("optional");
+  return edge;
+}
+
+Node node_from_json(const Json& json, std::size_t index) {
+  const Fields fields(json, "a node of the graph");
+  Node node{.id = fields.text("id"),
+            .stage = fields.text("stage"),
+            .kind = fields.text("kind"),
+            .options = from_json(fields.at("options")),
+            .pointer = fields.text("pointer"),
+            .inputs = {},
+            .seed = fields.seed("seed"),
+            .version = static_cast<int>(fields.integer("version")),
+            .cacheable = fields.flag("cacheable"),
+            .title = fields.text("title")};
+  if (json.contains("key_options")) node.key_options = from_json(json["key_options"]);
+  const bool is_name = !node.id.empty() && node.id.size() <= 120 && node.id[0] != '.' &&
+                       node.id.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") ==
+                           std::string::npos;
+  if (!is_name) refuse("a node's id is not a file name");
+  if (!node.options.map()) refuse("a node's options are not a mapping");
+  for (const Json& edge : fields.list("inputs")) node.inputs.push_back(edge_from_json(edge, index));
+  return node;
+}
+
+}  // namespace
+
+Json to_json(const Graph& graph) {
+  Json nodes = Json::array();
+  for (const Node& node : graph.nodes) {
+    Json inputs = Json::array();
+    for (const Edge& edge : node.inputs) {
+      inputs.push_back({{"input", edge.input},
+                        {"from", edge.from},
+                        {"output", edge.output},
+                        {"type", name(edge.type)},
+                        {"optional", edge.optional}});
+    }
+    nodes.push_back({{"id", node.id},
+                     {"stage", node.stage},
+                     {"title", node.title},
+                     {"kind", node.kind},
+                     {"pointer", node.pointer},
+                     {"seed", node.seed},
+                     {"inputs", std::move(inputs)},
+                     {"version", node.version},
+                     {"cacheable", node.cacheable},
+                     {"options", to_json(node.options, /*hide_secrets=*/false)}});
+    if (node.key_options) nodes.back()["key_options"] = to_json(*node.key_options);
+  }
+  return {{"recipe", graph.recipe},
+          {"seed", graph.seed},
+          {"threads", graph.threads ? Json(*graph.threads) : Json(nullptr)},
+          {"determinism", name(graph.determinism)},
+          {"device", graph.device},
+          {"nodes", std::move(nodes)},
+          {"recipe_hash", graph.recipe_hash},
+          {"working_folder", graph.working_folder}};
+}
+
+Graph graph_from_json(const Json& json) {
+  const Fields fields(json, "the graph");
+  Graph graph{.recipe = fields.text("recipe"),
+              .seed = fields.seed("seed"),
+              .threads = std::nullopt,
+              .device = fields.text("device"),
+              .nodes = {},
+              .recipe_hash = fields.text("recipe_hash")};
+  if (!fields.at("threads").is_null()) graph.threads = static_cast<int>(fields.integer("threads"));
+  const auto determinism = determinism_named(fields.text("determinism"));
+  if (!determinism) refuse("its determinism is unknown");
+  graph.determinism = *determinism;
+  graph.working_folder = fields.text("working_folder");
+  std::set<std::string> ids;
+  for (const Json& node : fields.list("nodes")) {
+    graph.nodes.push_back(node_from_json(node, graph.nodes.size()));
+    if (!ids.insert(graph.nodes.back().id).second) refuse("two nodes have the id '" + graph.nodes.back().id + "'");
+  }
+  return graph;
+}
+
+Result<Graph> only(const Graph& graph, const std::string& name) {
+  std::vector<bool> needed(graph.nodes.size(), false);
+  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& node = graph.nodes[i];
+    if (node.id == name || node.stage == name) needed[i] = true;
+    if (!needed[i]) continue;
+    for (const Edge& edge : node.inputs) needed[edge.from] = true;
+  }
+  if (std::ranges::count(needed, true) == 0) {
+    std::vector<std::string> names;
+    for (const Node& node : graph.nodes) names.push_back(node.id);
+    std::string help = did_you_mean(name, names);
+    return Diagnostic{ErrorCode::kUnknownNode,
+                      {},
+                      "",
+                      "the graph has no node '" + name + "'",
+                      help.empty() ? "`retort graph` shows the nodes" : help};
+  }
+  Graph part = graph;
+  part.nodes.clear();
+  std::vector<std::size_t> position(graph.nodes.size());
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (!needed[i]) continue;
+    position[i] = part.nodes.size();
+    part.nodes.push_back(graph.nodes[i]);
+    for (Edge& edge : part.nodes.back().inputs) edge.from = position[edge.from];
+  }
+  return part;
+}
+
+Result<Graph> only_without_data(Graph graph, const std::string& name) {
+  for (Node& node : graph.nodes) {
+    std::erase_if(node.inputs, [](const Edge& edge) { return edge.type == ArtifactType::kDataset; });
+  }
+  return only(graph, name);
+}
+
+}  // namespace runner

@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/shared/error/diagnostic.h"
+#include "runner/shared/error/log_level.h"
+#include "runner/shared/error/recovery.h"
+#include "runner/shared/stage/run_context.h"
+
+namespace runner {
+
+/// The protocol between `retort` and `retort-worker`: one JSON object a line, each with "event".
+/// Version, fields and order are documented in runner/shared/protocol/protocol.md; a change of meaning raises
+/// kProtocolVersion.
+///
+///   worker: hello            parent: request      worker: ready | diagnostic…, finished
+///   parent: go {run folder}  worker: node_started, resumed, progress, metric, say, node_finished …, finished
+///                            worker: flush            parent: flushed
+inline constexpr int kProtocolVersion = 1;
+
+/// Identifies the sources both programs were built from.
+std::string_view build_id();
+
+struct Hello {
+  int protocol = 0;
+  std::string build;
+  nlohmann::ordered_json versions;
+};  // first, always
+struct Ready {
+  std::string device;
+  int threads = 0;
+  nlohmann::ordered_json variables = nlohmann::ordered_json::object();  // of its environment that it set itself
+};                                                                      // every stage was created; waits for `go`
+struct Reported {
+  Diagnostic diagnostic;
+};  // without Location: the parent finds it by pointer
+struct NodeStarted {
+  std::string node;
+};
+struct NodeProgress {
+  std::string node;
+  Progress progress;
+};
+struct NodeMetric {
+  std::string node;
+  std::string name;
+  double value = 0;
+  std::int64_t step = 0;
+};
+struct Said {
+  std::string node;
+  std::string line;
+};
+struct Logged {
+  LogLevel level = LogLevel::kDebug;
+  std::string node;  // empty: the worker as a whole
+  std::string line;
+};  // for the log alone
+struct NodeFinished {
+  std::string node;
+  double seconds = 0;
+  std::int64_t peak_memory_bytes = 0;
+};
+struct Reused {
+  std::string node;
+  std::string run;  // the folder of the run that computed it
+};                  // the node's results, and the metrics that follow, are an earlier run's
+struct Resumed {
+  std::string node;
+  std::int64_t metrics = 0;
+};  // the node continues after its first `metrics` metrics
+struct Recovered {
+  std::string node;
+  Recovery recovery;
+};  // it went on after memory had run out
+struct Stranded {
+  std::string node;
+  std::vector<std::string> to;  // "gpu" for another one, "cpu"
+  std::int64_t retries = 0;     // of a batch so far
+  Diagnostic error;             // where none of these is to be had
+  Recovery incident;            // without from and to
+};                              // it can go no further on this device, and is saved
+struct Flush {
+  std::string node;  // that saves next; empty: one has finished
+};                   // waits for `flushed`: every metric before it is on the disk
+struct Item {
+  nlohmann::ordered_json json;
+};  // one of many results of a request, as it comes
+struct Answer {
+  nlohmann::ordered_json json;
+};  // the result of a request that is not a run
+struct Finished {
+  int exit = 0;
+};  // last, always
+
+using Event = std::variant<Hello, Ready, Reported, NodeStarted, Resumed, Reused, NodeProgress, NodeMetric, Said, Logged,
+                           Recovered, Stranded, Flush, NodeFinished, Item, Answer, Finished>;
+
+/// {"cause", "phase", "step", "tried", "taken", "limit", "from", "to"}
+nlohmann::ordered_json to_json(const Recovery& recovery);
+
+/// One line without the newline. NaN and infinities travel as strings.
+std::string to_line(const Event& event);
+
+/// Throws std::runtime_error on a line that is not an event.
+Event event_from_line(std::string_view line);
+
+}  // namespace runner

@@ -1,0 +1,99 @@
+#include "runner/shared/record/metrics_file.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/shared/value/json_number.h"
+#include "runner/shared/value/parse_json.h"
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// A line of the file taken apart; nullopt for what is none.
+std::optional<MetricLine> line_from(const std::string& text) {
+  Json json = parse_json<Json>(text);
+  if (!json.is_object() || !json.contains("time") || !json["time"].is_number()) return std::nullopt;
+  const double time = json["time"];
+  json["event"] = "metric";
+  try {
+    return MetricLine{std::get<NodeMetric>(event_from_line(json.dump())), time};
+  } catch (const std::runtime_error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+MetricsFile MetricsFile::make(std::filesystem::path path, Storage& storage) {
+  MetricsFile file(std::move(path), storage);
+  file.file_.emplace(file.path_, storage);
+  return file;
+}
+
+MetricsFile MetricsFile::reopen(std::filesystem::path path, Storage& storage) {
+  MetricsFile file(std::move(path), storage);
+  file.rewrite([](const MetricLine&) { return true; });
+  return file;
+}
+
+void MetricsFile::append(const NodeMetric& metric, double seconds) {
+  const Json line = {{"node", metric.node},
+                     {"name", metric.name},
+                     {"value", number_json(metric.value)},
+                     {"step", metric.step},
+                     {"time", seconds}};
+  file_->append(line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+std::vector<MetricLine> MetricsFile::read() const { return read_metrics(path_).lines; }
+
+std::vector<MetricLine> MetricsFile::rewind(std::string_view node, std::int64_t count) {
+  std::vector<MetricLine> kept;
+  rewrite([&](const MetricLine& line) {
+    if (line.metric.node != node) return true;
+    if (static_cast<std::int64_t>(kept.size()) >= count) return false;
+    kept.push_back(line);
+    return true;
+  });
+  return kept;
+}
+
+RecordedMetrics read_metrics(const std::filesystem::path& path) {
+  RecordedMetrics metrics;
+  std::ifstream file(path);
+  for (std::string text; std::getline(file, text);) {
+    if (auto line = line_from(text)) metrics.lines.push_back(*std::move(line));
+    else if (!file.eof()) ++metrics.damaged;
+  }
+  return metrics;
+}
+
+double last_measured(const std::filesystem::path& path) {
+  constexpr std::streamoff kEnd = 16 << 10;  // bytes: some hundred lines
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return 0;
+  const std::streamoff size = file.tellg();
+  file.seekg(std::max<std::streamoff>(0, size - kEnd));
+  double last = 0;
+  for (std::string text; std::getline(file, text);)
+    if (const auto line = line_from(text)) last = std::max(last, line->time);
+  return last;
+}
+
+/// Puts the lines that `keep` wants into a new file, in their order, which takes the old one's place.
+template <typename Keep>
+void MetricsFile::rewrite(const Keep& keep) {
+  std::ifstream old(path_);
+  AtomicFile fresh(path_, *storage_);
+  for (std::string text; std::getline(old, text);) {
+    const auto line = line_from(text);
+    if (line && keep(*line)) fresh.append(text + "\n");
+  }
+  file_.emplace(fresh.commit_and_release());
+}
+
+}  // namespace runner

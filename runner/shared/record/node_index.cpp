@@ -1,0 +1,204 @@
+#include "runner/shared/record/node_index.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+#include <system_error>
+
+#include "runner/shared/disk/cache_folder.h"
+#include "runner/shared/disk/descriptor.h"
+#include "runner/shared/disk/file_system.h"
+#include "runner/shared/disk/make_folders.h"
+#include "runner/shared/disk/new_file.h"
+#include "runner/shared/graph/node_document.h"
+#include "runner/shared/stage/run_layout.h"
+#include "runner/shared/value/parse_json.h"
+
+namespace runner {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+/// How the file `name` is now; nullopt where there is no regular file of that name.
+std::optional<NodeFile> look_at(const fs::path& folder, const std::string& name) {
+  std::error_code error;
+  const fs::path path = folder / name;
+  if (!fs::is_regular_file(fs::symlink_status(path, error)) || error) return std::nullopt;
+  NodeFile file{.name = name, .size = fs::file_size(path, error), .modified = 0};
+  if (error) return std::nullopt;
+  file.modified = fs::last_write_time(path, error).time_since_epoch().count();
+  if (error) return std::nullopt;
+  return file;
+}
+
+/// What is in the file survives a power cut from here on.
+void sync_file(const fs::path& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (!file.is_open() || disk().sync(*file) != 0)
+    throw WriteError(write_diagnostic(path, errno, ErrorCode::kCannotWrite));
+}
+
+constexpr std::size_t kLargestEntry = 16 << 20;
+constexpr std::size_t kKept = 256;     // of one kind and id
+constexpr std::size_t kCompared = 32;  // for the nearest
+
+/// A name that stays below the folder it is appended to.
+bool is_inside(const std::string& name) {
+  const fs::path path(name);
+  return !path.empty() && path.is_relative() &&
+         std::ranges::none_of(path, [](const fs::path& part) { return part == ".." || part == "."; });
+}
+
+json to_json(const IndexedNode& node) {
+  json files = json::array();
+  for (const NodeFile& file : node.files) files.push_back({file.name, file.size, file.modified});
+  return {{"schema", 1},    {"run", node.run.string()}, {"date", node.date},
+          {"files", files}, {"metrics", node.metrics},  {"document", node.document}};
+}
+
+/// nullopt for anything else than what to_json() has made.
+std::optional<IndexedNode> from_text(const std::string& text) {
+  const json object = parse_json<json>(text);
+  try {
+    if (object.at("schema") != 1) return std::nullopt;
+    IndexedNode node{.document = object.at("document"),
+                     .run = object.at("run").get<std::string>(),
+                     .files = {},
+                     .metrics = object.at("metrics"),
+                     .date = object.at("date")};
+    for (const json& file : object.at("files")) {
+      node.files.push_back({.name = file.at(0), .size = file.at(1), .modified = file.at(2)});
+      if (!is_inside(node.files.back().name)) return std::nullopt;
+    }
+    if (!node.run.is_absolute()) return std::nullopt;
+    return node;
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<IndexedNode> read(const fs::path& path) {
+  const auto text = real_file_system().read(path, kLargestEntry);
+  return text ? from_text(*text) : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<NodeFile> node_files(const fs::path& folder) {
+  std::vector<NodeFile> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    std::string name = entry.path().lexically_relative(folder).generic_string();
+    if (NodeLayout::is_account(name)) continue;
+    if (auto file = look_at(folder, name)) files.push_back(*std::move(file));
+  }
+  std::ranges::sort(files, {}, &NodeFile::name);
+  return files;
+}
+
+bool are_unchanged(const fs::path& folder, const std::vector<NodeFile>& files) {
+  return std::ranges::all_of(files, [&](const NodeFile& file) { return look_at(folder, file.name) == file; });
+}
+
+void give_files(const fs::path& from, const std::vector<NodeFile>& files, const fs::path& to) {
+  make_folders(to);
+  for (const NodeFile& file : files) {
+    const fs::path source = from / file.name, target = to / file.name;
+    make_folders(target.parent_path());
+    std::error_code error;
+    if (fs::equivalent(source, target, error)) continue;
+    fs::remove(target);
+    bool is_linked = false;
+    if (target.extension() == ".safetensors") {
+      fs::create_hard_link(source, target, error);
+      is_linked = !error;
+    }
+    if (!is_linked) fs::copy_file(source, target);
+    sync_file(target);
+    sync_folder(target.parent_path());
+  }
+}
+
+fs::path NodeIndex::file(const std::string& kind, const std::string& id, const std::string& key) const {
+  return folder_ / kind / id / (key + ".json");
+}
+
+fs::path NodeIndex::turn(const std::string& kind, const std::string& id, const std::string& key) const {
+  return folder_ / kind / id / ("." + key + ".turn");
+}
+
+bool NodeIndex::has(const std::string& kind, const std::string& id, const std::string& key) const {
+  std::error_code error;
+  return fs::exists(file(kind, id, key), error);
+}
+
+std::optional<IndexedNode> NodeIndex::find(const std::string& kind, const std::string& id,
+                                           const std::string& key) const {
+  auto node = read(file(kind, id, key));
+  const bool is_sound =
+      node && document_key(node->document) == key && are_unchanged(RunLayout(node->run).node(id).folder(), node->files);
+  if (is_sound) return node;
+  remove(kind, id, key);
+  return std::nullopt;
+}
+
+std::optional<json> NodeIndex::nearest(const std::string& kind, const std::string& id, const json& document) const {
+  std::optional<json> best;
+  std::size_t fewest = 0;
+  std::vector<fs::path> files = newest(folder_ / kind / id);
+  if (files.size() > kCompared) files.resize(kCompared);
+  for (const fs::path& path : files) {
+    auto node = read(path);
+    if (!node) continue;
+    const std::size_t count = differences(node->document, document).size();
+    if (best && count >= fewest) continue;
+    best = std::move(node->document);
+    fewest = count;
+  }
+  return best;
+}
+
+void NodeIndex::put(const std::string& kind, const std::string& id, const std::string& key,
+                    const IndexedNode& node) const {
+  const fs::path path = file(kind, id, key);
+  fs::create_directories(path.parent_path());
+  // Another run may be writing the same entry: each writes under a name of its own.
+  const fs::path own = path.parent_path() / ("." + key + "." + std::to_string(getpid()));
+  write_atomically(own, to_json(node).dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+  fs::rename(own, path);
+  const std::vector<fs::path> files = newest(path.parent_path());
+  for (std::size_t i = kKept; i < files.size(); ++i) {
+    std::error_code ignored;
+    fs::remove(files[i], ignored);
+  }
+}
+
+void NodeIndex::remove(const std::string& kind, const std::string& id, const std::string& key) const {
+  std::error_code ignored;
+  fs::remove(file(kind, id, key), ignored);
+}
+
+/// The entries of one folder, the newest first.
+std::vector<fs::path> NodeIndex::newest(const fs::path& below) const {
+  std::vector<std::pair<fs::file_time_type, fs::path>> found;
+  std::error_code error;
+  for (fs::directory_iterator at(below, error), end; !error && at != end; at.increment(error)) {
+    std::error_code gone;
+    const auto time = fs::last_write_time(at->path(), gone);
+    if (!gone && at->path().extension() == ".json") found.emplace_back(time, at->path());
+  }
+  std::ranges::sort(found, std::greater{});
+  std::vector<fs::path> files;
+  for (auto& [time, path] : found) files.push_back(std::move(path));
+  return files;
+}
+
+fs::path node_index_folder() {
+  const fs::path own = cache_folder();
+  return own.empty() ? own : own / "nodes";
+}
+
+}  // namespace runner

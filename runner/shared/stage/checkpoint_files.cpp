@@ -1,0 +1,127 @@
+#include "runner/shared/stage/checkpoint_files.h"
+
+#include <array>
+#include <fstream>
+#include <functional>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/shared/disk/digest.h"
+#include "runner/shared/error/stage_error.h"
+#include "runner/shared/stage/checkpoint_name.h"
+#include "runner/shared/value/parse_json.h"
+
+namespace runner {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::array kFiles = {kCheckpointModel, kCheckpointOptimizer, kCheckpointState};
+constexpr std::uintmax_t kLargestManifest = 64 << 10;
+
+/// The bytes of a file, piece by piece. False where it cannot be read to its end.
+bool read_pieces(const fs::path& path, const std::function<void(std::string_view)>& append) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return false;  // a pipe or a device could block, or never end
+  std::ifstream file(path, std::ios::binary);
+  std::string piece(1 << 20, '\0');
+  while (file) {
+    file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    append({piece.data(), static_cast<std::size_t>(file.gcount())});
+  }
+  return file.eof();
+}
+
+std::string read_text(const fs::path& folder, const char* name, std::uintmax_t limit) {
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(folder / name, error);
+  if (error) damaged_checkpoint(folder, std::string("it has no ") + name);
+  if (size > limit) damaged_checkpoint(folder, std::string(name) + " has " + std::to_string(size) + " bytes");
+  std::string text;
+  if (!read_pieces(folder / name, [&](std::string_view piece) { text += piece; })) {
+    damaged_checkpoint(folder, std::string(name) + " cannot be read");
+  }
+  return text;
+}
+
+json read_manifest(const fs::path& folder) {
+  const json manifest = parse_json<json>(read_text(folder, kCheckpointManifest, kLargestManifest));
+  if (!manifest.is_object() || !manifest.contains("schema"))
+    damaged_checkpoint(folder, "manifest.json was not written by Retort");
+  if (manifest["schema"] != kCheckpointSchema) {
+    damaged_checkpoint(folder,
+                       "manifest.json is of the version " + manifest["schema"].dump() + ", this program reads 1");
+  }
+  const auto files = manifest.find("files");
+  if (manifest.size() != 2 || files == manifest.end() || !files->is_object() || files->size() != kFiles.size()) {
+    damaged_checkpoint(folder, "manifest.json was not written by Retort");
+  }
+  for (const char* name : kFiles) {
+    if (!files->contains(name)) damaged_checkpoint(folder, std::string("manifest.json does not name ") + name);
+    const json& file = (*files)[name];
+    if (!file.is_object() || file.size() != 2 || !file.contains("size") || !file["size"].is_number_unsigned() ||
+        !file.contains("sha256") || !file["sha256"].is_string()) {
+      damaged_checkpoint(folder, std::string("manifest.json does not say what ") + name + " holds");
+    }
+  }
+  return *files;
+}
+
+void check_size(const fs::path& folder, const char* name, const json& files) {
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(folder / name, error);
+  if (error) damaged_checkpoint(folder, std::string("it has no ") + name);
+  const auto wanted = files[name]["size"].get<std::uint64_t>();
+  if (size != wanted) {
+    damaged_checkpoint(folder,
+                       std::string(name) + " has " + std::to_string(size) + " bytes, not " + std::to_string(wanted));
+  }
+}
+
+void check_digest(const fs::path& folder, const char* name, const json& files) {
+  Digest sha256;
+  if (!read_pieces(folder / name, [&](std::string_view piece) { sha256.update(piece); })) {
+    damaged_checkpoint(folder, std::string(name) + " cannot be read");
+  }
+  if (sha256.finish() != files[name]["sha256"]) {
+    damaged_checkpoint(folder, std::string(name) + " is not what was written: its SHA-256 differs");
+  }
+}
+
+}  // namespace
+
+void damaged_checkpoint(const fs::path& folder, const std::string& why) {
+  throw StageError(ErrorCode::kDamagedWeights, "the checkpoint '" + folder.string() + "' is damaged: " + why);
+}
+
+void check_checkpoint(const fs::path& folder, CheckedFiles checked) {
+  const json files = read_manifest(folder);
+  for (const char* name : kFiles) check_size(folder, name, files);
+  check_digest(folder, kCheckpointState, files);
+  if (checked == CheckedFiles::kState) return;
+  for (const char* name : {kCheckpointModel, kCheckpointOptimizer}) check_digest(folder, name, files);
+}
+
+std::vector<std::string> damaged_checkpoints(const fs::path& folder) {
+  std::vector<std::string> damaged;
+  std::optional<CheckpointName> checked;
+  for (const char* pointer : {kLatestCheckpoint, kBestCheckpoint}) {
+    std::error_code error;
+    const auto name = pointed_to(folder / pointer);
+    if (!name && (pointer == kLatestCheckpoint || fs::exists(folder / pointer, error))) {
+      damaged.push_back(no_checkpoint_named(folder / pointer));
+    }
+    if (!name || name == checked) continue;
+    checked = name;
+    try {
+      check_checkpoint(folder / to_text(*name));
+    } catch (const StageError& wrong) {
+      damaged.emplace_back(wrong.what());
+    }
+  }
+  return damaged;
+}
+
+}  // namespace runner

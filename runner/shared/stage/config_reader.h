@@ -1,0 +1,106 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runner/shared/error/result.h"
+#include "runner/shared/value/value.h"
+
+namespace runner {
+
+/// Reads the options of one stage into typed fields, collecting every error.
+///
+///   SupervisedConfig config;
+///   reader.read("epochs", config.epochs);
+///   ConfigReader optimizer = reader.section("optimizer");   // nested mapping
+///   optimizer.read("learning_rate", config.learning_rate);
+///   if (Diagnostics errors = reader.finish(); !errors.empty()) return errors;
+///
+/// The schema has checked names, types and ranges and filled in every default, so a key that is
+/// missing here is our own mistake. finish() is the second net: it reports keys that nobody read,
+/// so a schema cannot promise what the code ignores.
+class ConfigReader {
+ public:
+  /// `config` and every reader made by section() must outlive this; `pointer` is where config stands, "/train".
+  ConfigReader(const Value& config, std::string pointer);
+
+  /// Stores the value of `key` in `field`; an error, and `field` untouched, when it is not there or not a T.
+  /// T: bool, int64, double (takes integers too), string, Value, vectors of int64, double and string, and
+  /// optionals of all these (null is empty). The common keys kind, name, inputs and foreach of a stage need not be
+  /// read.
+  template <typename T>
+  void read(std::string_view key, T& field);
+
+  /// A reader of the nested mapping `key`; what it finds ends up in this reader's finish(). It lives as long as this.
+  ConfigReader& section(std::string_view key);
+
+  /// The same for a list of mappings, a reader for each: at "/train/groups/0" and so on.
+  std::vector<ConfigReader*> sections(std::string_view key);
+
+  /// The value of `key` without a type, marked as read as a whole; null when absent.
+  const Value* raw(std::string_view key);
+
+  /// Adds an error of the caller's at `key`.
+  void fail(std::string_view key, ErrorCode code, std::string message, std::string help = "");
+
+  const std::string& pointer() const { return pointer_; }
+
+  /// Everything wrong so far, plus one error for each key that was never read.
+  Diagnostics finish();
+
+ private:
+  ConfigReader& add_section(const std::string& pointer, const Value& value);
+
+  const Value& config_;
+  const std::string pointer_;
+  bool is_section_ = false;
+  std::set<std::string, std::less<>> read_;
+  std::vector<std::unique_ptr<ConfigReader>> sections_;
+  Diagnostics errors_;
+};
+
+/// The value of the word at `key`:
+///
+///   options.keep = choice<Keep>(reader, "keep", {{"best", Keep::kBest}, {"last", Keep::kLast}});
+///
+/// No entry stands for all other words. The schema has let a word through that the table lacks, so that is our own
+/// mistake: it becomes an error kInternal of `reader`, and T{} comes back, which nobody gets to use since finish()
+/// refuses the options. A T may be a function that reads what goes with the word; after an error it is null.
+template <typename T>
+T choice(ConfigReader& reader, std::string_view key, std::span<const std::pair<std::string_view, T>> table) {
+  const Value* const value = reader.raw(key);
+  std::string word;
+  reader.read(key, word);
+  const auto found = std::ranges::find(table, word, [](const auto& entry) { return entry.first; });
+  if (found != table.end()) return found->second;
+  if (value && value->text()) {
+    reader.fail(key, ErrorCode::kInternal,
+                "'" + std::string(key) + "' may be '" + word + "' by its schema, and no code handles it",
+                "this is a bug in Retort: please report it");
+  }
+  return T{};
+}
+
+template <typename T>
+T choice(ConfigReader& reader, std::string_view key, std::initializer_list<std::pair<std::string_view, T>> table) {
+  return choice<T>(reader, key, std::span(table.begin(), table.size()));
+}
+
+/// Reads the value of `key` into `field`; the word "auto" is nullopt.
+template <typename T>
+void read_or_auto(ConfigReader& reader, std::string_view key, std::optional<T>& field) {
+  const Value* const value = reader.raw(key);
+  if (value && value->text() && *value->text() == "auto") field.reset();
+  else reader.read(key, field.emplace());
+}
+
+}  // namespace runner

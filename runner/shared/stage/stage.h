@@ -1,0 +1,105 @@
+#pragma once
+
+#include <algorithm>
+#include <cassert>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runner/shared/stage/artifact.h"
+#include "runner/shared/error/result.h"
+#include "runner/shared/error/stage_error.h"
+
+namespace runner {
+
+class ConfigReader;
+class PlanContext;
+class RunContext;
+
+/// The artifacts on a stage's input ports, keyed by port name. A `many` port holds several.
+class Inputs {
+ public:
+  using ByPort = std::map<std::string, std::vector<ArtifactPtr>, std::less<>>;
+  using Sources = std::map<std::string, std::string, std::less<>>;
+  /// `sources` names the stage that is wired to a port.
+  explicit Inputs(ByPort by_port, Sources sources = {}) : by_port_(std::move(by_port)), sources_(std::move(sources)) {}
+
+  /// The artifact on `port`. The graph has already checked that it is there and is a T.
+  template <typename T>
+  std::shared_ptr<const T> get(std::string_view port) const {
+    const auto artifact = find<T>(port);
+    assert(artifact);
+    return artifact;
+  }
+
+  /// The same for an optional port: null when nothing is wired to it.
+  template <typename T>
+  std::shared_ptr<const T> find(std::string_view port) const {
+    const auto found = by_port_.find(port);
+    if (found == by_port_.end() || found->second.empty()) return nullptr;
+    assert(found->second.front()->type() == T::kType);
+    return std::static_pointer_cast<const T>(found->second.front());
+  }
+
+  /// All artifacts on a `many` port, in the order of the graph's nodes.
+  template <typename T>
+  std::vector<std::shared_ptr<const T>> all(std::string_view port) const {
+    std::vector<std::shared_ptr<const T>> result;
+    const auto found = by_port_.find(port);
+    if (found == by_port_.end()) return result;
+    for (const ArtifactPtr& artifact : found->second) result.push_back(std::static_pointer_cast<const T>(artifact));
+    return result;
+  }
+
+  /// True if `artifact` is on any port.
+  bool has(const Artifact& artifact) const {
+    return std::ranges::any_of(
+        by_port_, [&](const auto& port) { return std::ranges::count(port.second, &artifact, &ArtifactPtr::get) > 0; });
+  }
+
+  /// The stage that the artifact on `port` comes from, as the recipe calls it; the port's own name where nobody said.
+  std::string source(std::string_view port) const {
+    const auto found = sources_.find(port);
+    return found == sources_.end() ? std::string(port) : found->second;
+  }
+
+ private:
+  ByPort by_port_;
+  Sources sources_;
+};
+
+/// One artifact for each output port of the kind.
+using Outputs = std::map<std::string, ArtifactPtr, std::less<>>;
+
+/// One configured step of a run.
+class Stage {
+ public:
+  virtual ~Stage() = default;
+  /// Does the work. Throws StageError for what the user can fix, anything else for what they cannot;
+  /// the executor reports both against the stage's place in the recipe.
+  virtual Outputs run(const Inputs& inputs, RunContext& context) = 0;
+  /// Shows what run() would need on such inputs, without doing it: from descriptions alone, on the Meta device. Returns
+  /// stand-ins for its outputs, good enough to plan what comes after. nullopt: nothing is worth planning; it is run
+  /// instead, and what it puts out is kept for the run itself.
+  virtual std::optional<Outputs> plan(const Inputs& /*inputs*/, PlanContext& /*context*/) { return std::nullopt; }
+  /// What the stage found in the world outside its options when it was made, as a short text: the files of a data set,
+  /// the bytes of weights. Two stages of the same options and fingerprint do the same. Empty: nothing. Asked again
+  /// after run(), which may have made those files.
+  virtual std::string fingerprint() const { return {}; }
+  /// False where neither the outputs nor the files depend on RunContext::seed().
+  virtual bool uses_seed() const { return true; }
+};
+
+/// The code of one kind. Its ports, options, defaults and help are in schemas/, so that the
+/// graph can be checked and drawn where this code is not linked. One constant per file in stages/.
+struct StageKind {
+  std::string_view name;  ///< as written after `kind:` in a recipe, e.g. "train.supervised"
+  /// Reads and checks the options; looks at the world (does the folder exist?) but changes nothing in it,
+  /// loads no data and allocates no tensor. Every stage is created before the first one runs.
+  Result<std::unique_ptr<Stage>> (*create)(ConfigReader& config);
+};
+
+}  // namespace runner

@@ -1,0 +1,114 @@
+#include "runner/shared/value/json_fields.h"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/shared/value/json_number.h"
+
+namespace runner {
+
+template <typename Json>
+JsonFields<Json>::JsonFields(const Json& json, std::string what) : json_(json), what_(std::move(what)) {
+  if (!json.is_object()) throw std::runtime_error(what_ + " is not a JSON object");
+}
+
+template <typename Json>
+void JsonFields<Json>::only(const std::vector<std::string_view>& keys) const {
+  for (const auto& [key, value] : json_.items()) {
+    if (std::ranges::find(keys, std::string_view(key)) == keys.end())
+      throw std::runtime_error(what_ + " has an unknown '" + key + "'");
+  }
+}
+
+template <typename Json>
+void JsonFields<Json>::fail(std::string_view key, const std::string& type) const {
+  throw std::runtime_error(what_ + " has a '" + std::string(key) + "' that is not " + type);
+}
+
+template <typename Json>
+const Json& JsonFields<Json>::at(std::string_view key) const {
+  const auto found = json_.find(key);
+  if (found == json_.end()) throw std::runtime_error(what_ + " has no '" + std::string(key) + "'");
+  return *found;
+}
+
+template <typename Json>
+std::string JsonFields<Json>::text(std::string_view key) const {
+  const Json& value = at(key);
+  return value.is_string() ? value.template get<std::string>() : (fail(key, "a text"), "");
+}
+
+template <typename Json>
+bool JsonFields<Json>::flag(std::string_view key) const {
+  const Json& value = at(key);
+  return value.is_boolean() ? value.template get<bool>() : (fail(key, "a boolean"), false);
+}
+
+template <typename Json>
+std::int64_t JsonFields<Json>::integer(std::string_view key) const {
+  constexpr auto kLargest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  const Json& value = at(key);
+  const bool fits =
+      value.is_number_integer() && (!value.is_number_unsigned() || value.template get<std::uint64_t>() <= kLargest);
+  return fits ? value.template get<std::int64_t>() : (fail(key, "an integer"), 0);
+}
+
+template <typename Json>
+std::int64_t JsonFields<Json>::count(std::string_view key) const {
+  const Json& value = at(key);
+  const bool fits = value.is_number_integer() && value.template get<std::uint64_t>() >> 63 == 0;  // nor is it negative
+  return fits ? value.template get<std::int64_t>() : (fail(key, "a count"), 0);
+}
+
+template <typename Json>
+std::uint64_t JsonFields<Json>::seed(std::string_view key) const {
+  const Json& value = at(key);
+  return value.is_number_unsigned() ? value.template get<std::uint64_t>() : (fail(key, "a seed"), 0);
+}
+
+template <typename Json>
+double JsonFields<Json>::number(std::string_view key) const {
+  const Json& value = at(key);
+  if (value.is_number()) return value.template get<double>();
+  const auto other = value.is_string() ? non_finite(value.template get_ref<const std::string&>()) : std::nullopt;
+  return other ? *other : (fail(key, "a number"), 0);
+}
+
+template <typename Json>
+const Json& JsonFields<Json>::list(std::string_view key) const {
+  const Json& value = at(key);
+  if (!value.is_array()) fail(key, "a list");
+  return value;
+}
+
+template <typename Json>
+std::vector<std::string> JsonFields<Json>::texts(std::string_view key) const {
+  const Json& items = list(key);
+  const bool fits = std::ranges::all_of(items, [](const Json& item) { return item.is_string(); });
+  return fits ? items.template get<std::vector<std::string>>()
+              : (fail(key, "a list of texts"), std::vector<std::string>());
+}
+
+template <typename Json>
+std::vector<std::int64_t> JsonFields<Json>::integers(std::string_view key) const {
+  const Json& items = list(key);
+  const bool fits = std::ranges::all_of(items, [](const Json& item) { return item.is_number_integer(); });
+  return fits ? items.template get<std::vector<std::int64_t>>()
+              : (fail(key, "a list of integers"), std::vector<std::int64_t>());
+}
+
+template <typename Json>
+const Json& JsonFields<Json>::object(std::string_view key) const {
+  const Json& value = at(key);
+  if (!value.is_object()) fail(key, "an object");
+  return value;
+}
+
+template class JsonFields<nlohmann::json>;
+template class JsonFields<nlohmann::ordered_json>;
+
+}  // namespace runner

@@ -1,0 +1,105 @@
+#include "runner/worker/left_memory.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "runner/shared/stage/keeper.h"
+#include "runner/shared/text/bytes.h"
+
+namespace runner {
+namespace {
+
+const Keeper* keeper_of(const ArtifactPtr& artifact) { return dynamic_cast<const Keeper*>(artifact.get()); }
+
+}  // namespace
+
+void LeftMemory::add(std::size_t index, const Outputs& outputs) {
+  for (const auto& [port, output] : outputs) {
+    const ArtifactPtr& artifact = output;
+    const auto is_known = [&](const Share& share) { return share.artifact.lock() == artifact; };
+    if (std::ranges::any_of(shares_, is_known)) continue;  // it is handed on
+    if (const Keeper* const keeper = keeper_of(artifact))
+      shares_.push_back({.node = index, .port = port, .artifact = artifact, .wanted = keeper->could_keep()});
+  }
+}
+
+void LeftMemory::share(std::vector<DryNode>& planned, std::string_view device) {
+  if (shares_.empty()) return;
+  std::int64_t left = std::numeric_limits<std::int64_t>::max();
+  is_planned_for_ = device == "cpu";
+  for (const DryNode& node : planned) {
+    if (is_planned_for_ && node.plan && node.plan->budget)
+      left = std::min(left, std::max<std::int64_t>(*node.plan->budget - node.plan->predicted, 0));
+  }
+  give(left);
+  for (DryNode& node : planned) {
+    if (node.plan) count_in(*node.plan);
+  }
+}
+
+void LeftMemory::count_in(MemoryPlan& plan) {
+  if (!is_planned_for_ || given() == 0) return;
+  if (plan.budget && given() > *plan.budget - plan.predicted)
+    give(std::max<std::int64_t>(*plan.budget - plan.predicted, 0));
+  const std::int64_t bytes = given();
+  if (bytes == 0) return;
+  plan.predicted += bytes;
+  plan.terms.push_back({std::string(kCacheTerm), bytes, "kept of what the plans leave"});
+  for (PlanAlternative& other : plan.alternatives) {
+    const std::int64_t left = plan.budget ? std::max<std::int64_t>(*plan.budget - other.predicted, 0) : bytes;
+    other.predicted += std::min(bytes, left);
+  }
+}
+
+void LeftMemory::renew(std::size_t index, const Outputs& outputs) {
+  for (Share& share : shares_) {
+    const auto found = outputs.find(share.port);
+    if (share.node != index || found == outputs.end()) continue;
+    share.artifact = found->second;
+    allow(share);
+  }
+}
+
+std::vector<std::string> LeftMemory::text(std::size_t index) const {
+  std::int64_t wanted = 0, bytes = 0;
+  std::string elsewhere;
+  for (const Share& share : shares_) {
+    if (share.node != index) continue;
+    wanted += share.wanted;
+    bytes += share.given;
+    if (const auto artifact = share.artifact.lock()) elsewhere = keeper_of(artifact)->kept_elsewhere();
+  }
+  std::vector<std::string> lines;
+  if (wanted > 0 && bytes == wanted)
+    lines.push_back(size_text(bytes) + " may be kept in memory, all that it could use");
+  else if (wanted > 0)
+    lines.push_back(size_text(bytes) + " of the " + size_text(wanted) + " that it could use may be kept in memory");
+  if (!elsewhere.empty()) lines.push_back(elsewhere);
+  return lines;
+}
+
+std::int64_t LeftMemory::given() const {
+  std::int64_t sum = 0;
+  for (const Share& share : shares_) sum += share.given;
+  return sum;
+}
+
+/// At most `bytes` in all.
+void LeftMemory::give(std::int64_t bytes) {
+  double wanted = 0;
+  for (const Share& share : shares_) wanted += static_cast<double>(share.wanted);
+  const double part = wanted > 0 ? std::min(1.0, static_cast<double>(bytes) / wanted) : 1;
+  for (Share& share : shares_) {
+    // What is rounded may not be more in all.
+    share.given =
+        part == 1 ? share.wanted : static_cast<std::int64_t>(part * static_cast<double>(share.wanted) * (1 - 1e-9));
+    allow(share);
+  }
+}
+
+void LeftMemory::allow(const Share& share) const {
+  if (const auto artifact = share.artifact.lock())
+    keeper_of(artifact)->allow({.memory = share.given, .cache = cache_, .build = build_});
+}
+
+}  // namespace runner

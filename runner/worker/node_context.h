@@ -1,0 +1,123 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runner/worker/executor.h"
+#include "runner/shared/stage/plan_context.h"
+#include "runner/shared/stage/run_layout.h"
+
+namespace runner {
+
+/// What node `index` is told; in a dry run that is all. `taken`: where the files lie that an earlier run has made of
+/// this node and that are to be reused.
+NodeFacts node_facts(std::size_t index, const Graph& graph, const RunOptions& options, std::string_view device,
+                     std::set<std::string> wanted, const std::optional<NodeLayout>& taken);
+
+/// Writes what RunContext::divided() was told into a node's folder. Throws WriteError.
+void keep_division(const NodeLayout& layout, const std::function<std::string()>& division);
+
+/// The world as one node sees it: everything becomes an event.
+class NodeContext final : public RunContext {
+ public:
+  /// `reuse` is null where nothing is reused. All but `facts` is borrowed.
+  NodeContext(NodeFacts facts, std::size_t index, const std::string& id, const ExecutorWorld& world, Reuse* reuse)
+      : RunContext(std::move(facts)), index_(index), id_(id), world_(world), reuse_(reuse) {}
+
+  void metric(std::string_view name, double value, std::int64_t step) override {
+    ++metrics_;
+    world_.emit(NodeMetric{id_, std::string(name), value, step});
+  }
+  void progress(const Progress& progress) override {
+    const auto now = world_.clock();
+    const bool is_due = !last_progress_ || progress.phase != last_phase_ || now - *last_progress_ >= kInterval;
+    if (!is_due) return;
+    last_progress_ = now;
+    last_phase_ = progress.phase;
+    world_.emit(NodeProgress{id_, progress});
+  }
+  void say(std::string_view line) override { world_.emit(Said{id_, std::string(line)}); }
+  void detail(std::string_view line) override { world_.emit(Logged{LogLevel::kInfo, id_, std::string(line)}); }
+  void debug(std::string_view line) override { world_.debug(id_, line); }
+  void divided(const std::function<std::string()>& division) override {
+    keep_division(NodeLayout(node_.folder), division);
+  }
+  void recovered(const Recovery& recovery) override { world_.emit(Recovered{id_, recovery}); }
+  bool cancelled() const override { return world_.is_cancelled(); }
+  bool take_save_request() override { return world_.take_save_request(); }
+  void resumed(std::int64_t metrics) override {
+    metrics_ = metrics;
+    world_.emit(Resumed{id_, metrics});
+  }
+  std::int64_t sync_metrics() override {
+    world_.sync_metrics(id_);
+    return metrics_;
+  }
+  void not_reused(std::string_view why) override {
+    RunContext::not_reused(why);
+    reuse_->drop(index_);
+    say("computed again: " + std::string(why));
+  }
+
+  std::int64_t metrics() const { return metrics_; }
+
+ private:
+  static constexpr std::chrono::milliseconds kInterval{100};  // between two progress events of a phase
+
+  const std::size_t index_;
+  const std::string& id_;
+  const ExecutorWorld& world_;
+  Reuse* const reuse_;
+  std::int64_t metrics_ = 0;
+  std::optional<std::chrono::steady_clock::time_point> last_progress_;
+  std::string last_phase_;
+};
+
+/// The world as a node sees it in a dry run: nothing is written, and what it says is kept.
+class DryContext final : public PlanContext {
+ public:
+  /// The plan and the certificate go into `result`. `world` and `result` are borrowed.
+  DryContext(NodeFacts facts, DryRunOptions dry, std::vector<NamedBytes> held, std::shared_ptr<PlanShelf> shelf,
+             const ExecutorWorld& world, DryNode& result)
+      : PlanContext(std::move(facts), std::move(dry), std::move(held), std::move(shelf)),
+        world_(world),
+        result_(result) {}
+
+  void metric(std::string_view, double, std::int64_t) override {}
+  void progress(const Progress&) override {}
+  void say(std::string_view line) override { said_.emplace_back(line); }
+  void debug(std::string_view line) override { world_.debug(result_.node, line); }
+  bool cancelled() const override { return world_.is_cancelled(); }
+  void plan(MemoryPlan plan) override {
+    plan.node = result_.node;
+    result_.plan = std::move(plan);
+  }
+  void certify(Certificate certificate) override {
+    certificate.node = result_.node;
+    result_.certificate = std::move(certificate);
+  }
+
+  void divided(const std::function<std::string()>& division) override { division_ = division; }
+
+  std::vector<std::string>& said() { return said_; }
+  const std::function<std::string()>& division() const { return division_; }
+  /// Makes earlier_step() that of the plan in the file `recorded`, where there is one; of one that cannot be read it
+  /// says so.
+  void replay(const std::filesystem::path& recorded);
+
+ private:
+  const ExecutorWorld& world_;
+  DryNode& result_;
+  std::vector<std::string> said_;
+  std::function<std::string()> division_;
+};
+
+}  // namespace runner

@@ -1,0 +1,131 @@
+#include "runner/parent/cli/prepare.h"
+
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/temporary_folder.h"
+
+namespace runner {
+namespace {
+
+Result<Composition> composed(const std::string& text, bool strict) {
+  const TemporaryFolder folder;
+  folder.write("a.yaml", text);
+  NamedRecipe named;
+  named.name = (folder.path() / "a.yaml").string();
+  named.strict = strict;
+  static Sources sources;
+  const SchemaSet& schemas = shipped_schemas();
+  return open_recipe(named, schemas, sources)->compose_once();
+}
+
+TEST(Prepare, StrictTakesWarningsForErrors) {
+  EXPECT_EQ(composed("seed: 010\n", false)->warnings.size(), 1u);
+  const auto strict = composed("seed: 010\n", true);
+  ASSERT_FALSE(strict);
+  EXPECT_EQ(strict.errors().front().code, ErrorCode::kYamlTrap);
+  EXPECT_EQ(strict.errors().front().severity, Severity::kError);
+}
+
+TEST(Prepare, StrictTakesWhatIsNotWarnedOf) { EXPECT_TRUE(composed("seed: 10\n", true)); }
+
+/// A recipe of such data and run.dir, prepared with overrides.
+class HomePaths : public testing::Test {
+ protected:
+  /// The value at `key`, or "code: message | help" of what is refused.
+  std::string prepared(const std::string& key, std::vector<std::string> overrides, const std::string& run = "null") {
+    const TemporaryFolder folder;
+    folder.write("a.yaml",
+                 "schema: 1\nname: probe\nrun: {dir: " + run +
+                     "}\nvars: {base: ~/here}\ndata: {kind: data.image_folder, root: photos}\n"
+                     "model: {kind: model.linear_probe, backbone: {kind: vit}}\nmemory: {kind: memory.policy}\n"
+                     "train: {kind: train.supervised}\n");
+    NamedRecipe named;
+    named.name = (folder.path() / "a.yaml").string();
+    named.overrides = std::move(overrides);
+    const auto result = prepare(named, shipped_schemas(), sources_);
+    if (result) return describe(*at_key(result->recipe.resolved, key));
+    const Diagnostic& error = result.errors().front();
+    return name(error.code) + " " + error.pointer + ": " + error.message + " | " + error.help;
+  }
+  std::string home(const std::string& below) const { return std::string(std::getenv("HOME")) + below; }
+
+  Sources sources_;
+};
+
+TEST_F(HomePaths, HomeIsUnderstoodWhereverItIsWritten) {
+  EXPECT_EQ(prepared("data.root", {"data.root=~/d"}), "\"" + home("/d") + "\"");
+  EXPECT_EQ(prepared("data.root", {"data.root=\"~/d\""}), "\"" + home("/d") + "\"");
+  EXPECT_EQ(prepared("data.root", {"data.root=${vars.base}/d"}), "\"" + home("/here/d") + "\"");
+  EXPECT_EQ(prepared("run.dir", {}, "~/out"), "\"" + home("/out") + "\"");
+  EXPECT_EQ(prepared("run.dir", {"hydra.run.dir=~/out"}), "\"" + home("/out") + "\"");
+  EXPECT_EQ(prepared("vars.base", {}), "\"~/here\"");  // a text that is no path
+  EXPECT_EQ(prepared("data.root", {"data.root=\"a~b\""}), "\"a~b\"");
+}
+
+TEST_F(HomePaths, WhatOnlyAShellUnderstandsIsRefused) {
+  EXPECT_EQ(prepared("run.dir", {}, "$HOME/out"),
+            "E0314 /run/dir: '$HOME/out' begins with '$HOME', which only a shell understands | write ~/ for the home "
+            "folder, or ${oc.env:HOME}");
+  EXPECT_EQ(
+      prepared("data.root", {"data.root=\"~anna/d\""}),
+      "E0314 /data/root: '~anna/d' begins with '~anna', which only a shell understands | write the folder's whole "
+      "path, or ./~anna/d for one that is called so");
+  EXPECT_EQ(prepared("run.dir", {"run.dir=\"out/~/a\""}),
+            "E0314 /run/dir: 'out/~/a' would make a folder called '~' | begin it with ~/ for the home folder");
+}
+
+/// The record of a run whose relative paths stand in the folder "there", in which this program does not run.
+class PrepareRecorded : public testing::Test {
+ protected:
+  PrepareRecorded() {
+    folder_.write("there/my_vit/model.safetensors", "of numbers");
+    folder_.write("there/my_vit/config.json", R"({"model_type": "vit", "num_hidden_layers": 3})");
+    folder_.write("run/.retort/run.json", R"({"schema": 1})");
+    folder_.write("run/.retort/environment.json",
+                  nlohmann::json{{"working_folder", (folder_ / "there").string()}}.dump());
+    folder_.write("run/.retort/recipe.yaml",
+                  "schema: 1\nname: probe\n"
+                  "data: {kind: data.image_folder, root: photos}\n"
+                  "model: {kind: model.linear_probe, backbone: {kind: vit, weights: my_vit}}\n"
+                  "memory: {kind: memory.policy}\ntrain: {kind: train.supervised}\n");
+  }
+  Result<PreparedRecipe> prepared(std::vector<std::string> overrides = {}) {
+    return prepare_recorded(folder_ / "run/.retort/recipe.yaml", std::move(overrides), schemas_, sources_);
+  }
+  std::string layers_of(const Result<PreparedRecipe>& prepared) {
+    return prepared ? describe(*at_key(prepared->recipe.resolved, "model.backbone.num_hidden_layers"))
+                    : prepared.errors().front().message;
+  }
+  const TemporaryFolder folder_;
+  const SchemaSet& schemas_ = shipped_schemas();
+  Sources sources_;
+};
+
+TEST_F(PrepareRecorded, SettlesByTheWeightsInTheFolderOfTheRun) {
+  EXPECT_EQ(layers_of(prepared()), "3");
+  const auto contradicted = prepared({"model.backbone.num_hidden_layers=4"});
+  ASSERT_FALSE(contradicted);
+  EXPECT_EQ(contradicted.errors().front().message,
+            "num_hidden_layers is 4, but 3 in the config.json beside the weights 'my_vit'");
+}
+
+TEST_F(PrepareRecorded, TakesAPathThatIsTypedFromTheCurrentFolder) {
+  const auto moved = prepared({"model.backbone.weights=my_vit"});
+  EXPECT_EQ(layers_of(moved), "12");
+  EXPECT_EQ(describe(*at_key(moved->recipe.resolved, "model.backbone.weights")),
+            '"' + (std::filesystem::current_path() / "my_vit").string() + '"');
+}
+
+TEST_F(PrepareRecorded, IsShownWithWhatTheWeightsSay) {
+  NamedRecipe named;
+  named.name = (folder_ / "run/.retort/recipe.yaml").string();
+  const auto shown = compose_to_show(named, /*resolve=*/true, schemas_, sources_);
+  ASSERT_TRUE(shown);
+  EXPECT_EQ(describe(*at_key(shown->recipe, "model.backbone.num_hidden_layers")), "3");
+}
+
+}  // namespace
+}  // namespace runner

@@ -1,0 +1,43 @@
+#include "runner/parent/cli/stack_limit.h"
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/sanitized.h"
+
+namespace runner {
+namespace {
+
+/// What raise_stack_limit() comes to in a process of these limits: 0 where there is then room, 1 where it says that
+/// there is not.
+int outcome_with(rlim_t soft, rlim_t hard) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit low{.rlim_cur = soft, .rlim_max = hard};
+    setrlimit(RLIMIT_STACK, &low);
+    if (geteuid() == 0 && setuid(65534) != 0) _exit(9);
+    if (const auto error = raise_stack_limit())
+      _exit(error->message == "the stack may have no more than 64 KiB, and 1.0 MiB are needed" ? 1 : 2);
+    rlimit now{};
+    getrlimit(RLIMIT_STACK, &now);
+    volatile char far[512 << 10];  // which would not fit on what there was
+    far[0] = 1;
+    _exit(now.rlim_cur >= (1 << 20) && far[0] == 1 ? 0 : 3);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
+}
+
+TEST(StackLimit, LowOneIsRaisedAsFarAsTheSystemAllows) {
+  if (kIsSanitized) GTEST_SKIP() << "a sanitizer needs more of the stack";
+  EXPECT_EQ(outcome_with(64 << 10, 8 << 20), 0);
+  EXPECT_EQ(outcome_with(64 << 10, 2 << 20), 0);
+  EXPECT_EQ(outcome_with(64 << 10, 64 << 10), 1);
+}
+
+}  // namespace
+}  // namespace runner

@@ -1,0 +1,110 @@
+#include "runner/parent/devices/choose_device.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/fake_devices.h"
+
+namespace runner {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class ChooseDeviceTest : public testing::Test {
+ protected:
+  /// The indices of those that `wish_` means, best first.
+  std::vector<int> order() {
+    const auto found = candidates(wish_, {.devices = machine_.now.devices});
+    if (!found) {
+      error_ = found.errors().front().message;
+      return {-1};
+    }
+    std::vector<int> indices;
+    for (const DeviceFacts& device : ranked(*found)) indices.push_back(device.index);
+    return indices;
+  }
+
+  FakeMachine machine_;
+  DeviceWish wish_{.select = "auto"};
+  std::string error_;
+};
+
+TEST_F(ChooseDeviceTest, MostFreeThenLeastUsedThenFirst) {
+  for (const int free : {10, 40, 40, 70, 40}) machine_.gpu(80, free);
+  machine_.now.devices[1].utilisation = 90;
+  EXPECT_THAT(order(), ElementsAre(3, 2, 4, 1, 0));
+}
+
+TEST_F(ChooseDeviceTest, WhatSaysNothingOfItsMemoryComesLast) {
+  machine_.gpu(80, 80);
+  machine_.gpu(80, 1);
+  machine_.now.devices[0].free.reset();
+  EXPECT_THAT(order(), ElementsAre(1, 0));
+}
+
+TEST_F(ChooseDeviceTest, ExcludedByIndexOrUuid) {
+  for (int i = 0; i < 4; ++i) machine_.gpu(80, 80);
+  wish_.exclude = {"0", "GPU-cccccccc-0000", "9"};
+  EXPECT_THAT(order(), ElementsAre(1, 3));
+  EXPECT_THAT(idle_exclusions(wish_, {.devices = machine_.now.devices}),
+              ElementsAre("device.exclude: no visible GPU is '9'"));
+  wish_.exclude = {"0", "1", "2", "3"};
+  EXPECT_THAT(order(), IsEmpty());
+}
+
+TEST_F(ChooseDeviceTest, NamedGpuIsTheOnlyOneUnlessItMayFallBack) {
+  for (const int free : {10, 70, 40}) machine_.gpu(80, free);
+  wish_.select = "cuda:2";
+  EXPECT_THAT(order(), ElementsAre(2));
+  wish_.fallback = {"cpu", "gpu"};  // the CPU comes first
+  EXPECT_THAT(order(), ElementsAre(2));
+  wish_.fallback = {"gpu", "cpu"};
+  EXPECT_THAT(order(), ElementsAre(2, 1, 0));
+  wish_.select = "cuda:3";
+  EXPECT_THAT(order(), ElementsAre(1, 2, 0));
+  wish_.fallback.clear();
+  EXPECT_THAT(order(), ElementsAre(-1));
+  EXPECT_EQ(error_, "device 'cuda:3' is not available: there are cuda:0 to cuda:2");
+}
+
+TEST_F(ChooseDeviceTest, NamedGpuThatOnlyCudaCanTellIsRefused) {
+  machine_.gpu(80, 80);
+  machine_.gpu(15, 15, "NVIDIA T4");
+  wish_.select = "cuda:1";
+  const auto found = candidates(wish_, {.devices = machine_.now.devices, .in_cuda_order = false});
+  ASSERT_FALSE(found);
+  EXPECT_EQ(
+      found.errors().front().message,
+      "device 'cuda:1' is not available: CUDA counts from the fastest GPU on, and which is which only CUDA knows");
+  EXPECT_EQ(found.errors().front().help,
+            "set CUDA_DEVICE_ORDER=PCI_BUS_ID to count as nvidia-smi does, or write device=auto");
+}
+
+TEST_F(ChooseDeviceTest, StateTellsMemoryUseAndHolders) {
+  DeviceFacts& device = machine_.gpu(80, 12);
+  device.utilisation = 97;
+  device.holders = {{4711, FakeMachine::gib(60)}, {12, std::nullopt}};
+  EXPECT_EQ(state_text(device), "12 GiB of 80 GiB free, 97 % in use, process 4711 (60 GiB), process 12");
+  EXPECT_EQ(state_text({}), "unknown memory free");
+}
+
+TEST_F(ChooseDeviceTest, RefusalTellsWhatEachLacks) {
+  machine_.gpu(80, 12);
+  machine_.gpu(80, 40);
+  const DeviceNeed need{FakeMachine::gib(30), "the plan of train"};
+  const std::vector<std::string> taken = {"GPU-bbbbbbbb-0000"};
+  Diagnostic error = no_room(machine_.now.devices, need, taken, false);
+  EXPECT_EQ(error.message, "every GPU that has room is in use");
+  EXPECT_EQ(error.help, "wait for one: device.wait_for_gpu=true; or allow the CPU: device.fallback=[cpu]");
+  ASSERT_EQ(error.notes.size(), 2U);
+  EXPECT_EQ(error.notes[0].message, "GPU 0 (NVIDIA A100 80GB): 12 GiB of 80 GiB free");
+  EXPECT_EQ(error.notes[1].message, "GPU 1 (NVIDIA A100 80GB): 40 GiB of 80 GiB free; another run of yours has it");
+  error = no_room(machine_.now.devices, {FakeMachine::gib(50), "device.min_gpu_memory_mb"}, {}, false);
+  EXPECT_EQ(error.message, "no GPU has 50 GiB (device.min_gpu_memory_mb) free");
+  error = no_room(machine_.now.devices, {FakeMachine::gib(81), "the plan of train"}, {}, false);
+  EXPECT_EQ(error.message, "no GPU here has 81 GiB (the plan of train)");
+}
+
+}  // namespace
+}  // namespace runner

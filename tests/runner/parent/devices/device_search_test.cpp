@@ -1,0 +1,235 @@
+#include "runner/parent/devices/device_search.h"
+
+#include <atomic>
+#include <csignal>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runner/parent/devices/device_ticket.h"
+#include "tests/support/take_device_fixture.h"
+
+namespace runner {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using namespace std::chrono_literals;
+
+using DeviceSearchTest = TakeDeviceTest;
+
+TEST_F(DeviceSearchTest, WaitsUntilMemoryIsFreeAtTwoLooksInARow) {
+  machine_.gpu(80, 2).holders = {{4711, FakeMachine::gib(78)}};
+  wish_.wait = true;
+  wish_.need = FakeMachine::gib(12);
+  int looks = 0;
+  machine_.on_sleep = [&] {
+    static constexpr int kFree[] = {2, 40, 3, 30, 50};  // freed, taken again, freed for good
+    machine_.now.devices[0].free = FakeMachine::gib(kFree[looks++]);
+    if (looks == 4) machine_.now.devices[0].holders.clear();
+  };
+  EXPECT_EQ(told(take(12)), "taken: cuda:0");
+  EXPECT_EQ(looks, 5);
+  EXPECT_EQ(machine_.time.time_since_epoch(), 5 * 30s);
+  EXPECT_THAT(machine_.said,
+              ElementsAre("device: waiting for a GPU with 12 GiB free, at most 1:00:00",
+                          "  GPU 0 (NVIDIA A100 80GB): 2.0 GiB of 80 GiB free, process 4711 (78 GiB)",
+                          "  GPU 0 (NVIDIA A100 80GB): 30 GiB of 80 GiB free",
+                          HasSubstr("device: GPU 0 (NVIDIA A100 80GB), 50 GiB of 80 GiB free; 12 GiB needed")));
+}
+
+TEST_F(DeviceSearchTest, WaitEndsAtItsTimeOut) {
+  machine_.gpu(80, 2);
+  wish_.wait = true;
+  wish_.timeout = 100s;
+  const auto refused = take(12);
+  EXPECT_EQ(told(refused),
+            "no GPU has 12 GiB (the plan of train) free after all the time that "
+            "device.wait_timeout_minutes gives\n"
+            "GPU 0 (NVIDIA A100 80GB): 2.0 GiB of 80 GiB free");
+  EXPECT_EQ(help(refused), "wait longer by device.wait_timeout_minutes, or allow the CPU: device.fallback=[cpu]");
+  EXPECT_EQ(machine_.time.time_since_epoch(), 100s);  // three intervals and a last look
+}
+
+TEST_F(DeviceSearchTest, SignalEndsAWait) {
+  machine_.gpu(80, 2);
+  wish_.wait = true;
+  wish_.fallback = {"cpu"};
+  machine_.on_sleep = [&] {
+    machine_.signal = machine_.time.time_since_epoch() < 90s ? std::nullopt : std::optional(SIGINT);
+  };
+  const auto interrupted = take(12);
+  ASSERT_FALSE(interrupted);
+  EXPECT_EQ(interrupted.errors().front().message, "interrupted after waiting 0:01:30 for a GPU");
+  EXPECT_EQ(exit_code(interrupted.errors()), ExitCode::kInterrupted);
+  machine_.on_sleep = [&] { machine_.signal = SIGTERM; };
+  const auto terminated = take(12);
+  ASSERT_FALSE(terminated);
+  EXPECT_EQ(terminated.errors().front().message, "stopped by a signal after waiting 0:00:30 for a GPU");
+  EXPECT_EQ(exit_code(terminated.errors()), ExitCode::kTerminated);
+}
+
+TEST_F(DeviceSearchTest, RunThatHasLeftAGpuTakesAnotherWhateverItsRecipeNames) {
+  machine_.gpu(80, 80);
+  machine_.gpu(80, 20);
+  machine_.gpu(80, 40);
+  wish_.select = "cuda:0";
+  wish_.fallback = {"cpu"};
+  wish_.preferred = "GPU-aaaaaaaa-0000";
+  wish_ = wish_for_another(wish_, {"GPU-aaaaaaaa-0000"});
+  const auto other = take(12);
+  ASSERT_TRUE(other);
+  EXPECT_EQ(other->device->index, 2);
+  EXPECT_TRUE(other->is_only_visible);
+  EXPECT_TRUE(other->lock);
+  const auto refused = take(30);
+  EXPECT_EQ(told(refused),
+            "every GPU that has room is in use\n"
+            "GPU 1 (NVIDIA A100 80GB): 20 GiB of 80 GiB free\n"
+            "GPU 2 (NVIDIA A100 80GB): 40 GiB of 80 GiB free; another run of yours has it")
+      << "it falls back to memory.on_oom, not to device.fallback";
+  wish_.left = {"GPU-aaaaaaaa-0000", "GPU-bbbbbbbb-0000", "GPU-cccccccc-0000"};
+  EXPECT_EQ(told(take(1)), "device 'cuda' is not available: the run has been on every GPU that it may use");
+}
+
+TEST_F(DeviceSearchTest, LastLookOfAWaitCounts) {
+  machine_.gpu(80, 2);
+  wish_.wait = true;
+  wish_.timeout = 45s;
+  machine_.on_sleep = [&] {
+    if (machine_.time.time_since_epoch() == 45s) machine_.now.devices[0].free = FakeMachine::gib(40);
+  };
+  EXPECT_EQ(told(take(12)), "taken: cuda:0");
+}
+
+TEST_F(DeviceSearchTest, WaitThatWasInVainMayFallBack) {
+  machine_.gpu(80, 2);
+  wish_.wait = true;
+  wish_.fallback = {"cpu"};
+  EXPECT_EQ(told(take(12)), "taken: cpu");
+  EXPECT_EQ(machine_.time.time_since_epoch(), 60min);
+}
+
+TEST_F(DeviceSearchTest, DeviceThatVanishesEndsTheWait) {
+  machine_.gpu(80, 2);
+  wish_.wait = true;
+  machine_.on_sleep = [&] {
+    machine_.now.devices.clear();
+    machine_.now.problems = {"GPU 0: it is lost: it fell off the bus or broke; start the machine anew"};
+  };
+  EXPECT_EQ(told(take(12)),
+            "the GPUs that the run waited for have gone\n"
+            "GPU 0: it is lost: it fell off the bus or broke; start the machine anew");
+}
+
+TEST_F(DeviceSearchTest, WaitsForAnotherRunOfOnesOwnWhoseNeedIsNotKnownYet) {
+  machine_.gpu(80, 80);
+  auto other = take(12);
+  wish_.wait = true;
+  int looks = 0;
+  machine_.on_sleep = [&] {
+    if (++looks == 2) *other = TakenDevice{};
+  };
+  machine_.said.clear();
+  EXPECT_EQ(told(take(12)), "taken: cuda:0");
+  EXPECT_EQ(looks, 3);
+  EXPECT_EQ(machine_.said[0], "device: waiting for a GPU, at most 1:00:00");
+  EXPECT_EQ(machine_.said[1], "  GPU 0 (NVIDIA A100 80GB): 80 GiB of 80 GiB free; another run of yours has it");
+}
+
+TEST_F(DeviceSearchTest, WhoComesLaterLeavesItToThoseWhoWait) {
+  machine_.gpu(80, 80);
+  machine_.gpu(80, 40);
+  const auto folder = LockFolder::open(locks());
+  ASSERT_TRUE(folder);
+  const DeviceTicket waiting(*folder, {FakeMachine::gib(50), {"GPU-aaaaaaaa-0000", "GPU-bbbbbbbb-0000"}});
+  const auto mine = take(12);
+  EXPECT_EQ(mine->device->index, 1);  // they want the first, and cannot use the second
+  EXPECT_THAT(told(take(12)), HasSubstr("every GPU that has room is in use"));
+}
+
+TEST_F(DeviceSearchTest, WhoWaitsForMoreThanThereIsHoldsNobodyUp) {
+  machine_.gpu(80, 40);
+  const auto folder = LockFolder::open(locks());
+  ASSERT_TRUE(folder);
+  const DeviceTicket waiting(*folder, {FakeMachine::gib(50), {"GPU-aaaaaaaa-0000"}});
+  EXPECT_EQ(told(take(12)), "taken: cuda:0");
+}
+
+TEST_F(DeviceSearchTest, WhoWaitsForAnotherGpuHoldsNobodyUp) {
+  machine_.gpu(80, 80);
+  const auto folder = LockFolder::open(locks());
+  ASSERT_TRUE(folder);
+  const DeviceTicket waiting(*folder, {FakeMachine::gib(50), {"GPU-bbbbbbbb-0000"}});
+  EXPECT_EQ(told(take(12)), "taken: cuda:0");
+}
+
+TEST_F(DeviceSearchTest, WaitEndsOnceItIsKnownThatNothingWillDo) {
+  machine_.gpu(80, 80);
+  auto other = take(12);
+  wish_.wait = true;
+  machine_.on_sleep = [&] { *other = TakenDevice{}; };
+  EXPECT_THAT(told(take(81)), HasSubstr("no GPU here has 81 GiB (the plan of train)\n"));
+  EXPECT_EQ(machine_.time.time_since_epoch(), 2 * 30s);
+}
+
+TEST_F(DeviceSearchTest, OncePlannedAWaitLeavesWhatIsTooSmallToOthers) {
+  machine_.gpu(80, 40);
+  auto other = take(12);
+  wish_.wait = true;
+  wish_.timeout = 150s;
+  std::vector<std::string> later;
+  machine_.on_sleep = [&] {
+    *other = TakenDevice{};
+    FakeMachine same;
+    same.gpu(80, 40);
+    DeviceWish wish = wish_;
+    wish.wait = false;
+    later.push_back(told(take_device(wish, needing(12), same.world(locks()))));
+  };
+  EXPECT_THAT(told(take(50)), HasSubstr("no GPU has 50 GiB (the plan of train) free after all the time"));
+  ASSERT_EQ(later.size(), 5U);
+  EXPECT_THAT(later.front(), HasSubstr("every GPU that has room is in use")) << "it may be what the first waits for";
+  EXPECT_EQ(later.back(), "taken: cuda:0");
+}
+
+/// What twenty threads, each with a view of its own on the same four GPUs, are given.
+TEST_F(DeviceSearchTest, TwentyRunsOnFourGpusNeverShareOneAndAllAreServed) {
+  std::mutex mutex;
+  std::map<std::string, int> holders;  // by UUID
+  std::atomic<int> served = 0, shared = 0;
+  std::vector<std::thread> runs;
+  for (int i = 0; i < 20; ++i) {
+    runs.emplace_back([&] {
+      FakeMachine machine;
+      for (int gpu = 0; gpu < 4; ++gpu) machine.gpu(80, 80);
+      DeviceWish wish = wish_;
+      wish.wait = true;
+      DeviceWorld world = machine.world(locks());
+      world.sleep = [&](std::chrono::steady_clock::duration span) {
+        machine.time += span / 1000;  // patient for as long as it takes
+        std::this_thread::sleep_for(1ms);
+        return std::optional<int>();
+      };
+      const auto taken = take_device(wish, needing(12), world);
+      if (!taken) return;
+      {
+        const std::lock_guard lock(mutex);
+        if (++holders[taken->device->uuid] > 1) ++shared;
+      }
+      std::this_thread::sleep_for(3ms);
+      const std::lock_guard lock(mutex);
+      --holders[taken->device->uuid];
+      ++served;
+    });
+  }
+  for (std::thread& run : runs) run.join();
+  EXPECT_EQ(served, 20);
+  EXPECT_EQ(shared, 0);
+}
+
+}  // namespace
+}  // namespace runner

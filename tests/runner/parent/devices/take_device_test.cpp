@@ -1,0 +1,277 @@
+#include "runner/parent/devices/take_device.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/take_device_fixture.h"
+
+namespace runner {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using namespace std::chrono_literals;
+
+TEST_F(TakeDeviceTest, AutoTakesTheGpuWithTheMostFreeMemoryForItsWorkerAlone) {
+  machine_.gpu(80, 20);
+  machine_.gpu(80, 70);
+  const auto taken = take(12);
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(taken->select, "cuda:0");
+  EXPECT_EQ(taken->device->uuid, "GPU-bbbbbbbb-0000");
+  EXPECT_TRUE(taken->is_only_visible);
+  EXPECT_EQ(taken->driver, "580.82.07");
+  EXPECT_THAT(machine_.said, ElementsAre("device: GPU 1 (NVIDIA A100 80GB), 70 GiB of 80 GiB free; 12 GiB needed "
+                                         "(the plan of train); of those that have room and are not taken it has the "
+                                         "most free memory"));
+}
+
+TEST_F(TakeDeviceTest, AutoWithoutDriverIsTheCpuSaidOnce) {
+  machine_.now = {.why_none = "this machine has no NVIDIA driver"};
+  wish_.wait = true;
+  wish_.fallback = {"gpu", "cpu"};
+  const auto taken = take(12);
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(taken->select, "cpu");
+  EXPECT_FALSE(taken->device);
+  EXPECT_THAT(machine_.said, ElementsAre("device: cpu, since this machine has no NVIDIA driver"));
+  EXPECT_EQ(machine_.time.time_since_epoch(), 0s);
+}
+
+TEST_F(TakeDeviceTest, CudaWithoutDriverIsLeftToTheWorkerOrFallsBack) {
+  machine_.now = {.why_none = "this machine has no NVIDIA driver"};
+  wish_.select = "cuda";
+  EXPECT_EQ(told(take(12)), "taken: cuda");  // it says what is missing, or has CUDA without NVML
+  EXPECT_THAT(machine_.said, IsEmpty());
+  wish_.fallback = {"cpu"};
+  EXPECT_EQ(told(take(12)), "taken: cpu");
+  EXPECT_THAT(machine_.said, ElementsAre("device: cpu, since this machine has no NVIDIA driver (device.fallback)"));
+}
+
+TEST_F(TakeDeviceTest, DriverThatCannotBeAskedLeavesCudaToCuda) {
+  machine_.now = {.why_none = "the NVIDIA driver cannot be asked: no such file", .has_driver = true};
+  wish_.select = "cuda:1";
+  EXPECT_EQ(told(take(12)), "taken: cuda:1");
+  EXPECT_THAT(machine_.said, ElementsAre("device: cuda:1 as CUDA finds it, unchecked: the NVIDIA driver cannot be "
+                                         "asked: no such file"));
+  wish_.select = "auto";
+  EXPECT_EQ(told(take(12)), "taken: cpu");
+}
+
+TEST_F(TakeDeviceTest, DriverThatIsTooOldIsNamed) {
+  machine_.gpu(80, 80);
+  machine_.now.cuda = 12020;
+  machine_.now.driver = "535.104.05";
+  wish_.select = "cuda";
+  const auto refused = take(12);
+  EXPECT_EQ(told(refused),
+            "device 'cuda' is not available: the NVIDIA driver 535.104.05 is too old: it runs CUDA up to 12.2, and "
+            "LibTorch here needs 13.0");
+  EXPECT_EQ(help(refused), "update the NVIDIA driver, or use device=cpu");
+  wish_.select = "auto";
+  EXPECT_EQ(told(take(12)), "taken: cpu");
+}
+
+TEST_F(TakeDeviceTest, BuildWithoutCudaComputesOnTheCpu) {
+  machine_.gpu(80, 80);
+  machine_.cuda = "none: LibTorch's CUDA part is not installed";
+  EXPECT_EQ(told(take(12)), "taken: cpu");
+  EXPECT_THAT(machine_.said, ElementsAre("device: cpu, since this worker was built without LibTorch's CUDA part"));
+}
+
+TEST_F(TakeDeviceTest, HiddenGpusAreNotTaken) {
+  machine_.gpu(80, 80);
+  machine_.gpu(80, 20);
+  machine_.variables.visible = "1";
+  EXPECT_EQ(take(12)->device->index, 1);
+  machine_.variables.visible = "";
+  machine_.said.clear();
+  EXPECT_EQ(told(take(12)), "taken: cpu");
+  EXPECT_THAT(machine_.said, ElementsAre("device: cpu, since CUDA_VISIBLE_DEVICES is empty, which hides all GPUs"));
+  wish_.select = "cuda";
+  machine_.variables.visible = "7,0";
+  EXPECT_EQ(told(take(12)),
+            "device 'cuda' is not available: CUDA_VISIBLE_DEVICES='7,0': '7' names no GPU of this "
+            "machine, so CUDA sees no GPU");
+}
+
+TEST_F(TakeDeviceTest, LostGpusAreNamed) {
+  machine_.now.problems = {"GPU 0: it is lost: it fell off the bus or broke; start the machine anew"};
+  wish_.select = "cuda";
+  EXPECT_EQ(told(take(12)),
+            "device 'cuda' is not available: no GPU can be used: GPU 0: it is lost: it fell off the bus "
+            "or broke; start the machine anew");
+}
+
+TEST_F(TakeDeviceTest, ExclusionOfAllIsAsIfThereWereNone) {
+  machine_.gpu(80, 80);
+  wish_.exclude = {"0"};
+  EXPECT_EQ(told(take(12)), "taken: cpu");
+  EXPECT_THAT(machine_.said, ElementsAre("device: cpu, since device.exclude leaves no GPU"));
+  wish_.exclude = {"GPU-ffffffff-0000"};
+  machine_.said.clear();
+  EXPECT_EQ(told(take(12)), "taken: cuda:0");
+  EXPECT_EQ(machine_.said.front(), "device.exclude: no visible GPU is 'GPU-ffffffff-0000'");
+}
+
+TEST_F(TakeDeviceTest, GpusThatLibTorchHasNoCodeForAreNotTaken) {
+  machine_.gpu(80, 80, "NVIDIA Tesla V100").capability = 70;
+  wish_.select = "cuda";
+  EXPECT_EQ(told(take(12)),
+            "device 'cuda' is not available: LibTorch does not run on GPUs as old as GPU 0 (NVIDIA Tesla "
+            "V100)");
+  machine_.gpu(80, 20);
+  EXPECT_EQ(take(12)->device->index, 1);
+}
+
+TEST_F(TakeDeviceTest, NamedGpuThatOnlyCudaCanTellIsLeftToIt) {
+  machine_.gpu(80, 80);
+  machine_.gpu(15, 15, "NVIDIA T4");
+  machine_.variables.visible = "1";
+  wish_.select = "cuda:0";
+  EXPECT_EQ(told(take(12)), "taken: cuda:0");
+  wish_.select = "auto";
+  EXPECT_EQ(take(12).errors().front().help,
+            "set CUDA_DEVICE_ORDER=PCI_BUS_ID to count as nvidia-smi does, or list UUIDs (`nvidia-smi -L`)");
+}
+
+TEST_F(TakeDeviceTest, MemoryThatTheRecipeNamesNeedsNoPlan) {
+  machine_.gpu(80, 20);
+  wish_.need = FakeMachine::gib(30);
+  const NeedOf never = [](const DeviceFacts&) -> Result<DeviceNeed> { throw std::logic_error("asked for a plan"); };
+  EXPECT_EQ(told(take(never)),
+            "no GPU has 30 GiB (device.min_gpu_memory_mb) free\n"
+            "GPU 0 (NVIDIA A100 80GB): 20 GiB of 80 GiB free");
+  wish_.need = FakeMachine::gib(20);
+  EXPECT_EQ(told(take(never)), "taken: cuda:0");
+}
+
+TEST_F(TakeDeviceTest, ErrorsOfThePlanEndTheSearch) {
+  machine_.gpu(80, 80);
+  wish_.wait = true;
+  wish_.fallback = {"cpu"};
+  const auto refused = take([](const DeviceFacts&) {
+    return Result<DeviceNeed>(Diagnostic{ErrorCode::kMissingFolder, {}, "/data/root", "no folder 'x'", ""});
+  });
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.errors().front().code, ErrorCode::kMissingFolder);
+}
+
+TEST_F(TakeDeviceTest, NothingBigEnoughIsNotWaitedFor) {
+  machine_.gpu(80, 20);
+  wish_.wait = true;
+  EXPECT_EQ(told(take(81)),
+            "no GPU here has 81 GiB (the plan of train)\n"
+            "GPU 0 (NVIDIA A100 80GB): 20 GiB of 80 GiB free");
+  wish_.fallback = {"cpu"};
+  EXPECT_EQ(told(take(81)), "taken: cpu");
+  EXPECT_THAT(machine_.said,
+              ElementsAre("device: cpu, since no GPU here has 81 GiB (the plan of train) (device.fallback)"));
+}
+
+TEST_F(TakeDeviceTest, WhatTheDriverKeepsIsNoRoom) {
+  machine_.gpu(80, 20).reserved = FakeMachine::gib(2);
+  wish_.wait = true;
+  EXPECT_EQ(told(take(79)),
+            "no GPU here has 79 GiB (the plan of train)\n"
+            "GPU 0 (NVIDIA A100 80GB): 20 GiB of 80 GiB free");
+}
+
+TEST_F(TakeDeviceTest, NamedGpuIsObeyedWhoeverElseIsThere) {
+  machine_.gpu(80, 1);
+  machine_.gpu(80, 80);
+  const auto other = take(0);  // has GPU 1
+  machine_.said.clear();
+  wish_.select = "cuda:1";
+  const auto taken = take(12);
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(taken->select, "cuda:1");
+  EXPECT_FALSE(taken->is_only_visible);
+  EXPECT_EQ(taken->device->index, 1);
+  EXPECT_THAT(machine_.said, ElementsAre("device: another run of yours has GPU 1 (NVIDIA A100 80GB) as well"));
+}
+
+TEST_F(TakeDeviceTest, NamedGpuKeepsAutoAway) {
+  machine_.gpu(80, 80);
+  machine_.gpu(80, 20);
+  wish_.select = "cuda:0";
+  const auto named = take(12), shared = take(12);
+  wish_.select = "auto";
+  EXPECT_EQ(take(12)->device->index, 1);
+}
+
+TEST_F(TakeDeviceTest, NamedGpuWithoutRoomFallsBackInOrder) {
+  machine_.gpu(80, 1);
+  machine_.gpu(80, 40);
+  wish_.select = "cuda:0";
+  wish_.fallback = {"gpu", "cpu"};
+  {
+    const auto taken = take(12);
+    ASSERT_TRUE(taken);
+    EXPECT_EQ(taken->select, "cuda:0");
+    EXPECT_EQ(taken->device->index, 1);
+    EXPECT_TRUE(taken->is_only_visible);
+  }
+  EXPECT_EQ(told(take(41)), "taken: cpu");
+  wish_.fallback = {"cpu", "gpu"};
+  EXPECT_EQ(told(take(12)), "taken: cpu");
+  wish_.fallback = {"gpu"};
+  EXPECT_EQ(told(take(41)),
+            "no GPU has 41 GiB (the plan of train) free\n"
+            "GPU 0 (NVIDIA A100 80GB): 1.0 GiB of 80 GiB free\n"
+            "GPU 1 (NVIDIA A100 80GB): 40 GiB of 80 GiB free");
+}
+
+TEST_F(TakeDeviceTest, NamedGpuWithRoomIsTakenByItsName) {
+  machine_.gpu(80, 80);
+  machine_.gpu(80, 40);
+  wish_.select = "cuda:1";
+  wish_.fallback = {"gpu"};
+  const auto taken = take(12);
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(taken->select, "cuda:1");
+  EXPECT_EQ(taken->device->index, 1);
+  EXPECT_FALSE(taken->is_only_visible) << "then it would be cuda:0";
+  EXPECT_EQ(taken->why, "the recipe names it");
+}
+
+TEST_F(TakeDeviceTest, InstancesAreTakenOneByOne) {
+  for (int i = 0; i < 2; ++i) {
+    DeviceFacts& instance = machine_.gpu(20, 20);
+    instance.index = 0;
+    instance.instance = i;
+    instance.gpu_uuid = "GPU-aaaaaaaa-0000";
+    instance.uuid = "MIG-" + std::to_string(i);
+  }
+  const auto one = take(12), other = take(12);
+  EXPECT_EQ(one->device->uuid, "MIG-0");
+  EXPECT_EQ(other->device->uuid, "MIG-1");
+  EXPECT_THAT(told(take(12)), HasSubstr("GPU 0, MIG instance 1 (NVIDIA A100 80GB): 20 GiB of 20 GiB free; "
+                                        "another run of yours has it"));
+}
+
+TEST_F(TakeDeviceTest, DeviceOfBeforeIsPreferred) {
+  machine_.gpu(80, 80);
+  machine_.gpu(80, 20);
+  wish_.select = "cuda";
+  wish_.preferred = "GPU-bbbbbbbb-0000";
+  const auto again = take(12);
+  EXPECT_EQ(again->device->index, 1);
+  EXPECT_EQ(again->why, "the run was on it before");
+  const auto other = take(12);
+  EXPECT_EQ(other->device->index, 0);
+  EXPECT_EQ(other->why, "the GPU that the run was on before is not to be had");
+}
+
+TEST_F(TakeDeviceTest, LockFolderOfOthersIsRefused) {
+  machine_.gpu(80, 80);
+  std::filesystem::create_directory(locks());
+  std::filesystem::permissions(locks(), std::filesystem::perms::all);
+  const auto refused = take(12);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.errors().front().code, ErrorCode::kCannotCreate);
+}
+
+}  // namespace
+}  // namespace runner

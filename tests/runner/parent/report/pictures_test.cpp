@@ -1,0 +1,168 @@
+#include <cmath>
+
+#include <gmock/gmock.h>
+
+#include "runner/parent/report/comparison.h"
+#include "runner/parent/report/episode_pictures.h"
+#include "runner/parent/report/evaluation_pictures.h"
+#include "runner/parent/report/training_picture.h"
+
+namespace runner {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TrainingHistory history(const std::vector<double>& losses, const std::vector<double>& accuracies) {
+  TrainingHistory result(0);
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    const auto step = static_cast<std::int64_t>(i + 1);
+    result.see({"train", "train/epoch_loss", losses[i], step}, 1);
+    if (i >= accuracies.size()) continue;
+    result.see({"train", "validation/loss", losses[i] + 0.5, step}, 1);
+    result.see({"train", "validation/accuracy", accuracies[i], step}, 1);
+  }
+  return result;
+}
+
+RecordedEvaluation evaluation(std::size_t classes) {
+  RecordedEvaluation result;
+  result.node = "evaluate";
+  result.accuracy = 0.75;
+  result.low = 0.5;
+  result.high = 0.9;
+  result.samples = 4;
+  for (std::size_t i = 0; i < classes; ++i) {
+    result.classes.push_back({"class" + std::to_string(i) + "<", 1, 1, 1});
+    result.confusion.emplace_back(classes);
+    result.confusion.back()[i] = 1;
+  }
+  result.confusion[0][1] = 3;
+  return result;
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t times = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++times;
+  return times;
+}
+
+TEST(TrainingPicture, HasLossOnTheLeftAndAccuracyOnTheRight) {
+  const std::string svg = draw_training(history({2, 1}, {0.25, 0.5}), "a <run>");
+  EXPECT_THAT(svg, HasSubstr(">Training of a &lt;run&gt;</title>"));
+  EXPECT_THAT(svg,
+              HasSubstr("2 epochs; loss of training from 2.000 to 1.000, of validation 2.500 to 1.500, accuracy of "
+                        "validation 25.0 % to 50.0 %</desc>"));
+  EXPECT_EQ(count(svg, "<polyline class=\"line "), 5u);  // two losses, an accuracy, two lines of the legend
+  EXPECT_THAT(svg, HasSubstr(">accuracy, %</text>"));
+  EXPECT_THAT(svg, HasSubstr(">100</text>"));
+}
+
+TEST(TrainingPicture, WithoutValidationHasTheLossAlone) {
+  const std::string svg = draw_training(history({2, 1}, {}), "run");
+  EXPECT_EQ(count(svg, "<polyline class=\"line "), 2u);
+  EXPECT_THAT(svg, Not(HasSubstr("accuracy")));
+}
+
+TEST(TrainingPicture, LeavesOutWhatIsNotANumber) {
+  const std::string svg = draw_training(history({NAN, 2, INFINITY, 1}, {}), "run");
+  EXPECT_EQ(count(svg, "<circle"), 2u);
+  EXPECT_EQ(count(draw_training(history({NAN}, {}), "run"), "<circle"), 0u);
+}
+
+TEST(TrainingPicture, OneEpochIsADot) { EXPECT_EQ(count(draw_training(history({2}, {0.5}), "run"), "<circle"), 3u); }
+
+TEST(ConfusionPicture, NamesTheClassesUpToTwenty) {
+  EXPECT_EQ(count(draw_confusion(evaluation(20), "run"), ">class3&lt;</text>"), 2u);
+  EXPECT_EQ(count(draw_confusion(evaluation(21), "run"), ">class3&lt;</text>"), 0u);
+}
+
+TEST(ConfusionPicture, CellIsAsDarkAsItsShareOfTheRow) {
+  const std::string svg = draw_confusion(evaluation(2), "run");
+  EXPECT_THAT(svg, HasSubstr(" fill-opacity=\"0.75\"><title>class0&lt; taken for class1&lt;: 3 times</title></rect>\n"
+                             "<text class=\"small inverse\""));
+  EXPECT_THAT(svg, HasSubstr("<title>class1&lt; taken for class1&lt;: once</title>"));
+  EXPECT_THAT(svg, Not(HasSubstr("class1&lt; taken for class0&lt;")));
+}
+
+TEST(RocPicture, NamesEachCurveWithItsArea) {
+  RecordedEvaluation one = evaluation(2);
+  one.macro = {"", 0.875, {{0, 0}, {0.5, 1}, {1, 1}}};
+  one.class_curves = {{"rose & co", 0.5, {{0, 0}, {1, 1}}}};
+  const std::string svg = draw_roc(one, "run");
+  EXPECT_THAT(svg, HasSubstr(">rose &amp; co, 0.500</text>"));
+  EXPECT_THAT(svg, HasSubstr(">mean of the classes, 0.875</text>"));
+  EXPECT_THAT(svg, Not(HasSubstr("all pairs")));
+  EXPECT_THAT(svg, HasSubstr("<polyline class=\"line color-1\" points=\"70,416 250,56 430,56\"/>"));
+}
+
+TEST(CalibrationPicture, HasABarForEachBinThatIsNotEmpty) {
+  RecordedEvaluation one = evaluation(2);
+  one.calibration_error = 0.125;
+  one.bins = {{0, 0.5, 0, 0, 0}, {0.5, 1, 4, 0.8, 0.75}};
+  const std::string svg = draw_calibration(one, "run");
+  EXPECT_THAT(svg, HasSubstr("Calibration error 12.5 %"));
+  EXPECT_EQ(count(svg, "<rect class=\"fill-"), 2u);
+  EXPECT_THAT(svg, HasSubstr("<title>4 predictions, mean probability 80.0 %, right 75.0 %</title>"));
+}
+
+TEST(ComparisonPicture, HasABarForEachEvaluation) {
+  Comparison comparison;
+  comparison.rows = {{"a", "one", "flowers", 1, evaluation(2), "one"},
+                     {"b", "two", "flowers", 1, evaluation(2), "two"}};
+  const std::string svg = draw_comparison(comparison);
+  EXPECT_THAT(svg, HasSubstr(">Comparison of 2 evaluations</title>"));
+  EXPECT_THAT(svg, HasSubstr("Accuracy on the test samples; one 75.0 %; two 75.0 %</desc>"));
+  EXPECT_EQ(count(svg, "<rect class=\"fill-"), 2u);
+  EXPECT_EQ(count(svg, "class=\"mark\""), 6u);
+}
+
+TEST(EpisodePicture, CountsTheEpisodesOfEachAccuracy) {
+  RecordedEvaluation one = evaluation(2);
+  one.accuracy = 0.55;
+  one.low = 0.45;
+  one.high = 0.65;
+  one.episodes = {0.5, 0.5, 0.6, 0.6, 0.60000001, 0.5, 0.8, 0.4};
+  const std::string svg = draw_episodes(one, "a <run>");
+  EXPECT_THAT(svg, HasSubstr(">8 episodes, mean 55.0 %, 95 % interval 45.0 % to 65.0 %</text>"));
+  EXPECT_THAT(svg, HasSubstr("<title>3 episodes at 50.0 %</title>"));
+  EXPECT_THAT(svg, HasSubstr("<title>3 episodes at 60.0 %</title>"));
+  EXPECT_THAT(svg, HasSubstr("<title>1 episode at 80.0 %</title>"));
+  EXPECT_EQ(count(svg, " at "), 4u);
+  EXPECT_THAT(svg, HasSubstr("of a &lt;run&gt; by episode"));
+}
+
+// Bars of whole multiples of 1/80: none of them holds more of the values than another.
+TEST(EpisodePicture, ManyAccuraciesShareBarsEvenly) {
+  RecordedEvaluation one = evaluation(2);
+  for (int right = 0; right < 80; ++right) one.episodes.push_back(right / 80.0);
+  const std::string svg = draw_episodes(one, "run");
+  EXPECT_EQ(count(svg, "<title>2 episodes at "), 39u);
+}
+
+TEST(EpisodePicture, EpisodesThatAreAllAlikeAreOneBar) {
+  RecordedEvaluation one = evaluation(2);
+  one.accuracy = one.low = one.high = 1;
+  one.episodes = {1, 1, 1};
+  EXPECT_THAT(draw_episodes(one, "run"), HasSubstr("<title>3 episodes at 100.0 %</title>"));
+}
+
+TEST(EpisodePicture, DifferencesHaveABarAtZero) {
+  const PairedDifference one = {.run = "b",
+                                .base = "a",
+                                .mean = 0.05,
+                                .low = 0.01,
+                                .high = 0.09,
+                                .better = 2,
+                                .worse = 1,
+                                .equal = 1,
+                                .of_episodes = {0.1, 0, -0.1, 0.1}};
+  const std::string svg = draw_difference(one);
+  EXPECT_THAT(svg, HasSubstr("Difference of accuracy, b against a"));
+  EXPECT_THAT(svg, HasSubstr("mean 5.0 %, 95 % interval 1.0 % to 9.0 %; better in 2, worse in 1, equal in 1"));
+  EXPECT_THAT(svg, HasSubstr("<title>1 episode at 0.0 %</title>"));
+  EXPECT_THAT(svg, HasSubstr("<title>1 episode at -10.0 %</title>"));
+}
+
+}  // namespace
+}  // namespace runner

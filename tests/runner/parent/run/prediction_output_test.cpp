@@ -1,0 +1,80 @@
+#include "runner/parent/run/prediction_output.h"
+
+#include <sstream>
+#include <stdexcept>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace runner {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Written {
+  std::string out, talk;
+  std::int64_t images = 0, failed = 0;
+};
+
+Written written(PredictionFormat format, std::initializer_list<const char*> items) {
+  Written result;
+  std::ostringstream talk;
+  PredictionOutput output(
+      format, [&](std::string_view text) { result.out += text; }, talk, /*color=*/false);
+  for (const char* item : items) output.take(Json::parse(item));
+  result.talk = talk.str();
+  result.images = output.images();
+  result.failed = static_cast<std::int64_t>(output.unreadable().size());
+  return result;
+}
+
+const char* const kCat =
+    R"({"file":"a, b.jpg","classes":[{"class":"cat","probability":0.75},{"class":"the \"dog\"","probability":0.2}]})";
+const char* const kDog =
+    R"({"file":"c.jpg","classes":[{"class":"dog","probability":1.0},{"class":"cat","probability":1e-09}]})";
+const char* const kBroken = R"({"file":"d.jpg","code":"E0604","message":"image 'd.jpg': the file is empty"})";
+
+TEST(PredictionOutput, CsvHasOneHeader) {
+  const Written csv = written(PredictionFormat::kCsv, {kCat, kDog});
+  EXPECT_EQ(csv.out,
+            "file,class_1,probability_1,class_2,probability_2\n"
+            "\"a, b.jpg\",cat,0.75,\"the \"\"dog\"\"\",0.2\n"
+            "c.jpg,dog,1,cat,1e-09\n");
+  EXPECT_EQ(csv.talk, "");
+  EXPECT_EQ(csv.images, 2);
+}
+
+TEST(PredictionOutput, NamesOnATerminalAreNotObeyed) {
+  const char* const item = R"({"file":"\u001b[2J\u202egpj.jpg","classes":[{"class":"a\u009b\nb","probability":0.75}]})";
+  EXPECT_EQ(written(PredictionFormat::kShownCsv, {item}).out, "file,class_1,probability_1\n [2J gpj.jpg,a  b,0.75\n");
+  EXPECT_EQ(written(PredictionFormat::kCsv, {item}).out,
+            "file,class_1,probability_1\n\x1b[2J\u202egpj.jpg,\"a\u009b\nb\",0.75\n");
+  EXPECT_EQ(
+      written(PredictionFormat::kJsonLines, {item}).out,
+      std::string(R"({"file":"\u001b[2J\u202egpj.jpg","classes":[{"class":"a\u009b\nb","probability":0.75}]})") + "\n");
+}
+
+TEST(PredictionOutput, JsonIsALineAnImage) {
+  EXPECT_EQ(written(PredictionFormat::kJsonLines, {kCat, kDog}).out, std::string(kCat) + "\n" + kDog + "\n");
+}
+
+TEST(PredictionOutput, UnreadableImagesAreReportedAndCountedButNotAmongTheResults) {
+  for (const auto format : {PredictionFormat::kCsv, PredictionFormat::kJsonLines}) {
+    const Written result = written(format, {kBroken, kDog});
+    EXPECT_EQ(result.talk, format == PredictionFormat::kCsv ? "error[E0604]: image 'd.jpg': the file is empty\n" : "");
+    EXPECT_EQ(result.out.find("d.jpg"), std::string::npos);
+    EXPECT_EQ(result.images, 1);
+    EXPECT_EQ(result.failed, 1);
+  }
+}
+
+TEST(PredictionOutput, WhatIsNotAPredictionIsRefused) {
+  for (const char* item : {"[]", "{}", R"({"file":1})", R"({"file":"a"})", R"({"file":"a","classes":{}})",
+                           R"({"file":"a","classes":[{"class":"b"}]})", R"({"file":"a","classes":[1]})",
+                           R"({"code":"E9999","message":"m"})", R"({"code":"E0604"})"}) {
+    EXPECT_THROW(written(PredictionFormat::kCsv, {item}), std::runtime_error) << item;
+  }
+}
+
+}  // namespace
+}  // namespace runner

@@ -1,0 +1,37 @@
+#include "runner/parent/run/signal_wait.h"
+
+#include <unistd.h>
+
+#include <csignal>
+
+#include <gtest/gtest.h>
+
+namespace runner {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(SignalWait, LastsAsLongAsItIsTold) {
+  SignalWait wait;
+  EXPECT_EQ(wait(0ms), std::nullopt);
+  EXPECT_EQ(wait(1ms), std::nullopt);
+}
+
+TEST(SignalWait, EndsWithTheSignalThatAsksForTheEnd) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    SignalWait wait;
+    kill(getpid(), SIGWINCH);  // which does not
+    kill(getpid(), number);
+    EXPECT_EQ(wait(24h), number);
+  }
+}
+
+TEST(SignalWait, HearsWhatCameBeforeIt) {
+  const SignalSource before;
+  kill(getpid(), SIGTERM);
+  SignalWait wait;
+  EXPECT_EQ(wait(24h), SIGTERM);
+}
+
+}  // namespace
+}  // namespace runner

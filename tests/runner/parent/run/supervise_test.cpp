@@ -1,0 +1,418 @@
+#include "runner/parent/run/supervise.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <map>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "runner/shared/error/stop.h"
+#include "runner/parent/run/ask_worker.h"
+
+namespace runner {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class SuperviseTest : public testing::Test {
+ protected:
+  Ending play(std::vector<std::string> acts, const nlohmann::ordered_json& request = {{"request", "run"}}) {
+    Conversation conversation;
+    conversation.on_event = [&](const Event& event, WorkerProcess& process) {
+      if (const auto* said = std::get_if<Said>(&event)) said_.push_back(said->line);
+      if (on_event_) on_event_(event, process);
+    };
+    conversation.on_output = [&](std::string_view text) { output_ += text; };
+    conversation.on_resize = [&] { ++resizes_; };
+    const auto ending = supervise({.program = RETORT_FAKE_WORKER, .arguments = std::move(acts), .grace = grace_},
+                                  request, conversation);
+    EXPECT_TRUE(ending);
+    return ending ? *ending : Ending();
+  }
+  static std::string only_error(const Ending& ending) {
+    if (ending.errors.size() != 1) return std::to_string(ending.errors.size()) + " errors";
+    return name(ending.errors[0].code) + ": " + ending.errors[0].message;
+  }
+
+  std::function<void(const Event&, WorkerProcess&)> on_event_;
+  std::vector<std::string> said_;
+  std::string output_;
+  int resizes_ = 0;
+  std::chrono::milliseconds grace_ = std::chrono::seconds(60);
+};
+
+TEST_F(SuperviseTest, HandsOverTheRequestAndEndsAsTheWorkerSays) {
+  const Ending ending = play({"hello", "echo", "finished:66", "exit:66"}, {{"request", "run"}, {"smoke", true}});
+  EXPECT_THAT(said_, ElementsAre(R"({"request":"run","smoke":true,"log":"info"})"));
+  EXPECT_EQ(ending.exit, ExitCode::kMissingInput);
+  EXPECT_TRUE(ending.errors.empty());
+}
+
+TEST_F(SuperviseTest, WorkerLeadsAProcessGroupOfItsOwn) {
+  play({"hello", "group", "finished:0"});
+  EXPECT_THAT(said_, ElementsAre("leads its group"));
+}
+
+TEST_F(SuperviseTest, WorkerInheritsNothingButItsOwnDescriptors) {
+  // As by a shell, or a library that does not close it when it starts a program; above 3, where the worker has its own.
+  const Descriptor left_open(fcntl(STDIN_FILENO, F_DUPFD, 4));
+  play({"hello", "descriptors", "finished:0"});
+  EXPECT_THAT(said_, ElementsAre("0 1 2 3"));
+}
+
+TEST_F(SuperviseTest, OutputComesThroughEvenWhenItIsMuch) {
+  // More than a pipe holds in every direction: nobody may wait for the other.
+  const Ending ending = play({"flood:300000", "hello", "flood:300000", "echo", "out:end", "finished:0"},
+                             {{"long", std::string(100'000, 'z')}});
+  EXPECT_EQ(ending.exit, ExitCode::kDone);
+  EXPECT_EQ(output_.size(), 600'004u);
+  EXPECT_TRUE(output_.ends_with("end\n"));
+  EXPECT_EQ(said_.at(0).size(), 100'024u);
+}
+
+TEST_F(SuperviseTest, AnotherBuildIsRefusedBeforeItGetsARequest) {
+  const Ending ending = play({"hello:0.0.9-other", "echo", "exit:3"});
+  EXPECT_EQ(only_error(ending), "E0705: this is retort " + std::string(build_id()) +
+                                    " (protocol 1), but its worker is 0.0.9-other (protocol 1)");
+  EXPECT_EQ(ending.exit, ExitCode::kInternalError);
+  EXPECT_TRUE(said_.empty());
+}
+
+TEST_F(SuperviseTest, AnotherProtocolIsRefused) {
+  EXPECT_THAT(only_error(play({"protocol:2", "read", "exit:3"})), HasSubstr("(protocol 2)"));
+}
+
+TEST_F(SuperviseTest, NonsenseStopsTheWorker) {
+  const std::string start = "E0708: the worker sent a message that cannot be understood: ";
+  EXPECT_EQ(only_error(play({"hello", "line:Segmentation fault", "forever"})), start + "not JSON");
+  EXPECT_EQ(only_error(play({"line:{}", "forever"})), start + "an event has no 'event'");
+  EXPECT_EQ(only_error(play({"ready", "forever"})), start + "its first event is not a hello");
+  EXPECT_EQ(only_error(play({"hello", "hello", "forever"})), start + "a second hello");
+  EXPECT_EQ(only_error(play({"hello", "finished:0", "ready", "forever"})), start + "an event after the last");
+  EXPECT_EQ(only_error(play({"hello", "long:17000000", "finished:0"})), start + "a line of more than 16 MiB");
+}
+
+TEST_F(SuperviseTest, DeathBySignalIsNamedWithAdvice) {
+  const Ending ending = play({"hello", "read", "err:last words", "die:9"});
+  EXPECT_EQ(only_error(ending), "E0704: the worker was killed by signal 9 (SIGKILL)");
+  EXPECT_EQ(ending.errors[0].help,
+            "the kernel often does this when memory runs out (see `dmesg`): use a smaller batch, or more memory");
+  EXPECT_EQ(ending.killed_by, 9);
+  EXPECT_EQ(ending.exit, ExitCode::kRunFailed);
+  EXPECT_EQ(output_, "last words\n");
+  EXPECT_EQ(only_error(play({"hello", "die:11"})), "E0704: the worker was killed by signal 11 (SIGSEGV)");
+}
+
+TEST_F(SuperviseTest, OnlySignalsThatAProgramBringsUponItselfAreOurMistakes) {
+  const auto advice = [&](int number) {
+    const Ending ending = play({"hello", "read", "die:" + std::to_string(number)});
+    return ending.errors.empty() ? "" : ending.errors[0].help;
+  };
+  for (const int number : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP})
+    EXPECT_EQ(advice(number), "this is a bug in Retort: please report it") << signal_name(number);
+  EXPECT_EQ(advice(SIGXCPU), "it reached the limit on processor time: raise it with `ulimit -t`");
+  EXPECT_EQ(advice(SIGXFSZ), "a file reached the limit on file sizes: raise it with `ulimit -f`");
+  for (const int number : {SIGALRM, SIGVTALRM, SIGPROF, SIGPIPE, SIGQUIT, SIGPOLL, SIGRTMIN})
+    EXPECT_EQ(advice(number), "") << signal_name(number);
+}
+
+TEST_F(SuperviseTest, EndWithoutFinishedIsADeath) {
+  EXPECT_EQ(only_error(play({"hello", "read", "exit:0"})),
+            "E0704: the worker ended with exit code 0 before it was done");
+  EXPECT_EQ(only_error(play({"exit:1"})), "E0704: the worker ended with exit code 1 before it was done");
+  EXPECT_EQ(play({"exit:1"}).errors[0].help, "");
+}
+
+TEST_F(SuperviseTest, WorkerWithoutItsLibrariesIsToldToGetThem) {
+  const Ending ending = play({"exit:127"});
+  EXPECT_EQ(only_error(ending), "E0704: the worker ended with exit code 127 before it was done");
+  EXPECT_EQ(ending.errors[0].help,
+            "its libraries could not be loaded; a virtual environment gets them by `pip install 'torch==2.11.*'`");
+  EXPECT_EQ(play({"hello", "read", "exit:127"}).errors[0].help, "") << "that one was loaded";
+}
+
+TEST_F(SuperviseTest, HalfALineBeforeDeathIsNotTakenForAnEvent) {
+  EXPECT_EQ(only_error(play({"hello", "read", "half:{\"event\":\"fin", "die:9"})),
+            "E0704: the worker was killed by signal 9 (SIGKILL)");
+}
+
+TEST_F(SuperviseTest, DeathAfterFinishedChangesNothing) {
+  EXPECT_TRUE(play({"hello", "read", "finished:0", "die:11"}).errors.empty());
+}
+
+TEST_F(SuperviseTest, SignalIsPassedOnAndTheWorkerSaysHowItEnds) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    for (const bool has_saved : {false, true}) {
+      said_.clear();
+      on_event_ = [&](const Event& event, WorkerProcess&) {
+        if (std::holds_alternative<Ready>(event)) raise(number);
+      };
+      const ExitCode exit = exit_code_of_stop(number, has_saved);
+      const Ending ending =
+          play({"hello", "read", "ready", "wait", "finished:" + std::to_string(static_cast<int>(exit))});
+      EXPECT_THAT(said_, ElementsAre("signal " + std::to_string(number)));
+      EXPECT_EQ(ending.exit, exit);
+      EXPECT_TRUE(ending.errors.empty());
+    }
+  }
+}
+
+TEST_F(SuperviseTest, WorkerThatDiesOfASignalIsStoppedByIt) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    on_event_ = [&](const Event& event, WorkerProcess&) {
+      if (std::holds_alternative<Ready>(event)) raise(number);
+    };
+    const Ending ending = play({"hello", "read", "ready", "wait", "die:11"});
+    EXPECT_EQ(ending.exit, exit_code_of_stop(number, /*has_saved=*/false));
+    EXPECT_TRUE(ending.errors.empty());
+    EXPECT_EQ(ending.killed_by, std::nullopt);
+  }
+}
+
+TEST_F(SuperviseTest, SecondInterruptKillsAWorkerThatDoesNotListen) {
+  on_event_ = [&](const Event& event, WorkerProcess&) {
+    if (std::holds_alternative<Ready>(event)) raise(SIGINT);
+    if (const auto* said = std::get_if<Said>(&event); said && said->line == "signal 2") raise(SIGINT);
+  };
+  const Ending ending = play({"hello", "read", "ready", "wait", "forever"});
+  EXPECT_EQ(ending.exit, ExitCode::kInterrupted);
+  EXPECT_TRUE(ending.errors.empty());
+  EXPECT_EQ(ending.killed_by, std::nullopt);
+}
+
+TEST_F(SuperviseTest, WorkerThatDoesNotObeyATerminationIsKilledInTime) {
+  grace_ = std::chrono::milliseconds(1);
+  on_event_ = [](const Event&, WorkerProcess&) { raise(SIGTERM); };
+  const Ending ending = play({"hello", "read", "ready", "forever"});
+  EXPECT_EQ(ending.exit, ExitCode::kTerminated);
+  EXPECT_TRUE(ending.errors.empty());
+  EXPECT_TRUE(ending.was_deaf);
+}
+
+TEST_F(SuperviseTest, WorkerThatObeysInTimeIsNotDeaf) {
+  on_event_ = [](const Event& event, WorkerProcess&) {
+    if (std::holds_alternative<Ready>(event)) raise(SIGTERM);
+  };
+  const Ending ending = play({"hello", "read", "ready", "wait", "finished:75", "exit:75"});
+  EXPECT_EQ(ending.exit, ExitCode::kStoppedAfterSave);
+  EXPECT_FALSE(ending.was_deaf);
+}
+
+TEST_F(SuperviseTest, SecondTerminationIsNotPassedOn) {
+  on_event_ = [&](const Event& event, WorkerProcess& worker) {
+    if (std::holds_alternative<Ready>(event)) raise(SIGTERM);
+    const auto* said = std::get_if<Said>(&event);
+    if (said && said->line == "signal 15") {
+      raise(SIGTERM);
+      worker.signal(SIGHUP);  // what it waits for next; another TERM would come before
+    }
+  };
+  play({"hello", "read", "ready", "wait", "wait", "finished:143"});
+  EXPECT_THAT(said_, ElementsAre("signal 15", "signal 1"));
+}
+
+TEST_F(SuperviseTest, WorkThatFinishedDespiteASignalIsDone) {
+  on_event_ = [&](const Event& event, WorkerProcess&) {
+    if (std::holds_alternative<Ready>(event)) raise(SIGINT);
+  };
+  const Ending ending = play({"hello", "read", "ready", "wait", "finished:0"});
+  EXPECT_EQ(ending.exit, ExitCode::kDone);
+}
+
+TEST_F(SuperviseTest, ResizeOfTheTerminalIsReported) {
+  on_event_ = [&](const Event& event, WorkerProcess& worker) {
+    if (std::holds_alternative<Ready>(event)) raise(SIGWINCH);
+    worker.signal(SIGHUP);
+  };
+  play({"hello", "read", "ready", "wait", "finished:0"});
+  EXPECT_EQ(resizes_, 1);
+}
+
+TEST_F(SuperviseTest, ExceptionOfAListenerStopsTheWorker) {
+  on_event_ = [](const Event&, WorkerProcess&) { throw std::runtime_error("disk full"); };
+  EXPECT_THROW(play({"hello", "read", "ready", "forever"}), std::runtime_error);
+}
+
+TEST_F(SuperviseTest, SignalsAreAsBeforeAfterwards) {
+  struct sigaction before {
+  }, after{};
+  sigset_t mask;
+  sigaction(SIGPIPE, nullptr, &before);
+  play({"hello", "finished:0"});
+  sigaction(SIGPIPE, nullptr, &after);
+  EXPECT_EQ(before.sa_handler, after.sa_handler);
+  sigprocmask(SIG_SETMASK, nullptr, &mask);
+  EXPECT_FALSE(sigismember(&mask, SIGINT));
+}
+
+TEST_F(SuperviseTest, IgnoredSignalStaysIgnored) {
+  const auto old = std::signal(SIGHUP, SIG_IGN);
+  on_event_ = [&](const Event& event, WorkerProcess& worker) {
+    if (!std::holds_alternative<Ready>(event)) return;
+    raise(SIGHUP);  // as a hang-up under nohup
+    worker.signal(SIGTERM);
+  };
+  const Ending ending = play({"hello", "read", "ready", "wait", "finished:0"});
+  std::signal(SIGHUP, old);
+  EXPECT_THAT(said_, ElementsAre("signal 15"));
+  EXPECT_EQ(ending.exit, ExitCode::kDone);
+}
+
+/// Supervises several workers at once.
+class SuperviseSeveralTest : public testing::Test {
+ protected:
+  struct Heard {
+    std::vector<std::string> said;
+    std::string output;
+    std::optional<Ending> ending;
+  };
+
+  void start(const std::string& name, std::vector<std::string> acts) {
+    Conversation conversation;
+    conversation.on_event = [this, name](const Event& event, WorkerProcess& worker) {
+      if (const auto* said = std::get_if<Said>(&event)) heard_[name].said.push_back(said->line);
+      if (on_event_) on_event_(name, event, worker);
+    };
+    conversation.on_output = [this, name](std::string_view text) { heard_[name].output += text; };
+    const Diagnostics errors = supervision_.start({RETORT_FAKE_WORKER, std::move(acts)}, {{"for", name}}, conversation,
+                                                  [this, name](const Ending& ending) {
+                                                    heard_[name].ending = ending;
+                                                    order_ += name;
+                                                    if (on_end_) on_end_(name);
+                                                  });
+    for (const Diagnostic& error : errors) refused_.push_back(error.message);
+  }
+
+  std::function<void(const std::string&, const Event&, WorkerProcess&)> on_event_;
+  std::function<void(const std::string&)> on_end_;
+  std::map<std::string, Heard> heard_;
+  std::string order_;  // in which they ended
+  std::vector<std::string> refused_;
+  Supervision supervision_;
+};
+
+TEST_F(SuperviseSeveralTest, EachHearsItsOwn) {
+  for (const char* name : {"a", "b", "c"}) {
+    start(name, {"hello", "flood:300000", std::string("out:") + name, "echo", "flood:300000", "finished:0"});
+  }
+  supervision_.run();
+  for (const char* name : {"a", "b", "c"}) {
+    const Heard& heard = heard_[name];
+    EXPECT_THAT(heard.said, ElementsAre(std::string(R"({"for":")") + name + R"(","log":"info"})"));
+    EXPECT_EQ(heard.output.size(), 600'002u);
+    EXPECT_EQ(heard.output.substr(300'000, 2), std::string(name) + "\n");
+    ASSERT_TRUE(heard.ending);
+    EXPECT_EQ(heard.ending->exit, ExitCode::kDone);
+  }
+}
+
+TEST_F(SuperviseSeveralTest, OneDiesAndTheOtherGoesOn) {
+  start("a", {"hello", "read", "ready", "wait", "finished:0"});
+  start("b", {"hello", "read", "die:9"});
+  WorkerProcess* waiting = nullptr;
+  on_event_ = [&](const std::string&, const Event&, WorkerProcess& worker) { waiting = &worker; };
+  on_end_ = [&](const std::string& name) {
+    if (name == "b" && waiting) waiting->signal(SIGTERM);
+    else if (name == "b") on_event_ = [](const std::string&, const Event&, WorkerProcess& a) { a.signal(SIGTERM); };
+  };
+  supervision_.run();
+  EXPECT_EQ(order_, "ba");
+  EXPECT_EQ(heard_["b"].ending->killed_by, 9);
+  EXPECT_THAT(heard_["a"].said, ElementsAre("signal 15"));
+  EXPECT_TRUE(heard_["a"].ending->errors.empty());
+  EXPECT_EQ(heard_["a"].ending->exit, ExitCode::kDone);
+}
+
+TEST_F(SuperviseSeveralTest, NonsenseOfOneStopsItAlone) {
+  start("a", {"hello", "line:nonsense", "forever"});
+  start("b", {"hello", "echo", "finished:0"});
+  supervision_.run();
+  EXPECT_EQ(heard_["a"].ending->errors.at(0).code, ErrorCode::kProtocol);
+  EXPECT_TRUE(heard_["b"].ending->errors.empty());
+}
+
+TEST_F(SuperviseSeveralTest, SignalReachesAll) {
+  int ready = 0;
+  on_event_ = [&](const std::string&, const Event& event, WorkerProcess&) {
+    if (std::holds_alternative<Ready>(event) && ++ready == 2) raise(SIGTERM);
+  };
+  for (const char* name : {"a", "b"}) start(name, {"hello", "read", "ready", "wait", "finished:143"});
+  supervision_.run();
+  for (const char* name : {"a", "b"}) {
+    EXPECT_THAT(heard_[name].said, ElementsAre("signal 15"));
+    EXPECT_EQ(heard_[name].ending->exit, ExitCode::kTerminated);
+  }
+}
+
+TEST_F(SuperviseSeveralTest, NothingIsStartedAfterASignal) {
+  on_event_ = [&](const std::string&, const Event& event, WorkerProcess&) {
+    if (std::holds_alternative<Ready>(event)) raise(SIGINT);
+  };
+  on_end_ = [&](const std::string&) { start("b", {"hello", "finished:0"}); };
+  start("a", {"hello", "read", "ready", "wait", "finished:130"});
+  supervision_.run();
+  EXPECT_EQ(order_, "a");
+  EXPECT_THAT(refused_, ElementsAre("interrupted"));
+}
+
+TEST_F(SuperviseSeveralTest, EndOfOneMayStartTheNext) {
+  on_end_ = [&](const std::string& name) {
+    if (name != "c") start(std::string(1, static_cast<char>(name[0] + 1)), {"hello", "echo", "finished:0"});
+  };
+  start("a", {"hello", "echo", "finished:0"});
+  supervision_.run();
+  EXPECT_EQ(order_, "abc");
+}
+
+TEST_F(SuperviseSeveralTest, ExceptionOfAListenerStopsAll) {
+  std::string lock = testing::TempDir() + "worker-lock-XXXXXX";
+  const int file = mkstemp(lock.data());
+  {
+    Supervision supervision;
+    Conversation silent, throwing;
+    silent.on_event = [](const Event&, WorkerProcess&) {};
+    throwing.on_event = [](const Event&, WorkerProcess&) { throw std::runtime_error("disk full"); };
+    silent.on_hello = [&](const Hello&) {
+      supervision.start({RETORT_FAKE_WORKER, {"hello", "read", "ready", "forever"}}, {}, throwing, {});
+    };
+    supervision.start({RETORT_FAKE_WORKER, {"lock:" + lock, "hello", "forever"}}, {}, silent, {});
+    EXPECT_THROW(supervision.run(), std::runtime_error);
+  }
+  EXPECT_EQ(flock(file, LOCK_EX | LOCK_NB), 0);
+  close(file);
+  std::remove(lock.c_str());
+}
+
+TEST(AskWorker, GivesBackTheAnswer) {
+  const auto answer =
+      ask_worker({RETORT_FAKE_WORKER, {"hello", "read", "answer:x", "finished:0"}}, {{"request", "versions"}});
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->dump(), R"({"given":"x"})");
+}
+
+TEST(AskWorker, DiagnosticsAndDeathsAreErrors) {
+  const auto refused = ask_worker(
+      {RETORT_FAKE_WORKER,
+       {"hello", "read",
+        R"(line:{"event":"diagnostic","severity":"error","code":"E0610","message":"taken","pointer":"","help":"","notes":[]})",
+        "finished:73"}},
+      {{"request", "make_data"}});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.errors().at(0).message, "taken");
+  const auto died = ask_worker({RETORT_FAKE_WORKER, {"hello", "die:9"}}, {{"request", "versions"}});
+  EXPECT_EQ(died.errors().at(0).code, ErrorCode::kWorkerDied);
+  const auto silent = ask_worker({RETORT_FAKE_WORKER, {"hello", "finished:0"}}, {{"request", "versions"}});
+  EXPECT_EQ(silent.errors().at(0).message, "the worker did not answer");
+}
+
+}  // namespace
+}  // namespace runner

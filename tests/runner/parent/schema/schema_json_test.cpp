@@ -1,0 +1,65 @@
+#include "runner/parent/schema/schema_json.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace runner {
+namespace {
+
+using Json = SchemaReader::Json;
+
+std::string problem(const std::string& text) { return read_schema_json(text).problem; }
+
+TEST(SchemaJson, ValuesAreReadAsTheLibraryReadsThem) {
+  const std::string text =
+      " [\"a\\u00e9\\uD83D\\uDE00\\\"\\\\\\/\\b\\f\\n\\r\\t é\", 0, -0, -12, 1.5e+3, 2E-2, 0.5,\r\n\t"
+      "18446744073709551615, 18446744073709551616, -9223372036854775809, true, false, null, "
+      "{}, [], {\"b\": [1, {}], \"a\": {\"\": \"\"}}] ";
+  const SchemaJson read = read_schema_json(text);
+  EXPECT_EQ(read.problem, "");
+  const Json expected = Json::parse(text);
+  EXPECT_EQ(read.root, expected);
+  EXPECT_EQ(read.root.dump(), expected.dump());
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(read.root[i].type(), expected[i].type()) << expected[i];
+}
+
+TEST(SchemaJson, MistakeIsToldWithItsPlace) {
+  EXPECT_EQ(problem(""), "parse error at line 1, column 1: a value is expected");
+  EXPECT_EQ(problem("{\"a\": 1,\n  \"b\" 2}"), "parse error at line 2, column 7: ':' is expected");
+  EXPECT_EQ(problem("{\"a\": 1 \"b\": 2}"), "parse error at line 1, column 9: ',' is expected");
+  EXPECT_EQ(problem("{a: 1}"), "parse error at line 1, column 2: '\"' is expected");
+  EXPECT_EQ(problem("{\"a\": 1, \"a\": 2}"), "parse error at line 1, column 10: key 'a' appears twice");
+  EXPECT_EQ(problem("[1, 2,]"), "parse error at line 1, column 7: a value is expected");
+  EXPECT_EQ(problem("[1"), "parse error at line 1, column 3: ',' is expected");
+  EXPECT_EQ(problem("[01]"), "parse error at line 1, column 3: ',' is expected");
+  EXPECT_EQ(problem("[1] 2"), "parse error at line 1, column 5: the end is expected");
+  EXPECT_EQ(problem("tru"), "parse error at line 1, column 1: a value is expected");
+}
+
+TEST(SchemaJson, NumberThatIsNoneIsRefused) {
+  EXPECT_EQ(problem("-"), "parse error at line 1, column 2: a digit is expected");
+  EXPECT_EQ(problem("1."), "parse error at line 1, column 3: a digit is expected");
+  EXPECT_EQ(problem("1e+"), "parse error at line 1, column 4: a digit is expected");
+  EXPECT_EQ(problem("[1e999]"), "parse error at line 1, column 2: the number is out of range");
+}
+
+TEST(SchemaJson, TextThatIsNoneIsRefused) {
+  EXPECT_EQ(problem("\"a"), "parse error at line 1, column 3: a text has no end");
+  EXPECT_EQ(problem("\"a\n\""), "parse error at line 1, column 3: a control character is written \\u00..");
+  EXPECT_EQ(problem("\"\\x\""), "parse error at line 1, column 3: no such character is written with '\\'");
+  EXPECT_EQ(problem("\"\\u12g4\""), "parse error at line 1, column 4: \\u is followed by four hexadecimal digits");
+  EXPECT_EQ(problem("\"\\u-123\""), "parse error at line 1, column 4: \\u is followed by four hexadecimal digits");
+  EXPECT_EQ(problem("\"\\ud800\""), "parse error at line 1, column 8: half of a character");
+  EXPECT_EQ(problem("\"\\ud800\\u0041\""), "parse error at line 1, column 14: half of a character");
+  EXPECT_EQ(problem("\"\\udc00\\ud800\""), "parse error at line 1, column 8: half of a character");
+  EXPECT_EQ(problem("\n\"\xff\""), "parse error at line 2, column 2: this is not UTF-8");
+}
+
+TEST(SchemaJson, TextNestedTooDeepIsRefused) {
+  EXPECT_EQ(problem(std::string(1000, '[')), "parse error at line 1, column 1001: a value is expected");
+  EXPECT_EQ(problem(std::string(100000, '[')), "parse error at line 1, column 1002: this is nested too deep");
+}
+
+}  // namespace
+}  // namespace runner

@@ -1,0 +1,105 @@
+#include "runner/parent/svg/drawing.h"
+
+#include <gmock/gmock.h>
+
+#include "runner/parent/svg/plot.h"
+
+namespace runner {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(Drawing, SaysWhatItShows) {
+  const std::string svg = Drawing(30, 20, "Loss of <a>", "From 2 & down").svg();
+  EXPECT_THAT(svg,
+              HasSubstr("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 30 20\" width=\"30\" height=\"20\" "
+                        "role=\"img\" aria-labelledby=\"title description\">\n"));
+  EXPECT_THAT(svg, HasSubstr("<title id=\"title\">Loss of &lt;a&gt;</title>\n"));
+  EXPECT_THAT(svg, HasSubstr("<desc id=\"description\">From 2 &amp; down</desc>\n"));
+  EXPECT_TRUE(svg.ends_with("</svg>\n"));
+}
+
+TEST(Drawing, IsDarkWhereTheViewerIs) {
+  const std::string svg = Drawing(30, 20, "a", "b").svg();
+  EXPECT_THAT(svg, HasSubstr("@media (prefers-color-scheme: dark){\n"));
+  EXPECT_THAT(svg, HasSubstr("<rect class=\"paper\" x=\"0\" y=\"0\" width=\"30\" height=\"20\"/>\n"));
+}
+
+TEST(Drawing, TextCannotLeaveItsPlace) {
+  EXPECT_EQ(svg_text("</text><script>\"a\" & b</script>"),
+            "&lt;/text&gt;&lt;script&gt;&quot;a&quot; &amp; b&lt;/script&gt;");
+  EXPECT_EQ(svg_text("rose\nred\x1b[1m\tx"), "rose red [1m x");
+  EXPECT_EQ(svg_text("d\xE9j\xE0 \xEF\xBF\xBF"), "d?j? ?");
+  EXPECT_EQ(svg_text("Gänseblümchen"), "Gänseblümchen");
+}
+
+TEST(Drawing, NumbersAreShort) {
+  EXPECT_EQ(svg_number(12.5), "12.5");
+  EXPECT_EQ(svg_number(1.0 / 3), "0.33");
+  EXPECT_EQ(svg_number(-0.001), "0");
+  EXPECT_EQ(svg_number(100), "100");
+}
+
+TEST(Drawing, SameCallsGiveTheSameBytes) {
+  const auto draw = [] {
+    Drawing drawing(200, 100, "a", "b");
+    drawing.line(Point{1, 2}, Point{3, 4}, "axis");
+    drawing.circle({5, 6}, 3, "fill-1");
+    drawing.rectangle({1, 1}, 8, 9, "heat", 0.25, "a tip");
+    drawing.text({7, 8}, "x", Align::kEnd, "small", -45);
+    return drawing.svg();
+  };
+  const std::string svg = draw();
+  EXPECT_EQ(svg, draw());
+  EXPECT_THAT(
+      svg,
+      HasSubstr("<polyline class=\"axis\" points=\"1,2 3,4\"/>\n"
+                "<circle class=\"fill-1\" cx=\"5\" cy=\"6\" r=\"3\"/>\n"
+                "<rect class=\"heat\" x=\"1\" y=\"1\" width=\"8\" height=\"9\" fill-opacity=\"0.25\"><title>a "
+                "tip</title></rect>\n"
+                "<text class=\"small\" x=\"7\" y=\"8\" text-anchor=\"end\" transform=\"rotate(-45 7,8)\">x</text>\n"));
+}
+
+class PlotTest : public testing::Test {
+ protected:
+  Drawing drawing_{300, 200, "a", "b"};
+  Plot plot_{drawing_, {50, 40, 200, 100}, {"epoch", whole_ticks(0, 4, 6)}, {"loss", nice_ticks(0, 1, 3)}, "Loss"};
+};
+
+TEST_F(PlotTest, PlacesDataBetweenItsAxes) {
+  EXPECT_EQ(plot_.at(0, 0).x, 50);
+  EXPECT_EQ(plot_.at(0, 0).y, 140);
+  EXPECT_EQ(plot_.at(4, 1).x, 250);
+  EXPECT_EQ(plot_.at(4, 1).y, 40);
+  EXPECT_EQ(plot_.at(1, 0.5).x, 100);
+}
+
+TEST_F(PlotTest, WhatLiesBeyondAnAxisIsAtItsEnd) {
+  EXPECT_EQ(plot_.at(9, -3).x, 250);
+  EXPECT_EQ(plot_.at(9, -3).y, 140);
+}
+
+TEST_F(PlotTest, NamesItsAxesAndMarks) {
+  for (const char* text :
+       {">epoch</text>", ">loss</text>", ">Loss</text>", ">0</text>", ">4</text>", ">0.5</text>", ">1.0</text>"}) {
+    EXPECT_THAT(drawing_.svg(), HasSubstr(text));
+  }
+}
+
+TEST_F(PlotTest, FewPointsAreMarkedAndManyAreNot) {
+  const std::vector<Point> few = {{0, 0}, {1, 1}}, many(30, Point{1, 1});
+  plot_.line(few, 2);
+  EXPECT_THAT(drawing_.svg(), HasSubstr("<circle class=\"fill-2\" cx=\"50\" cy=\"140\" r=\"3\"/>"));
+  Drawing other(300, 200, "a", "b");
+  Plot(other, {50, 40, 200, 100}, {"x", nice_ticks(0, 1, 3)}, {"y", nice_ticks(0, 1, 3)}, "").line(many, 1);
+  EXPECT_THAT(other.svg(), Not(HasSubstr("<circle")));
+}
+
+TEST(Plot, LongNamesEndInDots) {
+  EXPECT_EQ(shortened("rose", 4), "rose");
+  EXPECT_EQ(shortened("Gänseblümchen", 6), "Gänse…");
+}
+
+}  // namespace
+}  // namespace runner

@@ -1,0 +1,115 @@
+#include "runner/parent/sweep/kubernetes_launcher.h"
+
+#include <sstream>
+
+#include <gmock/gmock.h>
+
+#include "runner/parent/config/yaml_reader.h"
+#include "runner/parent/sweep/sweep_layout.h"
+#include "runner/parent/sweep/task_account.h"
+#include "tests/support/temporary_folder.h"
+
+namespace runner {
+namespace {
+
+using testing::HasSubstr;
+
+nlohmann::ordered_json settings(const std::string& mount) {
+  return {{"kind", "kubernetes"}, {"image", "registry/retort:1"},
+          {"program", "retort"},  {"claim", "lab-data"},
+          {"mount", mount},       {"namespace", nullptr},
+          {"cores", 4},           {"gpus", 1},
+          {"memory", "8GiB"},     {"at_once", 2},
+          {"restarts", 6},        {"save_seconds", 120},
+          {"prefix", "retort-0a"}};
+}
+
+constexpr char kManifest[] = R"(apiVersion: batch/v1
+kind: Job
+metadata:
+  name: "retort-0a-1"
+  namespace: "vision"
+spec:
+  completionMode: Indexed
+  completions: 3
+  parallelism: 2
+  backoffLimit: 18
+  template:
+    spec:
+      restartPolicy: Never
+      terminationGracePeriodSeconds: 120
+      containers:
+        - name: trial
+          image: "registry/retort:1"
+          command: ["/bin/sh", "-c", "exec 'retort' sweep task '/lab/a \"b\"/launch/1' \"$JOB_COMPLETION_INDEX\""]
+          resources:
+            requests: {cpu: 4, memory: 8192Mi, nvidia.com/gpu: 1}
+            limits: {cpu: 4, memory: 8192Mi, nvidia.com/gpu: 1}
+          volumeMounts:
+            - {name: shared, mountPath: "/lab"}
+      volumes:
+        - name: shared
+          persistentVolumeClaim: {claimName: "lab-data"}
+)";
+
+TEST(KubernetesManifest, IsAnIndexedJob) {
+  auto asked = settings("/lab");
+  asked["namespace"] = "vision";
+  const std::string manifest =
+      kubernetes_manifest(asked, {.cores = 4, .gpus = 1, .memory_bytes = std::int64_t{8} << 30},
+                          {.number = 1, .name = "retort-0a-1", .trials = {0, 1, 2}}, "/lab/a \"b\"/launch/1", "/lab");
+  EXPECT_EQ(manifest, kManifest);
+  Sources sources;
+  const auto read = read_yaml(sources.add("job.yaml", manifest));
+  ASSERT_TRUE(read) << read.errors().front().message;
+  const Value* const command = at_key(*read, "spec.template.spec.containers.0.command.2");
+  ASSERT_TRUE(command && command->text());
+  EXPECT_EQ(*command->text(), "exec 'retort' sweep task '/lab/a \"b\"/launch/1' \"$JOB_COMPLETION_INDEX\"");
+}
+
+class KubernetesLauncherTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directories(SweepLayout(folder_.path()).recipes());
+    journal_.emplace(SweepJournal::make(folder_.path(), {.recipe = "small",
+                                                         .overrides = {},
+                                                         .folder = folder_.path(),
+                                                         .trials = {{.number = 0, .hash = "aa", .settings = {}}}}));
+  }
+  ExitCode run(const std::string& mount) {
+    talk_.str("");
+    out_.str("");
+    const auto launcher = kubernetes_launcher(settings(mount));
+    const ExitCode code = launcher->run(*journal_, {}, {.program = "retort", .talk = talk_, .out = &out_});
+    EXPECT_EQ(launcher->has_results(), out_.str().empty()) << "a manifest stands alone on standard output";
+    return code;
+  }
+  TemporaryFolder folder_;
+  std::optional<SweepJournal> journal_;
+  std::ostringstream talk_, out_;
+};
+
+TEST_F(KubernetesLauncherTest, PrintsTheManifestOnce) {
+  EXPECT_EQ(run(folder_.path()), ExitCode::kDone);
+  EXPECT_THAT(out_.str(), testing::StartsWith("apiVersion: batch/v1\n"));
+  EXPECT_EQ(out_.str(), folder_.read("launch/1/job.yaml"));
+  EXPECT_EQ(run(folder_.path()), ExitCode::kStoppedAfterSave);
+  EXPECT_EQ(out_.str(), "") << "its pods may be at work";
+  EXPECT_THAT(talk_.str(), HasSubstr("1 trial has not told that they ended\n"));
+  folder_.write("0/summary.json", R"({"status": "finished"})");
+  TaskAccount(folder_ / "launch/1/0.jsonl").add({.state = TrialState::kFinished});
+  EXPECT_EQ(run(folder_.path()), ExitCode::kDone);
+  EXPECT_EQ(journal_->trials()[0].state, TrialState::kFinished);
+}
+
+TEST_F(KubernetesLauncherTest, FolderThatPodsDoNotHaveIsRefused) {
+  EXPECT_EQ(run("/elsewhere"), ExitCode::kDeviceUnavailable);
+  EXPECT_EQ(talk_.str(), "error[E0721]: '" + folder_.path().string() +
+                             "' is not on the volume that pods have at '/elsewhere'\n"
+                             "  help: set sweep.launcher.mount to a folder that holds both the sweep's folder and the "
+                             "one in which it was begun\n");
+  EXPECT_EQ(out_.str(), "");
+}
+
+}  // namespace
+}  // namespace runner

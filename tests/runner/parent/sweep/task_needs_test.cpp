@@ -1,0 +1,110 @@
+#include "runner/parent/sweep/task_needs.h"
+
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/config/yaml_reader.h"
+#include "runner/parent/sweep/sweep_layout.h"
+#include "tests/support/temporary_folder.h"
+
+namespace runner {
+namespace {
+
+using testing::HasSubstr;
+
+const nlohmann::ordered_json kAuto = {{"cores", "auto"}, {"gpus", "auto"}, {"memory", "auto"}};
+
+/// That many trials; what their plans say is a line of shell.
+class TaskNeedsTest : public testing::Test {
+ protected:
+  TaskNeeds needs(const nlohmann::ordered_json& settings, std::uint64_t trials,
+                  const std::string& plan = "echo '{\"result\": {\"run_peak\": {\"predicted\": 1024}}}'") {
+    SweepPlan sweep{.recipe = "small", .overrides = {}, .folder = folder_.path(), .trials = {}};
+    std::filesystem::create_directories(SweepLayout(folder_.path()).recipes());
+    for (std::uint64_t number = 0; number < trials; ++number)
+      sweep.trials.push_back({.number = number, .hash = "aa", .settings = {}});
+    folder_.write("retort", "#!/bin/sh\necho \"$2\" >>" + (folder_ / "planned").string() + "\n" + plan + "\n");
+    std::filesystem::permissions(folder_ / "retort", std::filesystem::perms::owner_all);
+    const auto journal = SweepJournal::make(folder_.path(), sweep);
+    ClusterCommands commands;
+    return task_needs(settings, journal, {.program = folder_ / "retort", .talk = talk_}, commands);
+  }
+  TemporaryFolder folder_;
+  std::ostringstream talk_;
+};
+
+TEST_F(TaskNeedsTest, WhatIsWrittenIsAskedFor) {
+  const TaskNeeds asked = needs({{"cores", 3}, {"gpus", 2}, {"memory", "2GiB"}}, 1);
+  EXPECT_EQ(asked.cores, 3);
+  EXPECT_EQ(asked.gpus, 2);
+  EXPECT_EQ(asked.memory_bytes, std::int64_t{2} << 30);
+  EXPECT_EQ(folder_.read("planned"), "");
+}
+
+TEST_F(TaskNeedsTest, LargestPlanDecides) {
+  const TaskNeeds asked = needs(kAuto, 3,
+                                "case $2 in */1.yaml) bytes=5000;; *) bytes=3000;; esac\n"
+                                "echo \"{\\\"result\\\": {\\\"run_peak\\\": {\\\"predicted\\\": $bytes}}}\"");
+  EXPECT_EQ(asked.memory_bytes, (std::int64_t{1} << 30) + 5000);
+  EXPECT_EQ(talk_.str(), "memory of a task: 1.00 GiB, by the plans of 3 of 3 trials\n");
+}
+
+TEST_F(TaskNeedsTest, TrialOnAGpuHasTheClustersMemory) {
+  EXPECT_EQ(needs({{"cores", 1}, {"gpus", 1}, {"memory", "auto"}}, 1).memory_bytes, std::nullopt);
+  EXPECT_EQ(folder_.read("planned"), "");
+  EXPECT_EQ(talk_.str(), "memory of a task: what the cluster gives by itself, as its trials compute on a GPU\n");
+}
+
+TEST_F(TaskNeedsTest, OfManyTrialsEightArePlanned) {
+  needs(kAuto, 100);
+  const std::string planned = folder_.read("planned");
+  EXPECT_EQ(std::ranges::count(planned, '\n'), 8);
+  EXPECT_THAT(planned, testing::StartsWith((folder_ / "recipes/0.yaml").string()));
+  EXPECT_THAT(planned, HasSubstr("/99.yaml\n"));
+}
+
+TEST_F(TaskNeedsTest, WhatCannotBePlannedIsLeftToTheCluster) {
+  EXPECT_EQ(needs(kAuto, 1, "echo 'error'; exit 1").memory_bytes, std::nullopt);
+  EXPECT_EQ(talk_.str(), "trial 0 cannot be planned here: the cluster decides about the memory\n");
+}
+
+Value recipe(const std::string& text) {
+  Sources sources;
+  return *read_yaml(sources.add("a.yaml", text));
+}
+
+TEST(CoresOfTask, AreThoseAskedForOrTheRecipesThreads) {
+  EXPECT_EQ(cores_of_task(recipe("threads: 3\n")), std::nullopt) << "no cluster";
+  EXPECT_EQ(cores_of_task(recipe("threads: auto\nsweep: {launcher: {kind: slurm, cores: 6}}\n")), 6);
+  EXPECT_EQ(cores_of_task(recipe("threads: 3\nsweep: {launcher: {kind: slurm, cores: auto}}\n")), 3);
+  EXPECT_EQ(cores_of_task(recipe("threads: auto\nsweep: {launcher: {kind: slurm, cores: auto}}\n")), 4);
+}
+
+TEST(SettleTask, GivesEveryTrialEnough) {
+  const Value two = recipe("threads: 2\ndevice: {select: cpu}\n"), six = recipe("threads: 6\n"),
+              cuda = recipe("threads: 1\ndevice: {select: 'cuda:1'}\n"),
+              any = recipe("threads: 1\ndevice: {select: auto}\n");
+  auto settings = kAuto;
+  settle_task(settings, {&two, &six});
+  EXPECT_EQ(settings["cores"], 6);
+  EXPECT_EQ(settings["gpus"], 0);
+  settings = kAuto;
+  settle_task(settings, {&two, &cuda});
+  EXPECT_EQ(settings["cores"], 2);
+  EXPECT_EQ(settings["gpus"], 1);
+  settings = kAuto;
+  settle_task(settings, {&two, &any});
+  EXPECT_EQ(settings["gpus"], 1) << "auto computes on a GPU where it is shown one";
+  settings = {{"cores", "auto"}, {"gpus", 0}};
+  settle_task(settings, {&any});
+  EXPECT_EQ(settings["gpus"], 0) << "what is written is obeyed";
+  settings = {{"cores", 1}, {"gpus", 4}};
+  settle_task(settings, {&six, &cuda});
+  EXPECT_EQ(settings["cores"], 1) << "what is written is obeyed";
+  EXPECT_EQ(settings["gpus"], 4);
+}
+
+}  // namespace
+}  // namespace runner

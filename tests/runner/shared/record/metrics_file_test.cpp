@@ -1,0 +1,114 @@
+#include "runner/shared/record/metrics_file.h"
+
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runner/shared/disk/fault.h"
+#include "tests/support/power_cut_storage.h"
+#include "tests/support/temporary_folder.h"
+
+namespace runner {
+namespace {
+
+using testing::ElementsAre;
+
+class MetricsFileTest : public testing::Test {
+ protected:
+  void write(std::initializer_list<NodeMetric> metrics) {
+    MetricsFile file = MetricsFile::make(path(), disk());
+    double time = 0;
+    for (const NodeMetric& metric : metrics) file.append(metric, time += 0.5);
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> result;
+    MetricsFile file = MetricsFile::reopen(path(), disk());
+    for (const auto& [metric, time] : file.read())
+      result.push_back(metric.node + metric.name + std::to_string(metric.step));
+    return result;
+  }
+  std::filesystem::path path() const { return folder_.path() / "metrics.jsonl"; }
+  TemporaryFolder folder_;
+};
+
+TEST_F(MetricsFileTest, ReadsBackWhatItWrote) {
+  write({{"a", "x", 0.1, 1}, {"a", "y", NAN, 2}});
+  const MetricsFile file = MetricsFile::reopen(path(), disk());
+  const auto metrics = file.read();
+  ASSERT_EQ(metrics.size(), 2u);
+  EXPECT_EQ(metrics[0].metric.value, 0.1);
+  EXPECT_EQ(metrics[0].time, 0.5);
+  EXPECT_TRUE(std::isnan(metrics[1].metric.value));
+  EXPECT_EQ(last_measured(path()), 1);
+}
+
+TEST_F(MetricsFileTest, RewindingKeepsTheFirstMetricsOfANode) {
+  write({{"a", "x", 1, 1}, {"b", "x", 1, 9}, {"a", "x", 1, 2}, {"a", "x", 1, 3}});
+  MetricsFile file = MetricsFile::reopen(path(), disk());
+  EXPECT_EQ(file.rewind("a", 2).size(), 2u);
+  file.append({"a", "x", 1, 33}, 7);
+  EXPECT_THAT(names(), ElementsAre("ax1", "bx9", "ax2", "ax33"));
+  EXPECT_TRUE(file.rewind("a", 0).empty());
+  EXPECT_THAT(names(), ElementsAre("bx9"));
+}
+
+TEST_F(MetricsFileTest, WhatWasFlushedSurvivesAPowerCut) {
+  PowerCutStorage storage(folder_.path());
+  MetricsFile file = MetricsFile::make(path(), storage);
+  sync_folder(folder_.path(), storage);
+  file.append({"a", "x", 1, 1}, 0.5);
+  file.append({"a", "x", 1, 2}, 1);
+  file.sync();
+  file.append({"a", "x", 1, 3}, 1.5);
+  const TemporaryFolder left;
+  storage.leave(left.path());
+  EXPECT_EQ(read_metrics(left / "metrics.jsonl").lines.size(), 2u);
+}
+
+TEST_F(MetricsFileTest, PowerCutDuringARewindLeavesTheOldOrTheNewWhole) {
+  write({{"a", "x", 1, 1}, {"a", "x", 1, 2}, {"a", "x", 1, 3}});
+  PowerCutStorage storage(folder_.path());
+  storage.after_each_call = [&] {
+    const TemporaryFolder left;
+    storage.leave(left.path());
+    const auto lines = read_metrics(left / "metrics.jsonl").lines.size();
+    EXPECT_TRUE(lines == 3 || lines == 1) << lines;
+  };
+  MetricsFile::reopen(path(), storage).rewind("a", 1);
+  const TemporaryFolder left;
+  storage.leave(left.path());
+  EXPECT_EQ(read_metrics(left / "metrics.jsonl").lines.size(), 1u);
+}
+
+TEST_F(MetricsFileTest, LineThatWasCutOffIsDropped) {
+  write({{"a", "x", 1, 1}});
+  std::ofstream(path(), std::ios::app) << R"({"node":"a","name":"x","va)";
+  MetricsFile::reopen(path(), disk()).append({"a", "x", 1, 2}, 3);
+  EXPECT_EQ(read_metrics(path()).damaged, 0u);
+  EXPECT_THAT(names(), ElementsAre("ax1", "ax2"));
+}
+
+TEST_F(MetricsFileTest, DamagedLinesAreCountedButForOneThatWasCutOff) {
+  write({{"a", "x", 1, 1}});
+  std::ofstream(path(), std::ios::app) << "no metric\n"
+                                       << R"({"node":"a","name":"x","va)";
+  const RecordedMetrics metrics = read_metrics(path());
+  EXPECT_EQ(metrics.lines.size(), 1u);
+  EXPECT_EQ(metrics.damaged, 1u);
+  EXPECT_TRUE(read_metrics(folder_.path() / "none").lines.empty());
+}
+
+TEST_F(MetricsFileTest, RewindThatFailsLeavesTheFileAsItWas) {
+  for (const auto point : {Fault::Point::kCreate, Fault::Point::kWrite, Fault::Point::kSync, Fault::Point::kRename}) {
+    std::filesystem::remove(path());
+    write({{"a", "x", 1, 1}, {"a", "x", 1, 2}});
+    FaultyStorage faulty(disk(), {point, 1, Fault::Deed::kFail});
+    EXPECT_THROW(MetricsFile::reopen(path(), faulty), WriteError);
+    EXPECT_THAT(names(), ElementsAre("ax1", "ax2"));
+    EXPECT_FALSE(std::filesystem::exists(path().string() + ".part"));
+  }
+}
+
+}  // namespace
+}  // namespace runner

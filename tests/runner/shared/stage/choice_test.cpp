@@ -1,0 +1,78 @@
+#include "runner/shared/stage/config_reader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace runner {
+namespace {
+
+enum class Colour { kNone, kRed, kBlue };
+
+struct Read {
+  Colour colour;
+  Diagnostics errors;
+};
+
+Read read_colour(const char* json) {
+  const Value config = from_json(nlohmann::ordered_json::parse(json));
+  ConfigReader reader(config, "/paint");
+  const auto colour = choice<Colour>(reader, "colour", {{"red", Colour::kRed}, {"blue", Colour::kBlue}});
+  return {colour, reader.finish()};
+}
+
+TEST(Choice, WordMeansItsEntry) {
+  const Read blue = read_colour(R"({"colour": "blue"})");
+  EXPECT_EQ(blue.colour, Colour::kBlue);
+  EXPECT_TRUE(blue.errors.empty());
+}
+
+TEST(Choice, WordOutsideTheTableIsAnInternalErrorAndMeansNothing) {
+  const Read green = read_colour(R"({"colour": "green"})");
+  EXPECT_EQ(green.colour, Colour::kNone);
+  ASSERT_EQ(green.errors.size(), 1);
+  EXPECT_EQ(green.errors[0].code, ErrorCode::kInternal);
+  EXPECT_EQ(green.errors[0].pointer, "/paint/colour");
+  EXPECT_EQ(green.errors[0].message, "'colour' may be 'green' by its schema, and no code handles it");
+}
+
+TEST(Choice, WhatIsNotAWordOrNotThereIsReportedOnce) {
+  for (const char* json : {R"({"colour": 3})", "{}"}) {
+    const Read none = read_colour(json);
+    EXPECT_EQ(none.colour, Colour::kNone);
+    ASSERT_EQ(none.errors.size(), 1) << json;
+    EXPECT_NE(none.errors[0].code, ErrorCode::kInternal);
+  }
+}
+
+TEST(Choice, FunctionThatReadsTheRestIsNullForAnUnknownWord) {
+  using ReadSize = std::int64_t (*)(ConfigReader&);
+  const ReadSize read_size = [](ConfigReader& reader) {
+    std::int64_t size = 0;
+    reader.read("size", size);
+    return size;
+  };
+  const Value config = from_json(nlohmann::ordered_json::parse(R"({"kind": "sized", "size": 7, "other": "vast"})"));
+  ConfigReader reader(config, "");
+  const auto known = choice<ReadSize>(reader, "kind", {{"sized", read_size}});
+  ASSERT_TRUE(known);
+  EXPECT_EQ(known(reader), 7);
+  EXPECT_FALSE(choice<ReadSize>(reader, "other", {{"sized", read_size}}));
+}
+
+TEST(ReadOrAuto, AutoIsNoValueAndAnyOtherWordAMistake) {
+  const Value config = from_json(nlohmann::ordered_json::parse(R"({"size": 7, "depth": "auto", "width": "wide"})"));
+  ConfigReader reader(config, "");
+  std::optional<std::int64_t> size, depth = 3, width;
+  read_or_auto(reader, "size", size);
+  read_or_auto(reader, "depth", depth);
+  read_or_auto(reader, "width", width);
+  EXPECT_EQ(size, 7);
+  EXPECT_EQ(depth, std::nullopt);
+  const Diagnostics errors = reader.finish();
+  ASSERT_EQ(errors.size(), 1);
+  EXPECT_EQ(errors[0].pointer, "/width");
+}
+
+}  // namespace
+}  // namespace runner
