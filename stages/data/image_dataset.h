@@ -17,7 +17,7 @@
 #include "stages/data/normalization.h"
 #include "stages/data/picture_change.h"
 #include "stages/data/picture_store.h"
-#include "stages/retina/preprocessing.h"
+#include "stages/data/preprocessing.h"
 #include "stages/retina/retina_watch.h"
 #include "stages/data/transform.h"
 

@@ -4,7 +4,7 @@
 
 #include <cassert>
 
-#include "stages/plan/meta_autocast.h"
+#include "stages/numerics/meta_autocast.h"
 
 namespace stages {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "stages/retina/preprocessing.h"
+#include "stages/data/preprocessing.h"
 #include "stages/retina/retina.h"
 #include "tests/bench/blocks.h"
 

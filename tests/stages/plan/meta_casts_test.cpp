@@ -1,4 +1,4 @@
-#include "stages/plan/meta_autocast.h"
+#include "stages/numerics/meta_autocast.h"
 
 #include <algorithm>
 

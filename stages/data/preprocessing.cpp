@@ -1,4 +1,4 @@
-#include "stages/retina/preprocessing.h"
+#include "stages/data/preprocessing.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,3 @@
-#include "stages/plan/meta_autocast.h"
-
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -12,6 +10,7 @@
 #include <torch/library.h>
 #include <torch/types.h>
 
+#include "stages/numerics/meta_autocast.h"
 #include "stages/plan/memory_trace.h"
 #include "stages/plan/meta_families.h"
 
@@ -139,20 +138,13 @@ const std::unordered_map<std::string_view, Policies>& table() {
   return policies;
 }
 
-/// A key of a device that LibTorch has no kernels for: nothing else is registered there.
-constexpr auto kKey = c10::DispatchKey::AutocastIPU;
-
 struct Cast {
   c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> weight;  // keeps the address from being another's
   at::Tensor cast;
 };
-struct State {
-  MetaAutocast autocast;
-  std::unordered_map<c10::TensorImpl*, Cast> casts;
-};
-State& state() {
-  thread_local State of_thread;
-  return of_thread;
+std::unordered_map<c10::TensorImpl*, Cast>& casts_of_thread() {
+  thread_local std::unordered_map<c10::TensorImpl*, Cast> casts;
+  return casts;
 }
 
 bool is_castable(const at::Tensor& x) {
@@ -163,9 +155,9 @@ bool is_castable(const at::Tensor& x) {
 at::Tensor cast(const at::Tensor& x, at::ScalarType to) {
   if (!is_castable(x) || x.scalar_type() == to) return x;
   const bool is_weight =
-      to == state().autocast.half && x.scalar_type() == at::kFloat && x.requires_grad() && x.is_leaf() && !x.is_view();
+      to == meta_autocast().half && x.scalar_type() == at::kFloat && x.requires_grad() && x.is_leaf() && !x.is_view();
   if (!is_weight) return x.to(to);
-  auto& casts = state().casts;
+  auto& casts = casts_of_thread();
   const auto found = casts.find(x.unsafeGetTensorImpl());
   if (found != casts.end()) return found->second.cast;
   at::Tensor result = x.to(to);
@@ -186,9 +178,9 @@ void for_each_tensor(c10::IValue& value, Look look) {
 }
 
 at::ScalarType type_for(CastPolicy policy, at::ArrayRef<c10::IValue> arguments) {
-  if (policy == CastPolicy::kHalf) return state().autocast.half;
+  if (policy == CastPolicy::kHalf) return meta_autocast().half;
   if (policy == CastPolicy::kFloat) return at::kFloat;
-  at::ScalarType widest = state().autocast.half;
+  at::ScalarType widest = meta_autocast().half;
   for (c10::IValue argument : arguments) {
     for_each_tensor(argument, [&](const at::Tensor& x) {
       if (is_castable(x)) widest = at::promote_types(widest, x.scalar_type());
@@ -203,7 +195,7 @@ void run_cast(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, to
   const std::string full = name.substr(name.find("::") + 2) + (overload.empty() ? "" : "." + overload);
   const Policies& policies = table().at(full);
   const std::optional<CastPolicy> policy = meta::on_cpu() ? policies.cpu : policies.gpu;
-  const c10::impl::ExcludeDispatchKeyGuard within(kKey);
+  const c10::impl::ExcludeDispatchKeyGuard within(kMetaAutocastKey);
   if (policy) {
     const std::size_t count = operation.schema().arguments().size();
     const auto arguments = torch::jit::last(*stack, count);
@@ -213,26 +205,15 @@ void run_cast(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, to
       for_each_tensor(*(stack->end() - static_cast<std::ptrdiff_t>(count - i)),
                       [&](const at::Tensor& x) { return cast(x, to); });
   }
-  operation.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey), stack);
+  operation.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kMetaAutocastKey), stack);
 }
 
 }  // namespace
 
-MetaAutocast meta_autocast() { return state().autocast; }
-
-void set_meta_autocast(const MetaAutocast& autocast) {
-  if (autocast.half != state().autocast.half) forget_meta_casts();
-  state().autocast = autocast;
-  // Tensors do not have the key, so the thread gives it to all of them.
-  c10::impl::tls_set_dispatch_key_excluded(kKey, !autocast.enabled);
-  c10::impl::tls_set_dispatch_key_included(kKey, autocast.enabled);
-}
-
-void forget_meta_casts() { state().casts.clear(); }
-
 namespace meta {
 
 void register_autocast(torch::Library& casting, torch::Library& others) {
+  set_meta_cast_keeper([] { casts_of_thread().clear(); });
   others.fallback(torch::CppFunction::makeFallthrough());
   for (const auto& [name, policies] : table())
     casting.impl(std::string(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&run_cast>());
