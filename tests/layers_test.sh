@@ -37,7 +37,7 @@ tracked() {
 # runner/shared, what `retort` alone uses in runner/parent; runner/worker and stages/ are the worker's.
 readonly shared_rooms="text error disk value stage weights graph protocol record"
 readonly parent_rooms="devices config schema compile record run svg report sweep registry cli"
-readonly stages_rooms="text tensor random machine numerics artifact memory plan fetch weights checkpoint data model train evaluate few_shot contrastive retina adapters worker"
+readonly stages_rooms="text tensor random machine numerics artifact memory plan fetch weights checkpoint data model train evaluate worker few_shot contrastive retina adapters"
 # Rooms of one paper each: no other room knows them.
 readonly paper_rooms="few_shot contrastive retina adapters"
 
@@ -171,7 +171,7 @@ source_of() {
 
 check_kinds() {
   local schema kind name table code known=()
-  table=$(grep -oE '&k[A-Za-z0-9]+' stages/stages.cpp | sed 's/^&//')
+  table=$(sed -n '/ all_kinds() {/,/^}/p' stages/stages.cpp | grep -oE '&k[A-Za-z0-9]+' | sed 's/^&//')
   for schema in schemas/*/*.schema.json; do
     [[ "$schema" =~ ^schemas/($families)/ ]] || continue
     kind=${schema#schemas/}

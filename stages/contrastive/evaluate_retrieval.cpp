@@ -20,7 +20,7 @@
 #include "stages/artifact/results.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/contrastive/retrieval_ranks.h"
-#include "stages/contrastive/text_classes.h"
+#include "stages/evaluate/text_classes.h"
 #include "stages/evaluate/trained_images.h"
 
 namespace stages {

@@ -18,7 +18,7 @@
 #include "stages/evaluate/classification_report.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/tested_classes.h"
-#include "stages/contrastive/text_classes.h"
+#include "stages/evaluate/text_classes.h"
 #include "stages/evaluate/trained_images.h"
 
 namespace stages {

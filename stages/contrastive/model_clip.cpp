@@ -11,7 +11,7 @@
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/weights/weights_file.h"
 #include "stages/model/backbone_weights.h"
-#include "stages/contrastive/clip_model.h"
+#include "stages/model/clip_model.h"
 
 namespace stages {
 namespace {

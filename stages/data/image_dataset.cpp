@@ -154,15 +154,15 @@ std::vector<std::vector<std::int64_t>> ImageDataset::captions_of_classes() const
   return captions;
 }
 
-WatchedDataset::Strangers ImageDataset::take_strangers(std::span<const std::int64_t> indices) const {
-  Strangers strangers{.what = "a photograph of a retina"};
-  if (!options_.watch) return strangers;
+RemarkingDataset::Remarks ImageDataset::take_remarks(std::span<const std::int64_t> indices) const {
+  if (!options_.watch) return {};
+  Remarks remarks{.verdict = "not look like " + std::string(options_.subject->what), .metric = "data/strangers"};
   for (const std::int64_t index : indices) {
-    const RetinaWatch::Seen seen = options_.watch->tell(part_, index);
-    if (seen != RetinaWatch::Seen::kNothingWrong) ++strangers.count;
-    if (seen == RetinaWatch::Seen::kStranger) strangers.untold.push_back(sample_name(index));
+    const SubjectWatch::Seen seen = options_.watch->tell(part_, index);
+    if (seen != SubjectWatch::Seen::kNothingWrong) ++remarks.count;
+    if (seen == SubjectWatch::Seen::kStranger) remarks.unreported.push_back(sample_name(index));
   }
-  return strangers;
+  return remarks;
 }
 
 void ImageDataset::allow(const runner::Allowance& allowance) const {

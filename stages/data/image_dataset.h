@@ -11,14 +11,14 @@
 #include "stages/artifact/augmented_dataset.h"
 #include "stages/artifact/dataset.h"
 #include "stages/artifact/files_on_disk.h"
-#include "stages/artifact/watched_dataset.h"
+#include "stages/artifact/remarking_dataset.h"
 #include "stages/data/image_cache.h"
 #include "stages/data/image_list.h"
 #include "stages/data/normalization.h"
 #include "stages/data/picture_change.h"
 #include "stages/data/picture_store.h"
 #include "stages/data/preprocessing.h"
-#include "stages/retina/retina_watch.h"
+#include "stages/data/subject_watch.h"
 #include "stages/data/transform.h"
 
 namespace stages {
@@ -33,8 +33,8 @@ struct ImageDatasetOptions {
   ResizeOptions resize;
   AugmentOptions augment;  ///< for training
   ChangeOrder change_order = ChangeOrder::kColoursFirst;
-  Preprocessing preprocessing;  ///< of every part; needs Decode::kExact
-  bool shows_retinas = false;   ///< a picture that looks like none is worth a word
+  Preprocessing preprocessing;            ///< of every part; needs Decode::kExact
+  const ImageSubject* subject = nullptr;  ///< a picture that looks like another thing is worth a word; null: any
   std::array<double, 3> mean{}, standard_deviation{1, 1, 1};
   OnCorrupt on_corrupt = OnCorrupt::kStop;
   LoaderOptions loader;
@@ -43,7 +43,7 @@ struct ImageDatasetOptions {
   /// Called with each picture that is decoded, before anything is done to it, by whichever thread decodes; may be
   /// empty.
   std::function<void(std::int64_t index, const Image&)> look = {};
-  std::shared_ptr<RetinaWatch> watch = {};   ///< shared by the parts, where the pictures are of retinas; null: none
+  std::shared_ptr<SubjectWatch> watch = {};  ///< shared by the parts, where there is a subject; null: none
   std::shared_ptr<PictureStore> store = {};  ///< of what their caches have no room for, cut to size; null: none
 };
 
@@ -61,7 +61,7 @@ std::int64_t bytes_to_keep(const ImageList& list, Part part, const ImageDatasetO
 /// alone; for_training(), augmented and captioned anew, of (seed, epoch, index).
 class ImageDataset : public Dataset,
                      public FilesOnDisk,
-                     public WatchedDataset,
+                     public RemarkingDataset,
                      public AugmentedDataset,
                      public runner::Keeper {
  public:
@@ -78,7 +78,7 @@ class ImageDataset : public Dataset,
   std::vector<std::int64_t> labels() const override;
   std::vector<std::int64_t> captions() const override;
   std::vector<std::vector<std::int64_t>> captions_of_classes() const override;
-  Strangers take_strangers(std::span<const std::int64_t> indices) const override;
+  Remarks take_remarks(std::span<const std::int64_t> indices) const override;
   std::int64_t could_keep() const override { return cache_ ? cache_->most_bytes() : 0; }
   void allow(const runner::Allowance& allowance) const override;
   std::string kept_elsewhere() const override;

@@ -60,9 +60,9 @@ void add_names(ImageList& list, std::vector<std::string> names);
 bool is_image_path(std::string_view path);
 
 /// Lists root/CLASS/IMAGE, or root/PART/CLASS/IMAGE with the usual names of parts (runner::part_of_folder()), where
-/// IMAGE has the name of one (runner/shared/text/image_names.h); classes and files are sorted bytewise, and all are in the
-/// first part where the list is not `divided`. Without a folder train the classes are those of the other parts, for who
-/// only tests. Everything wrong is reported at once, without a place: a missing folder, no classes, classes without
+/// IMAGE has the name of one (runner/shared/text/image_names.h); classes and files are sorted bytewise, and all are in
+/// the first part where the list is not `divided`. Without a folder train the classes are those of the other parts, for
+/// who only tests. Everything wrong is reported at once, without a place: a missing folder, no classes, classes without
 /// images, a class of validation or test that train lacks, and, unless `allow_outside`, links out of root.
 runner::Result<ImageList> list_images(const std::filesystem::path& root, bool allow_outside);
 

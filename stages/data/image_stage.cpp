@@ -189,7 +189,7 @@ runner::Outputs image_datasets(const std::array<std::shared_ptr<const ImageList>
   context.debug("opened '" + lists.front()->root.string() + "'; loader: " + std::to_string(images.loader.workers) +
                 " threads; cache of images: " +
                 (options.cache_mib ? std::to_string(*options.cache_mib) + " MiB" : "what plans leave"));
-  if (images.shows_retinas) images.watch = std::make_shared<RetinaWatch>();
+  if (images.subject) images.watch = std::make_shared<SubjectWatch>(*images.subject);
   if (options.cache_on_disk) images.store = picture_store(images);
   std::int64_t memory = options.cache_mib ? *options.cache_mib << 20 : most_for_cache();
   const auto part = [&](Part part) {

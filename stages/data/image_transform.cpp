@@ -12,8 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kRetina = "retina";
-
 // The bounds of schemas/images.schema.json.
 constexpr double kSmallestImage = 8, kLargestImage = 4096, kLargestMean = 1000, kSmallestDeviation = 1e-6,
                  kLargestDeviation = 1000, kLargestResized = 1e6;
@@ -109,11 +107,11 @@ std::string transform_json(const ImageDatasetOptions& options) {
                   {"shape", word_of(kResizeShapes, resize.shape)}}},
                 {"normalize", {{"mean", options.mean}, {"std", options.standard_deviation}}}};
   if (options.preprocessing.does_anything()) document["preprocess"] = preprocessing_json(options.preprocessing);
-  if (options.shows_retinas) document["subject"] = kRetina;
+  if (options.subject) document["subject"] = options.subject->name;
   return document.dump();
 }
 
-ImageDatasetOptions transform_from_json(std::string_view text) {
+ImageDatasetOptions transform_from_json(std::string_view text, std::span<const ImageSubject* const> subjects) {
   const json document = runner::parse_json<json>(text);
   if (member(document, "kind") != "image") refuse_transform("kind", "is not 'image'");
   ImageDatasetOptions options;
@@ -132,7 +130,10 @@ ImageDatasetOptions transform_from_json(std::string_view text) {
   if (document.contains("preprocess")) options.preprocessing = preprocessing_from(document["preprocess"]);
   if (options.preprocessing.does_anything() && options.decode == Decode::kFast)
     refuse_transform("decode", "is 'fast', and it is preprocessed at full size");
-  options.shows_retinas = document.contains("subject") && document["subject"] == kRetina;
+  if (document.contains("subject")) {
+    for (const ImageSubject* subject : subjects)
+      if (document["subject"] == subject->name) options.subject = subject;
+  }
   return options;
 }
 

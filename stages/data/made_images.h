@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "runner/shared/disk/storage.h"
 
@@ -26,6 +28,12 @@ struct MakeCallbacks {
   std::function<void(std::int64_t done, std::int64_t all)> progress;  ///< images
   std::function<bool()> cancelled;
   runner::Storage* storage = &runner::disk();  ///< that the images are written to; borrowed
+};
+
+/// A data set that is made, as `retort data make NAME` makes it in a folder.
+struct MadeDataset {
+  std::string_view name;
+  void (*make)(const std::filesystem::path& folder, const MadeImages&, const MakeCallbacks&);
 };
 
 /// Throws runner::StageError, kNotAllowedValue, for images that cannot be made; `fewest` are needed of each class.

@@ -8,7 +8,6 @@
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/printable.h"
 #include "runner/shared/text/utf8.h"
-#include "stages/retina/retina_check.h"
 
 namespace stages {
 namespace {
@@ -133,9 +132,9 @@ PictureFiles::PictureFiles(std::vector<std::string> files, ImageDatasetOptions o
       skip_(skip) {}
 
 ImageDatasetOptions PictureFiles::looking(ImageDatasetOptions options) const {
-  if (!options.shows_retinas) return options;
-  options.look = [this](std::int64_t index, const Image& picture) {
-    if (looks_like_retina(picture)) return;
+  if (!options.subject) return options;
+  options.look = [this, subject = options.subject](std::int64_t index, const Image& picture) {
+    if (subject->looks_alike(picture)) return;
     const std::lock_guard lock(mutex_);
     strangers_.insert(index);
   };

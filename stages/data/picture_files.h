@@ -44,9 +44,10 @@ class PictureFiles final : public Dataset {
   std::string sample_name(std::int64_t index) const override { return pictures_.sample_name(index); }
   LoaderOptions loader() const override { return pictures_.loader(); }
 
-  /// Pictures that have been read, in their order, and do not look like the retinas that the network learned from; none
-  /// where it learned from anything else.
+  /// Pictures that have been read, in their order, and do not look like the subject of what the network learned from.
   std::vector<std::string> strangers() const;
+  /// What they should look like; null: anything.
+  const ImageSubject* subject() const { return pictures_.options().subject; }
   /// Why the picture `index` was left out, and forgets it; nullopt where it was not.
   std::optional<Unreadable> take_unreadable(std::int64_t index) const;
 

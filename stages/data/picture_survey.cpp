@@ -16,12 +16,11 @@
 #include "runner/shared/stage/run_context.h"
 #include "stages/data/image_reader.h"
 #include "stages/data/picture_hash.h"
-#include "stages/retina/retina_check.h"
 
 namespace stages {
 namespace {
 
-constexpr int kSeenSide = 128;     // pixels that are enough to hash a picture and to know a retina
+constexpr int kSeenSide = 128;     // pixels that are enough to hash a picture and to know its subject
 constexpr double kMostGrey = 1.5;  // between thumbnails of pictures that look the same
 constexpr auto kShownEvery = std::chrono::milliseconds(100);
 
@@ -40,7 +39,7 @@ std::array<std::uint64_t, 2> half_digest(const std::vector<std::uint8_t>& bytes)
   return {std::stoull(digest.substr(0, 16), nullptr, 16), std::stoull(digest.substr(16, 16), nullptr, 16)};
 }
 
-Seen look_at(const std::filesystem::path& path, bool expects_retina) {
+Seen look_at(const std::filesystem::path& path, const ImageSubject* subject) {
   Seen seen;
   try {
     const std::vector<std::uint8_t> bytes = read_image_file(path);
@@ -51,7 +50,7 @@ Seen look_at(const std::filesystem::path& path, bool expects_retina) {
     seen.height = header.shown_height();
     const Image picture = decode_image(bytes, smallest_eighths(bytes, header, kSeenSide, kSeenSide));
     seen.thumbnail = thumbnail(picture);
-    seen.is_stranger = expects_retina && !looks_like_retina(picture);
+    seen.is_stranger = subject && !subject->looks_alike(picture);
   } catch (const ImageError& error) {
     seen.fault = error.what();
   }
@@ -77,7 +76,7 @@ std::vector<Seen> look_at_all(const std::vector<Task>& tasks, const SurveyOption
     try {
       for (std::size_t i = next++; i < tasks.size() && !stops; i = next++) {
         const Task& task = tasks[i];
-        seen[i] = look_at(task.data->root() / task.file->name, task.data->options().shows_retinas);
+        seen[i] = look_at(task.data->root() / task.file->name, task.data->options().subject);
         ++done;
       }
     } catch (...) {
@@ -134,11 +133,12 @@ PictureSurvey survey_pictures(const std::vector<std::shared_ptr<const ImageDatas
     auto& counts = survey.counts[static_cast<std::size_t>(data->part())];
     if (data->part() == Part::kTrain) survey.classes = data->describe().classes;
     counts.resize(data->describe().classes.size());
+    survey.subject = data->options().subject;
     for (const ImageFile& file : data->files()) {
       tasks.push_back({data.get(), &file});
       ++counts[static_cast<std::size_t>(file.label)];
       if (file.names_patient) of_patient[file.patient].insert(data->part());
-      else if (data->options().shows_retinas) ++survey.without_patient;
+      else if (data->options().subject && data->options().subject->has_patients) ++survey.without_patient;
     }
   }
   survey.patients = std::ssize(of_patient);

@@ -35,9 +35,10 @@ struct PictureSurvey {
   std::vector<Group> identical;            ///< files that are the same byte for byte
   std::vector<Group> alike;                ///< pictures that look the same, of at least two different files
   std::int64_t patients = 0;               ///< that are known
-  std::int64_t without_patient = 0;        ///< of the pictures of retinas, those whose names tell no patient
+  const ImageSubject* subject = nullptr;   ///< of the data; null: none
+  std::int64_t without_patient = 0;        ///< of pictures that are to tell the patient, those whose names do not
   std::vector<std::string> shared;         ///< patients with pictures in two parts
-  std::vector<SurveyedPicture> strangers;  ///< that look like no retina, where retinas are expected
+  std::vector<SurveyedPicture> strangers;  ///< that do not look like the subject of their data
 };
 
 /// Is it in two parts?

@@ -9,7 +9,7 @@
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/artifact/results.h"
-#include "stages/artifact/watched_dataset.h"
+#include "stages/artifact/remarking_dataset.h"
 #include "stages/evaluate/classification_metrics.h"
 #include "stages/evaluate/classification_outputs.h"
 #include "stages/evaluate/predictor.h"
@@ -61,7 +61,7 @@ class ClassificationStage : public runner::Stage {
     const TestedClasses tested(network.test().describe().classes, checkpoint.classes);
     if (const std::string absent = tested.absent_text(); !absent.empty()) context.say(absent);
     ClassifiedSamples samples = network.classify(context);
-    tell_strangers({&network.test()}, checkpoint.step, context);
+    report_remarks({&network.test()}, checkpoint.step, context);
     samples.labels = tested.trained_labels(samples.labels);
     const std::vector<std::string> classes = output_names(checkpoint.classes, samples.logits.size(1));
     const ClassificationMetrics metrics =

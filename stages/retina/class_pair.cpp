@@ -74,12 +74,12 @@ std::optional<NamedTensors> ClassPair::sample(std::int64_t epoch, std::int64_t i
   return sample;
 }
 
-WatchedDataset::Strangers ClassPair::take_strangers(std::span<const std::int64_t> indices) const {
-  const auto* watched = dynamic_cast<const WatchedDataset*>(source_.get());
-  if (!watched) return {};
+RemarkingDataset::Remarks ClassPair::take_remarks(std::span<const std::int64_t> indices) const {
+  const auto* remarking = dynamic_cast<const RemarkingDataset*>(source_.get());
+  if (!remarking) return {};
   std::vector<std::int64_t> of_source;
   for (const std::int64_t index : indices) of_source.push_back(source_index(index));
-  return watched->take_strangers(of_source);
+  return remarking->take_remarks(of_source);
 }
 
 LoaderOptions ClassPair::loader() const {

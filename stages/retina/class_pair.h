@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "stages/artifact/dataset.h"
-#include "stages/artifact/watched_dataset.h"
+#include "stages/artifact/remarking_dataset.h"
 
 namespace stages {
 
@@ -20,7 +20,7 @@ std::int64_t chosen_class(const ClassChoice& choice, const std::vector<std::stri
 
 /// The samples of two classes of a dataset, in its order, labelled 0 and 1: what learns to tell these two apart by one
 /// logit, that of the second.
-class ClassPair final : public Dataset, public WatchedDataset {
+class ClassPair final : public Dataset, public RemarkingDataset {
  public:
   /// `labels` are the numbers of the two in `source`, which differ. With a `batch_size` an epoch has a batch that a
   /// training can use: an incomplete one that is all there is stays even where the loader is to leave it out. Throws
@@ -35,7 +35,7 @@ class ClassPair final : public Dataset, public WatchedDataset {
   LoaderOptions loader() const override;
   runner::HeldMemory held() const override { return source_->held(); }
   std::vector<std::int64_t> labels() const override { return labels_; }
-  Strangers take_strangers(std::span<const std::int64_t> indices) const override;
+  Remarks take_remarks(std::span<const std::int64_t> indices) const override;
 
   /// The two classes by their numbers in the whole data, which has so many.
   const std::array<std::int64_t, 2>& pair() const { return pair_; }

@@ -10,6 +10,7 @@
 #include "stages/retina/fundus_parts.h"
 #include "stages/data/image_stage.h"
 #include "stages/retina/patient_names.h"
+#include "stages/retina/retina_check.h"
 
 namespace stages {
 namespace {
@@ -78,7 +79,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_fundus(runner::ConfigReade
   ImageOptions options = read_image_options(reader);
   options.images.preprocessing = read_preprocessing(reader);
   options.images.change_order = ChangeOrder::kPlacesFirst;
-  options.images.shows_retinas = true;
+  options.images.subject = &kRetina;
   reader.read("cache_on_disk", options.cache_on_disk);
   const auto layout = runner::choice<FundusLayout>(reader, "layout",
                                                    {{"class_folders", FundusLayout::kClassFolders},

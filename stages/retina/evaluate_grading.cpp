@@ -11,7 +11,7 @@
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/checkpoint.h"
 #include "stages/artifact/results.h"
-#include "stages/artifact/watched_dataset.h"
+#include "stages/artifact/remarking_dataset.h"
 #include "stages/evaluate/class_scores.h"
 #include "stages/evaluate/csv.h"
 #include "stages/retina/grade_metrics.h"
@@ -65,7 +65,7 @@ class GradingStage final : public runner::Stage {
     const TestedClasses tested(network.test().describe().classes, checkpoint.classes);
     if (const std::string absent = tested.absent_text(); !absent.empty()) context.say(absent);
     ClassifiedSamples samples = network.classify(context);
-    tell_strangers({&network.test()}, checkpoint.step, context);
+    report_remarks({&network.test()}, checkpoint.step, context);
     samples.labels = tested.trained_labels(samples.labels).contiguous();
 
     GradedSamples graded{.grades = checkpoint.classes};

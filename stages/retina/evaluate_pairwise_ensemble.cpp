@@ -13,7 +13,7 @@
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/results.h"
-#include "stages/artifact/watched_dataset.h"
+#include "stages/artifact/remarking_dataset.h"
 #include "stages/retina/ensemble.h"
 #include "stages/retina/grade_report.h"
 #include "stages/retina/pair_table.h"
@@ -146,7 +146,7 @@ class PairwiseEnsembleStage final : public runner::Stage {
     std::int64_t skipped = 0;
     const PairTable table = table_of(parts, skipped, context);
     runner::write_atomically(context.node().folder / "pair_logits.csv", pair_logits_csv(table, ensemble));
-    tell_strangers({parts.test.get()}, last_of(ensemble).step, context);
+    report_remarks({parts.test.get()}, last_of(ensemble).step, context);
 
     Json rules = Json::object();
     NamedNumbers numbers;

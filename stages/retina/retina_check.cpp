@@ -57,4 +57,7 @@ bool looks_like_retina(const Image& image) {
   return bright_inside > kFewestInside * inside && outside > 0 && bright_outside < kMostOutside * outside;
 }
 
+const ImageSubject kRetina = {
+    .name = "retina", .what = "a photograph of a retina", .looks_alike = looks_like_retina, .has_patients = true};
+
 }  // namespace stages

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "stages/data/image.h"
+#include "stages/data/image_subject.h"
 
 namespace stages {
 
@@ -9,5 +10,8 @@ namespace stages {
 /// screening it took all for retinas, of 300 of flowers two. It takes a photograph that is cropped to the inside of the
 /// disc for another thing, so it is good for a warning and for nothing else.
 bool looks_like_retina(const Image& image);
+
+/// What data.fundus has images of.
+extern const ImageSubject kRetina;
 
 }  // namespace stages

@@ -33,9 +33,9 @@ std::optional<NamedTensors> BalancedSamples::sample(std::int64_t epoch, std::int
   return source_->sample(epoch * draws_ + index / size_, index % size_);
 }
 
-WatchedDataset::Strangers BalancedSamples::take_strangers(std::span<const std::int64_t> indices) const {
-  const auto* watched = dynamic_cast<const WatchedDataset*>(source_.get());
-  return watched ? watched->take_strangers(indices) : Strangers{};
+RemarkingDataset::Remarks BalancedSamples::take_remarks(std::span<const std::int64_t> indices) const {
+  const auto* remarking = dynamic_cast<const RemarkingDataset*>(source_.get());
+  return remarking ? remarking->take_remarks(indices) : Remarks{};
 }
 
 SampleOrder BalancedSamples::epoch_order(std::uint64_t seed, std::int64_t epoch) const {

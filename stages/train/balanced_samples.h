@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "stages/artifact/dataset.h"
-#include "stages/artifact/watched_dataset.h"
+#include "stages/artifact/remarking_dataset.h"
 #include "stages/train/training_kind.h"
 
 namespace stages {
@@ -16,7 +16,7 @@ namespace stages {
 ///
 /// A sample that is drawn again in an epoch has another index, its own plus a multiple of the set's size, and is
 /// augmented and dropped out anew.
-class BalancedSamples final : public Dataset, public WatchedDataset {
+class BalancedSamples final : public Dataset, public RemarkingDataset {
  public:
   /// Throws runner::StageError where `source` does not say the labels of its samples.
   explicit BalancedSamples(std::shared_ptr<const Dataset> source);
@@ -29,7 +29,7 @@ class BalancedSamples final : public Dataset, public WatchedDataset {
   std::vector<std::int64_t> labels() const override { return source_->labels(); }
   std::vector<std::int64_t> captions() const override { return source_->captions(); }
   /// `indices` are those of samples that are drawn for the first time.
-  Strangers take_strangers(std::span<const std::int64_t> indices) const override;
+  Remarks take_remarks(std::span<const std::int64_t> indices) const override;
   SampleOrder epoch_order(std::uint64_t seed, std::int64_t epoch) const override;
 
   const Dataset& source() const { return *source_; }

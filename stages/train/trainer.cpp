@@ -11,7 +11,7 @@
 #include "runner/shared/disk/fault.h"
 #include "stages/machine/device_error.h"
 #include "stages/artifact/episode_set.h"
-#include "stages/artifact/watched_dataset.h"
+#include "stages/artifact/remarking_dataset.h"
 #include "stages/plan/memory_budget.h"
 #include "stages/plan/recovery.h"
 #include "stages/plan/retried_loader.h"
@@ -193,7 +193,7 @@ class Training {
     log_.end_epoch(epoch.last, epoch.means, epoch.skipped_steps, validation);
     if (validation && std::isfinite(validation->loss) && !pending_.is_proportionate(validation->loss))
       context_.say("the validation loss is out of all proportion to that of the training");
-    if (done_.epochs == 0) tell_strangers({data_.train.get(), data_.validation.get()}, epoch.last.step, context_);
+    if (done_.epochs == 0) report_remarks({data_.train.get(), data_.validation.get()}, epoch.last.step, context_);
     memory_.end_epoch(epoch.last.epoch, epoch.last.step);
     pending_.begin_epoch();
     ++done_.epochs;

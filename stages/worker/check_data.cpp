@@ -137,6 +137,7 @@ Json json_of(const PictureSurvey& survey, const runner::Node& node) {
           {"patients", survey.patients},
           {"without_patient", survey.without_patient},
           {"shared_patients", counted_list(survey.shared, [](const std::string& patient) { return patient; })},
+          {"subject", survey.subject ? survey.subject->what : ""},
           {"strangers", counted_list(survey.strangers, [](const auto& picture) { return json_of(picture); })}};
 }
 

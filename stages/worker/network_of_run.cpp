@@ -200,7 +200,7 @@ ImageDatasetOptions transform_of(const Checkpoint& checkpoint) {
         .with_help("it was trained on something other than images");
   }
   try {
-    return transform_from_json(checkpoint.transform);
+    return transform_from_json(checkpoint.transform, all_image_subjects());
   } catch (const std::invalid_argument& error) {
     throw StageError(ErrorCode::kUnknownInput,
                      "the checkpoint '" + file + "' does not say how an image becomes its input: " + error.what())

@@ -15,7 +15,7 @@
 #include "stages/data/picture_files.h"
 #include "stages/machine/device.h"
 #include "stages/evaluate/class_scores.h"
-#include "stages/contrastive/text_classes.h"
+#include "stages/evaluate/text_classes.h"
 #include "stages/evaluate/test_time_flip.h"
 #include "stages/artifact/episode_set.h"
 #include "stages/artifact/loader.h"
@@ -27,7 +27,6 @@
 #include "stages/text/class_text.h"
 #include "stages/worker/feature_map_picture.h"
 #include "stages/worker/network_of_run.h"
-#include "stages/worker/predict_ensemble.h"
 #include "stages/worker/support_examples.h"
 
 namespace stages {
@@ -90,7 +89,7 @@ class Prediction {
       context_.progress(progress.after(next_, next_));
     }
     give_unreadable(images);
-    tell_strangers();
+    report_strangers();
     Json answer = {{"images", images}, {"failed", failed_}};
     if (!explain_.empty()) answer["pictures"] = drawn_;
     return answer;
@@ -154,13 +153,13 @@ class Prediction {
     }
   }
 
-  void tell_strangers() const {
+  void report_strangers() const {
     const std::vector<std::string> names = pictures_->strangers();
     if (names.empty()) return;
-    context_.say(
-        std::to_string(names.size()) +
-        (names.size() == 1 ? " picture does not look like a photograph" : " pictures do not look like photographs") +
-        " of a retina, so what is said of them means nothing: " + runner::listed(names, kNamedStrangers, "'"));
+    context_.say(std::to_string(names.size()) +
+                 (names.size() == 1 ? " picture does not look like " : " pictures do not look like ") +
+                 std::string(pictures_->subject()->what) +
+                 ", so what is said of them means nothing: " + runner::listed(names, kNamedStrangers, "'"));
   }
 
   std::string name_of(std::int64_t label) const {
@@ -287,7 +286,6 @@ runner::Result<std::shared_ptr<const Checkpoint>> asked_network(const Json& requ
 }  // namespace
 
 runner::Result<Json> answer_predict(const Json& request, const RequestContext& context) {
-  if (request.contains("ensemble")) return answer_predict_ensemble(request, context);
   const auto fields = request_fields(request, {"graph", "node", "checkpoints", "model", "paths", "top", "batch_size",
                                                "skip_corrupt", "flip", "plan_for", "support", "labels", "explain"});
   const runner::Graph graph = runner::graph_from_json(fields.object("graph"));

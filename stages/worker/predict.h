@@ -14,8 +14,8 @@ namespace stages {
 /// head answers, or where it has none, "a photo of a {name}." of the classes of its training), "explain" (a folder to
 /// draw into where a convolutional network looked; may be missing)} → an item for each image, in order:
 /// {"file", "classes": [{"class", "probability"}, …]}, or where it was skipped {"file", "code", "message"}; then
-/// {"images", "failed"}, with "explain" also {"pictures"}, and "weights" as export.h has it. A request with "ensemble"
-/// is predict_ensemble.h's. With "plan_for", the name of a GPU, nothing is predicted: →
+/// {"images", "failed"}, with "explain" also {"pictures"}, and "weights" as export.h has it. With "plan_for", the name
+/// of a GPU, nothing is predicted: →
 /// {"predicted": the bytes that it would take there; 0: nobody knows}. Memory does not grow with the number of images
 /// but for their names.
 runner::Result<nlohmann::ordered_json> answer_predict(const nlohmann::ordered_json& request,

@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <initializer_list>
-#include <span>
 #include <string_view>
 
 #include <nlohmann/json_fwd.hpp>
@@ -34,7 +33,18 @@ struct RequestKind {
 runner::JsonFields<nlohmann::ordered_json> request_fields(const nlohmann::ordered_json& request,
                                                           std::initializer_list<std::string_view> keys);
 
-/// Every request but "run", sorted by name.
-std::span<const RequestKind> all_requests();
+/// "versions" → what `retort doctor` shows.
+runner::Result<nlohmann::ordered_json> answer_versions(const nlohmann::ordered_json& request,
+                                                       const RequestContext& context);
+/// "make_data": {"what", "out", "classes", "per_class", "size", "seed"} → {"folder", "images"}.
+runner::Result<nlohmann::ordered_json> answer_make_data(const nlohmann::ordered_json& request,
+                                                        const RequestContext& context);
+/// "fetch_data": {"what", "root", "files", "url"} → {"folder", "was_there", "received_bytes", "files"}.
+runner::Result<nlohmann::ordered_json> answer_fetch_data(const nlohmann::ordered_json& request,
+                                                         const RequestContext& context);
+/// "fetch_model": {"repository", "revision", "files", "cache", "endpoint"} → {"folder", "commit", "received_bytes",
+/// "files": [{"name", "bytes", "was_there"}]}.
+runner::Result<nlohmann::ordered_json> answer_fetch_model(const nlohmann::ordered_json& request,
+                                                          const RequestContext& context);
 
 }  // namespace stages

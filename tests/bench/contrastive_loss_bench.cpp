@@ -1,5 +1,5 @@
-// The contrastive loss in tiles (stages/contrastive/contrastive_loss.h) beside the one that is written with all similarities
-// at once and differentiated by autograd: forward and backward of the loss alone.
+// The contrastive loss in tiles (stages/contrastive/contrastive_loss.h) beside the one that is written with all
+// similarities at once and differentiated by autograd: forward and backward of the loss alone.
 
 #include <torch/autograd.h>
 #include <torch/types.h>

@@ -116,9 +116,9 @@ Result<WeightsRequest> weights_request(std::string_view name, const WeightsSourc
   const bool is_same_device = keep_machine(*graph, before->graph, *run);
   if (is_same_device) graph->device = run->device;
   return WeightsRequest{{{"protocol", kProtocolVersion},
-                         {"request", name},
+                         {"request", ensemble.empty() ? name : "predict_ensemble"},
                          {"graph", to_json(*graph)},
-                         {ensemble.empty() ? "node" : "ensemble", *node},
+                         {"node", *node},
                          {"checkpoints", to_json(*trained)}},
                         prepared->recipe.resolved,
                         *graph,

@@ -34,7 +34,7 @@ Result<CheckpointSources> checkpoint_sources(const RecordedRun& run, const Graph
 
 /// What a worker is asked about a network that a recorded run has trained.
 struct WeightsRequest {
-  /// {"protocol", "request", "graph", "node", "checkpoints"}; of an ensemble "ensemble" in place of "node"
+  /// {"protocol", "request", "graph", "node", "checkpoints"}
   nlohmann::ordered_json json;
   Value recipe;  ///< for the places of what is wrong with an option
   Graph graph;

@@ -164,11 +164,10 @@ Diagnostics data_survey_findings(const Json& survey, const SurveyTolerance& tole
                  "results may be too good: divide by patient");
   const Json& strangers = survey["strangers"];
   if (const auto count = strangers["count"].get<std::int64_t>(); count > 0)
-    findings.add(
-        Severity::kWarning, ErrorCode::kBadAnnotations,
-        counted_word(count, "picture does not look like a photograph", "pictures do not look like photographs") +
-            " of a retina: " + named(strangers, count, file_text),
-        "");
+    findings.add(Severity::kWarning, ErrorCode::kBadAnnotations,
+                 counted_word(count, "picture does not look like ", "pictures do not look like ") +
+                     survey["subject"].get<std::string>() + ": " + named(strangers, count, file_text),
+                 "");
   return findings.list;
 }
 

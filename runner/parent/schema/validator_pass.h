@@ -25,8 +25,8 @@ struct ValidatorPlace {
   ValidatorPlace below(std::size_t at) const;
 };
 
-/// One walk over a value and its schema, adding what is wrong to `errors`. check() of runner/parent/schema/validator.h uses
-/// it.
+/// One walk over a value and its schema, adding what is wrong to `errors`. check() of runner/parent/schema/validator.h
+/// uses it.
 class ValidatorPass {
  public:
   explicit ValidatorPass(Diagnostics& errors) : errors_(errors) {}

@@ -39,8 +39,8 @@ struct Node {
   std::optional<Value> key_options = {};
 };
 
-/// A recipe compiled (compile.h): nodes in an order in which they can run (as written, as far as edges allow). A run goes through
-/// them in another one, which takes less memory (run_order.h).
+/// A recipe compiled (compile.h): nodes in an order in which they can run (as written, as far as edges allow). A run
+/// goes through them in another one, which takes less memory (run_order.h).
 struct Graph {
   std::string recipe;  ///< its name
   std::uint64_t seed = 0;

@@ -188,6 +188,8 @@ TEST_F(KeptPicturesTest, WhatIsPlannedForIsWhatAllOfThemTake) {
   EXPECT_EQ(bytes_to_keep(*list, Part::kTest, options_, true), 0);
 }
 
+const ImageSubject kNothing = {.name = "nothing", .what = "nothing", .looks_alike = [](const Image&) { return false; }};
+
 TEST_F(KeptPicturesTest, WhatMemoryHasNoRoomForIsKeptOnTheDiskForLaterRuns) {
   const ImageDataset plain = dataset();
   std::vector<at::Tensor> expected;
@@ -198,14 +200,15 @@ TEST_F(KeptPicturesTest, WhatMemoryHasNoRoomForIsKeptOnTheDiskForLaterRuns) {
   for (int run = 0; run < 2; ++run) {
     options_.store = std::make_shared<PictureStore>(1 << 20, "cut");
     options_.store->open(folder_.path(), "build");
-    options_.watch = std::make_shared<RetinaWatch>();
+    options_.subject = &kNothing;
+    options_.watch = std::make_shared<SubjectWatch>(kNothing);
     const ImageDataset data = dataset(Part::kTrain, {}, run == 0 ? nullptr : small);
     for (std::int64_t epoch = 0; epoch < 3; ++epoch)
       EXPECT_TRUE(image_of(*data.for_training(), epoch).equal(expected[static_cast<std::size_t>(epoch)]));
     EXPECT_TRUE(image_of(data, 0).equal(unchanged));
     EXPECT_EQ(decoded_, 1);
     const std::vector<std::int64_t> all = {0};
-    EXPECT_EQ(data.take_strangers(all).count, 1) << "it is no retina, by whomever it was decoded";
+    EXPECT_EQ(data.take_remarks(all).count, 1) << "it does not show its subject, by whomever it was decoded";
   }
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "pictures"))
     if (entry.is_regular_file()) write_bytes(entry.path(), {1, 2, 3});

@@ -51,25 +51,31 @@ TEST(ImageTransform, IsWrittenInTheWordsOfRecipes) {
             R"("interpolation":"bilinear","shape":"shortest_side"}})");
 }
 
-ImageDatasetOptions of_retinas() {
+const ImageSubject kMoon = {
+    .name = "moon", .what = "a photograph of the moon", .looks_alike = [](const Image&) { return true; }};
+
+constexpr std::array kSubjects = {&kMoon};
+
+ImageDatasetOptions of_moons() {
   ImageDatasetOptions options = unusual();
   options.decode = Decode::kExact;
-  options.shows_retinas = true;
+  options.subject = &kMoon;
   options.preprocessing = {.flatten_sharpen = FlattenSharpen{7, -3.5, 1.25, 0.5}, .clahe = Clahe{2.5, 4, 6}};
   return options;
 }
 
 TEST(ImageTransform, PreprocessingComesBackAsItWas) {
-  const ImageDatasetOptions back = transform_from_json(transform_json(of_retinas()));
-  EXPECT_EQ(back.preprocessing, of_retinas().preprocessing);
-  EXPECT_TRUE(back.shows_retinas);
+  const ImageDatasetOptions back = transform_from_json(transform_json(of_moons()), kSubjects);
+  EXPECT_EQ(back.preprocessing, of_moons().preprocessing);
+  EXPECT_EQ(back.subject, &kMoon);
   const ImageDatasetOptions none = transform_from_json(transform_json(unusual()));
   EXPECT_FALSE(none.preprocessing.does_anything());
-  EXPECT_FALSE(none.shows_retinas);
+  EXPECT_EQ(none.subject, nullptr);
+  EXPECT_EQ(transform_from_json(transform_json(of_moons())).subject, nullptr) << "a subject that this build lacks";
 }
 
 TEST(ImageTransform, PreprocessingIsWrittenInTheWordsOfRecipes) {
-  const json document = json::parse(transform_json(of_retinas()));
+  const json document = json::parse(transform_json(of_moons()));
   EXPECT_EQ(document["subject"], "retina");
   EXPECT_EQ(document["preprocess"].dump(),
             R"({"clahe":{"clip_limit":2.5,"tiles":[4,6]},"flatten_sharpen":{"brightness":-3.5,"contrast":1.25,)"
@@ -78,7 +84,7 @@ TEST(ImageTransform, PreprocessingIsWrittenInTheWordsOfRecipes) {
 
 TEST(ImageTransform, PreprocessingIsChecked) {
   const auto refused = [](const std::string& pointer, const json& value) {
-    json document = json::parse(transform_json(of_retinas()));
+    json document = json::parse(transform_json(of_moons()));
     document[json::json_pointer(pointer)] = value;
     try {
       transform_from_json(document.dump());

@@ -170,7 +170,7 @@ ExitCode predict(const WorkerCommand& worker, const Json& request, const Predict
 Diagnostics of_no_ensemble(const Json& request) {
   Diagnostics errors;
   for (const char* flag : {"support", "labels"}) {
-    if (!request.contains("ensemble") || !request.contains(flag)) continue;
+    if (request["request"] != "predict_ensemble" || !request.contains(flag)) continue;
     errors.push_back({ErrorCode::kUsage,
                       {},
                       "",

@@ -22,7 +22,7 @@ Json clean_survey() {
     "unreadable": {"count": 0, "shown": []},
     "identical": {"count": 0, "shown": [], "across_parts": 0, "several_classes": 0},
     "alike": {"count": 0, "shown": [], "across_parts": 0, "several_classes": 0},
-    "patients": 0, "without_patient": 0, "shared_patients": {"count": 0, "shown": []}, "strangers": {"count": 0, "shown": []}})");
+    "patients": 0, "without_patient": 0, "shared_patients": {"count": 0, "shown": []}, "subject": "", "strangers": {"count": 0, "shown": []}})");
 }
 
 /// "error E0612 /data: …" of each finding.
@@ -94,6 +94,7 @@ TEST(DataSurvey, WhatMayBeWrongIsAWarning) {
   survey["alike"] = Json::parse(R"({"count": 1, "across_parts": 1, "several_classes": 0, "shown": [
       [{"file": "a.png", "part": "train", "class": 0}, {"file": "b.jpg", "part": "test", "class": 0}]]})");
   survey["shared_patients"] = {{"count", 2}, {"shown", {"17", "204"}}};
+  survey["subject"] = "a photograph of a retina";
   survey["strangers"] = {{"count", 1}, {"shown", {{{"file", "cat.png"}, {"part", "train"}, {"class", 0}}}}};
   EXPECT_THAT(
       findings(survey),

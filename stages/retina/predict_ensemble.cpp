@@ -1,4 +1,4 @@
-#include "stages/worker/predict_ensemble.h"
+#include "stages/retina/predict_ensemble.h"
 
 #include <algorithm>
 #include <cmath>
@@ -282,7 +282,7 @@ std::int64_t planned_bytes_of(const Checkpoint& checkpoint, const PictureFiles& 
 }  // namespace
 
 runner::Result<Json> answer_predict_ensemble(const Json& request, const RequestContext& context) {
-  const auto fields = request_fields(request, {"graph", "ensemble", "checkpoints", "paths", "top", "batch_size",
+  const auto fields = request_fields(request, {"graph", "node", "checkpoints", "paths", "top", "batch_size",
                                                "skip_corrupt", "flip", "plan_for", "explain"});
   const runner::Graph graph = runner::graph_from_json(fields.object("graph"));
   const runner::CheckpointSources trained = runner::checkpoint_sources_from_json(fields.object("checkpoints"));
@@ -305,7 +305,7 @@ runner::Result<Json> answer_predict_ensemble(const Json& request, const RequestC
                                        : runner::Result<c10::Device>(c10::Device(c10::kCUDA, 0));
   if (!device) return device.errors();
   if (auto errors = refused_user_variables(use_threads(graph.threads), context.say); !errors.empty()) return errors;
-  const std::string node = fields.text("ensemble");
+  const std::string node = fields.text("node");
   const auto networks =
       networks_wired_to(graph, node, trained, device->str(), /*are_outlines=*/!plan_for.empty(), context);
   if (!networks) return networks.errors();

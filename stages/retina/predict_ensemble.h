@@ -7,7 +7,7 @@
 
 namespace stages {
 
-/// The request "predict" about an ensemble: {"graph", "ensemble": the node of kind evaluate.pairwise_ensemble, whose
+/// The request "predict_ensemble": {"graph", "node": that of kind evaluate.pairwise_ensemble, whose
 /// trainings and voting are meant, "checkpoints", "paths", "top", "batch_size", "skip_corrupt", "flip", "explain" (a
 /// folder to draw into; may be missing)} → an item for each image, in order: {"file", "prediction" (null where it
 /// abstains), "tied", "margin", "votes": {class: score}, "pairs": {pair: probability of its second class}, "classes":

@@ -1,4 +1,4 @@
-#include "stages/contrastive/exported_clip.h"
+#include "stages/model/exported_clip.h"
 
 #include <nlohmann/json.hpp>
 #include <torch/types.h>

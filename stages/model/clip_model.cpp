@@ -1,4 +1,4 @@
-#include "stages/contrastive/clip_model.h"
+#include "stages/model/clip_model.h"
 
 #include <algorithm>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-#include "stages/contrastive/text_classes.h"
+#include "stages/evaluate/text_classes.h"
 
 #include <algorithm>
 

@@ -1,11 +1,11 @@
-#include "stages/retina/retina_watch.h"
+#include "stages/data/subject_watch.h"
 
 #include <filesystem>
 
 #include <gmock/gmock.h>
 
 #include "stages/artifact/loader.h"
-#include "stages/artifact/watched_dataset.h"
+#include "stages/artifact/remarking_dataset.h"
 #include "stages/retina/make_fundus.h"
 #include "stages/stages.h"
 #include "stages/train/balanced_samples.h"
@@ -19,9 +19,9 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-class RetinaWatchTest : public ImageStageTest {
+class RetinaRemarks : public ImageStageTest {
  protected:
-  RetinaWatchTest() : ImageStageTest(kDataFundus) {
+  RetinaRemarks() : ImageStageTest(kDataFundus) {
     make_fundus_folders(data(), {.classes = 5, .per_class = 10, .size = 64});
     // In the place of photographs of the grades 1 and 3, and of one for validation.
     std::uint64_t seed = 0;
@@ -46,49 +46,49 @@ class RetinaWatchTest : public ImageStageTest {
   runner::Outputs outputs_;
 };
 
-TEST_F(RetinaWatchTest, StrangersAreToldOnceAndCountedForWhoeverReadThem) {
+TEST_F(RetinaRemarks, StrangersAreToldOnceAndCountedForWhoeverReadThem) {
   for (const std::int64_t workers : {0, 3}) {
     const auto train = opened("train", workers);
     context_.metrics.clear();
-    tell_strangers({train.get()}, 0, context_);
+    report_remarks({train.get()}, 0, context_);
     EXPECT_THAT(context_.said, IsEmpty());  // nothing has been read
     read(train);
-    tell_strangers({train.get(), nullptr}, 9, context_);
+    report_remarks({train.get(), nullptr}, 9, context_);
     EXPECT_THAT(context_.said, ElementsAre("warning: 2 pictures do not look like a photograph of a retina: "
                                            "'" +
                                            files_[0] + "', '" + files_[1] + "'"));
     EXPECT_THAT(context_.values("data/strangers"), ElementsAre(2));
-    tell_strangers({train.get()}, 18, context_);
+    report_remarks({train.get()}, 18, context_);
     EXPECT_EQ(context_.said.size(), 1u);
     EXPECT_THAT(context_.values("data/strangers"), ElementsAre(2, 2));
   }
 }
 
-TEST_F(RetinaWatchTest, APairTellsOfItsOwn) {
+TEST_F(RetinaRemarks, APairTellsOfItsOwn) {
   const auto train = opened("train"), validation = part(outputs_, "validation");
   const auto pair = std::make_shared<ClassPair>(train, std::array<std::int64_t, 2>{2, 3});
   const auto balanced = std::make_shared<BalancedSamples>(pair);
   const auto validated = std::make_shared<ClassPair>(validation, std::array<std::int64_t, 2>{2, 3});
   read(balanced);
   read(validated);
-  tell_strangers({balanced.get(), validated.get()}, 5, context_);
+  report_remarks({balanced.get(), validated.get()}, 5, context_);
   EXPECT_THAT(context_.said, ElementsAre("warning: 2 pictures do not look like a photograph of a retina: "
                                          "'" +
                                          files_[1] + "', '" + files_[2] + "'"));
   EXPECT_THAT(context_.values("data/strangers"), ElementsAre(2));
   const auto other = std::make_shared<ClassPair>(train, std::array<std::int64_t, 2>{1, 3});
   read(other);
-  tell_strangers({other.get()}, 5, context_);
+  report_remarks({other.get()}, 5, context_);
   EXPECT_EQ(context_.said.back(),
             "warning: 1 picture does not look like a photograph of a retina: '" + files_[0] + "'");
   EXPECT_THAT(context_.values("data/strangers"), ElementsAre(2, 2));
 }
 
-TEST_F(RetinaWatchTest, ASmokeRunSaysNothing) {
+TEST_F(RetinaRemarks, ASmokeRunSaysNothing) {
   const auto train = opened("train");
   read(train);
   context_.facts.smoke = true;
-  tell_strangers({train.get()}, 2, context_);
+  report_remarks({train.get()}, 2, context_);
   EXPECT_THAT(context_.said, IsEmpty());
   EXPECT_THAT(context_.values("data/strangers"), IsEmpty());
 }

@@ -1,27 +1,25 @@
-#include "stages/retina/retina_watch.h"
+#include "stages/data/subject_watch.h"
 
 #include <utility>
 
-#include "stages/retina/retina_check.h"
-
 namespace stages {
 
-bool RetinaWatch::see(Part part, std::int64_t index, const Image& picture) {
+bool SubjectWatch::see(Part part, std::int64_t index, const Image& picture) {
   {
     const std::lock_guard lock(mutex_);
     if (const auto found = seen_.find({part, index}); found != seen_.end()) return found->second != Seen::kNothingWrong;
   }
-  const bool is_stranger = !looks_like_retina(picture);
+  const bool is_stranger = !subject_.looks_alike(picture);
   note(part, index, is_stranger);
   return is_stranger;
 }
 
-void RetinaWatch::note(Part part, std::int64_t index, bool is_stranger) {
+void SubjectWatch::note(Part part, std::int64_t index, bool is_stranger) {
   const std::lock_guard lock(mutex_);
   seen_.try_emplace({part, index}, is_stranger ? Seen::kStranger : Seen::kNothingWrong);
 }
 
-RetinaWatch::Seen RetinaWatch::tell(Part part, std::int64_t index) {
+SubjectWatch::Seen SubjectWatch::tell(Part part, std::int64_t index) {
   const std::lock_guard lock(mutex_);
   const auto found = seen_.find({part, index});
   if (found == seen_.end()) return Seen::kNothingWrong;
