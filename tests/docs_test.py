@@ -15,6 +15,7 @@ A block of YAML that begins with `# NAME.yaml` is written to that file. `retort 
 that exist.
 """
 
+import concurrent.futures
 import functools
 import json
 import os
@@ -98,7 +99,8 @@ def check_links(root):
     for name in texts:
         if name.startswith("docs/") and name not in linked:
             fail(name, "no page links here")
-    check_file_names(root, texts)
+    check_names_of_code(root, texts)
+    check_words(texts)
     readme = texts["README.md"].rstrip("\n").split("\n")
     if len(readme) > README_LINES:
         fail("README.md", f"has {len(readme)} lines, more than {README_LINES}: move something to docs/")
@@ -107,13 +109,38 @@ def check_links(root):
             fail(f"README.md:{number}", f"has {len(line)} columns, more than {README_COLUMNS}")
 
 
-def check_file_names(root, texts):
-    """A source that a page of architecture names is there: the whole path, or a file of that name."""
-    known = {path.name for half in ("runner", "stages", "tests") for path in (root / half).rglob("*") if path.is_file()}
+def check_names_of_code(root, texts):
+    """A source that a page about the code names is there (the whole path, or a file of that name), and so is a function."""
+    files = [path for half in ("runner", "stages", "tests") for path in (root / half).rglob("*") if path.is_file()]
+    known = {path.name for path in files}
+    code = "\n".join(
+        path.read_text(encoding="utf-8") for path in files if path.suffix in (".h", ".cpp") and "tests" not in path.parts
+    )
+    functions = set(re.findall(r"\b(\w+)\(", code))
     for name in ("docs/architecture.md", "docs/decisions.md", "CONTRIBUTING.md"):
-        for code in re.findall(r"`([\w./-]+\.(?:cpp|h|sh|py|json|yaml|case))`", prose_of(texts.get(name, ""))):
-            if "NAME" not in code and not ((root / code).exists() if "/" in code else code in known):
-                fail(name, f"there is no {code}")
+        prose = prose_of(texts.get(name, ""))
+        for file in re.findall(r"`([\w./-]+\.(?:cpp|h|sh|py|json|yaml|case))`", prose):
+            if "NAME" not in file and not ((root / file).exists() if "/" in file else file in known):
+                fail(name, f"there is no {file}")
+        for function in re.findall(r"`(?:\w+::)*(\w+)\(\)`", prose):
+            if function not in functions:
+                fail(name, f"there is no function {function}()")
+
+
+def check_words(texts):
+    """Words that stand for no idea of their own, in pages that people write."""
+    for name, text in texts.items():
+        if is_generated(name) or name.startswith("tests/") or name == "docs/glossary.md":
+            continue
+        made = False  # between the markers of a program that writes them
+        for number, line in enumerate(text.split("\n"), 1):
+            if marker := re.match(r"<!-- \w+: (begin|end) -->", line):
+                made = marker.group(1) == "begin"
+            if made:
+                continue
+            line = re.sub(r"`[^`]*`", "", line)
+            if found := re.search(r"\b(beside|besides|likewise|heed|whose|nobody|thereof|wherein)\b", line, re.I):
+                fail(f"{name}:{number}", f"`{found.group()}`: say it in plain words")
 
 
 # Commands
@@ -312,19 +339,23 @@ def check_commands(root, retort):
             if said.returncode != 0:
                 sys.exit(f"{line} ends with {said.returncode}\n{said.stderr}")
         total = {"run": 0, "long": 0, "system": 0}
-        for name, text in pages(root).items():
-            if is_generated(name):
-                continue
+
+        def check(name, text):
             folder = place / "pages" / name.replace("/", "_")
             folder.mkdir(parents=True)
             for shared in ("photos", "outputs"):
                 (folder / shared).symlink_to(place / shared)
             for run in ("RUN", "RUN2"):
                 subprocess.run(["cp", "-r", place / run, folder / run], check=True)
-            for how, number in check_page(program, root, name, text, folder).items():
-                total[how] += number
+            counts = check_page(program, root, name, text, folder)
             if name == "README.md":
                 check_features(program, text, folder)
+            return counts
+
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            for future in [pool.submit(check, *page) for page in pages(root).items() if not is_generated(page[0])]:
+                for how, number in future.result().items():
+                    total[how] += number
     print(f"{total['run']} commands run, {total['long']} checked, {total['system']} of the machine")
 
 
