@@ -141,6 +141,8 @@ def check_words(texts):
             line = re.sub(r"`[^`]*`", "", line)
             if found := re.search(r"\b(beside|besides|likewise|heed|whose|nobody|thereof|wherein)\b", line, re.I):
                 fail(f"{name}:{number}", f"`{found.group()}`: say it in plain words")
+            if not name.startswith("experiments/") and (found := re.search(r"\b(picture|photograph)s?\b", line, re.I)):
+                fail(f"{name}:{number}", f"`{found.group()}`: the glossary's word is image; what Retort draws is a drawing")
 
 
 # Commands
