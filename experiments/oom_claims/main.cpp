@@ -1,4 +1,4 @@
-// Measures claims about running out of memory:
+// A study, not a part of Retort: measures claims about running out of GPU memory.
 //
 //   oom_claims               all, for a person
 //   oom_claims 4 19          some

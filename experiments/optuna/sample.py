@@ -1,4 +1,4 @@
-"""Has Optuna choose the trials of a sweep of the quick start, by `retort sweep ask-tell`:
+"""An example: Optuna chooses the trials of a sweep of the quick start, by `retort sweep ask-tell`.
 
     pip install -r experiments/optuna/requirements.txt
     python experiments/optuna/sample.py 20 retort sweep ask-tell quickstart train.epochs=2 --slots 2

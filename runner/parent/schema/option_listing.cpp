@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <nlohmann/json.hpp>
+
 #include "runner/parent/schema/schema_node.h"
 #include "runner/parent/schema/schema_phrase.h"
 
@@ -96,6 +98,16 @@ class Listing {
 };
 
 }  // namespace
+
+std::string takes_phrase(const Option& option) {
+  const bool has_unit = option.unit.empty() || option.takes.find(option.unit) != std::string::npos;
+  return option.takes + (has_unit ? "" : " (" + option.unit + ")");
+}
+
+std::string default_text(const Option& option) {
+  if (!option.fallback) return "";
+  return option.fallback->text() != nullptr ? bare(*option.fallback) : to_json(*option.fallback).dump();
+}
 
 std::vector<Option> all_options(const SchemaSet& schemas) {
   Listing listing;

@@ -22,6 +22,12 @@ struct Option {
   bool required = false;
 };
 
+/// "an integer of at least 1 (epochs)".
+std::string takes_phrase(const Option& option);
+
+/// Its default as a recipe would hold it; empty: it has none.
+std::string default_text(const Option& option);
+
 /// Every option that the schemas declare, in their order: those of the whole run, then of each kind of stage.
 std::vector<Option> all_options(const SchemaSet& schemas);
 

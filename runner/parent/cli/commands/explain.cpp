@@ -27,15 +27,7 @@ struct SameOptions {
 
 std::string default_phrase(const Option& option) {
   if (option.required) return "; required";
-  if (!option.fallback) return "";
-  const bool is_text = option.fallback->text() != nullptr;
-  return "; default " + (is_text ? bare(*option.fallback) : to_json(*option.fallback).dump());
-}
-
-/// "an integer of at least 1 (epochs)".
-std::string takes_phrase(const Option& option) {
-  const bool has_unit = option.unit.empty() || option.takes.find(option.unit) != std::string::npos;
-  return option.takes + (has_unit ? "" : " (" + option.unit + ")");
+  return option.fallback ? "; default " + default_text(option) : "";
 }
 
 /// "an integer of at least 1 (epochs); default 10".

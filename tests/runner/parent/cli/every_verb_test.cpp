@@ -102,6 +102,7 @@ std::vector<GoodLine> good_lines() {
       {"config", "config show quickstart --info searchpath"},
       {"config", "config diff quickstart seed=9"},
       {"stages", "stages"},
+      {"stages", "stages --format md"},
       {"schema", "schema train.supervised"},
       {"schema", "schema --editor train"},
       {"explain", "explain train.epochs"},
