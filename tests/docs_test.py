@@ -39,7 +39,7 @@ def fail(place, text):
 
 def pages(root):
     """The pages that are written for readers, by their names."""
-    paths = [root / "README.md", root / "CONTRIBUTING.md", root / "CHANGELOG.md", root / "recipes/README.md"]
+    paths = [root / "README.md", root / "recipes/README.md"]
     paths += [root / "schemas/README.md", *sorted((root / "docs").rglob("*.md"))]
     paths += sorted((root / "experiments").glob("*/README.md")) + sorted((root / "tests").glob("*/README.md"))
     return {str(path.relative_to(root)): path.read_text(encoding="utf-8") for path in paths if path.exists()}
@@ -117,7 +117,7 @@ def check_names_of_code(root, texts):
         path.read_text(encoding="utf-8") for path in files if path.suffix in (".h", ".cpp") and "tests" not in path.parts
     )
     functions = set(re.findall(r"\b(\w+)\(", code))
-    for name in ("docs/architecture.md", "docs/decisions.md", "CONTRIBUTING.md"):
+    for name in ("docs/architecture.md", "docs/decisions.md", "docs/CONTRIBUTING.md"):
         prose = prose_of(texts.get(name, ""))
         for file in re.findall(r"`([\w./-]+\.(?:cpp|h|sh|py|json|yaml|case))`", prose):
             if "NAME" not in file and not ((root / file).exists() if "/" in file else file in known):
