@@ -1,7 +1,7 @@
 #include <csignal>
 
 #include "runner/parent/cli/program.h"
-#include "runner/parent/cli/standard_output.h"
+#include "runner/parent/cli/console.h"
 
 int main(int argc, char** argv) {
   runner::fill_missing_descriptors();

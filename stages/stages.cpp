@@ -2,14 +2,12 @@
 
 #include <array>
 
-#include "stages/adapters/make_cub200.h"
-#include "stages/adapters/make_flowers102.h"
-#include "stages/contrastive/make_stanford_cars.h"
-#include "stages/data/make_image_folder.h"
+#include "stages/adapters/made_datasets.h"
+#include "stages/contrastive/data_stanford_cars.h"
+#include "stages/data/image_folder.h"
 #include "stages/few_shot/make_mini_imagenet.h"
-#include "stages/retina/make_fundus.h"
+#include "stages/retina/retina.h"
 #include "stages/retina/predict_ensemble.h"
-#include "stages/retina/retina_check.h"
 #include "stages/worker/check_data.h"
 #include "stages/worker/export.h"
 #include "stages/worker/memory_checks.h"

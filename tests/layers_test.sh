@@ -271,7 +271,7 @@ self_test() {
   expect "a room of runner/parent/ does not include a later one: $parent_rooms" \
     <<<'echo "#include \"runner/parent/schema/schema.h\"" >>runner/parent/config/compose.h'
   expect "a room of stages/ does not include a later one: $stages_rooms" \
-    <<<'echo "#include \"stages/train/loss.h\"" >>stages/tensor/batch.h'
+    <<<'echo "#include \"stages/train/classification_loss.h\"" >>stages/tensor/batch.h'
   expect "at a root lie the program's entry, the table of kinds and the precompiled header alone" \
     <<<'touch stages/helpers.cpp'
   expect "runner/parent/config and runner/parent/schema do not know each other" \
@@ -283,14 +283,14 @@ self_test() {
   expect "stages/ sees of runner/ only what the contract of a stage needs; the worker alone sees more" \
     <<<'echo "#include \"runner/shared/graph/graph.h\"" >>stages/train/supervised.cpp'
   expect "families of stages do not include one another; what two need lies in a room before them" \
-    <<<'echo "#include \"stages/train/loss.h\"" >>stages/evaluate/classification.cpp'
+    <<<'echo "#include \"stages/train/classification_loss.h\"" >>stages/evaluate/classification.cpp'
   expect "<torch/torch.h> is all of LibTorch: <torch/types.h> and what else is used take half the time" \
     <<<'echo "#include <torch/torch.h>" >>tests/stages/model/scale_test.cpp'
   expect "<torch/types.h> costs eight seconds: only in a .cpp, by the precompiled header" \
     <<<'echo "#include <torch/types.h>" >>stages/tensor/batch.h'
   expect "at::parallel_for is a loop outside LibTorch: stages/tensor/parallel.h divides among its threads" \
-    <<<'echo "void f() { at::parallel_for(0, 9, 1, {}); }" >>stages/model/activation.cpp'
-  expect "stages/text knows no tensor" <<<'echo "#include <ATen/Tensor.h>" >>stages/text/pieces.h'
+    <<<'echo "void f() { at::parallel_for(0, 9, 1, {}); }" >>stages/model/transformer_block.cpp'
+  expect "stages/text knows no tensor" <<<'echo "#include <ATen/Tensor.h>" >>stages/text/tokenizer.h'
   expect "yaml-cpp is known to runner/parent/config/yaml_reader.cpp alone" \
     <<<'echo "#include <yaml-cpp/yaml.h>" >>runner/shared/value/value.cpp'
   expect "spdlog is known to runner/shared/record/log.cpp alone" \
@@ -322,9 +322,9 @@ self_test() {
   expect "what a script downloads is pinned by its SHA-256" <<<'echo "numpy==2.0.0" >>scripts/libtorch-cpu.txt'
   expect "what a script downloads is pinned by its SHA-256" <<<'sed -i "s/ --require-hashes//" scripts/setup'
   expect "files are written through runner/shared/disk alone: it never follows links, and knows how to flush" \
-    <<<'echo "void f() { std::ofstream(\"a\") << 1; }" >>runner/parent/report/table.cpp'
+    <<<'echo "void f() { std::ofstream(\"a\") << 1; }" >>runner/parent/report/data_survey.cpp'
   expect "JSON is read by runner/shared/value/parse_json, which limits how deep it nests" \
-    <<<'echo "void f() { const auto read = nlohmann::ordered_json::parse(text, nullptr, false); }" >>stages/train/loss.cpp'
+    <<<'echo "void f() { const auto read = nlohmann::ordered_json::parse(text, nullptr, false); }" >>stages/train/classification_loss.cpp'
   by=check_texts
   expect "what a verb reads is kept by its Console, as long as its diagnostics: Sources are made nowhere else" \
     <<<'echo "void f() { Sources sources; }" | sed "s/{ /{\n  /" >>runner/parent/cli/weights_source.cpp'

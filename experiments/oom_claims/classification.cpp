@@ -3,7 +3,7 @@
 #include <torch/nn/module.h>
 
 #include "experiments/oom_claims/image_network.h"
-#include "stages/train/loss.h"
+#include "stages/train/classification_loss.h"
 
 namespace oom_claims {
 

@@ -7,7 +7,6 @@
 #include "experiments/oom_claims/dry_run.h"
 #include "experiments/oom_claims/exactness.h"
 #include "experiments/oom_claims/text.h"
-#include "stages/train/grad_scaler.h"
 #include "stages/train/step_execution.h"
 
 namespace oom_claims {

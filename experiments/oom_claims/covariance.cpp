@@ -8,7 +8,7 @@
 #include "experiments/oom_claims/dry_run.h"
 #include "experiments/oom_claims/exactness.h"
 #include "experiments/oom_claims/text.h"
-#include "stages/train/loss.h"
+#include "stages/train/classification_loss.h"
 
 namespace oom_claims {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "experiments/oom_claims/image_network.h"
 #include "stages/model/attached_lora.h"
-#include "stages/model/image_classifier.h"
+#include "stages/model/vision_tower.h"
 
 namespace oom_claims {
 namespace {

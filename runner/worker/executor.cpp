@@ -9,14 +9,12 @@
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/bytes.h"
 #include "runner/shared/stage/config_reader.h"
-#include "runner/shared/graph/node_key.h"
+#include "runner/shared/graph/graph.h"
 #include "runner/shared/graph/run_order.h"
-#include "runner/shared/disk/make_folders.h"
 #include "runner/shared/disk/new_file.h"
 #include "runner/worker/kept_artifacts.h"
-#include "runner/worker/node_error.h"
-#include "runner/shared/record/finished_node.h"
 #include "runner/worker/node_context.h"
+#include "runner/shared/record/node_index.h"
 
 namespace runner {
 namespace {

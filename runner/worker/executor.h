@@ -9,7 +9,6 @@
 #include <span>
 #include <vector>
 
-#include "runner/worker/dry_run.h"
 #include "runner/worker/left_memory.h"
 #include "runner/shared/protocol/event.h"
 #include "runner/worker/reuse.h"

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,9 +12,13 @@
 #include <utility>
 #include <vector>
 
-#include "runner/worker/executor.h"
+#include "runner/shared/error/diagnostic.h"
+#include "runner/shared/graph/graph.h"
+#include "runner/shared/stage/memory_plan.h"
 #include "runner/shared/stage/plan_context.h"
+#include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/run_layout.h"
+#include "runner/worker/executor.h"
 
 namespace runner {
 
@@ -119,5 +124,24 @@ class DryContext final : public PlanContext {
   std::vector<std::string> said_;
   std::function<std::string()> division_;
 };
+
+/// What the models that node `index` evaluates have been trained on: by the trainings of its graph, and by those of
+/// other runs, where these, or their models, start from the weights of such a run. The parts for validation count too,
+/// unless the node is wired to one. A run whose record cannot be read is named by its own folder, where no division is.
+std::vector<TrainedData> trained_data(std::size_t index, const Graph& graph, const RunOptions& options);
+
+/// The exception being handled, which a stage has thrown, as an error at the node's place in the recipe. Of a text of
+/// many lines, such as LibTorch's with its backtrace, the first is for the user; all of it goes to stderr, the log.
+Diagnostic stage_failure(const Node& node);
+
+/// The same where the exception may tell of several failures.
+Diagnostics stage_failures(const Node& node);
+
+/// Of a plan that does not fit, the first of its alternatives that is one and does; null: none does.
+const PlanAlternative* cheapest_that_fits(const MemoryPlan& plan);
+
+/// The refusal of a plan that does not fit its budget: by how many bytes, what is alive at the peak, and the cheapest
+/// change that would make it fit. `pointer` is the node's place in the recipe.
+Diagnostic does_not_fit(const MemoryPlan& plan, std::string pointer = "");
 
 }  // namespace runner

@@ -7,7 +7,7 @@
 
 #include "runner/shared/disk/new_file.h"
 #include "runner/worker/executor.h"
-#include "runner/shared/record/finished_node.h"
+#include "runner/shared/record/node_index.h"
 #include "runner/shared/record/metrics_file.h"
 #include "runner/shared/stage/family.h"
 #include "runner/shared/stage/run_layout.h"

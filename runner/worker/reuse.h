@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/disk/turn.h"
+#include "runner/shared/disk/descriptor.h"
 #include "runner/shared/graph/graph.h"
 #include "runner/shared/graph/node_document.h"
 #include "runner/shared/protocol/event.h"

@@ -9,7 +9,7 @@
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/model.h"
 #include "stages/model/layers.h"
-#include "stages/numerics/precision_module.h"
+#include "stages/numerics/recomputable_module.h"
 
 namespace stages {
 namespace {

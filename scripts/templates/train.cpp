@@ -5,7 +5,7 @@
 #include "runner/shared/stage/config_reader.h"
 #include "stages/artifact/dataset.h"
 #include "stages/artifact/model.h"
-#include "stages/train/loss.h"
+#include "stages/train/classification_loss.h"
 #include "stages/train/training_kind.h"
 
 namespace stages {

@@ -1,4 +1,20 @@
-#include "stages/adapters/cub200_list.h"
+#include "stages/adapters/data_cub200.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "stages/data/annotation_files.h"
+#include "stages/data/image_files.h"
 #include "stages/data/image_stage.h"
 
 namespace stages {
@@ -24,5 +40,239 @@ runner::Result<std::unique_ptr<runner::Stage>> create_cub200(runner::ConfigReade
 }  // namespace
 
 extern const runner::StageKind kDataCub200 = {.name = "data.cub200", .create = create_cub200};
+
+namespace {
+
+namespace fs = std::filesystem;
+using runner::Diagnostics;
+using runner::ErrorCode;
+
+constexpr const char *kFolder = "CUB_200_2011", *kImages = "images.txt", *kLabels = "image_class_labels.txt",
+                     *kSplit = "train_test_split.txt", *kClasses = "classes.txt", *kBoxes = "bounding_boxes.txt";
+constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
+constexpr std::int64_t kMostClasses = 100'000;
+
+using Words = std::vector<std::string_view>;
+
+Words words_of(std::string_view line) {
+  Words words;
+  for (std::size_t at = 0; at < line.size();) {
+    const std::size_t begin = line.find_first_not_of(' ', at);
+    if (begin == line.npos) break;
+    at = std::min(line.find(' ', begin), line.size());
+    words.push_back(line.substr(begin, at - begin));
+  }
+  return words;
+}
+
+/// A number that takes up the whole word.
+template <typename T>
+std::optional<T> number_of(std::string_view word) {
+  T number{};
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  if (error != std::errc{} || end != word.data() + word.size()) return std::nullopt;
+  return number;
+}
+
+/// "Black footed Albatross" of "001.Black_footed_Albatross".
+std::string display_name(std::string_view name) {
+  const std::size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
+  if (digits > 0 && digits + 1 < name.size() && name[digits] == '.') name.remove_prefix(digits + 1);
+  std::string result(name);
+  std::ranges::replace(result, '_', ' ');
+  return result;
+}
+
+/// What is known of an image.
+struct Bird {
+  std::string path;
+  std::optional<std::int64_t> class_number;
+  std::optional<bool> is_for_training;
+  std::optional<Box> box;
+};
+
+class Lister {
+ public:
+  explicit Lister(const fs::path& folder) : files_(folder) {}
+
+  void read(bool boxes) {
+    read_classes();
+    read_images();
+    read_labels();
+    read_split();
+    if (boxes) read_boxes();
+  }
+
+  Diagnostics errors() const { return files_.errors(); }
+
+  /// Of what was read without a fault.
+  ImageList list(const fs::path& folder) {
+    ImageList list;
+    list.root = folder;
+    list.annotations = files_.digest();
+    for (const auto& [number, name] : classes_) list.classes.push_back(display_name(name));
+    for (Bird& bird : birds_) {
+      list[*bird.is_for_training ? Part::kTrain : Part::kTest].push_back(
+          {"images/" + std::move(bird.path), *bird.class_number - 1, bird.box});
+    }
+    if (list[Part::kTrain].empty())
+      list.no_train = {
+          ErrorCode::kBadAnnotations, {}, "", "'" + (folder / kSplit).string() + "' gives no image for training", ""};
+    add_names(list, list.classes);
+    return list;
+  }
+
+ private:
+  /// Calls `use` with the words of each line, which are `count`, the first a number from one: (line, number, words).
+  void for_lines(const char* file, std::size_t count, const char* form,
+                 const std::function<void(std::size_t, std::int64_t, const Words&)>& use) {
+    files_.for_lines(file, kMaxBytes, [&](std::size_t line, std::string_view text) {
+      const Words words = words_of(text);
+      const auto number = words.empty() ? std::nullopt : number_of<std::int64_t>(words[0]);
+      if (words.size() != count || !number || *number < 1) {
+        files_.fault(file, line, std::string("it is not of the form ") + form);
+        return;
+      }
+      use(line, *number, words);
+    });
+  }
+
+  void read_classes() {
+    std::map<std::string, std::int64_t> shown;
+    for_lines(kClasses, 2, "NUMBER NAME", [&](std::size_t line, std::int64_t number, const Words& words) {
+      if (!classes_.emplace(number, words[1]).second) {
+        files_.fault(kClasses, line, "the class " + std::to_string(number) + " is named twice");
+        return;
+      }
+      const auto [same, is_new] = shown.emplace(display_name(words[1]), number);
+      if (is_new) return;
+      files_.fault(kClasses, line,
+                   "the classes " + std::to_string(same->second) + " and " + std::to_string(number) +
+                       " are both called '" + same->first + "'");
+    });
+    if (classes_.empty()) {
+      if (files_.is_faultless()) files_.fault(kClasses, "it names no class");
+      return;
+    }
+    const std::int64_t last = classes_.rbegin()->first, count = static_cast<std::int64_t>(classes_.size());
+    if (last == count && count <= kMostClasses) return;
+    if (files_.is_faultless()) {
+      files_.fault(kClasses,
+                   "its " + std::to_string(count) + " classes are not numbered 1 to " + std::to_string(count));
+    }
+  }
+
+  void read_images() {
+    std::unordered_map<std::string, std::size_t> paths;
+    for_lines(kImages, 2, "IMAGE PATH", [&](std::size_t line, std::int64_t number, const Words& words) {
+      if (!is_image_path(words[1])) {
+        files_.fault(kImages, line, "its path does not lead down to a " + std::string(runner::kImageEndings) + " file");
+        return;
+      }
+      if (!places_.emplace(number, birds_.size()).second) {
+        files_.fault(kImages, line, "the image " + std::to_string(number) + " is listed twice");
+        return;
+      }
+      const auto [same, is_new] = paths.emplace(words[1], line);
+      if (!is_new) files_.fault(kImages, line, "its path is also in line " + std::to_string(same->second) + " too");
+      birds_.push_back({.path = std::string(words[1]), .class_number = {}, .is_for_training = {}, .box = {}});
+      numbers_.push_back(number);
+    });
+    if (birds_.empty() && files_.is_faultless()) files_.fault(kImages, "it lists no image");
+  }
+
+  /// Each image once: calls `use` with what is known of it, and reports those that are missing.
+  void for_images(const char* file, std::size_t count, const char* form,
+                  const std::function<void(std::size_t, Bird&, const Words&)>& use) {
+    std::vector<bool> seen(birds_.size());
+    const bool knows_images = !birds_.empty();
+    for_lines(file, count, form, [&](std::size_t line, std::int64_t number, const Words& words) {
+      if (!knows_images) return;
+      const auto place = places_.find(number);
+      if (place == places_.end()) {
+        files_.fault(file, line, std::string(kImages) + " lists no image " + std::to_string(number));
+      } else if (seen[place->second]) {
+        files_.fault(file, line, "the image " + std::to_string(number) + " comes twice");
+      } else {
+        seen[place->second] = true;
+        use(line, birds_[place->second], words);
+      }
+    });
+    if (!files_.is_faultless()) return;
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+      if (!seen[i]) files_.fault(file, "it lacks the image " + std::to_string(numbers_[i]));
+    }
+  }
+
+  void read_labels() {
+    for_images(kLabels, 2, "IMAGE CLASS", [&](std::size_t line, Bird& bird, const Words& words) {
+      bird.class_number = number_of<std::int64_t>(words[1]);
+      if (bird.class_number && (classes_.empty() || classes_.contains(*bird.class_number))) return;
+      files_.fault(kLabels, line,
+                   std::string(kClasses) + " has no class '" + std::string(words[1].substr(0, 20)) + "'");
+    });
+  }
+
+  void read_split() {
+    for_images(kSplit, 2, "IMAGE 1, or 0 for the test", [&](std::size_t line, Bird& bird, const Words& words) {
+      if (words[1] == "0" || words[1] == "1") bird.is_for_training = words[1] == "1";
+      else files_.fault(kSplit, line, "an image is 1, for training, or 0, for the test");
+    });
+  }
+
+  void read_boxes() {
+    for_images(kBoxes, 5, "IMAGE LEFT TOP WIDTH HEIGHT", [&](std::size_t line, Bird& bird, const Words& words) {
+      double edges[4];
+      for (std::size_t i = 0; i < 4; ++i) {
+        const auto number = number_of<double>(words[i + 1]);
+        // Written so that a number which is none is refused too.
+        if (!number || !(std::abs(*number) <= kMaxSide)) {
+          files_.fault(kBoxes, line, "a box is made of numbers of pixels");
+          return;
+        }
+        edges[i] = *number;
+      }
+      const auto [left, top, width, height] = edges;
+      if (width <= 0 || height <= 0) {
+        files_.fault(kBoxes, line, "its box is empty");
+        return;
+      }
+      // Whole pixels that the box covers, if only in part.
+      Box box{static_cast<int>(std::floor(left)), static_cast<int>(std::floor(top)), 0, 0};
+      box.width = static_cast<int>(std::ceil(left + width)) - box.left;
+      box.height = static_cast<int>(std::ceil(top + height)) - box.top;
+      bird.box = box;
+    });
+  }
+
+  AnnotationFiles files_;
+  std::map<std::int64_t, std::string> classes_;
+  std::vector<Bird> birds_;            // in the order of images.txt
+  std::vector<std::int64_t> numbers_;  // theirs
+  std::unordered_map<std::int64_t, std::size_t> places_;
+};
+
+}  // namespace
+
+runner::Result<ImageList> list_cub200(const fs::path& root, bool boxes, bool allow_outside) {
+  const auto folder = published_folder(root, kFolder, kImages);
+  if (!folder) {
+    return runner::Diagnostic{
+        ErrorCode::kMissingFolder,
+        {},
+        "",
+        "CUB-200-2011 is not in '" + root.string() + "': it has neither " + kImages + " nor a folder " + kFolder,
+        "correct root; `retort data fetch cub200` fetches it, `retort data make cub200` makes a small set of that "
+        "form"};
+  }
+  Lister lister(*folder);
+  lister.read(boxes);
+  Diagnostics errors = lister.errors();
+  if (!errors.empty()) return errors;
+  ImageList list = lister.list(*folder);
+  check_files(list, allow_outside, errors);
+  if (!errors.empty()) return errors;
+  return list;
+}
 
 }  // namespace stages

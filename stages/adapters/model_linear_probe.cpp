@@ -1,5 +1,16 @@
+#include "stages/adapters/model_linear_probe.h"
+
+#include <optional>
+#include <stdexcept>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/shared/disk/file_digests.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/plan_context.h"
+#include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/adapters/fine_tuned_stage.h"
+#include "stages/model/backbone.h"
 
 namespace stages {
 namespace {
@@ -11,5 +22,63 @@ runner::Result<std::unique_ptr<runner::Stage>> create_probe(runner::ConfigReader
 }  // namespace
 
 extern const runner::StageKind kModelLinearProbe = {"model.linear_probe", create_probe};
+
+namespace {
+
+using runner::ErrorCode;
+using runner::StageError;
+
+class FineTunedStage : public runner::Stage {
+ public:
+  explicit FineTunedStage(FineTunedConfig config) : config_(std::move(config)) {}
+
+  std::string fingerprint() const override {
+    if (config_.backbone.weights && !sha256_) sha256_ = weights_sha256(*config_.backbone.weights);
+    return sha256_.value_or("") + (config_.adapter ? runner::digest_below(*config_.adapter) : "");
+  }
+  /// Random weights follow from it.
+  bool uses_seed() const override { return !config_.backbone.weights; }
+
+  /// Of the weights only the config beside them and their shapes are read.
+  std::optional<runner::Outputs> plan(const runner::Inputs&, runner::PlanContext& context) override {
+    FineTunedConfig config = config_;
+    BackboneConfig& backbone = config.backbone;
+    std::shared_ptr<const SavedWeights> shapes;
+    if (backbone.weights) shapes = std::make_shared<const SavedWeights>(shapes_of_weights(backbone));
+    backbone = settled(backbone, shapes ? config_of_weights(shapes->config, backbone) : std::nullopt);
+    FineTuned(config, shapes, context.node().seed).check_base();
+    return runner::Outputs{{"model", std::make_shared<FineTuned>(std::move(config), nullptr, context.node().seed)}};
+  }
+
+  runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
+    FineTunedConfig config = config_;
+    BackboneConfig& backbone = config.backbone;
+    std::shared_ptr<SavedWeights> saved;
+    if (backbone.weights) {
+      saved = std::make_shared<SavedWeights>(shapes_of_weights(backbone));
+      if (!sha256_) sha256_ = sha256_of_weights(backbone);
+      saved->sha256 = *sha256_;
+    }
+    backbone = settled(backbone, saved ? config_of_weights(saved->config, backbone) : std::nullopt);
+    if (backbone.projection_dim && !is_projected(backbone.feature)) {
+      context.say("backbone.projection_dim has no effect with 'features: pooled'");
+    }
+    return {{"model", std::make_shared<FineTuned>(std::move(config), std::move(saved), context.node().seed)}};
+  }
+
+ private:
+  const FineTunedConfig config_;
+  mutable std::optional<std::string> sha256_;  // of the weights: a gigabyte is not read for it again and again
+};
+
+}  // namespace
+
+runner::Result<std::unique_ptr<runner::Stage>> fine_tuned_stage(runner::ConfigReader& reader, FineTunedConfig config) {
+  config.pointer = reader.pointer();
+  config.backbone = read_backbone(reader);
+  runner::read_or_auto(reader, "num_classes", config.num_classes);
+  if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
+  return std::unique_ptr<runner::Stage>(std::make_unique<FineTunedStage>(std::move(config)));
+}
 
 }  // namespace stages

@@ -1,6 +1,6 @@
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/adapters/fine_tuned_stage.h"
+#include "stages/adapters/model_linear_probe.h"
 
 namespace stages {
 namespace {

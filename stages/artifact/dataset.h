@@ -1,16 +1,23 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
+#include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <c10/core/ScalarType.h>
 
-#include "runner/shared/stage/artifact.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/artifact/sample_order.h"
 #include "stages/tensor/named_tensors.h"
+
+namespace runner {
+class RunContext;
+}
 
 namespace stages {
 
@@ -86,5 +93,50 @@ class Dataset : public runner::Artifact {
     return shuffled_order(describe().size, seed, epoch);
   }
 };
+
+/// A Dataset that looks at its samples as they are read, and remarks on those that are not what it expects.
+class RemarkingDataset {
+ public:
+  virtual ~RemarkingDataset() = default;
+
+  /// What is remarked on samples that have been read.
+  struct Remarks {
+    std::int64_t count = 0;               ///< of samples
+    std::vector<std::string> unreported;  ///< the names of those that no earlier call has returned
+    std::string verdict;                  ///< what is wrong with each: "not look like a photograph of a retina"
+    std::string metric;                   ///< that counts them: "data/strangers"
+  };
+  /// On the samples `indices`. Thread-safe.
+  virtual Remarks take_remarks(std::span<const std::int64_t> indices) const = 0;
+};
+
+/// Reports in one line the unreported remarks on `datasets`, all samples of which have been read, and counts all of
+/// them in their metric, if there are any. Null datasets, and those that remark on nothing, have none. Reports nothing
+/// in a smoke run.
+void report_remarks(std::initializer_list<const Dataset*> datasets, std::int64_t step, runner::RunContext& context);
+
+/// A dataset of which a training sees other samples than whoever looks at it without training: augmented anew in each
+/// epoch. It is one Dataset beside that, whose own samples are the same in every epoch.
+class AugmentedDataset {
+ public:
+  virtual ~AugmentedDataset() = default;
+  /// The same samples as a training sees them.
+  virtual std::shared_ptr<const Dataset> for_training() const = 0;
+};
+
+/// What a training reads of `data`.
+inline std::shared_ptr<const Dataset> as_trained(const std::shared_ptr<const Dataset>& data) {
+  const auto* augmented = dynamic_cast<const AugmentedDataset*>(data.get());
+  return augmented ? augmented->for_training() : data;
+}
+
+/// What weights are to remember of the data that they were trained on, as texts for their file's metadata: "classes",
+/// "tensors" and "transform", of a pair "pair_of", and "class_words" where texts call classes otherwise, each JSON. The
+/// size is not among it.
+std::map<std::string, std::string> describe_data(const DatasetDescription& data);
+
+/// Reads what describe_data() wrote, beside other texts, wherever they come from. Throws std::runtime_error saying
+/// what is wrong, in half a sentence: "its 'tensors' is not a list". The transform is handed on unread.
+DatasetDescription described_data(const std::map<std::string, std::string>& about);
 
 }  // namespace stages

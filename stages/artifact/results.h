@@ -6,7 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "runner/shared/stage/artifact.h"
+#include "runner/shared/stage/stage.h"
 
 namespace stages {
 

@@ -9,7 +9,7 @@
 #include <torch/types.h>
 
 #include "runner/shared/disk/digest.h"
-#include "runner/shared/disk/file_system.h"
+#include "runner/shared/disk/file_digests.h"
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/checkpoint_files.h"
 #include "runner/shared/value/json_fields.h"

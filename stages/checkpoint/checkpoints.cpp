@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "runner/shared/disk/new_file.h"
-#include "runner/shared/disk/new_folder.h"
 #include "runner/shared/stage/checkpoint_files.h"
 #include "runner/shared/stage/run_layout.h"
 #include "stages/checkpoint/checkpoint_folder.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runner/shared/disk/storage.h"
-#include "runner/shared/stage/checkpoint_name.h"
+#include "runner/shared/stage/checkpoint_files.h"
 #include "stages/checkpoint/checkpoint_folder.h"
 
 namespace stages {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "stages/contrastive/pair_softmax.h"
+#include "stages/contrastive/contrastive_loss.h"
 
 namespace stages {
 

@@ -10,7 +10,7 @@
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/weights/weights_file.h"
-#include "stages/model/backbone_weights.h"
+#include "stages/model/backbone.h"
 #include "stages/model/clip_model.h"
 
 namespace stages {

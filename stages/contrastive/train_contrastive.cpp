@@ -16,8 +16,7 @@
 #include "stages/contrastive/caption_rows.h"
 #include "stages/train/class_weights.h"
 #include "stages/contrastive/contrastive_loss.h"
-#include "stages/train/loss.h"
-#include "stages/train/same_classes.h"
+#include "stages/train/classification_loss.h"
 #include "stages/train/training_kind.h"
 
 namespace stages {

@@ -12,7 +12,6 @@
 #include "runner/shared/disk/descriptor.h"
 #include "runner/shared/disk/folder_lock.h"
 #include "runner/shared/disk/new_file.h"
-#include "runner/shared/disk/new_folder.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/bytes.h"
 

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/text/printable.h"
-#include "stages/data/listed_images.h"
+#include "stages/data/annotation_files.h"
 
 namespace stages {
 namespace {

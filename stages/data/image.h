@@ -2,11 +2,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <mutex>
 #include <new>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -101,5 +105,70 @@ void check_size(std::int64_t width, std::int64_t height);
 
 /// The picture as it is to be seen, given how the camera was held: EXIF orientation 1 to 8.
 Image oriented(Image image, int orientation);
+
+/// A picture that is kept, decoded or also cut to size.
+struct KeptImage {
+  std::shared_ptr<const Image> image;
+  int width = 0, height = 0;  ///< of the whole picture as it is to be seen
+};
+
+/// Pictures, kept from their first use until `limit_bytes` are full; none is ever pushed out for another, since a pass
+/// over more pictures than fit would otherwise find nothing. Thread-safe.
+class ImageCache {
+ public:
+  /// What one costs beside its pixels, at most.
+  static constexpr std::int64_t kOverhead = 256;
+
+  explicit ImageCache(std::int64_t limit_bytes) : ImageCache(limit_bytes, limit_bytes) {}
+  /// `most_bytes`: that it could use, where its limit is set later.
+  ImageCache(std::int64_t limit_bytes, std::int64_t most_bytes) : most_bytes_(most_bytes), limit_bytes_(limit_bytes) {}
+
+  /// nullopt when it is not here.
+  std::optional<KeptImage> find(std::uint64_t key) const;
+  /// Keeps it if there is room; is it kept?
+  bool put(std::uint64_t key, KeptImage image);
+
+  std::int64_t most_bytes() const { return most_bytes_; }
+  std::int64_t limit_bytes() const;
+  /// Lets go of what is beyond that.
+  void set_limit(std::int64_t bytes);
+
+ private:
+  const std::int64_t most_bytes_;
+  mutable std::mutex mutex_;
+  std::int64_t limit_bytes_;
+  std::int64_t bytes_ = 0;
+  std::unordered_map<std::uint64_t, KeptImage> images_;
+};
+
+/// The whole file. Throws ImageError: kMissingImage when it cannot be opened or is no regular file, kImageTooLarge
+/// above 1 GiB.
+std::vector<std::uint8_t> read_image_file(const std::filesystem::path& path);
+
+/// Size and orientation of a JPEG, PNG or WebP file, told apart by their first bytes, whatever the file's name.
+/// Throws ImageError: kUnsupportedImage for anything else, kCorruptImage, kImageTooLarge.
+ImageHeader read_image_header(Bytes file);
+
+/// The picture in a JPEG, PNG or WebP file, as it is to be seen (EXIF orientation applied). A JPEG may be decoded at
+/// `eighths`/8 of its size; the others have their full size always. Throws ImageError.
+Image decode_image(Bytes file, int eighths = 8);
+
+/// The smallest number of eighths at which `file` still has at least `width` x `height` pixels as seen; 8 for what is
+/// no JPEG.
+int smallest_eighths(Bytes file, const ImageHeader& header, std::int64_t width, std::int64_t height);
+
+/// Size and orientation of a WebP file. Throws ImageError: kUnsupportedImage for an animation.
+ImageHeader read_webp_header(Bytes file);
+
+/// The pixels of a WebP file, not yet oriented. Transparency is dropped (not composited), no colour profile is applied.
+/// Throws ImageError.
+Image decode_webp(Bytes file);
+
+/// Size and orientation of a PNG file. Throws ImageError.
+ImageHeader read_png_header(Bytes file);
+
+/// The pixels of a PNG file, not yet oriented. Palettes are looked up, grey is repeated, transparency is dropped (not
+/// composited), of 16-bit samples the high byte is taken. No gamma or colour profile is applied. Throws ImageError.
+Image decode_png(Bytes file);
 
 }  // namespace stages

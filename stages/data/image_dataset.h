@@ -1,27 +1,59 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runner/shared/stage/keeper.h"
-#include "stages/artifact/augmented_dataset.h"
 #include "stages/artifact/dataset.h"
 #include "stages/artifact/files_on_disk.h"
-#include "stages/artifact/remarking_dataset.h"
-#include "stages/data/image_cache.h"
+#include "stages/data/image.h"
 #include "stages/data/image_list.h"
 #include "stages/data/normalization.h"
 #include "stages/data/picture_change.h"
 #include "stages/data/picture_store.h"
 #include "stages/data/preprocessing.h"
-#include "stages/data/subject_watch.h"
 #include "stages/data/transform.h"
 
 namespace stages {
+
+/// What all images of a data set are to show, where their pixels tell. A kind of data brings one; stages.cpp lists all.
+struct ImageSubject {
+  std::string_view name;              ///< in records: "retina"
+  std::string_view what;              ///< "a photograph of a retina"
+  bool (*looks_alike)(const Image&);  ///< does an image look like one, at a glance; thread-safe
+  bool has_patients = false;          ///< the names of files are to tell the patient
+};
+
+/// Knows which pictures of a data set do not look like its subject, as far as they have been read. The parts of a data
+/// set share one. Thread-safe.
+class SubjectWatch {
+ public:
+  explicit SubjectWatch(const ImageSubject& subject) : subject_(subject) {}
+
+  /// Looks at a picture as it was decoded, unless it has been seen before. Is it a stranger?
+  bool see(Part part, std::int64_t index, const Image& picture);
+  /// The same of a picture that was looked at by an earlier run.
+  void note(Part part, std::int64_t index, bool is_stranger);
+
+  enum class Seen { kNothingWrong, kStranger, kToldStranger };
+  /// What is known of a picture, which is kNothingWrong before it is read; a stranger is told from then on.
+  Seen tell(Part part, std::int64_t index);
+
+ private:
+  using Key = std::pair<Part, std::int64_t>;
+
+  const ImageSubject& subject_;
+  std::mutex mutex_;
+  std::map<Key, Seen> seen_;
+};
 
 enum class Decode { kExact, kFast };
 enum class OnCorrupt { kStop, kSkip };

@@ -15,9 +15,9 @@
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/printable.h"
 #include "runner/shared/text/utf8.h"
-#include "stages/data/image_root.h"
-#include "stages/random/draw_by_name.h"
-#include "stages/text/code_points.h"
+#include "stages/data/image_files.h"
+#include "stages/random/random.h"
+#include "stages/text/vocabulary.h"
 
 namespace stages {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/shared/error/result.h"
+#include "runner/shared/error/diagnostic.h"
 #include "runner/shared/text/image_names.h"
 #include "stages/data/captions.h"
 #include "stages/data/image.h"

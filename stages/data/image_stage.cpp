@@ -1,24 +1,109 @@
 #include "stages/data/image_stage.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 #include <torch/cuda.h>
 
 #include "runner/shared/disk/digest.h"
+#include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/image_folder.h"
 #include "runner/shared/stage/plan_context.h"
 #include "runner/shared/text/join.h"
 #include "stages/data/fetch_dataset.h"
 #include "stages/data/image_transform.h"
 #include "stages/data/kept_division.h"
-#include "stages/fetch/callbacks.h"
+#include "stages/fetch/unpack.h"
 #include "stages/machine/memory_meter.h"
 #include "stages/plan/memory_budget.h"
 
 namespace stages {
+namespace {
+
+using runner::ConfigReader;
+
+constexpr std::int64_t kUsualImageSize = 224;
+
+constexpr std::array<std::pair<std::string_view, OnCorrupt>, 2> kOnCorrupt = {
+    {{"stop", OnCorrupt::kStop}, {"skip", OnCorrupt::kSkip}}};
+
+void read_three(ConfigReader& reader, std::string_view key, std::array<double, 3>& field) {
+  std::vector<double> numbers;
+  reader.read(key, numbers);
+  if (numbers.size() == field.size()) std::ranges::copy(numbers, field.begin());
+}
+
+/// Reads [smallest, largest].
+void read_range(ConfigReader& reader, std::string_view key, double& smallest, double& largest) {
+  std::vector<double> numbers;
+  reader.read(key, numbers);
+  if (numbers.size() != 2) return;
+  smallest = numbers[0];
+  largest = numbers[1];
+}
+
+void read_dataset_options(ConfigReader& reader, ImageDatasetOptions& images) {
+  images.decode = runner::choice<Decode>(reader, "decode", kDecodes);
+  images.on_corrupt = runner::choice<OnCorrupt>(reader, "on_corrupt", kOnCorrupt);
+  std::optional<std::int64_t> image_size;  // a recipe that has been settled says it
+  runner::read_or_auto(reader, "image_size", image_size);
+  images.image_size = static_cast<int>(image_size.value_or(kUsualImageSize));
+
+  ConfigReader& resize = reader.section("resize");
+  images.resize.interpolation = runner::choice<Interpolation>(resize, "interpolation", kInterpolations);
+  images.resize.crop_offset = runner::choice<CropOffset>(resize, "crop_offset", kCropOffsets);
+  images.resize.shape = runner::choice<ResizeShape>(resize, "shape", kResizeShapes);
+  resize.read("crop_fraction", images.resize.crop_fraction);
+
+  ConfigReader& augment = reader.section("augment");
+  augment.read("horizontal_flip", images.augment.horizontal_flip);
+  augment.read("vertical_flip", images.augment.vertical_flip);
+  augment.read("brightness", images.augment.brightness);
+  augment.read("contrast", images.augment.contrast);
+  augment.read("saturation", images.augment.saturation);
+  augment.read("hue", images.augment.hue);
+  augment.read("rotation", images.augment.rotation);
+  augment.read("translation", images.augment.translation);
+  augment.read("shear", images.augment.shear);
+  augment.read("zoom", images.augment.zoom);
+  if (ConfigReader* crop = section_or_null(augment, "random_resized_crop")) {
+    RandomResizedCrop& random = images.augment.random_resized_crop.emplace();
+    read_range(*crop, "scale", random.smallest_area, random.largest_area);
+    read_range(*crop, "ratio", random.narrowest, random.widest);
+  }
+
+  ConfigReader& normalize = reader.section("normalize");
+  read_three(normalize, "mean", images.mean);
+  read_three(normalize, "std", images.standard_deviation);
+
+  ConfigReader& loader = reader.section("loader");
+  loader.read("workers", images.loader.workers);
+  loader.read("prefetch", images.loader.prefetch);
+  loader.read("pinned", images.loader.pinned);
+  loader.read("drop_last", images.loader.drop_last);
+}
+
+}  // namespace
+
+ConfigReader* section_or_null(ConfigReader& reader, std::string_view key) {
+  const runner::Value* value = reader.raw(key);
+  return value && value->is_null() ? nullptr : &reader.section(key);
+}
+
+ImageOptions read_image_options(ConfigReader& reader) {
+  ImageOptions options;
+  reader.read("root", options.root);
+  reader.read("allow_outside", options.allow_outside);
+  runner::read_or_auto(reader, "cache_mib", options.cache_mib);
+  read_dataset_options(reader, options.images);
+  return options;
+}
+
 namespace {
 
 using runner::StageError;

@@ -1,19 +1,36 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
+#include "stages/data/image_dataset.h"
 #include "stages/data/image_list.h"
-#include "stages/data/image_options.h"
 
 namespace stages {
+
+/// The options that the data stages of image files share (schemas/images.schema.json).
+struct ImageOptions {
+  std::string root;
+  bool allow_outside = false;
+  std::optional<std::int64_t> cache_mib = 0;  ///< nullopt: what plans leave of the memory
+  bool cache_on_disk = false;
+  ImageDatasetOptions images;
+};
+
+/// Reads them, telling `reader` of those that contradict each other.
+ImageOptions read_image_options(runner::ConfigReader& reader);
+
+/// The section `key`, null where the recipe says null.
+runner::ConfigReader* section_or_null(runner::ConfigReader& reader, std::string_view key);
 
 /// Where the images of a data stage come from: what one kind of them has that another has not.
 struct ImageSource {

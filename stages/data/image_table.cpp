@@ -1,8 +1,21 @@
-#include <string>
-#include <utility>
+#include "stages/data/image_table.h"
 
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <string>
+#include <system_error>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "runner/shared/text/join.h"
+#include "runner/shared/text/printable.h"
+#include "runner/shared/text/suggest.h"
+#include "stages/data/annotation_files.h"
+#include "stages/data/image_files.h"
 #include "stages/data/image_stage.h"
-#include "stages/data/image_table_list.h"
 
 namespace stages {
 namespace {
@@ -33,5 +46,338 @@ runner::Result<std::unique_ptr<runner::Stage>> create_image_table(runner::Config
 }  // namespace
 
 extern const runner::StageKind kDataImageTable = {.name = "data.image_table", .create = create_image_table};
+
+namespace {
+
+namespace fs = std::filesystem;
+using runner::Diagnostics;
+using runner::ErrorCode;
+
+constexpr std::size_t kNamedRows = 10, kNamedColumns = 40;
+constexpr std::array kTableParts = {Part::kTrain, Part::kValidation, Part::kTest};
+
+std::string in_quotes(std::string_view text) { return "'" + runner::printable(text) + "'"; }
+
+/// Without the spaces around it.
+std::string_view without_spaces(std::string_view field) {
+  constexpr std::string_view kSpaces = " \t\r\n";
+  const std::size_t first = field.find_first_not_of(kSpaces);
+  return first == field.npos ? "" : field.substr(first, field.find_last_not_of(kSpaces) - first + 1);
+}
+
+class TableLister {
+ public:
+  explicit TableLister(const ImageTable& table)
+      : table_(table), files_(table.file.parent_path(), "correct the table"), name_(table.file.filename().string()) {
+    list_.root = table.root;
+  }
+
+  runner::Result<ImageList> list() {
+    check_places();
+    if (errors_.empty()) read();
+    for (runner::Diagnostic& error : files_.errors()) {
+      error.pointer = "/table";
+      errors_.push_back(std::move(error));
+    }
+    if (errors_.empty()) leave_out_small_classes();
+    if (errors_.empty()) fill_parts();
+    if (errors_.empty()) check_images();
+    if (!errors_.empty()) return std::move(errors_);
+    list_.annotations = files_.digest();
+    return std::move(list_);
+  }
+
+ private:
+  static constexpr std::int64_t kUnused = -1;
+  struct Row {
+    std::string path;
+    std::string label;
+    const std::vector<std::string>* facts = nullptr;
+    Part part = Part::kTrain;
+  };
+
+  void check_places() {
+    std::error_code error;
+    if (!fs::is_directory(table_.root, error))
+      fail("/root", ErrorCode::kMissingFolder, "there is no folder '" + table_.root.string() + "'", "correct root");
+    if (!fs::exists(table_.file, error))
+      fail("/table", ErrorCode::kMissingAnnotations, "there is no file '" + table_.file.string() + "'",
+           "correct the path of the table");
+  }
+
+  void read() {
+    CsvTable csv(files_, name_, kMaxListBytes);
+    if (csv.columns().empty()) {
+      if (files_.is_faultless()) {
+        if (csv.header_line() == 0) files_.fault(name_, "it is empty");
+        else files_.fault(name_, csv.header_line(), "its quotes do not match");
+      }
+      return;
+    }
+    std::vector<std::string> titles;
+    for (const std::string& title : csv.columns()) titles.emplace_back(without_spaces(title));
+    const std::size_t image = column(titles, "image", table_.image), label = column(titles, "label", table_.label);
+    const std::size_t part = table_.part ? column(titles, "part", *table_.part) : 0;
+    for (runner::Diagnostic& error : unknown_fields(table_.captions, titles)) errors_.push_back(std::move(error));
+    for (const CaptionTemplate& caption : table_.captions) {
+      for (const std::string& field : caption.fields()) {
+        if (std::ranges::find(list_.facts.fields, field) == list_.facts.fields.end())
+          list_.facts.fields.push_back(field);
+      }
+    }
+    check_twice(titles, csv.header_line());
+    if (!errors_.empty() || !files_.is_faultless()) return;
+
+    std::vector<std::size_t> told;  // columns of the fields of captions
+    for (const std::string& field : list_.facts.fields)
+      told.push_back(static_cast<std::size_t>(std::ranges::find(titles, field) - titles.begin()));
+    csv.for_rows([&](std::size_t line, const std::vector<std::string>& fields) {
+      Row row;
+      row.part = table_.part ? part_of(line, fields[part]) : Part::kTrain;
+      row.label = without_spaces(fields[label]);
+      if (row.label.empty()) files_.fault(name_, line, "it has nothing in the column " + in_quotes(table_.label));
+      else if (runner::printable(row.label) != row.label)
+        files_.fault(name_, line, "its " + in_quotes(table_.label) + " cannot be printed");
+      row.facts = &facts_.emplace(facts_of(line, fields, told), kUnused).first->first;
+      row.path = path_of(line, fields[image]);
+      if (files_.is_faultless()) rows_.push_back(std::move(row));
+    });
+    if (files_.is_faultless() && rows_.empty()) files_.fault(name_, "it lists no image");
+  }
+
+  std::size_t column(const std::vector<std::string>& titles, const std::string& option, const std::string& title) {
+    const auto found = std::ranges::find(titles, title);
+    if (found == titles.end()) {
+      const std::string near = runner::did_you_mean(title, titles);
+      fail("/" + option, ErrorCode::kNotAllowedValue,
+           "'" + table_.file.string() + "' has no column " + in_quotes(title),
+           (near.empty() ? "" : near + " ") + ("its columns are " + runner::listed(titles, kNamedColumns, "'")));
+    }
+    return static_cast<std::size_t>(found - titles.begin());
+  }
+
+  /// Which of two columns is meant?
+  void check_twice(const std::vector<std::string>& titles, std::size_t line) {
+    std::set<std::string> used(list_.facts.fields.begin(), list_.facts.fields.end());
+    used.insert({table_.image, table_.label});
+    if (table_.part) used.insert(*table_.part);
+    for (const std::string& title : used) {
+      if (std::ranges::count(titles, title) > 1)
+        files_.fault(name_, line, "it names the column " + in_quotes(title) + " twice");
+    }
+  }
+
+  Part part_of(std::size_t line, std::string_view field) {
+    const std::string_view word = without_spaces(field);
+    const auto* const part = std::ranges::find(kTableParts, word, [](Part part) { return stages::name(part); });
+    if (part != kTableParts.end()) return *part;
+    files_.fault(name_, line,
+                 "its part is '" + runner::printable_ascii(word) + "', and parts are train, validation and test");
+    return Part::kTrain;
+  }
+
+  /// What captions say of the image.
+  std::vector<std::string> facts_of(std::size_t line, const std::vector<std::string>& fields,
+                                    const std::vector<std::size_t>& columns) {
+    std::vector<std::string> values;
+    for (const std::size_t column : columns) {
+      values.emplace_back(without_spaces(fields[column]));
+      if (values.back().empty())
+        files_.fault(name_, line,
+                     "it has nothing in the column " + in_quotes(list_.facts.fields[values.size() - 1]) +
+                         ", which the caption names");
+    }
+    return values;
+  }
+
+  std::string path_of(std::size_t line, std::string_view field) {
+    std::string path(without_spaces(field));
+    std::ranges::replace(path, '\\', '/');  // as it is written on Windows
+    path = fs::path(path).lexically_normal().string();
+    if (!is_image_path(path)) {
+      files_.fault(name_, line,
+                   "'" + runner::printable_ascii(field) + "' is not the path of a " +
+                       std::string(runner::kImageEndings) + " file below root");
+      return path;
+    }
+    const auto [first, is_new] = lines_.emplace(path, line);
+    if (!is_new)
+      files_.fault(
+          name_, line,
+          "'" + runner::printable_ascii(path) + "' is listed twice, first in line " + std::to_string(first->second));
+    return path;
+  }
+
+  void leave_out_small_classes() {
+    std::map<std::string, std::int64_t> counts;
+    for (const Row& row : rows_) ++counts[row.label];
+    std::vector<std::string> small;
+    std::int64_t images = 0;
+    for (const auto& [label, count] : counts) {
+      if (count >= table_.minimum_per_class) {
+        list_.classes.push_back(label);
+        continue;
+      }
+      images += count;
+      small.push_back(in_quotes(label) + " has " + std::to_string(count));
+    }
+    if (small.empty()) return;
+    const std::string minimum = std::to_string(table_.minimum_per_class);
+    if (list_.classes.empty()) {
+      fail("/minimum_per_class", ErrorCode::kTooFewSamples,
+           "none of the " + std::to_string(small.size()) + " classes of '" + table_.file.string() + "' has " + minimum +
+               " images: " + runner::listed(small, kNamedRows),
+           "lower minimum_per_class");
+      return;
+    }
+    list_.notes.push_back(std::to_string(small.size()) + (small.size() == 1 ? " class" : " classes") +
+                          " with fewer than " + minimum + " images " + (small.size() == 1 ? "is" : "are") +
+                          " left out, " + std::to_string(images) + (images == 1 ? " image: " : " images: ") +
+                          runner::listed(small, kNamedRows));
+    std::erase_if(rows_, [&](const Row& row) { return counts.at(row.label) < table_.minimum_per_class; });
+  }
+
+  void fill_parts() {
+    list_.divided = table_.part.has_value();
+    for (Row& row : rows_) {
+      const auto label = std::ranges::lower_bound(list_.classes, row.label) - list_.classes.begin();
+      std::int64_t& facts = facts_.at(*row.facts);
+      if (facts == kUnused) {
+        facts = std::ssize(list_.facts.rows);
+        list_.facts.rows.push_back(*row.facts);
+      }
+      list_[row.part].push_back({.name = std::move(row.path), .label = label, .facts = facts});
+    }
+    if (list_[Part::kTrain].empty() && table_.part)
+      list_.no_train = runner::Diagnostic{ErrorCode::kTooFewSamples,
+                                          {},
+                                          "/part",
+                                          "'" + table_.file.string() + "' gives no image for training",
+                                          "write train in the column " + in_quotes(*table_.part) + " for some"};
+  }
+
+  void check_images() {
+    std::vector<std::string> missing = missing_files(list_, table_.allow_outside, errors_);
+    if (missing.empty()) return;
+    std::ranges::sort(missing, {}, [&](const std::string& path) { return lines_.at(path); });
+    for (std::string& path : missing) path = in_quotes(path) + " (line " + std::to_string(lines_.at(path)) + ")";
+    fail("/root", ErrorCode::kMissingImage,
+         std::to_string(missing.size()) + " of " + std::to_string(rows_.size()) + " images are not in '" +
+             table_.root.string() + "': " + runner::listed(missing, kNamedRows),
+         "paths in '" + table_.file.string() + "' count from root: correct root, or put the images there");
+  }
+
+  void fail(std::string pointer, ErrorCode code, std::string message, std::string help) {
+    errors_.push_back({code, {}, std::move(pointer), std::move(message), std::move(help)});
+  }
+
+  const ImageTable& table_;
+  AnnotationFiles files_;
+  const std::string name_;
+  ImageList list_;
+  Diagnostics errors_;
+  std::vector<Row> rows_;
+  std::map<std::vector<std::string>, std::int64_t> facts_;  // places in the list
+  std::unordered_map<std::string, std::size_t> lines_;      // of paths
+};
+
+}  // namespace
+
+runner::Result<ImageList> list_image_table(const ImageTable& table) { return TableLister(table).list(); }
+
+namespace {
+
+std::size_t line_end_length(std::string_view text) {
+  if (text.starts_with("\r\n")) return 2;
+  return text.starts_with('\n') ? 1 : 0;
+}
+
+/// Takes a line off the front of `text`, with its end.
+std::string_view take_line(std::string_view& text) {
+  const std::size_t size = std::min(text.find('\n'), text.size() - 1) + 1;
+  const std::string_view line = text.substr(0, size);
+  text.remove_prefix(size);
+  return line;
+}
+
+bool ends_field(std::string_view text) {
+  return text.empty() || text.front() == ',' || line_end_length(text) > 0 || text == "\r";
+}
+
+}  // namespace
+
+bool CsvRecords::next() {
+  while (line_end_length(rest_) > 0) {
+    take_line(rest_);
+    ++next_line_;
+  }
+  if (rest_.empty() || rest_ == "\r") return false;
+  line_ = next_line_;
+  std::string_view after = rest_;
+  is_whole_ = take_fields(after);
+  if (!is_whole_) {
+    fields_.clear();
+    take_line(after = rest_);
+  }
+  const std::string_view taken = rest_.substr(0, rest_.size() - after.size());
+  next_line_ += static_cast<std::size_t>(std::ranges::count(taken, '\n'));
+  rest_ = after;
+  return true;
+}
+
+/// Takes a record off the front of `rest`.
+bool CsvRecords::take_fields(std::string_view& rest) {
+  fields_.clear();
+  while (true) {
+    std::string& field = fields_.emplace_back();
+    if (rest.starts_with('"')) {
+      rest.remove_prefix(1);
+      while (true) {
+        const std::size_t quote = rest.find('"');
+        if (quote == rest.npos) return false;
+        field += rest.substr(0, quote);
+        rest.remove_prefix(quote + 1);
+        if (!rest.starts_with('"')) break;
+        field += '"';
+        rest.remove_prefix(1);
+      }
+      if (!ends_field(rest)) return false;
+    } else {
+      std::size_t size = std::min(rest.find_first_of(",\n"), rest.size());
+      if (size > 0 && rest[size - 1] == '\r' && !rest.substr(size).starts_with(',')) --size;
+      field = rest.substr(0, size);
+      rest.remove_prefix(size);
+    }
+    if (!rest.starts_with(',')) break;
+    rest.remove_prefix(1);
+  }
+  rest.remove_prefix(rest == "\r" ? 1 : line_end_length(rest));
+  return true;
+}
+
+CsvTable::CsvTable(AnnotationFiles& files, std::string name, std::size_t limit)
+    : files_(files), name_(std::move(name)), text_(files.read(name_, limit).value_or("")) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  std::string_view text = text_;
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  records_ = CsvRecords(text);
+  if (!records_.next()) return;
+  columns_ = records_.fields();
+  header_line_ = records_.line();
+}
+
+void CsvTable::for_rows(const std::function<void(std::size_t, std::vector<std::string>&)>& use) {
+  while (records_.next()) {
+    if (!records_.is_whole()) {
+      files_.fault(name_, records_.line(), "its quotes do not match");
+    } else if (records_.fields().size() != columns_.size()) {
+      files_.fault(name_, records_.line(),
+                   "it has " + std::to_string(records_.fields().size()) + " fields, and there are " +
+                       std::to_string(columns_.size()) + " columns");
+    } else {
+      use(records_.line(), records_.fields());
+    }
+  }
+}
 
 }  // namespace stages

@@ -3,14 +3,227 @@
 #include <algorithm>
 #include <csetjmp>
 #include <cstdio>
+#include <cstring>
 #include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
 
-#include <jpeglib.h>
 #include <jerror.h>
-
-#include "stages/data/exif.h"
+#include <jpeglib.h>
+#include <zlib.h>
 
 namespace stages {
+namespace {
+
+/// Integers of a byte order, read from anywhere; out of bounds they are 0.
+struct Integers {
+  Bytes bytes;
+  bool big_endian;
+
+  std::uint32_t read(std::size_t at, std::size_t size) const {
+    if (at > bytes.size() || bytes.size() - at < size) return 0;
+    std::uint32_t value = 0;
+    for (std::size_t i = 0; i < size; ++i) value = value << 8 | bytes[at + (big_endian ? i : size - 1 - i)];
+    return value;
+  }
+};
+
+bool starts_with(Bytes bytes, std::string_view text) {
+  return bytes.size() >= text.size() && std::memcmp(bytes.data(), text.data(), text.size()) == 0;
+}
+
+/// What a file says of its orientation by EXIF or by XMP; nullopt: nothing. A number that is none of 1 to 8 is said
+/// too.
+using Orientation = std::optional<int>;
+
+int in_range(Orientation orientation) {
+  return orientation && *orientation >= 1 && *orientation <= 8 ? *orientation : 1;
+}
+
+/// Programs write what begins an EXIF segment once more in front of it, or leave it out.
+Bytes without_exif_header(Bytes bytes) {
+  using namespace std::string_view_literals;
+  constexpr std::string_view kHeader = "Exif\0\0"sv;
+  for (int i = 0; i < 2 && starts_with(bytes, kHeader); ++i) bytes = bytes.subspan(kHeader.size());
+  return bytes;
+}
+
+Orientation orientation_of_exif(Bytes block) {
+  using namespace std::string_view_literals;
+  const Bytes tiff = without_exif_header(block);
+  if (!starts_with(tiff, "MM\0\x2a"sv) && !starts_with(tiff, "II\x2a\0"sv)) return std::nullopt;
+  const Integers integers{tiff, tiff[0] == 'M'};
+  const std::size_t directory = integers.read(4, 4);
+  const std::size_t entries = integers.read(directory, 2);
+  constexpr std::uint32_t kOrientation = 0x0112;
+  for (std::size_t i = 0; i < entries; ++i) {
+    const std::size_t entry = directory + 2 + 12 * i;  // tag, type, count, value
+    if (entry + 12 > tiff.size()) return std::nullopt;
+    if (integers.read(entry, 2) != kOrientation) continue;
+    if (integers.read(entry + 4, 4) != 1) return 0;
+    switch (integers.read(entry + 2, 2)) {
+      case 1:  // a byte, and one with a sign
+      case 6:
+        return static_cast<int>(integers.read(entry + 8, 1));
+      case 3:  // 16 bits
+      case 8:
+        return static_cast<int>(integers.read(entry + 8, 2));
+      case 4:  // 32 bits
+      case 9:
+        return static_cast<int>(integers.read(entry + 8, 4));
+      default:
+        return 0;
+    }
+  }
+  return std::nullopt;
+}
+
+Orientation orientation_of_xmp(Bytes xml) {
+  constexpr std::string_view kTag = "tiff:Orientation";
+  const std::string_view text(reinterpret_cast<const char*>(xml.data()), xml.size());
+  for (std::size_t at = text.find(kTag); at != text.npos; at = text.find(kTag, at + 1)) {
+    std::string_view rest = text.substr(at + kTag.size());
+    if (rest.starts_with("=\"")) rest.remove_prefix(2);
+    else if (rest.starts_with('>')) rest.remove_prefix(1);
+    else continue;
+    if (!rest.empty() && rest[0] >= '0' && rest[0] <= '9') return rest[0] - '0';
+  }
+  return std::nullopt;
+}
+
+/// EXIF before XMP.
+int orientation_of(Bytes exif, Bytes xmp) {
+  const Orientation by_exif = orientation_of_exif(exif);
+  return in_range(by_exif ? by_exif : orientation_of_xmp(xmp));
+}
+
+/// What zlib has compressed; empty where it cannot be read, or is long.
+std::string inflated(Bytes bytes) {
+  constexpr std::size_t kLongest = std::size_t{1} << 20;
+  std::string text(kLongest, '\0');
+  uLongf size = kLongest;
+  const int result = ::uncompress(reinterpret_cast<Bytef*>(text.data()), &size, bytes.data(), bytes.size());
+  text.resize(result == Z_OK ? size : 0);
+  return text;
+}
+
+Bytes bytes_of_text(const std::string& text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+/// The text of a PNG's chunk tEXt, zTXt or iTXt, if it has the keyword `key`.
+std::optional<std::string> png_text(std::string_view chunk, Bytes data, std::string_view key) {
+  if (data.size() <= key.size() || !starts_with(data, key) || data[key.size()] != 0) return std::nullopt;
+  Bytes rest = data.subspan(key.size() + 1);
+  bool is_compressed = chunk == "zTXt";
+  if (is_compressed) {
+    if (rest.empty() || rest[0] != 0) return std::nullopt;
+    rest = rest.subspan(1);
+  } else if (chunk == "iTXt") {
+    if (rest.size() < 2) return std::nullopt;
+    is_compressed = rest[0] != 0;
+    rest = rest.subspan(2);
+    for (int skipped = 0; skipped < 2; ++skipped) {  // a language, and the keyword in it
+      const auto* const end = std::find(rest.data(), rest.data() + rest.size(), std::uint8_t{0});
+      if (end == rest.data() + rest.size()) return std::nullopt;
+      rest = rest.subspan(static_cast<std::size_t>(end - rest.data()) + 1);
+    }
+  }
+  if (is_compressed) return inflated(rest);
+  return std::string(reinterpret_cast<const char*>(rest.data()), rest.size());
+}
+
+/// What ImageMagick's profile holds: a line break, the name, the size, and the bytes in hexadecimal, in lines.
+std::string from_raw_profile(const std::string& text) {
+  std::size_t begin = 0;
+  for (int line = 0; line < 3; ++line) {
+    begin = text.find('\n', begin);
+    if (begin == text.npos) return "";
+    ++begin;
+  }
+  std::string bytes;
+  int high = -1;
+  for (const char c : std::string_view(text).substr(begin)) {
+    const int digit = '0' <= c && c <= '9'   ? c - '0'
+                      : 'a' <= c && c <= 'f' ? c - 'a' + 10
+                      : 'A' <= c && c <= 'F' ? c - 'A' + 10
+                                             : -1;
+    if (digit < 0) {
+      if (c == '\n' || c == '\r' || c == ' ') continue;
+      return "";
+    }
+    if (high >= 0) bytes += static_cast<char>(16 * high + digit);
+    high = high >= 0 ? -1 : digit;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+int exif_orientation(Bytes tiff) { return in_range(orientation_of_exif(tiff)); }
+
+int xmp_orientation(Bytes xml) { return in_range(orientation_of_xmp(xml)); }
+
+int jpeg_orientation(Bytes file) {
+  using namespace std::string_view_literals;
+  constexpr std::string_view kExif = "Exif\0\0"sv, kXmp = "http://ns.adobe.com/xap/1.0/\0"sv;
+  const Integers integers{file, true};
+  constexpr std::uint8_t kStartOfScan = 0xDA, kApp1 = 0xE1;
+  Bytes exif, xmp;
+  std::size_t at = 2;
+  while (at + 4 <= file.size() && file[at] == 0xFF) {
+    const std::uint8_t marker = file[at + 1];
+    if (marker == 0xFF) {  // padding
+      ++at;
+      continue;
+    }
+    if (marker == kStartOfScan) break;
+    const std::size_t length = integers.read(at + 2, 2);
+    if (length < 2 || length > file.size() - at - 2) break;
+    const Bytes segment = file.subspan(at + 4, length - 2);
+    if (marker == kApp1 && exif.empty() && starts_with(segment, kExif)) exif = segment;
+    if (marker == kApp1 && starts_with(segment, kXmp)) xmp = segment.subspan(kXmp.size());
+    at += 2 + length;
+  }
+  return orientation_of(exif, xmp);
+}
+
+int png_orientation(Bytes file) {
+  const Integers integers{file, true};
+  Bytes exif;
+  std::string profile, xmp;
+  std::size_t at = 8;
+  while (at + 12 <= file.size()) {  // length, name, data, checksum
+    const std::size_t length = integers.read(at, 4);
+    if (length > file.size() - at - 12) break;
+    const std::string_view name(reinterpret_cast<const char*>(file.data()) + at + 4, 4);
+    const Bytes data = file.subspan(at + 8, length);
+    if (name == "eXIf") exif = data;
+    if (name == "tEXt" || name == "zTXt" || name == "iTXt") {
+      if (auto text = png_text(name, data, "Raw profile type exif")) profile = from_raw_profile(*text);
+      if (auto text = png_text(name, data, "XML:com.adobe.xmp")) xmp = *std::move(text);
+    }
+    at += 12 + length;
+  }
+  return orientation_of(exif.empty() ? bytes_of_text(profile) : exif, bytes_of_text(xmp));
+}
+
+int webp_orientation(Bytes file) {
+  const Integers integers{file, false};
+  Bytes exif, xmp;
+  std::size_t at = 12;
+  while (at + 8 <= file.size()) {  // name, length, data, a byte of padding where the length is odd
+    const std::size_t length = integers.read(at + 4, 4);
+    if (length > file.size() - at - 8) break;
+    const Bytes data = file.subspan(at + 8, length);
+    if (exif.empty() && starts_with(file.subspan(at), "EXIF")) exif = data;
+    if (xmp.empty() && starts_with(file.subspan(at), "XMP ")) xmp = data;
+    at += 8 + length + length % 2;
+  }
+  return orientation_of(exif, xmp);
+}
+
 namespace {
 
 /// A file with thousands of scans would keep the decoder busy for hours.

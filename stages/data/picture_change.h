@@ -3,6 +3,7 @@
 #include <array>
 #include <optional>
 
+#include "stages/data/image.h"
 #include "stages/data/transform.h"
 
 namespace stages {
@@ -40,5 +41,35 @@ PictureChange drawn_change(const AugmentOptions& augment, bool is_mirrored, Rand
 /// `image` changed: by torchvision's transforms of Pillow's images, the flips, ColorJitter, RandomRotation, and one
 /// RandomAffine that moves, shears and scales.
 Image changed(Image image, const PictureChange& change);
+
+/// Colours changed in place, with the same bytes as Pillow's ImageEnhance and its HSV give; `factor` is at least 0, and
+/// 1 changes nothing.
+
+/// Each value times `factor`.
+void change_brightness(Image& image, double factor);
+/// Each value's distance from the image's mean grey times `factor`.
+void change_contrast(Image& image, double factor);
+/// Each pixel's distance from its grey times `factor`.
+void change_saturation(Image& image, double factor);
+/// The hue turned by so many full circles, -0.5 to 0.5, rounded to a 255th; 0 is a conversion to HSV and back, which
+/// rounds.
+void change_hue(Image& image, double turns);
+
+/// Where each point (x, y) of a picture comes from: (m[0] x + m[1] y + m[2], m[3] x + m[4] y + m[5]).
+using AffineMatrix = std::array<double, 6>;
+
+/// `image` with each pixel taken from the place where its middle comes from, and black where that is outside: the same
+/// bytes as Pillow's transform() with the nearest pixel.
+Image transformed(const Image& image, const AffineMatrix& from);
+
+/// `image` turned to the left around its middle, within its edges, as Pillow's rotate() does.
+Image rotated(const Image& image, double degrees);
+
+/// Moved by whole pixels, and around its middle sheared along rows and scaled, all at once: as torchvision's affine().
+Image moved(const Image& image, int right, int down, double shear_degrees, double scale);
+
+/// Turned upside down, or mirrored, in place.
+void flip_rows(Image& image);
+void flip_columns(Image& image);
 
 }  // namespace stages

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/shared/error/result.h"
+#include "runner/shared/error/diagnostic.h"
 #include "runner/shared/text/image_names.h"
 #include "stages/data/image_dataset.h"
 

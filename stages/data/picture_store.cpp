@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "runner/shared/disk/digest.h"
-#include "runner/shared/disk/make_folders.h"
 #include "runner/shared/disk/new_file.h"
 
 namespace stages {

@@ -11,7 +11,6 @@
 
 #include "runner/shared/disk/storage.h"
 #include "stages/data/image.h"
-#include "stages/data/image_cache.h"
 
 namespace stages {
 

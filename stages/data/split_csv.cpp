@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "runner/shared/text/printable.h"
-#include "stages/data/csv_table.h"
-#include "stages/data/listed_images.h"
+#include "stages/data/image_table.h"
+#include "stages/data/annotation_files.h"
 
 namespace stages {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "stages/data/resize.h"
+#include "stages/data/weighted_sums.h"
 #include "stages/data/image.h"
 #include "stages/random/random.h"
 

@@ -1,9 +1,204 @@
 #include "stages/data/weighted_sums.h"
 
 #include <algorithm>
+#include <cassert>
+#include <cmath>
 #include <cstring>
+#include <optional>
+#include <vector>
 
 namespace stages {
+namespace {
+
+/// The pass along rows: row y of the part to be resized becomes the pixels of `window`.
+class AlongRows {
+ public:
+  AlongRows(int from, std::int64_t to, const Box& window, Interpolation interpolation)
+      : first_(window.left), count_(window.width) {
+    if (to == from) return;
+    sums_.emplace(coefficients_of(interpolation, from, to, window.left, window.width));
+    first_ = sums_->first();
+    count_ = sums_->count();
+  }
+
+  /// The source pixels it needs of a row.
+  int first() const { return first_; }
+  std::size_t bytes() const { return std::size_t{3} * static_cast<std::size_t>(count_); }
+
+  /// Makes `count` rows, however many: `source(i)` begins at pixel first() of the ith, and `result(i)` is its place.
+  void make(int count, const auto& source, const auto& result) {
+    SumsAlongRows::Sources sources;
+    SumsAlongRows::Results results;
+    for (int done = 0; done < count; done += SumsAlongRows::kRows) {
+      const int rows = std::min(count - done, SumsAlongRows::kRows);
+      for (int i = 0; i < rows; ++i) {
+        sources[static_cast<std::size_t>(i)] = source(done + i);
+        results[static_cast<std::size_t>(i)] = result(done + i);
+        if (!sums_) std::memcpy(result(done + i), source(done + i), bytes());
+      }
+      if (sums_) (*sums_)(sources, results, rows);
+    }
+  }
+
+ private:
+  int first_, count_;
+  std::optional<SumsAlongRows> sums_;  // none: the pass is left out
+};
+
+/// Adds up the rows that row `y` of the result is made from; `place(i)` is where source row i lies.
+void add_rows_at(const Coefficients& sums, int y, std::vector<const std::uint8_t*>& rows, const auto& place,
+                 std::size_t bytes, std::uint8_t* result) {
+  rows.clear();
+  const Span span = sums.spans[static_cast<std::size_t>(y)];
+  for (int i = span.begin; i < span.end; ++i) rows.push_back(place(i));
+  add_rows(sums, y, rows.data(), bytes, result);
+}
+
+}  // namespace
+
+Image resize(const Image& image, const Box& from, std::int64_t width, std::int64_t height, const Box& window,
+             Interpolation interpolation) {
+  assert(from.left >= 0 && from.top >= 0 && from.left + from.width <= image.width &&
+         from.top + from.height <= image.height);
+  assert(window.width > 0 && window.height > 0 && window.left + window.width <= width &&
+         window.top + window.height <= height);
+  AlongRows along_rows(from.width, width, window, interpolation);
+  const auto source_row = [&](int y) {
+    return image.row(from.top + y) + std::ptrdiff_t{3} * (from.left + along_rows.first());
+  };
+  Image result = Image::unset(window.width, window.height);
+  if (height == from.height) {
+    along_rows.make(
+        window.height, [&](int y) { return source_row(window.top + y); }, [&](int y) { return result.row(y); });
+    return result;
+  }
+
+  const Coefficients sums = coefficients_of(interpolation, from.height, height, window.top, window.height);
+  std::vector<const std::uint8_t*> rows;
+  const std::int64_t shorter = from.height - height, narrower = from.width - width;
+  if (shorter > 0 && shorter > 2 * narrower) {
+    Image held = Image::unset(static_cast<int>(along_rows.bytes() / 3), SumsAlongRows::kRows);
+    for (int y = 0; y < window.height; y += SumsAlongRows::kRows) {
+      const int count = std::min(SumsAlongRows::kRows, window.height - y);
+      for (int i = 0; i < count; ++i) add_rows_at(sums, y + i, rows, source_row, along_rows.bytes(), held.row(i));
+      along_rows.make(
+          count, [&](int i) { return held.row(i); }, [&](int i) { return result.row(y + i); });
+    }
+    return result;
+  }
+  // Of the resized rows only those are held that one row of the result is made from, and those made with the last of
+  // them; row y lies at y modulo their number.
+  const int most = sums.most + SumsAlongRows::kRows, last = sums.spans.back().end;
+  Image held = Image::unset(window.width, most);
+  const auto place = [&](int y) { return held.row(y % most); };
+  int next = sums.spans.front().begin;
+  for (int y = 0; y < window.height; ++y) {
+    next = std::max(next, sums.spans[static_cast<std::size_t>(y)].begin);
+    while (next < sums.spans[static_cast<std::size_t>(y)].end) {
+      const int count = std::min(SumsAlongRows::kRows, last - next);
+      along_rows.make(
+          count, [&](int i) { return source_row(next + i); }, [&](int i) { return place(next + i); });
+      next += count;
+    }
+    add_rows_at(sums, y, rows, place, std::size_t{3} * static_cast<std::size_t>(window.width), result.row(y));
+  }
+  return result;
+}
+
+Image resize(const Image& image, int width, int height, Interpolation interpolation) {
+  return resize(image, {0, 0, image.width, image.height}, width, height, {0, 0, width, height}, interpolation);
+}
+
+namespace {
+
+double triangle(double x) { return std::max(0.0, 1.0 - std::abs(x)); }
+
+double cubic(double x) {
+  constexpr double a = -0.5;
+  x = std::abs(x);
+  const double near = ((a + 2.0) * x - (a + 3.0)) * x * x + 1, far = (((x - 5) * x + 8) * x - 4) * a;
+  return x < 1.0 ? near : x < 2.0 ? far : 0.0;
+}
+
+double support_of(Interpolation interpolation) {
+  switch (interpolation) {
+    case Interpolation::kBilinear:
+      return 1.0;
+    case Interpolation::kBicubic:
+      return 2.0;
+  }
+  return 0.0;
+}
+
+// Compiled for processors that do four at once too. None of them has a product and a sum in one rounding: that would be
+// other bits.
+#define RETORT_FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "default")))
+
+/// Puts in place of each distance the weight of a pixel that is so far away.
+RETORT_FOR_EACH_PROCESSOR void weigh(Interpolation interpolation, double* distances, std::size_t count) {
+  switch (interpolation) {
+    case Interpolation::kBilinear:
+      for (std::size_t i = 0; i < count; ++i) distances[i] = triangle(distances[i]);
+      return;
+    case Interpolation::kBicubic:
+      for (std::size_t i = 0; i < count; ++i) distances[i] = cubic(distances[i]);
+      return;
+  }
+}
+
+/// Sets each `stride` weights' coefficients: their shares of their sum.
+RETORT_FOR_EACH_PROCESSOR void share(const double* weights, std::size_t stride, Coefficients& result) {
+  std::int32_t* values = result.values.data();
+  for (const Span span : result.spans) {
+    double sum = 0.0;
+    for (int i = 0; i < span.count(); ++i) sum += weights[i];
+    if (sum == 0.0) sum = 1.0;
+    for (std::size_t i = 0; i < stride; ++i) {
+      const double scaled = weights[i] / sum * (1 << kCoefficientBits);
+      values[i] = static_cast<std::int32_t>(scaled + (scaled < 0 ? -0.5 : 0.5));
+    }
+    for (auto i = static_cast<std::size_t>(span.count()); i < stride; ++i) values[i] = 0;
+    weights += stride;
+    values += stride;
+  }
+}
+
+#undef RETORT_FOR_EACH_PROCESSOR
+
+}  // namespace
+
+Coefficients coefficients_of(Interpolation interpolation, int from, std::int64_t to, std::int64_t first, int count) {
+  const double scale = static_cast<double>(from) / static_cast<double>(to);
+  const double spread = std::max(scale, 1.0), shrink = 1.0 / spread;
+  const double support = support_of(interpolation) * spread;
+  const auto center_of = [&](std::size_t i) {
+    return (static_cast<double>(first + static_cast<std::int64_t>(i)) + 0.5) * scale;
+  };
+  Coefficients result;
+  result.spans.reserve(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    const double center = center_of(i);
+    result.spans.push_back({std::max(static_cast<int>(center - support + 0.5), 0),
+                            std::min(static_cast<int>(center + support + 0.5), from)});
+    result.most = std::max(result.most, result.spans.back().count());
+  }
+
+  // So many numbers fill the lanes of registers. Those after a span's end are computed and left out.
+  constexpr std::size_t kLanes = 4;
+  result.stride = (static_cast<std::size_t>(result.most) + kLanes - 1) / kLanes * kLanes;
+  result.values.resize(result.stride * result.spans.size());
+  std::vector<double> weights(result.values.size());
+  for (std::size_t i = 0; i < result.spans.size(); ++i) {
+    const double begin = result.spans[i].begin, center = center_of(i);
+    for (std::size_t j = 0; j < result.stride; ++j) {
+      weights[i * result.stride + j] = (static_cast<double>(j) + begin - center + 0.5) * shrink;
+    }
+  }
+  weigh(interpolation, weights.data(), weights.size());
+  share(weights.data(), result.stride, result);
+  return result;
+}
+
 namespace {
 
 // Compiled for several processors; the loader takes the best. Integers are the same bits on all of them.

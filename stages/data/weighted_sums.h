@@ -5,9 +5,52 @@
 #include <cstdint>
 #include <vector>
 
-#include "stages/data/coefficients.h"
+#include "stages/data/image.h"
 
 namespace stages {
+
+/// How a pixel is made from its neighbours; each is widened when an image is made smaller, so nothing aliases.
+enum class Interpolation {
+  kBilinear,  ///< a triangle, one pixel to each side
+  kBicubic,   ///< Keys, "Cubic convolution interpolation for digital image processing", 1981, with a = -0.5
+};
+
+/// The part `window` of `image`'s part `from`, resized to `width` x `height`.
+///
+/// The same bytes as Pillow's Image.crop(from).resize((width, height)).crop(window), which fixes the arithmetic:
+/// coefficients of 22 fractional bits, one pass along rows and one along columns, rounded to 8 bits after each; a pass
+/// that would change nothing is left out. Rows come first, except (since Pillow 13) where the height shrinks and loses
+/// more than twice as many pixels as the width. Only the rows and columns that `window` needs are computed, so `width`
+/// and `height` may be far larger than fits memory. `from` must lie in the image, `window` in the result, neither
+/// empty.
+Image resize(const Image& image, const Box& from, std::int64_t width, std::int64_t height, const Box& window,
+             Interpolation interpolation);
+
+/// All of `image`, resized.
+Image resize(const Image& image, int width, int height, Interpolation interpolation);
+
+/// How many fractional bits a coefficient has: of its 32, 8 are left for the pixel and 2 for overshoot.
+inline constexpr int kCoefficientBits = 22;
+
+/// Some neighbours of a source: pixels of a row, or rows.
+struct Span {
+  int begin, end;
+  int count() const { return end - begin; }
+};
+
+/// Of which of a source each of some neighbours of a result is made, and how much of each.
+struct Coefficients {
+  std::vector<Span> spans;           ///< neither end ever moves back
+  int most = 0;                      ///< no span has more
+  std::size_t stride = 0;            ///< at least `most`: from one span's values to the next one's
+  std::vector<std::int32_t> values;  ///< those after a span's end are 0
+
+  const std::int32_t* of(std::size_t span) const { return &values[span * stride]; }
+};
+
+/// Along a side of `from` pixels that becomes one of `to`: those of pixels `first` to `first + count - 1` of the
+/// result, as Pillow has them.
+Coefficients coefficients_of(Interpolation interpolation, int from, std::int64_t to, std::int64_t first, int count);
 
 /// Resizes rows of RGB pixels along their length; each sum is rounded to 8 bits. Many rows are done at once, because
 /// their pixels have the same coefficients.

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,10 +10,52 @@
 #include <ATen/core/Tensor.h>
 #include <nlohmann/json_fwd.hpp>
 
-#include "stages/evaluate/calibration.h"
-#include "stages/evaluate/roc_curve.h"
-
 namespace stages {
+
+/// A prediction, the probability that the network gave it, and whether it was right.
+struct Confidence {
+  double probability = 0;
+  bool is_correct = false;
+};
+
+/// Whether predictions are right as often as their probability says (Guo and others, 2017, arXiv:1706.04599).
+struct Calibration {
+  /// The predictions whose probability lies in (low, high].
+  struct Bin {
+    double low = 0, high = 0;
+    std::int64_t count = 0;
+    double confidence = 0;  ///< mean probability; 0 where there are none
+    double accuracy = 0;    ///< share of them that is right; 0 where there are none
+  };
+  std::vector<Bin> bins;  ///< of equal width, from 0 to 1
+  double error = 0;       ///< expected: mean over predictions of |accuracy - confidence| of their bin
+};
+
+/// Of at least one prediction.
+Calibration calibration(std::span<const Confidence> predictions, std::int64_t bins);
+
+/// A sample as a detector of one class sees it.
+struct Detected {
+  double score = 0;  ///< higher: more likely of the class
+  bool is_positive = false;
+};
+
+/// The receiver operating characteristic: for each threshold, from none taken to all, the share of negatives and of
+/// positives that is taken. Both begin at 0, end at 1 and never fall.
+struct RocCurve {
+  std::vector<double> false_positives, true_positives;
+  double area = 0;  ///< under it
+};
+
+/// Of samples in any order; those of equal score are taken together. nullopt where there is no positive or no negative.
+std::optional<RocCurve> roc_curve(std::vector<Detected> samples);
+
+/// The share of positives that is taken where `share` of the negatives are, the highest of several; between points
+/// along a straight line.
+double true_positives_at(const RocCurve& curve, double share);
+
+/// The curve with at most `points` points, first and last among them. The area stays that of the whole.
+RocCurve thinned(const RocCurve& curve, std::size_t points);
 
 /// How well the probabilities of a classifier rank and how far they can be believed.
 struct ClassificationCurves {

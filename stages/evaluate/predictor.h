@@ -1,17 +1,22 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "stages/artifact/checkpoint.h"
-#include "stages/evaluate/test_time_flip.h"
+#include <ATen/core/Tensor.h>
+
+#include "stages/artifact/model.h"
+#include "stages/memory/policy.h"
 #include "stages/plan/memory_budget.h"
 #include "stages/plan/plan_forward.h"
-#include "stages/memory/policy.h"
+#include "stages/tensor/named_tensors.h"
 
 namespace runner {
 class Inputs;
@@ -20,6 +25,21 @@ class RunContext;
 }  // namespace runner
 
 namespace stages {
+
+/// In which mirrors an image is looked at besides itself.
+enum class TestTimeFlip { kNone, kHorizontal, kVertical, kBoth };
+
+/// As recipes, flags and requests write them.
+inline constexpr std::array<std::pair<std::string_view, TestTimeFlip>, 4> kTestTimeFlips = {
+    {{"none", TestTimeFlip::kNone},
+     {"horizontal", TestTimeFlip::kHorizontal},
+     {"vertical", TestTimeFlip::kVertical},
+     {"both", TestTimeFlip::kBoth}}};
+
+/// The mean of what `logits` says of each row of `inputs` and of its mirrors, in which "image" (n, channels, height,
+/// width) is turned around.
+at::Tensor flipped_mean(const NamedTensors& inputs, TestTimeFlip flip,
+                        const std::function<at::Tensor(const NamedTensors&)>& logits);
 
 /// What a classifier said about every sample of a dataset, in the dataset's order.
 struct ClassifiedSamples {

@@ -6,7 +6,7 @@
 #include <torch/types.h>
 
 #include "runner/shared/stage/stage.h"
-#include "stages/numerics/precision.h"
+#include "stages/numerics/precision_map.h"
 #include "stages/text/class_text.h"
 
 namespace stages {

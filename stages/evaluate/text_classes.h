@@ -6,7 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "stages/artifact/checkpoint.h"
+#include "stages/artifact/model.h"
 
 namespace stages {
 

@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstring>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "runner/shared/stage/stage.h"
@@ -12,6 +16,36 @@
 #include "stages/fetch/partial_file.h"
 
 namespace stages {
+
+std::string sum_of_file(const std::filesystem::path& file, const Checksum& like,
+                        const std::function<void(std::int64_t bytes)>& step) {
+  runner::Digest digest(like.kind);
+  if (like.is_git_blob) {
+    std::error_code ignored;  // update_from() finds the same wrong
+    const std::string head = "blob " + std::to_string(std::filesystem::file_size(file, ignored));
+    digest.update({head.c_str(), head.size() + 1});
+  }
+  if (const int error = digest.update_from(file, step)) {
+    throw runner::StageError(runner::ErrorCode::kMissingFile,
+                             "cannot read '" + file.string() + "': " + std::strerror(error));
+  }
+  return digest.finish();
+}
+
+bool is_passing_status(int status) {
+  return status == 408 || status == 425 || status == 429 || status == 500 || (status >= 502 && status <= 504);
+}
+
+void wait_out(const std::string& why, double seconds, const Patience& patience, const FetchCallbacks& callbacks) {
+  if (callbacks.say) callbacks.say(why + "; trying again in " + std::to_string(std::lround(std::ceil(seconds))) + " s");
+  if (patience.wait) return patience.wait(seconds);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (std::chrono::steady_clock::now() < end) {
+    stop_if_cancelled(callbacks);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+}
+
 namespace {
 
 namespace fs = std::filesystem;

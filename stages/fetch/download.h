@@ -2,15 +2,43 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 
+#include "runner/shared/disk/digest.h"
 #include "runner/shared/disk/storage.h"
-#include "stages/fetch/callbacks.h"
-#include "stages/fetch/checksum.h"
-#include "stages/fetch/patience.h"
+#include "stages/fetch/unpack.h"
 
 namespace stages {
+
+/// What a file's sum has to be.
+struct Checksum {
+  runner::DigestKind kind = runner::DigestKind::kMd5;
+  std::string hex;           ///< lower case
+  bool is_git_blob = false;  ///< of "blob <size>\0" and then the file, as git names its blobs
+};
+
+/// The sum of the file's bytes, of the kind that `like` is. `step` is called a mebibyte, with the bytes so far; it may
+/// throw. Throws runner::StageError (kMissingFile) where the file cannot be read.
+std::string sum_of_file(const std::filesystem::path& file, const Checksum& like,
+                        const std::function<void(std::int64_t bytes)>& step);
+
+/// How patient fetching is with a server.
+struct Patience {
+  long connect_seconds = 30;
+  long stall_seconds = 60;                        ///< without a byte
+  int attempts = 5;                               ///< in a row that bring nothing
+  double first_wait = 1;                          ///< seconds before the second; each further wait is twice as long
+  double longest_wait = 120;                      ///< of those that a server asks for by Retry-After
+  std::function<void(double seconds)> wait = {};  ///< in place of sleeping, for tests
+};
+
+/// An answer by which a server says that it may do the next time.
+bool is_passing_status(int status);
+
+/// Says "<why>; trying again in 4 s" and waits. Throws runner::Cancelled.
+void wait_out(const std::string& why, double seconds, const Patience& patience, const FetchCallbacks& callbacks);
 
 /// One file to be fetched.
 struct Download {

@@ -13,11 +13,10 @@
 
 #include "runner/shared/disk/folder_lock.h"
 #include "runner/shared/disk/new_file.h"
-#include "runner/shared/disk/new_folder.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/character.h"
 #include "runner/shared/text/join.h"
-#include "runner/shared/weights/hugging_face_cache.h"
+#include "runner/shared/weights/weights_file.h"
 #include "stages/fetch/http.h"
 #include "stages/fetch/unpack.h"
 #include "runner/shared/value/parse_json.h"

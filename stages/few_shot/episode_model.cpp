@@ -1,17 +1,137 @@
 #include "stages/few_shot/episode_model.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <stdexcept>
+#include <string>
 
 #include <torch/nn/module.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/few_shot/episode_initializer.h"
-#include "stages/model/resnet_weights.h"
+#include "stages/few_shot/model_few_shot_transformer.h"
+#include "stages/model/backbone.h"
+#include "stages/model/convolution_layers.h"
+#include "stages/model/initializer.h"
+#include "stages/model/layers.h"
+#include "stages/model/resnet.h"
+#include "stages/weights/saved_weights.h"
 
 namespace stages {
+namespace {
+
+using runner::ConfigReader;
+using runner::ErrorCode;
+using runner::StageError;
+
+enum class EpisodeBackboneKind { kConv, kResNet };
+
+ConvNetworkOptions read_conv(ConfigReader& reader) {
+  ConvNetworkOptions options;
+  reader.read("blocks", options.blocks);
+  reader.read("channels", options.channels);
+  return options;
+}
+
+ResNetOptions read_resnet(ConfigReader& reader, std::optional<std::string>& weights) {
+  ResNetOptions options;
+  reader.read("depth", options.depth);
+  options.stem =
+      runner::choice<ResNetStem>(reader, "stem", {{"imagenet", ResNetStem::kImageNet}, {"feti", ResNetStem::kFeti}});
+  reader.read("weights", weights);
+  if (!weights) return options;
+  try {
+    find_weights(*weights);
+  } catch (const StageError& error) {
+    reader.fail("weights", error.code, error.what(), error.help);
+  }
+  return options;
+}
+
+/// A frozen network collects nothing.
+BatchNormStatistics statistics_of(bool is_by_batch, bool is_trainable) {
+  if (is_by_batch) return BatchNormStatistics::kOfBatch;
+  return is_trainable ? BatchNormStatistics::kCollected : BatchNormStatistics::kFixed;
+}
+
+}  // namespace
+
+std::shared_ptr<FeatureMaps> EpisodeBackbone::make(const at::TensorOptions& options) const {
+  if (const auto* conv = std::get_if<ConvNetworkOptions>(&network))
+    return std::make_shared<ConvNetwork>(*conv, options);
+  return std::make_shared<ResNet>(std::get<ResNetOptions>(network), options);
+}
+
+bool EpisodeBackbone::is_fixed() const {
+  return std::visit([](const auto& options) { return options.statistics == BatchNormStatistics::kFixed; }, network);
+}
+
+std::string EpisodeBackbone::name() const {
+  if (const auto* conv = std::get_if<ConvNetworkOptions>(&network))
+    return "conv of " + std::to_string(conv->blocks) + " blocks";
+  return "ResNet-" + std::to_string(std::get<ResNetOptions>(network).depth);
+}
+
+EpisodeBackbone read_episode_backbone(ConfigReader& parent) {
+  if (refuse_backbone(parent, {"clip_vision", "vit"}, "gives no maps of features, which this model takes",
+                      "set the backbone's kind to conv or resnet"))
+    return {};
+  ConfigReader& reader = parent.section("backbone");
+  EpisodeBackbone backbone;
+  backbone.pointer = reader.pointer();
+  const auto kind = runner::choice<EpisodeBackboneKind>(
+      reader, "kind", {{"conv", EpisodeBackboneKind::kConv}, {"resnet", EpisodeBackboneKind::kResNet}});
+  reader.read("trainable", backbone.is_trainable);
+  const bool is_by_batch = runner::choice<bool>(reader, "batch_norm", {{"running", false}, {"batch", true}});
+  const BatchNormStatistics statistics = statistics_of(is_by_batch, backbone.is_trainable);
+  if (kind == EpisodeBackboneKind::kConv) backbone.network = read_conv(reader);
+  else {
+    backbone.network = read_resnet(reader, backbone.weights);
+    reader.read("weights_entry", backbone.weights_entry);
+  }
+  std::visit([&](auto& options) { options.statistics = statistics; }, backbone.network);
+  return backbone;
+}
+
+MapShape fitting_map(const EpisodeBackbone& backbone, const FeatureMaps& network, std::int64_t height,
+                     std::int64_t width) {
+  if (const auto shape = network.shape(height, width)) return *shape;
+  std::int64_t least = 1;
+  while (!network.shape(least, least)) ++least;
+  throw StageError(ErrorCode::kOptionConflict, "images of " + std::to_string(height) + " x " + std::to_string(width) +
+                                                   " pixels are too small for this backbone, which pools them")
+      .in_stage(backbone.pointer)
+      .with_help("set the data stage's image_size to " + std::to_string(least) + " or more");
+}
+
+std::unique_ptr<ResNetPlaces> weight_places(const EpisodeBackbone& backbone, FeatureMaps& network,
+                                            const SavedWeights& saved) {
+  auto places = [&] {
+    try {
+      return std::make_unique<ResNetPlaces>(dynamic_cast<ResNet&>(network), saved.tensors);
+    } catch (const StageError& error) {
+      throw StageError(error.code, "'" + *backbone.weights + "': " + error.what())
+          .at("/weights")
+          .in_stage(backbone.pointer)
+          .with_help(error.help);
+    }
+  }();
+  const ResNetWeightsReport& report = places->report();
+  if (report.fits()) return places;
+  const bool is_other_stem = report.missing.empty() && report.wrong_shape.size() == 1;
+  throw StageError(ErrorCode::kDamagedWeights,
+                   "the weights '" + *backbone.weights + "' do not fit " + backbone.name() + ": " + report.misfits())
+      .at("/weights")
+      .in_stage(backbone.pointer)
+      .with_help(is_other_stem ? "set 'stem' to that of the weights: imagenet begins with 7 x 7 pixels, feti with 5 x 5"
+                               : "give weights of this depth, or the backbone the depth of the weights: what is "
+                                 "missing would be random");
+}
+
 namespace {
 
 using runner::StageError;
@@ -173,6 +293,122 @@ Shrunken EpisodeModel::shrunken(const DatasetDescription& data) const {
 std::vector<std::string> EpisodeModel::notes(const torch::nn::Module& network) const {
   const auto* episodic = dynamic_cast<const EpisodeNetwork*>(&network);
   return episodic ? episodic->notes : std::vector<std::string>();
+}
+
+namespace {
+
+constexpr Distribution kZeros = {Distribution::Kind::kZero}, kOnes = {Distribution::Kind::kOne};
+
+enum class ConvolutionRule { kUniform, kNormal };
+
+/// Torch's rule for layers of so many inputs.
+Distribution uniform_of_inputs(std::int64_t inputs) {
+  return {Distribution::Kind::kUniform, 1 / std::sqrt(static_cast<double>(inputs))};
+}
+
+/// Draws the weights of a module itself, which `path` leads to.
+class LayerInitializer {
+ public:
+  LayerInitializer(ConvolutionRule rule, std::uint64_t seed) : rule_(rule), seed_(seed) {}
+
+  void operator()(const std::string& path, torch::nn::Module& module) const {
+    const auto draw = [&](const at::Tensor& weight, const char* name, const Distribution& distribution) {
+      if (weight.defined()) draw_weight(weight, distribution, path + "." + name, seed_);
+    };
+    if (const auto* linear = module.as<Linear>()) {
+      const Distribution uniform = uniform_of_inputs(linear->weight.size(1));
+      draw(linear->weight, "weight", uniform);
+      draw(linear->bias, "bias", uniform);
+    } else if (const auto* convolution = module.as<Convolution>()) {
+      const Distribution uniform = uniform_of_inputs(convolution->weight[0].numel());
+      draw(convolution->weight, "weight", rule_ == ConvolutionRule::kUniform ? uniform : normal_of(*convolution));
+      draw(convolution->bias, "bias", uniform);
+    } else if (const auto* layer_norm = module.as<LayerNorm>()) {
+      draw(layer_norm->weight, "weight", kOnes);
+      draw(layer_norm->bias, "bias", kZeros);
+    } else if (const auto* batch_norm = module.as<BatchNorm>()) {
+      draw(batch_norm->weight, "weight", kOnes);
+      draw(batch_norm->bias, "bias", kZeros);
+    } else if (const auto* head = module.as<FewShotHead>()) {
+      draw(head->prototype_weight, "prototype_weight", kOnes);
+    } else if (const auto* score = module.as<PairScore>(); score && score->direction.defined()) {
+      draw(score->direction, "direction", uniform_of_inputs(score->direction.size(1)));
+      const torch::NoGradGuard no_graph;
+      score->length.copy_(score->direction.norm(2, {1}, /*keepdim=*/true));
+    }
+  }
+
+ private:
+  static Distribution normal_of(const Convolution& convolution) {
+    const at::Tensor& weight = convolution.weight;
+    const auto outputs = static_cast<double>(weight.size(0) * weight.size(2) * weight.size(3));
+    return {Distribution::Kind::kNormal, std::sqrt(2 / outputs)};
+  }
+
+  const ConvolutionRule rule_;
+  const std::uint64_t seed_;
+};
+
+}  // namespace
+
+void initialize_head(EpisodeNetwork& network, std::uint64_t seed) {
+  network.head().apply(LayerInitializer(ConvolutionRule::kUniform, seed), "head");
+}
+
+void initialize_backbone(FeatureMaps& backbone, std::uint64_t seed) {
+  backbone.apply(LayerInitializer(ConvolutionRule::kNormal, seed), "backbone");
+}
+
+namespace {
+
+using runner::StageError;
+
+class EpisodeModelStage : public runner::Stage {
+ public:
+  explicit EpisodeModelStage(EpisodeModelConfig config) : config_(std::move(config)) {}
+
+  std::string fingerprint() const override {
+    if (!config_.backbone.weights) return "";
+    if (!sha256_) sha256_ = weights_sha256(*config_.backbone.weights);
+    return *sha256_;
+  }
+  /// The random weights of a frozen backbone follow from it.
+  bool uses_seed() const override { return !config_.backbone.weights && !config_.backbone.is_trainable; }
+
+  runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
+    auto model = std::make_shared<EpisodeModel>(config_, shapes_of_weights(), context.node().seed);
+    model->check_weights();
+    return {{"model", std::move(model)}};
+  }
+
+ private:
+  /// null: there are none.
+  std::shared_ptr<const SavedWeights> shapes_of_weights() const {
+    const EpisodeBackbone& backbone = config_.backbone;
+    if (!backbone.weights) return nullptr;
+    try {
+      auto saved = std::make_shared<SavedWeights>(
+          read_saved_weights(*backbone.weights, WeightContents::kShapes, backbone.weights_entry));
+      saved->sha256 = fingerprint();
+      return saved;
+    } catch (const StageError& error) {
+      throw StageError(error.code, error.what()).at("/weights").in_stage(backbone.pointer).with_help(error.help);
+    }
+  }
+
+  const EpisodeModelConfig config_;
+  mutable std::optional<std::string> sha256_;  // of the weights, which are read for it once
+};
+
+}  // namespace
+
+runner::Result<std::unique_ptr<runner::Stage>> episode_model_stage(runner::ConfigReader& reader,
+                                                                   EpisodeModelConfig config) {
+  config.pointer = reader.pointer();
+  std::visit([&](auto& head) { head.pointer = reader.pointer(); }, config.head);
+  config.backbone = read_episode_backbone(reader);
+  if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
+  return std::unique_ptr<runner::Stage>(std::make_unique<EpisodeModelStage>(std::move(config)));
 }
 
 }  // namespace stages

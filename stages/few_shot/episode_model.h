@@ -2,17 +2,21 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
-#include "runner/shared/error/result.h"
+#include "runner/shared/error/diagnostic.h"
 #include "stages/artifact/model.h"
-#include "stages/few_shot/cross_head.h"
-#include "stages/few_shot/episode_backbone.h"
-#include "stages/few_shot/episode_network.h"
-#include "stages/few_shot/few_shot_head.h"
+#include "stages/few_shot/model_few_shot_transformer.h"
+#include "stages/model/convolutional_networks.h"
+#include "stages/model/resnet.h"
 #include "stages/weights/saved_weights.h"
+
+namespace runner {
+class ConfigReader;
+}
 
 namespace runner {
 class ConfigReader;
@@ -21,6 +25,37 @@ class Stage;
 
 namespace stages {
 
+class ResNetPlaces;
+struct SavedWeights;
+
+/// The options of schemas/model/backbone/conv and resnet: what turns the images of an episode into maps of features.
+struct EpisodeBackbone {
+  std::string pointer;  ///< where they stand, "/model/backbone": build() runs inside another stage
+  std::variant<ConvNetworkOptions, ResNetOptions> network;
+  std::optional<std::string> weights;        ///< a reference (saved_weights.h); nullopt: random
+  std::optional<std::string> weights_entry;  ///< of them, where the file has several
+  bool is_trainable = true;
+
+  /// True where nothing of it is trained or collected, and what it makes of an image depends on no other.
+  bool is_fixed() const;
+  /// Without values, in float32.
+  std::shared_ptr<FeatureMaps> make(const at::TensorOptions& options) const;
+  /// "conv of 4 blocks", "ResNet-18".
+  std::string name() const;
+};
+
+/// Reads the section `backbone` of a model's options. What is wrong becomes an error of `reader`. Looks whether the
+/// weights are there, and reads none.
+EpisodeBackbone read_episode_backbone(runner::ConfigReader& reader);
+
+/// What the backbone makes of images of that size. Throws runner::StageError where they are too small.
+MapShape fitting_map(const EpisodeBackbone& backbone, const FeatureMaps& network, std::int64_t height,
+                     std::int64_t width);
+
+/// Where the saved weights go in such a network. Throws runner::StageError where they do not fit.
+std::unique_ptr<ResNetPlaces> weight_places(const EpisodeBackbone& backbone, FeatureMaps& network,
+                                            const SavedWeights& saved);
+
 /// What model.few_shot_transformer and model.cross_transformer have in common.
 struct EpisodeModelConfig {
   std::string pointer;  ///< where the model's options stand, "/model"
@@ -28,7 +63,7 @@ struct EpisodeModelConfig {
   std::variant<FewShotHeadOptions, CrossHeadOptions> head;
 };
 
-/// A model whose samples are episodes (stages/few_shot/episode_images.h). build() makes an EpisodeNetwork.
+/// A model whose samples are episodes (stages/few_shot/model_few_shot_transformer.h). build() makes an EpisodeNetwork.
 class EpisodeModel : public Model, public ShrinkableModel {
  public:
   /// `saved` are the shapes of the backbone's weights and their digest: each build() reads the numbers anew, so that
@@ -70,5 +105,16 @@ class EpisodeModel : public Model, public ShrinkableModel {
 /// Everything wrong with any of them is in the result.
 runner::Result<std::unique_ptr<runner::Stage>> episode_model_stage(runner::ConfigReader& reader,
                                                                    EpisodeModelConfig config);
+
+class EpisodeNetwork;
+class FeatureMaps;
+
+/// Draws every weight of the network's head: of linear layers and convolutions by torch's own rule, uniform within
+/// 1 / sqrt(inputs of an output); prototypes are means at first. A weight is a function of the seed, its name and its
+/// shape.
+void initialize_head(EpisodeNetwork& network, std::uint64_t seed);
+/// The same of such a network's backbone: convolutions normal with the variance 2 / (outputs · kernel), which keeps
+/// that of what goes backward (He and others 2015, arXiv:1502.01852), their biases by torch's rule.
+void initialize_backbone(FeatureMaps& backbone, std::uint64_t seed);
 
 }  // namespace stages

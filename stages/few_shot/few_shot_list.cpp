@@ -13,11 +13,9 @@
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/printable.h"
 #include "stages/data/annotation_files.h"
-#include "stages/few_shot/few_shot_overlap.h"
+#include "stages/few_shot/model_few_shot_transformer.h"
 #include "stages/data/image_files.h"
-#include "stages/data/image_root.h"
-#include "stages/data/listed_images.h"
-#include "stages/random/draw_by_name.h"
+#include "stages/random/random.h"
 
 namespace stages {
 namespace {

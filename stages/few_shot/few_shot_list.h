@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/shared/error/result.h"
+#include "runner/shared/error/diagnostic.h"
 #include "stages/data/image_list.h"
 
 namespace stages {

@@ -6,10 +6,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/disk/new_folder.h"
+#include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/csv.h"
-#include "stages/data/jpeg_writer.h"
+#include "stages/data/image_writer.h"
 #include "stages/data/shapes.h"
 #include "stages/random/permutation.h"
 

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "stages/data/made_images.h"
+#include "stages/data/shapes.h"
 
 namespace stages {
 

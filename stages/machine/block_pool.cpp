@@ -1,8 +1,103 @@
 #include "stages/machine/block_pool.h"
 
 #include <algorithm>
+#include <cassert>
+#include <iterator>
 
 namespace stages {
+
+std::vector<AddressRange> PageSet::present(AddressRange range) const {
+  std::vector<AddressRange> parts;
+  auto next = ranges_.upper_bound(range.begin);
+  if (next != ranges_.begin()) --next;
+  for (; next != ranges_.end() && next->first < range.end; ++next) {
+    const AddressRange part{std::max(next->first, range.begin), std::min(next->second, range.end)};
+    if (part.bytes() > 0) parts.push_back(part);
+  }
+  return parts;
+}
+
+std::vector<AddressRange> PageSet::missing(AddressRange range) const {
+  std::vector<AddressRange> parts;
+  for (const AddressRange& there : present(range)) {
+    if (there.begin > range.begin) parts.push_back({range.begin, there.begin});
+    range.begin = there.end;
+  }
+  if (range.bytes() > 0) parts.push_back(range);
+  return parts;
+}
+
+void PageSet::add(AddressRange range) {
+  for (const AddressRange& gap : missing(range)) {
+    bytes_ += gap.bytes();
+    auto after = ranges_.lower_bound(gap.begin);
+    AddressRange whole = gap;
+    if (after != ranges_.end() && after->first == gap.end) {
+      whole.end = after->second;
+      after = ranges_.erase(after);
+    }
+    if (after != ranges_.begin() && std::prev(after)->second == gap.begin) std::prev(after)->second = whole.end;
+    else ranges_.emplace_hint(after, whole.begin, whole.end);
+  }
+}
+
+void PageSet::remove(AddressRange range) {
+  for (const AddressRange& part : present(range)) {
+    bytes_ -= part.bytes();
+    const auto whole = std::prev(ranges_.upper_bound(part.begin));
+    const std::int64_t end = whole->second;
+    if (whole->first == part.begin) ranges_.erase(whole);
+    else whole->second = part.begin;
+    if (part.end < end) ranges_.emplace(part.end, end);
+  }
+}
+
+Arena::Arena(AddressRange addresses) { add_unused(addresses); }
+
+std::optional<std::int64_t> Arena::allocate(std::int64_t bytes) {
+  const auto found = by_size_.lower_bound({bytes, 0});
+  if (found == by_size_.end()) return {};
+  const AddressRange block = take_unused(found->second);
+  const std::int64_t end = block.begin + bytes;
+  if (end < block.end) add_unused({end, block.end});
+  used_.emplace(block.begin, bytes);
+  return block.begin;
+}
+
+std::int64_t Arena::free(std::int64_t begin) {
+  const auto used = used_.find(begin);
+  assert(used != used_.end());
+  const std::int64_t bytes = used->second;
+  used_.erase(used);
+  AddressRange block{begin, begin + bytes};
+  if (const auto after = begins_.find(block.end); after != begins_.end()) block.end = take_unused(after->first).end;
+  if (const auto before = ends_.find(block.begin); before != ends_.end())
+    block.begin = take_unused(before->first - before->second).begin;
+  add_unused(block);
+  return bytes;
+}
+
+std::vector<AddressRange> Arena::unused() const {
+  std::vector<AddressRange> blocks;
+  for (const auto& [begin, bytes] : begins_) blocks.push_back({begin, begin + bytes});
+  return blocks;
+}
+
+void Arena::add_unused(AddressRange block) {
+  by_size_.emplace(block.bytes(), block.begin);
+  begins_.emplace(block.begin, block.bytes());
+  ends_.emplace(block.end, block.bytes());
+}
+
+AddressRange Arena::take_unused(std::int64_t begin) {
+  const auto found = begins_.find(begin);
+  const AddressRange block{begin, begin + found->second};
+  by_size_.erase({block.bytes(), begin});
+  begins_.erase(found);
+  ends_.erase(block.end);
+  return block;
+}
+
 namespace {
 
 constexpr std::int64_t kAligned = 2 << 20;  // the parts begin where a huge page can

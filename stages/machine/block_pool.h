@@ -2,12 +2,60 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
-
-#include "stages/machine/arena.h"
-#include "stages/machine/page_set.h"
+#include <set>
+#include <utility>
+#include <vector>
 
 namespace stages {
+
+/// The bytes from `begin` up to `end`.
+struct AddressRange {
+  std::int64_t begin = 0, end = 0;
+  std::int64_t bytes() const { return end - begin; }
+  bool operator==(const AddressRange&) const = default;
+};
+
+/// A set of bytes, kept as the ranges that it is made of.
+class PageSet {
+ public:
+  std::int64_t bytes() const { return bytes_; }
+  /// The parts of `range` that are in the set, or are not, by their addresses.
+  std::vector<AddressRange> present(AddressRange range) const;
+  std::vector<AddressRange> missing(AddressRange range) const;
+  void add(AddressRange range);
+  void remove(AddressRange range);
+
+ private:
+  std::map<std::int64_t, std::int64_t> ranges_;  // the end by the beginning; no two touch
+  std::int64_t bytes_ = 0;
+};
+
+/// Hands out the addresses of a range in blocks: the smallest unused block that is large enough, of several the one
+/// with the lowest address; what it has too much is split off, and a block that is freed is joined with the unused
+/// blocks on both sides. So it grows from its beginning, and where a block lies depends on the calls before alone.
+class Arena {
+ public:
+  explicit Arena(AddressRange addresses);
+
+  /// Where a block of `bytes`, at least one, begins; nullopt: no unused block is large enough.
+  std::optional<std::int64_t> allocate(std::int64_t bytes);
+  /// The block that begins there, which must be in use. Returns its bytes.
+  std::int64_t free(std::int64_t begin);
+  /// The unused blocks, by their addresses. No two touch.
+  std::vector<AddressRange> unused() const;
+
+ private:
+  using Unused = std::pair<std::int64_t, std::int64_t>;  // bytes and beginning
+
+  void add_unused(AddressRange block);
+  AddressRange take_unused(std::int64_t begin);
+
+  std::set<Unused> by_size_;
+  std::map<std::int64_t, std::int64_t> begins_, ends_;  // of the unused: bytes by the beginning, and by the end
+  std::map<std::int64_t, std::int64_t> used_;           // bytes by the beginning
+};
 
 /// Whose a block is: what a step takes lies where its own blocks before it say, whatever other threads do beside it.
 enum class Lane { kStep, kBeside };

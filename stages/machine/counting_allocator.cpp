@@ -8,10 +8,14 @@
 #include <utility>
 
 #include <c10/core/CPUAllocator.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/util/Exception.h>
 
 #include "runner/shared/text/bytes.h"
 #include "stages/machine/cpu_pool.h"
+
+#ifdef RETORT_LIBTORCH_CUDA
+#endif
 
 namespace stages {
 
@@ -217,6 +221,30 @@ void CountingAllocator::refuse(std::int64_t nth) {
 }
 bool CountingAllocator::will_refuse() const {
   return counter_->locked([this] { return counter_->until_refusal_ > 0; });
+}
+
+namespace {
+
+CpuPool* counted_pool(c10::Device device) {
+  auto* const counter = device.is_cpu() ? CountingAllocator::innermost() : nullptr;
+  return counter ? counter->pool() : nullptr;
+}
+
+}  // namespace
+
+bool has_cache(c10::Device device) {
+#ifdef RETORT_LIBTORCH_CUDA
+  if (device.is_cuda()) return true;
+#endif
+  return counted_pool(device) != nullptr;
+}
+
+void empty_cache(c10::Device device) {
+  if (CpuPool* const pool = counted_pool(device)) pool->empty_cache();
+#ifdef RETORT_LIBTORCH_CUDA
+  if (device.is_cuda() && c10::cuda::CUDACachingAllocator::get()->initialized())
+    c10::cuda::CUDACachingAllocator::emptyCache();
+#endif
 }
 
 }  // namespace stages

@@ -1,11 +1,31 @@
 #include "stages/machine/device.h"
 
-#include <torch/cuda.h>
-
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <new>
 #include <optional>
+#include <span>
+#include <string_view>
+
+#include <ATen/Version.h>
+#include <ATen/cuda/CUDAContextLight.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/util/Exception.h>
+#include <nlohmann/json.hpp>
+#include <torch/cuda.h>
+#include <torch/version.h>
+
+#include "stages/machine/memory_meter.h"
+#include "stages/machine/threads.h"
+
+#ifdef RETORT_LIBTORCH_CUDA
+#endif
 
 namespace stages {
 namespace {
@@ -57,6 +77,100 @@ runner::Result<c10::Device> choose_device(std::string_view text, const Gpus& gpu
     return unavailable(text, known, "use one of those, or device=cpu");
   }
   return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(*number));
+}
+
+using Json = nlohmann::ordered_json;
+
+Json versions() {
+  Json json = {{"libtorch", TORCH_VERSION}, {"cuda_runtime", nullptr}, {"compiler", __VERSION__}};
+#ifdef RETORT_LIBTORCH_CUDA
+  const long cuda = at::detail::getCUDAHooks().versionCUDART();  // 13000 is 13.0
+  json["cuda_runtime"] = std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10);
+#endif
+  return json;
+}
+
+Json devices_and_versions() {
+  Json json = versions();
+  const Gpus gpus = find_gpus();
+  json["devices"] = Json::array();
+  json["devices"].push_back({{"name", "cpu"}, {"memory_bytes", MemoryMeter(c10::kCPU).budget()}});
+#ifdef RETORT_LIBTORCH_CUDA
+  for (int i = 0; i < gpus.count; ++i) {
+    const auto* properties = at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(i));
+    json["devices"].push_back(
+        {{"name", "cuda:" + std::to_string(i)},
+         {"model", properties->name},
+         {"memory_bytes", properties->totalGlobalMem},
+         {"capability", std::to_string(properties->major) + "." + std::to_string(properties->minor)}});
+  }
+#endif
+  json["gpus_missing_because"] = gpus.why_none;
+  json["threads"] = use_threads(std::nullopt);
+  json["cpu_capability"] = at::get_cpu_capability();
+  return json;
+}
+
+namespace {
+
+constexpr int kCudaMemoryAllocation = 2;
+
+// Of cudaError_t, in CUDA 12 and 13: cudaErrorDevicesUnavailable, EccUncorrectable, NvlinkUncorrectable,
+// IllegalAddress, LaunchTimeout, Assert, HardwareStackError, IllegalInstruction, MisalignedAddress,
+// InvalidAddressSpace, InvalidPc, LaunchFailure, ExternalDevice, Contained, and Unknown.
+constexpr std::array kSticky = {46, 214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999};
+
+bool has_words(const std::exception& error, std::span<const std::string_view> all) {
+  const auto* plain = dynamic_cast<const c10::Error*>(&error);
+  if (!plain) return false;
+  const std::string_view message = plain->what_without_backtrace();
+  return std::ranges::any_of(all, [&](std::string_view words) { return message.find(words) != message.npos; });
+}
+
+}  // namespace
+
+std::optional<std::int64_t> free_device_bytes([[maybe_unused]] c10::Device device) {
+#ifdef RETORT_LIBTORCH_CUDA
+  if (!device.is_cuda()) return {};
+  try {
+    const c10::DeviceGuard guard(device);
+    c10::cuda::device_synchronize();
+    return static_cast<std::int64_t>(c10::cuda::CUDACachingAllocator::get()->getMemoryInfo(device.index()).first);
+  } catch (const c10::Error&) {
+    return {};
+  }
+#else
+  return {};
+#endif
+}
+
+bool is_out_of_memory(const std::exception& error, c10::Device device,
+                      const std::function<std::optional<std::int64_t>(c10::Device)>& free_bytes) {
+  if (is_out_of_memory(error)) return true;
+  static constexpr std::array<std::string_view, 5> kWords = {
+      "CUBLAS_STATUS_INTERNAL_ERROR", "CUBLAS_STATUS_EXECUTION_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED",
+      "CUDNN_STATUS_INTERNAL_ERROR", "CUDNN_STATUS_EXECUTION_FAILED"};
+  if (!has_words(error, kWords)) return false;
+  const std::optional<std::int64_t> free = free_bytes(device);
+  return free && *free < kNearlyNil;
+}
+
+bool is_out_of_memory(const std::exception& error) {
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) || dynamic_cast<const std::bad_alloc*>(&error)) return true;
+  // Memory that CUDA itself was asked for, past torch's allocator.
+  if (const auto* device = dynamic_cast<const c10::AcceleratorError*>(&error))
+    return device->get_error_code() == kCudaMemoryAllocation;
+  // The CPU's allocator and CUDA's libraries have no type of their own; where the driver does not answer (MIG,
+  // containers, Jetson), LibTorch fails when it asks how much memory is left.
+  static constexpr std::array<std::string_view, 5> kWords = {"can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED",
+                                                             "CUDNN_STATUS_ALLOC_FAILED",
+                                                             "CUSOLVER_STATUS_ALLOC_FAILED", "NVML_SUCCESS == r"};
+  return has_words(error, kWords);
+}
+
+bool is_device_lost(const std::exception& error) {
+  const auto* device = dynamic_cast<const c10::AcceleratorError*>(&error);
+  return device && std::ranges::count(kSticky, device->get_error_code()) > 0;
 }
 
 }  // namespace stages

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include <c10/core/Device.h>
@@ -42,5 +44,14 @@ class MemoryMeter {
 
 /// "VmHWM: 1234 kB" of a file such as /proc/self/status, in bytes; 0 when it is not there.
 std::int64_t kilobytes_field(const std::filesystem::path& file, std::string_view field);
+
+/// What the kernel's control groups allow this process: containers and batch systems set these. Version 1 and 2, the
+/// process's own group and everything above it. `root` is / but in tests.
+
+/// CPU time a second, e.g. 1.5; nullopt when it is not limited.
+std::optional<double> cgroup_cpus(const std::filesystem::path& root = "/");
+
+/// Bytes of memory; nullopt when they are not limited.
+std::optional<std::int64_t> cgroup_memory(const std::filesystem::path& root = "/");
 
 }  // namespace stages

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "runner/shared/error/stage_error.h"
-#include "stages/machine/cgroup.h"
+#include "stages/machine/memory_meter.h"
 #include "stages/machine/user_variables.h"
 
 namespace stages {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "stages/model/lora_options.h"
+#include "stages/model/lora_targets.h"
 
 namespace stages {
 

@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "runner/shared/disk/storage.h"
+#include "stages/model/clip_network.h"
 #include "stages/model/adapter_config.h"
 #include "stages/model/attached_lora.h"
+#include "stages/model/fine_tuned.h"
 #include "stages/tensor/named_tensors.h"
 
 namespace stages {
@@ -70,5 +72,18 @@ void save_adapter(const std::filesystem::path& folder, const AttachedLora& lora,
 void save_adapter_with_head(const std::filesystem::path& folder, const AttachedLora& lora, const ModuleNames& names,
                             const AdapterBase& base, const AdapterHead& head,
                             runner::Storage& storage = runner::disk());
+
+/// Where a library finds the weights below a network's adapters by itself.
+struct PublishedBase {
+  std::string name_or_path;             ///< "openai/clip-vit-base-patch32", or a folder that it has saved
+  std::optional<std::string> revision;  ///< of a repository
+};
+
+/// The base of `network` as the library of `layout` loads it, with position embeddings for the network's image size;
+/// nullopt where it does not: the weights are random, or another library's, or for images of another size.
+std::optional<PublishedBase> published_base(const FineTunedClassifier& network, WeightLayout layout);
+
+/// The same of a CLIP of both towers, as transformers' CLIPModel.
+std::optional<PublishedBase> published_base(const AdaptedClip& network);
 
 }  // namespace stages

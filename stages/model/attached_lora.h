@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "stages/model/adaptable_layer.h"
-#include "stages/model/lora_options.h"
+#include "stages/model/lora_targets.h"
 #include "stages/tensor/named_tensors.h"
 
 namespace stages {

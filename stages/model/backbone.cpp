@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <sstream>
+#include <stdexcept>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/join.h"
-#include "stages/model/image_size.h"
-#include "stages/numerics/precision.h"
+#include "stages/model/clip_vision.h"
+#include "stages/numerics/precision_map.h"
 #include "stages/weights/saved_weights.h"
 
 namespace stages {
@@ -179,6 +182,45 @@ ImageClassifierOptions classifier_on(const BackboneConfig& backbone, const Datas
   options.projection_bias = backbone.has_timm_names;
   options.num_classes = classes;
   return options;
+}
+
+namespace {
+
+using runner::ErrorCode;
+using runner::StageError;
+
+/// What `read` finds by the backbone's reference.
+template <typename Read>
+auto read_by(const BackboneConfig& backbone, Read read) {
+  try {
+    return read(*backbone.weights);
+  } catch (const StageError& error) {
+    throw StageError(error.code, error.what()).at("/weights").in_stage(backbone.pointer).with_help(error.help);
+  }
+}
+
+}  // namespace
+
+SavedWeights shapes_of_weights(const BackboneConfig& backbone) {
+  return read_by(backbone, [&](const std::string& reference) {
+    return read_saved_weights(reference, WeightContents::kShapes, backbone.weights_entry);
+  });
+}
+
+std::string sha256_of_weights(const BackboneConfig& backbone) { return read_by(backbone, weights_sha256); }
+
+std::optional<runner::PretrainedConfig> config_of_weights(const std::optional<nlohmann::json>& config,
+                                                          const BackboneConfig& backbone) {
+  if (!config) return std::nullopt;
+  try {
+    return runner::pretrained_config(*config);
+  } catch (const std::invalid_argument& error) {
+    throw StageError(ErrorCode::kOptionConflict, "the config.json beside '" + *backbone.weights +
+                                                     "' describes an unsupported model: " + error.what())
+        .at("/weights")
+        .in_stage(backbone.pointer)
+        .with_help("give weights of a CLIP or ViT");
+  }
 }
 
 }  // namespace stages

@@ -5,12 +5,14 @@
 #include <string>
 
 #include <c10/core/ScalarType.h>
+#include <nlohmann/json_fwd.hpp>
 
 #include "runner/shared/weights/pretrained_config.h"
 #include "stages/artifact/dataset.h"
-#include "stages/model/image_classifier.h"
+#include "stages/model/vision_tower.h"
 #include "stages/model/initializer.h"
 #include "stages/model/pretrained.h"
+#include "stages/weights/saved_weights.h"
 
 namespace runner {
 class ConfigReader;
@@ -62,5 +64,18 @@ std::string differing_sizes(const BackboneConfig& backbone, const runner::Pretra
 /// hidden_act and layer_norm_eps must be settled.
 ImageClassifierOptions classifier_on(const BackboneConfig& backbone, const DatasetDescription& data,
                                      std::int64_t classes);
+
+// What lies where a backbone's `weights` lead, which must be given. All throw runner::StageError, which blames that
+// option.
+
+/// Of the weights the shapes alone, without a digest, and the config beside them.
+SavedWeights shapes_of_weights(const BackboneConfig& backbone);
+
+/// The digest of all their bytes.
+std::string sha256_of_weights(const BackboneConfig& backbone);
+
+/// What the config beside the weights says, where there is one; it describes a CLIP or ViT.
+std::optional<runner::PretrainedConfig> config_of_weights(const std::optional<nlohmann::json>& config,
+                                                          const BackboneConfig& backbone);
 
 }  // namespace stages

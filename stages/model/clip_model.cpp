@@ -9,11 +9,11 @@
 
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/join.h"
-#include "stages/model/image_size.h"
+#include "stages/model/clip_vision.h"
 #include "stages/model/initializer.h"
 #include "stages/model/pretrained.h"
-#include "stages/model/shrunken_tower.h"
-#include "stages/model/weight_sizes.h"
+#include "stages/model/vision_tower.h"
+#include "stages/model/weight_names.h"
 
 namespace stages {
 namespace {

@@ -7,9 +7,8 @@
 #include <vector>
 
 #include "stages/artifact/model.h"
-#include "stages/model/adapted_clip.h"
-#include "stages/model/backbone.h"
 #include "stages/model/clip_network.h"
+#include "stages/model/backbone.h"
 #include "stages/text/tokenizer.h"
 #include "stages/weights/saved_weights.h"
 

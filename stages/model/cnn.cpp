@@ -5,7 +5,7 @@
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/join.h"
-#include "stages/model/convolutional_classifier_stage.h"
+#include "stages/model/convolutional_classifier.h"
 
 namespace stages {
 namespace {

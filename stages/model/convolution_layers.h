@@ -1,10 +1,24 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <string>
 
-#include "stages/numerics/precision_module.h"
+#include <ATen/core/Tensor.h>
+
+#include "stages/numerics/recomputable_module.h"
 
 namespace stages {
+
+/// Whether grouped_convolution() takes maps (n, channels, h, w) and a weight (channels, channels of a group, 3, 3): of
+/// float32 on a CPU, not under autocast, maps that lie pixel by pixel, and groups of four channels, or of eight where
+/// the stride is two.
+bool can_convolve_groups(const at::Tensor& maps, const at::Tensor& weight, std::int64_t stride);
+
+/// Torch's conv2d by groups, with a padding of one. oneDNN computes the gradient of the weight as if each group were as
+/// wide as a vector; here a vector holds several groups, and the sums do not depend on the threads. A gradient of the
+/// gradient is refused with std::logic_error.
+at::Tensor grouped_convolution(const at::Tensor& maps, const at::Tensor& weight, std::int64_t stride);
 
 // Layers of convolutional networks. As those of layers.h they leave their weights unset.
 
@@ -57,6 +71,31 @@ class BatchNorm : public PrecisionModule {
 
   at::Tensor running_mean_, running_var_, num_batches_tracked_;
   BatchNormStatistics statistics_;
+};
+
+/// What of a map's channels lets through how much (Hu and others, 2018).
+struct SqueezeExcitationSizes {
+  std::int64_t channels = 0, squeezed = 0;
+};
+
+/// How networks name the two layers of a gate, and what is between these.
+struct SqueezeExcitationStyle {
+  std::string squeeze, excite;  ///< "fc1" and "fc2" of ResNets, "conv_reduce" and "conv_expand" of EfficientNets
+  bool is_silu = false;         ///< else ReLU
+};
+
+/// The gate of a block: a number between 0 and 1 for each channel of each image. Children by the style's names, both
+/// 1 x 1 convolutions with a bias.
+class SqueezeExcitation : public PrecisionModule {
+ public:
+  SqueezeExcitation(const SqueezeExcitationSizes& sizes, const SqueezeExcitationStyle& style,
+                    const at::TensorOptions& options);
+  /// Of maps (n, channels, h, w) how much of each channel goes through, (n, channels, 1, 1).
+  at::Tensor forward(const at::Tensor& maps) const;
+
+ private:
+  const bool is_silu_;
+  std::shared_ptr<Convolution> squeeze_, excite_;
 };
 
 }  // namespace stages

@@ -1,17 +1,166 @@
 #include "stages/model/convolutional_classifier.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <stdexcept>
+#include <string>
 
+#include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/model/image_size.h"
+#include "stages/model/clip_vision.h"
+#include "stages/model/initializer.h"
 #include "stages/model/timm_weights.h"
 
 namespace stages {
+
+ClassifierHead::ClassifierHead(const ClassifierHeadOptions& head, std::int64_t features, std::int64_t outputs,
+                               const at::TensorOptions& options) {
+  int next = 0;
+  std::int64_t in = features;
+  const auto add = [&](std::int64_t out, bool is_last) {
+    Layer layer;
+    const double dropout = layers_.empty() ? head.dropout : head.dropout / 2;
+    layer.dropout = register_module(std::to_string(next++), std::make_shared<Dropout>(dropout));
+    layer.linear = register_module(std::to_string(next++), std::make_shared<Linear>(in, out, true, options));
+    ++next;  // ReLU
+    if (!is_last) {
+      layer.norm = register_module(std::to_string(next++),
+                                   std::make_shared<BatchNorm>(out, BatchNormStatistics::kCollected, options));
+    }
+    layers_.push_back(std::move(layer));
+    in = out;
+  };
+  for (const std::int64_t width : head.widths) add(width, false);
+  add(outputs, true);
+}
+
+at::Tensor ClassifierHead::forward(const at::Tensor& features) const {
+  const OwnPrecision own(*this);
+  at::Tensor x = own(features);
+  for (const Layer& layer : layers_) {
+    x = layer.linear->forward(layer.dropout->forward(x));
+    if (layer.norm) x = layer.norm->forward(x.relu_());
+  }
+  return x;
+}
+
+void ClassifierHead::initialize(const std::string& path, std::uint64_t seed) {
+  apply(
+      [&](const std::string& name, torch::nn::Module& module) {
+        if (const auto* linear = module.as<Linear>()) {
+          const Distribution uniform = {Distribution::Kind::kUniform,
+                                        1 / std::sqrt(static_cast<double>(linear->weight.size(1)))};
+          draw_weight(linear->weight, uniform, name + ".weight", seed);
+          draw_weight(linear->bias, uniform, name + ".bias", seed);
+        } else if (const auto* norm = module.as<BatchNorm>()) {
+          draw_weight(norm->weight, {Distribution::Kind::kOne}, name + ".weight", seed);
+          draw_weight(norm->bias, {Distribution::Kind::kZero}, name + ".bias", seed);
+        }
+      },
+      path);
+}
+
+namespace {
+
+constexpr BottleneckOptions kSeResNeXt50 = {.cardinality = 32, .base_width = 4, .squeeze_ratio = 16};
+
+/// How timm draws the weights of one family of networks.
+enum class ConvolutionFamily { kResNet, kDenseNet, kEfficientNet };
+
+ConvolutionFamily family_of(const ConvolutionalBackbone& backbone) {
+  if (std::holds_alternative<BottleneckOptions>(backbone)) return ConvolutionFamily::kResNet;
+  if (std::holds_alternative<DenseOptions>(backbone)) return ConvolutionFamily::kDenseNet;
+  return ConvolutionFamily::kEfficientNet;
+}
+
+/// By He and others (2015), for ReLU: by what a layer makes, or in a DenseNet by what it sees. Only EfficientNet's rule
+/// knows groups.
+Distribution kaiming(const at::Tensor& weight, ConvolutionFamily family) {
+  const std::int64_t area = weight.size(2) * weight.size(3);
+  std::int64_t fan = weight.size(0) * area;
+  if (family == ConvolutionFamily::kDenseNet) fan = weight.size(1) * area;
+  // Only depthwise convolutions of these have groups: each channel of the output sees one.
+  if (family == ConvolutionFamily::kEfficientNet && weight.size(1) == 1) fan = area;
+  return {Distribution::Kind::kNormal, std::sqrt(2 / static_cast<double>(fan))};
+}
+
+class BackboneInitializer {
+ public:
+  BackboneInitializer(ConvolutionFamily family, std::uint64_t seed) : family_(family), seed_(seed) {}
+
+  void operator()(const std::string& path, torch::nn::Module& module) const {
+    if (const auto* convolution = module.as<Convolution>()) {
+      draw(convolution->weight, path + ".weight", kaiming(convolution->weight, family_));
+      if (convolution->bias.defined()) draw(convolution->bias, path + ".bias", bias_rule(*convolution));
+    } else if (const auto* norm = module.as<BatchNorm>()) {
+      // A block of a ResNet begins as what is added to it.
+      const bool ends_branch = family_ == ConvolutionFamily::kResNet && path.ends_with(".bn3");
+      draw(norm->weight, path + ".weight", {ends_branch ? Distribution::Kind::kZero : Distribution::Kind::kOne});
+      draw(norm->bias, path + ".bias", {Distribution::Kind::kZero});
+    }
+  }
+
+ private:
+  void draw(const at::Tensor& weight, const std::string& name, const Distribution& distribution) const {
+    draw_weight(weight, distribution, name, seed_);
+  }
+  Distribution bias_rule(const Convolution& convolution) const {
+    if (family_ != ConvolutionFamily::kResNet) return {Distribution::Kind::kZero};
+    return {Distribution::Kind::kUniform, 1 / std::sqrt(static_cast<double>(convolution.weight[0].numel()))};
+  }
+
+  const ConvolutionFamily family_;
+  const std::uint64_t seed_;
+};
+
+}  // namespace
+
+std::array<std::pair<std::string_view, ConvolutionalBackbone>, 5> convolutional_architectures() {
+  return {{{"seresnext50_32x4d", kSeResNeXt50},
+           {"resnet50", BottleneckOptions{}},
+           {"densenet121", DenseOptions{}},
+           {"efficientnet_b2", InvertedResidualOptions::efficient_net_b2()},
+           {"mobilenetv2_100", InvertedResidualOptions::mobile_net_v2()}}};
+}
+
+std::shared_ptr<FeatureMaps> make_backbone(const ConvolutionalBackbone& backbone, const at::TensorOptions& options) {
+  if (const auto* bottleneck = std::get_if<BottleneckOptions>(&backbone))
+    return std::make_shared<BottleneckNetwork>(*bottleneck, options);
+  if (const auto* dense = std::get_if<DenseOptions>(&backbone)) return std::make_shared<DenseNetwork>(*dense, options);
+  return std::make_shared<InvertedResidualNetwork>(std::get<InvertedResidualOptions>(backbone), options);
+}
+
+ConvolutionalBackbone shrunken_backbone(const ConvolutionalBackbone& backbone) {
+  if (const auto* bottleneck = std::get_if<BottleneckOptions>(&backbone)) {
+    BottleneckOptions small = *bottleneck;
+    small.planes = 4;
+    small.cardinality = std::min<std::int64_t>(small.cardinality, 2);
+    return small;
+  }
+  if (const auto* dense = std::get_if<DenseOptions>(&backbone)) {
+    DenseOptions small = *dense;
+    small.growth = 2;
+    small.channels = 4;
+    return small;
+  }
+  InvertedResidualOptions small = std::get<InvertedResidualOptions>(backbone);
+  small.stem = small.head = 8;
+  // Two widths, so that what has a shortcut has one still.
+  for (std::size_t stage = 0; stage < small.stages.size(); ++stage) small.stages[stage].out = stage % 2 == 0 ? 4 : 8;
+  return small;
+}
+
+void initialize_backbone(const ConvolutionalBackbone& backbone, FeatureMaps& network, std::uint64_t seed) {
+  network.apply(BackboneInitializer(family_of(backbone), seed), "backbone");
+}
+
 namespace {
 
 using runner::ErrorCode;
@@ -173,6 +322,68 @@ Shrunken ConvolutionalClassifier::shrunken(const DatasetDescription& data) const
 std::vector<std::string> ConvolutionalClassifier::notes(const torch::nn::Module& network) const {
   const auto* classifier = dynamic_cast<const ConvolutionalClassifierNetwork*>(&network);
   return classifier ? classifier->notes : std::vector<std::string>();
+}
+
+namespace {
+
+using runner::StageError;
+
+class ConvolutionalClassifierStage : public runner::Stage {
+ public:
+  explicit ConvolutionalClassifierStage(ConvolutionalClassifierConfig config) : config_(std::move(config)) {}
+
+  std::string fingerprint() const override {
+    if (!config_.weights) return "";
+    if (!sha256_) sha256_ = weights_sha256(*config_.weights);
+    return *sha256_;
+  }
+  /// Random weights are the training's.
+  bool uses_seed() const override { return false; }
+
+  runner::Outputs run(const runner::Inputs&, runner::RunContext&) override {
+    auto model = std::make_shared<ConvolutionalClassifier>(config_, shapes_of_weights());
+    model->check_weights();
+    return {{"model", std::move(model)}};
+  }
+
+ private:
+  /// null: there are none.
+  std::shared_ptr<const SavedWeights> shapes_of_weights() const {
+    if (!config_.weights) return nullptr;
+    try {
+      auto saved = std::make_shared<SavedWeights>(
+          read_saved_weights(*config_.weights, WeightContents::kShapes, config_.weights_entry));
+      saved->sha256 = fingerprint();
+      return saved;
+    } catch (const StageError& error) {
+      throw StageError(error.code, error.what()).at("/weights").in_stage(config_.pointer).with_help(error.help);
+    }
+  }
+
+  const ConvolutionalClassifierConfig config_;
+  mutable std::optional<std::string> sha256_;  // of the weights, which are read for it once
+};
+
+}  // namespace
+
+runner::Result<std::unique_ptr<runner::Stage>> convolutional_classifier_stage(runner::ConfigReader& reader,
+                                                                              ConvolutionalClassifierConfig config) {
+  config.pointer = reader.pointer();
+  reader.read("weights", config.weights);
+  reader.read("weights_entry", config.weights_entry);
+  if (config.weights) {
+    try {
+      find_weights(*config.weights);
+    } catch (const StageError& error) {
+      reader.fail("weights", error.code, error.what(), error.help);
+    }
+  }
+  runner::read_or_auto(reader, "num_classes", config.num_classes);
+  runner::ConfigReader& head = reader.section("head");
+  head.read("widths", config.head.widths);
+  head.read("dropout", config.head.dropout);
+  if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
+  return std::unique_ptr<runner::Stage>(std::make_unique<ConvolutionalClassifierStage>(std::move(config)));
 }
 
 }  // namespace stages

@@ -1,18 +1,73 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
+#include "runner/shared/error/diagnostic.h"
 #include "stages/artifact/model.h"
 #include "stages/artifact/named_model.h"
-#include "stages/model/classifier_head.h"
-#include "stages/model/convolutional_backbone.h"
+#include "stages/model/bottleneck_network.h"
+#include "stages/model/convolution_layers.h"
+#include "stages/model/convolutional_networks.h"
+#include "stages/model/layers.h"
+#include "stages/random/dropout.h"
 #include "stages/weights/saved_weights.h"
 
+namespace runner {
+class ConfigReader;
+class Stage;
+}  // namespace runner
+
 namespace stages {
+
+/// The `head` of schemas/model/se_resnext.
+struct ClassifierHeadOptions {
+  std::vector<std::int64_t> widths;  ///< of the hidden layers
+  double dropout = 0;                ///< before the first layer; half of it before the others
+};
+
+/// For each width a linear layer, ReLU and BatchNorm, preceded by dropout; then a linear layer. Children are numbered
+/// as in the published torch::nn::Sequential, which counts ReLU too: 0 dropout, 1 linear, 3 norm, 4 dropout …
+class ClassifierHead : public PrecisionModule {
+ public:
+  ClassifierHead(const ClassifierHeadOptions& head, std::int64_t features, std::int64_t outputs,
+                 const at::TensorOptions& options);
+  /// (n, features) to (n, outputs).
+  at::Tensor forward(const at::Tensor& features) const;
+  /// Draws the weights by torch's rule of nn.Linear; a function of `seed` and their names below `path`.
+  void initialize(const std::string& path, std::uint64_t seed);
+
+ private:
+  struct Layer {
+    std::shared_ptr<Dropout> dropout;
+    std::shared_ptr<Linear> linear;
+    std::shared_ptr<BatchNorm> norm;  // null: the last layer
+  };
+  std::vector<Layer> layers_;
+};
+
+/// One of timm's convolutional networks, without its classifier.
+using ConvolutionalBackbone = std::variant<BottleneckOptions, DenseOptions, InvertedResidualOptions>;
+
+/// Those of the schema of model.cnn, by timm's names.
+std::array<std::pair<std::string_view, ConvolutionalBackbone>, 5> convolutional_architectures();
+
+/// Without values, in float32.
+std::shared_ptr<FeatureMaps> make_backbone(const ConvolutionalBackbone& backbone, const at::TensorOptions& options);
+
+/// The same with as few channels as may be.
+ConvolutionalBackbone shrunken_backbone(const ConvolutionalBackbone& backbone);
+
+/// Draws the weights of such a network by timm's rules; what becomes of each is a function of `seed` and its name
+/// alone.
+void initialize_backbone(const ConvolutionalBackbone& backbone, FeatureMaps& network, std::uint64_t seed);
 
 /// What model.se_resnext and model.cnn have in common.
 struct ConvolutionalClassifierConfig {
@@ -79,5 +134,10 @@ class ConvolutionalClassifier : public Model, public ShrinkableModel, public Nam
 
 /// Whether the backbone has a module of such a path: "layer1", "features.denseblock1".
 bool has_module(const FeatureMaps& backbone, const std::string& path);
+
+/// The stage of such a model: reads what both kinds have, all but `frozen`, into `config`, whose backbone has been
+/// read. Everything wrong with any of them is in the result.
+runner::Result<std::unique_ptr<runner::Stage>> convolutional_classifier_stage(runner::ConfigReader& reader,
+                                                                              ConvolutionalClassifierConfig config);
 
 }  // namespace stages

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "stages/model/image_classifier.h"
+#include "stages/model/vision_tower.h"
 #include "stages/model/weight_names.h"
 #include "stages/tensor/named_tensors.h"
 

@@ -7,13 +7,21 @@
 
 #include "runner/shared/stage/stage.h"
 #include "stages/model/adapter_layout.h"
-#include "stages/model/first_adapter.h"
-#include "stages/model/image_size.h"
+#include "stages/model/clip_vision.h"
 #include "stages/model/pretrained.h"
-#include "stages/model/shrunken_tower.h"
-#include "stages/model/weight_sizes.h"
+#include "stages/model/vision_tower.h"
+#include "stages/model/weight_names.h"
 
 namespace stages {
+
+void FrozenBase::freeze(const torch::nn::Module& network, std::string base) {
+  base_ = std::move(base);
+  base_weights_.clear();
+  for (const auto& item : network.named_parameters()) {
+    if (!item.value().requires_grad()) base_weights_.insert(item.key());
+  }
+}
+
 namespace {
 
 using runner::ErrorCode;

@@ -1,9 +1,13 @@
 #include "stages/model/layers.h"
 
+#include <stdexcept>
+
+#include <torch/autograd.h>
 #include <torch/types.h>
+#include <torch/utils.h>
 
 #include "stages/model/linear_layer.h"
-#include "stages/model/patches.h"
+#include "stages/numerics/precision_map.h"
 
 namespace stages {
 
@@ -45,5 +49,66 @@ at::Tensor PatchEmbedding::forward(const at::Tensor& pixels) const {
 
 PositionEmbedding::PositionEmbedding(std::int64_t positions, std::int64_t width, const at::TensorOptions& options)
     : weight(register_parameter("weight", torch::empty({positions, width}, options))) {}
+
+namespace {
+
+using torch::autograd::AutogradContext, torch::autograd::variable_list;
+
+/// A row for each patch of images (n, channels, height, width), channel by channel.
+at::Tensor patches_of(const at::Tensor& x, std::int64_t patch) {
+  return x.view({x.size(0), x.size(1), x.size(2) / patch, patch, x.size(3) / patch, patch})
+      .permute({0, 2, 4, 1, 3, 5})
+      .reshape({-1, x.size(1) * patch * patch});
+}
+
+/// Images of the shape of `like` of such rows.
+at::Tensor images_of(const at::Tensor& rows, const at::Tensor& like, std::int64_t patch) {
+  return rows.view({like.size(0), like.size(2) / patch, like.size(3) / patch, like.size(1), patch, patch})
+      .permute({0, 3, 1, 4, 2, 5})
+      .reshape(like.sizes());
+}
+
+/// The patches of x times `weight` (out, numbers of a patch), a row each. For the gradient of the weight they are put
+/// in order once more, which takes less than to keep them.
+class PatchProducts : public torch::autograd::Function<PatchProducts> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
+                            const std::optional<at::Tensor>& bias, std::int64_t patch) {
+    context->save_for_backward({x, x.requires_grad() ? weight : at::Tensor()});
+    context->saved_data["patch"] = patch;
+    context->saved_data["has_bias"] = bias.has_value();
+    return linear_layer(patches_of(x, patch), weight, bias.value_or(at::Tensor()));
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    if (torch::GradMode::is_enabled()) throw std::logic_error("products of patches have no gradient of their gradient");
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &weight = saved[1], &dy = gradients[0];
+    const std::int64_t patch = context->saved_data.at("patch").toInt();
+    variable_list result(4);
+    if (context->needs_input_grad(0)) result[0] = images_of(dy.mm(weight), x, patch);
+    if (context->needs_input_grad(1)) result[1] = dy.t().mm(patches_of(x, patch));
+    if (context->saved_data.at("has_bias").toBool() && context->needs_input_grad(2)) result[2] = dy.sum(0);
+    return result;
+  }
+};
+
+bool is_product(const at::Tensor& x, const at::Tensor& weight) {
+  const std::int64_t patch = weight.size(2);
+  const bool is_whole = weight.size(3) == patch && x.size(2) % patch == 0 && x.size(3) % patch == 0;
+  const bool is_wide = x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble;
+  return is_whole && is_wide && x.scalar_type() == weight.scalar_type() && is_on_cpu(x) &&
+         current_precision(x.device()) == Precision::kFp32;
+}
+
+}  // namespace
+
+at::Tensor convolved_patches(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  const std::int64_t patch = weight.size(2);
+  if (!is_product(x, weight)) return torch::conv2d(x, weight, bias, /*stride=*/patch);
+  return PatchProducts::apply(x, weight.flatten(1), bias.defined() ? std::optional(bias) : std::nullopt, patch)
+      .view({x.size(0), x.size(2) / patch, x.size(3) / patch, weight.size(0)})
+      .permute({0, 3, 1, 2});
+}
 
 }  // namespace stages

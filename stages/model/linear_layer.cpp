@@ -11,9 +11,9 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "stages/numerics/precision.h"
+#include "stages/numerics/precision_map.h"
 #include "stages/plan/memory_trace.h"
-#include "stages/plan/product_bound.h"
+#include "stages/plan/meta_kernels.h"
 
 namespace stages {
 namespace {

@@ -1,12 +1,63 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
-#include "stages/model/lora_options.h"
+namespace runner {
+class ConfigReader;
+}
 
 namespace stages {
+
+/// Modules by name. A list: those whose name is an item or ends in '.' and an item; a text: those whose whole name
+/// matches it as an Expression.
+using ModuleSelection = std::variant<std::vector<std::string>, std::string>;
+
+/// Which biases are trained and saved with the adapters.
+enum class LoraBias {
+  kNone,
+  kAll,
+  kAdapted,  ///< those of layers with an adapter [lora_only]
+};
+
+/// How A begins. B begins with zeros, but for kRandom.
+enum class LoraInitialization {
+  kKaiming,   ///< uniform within 1/sqrt(inputs) [true]
+  kGaussian,  ///< normal with the standard deviation 1/rank [gaussian]
+  kRandom,    ///< as kKaiming, and B uniform within 1/sqrt(rank), so that the first output differs: tests [false]
+};
+
+/// What adapters a network has, by peft's names for modules. Where a word differs, peft's is in brackets.
+struct LoraOptions {
+  std::int64_t rank = 8;                         ///< [r]
+  double alpha = 8;                              ///< [lora_alpha]
+  bool rank_stabilized = false;                  ///< scaling is alpha/sqrt(rank), not alpha/rank [use_rslora]
+  double dropout = 0;                            ///< of an adapter's input, in training [lora_dropout]
+  ModuleSelection targets;                       ///< [target_modules]
+  ModuleSelection exclude;                       ///< of those, the ones without an adapter [exclude_modules]
+  std::vector<std::int64_t> layers = {};         ///< numbers of blocks; empty: all [layers_to_transform]
+  std::vector<std::string> layers_pattern = {};  ///< expressions for what stands before such a number
+  /// Another rank or alpha for layers whose name, or its end after a dot, matches an expression; the first one counts.
+  std::vector<std::pair<std::string, std::int64_t>> rank_pattern = {};
+  std::vector<std::pair<std::string, double>> alpha_pattern = {};
+  LoraBias bias = LoraBias::kNone;
+  LoraInitialization initialization = LoraInitialization::kKaiming;  ///< [init_lora_weights]
+  std::vector<std::string> modules_to_save = {};  ///< modules trained and saved as a whole, which get no adapter
+
+  bool operator==(const LoraOptions&) const = default;
+};
+
+/// alpha/rank, or alpha/sqrt(rank).
+double lora_scaling(const LoraOptions& options, std::int64_t rank, double alpha);
+
+/// Reads the options of model.lora that are an adapter's. What is wrong with an expression becomes an error of
+/// `reader` at its option.
+LoraOptions read_lora_options(runner::ConfigReader& reader);
 
 /// A module that options may name.
 struct TargetCandidate {

@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "stages/model/position_resize.h"
+#include <ATen/core/Tensor.h>
+
 #include "stages/model/weight_names.h"
 #include "stages/tensor/named_tensors.h"
 #include "stages/weights/weight_sink.h"
@@ -14,6 +15,19 @@ class Module;
 }
 
 namespace stages {
+
+/// How position embeddings are brought to another number of patches.
+enum class PositionResize {
+  kBicubic,           ///< without antialiasing, as transformers' interpolate_pos_encoding
+  kBicubicAntialias,  ///< with, as timm's resample_abs_pos_embed, which computes in float32 always
+};
+
+/// `positions` (1 + n², width), the class token's first, as (tokens, width) for a grid of another side; both `tokens`
+/// and the rows of `positions` are one more than a square. Differentiable. The class token's is not touched.
+at::Tensor resize_positions(const at::Tensor& positions, std::int64_t tokens, PositionResize how);
+
+/// The side of the square grid of `tokens` less the class token; 0 where they make none.
+std::int64_t grid_side(std::int64_t tokens);
 
 /// What became of every tensor that a file of weights held, and of every weight that the network has.
 struct PretrainedReport {

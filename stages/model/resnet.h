@@ -1,11 +1,16 @@
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "stages/model/convolution_layers.h"
-#include "stages/model/feature_maps.h"
+#include "stages/model/convolutional_networks.h"
 #include "stages/numerics/recomputable_module.h"
+#include "stages/tensor/named_tensors.h"
+#include "stages/weights/weight_sink.h"
 
 namespace stages {
 
@@ -53,6 +58,41 @@ class ResNet : public FeatureMaps {
   std::shared_ptr<Convolution> conv1_;
   std::shared_ptr<BatchNorm> bn1_;
   std::vector<std::shared_ptr<BasicBlock>> blocks_;
+};
+
+/// What became of every tensor that a file of weights held, and of every weight that a ResNet has.
+struct ResNetWeightsReport {
+  std::string prefix;                    ///< before torchvision's names in the file: "module.resnet."; mostly empty
+  std::int64_t taken = 0;                ///< weights and buffers of the network that have the file's values
+  std::vector<std::string> missing;      ///< names of those that the file lacks
+  std::vector<std::string> wrong_shape;  ///< "conv1.weight [64, 3, 7, 7] for [64, 3, 5, 5]"
+  std::vector<std::string> left_out;     ///< tensors of a classifier's head: fc.weight, fc.bias
+  std::vector<std::string> unused;       ///< all other tensors that the network has no place for
+
+  bool fits() const { return missing.empty() && wrong_shape.empty(); }
+  /// "110 tensors of ResNet-18; left out: fc.bias, fc.weight; without a place: layer2.1.bn1.bias and 19 more".
+  std::string text(std::int64_t depth) const;
+  /// "40 tensors of 3 blocks are missing (layer1.2, layer2.2, layer2.3)"; empty where all fits.
+  std::string misfits() const;
+};
+
+/// How the tensors of a file become a ResNet, by torchvision's names: as torchvision saves them, or all below a prefix
+/// that a program's own modules have put before them. The tensors come piece by piece, as in PretrainedPlaces
+/// (stages/model/pretrained.h). How many batches BatchNorm has seen may be missing, as in files of before 2018; it is 0
+/// then, and nothing depends on it.
+class ResNetPlaces {
+ public:
+  /// `saved` are the tensors, of which only names and shapes are looked at. The network may be on the Meta device, then
+  /// only the report is of use; it must outlive this.
+  ResNetPlaces(ResNet& network, const NamedTensors& saved);
+
+  const ResNetWeightsReport& report() const { return report_; }
+  /// Gives the network the numbers that come, if the report fits(). It refers to this object.
+  WeightSink sink();
+
+ private:
+  ResNetWeightsReport report_;
+  std::map<std::string, at::Tensor> places_;  // the network's own, by the file's names
 };
 
 }  // namespace stages

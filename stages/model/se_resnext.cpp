@@ -3,7 +3,7 @@
 
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/model/convolutional_classifier_stage.h"
+#include "stages/model/convolutional_classifier.h"
 
 namespace stages {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "stages/model/feature_maps.h"
+#include "stages/model/convolutional_networks.h"
 #include "stages/tensor/named_tensors.h"
 #include "stages/weights/weight_sink.h"
 

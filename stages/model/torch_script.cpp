@@ -13,7 +13,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "stages/model/image_classifier.h"
+#include "stages/model/vision_tower.h"
 
 namespace stages {
 namespace {

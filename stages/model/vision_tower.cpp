@@ -59,4 +59,86 @@ at::Tensor VisionTower::pool(const at::Tensor& last_hidden_state) const {
   return norm_of_pooled_->forward(last_hidden_state.select(1, 0));
 }
 
+namespace {
+
+constexpr std::int64_t kWidth = 8, kInnerWidth = 16, kHeads = 2, kSmallProjection = 6, kPatch = 4, kImage = 8;
+
+}  // namespace
+
+void shrink(VisionTowerOptions& tower, std::optional<std::int64_t>& image_size,
+            std::optional<std::int64_t>& projection_dim) {
+  tower.block.hidden_size = kWidth;
+  tower.block.intermediate_size = kInnerWidth;
+  tower.block.num_attention_heads = kHeads;
+  tower.patch_size = kPatch;
+  image_size.reset();
+  if (projection_dim) projection_dim = kSmallProjection;
+}
+
+DatasetDescription shrunken_data(DatasetDescription data, std::int64_t width) {
+  for (TensorSpec& tensor : data.tensors) {
+    if (tensor.name == "image" && tensor.shape.size() == 3) tensor.shape = {tensor.shape[0], kImage, kImage};
+    if (tensor.name == "features") tensor.shape = {width};
+  }
+  if (data.source) data.source = std::make_shared<const DatasetDescription>(shrunken_data(*data.source, width));
+  return data;
+}
+
+bool is_projected(Feature feature) {
+  switch (feature) {
+    case Feature::kPooled:
+      return false;
+    case Feature::kProjected:
+      return true;
+    case Feature::kProjectedBeforeNorm:
+      return true;
+  }
+  assert(false);
+  return false;
+}
+
+ImageClassifier::ImageClassifier(const ImageClassifierOptions& classifier, const at::TensorOptions& options)
+    : options_(classifier),
+      tower_(register_module("vision_model", std::make_shared<VisionTower>(classifier.tower, options))) {
+  assert(classifier.projection_dim || !is_projected(options_.feature));
+  if (classifier.projection_dim) {
+    projection_ = register_module(
+        "visual_projection", std::make_shared<Linear>(classifier.tower.block.hidden_size, *classifier.projection_dim,
+                                                      classifier.projection_bias, options));
+  }
+  head_ = register_module("head", std::make_shared<Linear>(classifier.feature_width(), classifier.num_classes,
+                                                           /*with_bias=*/true, options));
+  dropout_ = register_module("dropout", std::make_shared<Dropout>(classifier.dropout));
+}
+
+at::Tensor ImageClassifier::feature(const at::Tensor& last_hidden_state) const {
+  switch (options_.feature) {
+    case Feature::kPooled:
+      return tower_->pool(last_hidden_state);
+    case Feature::kProjected:
+      return projected(tower_->pool(last_hidden_state));
+    case Feature::kProjectedBeforeNorm:
+      return projected(last_hidden_state.select(1, 0));
+  }
+  assert(false);
+  return {};
+}
+
+at::Tensor ImageClassifier::projected(const at::Tensor& tokens) const { return projection_->forward(tokens); }
+
+at::Tensor ImageClassifier::features(const at::Tensor& pixels) const {
+  const OwnPrecision own(*this);
+  return feature(tower_->forward_class_token(own(pixels)));
+}
+
+at::Tensor ImageClassifier::classify(const at::Tensor& features) const {
+  const OwnPrecision own(*this);
+  return head_->forward(dropout_->forward(own(features)));
+}
+
+NamedTensors ImageClassifier::forward(const at::Tensor& pixels) const {
+  const at::Tensor seen = features(pixels);
+  return {{"logits", classify(seen)}, {"features", seen}};
+}
+
 }  // namespace stages

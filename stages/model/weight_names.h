@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "runner/shared/weights/pretrained_config.h"
 #include "stages/tensor/named_tensors.h"
 
 namespace stages {
@@ -49,5 +50,9 @@ std::string unwrapped_name(std::string_view name, std::string_view wrapper);
 
 /// The tensors by these names.
 NamedTensors unwrapped(const NamedTensors& saved, std::string_view wrapper);
+
+/// The sizes of a vision tower that follow from the shapes of its weights, by whichever names they have; the tensors
+/// may be on the Meta device. What does not follow is absent: the heads, the activation.
+runner::PretrainedConfig sizes_of_weights(const NamedTensors& saved);
 
 }  // namespace stages

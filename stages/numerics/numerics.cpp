@@ -5,7 +5,7 @@
 #include <torch/types.h>
 
 #include "runner/shared/stage/run_context.h"
-#include "stages/numerics/precision_rules.h"
+#include "stages/numerics/precision_map.h"
 
 namespace stages {
 namespace {

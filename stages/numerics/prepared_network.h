@@ -4,12 +4,25 @@
 #include <c10/core/GradMode.h>
 
 #include "stages/numerics/numerics.h"
-#include "stages/numerics/precision_module.h"
-#include "stages/numerics/tf32.h"
+#include "stages/numerics/recomputable_module.h"
 #include "stages/tensor/batch.h"
 #include "stages/tensor/scoped.h"
 
 namespace stages {
+
+/// While it lives, a GPU may (or may not) multiply float32 numbers by their 10 leading bits, as TensorFloat-32, in
+/// matrix products and in cuDNN, which LibTorch lets do so by default. It holds for the whole process; what held before
+/// comes back. A CPU takes no notice.
+class [[nodiscard]] ScopedTf32 {
+ public:
+  explicit ScopedTf32(bool allow);
+  ~ScopedTf32();
+  ScopedTf32(const ScopedTf32&) = delete;
+  ScopedTf32& operator=(const ScopedTf32&) = delete;
+
+ private:
+  const bool products_, convolutions_;
+};
 
 /// A network that computes as `numerics` say, for as long as this lives: laid out, each module in its number format,
 /// its products in TF32 or not. Whoever runs a network runs it by one of these, so that no option of a memory policy is

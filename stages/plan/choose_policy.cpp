@@ -13,8 +13,7 @@
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/value/json_fields.h"
 #include "stages/tensor/module_names.h"
-#include "stages/plan/block_choice.h"
-#include "stages/plan/time_model.h"
+#include "stages/plan/step_profile.h"
 
 namespace stages {
 namespace {

@@ -10,7 +10,7 @@
 #include "runner/shared/stage/memory_plan.h"
 #include "stages/memory/policy.h"
 #include "stages/plan/step_profile.h"
-#include "stages/plan/policy_overrides.h"
+#include "stages/plan/plan_alternatives.h"
 
 namespace stages {
 

@@ -10,9 +10,9 @@
 #include <torch/library.h>
 #include <torch/types.h>
 
-#include "stages/numerics/meta_autocast.h"
+#include "stages/numerics/precision_map.h"
 #include "stages/plan/memory_trace.h"
-#include "stages/plan/meta_families.h"
+#include "stages/plan/meta_kernels.h"
 
 namespace stages {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "stages/plan/convolution_bound.h"
 #include "stages/plan/memory_trace.h"
-#include "stages/plan/meta_families.h"
+#include "stages/plan/meta_kernels.h"
 
 namespace stages::meta {
 namespace {

@@ -1,9 +1,16 @@
 #include "stages/plan/meta_kernels.h"
 
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+#include <ATen/ops/addmm_meta_dispatch.h>
+#include <ATen/ops/baddbmm_meta_dispatch.h>
+#include <ATen/ops/bmm_meta_dispatch.h>
+#include <ATen/ops/mm_meta_dispatch.h>
 #include <torch/types.h>
 
 #include "stages/plan/memory_trace.h"
-#include "stages/plan/meta_families.h"
 
 namespace stages {
 namespace {
@@ -90,4 +97,274 @@ at::TensorOptions statistics_of(const at::Tensor& x) {
 }
 
 }  // namespace meta
+
 }  // namespace stages
+
+namespace stages::meta {
+namespace {
+
+/// Works in place and allocates nothing. Boxed, because the overloads differ in the type of the rate alone.
+void write_in_place(const c10::OperatorHandle& operation, torch::jit::Stack* stack) {
+  torch::jit::drop(*stack, operation.schema().arguments().size());
+}
+
+}  // namespace
+
+void register_optimizers(torch::Library& meta) {
+  for (const char* name :
+       {"_fused_sgd_", "_fused_sgd_.tensor_lr", "_fused_adam_", "_fused_adam_.tensor_lr", "_fused_adamw_",
+        "_fused_adamw_.tensor_lr", "_fused_adagrad_", "_amp_foreach_non_finite_check_and_unscale_"}) {
+    meta.impl(name, torch::CppFunction::makeFromBoxedFunction<&write_in_place>());
+  }
+}
+
+namespace {
+
+using at::Tensor;
+
+Tensor distances(const Tensor& a, const Tensor& b, double, std::optional<std::int64_t>) {
+  std::vector<std::int64_t> shape = a.sizes().vec();
+  shape.back() = b.size(-2);
+  return at::empty(shape, a.options());
+}
+
+}  // namespace
+
+void register_losses(torch::Library& meta) {
+  // The second result is what the CPU keeps of the exponentials.
+  meta.impl("log_sigmoid_forward", [](const Tensor& x) {
+    return std::tuple(at::empty_like(x), on_cpu() ? at::empty_like(x) : at::empty({0}, x.options()));
+  });
+  meta.impl("log_sigmoid_backward", [](const Tensor&, const Tensor& x, const Tensor&) { return at::empty_like(x); });
+  meta.impl("mse_loss_backward",
+            [](const Tensor&, const Tensor& x, const Tensor&, std::int64_t) { return at::empty_like(x); });
+  meta.impl("_cdist_forward", distances);
+  meta.impl("_cdist_backward",
+            [](const Tensor&, const Tensor& a, const Tensor&, double, const Tensor&) { return at::empty_like(a); });
+}
+
+namespace {
+
+using at::Scalar;
+using at::Tensor;
+
+/// What the CPU's products of the last two dimensions take for a while.
+void take_scratch(const Tensor& a, const Tensor& b) {
+  if (!on_cpu() || !at::isReducedFloatingType(a.scalar_type()) || !onednn_computes(a.scalar_type())) return;
+  const std::int64_t dimensions = a.dim();
+  const ProductShape shape = {
+      .batch = dimensions == 3 ? a.size(0) : 1, .rows = a.size(-2), .inner = a.size(-1), .columns = b.size(-1)};
+  if (takes_onednn(shape)) scratch({half_product_scratch(shape, threads())}, a.options().dtype(at::kByte));
+}
+
+/// a b. The shapes, and what is wrong with them, are `kShapes`, torch's own, to say.
+template <Tensor (*kShapes)(const Tensor&, const Tensor&)>
+Tensor product(const Tensor& a, const Tensor& b) {
+  const Tensor y = kShapes(a, b);
+  take_scratch(a, b);
+  return y;
+}
+
+/// beta x + alpha a b, likewise.
+template <Tensor (*kShapes)(const Tensor&, const Tensor&, const Tensor&, const Scalar&, const Scalar&)>
+Tensor sum_with_product(const Tensor& x, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
+  const Tensor y = kShapes(x, a, b, beta, alpha);
+  take_scratch(a, b);
+  return y;
+}
+
+}  // namespace
+
+void register_products(torch::Library& meta) {
+  meta.impl("mm", product<at::meta::mm>);
+  meta.impl("addmm", sum_with_product<at::meta::addmm>);
+  meta.impl("bmm", product<at::meta::bmm>);
+  meta.impl("baddbmm", sum_with_product<at::meta::baddbmm>);
+}
+
+namespace {
+
+constexpr std::int64_t kFloat = 4, kHalf = 2;           // bytes
+constexpr std::int64_t kColumns = 64, kMostRows = 512;  // of a block
+constexpr std::int64_t kAligned = 4096;
+
+}  // namespace
+
+bool takes_onednn(const ProductShape& shape) {
+  constexpr std::int64_t kSmallest = 16 * 16 * 16;
+  return shape.batch * shape.rows * shape.inner * shape.columns > kSmallest;
+}
+
+std::int64_t half_product_scratch(const ProductShape& shape, std::int64_t threads) {
+  // A sum is padded to pairs and vectors, and to a distance that the cache likes.
+  const std::int64_t rows = std::min(shape.rows + 32, kMostRows), inner = shape.inner + 128;
+  const std::int64_t blocks = threads * (kHalf * inner * (kColumns + rows) + 2 * kFloat * rows * kColumns + 1024);
+  const std::int64_t whole = std::min(threads, shape.batch) * kFloat * shape.rows * shape.columns;
+  return std::max(blocks, whole) + kAligned;
+}
+
+std::int64_t float_product_scratch(const ProductShape& shape, std::int64_t threads) {
+  return threads * kFloat * kColumns * (shape.inner + 256) + kAligned;
+}
+
+namespace {
+
+using at::IntArrayRef;
+using at::Tensor;
+using Maybe = std::optional<Tensor>;
+using Three = std::tuple<Tensor, Tensor, Tensor>;
+
+Three batch_norm(const Tensor& x, const Maybe&, const Maybe&, const Maybe&, const Maybe&, bool train, double, double) {
+  const std::int64_t statistics = train ? x.size(1) : 0;
+  return {at::empty_like(x), at::empty({statistics}, statistics_of(x)), at::empty({statistics}, statistics_of(x))};
+}
+
+bool is_dense(const Tensor& x) { return x.is_contiguous() || x.is_contiguous(x.suggest_memory_format()); }
+
+/// The CPU's kernel makes its result a second time before it lets go of the first, where what it gets is dense.
+Three batch_norm_backward(const Tensor& gradient, const Tensor& x, const Maybe& weight, const Maybe&, const Maybe&,
+                          const Maybe&, const Maybe&, bool, double, std::array<bool, 3> wanted) {
+  const auto options = weight && weight->defined() ? weight->options() : statistics_of(x);
+  const auto channels = [&](bool is_wanted) { return is_wanted ? at::empty({x.size(1)}, options) : Tensor(); };
+  const bool makes_two = wanted[0] && on_cpu() && is_dense(x) && is_dense(gradient) &&
+                         x.suggest_memory_format() == gradient.suggest_memory_format();
+  const Tensor first = makes_two ? at::empty_like(x) : Tensor();
+  return {wanted[0] ? at::empty_like(x) : Tensor(), channels(wanted[1]), channels(wanted[2])};
+}
+
+Three layer_norm(const Tensor& x, IntArrayRef normalized, const Maybe&, const Maybe&, double) {
+  const Tensor input = x.contiguous();
+  std::vector<std::int64_t> shape = x.sizes().vec();
+  std::fill(shape.end() - static_cast<std::ptrdiff_t>(normalized.size()), shape.end(), 1);
+  const Tensor y = at::empty_like(input, at::MemoryFormat::Contiguous);
+  return {y, at::empty(shape, statistics_of(x)), at::empty(shape, statistics_of(x))};
+}
+
+Three layer_norm_backward(const Tensor& gradient, const Tensor& x, IntArrayRef normalized, const Tensor&, const Tensor&,
+                          const Maybe& weight, const Maybe&, std::array<bool, 3> wanted) {
+  const Tensor input = x.contiguous(), dy = gradient.contiguous();
+  const auto options = weight && weight->defined() ? weight->options() : x.options();
+  const auto affine = [&](bool is_wanted) { return is_wanted ? at::empty(normalized, options) : Tensor(); };
+  const Tensor dx = wanted[0] ? at::empty_like(input, at::MemoryFormat::Contiguous) : Tensor();
+  const Tensor dweight = affine(wanted[1]), dbias = affine(wanted[2]);
+  if (on_cpu() && (wanted[1] || wanted[2])) {
+    const Tensor sums = scratch({2, threads(), c10::multiply_integers(normalized)}, statistics_of(x));
+  }
+  return {dx, dweight, dbias};
+}
+
+Three group_norm(const Tensor& x, const Maybe&, const Maybe&, c10::SymInt n, c10::SymInt, c10::SymInt,
+                 std::int64_t groups, double) {
+  const auto statistics = [&] { return at::empty({n.expect_int(), groups}, statistics_of(x)); };
+  return {at::empty_like(x), statistics(), statistics()};
+}
+
+Three group_norm_backward(const Tensor&, const Tensor& x, const Tensor&, const Tensor&, const Maybe& weight,
+                          c10::SymInt, c10::SymInt channels, c10::SymInt, std::int64_t, std::array<bool, 3> wanted) {
+  const auto options = weight && weight->defined() ? weight->options() : statistics_of(x);
+  const auto affine = [&](bool is_wanted) {
+    return is_wanted ? at::empty({channels.expect_int()}, options) : Tensor();
+  };
+  return {wanted[0] ? at::empty_like(x) : Tensor(), affine(wanted[1]), affine(wanted[2])};
+}
+
+}  // namespace
+
+void register_norms(torch::Library& meta) {
+  meta.impl("native_batch_norm", batch_norm);
+  meta.impl("native_batch_norm_backward", batch_norm_backward);
+  meta.impl("native_layer_norm", layer_norm);
+  meta.impl("native_layer_norm_backward", layer_norm_backward);
+  meta.impl("native_group_norm", group_norm);
+  meta.impl("native_group_norm_backward", group_norm_backward);
+}
+
+namespace {
+
+using at::Tensor;
+using Maybe = std::optional<Tensor>;
+
+/// (n, heads, tokens, width) that lies in memory as (n, tokens, heads, width), as the CPU's kernel makes its results.
+Tensor token_major(const Tensor& like) {
+  return at::empty({like.size(0), like.size(2), like.size(1), like.size(3)}, like.options()).transpose(1, 2);
+}
+
+/// How many queries and keys a thread of the CPU's kernel takes at once.
+struct Tile {
+  std::int64_t queries, keys;
+};
+Tile tile(const Tensor& queries, const Tensor& keys) {
+  const std::int64_t tokens = queries.size(2);
+  return {std::min<std::int64_t>(tokens >= 768   ? 256
+                                 : tokens >= 192 ? 64
+                                                 : 32,
+                                 tokens),
+          std::min<std::int64_t>(512, keys.size(2))};
+}
+
+std::tuple<Tensor, Tensor> flash(const Tensor& q, const Tensor& k, const Tensor& v, double, bool, const Maybe&,
+                                 std::optional<double>) {
+  count_flops(2.0 * static_cast<double>(q.numel() * k.size(2)) + 2.0 * static_cast<double>(q.numel() * v.size(2)));
+  const Tensor y = token_major(q);
+  const Tensor log_sum = at::empty({q.size(0), q.size(2), q.size(1)}, statistics_of(q)).transpose(1, 2);
+  if (!on_cpu()) return {y, log_sum};
+  const auto [queries, keys] = tile(q, k);
+  const Tensor sums = scratch({threads(), queries * keys + 2 * queries + queries * q.size(3)}, statistics_of(q));
+  const Tensor narrowed = is_half(q) ? scratch({threads(), queries * keys}, q.options()) : Tensor();
+  return {y, log_sum};
+}
+
+std::tuple<Tensor, Tensor, Tensor> flash_backward(const Tensor&, const Tensor& q, const Tensor& k, const Tensor& v,
+                                                  const Tensor&, const Tensor&, double, bool, const Maybe&,
+                                                  std::optional<double>) {
+  count_flops(10.0 * static_cast<double>(q.numel() * k.size(2)));
+  const Tensor dq = token_major(q), dk = token_major(k), dv = token_major(v);
+  if (!on_cpu()) return {dq, dk, dv};
+  const auto [queries, keys] = tile(q, k);
+  const Tensor sums = scratch({threads(), 2 * queries * keys + queries}, statistics_of(q));
+  const Tensor narrowed = is_half(q) ? scratch({threads(), 2 * queries * keys}, q.options()) : Tensor();
+  if (is_half(q) && onednn_computes(q.scalar_type())) {
+    // Each thread multiplies tiles by oneDNN, which cuts them as if all threads were its own.
+    const ProductShape of_keys = {.rows = keys, .inner = queries, .columns = q.size(3)},
+                       of_queries = {.rows = queries, .inner = keys, .columns = q.size(3)};
+    std::int64_t bytes = 0;
+    for (const ProductShape& product : {of_keys, of_queries}) {
+      if (meta::takes_onednn(product)) bytes = std::max(bytes, half_product_scratch(product, threads()));
+    }
+    scratch({std::min(threads(), q.size(0) * q.size(1)), bytes}, q.options().dtype(at::kByte));
+  }
+  return {dq, dk, dv};
+}
+
+/// A GPU's kernels, flash and memory-efficient, load whole words of 16 bytes, and none is for float64. What one of them
+/// takes on some generation and not on another is planned as plain products, which is the upper bound.
+bool has_gpu_kernel(const Tensor& q) {
+  return q.scalar_type() != at::kDouble && q.size(3) % (16 / q.element_size()) == 0 && q.size(3) <= 256;
+}
+
+/// What torch's choice looks at.
+bool takes_flash(const Tensor& q, const Tensor& k, const Tensor& v, double dropout) {
+  if (dropout != 0 || q.dim() != 4 || k.dim() != 4 || v.dim() != 4 || q.size(3) != v.size(3)) return false;
+  return (on_cpu() || has_gpu_kernel(q)) && q.size(2) > 0 && k.size(2) > 0 && q.stride(3) == 1 && k.stride(3) == 1 &&
+         v.stride(3) == 1;
+}
+
+/// On Meta torch always computes attention by plain products; the traced device has kernels of its own. The choice is
+/// made above autograd, so that the derivative is that of what is chosen.
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Maybe& mask,
+                                    double dropout, bool causal, std::optional<double> scale, bool grouped) {
+  if (traced_backend() && takes_flash(q, k, v, dropout)) {
+    return std::get<0>(at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, dropout, causal, mask, scale));
+  }
+  return std::get<0>(at::_scaled_dot_product_attention_math(q, k, v, mask, dropout, causal, {}, scale, grouped));
+}
+
+}  // namespace
+
+void register_attention(torch::Library& meta, torch::Library& above_autograd) {
+  meta.impl("_scaled_dot_product_flash_attention_for_cpu", flash);
+  meta.impl("_scaled_dot_product_flash_attention_for_cpu_backward", flash_backward);
+  above_autograd.impl("scaled_dot_product_attention", scaled_dot_product_attention);
+}
+
+}  // namespace stages::meta

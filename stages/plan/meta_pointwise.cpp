@@ -2,7 +2,7 @@
 #include <ATen/ops/mul_meta_dispatch.h>
 #include <torch/types.h>
 
-#include "stages/plan/meta_families.h"
+#include "stages/plan/meta_kernels.h"
 
 namespace stages::meta {
 namespace {

@@ -6,8 +6,7 @@
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/text/bytes.h"
 #include "stages/machine/counting_allocator.h"
-#include "stages/machine/device_error.h"
-#include "stages/machine/empty_cache.h"
+#include "stages/machine/device.h"
 #include "stages/machine/memory_meter.h"
 
 namespace stages {
@@ -109,6 +108,31 @@ void run_or_go_elsewhere(const MemoryPolicy& policy, c10::Device device, const s
         .with_help("use a smaller memory.micro_batch or model")
         .elsewhere(std::move(others), std::move(incident));
   }
+}
+
+RetriedLoader::RetriedLoader(Pass pass, const MemoryPolicy& policy, runner::RunContext& context)
+    : pass_(std::move(pass)), policy_(policy), context_(context), batches_(loader().batches()) {}
+
+std::optional<Batch> RetriedLoader::next() {
+  std::optional<Batch> batch;
+  do_with_retry(policy_, c10::kCPU, "reading a batch", context_, [&] {
+    try {
+      batch = loader().next();
+    } catch (...) {
+      loader_.reset();
+      skipped_before_ = skipped_;
+      throw;
+    }
+  });
+  pass_.first_batch = loader_->position();
+  skipped_ = skipped_before_ + loader_->skipped();
+  return batch;
+}
+
+Loader& RetriedLoader::loader() {
+  if (!loader_)
+    loader_.emplace(pass_.dataset, pass_.order, pass_.batch_size, pass_.epoch, pass_.drop_last, pass_.first_batch);
+  return *loader_;
 }
 
 }  // namespace stages

@@ -10,11 +10,41 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
-#include "stages/random/dropout_mask.h"
+#include "stages/random/philox.h"
 
 namespace stages {
+
+/// What is drawn once: an element of a sample, or the sample as a whole.
+enum class DropoutUnit { kElement, kSample };
+
+/// Which elements of its input one layer drops at one step. A word of Philox decides, whose key is the seed and whose
+/// counter is (element / 4, sample, layer, step): whether an element is dropped depends on these alone, not on its
+/// neighbours, its type, its device or the order of the work.
+/// It needs no torch: the CPU's loop and the GPU's kernel share these lines.
+struct DropoutMask {
+  std::uint64_t seed = 0;
+  std::uint32_t step = 0;
+  std::uint32_t layer = 0;
+  double probability = 0;  ///< of being dropped, 0 to 1
+  DropoutUnit unit = DropoutUnit::kElement;
+
+  /// A word below it drops: the probability, in units of 2^-32, rounded to the nearest.
+  RETORT_HOST_DEVICE std::uint64_t threshold() const {
+    return static_cast<std::uint64_t>(probability * 4294967296.0 + 0.5);
+  }
+  bool drops_all() const { return threshold() >> 32 != 0; }
+  /// What a kept element is multiplied with, so that the mean stays: 1 / (1 - probability).
+  RETORT_HOST_DEVICE double scale() const { return probability < 1 ? 1 / (1 - probability) : 0; }
+
+  /// The words of elements 4 block … 4 block + 3 of a sample.
+  RETORT_HOST_DEVICE PhiloxWords words(std::uint32_t sample, std::uint32_t block) const {
+    return philox({{block, sample, layer, step}}, static_cast<std::uint32_t>(seed),
+                  static_cast<std::uint32_t>(seed >> 32));
+  }
+};
 
 /// What all random numbers of one optimizer step are a function of.
 struct StepKey {
@@ -31,7 +61,7 @@ using RowNames = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
 /// where it follows a residual branch. Otherwise the identity.
 ///
 /// The mask is a function of the step and the samples that a ScopedDropout names, and of the layer's place in its
-/// network (stages/random/dropout_mask.h). Nothing but these names is kept for the backward, which makes the mask
+/// network (stages/random/dropout.h). Nothing but these names is kept for the backward, which makes the mask
 /// again.
 class Dropout : public torch::nn::Module {
  public:
@@ -125,5 +155,17 @@ class [[nodiscard]] ScopedInput {
  private:
   Dropout::Saved before_;
 };
+
+/// `x` with dropped elements zero, whatever they held, and kept ones times mask.scale(). Not recorded for a backward.
+///
+/// `x` has a sample a row and is float32, float64, float16 or bfloat16; narrow types are multiplied in float32 and
+/// rounded to the nearest once. Elements count along a row in row-major order, whatever the memory format. `samples`
+/// holds the number of each row's sample, 0 to 2^32 - 1, as int64 on x's device. The result is contiguous, and the same
+/// bits on every device. Throws std::invalid_argument where shapes or types are others.
+at::Tensor apply_dropout(const DropoutMask& mask, const at::Tensor& x, const at::Tensor& samples);
+
+/// The same by operators of torch alone, for devices without a loop or kernel of ours. It takes some forty bytes an
+/// element for a while.
+at::Tensor apply_dropout_by_operators(const DropoutMask& mask, const at::Tensor& x, const at::Tensor& samples);
 
 }  // namespace stages

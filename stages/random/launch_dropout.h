@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "stages/random/dropout_mask.h"
+#include "stages/random/dropout.h"
 
 namespace stages {
 

@@ -1,7 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
+#include <string_view>
+#include <vector>
 
 #include "runner/shared/stage/split_mix.h"
 
@@ -31,5 +35,9 @@ class Random {
  private:
   std::uint64_t state_ = 0;
 };
+
+/// The positions of `names` in an order drawn from (seed, name) alone: of two names the same one comes first, whatever
+/// other names are there and in whatever order.
+std::vector<std::size_t> drawn_by_name(std::span<const std::string_view> names, std::uint64_t seed);
 
 }  // namespace stages

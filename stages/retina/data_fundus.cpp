@@ -1,16 +1,23 @@
+#include "stages/retina/data_fundus.h"
+
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "stages/retina/fundus_list.h"
-#include "stages/retina/fundus_parts.h"
+#include "runner/shared/stage/stage.h"
+#include "runner/shared/text/join.h"
+#include "stages/data/identical_files.h"
 #include "stages/data/image_stage.h"
-#include "stages/retina/patient_names.h"
-#include "stages/retina/retina_check.h"
+#include "stages/retina/fundus_list.h"
+#include "stages/retina/retina.h"
 
 namespace stages {
 namespace {
@@ -112,5 +119,168 @@ runner::Result<std::unique_ptr<runner::Stage>> create_fundus(runner::ConfigReade
 }  // namespace
 
 extern const runner::StageKind kDataFundus = {.name = "data.fundus", .create = create_fundus};
+
+namespace {
+
+using runner::ErrorCode;
+using runner::StageError;
+
+constexpr std::array kPartsInOrder = {Part::kTrain, Part::kValidation, Part::kTest};
+constexpr std::size_t kNamedCopies = 5, kNamedPatients = 10;
+
+std::string counted_of(std::size_t count, const std::string& thing) {
+  return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
+}
+
+const ImageFile& at_place(const ImageList& list, const ImagePlace& place) { return list[place.part][place.index]; }
+
+/// "grades 0 to 4: train 12, 3, 4, 2, 1; test 5, 1, 1, 1, 1".
+std::string counts_by_grade(const ImageList& list) {
+  std::vector<std::string> texts;
+  for (const Part part : kPartsInOrder) {
+    std::vector<std::size_t> counts(list.classes.size());
+    for (const ImageFile& file : list[part]) ++counts[static_cast<std::size_t>(file.label)];
+    if (list[part].empty()) continue;
+    std::vector<std::string> numbers;
+    for (const std::size_t count : counts) numbers.push_back(std::to_string(count));
+    texts.push_back(std::string(name(part)) + " " + runner::join(numbers, ", "));
+  }
+  return "photographs of the grades 0 to " + std::to_string(list.classes.size() - 1) + ": " + runner::join(texts, "; ");
+}
+
+/// The photographs that belong together.
+struct Owned {
+  std::set<Part> parts;
+  std::set<std::string_view> names;  // of files, without folders
+  std::size_t photographs = 0;
+  bool is_patient = false;
+};
+
+std::map<std::string_view, Owned> by_owner(const ImageList& list) {
+  std::map<std::string_view, Owned> owners;
+  for (const Part part : kPartsInOrder) {
+    for (const ImageFile& file : list[part]) {
+      if (file.patient.empty()) continue;
+      Owned& owner = owners[file.patient];
+      owner.parts.insert(part);
+      owner.names.insert(std::string_view(file.name).substr(file.name.rfind('/') + 1));
+      owner.is_patient = file.names_patient;
+      ++owner.photographs;
+    }
+  }
+  return owners;
+}
+
+void tell_shared(const std::vector<std::string>& shared, const std::string& thing, runner::RunContext& context) {
+  if (shared.empty()) return;
+  context.say(
+      "photographs of " + counted_of(shared.size(), thing) +
+      " are in more than one part, so that the results may be too good: " + runner::listed(shared, kNamedPatients));
+}
+
+void tell_patients(const ImageList& list, runner::RunContext& context) {
+  std::size_t patients = 0, named = 0, unnamed = 0, copies = 0;
+  std::vector<std::string> shared, shared_pictures;
+  for (const auto& [owner, has] : by_owner(list)) {
+    // Pictures that are called the same in two folders are told by check_copies() where they are copies.
+    const bool has_copies = !has.is_patient && has.names.size() > 1;
+    (has.is_patient ? named : unnamed) += has.photographs;
+    if (has.is_patient) ++patients;
+    if (has_copies) copies += has.photographs - 1;
+    if (has.parts.size() < 2) continue;
+    if (has.is_patient) shared.emplace_back(owner);
+    else if (has_copies) shared_pictures.push_back("'" + std::string(*has.names.begin()) + "'");
+  }
+  std::string text =
+      patients == 0 ? "patients: no file's name tells one, so photographs of one may be in two parts"
+                    : "patients: " + std::to_string(patients) + ", by the names of " + counted_of(named, "photograph");
+  if (patients > 0 && unnamed > 0)
+    text += "; " + std::to_string(unnamed) + (unnamed == 1 ? " name tells none" : " names tell none");
+  if (copies > 0)
+    text += "; " + counted_of(copies, "photograph") + (copies == 1 ? " is a copy" : " are copies") +
+            " of another, by the names";
+  context.say(text);
+  tell_shared(shared, "patient", context);
+  tell_shared(shared_pictures, "picture with copies", context);
+}
+
+/// "'0/a.png' in train and '0/b.png' in test".
+std::string places_text(const ImageList& list, const std::vector<ImagePlace>& places) {
+  std::vector<std::string> texts;
+  for (const ImagePlace& place : places)
+    texts.push_back("'" + at_place(list, place).name + "' in " + std::string(name(place.part)));
+  return runner::join(texts, " and ");
+}
+
+/// Takes all but those of the last part out of the list.
+void leave_out(ImageList& list, const std::vector<std::vector<ImagePlace>>& groups, runner::RunContext& context) {
+  std::array<std::set<std::size_t>, kSplitParts> gone;
+  for (const auto& group : groups) {
+    for (const ImagePlace& place : group)
+      if (place.part != group.back().part) gone[static_cast<std::size_t>(place.part)].insert(place.index);
+  }
+  for (const Part part : {Part::kTrain, Part::kValidation}) {
+    const std::set<std::size_t>& indices = gone[static_cast<std::size_t>(part)];
+    if (indices.empty()) continue;
+    std::vector<ImageFile> kept;
+    for (std::size_t i = 0; i < list[part].size(); ++i)
+      if (!indices.contains(i)) kept.push_back(std::move(list[part][i]));
+    list[part] = std::move(kept);
+    context.say("left out of " + std::string(name(part)) + ": " + counted_of(indices.size(), "photograph") +
+                " that a later part has too");
+  }
+}
+
+void check_copies(ImageList& list, Duplicates duplicates, runner::RunContext& context) {
+  auto groups = identical_files(list, [&] {
+    if (context.cancelled()) throw runner::Cancelled{};
+  });
+  const auto all = groups.size();
+  const auto has_two_grades = [&](const std::vector<ImagePlace>& group) {
+    return std::ranges::any_of(group, [&](const ImagePlace& place) {
+      return at_place(list, place).label != at_place(list, group.front()).label;
+    });
+  };
+  const auto contradictory = std::ranges::count_if(groups, has_two_grades);
+  std::erase_if(groups, [](const auto& group) { return group.front().part == group.back().part; });
+  if (all > 0)
+    context.say(counted_of(all, "photograph") + " " + (all == 1 ? "is" : "are") +
+                " there more than once, byte for byte: " + std::to_string(groups.size()) + " in more than one part, " +
+                std::to_string(contradictory) + " with more than one grade");
+  if (groups.empty()) return;
+  if (duplicates == Duplicates::kDrop) return leave_out(list, groups, context);
+  std::vector<std::string> texts;
+  for (const auto& group : groups) texts.push_back(places_text(list, group));
+  const std::string message = counted_of(groups.size(), "photograph") + (groups.size() == 1 ? " is" : " are") +
+                              " in more than one part, byte for byte: " + runner::listed(texts, kNamedCopies);
+  if (duplicates == Duplicates::kKeep) return context.say(message);
+  throw StageError(ErrorCode::kBadAnnotations, message)
+      .at("/duplicates")
+      .with_help("what is tested would have been learned: duplicates: drop leaves the copies out of the earlier part");
+}
+
+void check_emptiness(const ImageList& list, const SplitOptions& wanted, bool has_all, const runner::NodeFacts& node) {
+  const std::array<double, kSplitParts> shares = {wanted.train, wanted.validation, wanted.test};
+  for (const Part part : kPartsInOrder) {
+    const bool is_asked_for = has_all ? shares[static_cast<std::size_t>(part)] > 0 : part == Part::kTrain;
+    if (!list[part].empty() || !is_asked_for || !node.wants(std::string(name(part)))) continue;
+    std::size_t count = 0;
+    for (const auto& files : list.parts) count += files.size();
+    throw StageError(ErrorCode::kTooFewSamples,
+                     "of " + counted_of(count, "photograph") + " none is left for '" + std::string(name(part)) + "'")
+        .at(has_all ? "/split" : "/root")
+        .with_help(has_all ? "raise its share, or set it to 0 to do without" : "put photographs there");
+  }
+}
+
+}  // namespace
+
+void check_fundus_parts(ImageList& list, const SplitOptions& wanted, Duplicates duplicates,
+                        runner::RunContext& context) {
+  check_copies(list, duplicates, context);
+  check_emptiness(list, wanted, /*has_all=*/!list.divided, context.node());
+  tell_patients(list, context);
+  context.say(counts_by_grade(list));
+}
 
 }  // namespace stages

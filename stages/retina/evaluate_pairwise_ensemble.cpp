@@ -13,14 +13,12 @@
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/results.h"
-#include "stages/artifact/remarking_dataset.h"
-#include "stages/retina/ensemble.h"
-#include "stages/retina/grade_report.h"
+#include "stages/artifact/dataset.h"
+#include "stages/retina/vote.h"
+#include "stages/retina/grade_metrics.h"
 #include "stages/retina/pair_table.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/trained_images.h"
-#include "stages/retina/vote.h"
-#include "stages/retina/voting.h"
 
 namespace stages {
 namespace {

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/text/csv.h"
-#include "stages/evaluate/roc_curve.h"
+#include "stages/evaluate/classification_curves.h"
 
 namespace stages {
 namespace {

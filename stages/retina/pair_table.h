@@ -7,7 +7,6 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "stages/retina/ensemble.h"
 #include "stages/retina/vote.h"
 
 namespace stages {

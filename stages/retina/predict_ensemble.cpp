@@ -11,19 +11,17 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "runner/shared/disk/make_folders.h"
+#include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/loader.h"
 #include "stages/data/picture_files.h"
-#include "stages/retina/ensemble.h"
-#include "stages/evaluate/test_time_flip.h"
-#include "stages/retina/voting.h"
+#include "stages/retina/vote.h"
+#include "stages/evaluate/predictor.h"
 #include "stages/machine/device.h"
 #include "stages/machine/threads.h"
 #include "stages/machine/user_variables.h"
 #include "stages/plan/plan_forward.h"
-#include "stages/plan/unseen_plan.h"
 #include "stages/numerics/prepared_network.h"
 #include "stages/worker/feature_map_picture.h"
 #include "stages/worker/network_of_run.h"

@@ -1,20 +1,110 @@
 #include "stages/text/vocabulary.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <new>
+#include <queue>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include <nlohmann/json.hpp>
+#include <utf8proc.h>
 
 #include "runner/shared/text/printable.h"
 #include "runner/shared/text/utf8.h"
 #include "runner/shared/weights/strict_json.h"
-#include "stages/text/code_points.h"
 
 namespace stages {
+namespace {
+
+constexpr std::int32_t kJoinedToTheLeft = -1;  // no token any more
+constexpr std::size_t kNoSymbol = static_cast<std::size_t>(-1);
+
+struct Symbol {
+  std::int32_t token = 0;
+  std::size_t before = kNoSymbol, after = kNoSymbol;
+};
+
+/// Two neighbours that may be joined. The first in the order of rules goes first, of the same the leftmost.
+struct Joint {
+  std::int32_t rank = 0;
+  std::size_t left = 0;
+  std::int32_t joined = 0;
+  std::int32_t tokens[2] = {};  // what they were when it was found
+  bool operator>(const Joint& other) const { return std::tie(rank, left) > std::tie(other.rank, other.left); }
+};
+
+std::uint64_t pair_of(std::int32_t left, std::int32_t right) {
+  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 | static_cast<std::uint32_t>(right);
+}
+
+}  // namespace
+
+BytePairs::BytePairs(const ByteTokens& bytes, const std::vector<BytePair>& pairs) : bytes_(bytes) {
+  rules_.reserve(pairs.size());
+  for (const BytePair& pair : pairs)
+    rules_.push_back({pair_of(pair.left, pair.right), static_cast<std::int32_t>(rules_.size()), pair.joined});
+  std::ranges::sort(rules_, {}, &Rule::pair);
+}
+
+std::vector<BytePair> BytePairs::pairs() const {
+  std::vector<BytePair> pairs(rules_.size());
+  for (const Rule& rule : rules_) {
+    pairs[static_cast<std::size_t>(rule.rank)] = {static_cast<std::int32_t>(rule.pair >> 32),
+                                                  static_cast<std::int32_t>(rule.pair & 0xffffffff), rule.joined};
+  }
+  return pairs;
+}
+
+const BytePairs::Rule* BytePairs::rule(std::int32_t left, std::int32_t right) const {
+  const std::uint64_t pair = pair_of(left, right);
+  const auto found = std::ranges::lower_bound(rules_, pair, {}, &Rule::pair);
+  return found != rules_.end() && found->pair == pair ? &*found : nullptr;
+}
+
+void BytePairs::encode(std::string_view piece, std::vector<std::int32_t>& ids) const {
+  std::vector<Symbol> symbols(piece.size());
+  for (std::size_t i = 0; i < piece.size(); ++i) {
+    const bool is_last = i + 1 == piece.size();
+    symbols[i].token = (is_last ? bytes_.at_end : bytes_.within)[static_cast<unsigned char>(piece[i])];
+    symbols[i].before = i == 0 ? kNoSymbol : i - 1;
+    symbols[i].after = is_last ? kNoSymbol : i + 1;
+  }
+  std::priority_queue<Joint, std::vector<Joint>, std::greater<>> joints;
+  const auto consider = [&](std::size_t left) {
+    if (left == kNoSymbol || symbols[left].after == kNoSymbol) return;
+    const std::int32_t tokens[2] = {symbols[left].token, symbols[symbols[left].after].token};
+    if (const Rule* found = rule(tokens[0], tokens[1]))
+      joints.push({found->rank, left, found->joined, {tokens[0], tokens[1]}});
+  };
+  for (std::size_t i = 0; i < symbols.size(); ++i) consider(i);
+
+  while (!joints.empty()) {
+    const Joint joint = joints.top();
+    joints.pop();
+    Symbol& left = symbols[joint.left];
+    if (left.token != joint.tokens[0] || left.after == kNoSymbol) continue;
+    Symbol& right = symbols[left.after];
+    if (right.token != joint.tokens[1]) continue;
+    left.token = joint.joined;
+    left.after = right.after;
+    right.token = kJoinedToTheLeft;
+    if (left.after != kNoSymbol) symbols[left.after].before = joint.left;
+    consider(left.before);
+    consider(joint.left);
+  }
+  for (const Symbol& symbol : symbols) {
+    if (symbol.token != kJoinedToTheLeft) ids.push_back(symbol.token);
+  }
+}
+
 namespace {
 
 constexpr std::string_view kPieceEnd = "</w>", kStartToken = "<|startoftext|>", kEndToken = "<|endoftext|>";
@@ -196,6 +286,67 @@ Vocabulary read_merges(std::string_view text, std::string_view json) {
   renumber(vocabulary.start);
   renumber(vocabulary.end);
   return vocabulary;
+}
+
+namespace {
+
+constexpr char32_t kCapitalIWithDot = 0x130, kCombiningDot = 0x307;
+
+const utf8proc_uint8_t* utf8proc_bytes(std::string_view text) {
+  return reinterpret_cast<const utf8proc_uint8_t*>(text.data());
+}
+
+}  // namespace
+
+CharacterClass character_class(char32_t character) {
+  if ((character >= '\t' && character <= '\r') || character == 0x85) return CharacterClass::kSpace;
+  const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(character));
+  if (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO) return CharacterClass::kLetter;
+  if (category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO) return CharacterClass::kNumber;
+  if (category >= UTF8PROC_CATEGORY_ZS && category <= UTF8PROC_CATEGORY_ZP) return CharacterClass::kSpace;
+  return CharacterClass::kOther;
+}
+
+bool is_compatibility_form(char32_t character) {
+  return utf8proc_get_property(static_cast<utf8proc_int32_t>(character))->decomp_type != 0;
+}
+
+CodePoint first_code_point(std::string_view text) {
+  utf8proc_int32_t character = 0;
+  const utf8proc_ssize_t bytes =
+      utf8proc_iterate(utf8proc_bytes(text), static_cast<utf8proc_ssize_t>(text.size()), &character);
+  return {static_cast<char32_t>(character), static_cast<std::size_t>(bytes)};
+}
+
+void append_utf8(char32_t character, std::string& text) {
+  utf8proc_uint8_t bytes[4] = {};
+  const utf8proc_ssize_t count = utf8proc_encode_char(static_cast<utf8proc_int32_t>(character), bytes);
+  text.append(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(count));
+}
+
+void append_lower_case(char32_t character, std::string& text) {
+  append_utf8(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(character))), text);
+  // The one character whose lower case is two, whatever the language.
+  if (character == kCapitalIWithDot) append_utf8(kCombiningDot, text);
+}
+
+std::string composed(std::string_view text) {
+  utf8proc_uint8_t* made = nullptr;
+  const utf8proc_ssize_t bytes = utf8proc_map(utf8proc_bytes(text), static_cast<utf8proc_ssize_t>(text.size()), &made,
+                                              static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(made, &std::free);
+  if (bytes < 0) throw std::bad_alloc();
+  return std::string(reinterpret_cast<const char*>(made), static_cast<std::size_t>(bytes));
+}
+
+std::string folded(std::string_view text) {
+  std::string lower;
+  while (!text.empty()) {
+    const CodePoint point = first_code_point(text);
+    append_lower_case(point.value, lower);
+    text.remove_prefix(point.bytes);
+  }
+  return composed(lower);
 }
 
 }  // namespace stages

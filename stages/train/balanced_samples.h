@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "stages/artifact/dataset.h"
-#include "stages/artifact/remarking_dataset.h"
 #include "stages/train/training_kind.h"
 
 namespace stages {

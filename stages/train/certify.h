@@ -2,7 +2,6 @@
 
 #include <cstdint>
 
-#include "runner/shared/stage/certificate.h"
 #include "runner/shared/stage/plan_context.h"
 #include "stages/train/plan_training.h"
 #include "stages/train/step_plan.h"

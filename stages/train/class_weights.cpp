@@ -1,10 +1,12 @@
 #include "stages/train/class_weights.h"
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include <torch/types.h>
 
-#include "runner/shared/error/stage_errors.h"
+#include "runner/shared/error/stage_error.h"
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/suggest.h"
@@ -114,6 +116,27 @@ void check_weighted_validation(const at::Tensor& weights, const Dataset* validat
   if (!weighs_nothing(*validation, {number, number + numbers.numel()})) return;
   refuse_weights("class_weights are 0 for every class that has validation samples: no loss tells which epoch was best",
                  "set monitor: accuracy, or give the validation data samples of other classes");
+}
+
+using runner::ErrorCode;
+using runner::StageError;
+
+void check_same_classes(const Dataset& train, const Dataset* validation) {
+  const std::vector<std::string> classes = train.describe().classes;
+  if (classes.empty()) {
+    throw StageError(ErrorCode::kLabelOutOfRange, "the training data has no classes")
+        .with_help("wire labelled data to 'train'");
+  }
+  if (!validation || validation->describe().classes == classes) return;
+  for (const std::string& name : validation->describe().classes) {
+    if (std::ranges::find(classes, name) != classes.end()) continue;
+    throw StageError(ErrorCode::kLabelOutOfRange,
+                     "the validation data has a class '" + name + "' that the training data lacks")
+        .with_help("train and validate on the same classes");
+  }
+  throw StageError(ErrorCode::kLabelOutOfRange,
+                   "the validation data numbers its classes differently from the training data")
+      .with_help("give both the same classes in the same order");
 }
 
 }  // namespace stages

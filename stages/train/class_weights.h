@@ -34,4 +34,8 @@ at::Tensor class_weights_of(const ClassWeights& weights, const Dataset& train);
 /// which epoch was best then.
 void check_weighted_validation(const at::Tensor& weights, const Dataset* validation);
 
+/// Throws runner::StageError where a training set has no classes, or its validation set, null: there is none, others or
+/// in another order.
+void check_same_classes(const Dataset& train, const Dataset* validation);
+
 }  // namespace stages

@@ -10,9 +10,9 @@
 
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/artifact/data_description.h"
+#include "stages/artifact/dataset.h"
 #include "stages/checkpoint/checkpoint_folder.h"
-#include "stages/train/validation_scores.h"
+#include "stages/train/training_log.h"
 #include "stages/weights/weights.h"
 
 namespace stages {

@@ -14,7 +14,7 @@
 #include "stages/tensor/loss_term.h"
 #include "stages/tensor/step_phase.h"
 #include "stages/plan/repetition.h"
-#include "stages/train/encoded_parts.h"
+#include "stages/train/validation.h"
 
 namespace stages {
 namespace {

@@ -6,7 +6,6 @@
 #include "stages/tensor/batch.h"
 #include "stages/numerics/prepared_network.h"
 #include "stages/random/dropout.h"
-#include "stages/train/step_numbers.h"
 #include "stages/train/step_plan.h"
 #include "stages/train/training_kind.h"
 

@@ -1,24 +1,25 @@
 #include "stages/train/plan_training.h"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
 #include "runner/shared/stage/stage.h"
-#include "stages/plan/plan_terms.h"
-#include "stages/tensor/module_names.h"
-#include "stages/plan/meta_kernels.h"
-#include "stages/plan/recorder.h"
-#include "stages/plan/summarize.h"
-#include "stages/plan/step_profile.h"
-#include "stages/plan/time_model.h"
 #include "stages/plan/choose_policy.h"
+#include "stages/plan/meta_kernels.h"
 #include "stages/plan/plan_alternatives.h"
-#include "stages/train/shared_traces.h"
+#include "stages/plan/plan_forward.h"
+#include "stages/plan/recorder.h"
+#include "stages/plan/step_profile.h"
+#include "stages/plan/summarize.h"
+#include "stages/tensor/module_names.h"
+#include "stages/train/schedule.h"
 #include "stages/train/step_execution.h"
-#include "stages/train/training_length.h"
+#include "stages/train/step_plan.h"
 #include "stages/train/validation.h"
 #include "stages/weights/weights.h"
 
@@ -294,6 +295,97 @@ PlannedTraining plan_training(const TrainingToPlan& training, runner::PlanContex
   }
   keep_to_declared_parts(training.step, batch, plan.alternatives);
   return {std::move(chosen.policy), std::move(plan)};
+}
+
+namespace {
+
+using runner::ErrorCode;
+using runner::StageError;
+
+std::int64_t steps_per_epoch(std::int64_t size, bool drops_last, const TrainerOptions& options) {
+  const std::int64_t batch_size = options.batch_size;
+  const std::int64_t whole = size / batch_size;
+  const std::int64_t steps = size % batch_size != 0 && !drops_last ? whole + 1 : whole;
+  if (steps > 0) return steps;
+  throw StageError(ErrorCode::kTooFewSamples, "the training data has " + std::to_string(size) +
+                                                  " samples, which make no batch of " + std::to_string(batch_size))
+      .at("/" + options.batch_option)
+      .with_help(size == 0   ? ""
+                 : size == 1 ? "give it more samples"
+                             : "lower " + options.batch_option + ", or set drop_last: false");
+}
+
+}  // namespace
+
+LoaderOptions training_loader(const Dataset& train, const TrainingStep& step, std::int64_t batch_size) {
+  LoaderOptions options = train.loader();
+  const std::int64_t rest = train.describe().size % batch_size;
+  options.drop_last |= rest > 0 && rest < least_units(step);
+  return options;
+}
+
+std::int64_t training_length(std::int64_t size, bool drops_last, const TrainerOptions& options) {
+  const std::int64_t steps = options.epochs * steps_per_epoch(size, drops_last, options);
+  check_length(options.schedule, steps);
+  return steps;
+}
+
+namespace {
+
+/// The members are listed, so that one that is new has to be put among those that count or those that do not.
+auto what_counts(const MemoryPolicy& policy) {
+  const auto& [pointer, allow, micro_batch, micro_batch_is_most, min_micro_batch, precision, tf32, layout, two_pass,
+               two_pass_is_open, activation_checkpointing, checkpointing_is_open, offloads_optimizer, offload_is_open,
+               optimizer_in_backward, in_backward_is_open, loss_form, budget, budget_share, memory_fraction,
+               empty_cache_every, allocator, recovery] = policy;
+  static_cast<void>(
+      std::tie(two_pass_is_open, checkpointing_is_open, offload_is_open, in_backward_is_open));  // choices
+  static_cast<void>(std::tie(budget, budget_share, memory_fraction));  // what the plan is held against
+  static_cast<void>(recovery);                                         // once the plan was wrong
+  return std::tie(pointer, allow, micro_batch, micro_batch_is_most, min_micro_batch, precision, tf32, layout, two_pass,
+                  activation_checkpointing, offloads_optimizer, optimizer_in_backward, loss_form, empty_cache_every,
+                  allocator);
+}
+
+bool have_equal_samples(const DatasetDescription& one, const DatasetDescription& other) {
+  const auto same_tensor = [](const TensorSpec& a, const TensorSpec& b) {
+    return a.name == b.name && a.shape == b.shape && a.dtype == b.dtype;
+  };
+  if (!std::ranges::equal(one.tensors, other.tensors, same_tensor)) return false;
+  if (one.classes.size() != other.classes.size() || one.pair_of != other.pair_of || one.captions != other.captions)
+    return false;
+  if (!one.source || !other.source) return !one.source && !other.source;
+  return have_equal_samples(*one.source, *other.source);
+}
+
+}  // namespace
+
+bool are_traced_alike(const TracedAs& one, const TracedAs& other) {
+  if (one.model != other.model || one.step != other.step || one.micro_batches != other.micro_batches ||
+      one.resumes != other.resumes || one.batches != other.batches || one.validated != other.validated)
+    return false;
+  if (!(one.options == other.options) || what_counts(one.policy) != what_counts(other.policy) ||
+      !(one.backend == other.backend))
+    return false;
+  if (!have_equal_samples(one.data, other.data) || !have_equal_samples(one.network_data, other.network_data))
+    return false;
+  if (!one.validation || !other.validation) return !one.validation && !other.validation;
+  return have_equal_samples(*one.validation, *other.validation);
+}
+
+TracedPolicy SharedTraces::of(const TracedAs& training, const std::function<TracedPolicy()>& trace) {
+  auto found =
+      std::ranges::find_if(known_, [&](const Known& known) { return are_traced_alike(known.training, training); });
+  if (found == known_.end()) {
+    try {
+      known_.push_back({training, trace()});
+    } catch (const runner::StageError& error) {
+      known_.push_back({training, error});
+    }
+    found = known_.end() - 1;
+  }
+  if (const auto* refused = std::get_if<runner::StageError>(&found->result)) throw runner::StageError(*refused);
+  return std::get<TracedPolicy>(found->result);
 }
 
 }  // namespace stages

@@ -2,17 +2,53 @@
 
 #include <algorithm>
 #include <cassert>
+#include <memory>
+#include <stdexcept>
 
+#include <torch/autograd.h>
 #include <torch/nn/module.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
 #include "runner/shared/stage/run_context.h"
+#include "stages/plan/memory_trace.h"
 #include "stages/tensor/step_phase.h"
+#include "stages/train/optimizer.h"
 #include "stages/train/parameter_groups.h"
-#include "stages/train/steps_in_backward.h"
 
 namespace stages {
+
+GradScaler::GradScaler(Options options, at::Device device)
+    : options_(options),
+      scale_(torch::full({}, options.initial_scale, torch::TensorOptions(torch::kFloat).device(device))),
+      growth_tracker_(torch::zeros({}, torch::TensorOptions(torch::kInt).device(device))) {}
+
+at::Tensor GradScaler::unscale(const std::vector<at::Tensor>& gradients) const {
+  const torch::NoGradGuard no_graph;
+  at::Tensor overflow = torch::zeros({}, scale_.options());
+  // As torch.amp does: the reciprocal in double, so that dividing by a power of two is exact.
+  const at::Tensor inverse = scale_.to(torch::kDouble).reciprocal().to(torch::kFloat);
+  if (!gradients.empty()) at::_amp_foreach_non_finite_check_and_unscale_(gradients, overflow, inverse);
+  return overflow;
+}
+
+void GradScaler::update(const at::Tensor& overflow) {
+  const torch::NoGradGuard no_graph;
+  at::_amp_update_scale_(scale_, growth_tracker_, overflow, options_.growth_factor, options_.backoff_factor,
+                         options_.growth_interval);
+}
+
+NamedTensors GradScaler::state() const { return {{"scale", scale_}, {"growth_tracker", growth_tracker_}}; }
+
+void GradScaler::load_state(const NamedTensors& state) {
+  const torch::NoGradGuard no_graph;
+  for (auto& [name, tensor] :
+       {std::pair<const char*, at::Tensor&>{"scale", scale_}, {"growth_tracker", growth_tracker_}}) {
+    if (!state.contains(name) || state.at(name).numel() != 1 || state.at(name).scalar_type() != tensor.scalar_type())
+      throw std::invalid_argument(std::string("a scaler's state has no ") + name);
+    tensor.copy_(state.at(name).reshape({}));
+  }
+}
 
 at::Tensor global_norm(at::TensorList gradients) {
   return torch::linalg_vector_norm(torch::stack(at::_foreach_norm(gradients, 2)), 2);
@@ -150,6 +186,41 @@ StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network
   // A CPU's memory is the host's.
   plan.offloads_optimizer &= !at::Device(context.node().device).is_cpu();
   return StepExecution(step, network, groups, std::move(plan), options.gradient_clip_norm, device, options.average);
+}
+
+namespace {
+
+namespace autograd = torch::autograd;
+
+struct StepOfOne final : autograd::PostAccumulateGradHook {
+  StepOfOne(Optimizer& optimizer, std::size_t parameter, std::optional<at::Tensor> skip, bool& has_begun)
+      : optimizer(optimizer), parameter(parameter), skip(std::move(skip)), has_begun(has_begun) {}
+
+  void operator()(const at::Tensor& tensor) override {
+    has_begun = true;
+    mark_gradient(tensor.grad());
+    optimizer.step_one(parameter, skip);
+    tensor.mutable_grad().reset();
+  }
+
+  Optimizer& optimizer;
+  const std::size_t parameter;
+  const std::optional<at::Tensor> skip;
+  bool& has_begun;
+};
+
+}  // namespace
+
+ScopedStepsInBackward::ScopedStepsInBackward(Optimizer& optimizer, const std::optional<at::Tensor>& skip,
+                                             bool& has_begun)
+    : parameters_(optimizer.parameters()) {
+  optimizer.begin_steps();
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    autograd::impl::set_post_acc_grad_hooks(parameters_[i], std::make_unique<StepOfOne>(optimizer, i, skip, has_begun));
+}
+
+ScopedStepsInBackward::~ScopedStepsInBackward() {
+  for (const at::Tensor& parameter : parameters_) autograd::impl::set_post_acc_grad_hooks(parameter, nullptr);
 }
 
 }  // namespace stages

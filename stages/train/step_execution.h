@@ -12,10 +12,9 @@
 #include "stages/memory/policy.h"
 #include "stages/numerics/prepared_network.h"
 #include "stages/random/generator_state.h"
-#include "stages/train/grad_scaler.h"
+#include "stages/tensor/named_tensors.h"
 #include "stages/train/gradient.h"
 #include "stages/train/optimizer.h"
-#include "stages/train/step_numbers.h"
 #include "stages/train/step_plan.h"
 #include "stages/train/trainer_options.h"
 #include "stages/train/weight_average.h"
@@ -25,6 +24,46 @@ class RunContext;
 }
 
 namespace stages {
+
+/// Keeps gradients that pass through fp16 from vanishing: the loss is multiplied by a scale, the gradients are divided
+/// by it again, and a step whose gradients overflowed is skipped and followed by a smaller scale. The rule, its numbers
+/// and its kernels are those of torch.amp.GradScaler; one scale holds for a whole logical batch, however it is cut.
+///
+///   the gradient of loss * scaler.scale(), of every micro-batch
+///   const at::Tensor overflow = scaler.unscale(gradients);
+///   the optimizer's step, told to do nothing where overflow is 1
+///   scaler.update(overflow);
+class GradScaler {
+ public:
+  struct Options {
+    double initial_scale = 65536;
+    double growth_factor = 2;     ///< after growth_interval steps in a row without overflow
+    double backoff_factor = 0.5;  ///< after an overflow
+    std::int64_t growth_interval = 2000;
+  };
+
+  GradScaler(Options options, at::Device device);
+
+  /// A float32 scalar on the device.
+  const at::Tensor& scale() const { return scale_; }
+
+  /// Divides the gradients by the scale, in place; 1 if any of them is not finite, else 0: a float32 scalar on the
+  /// device, for which the host need not wait. They may be on one device only.
+  at::Tensor unscale(const std::vector<at::Tensor>& gradients) const;
+
+  /// Grows or shrinks the scale after a step; allocates nothing.
+  void update(const at::Tensor& overflow);
+
+  /// "scale" and "growth_tracker": all that must be saved to continue as if never interrupted. Shared, not copied.
+  NamedTensors state() const;
+  /// Takes a saved state over. Throws std::invalid_argument if it is not one.
+  void load_state(const NamedTensors& state);
+
+ private:
+  const Options options_;
+  at::Tensor scale_;           // float32
+  at::Tensor growth_tracker_;  // int32: steps in a row without overflow
+};
 
 /// The Euclidean norm of all gradients taken together, a scalar on their device. There must be at least one.
 at::Tensor global_norm(at::TensorList gradients);
@@ -138,5 +177,24 @@ StepPlan plan_under(const MemoryPolicy& policy, const TrainingStep& step, const 
 StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network, std::int64_t samples,
                             const TrainerOptions& options, const MemoryPolicy& policy, c10::Device device,
                             runner::RunContext& context);
+
+class Optimizer;
+
+/// While it lives, the backward pass steps each parameter as soon as its gradient is there, and drops the gradient, so
+/// that there are never all of them at once. A parameter's gradient is whole by then, and all that needs its value has
+/// run: torch's engine waits for every use of it. So there must be one backward pass, and nothing that looks at all
+/// gradients together.
+class [[nodiscard]] ScopedStepsInBackward {
+ public:
+  /// `skip` as Optimizer::step() has it. `has_begun`, which is borrowed as `optimizer` is, becomes true when the first
+  /// parameter is about to be stepped: from there on what is computed cannot be undone.
+  ScopedStepsInBackward(Optimizer& optimizer, const std::optional<at::Tensor>& skip, bool& has_begun);
+  ~ScopedStepsInBackward();
+  ScopedStepsInBackward(const ScopedStepsInBackward&) = delete;
+  ScopedStepsInBackward& operator=(const ScopedStepsInBackward&) = delete;
+
+ private:
+  const std::vector<at::Tensor> parameters_;
+};
 
 }  // namespace stages

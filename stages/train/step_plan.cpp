@@ -1,12 +1,20 @@
 #include "stages/train/step_plan.h"
 
 #include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <span>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <nlohmann/json.hpp>
+#include <torch/types.h>
 
 #include "runner/shared/stage/stage.h"
+#include "runner/shared/text/join.h"
 
 namespace stages {
 namespace {
@@ -102,6 +110,176 @@ nlohmann::ordered_json to_json(const StepPlan& plan) {
 
 std::int64_t parts(const StepPlan& plan, std::int64_t units) {
   return plan.micro_batch == 0 || plan.two_pass ? 1 : (units + plan.micro_batch - 1) / plan.micro_batch;
+}
+
+StepNumbers::StepNumbers(double weight, std::int64_t scored) : weight_(weight), scored_(static_cast<double>(scored)) {}
+StepNumbers::~StepNumbers() = default;
+StepNumbers::StepNumbers(StepNumbers&&) noexcept = default;
+StepNumbers& StepNumbers::operator=(StepNumbers&&) noexcept = default;
+
+at::Tensor StepNumbers::row(const NamedTensors& terms, const NamedTensors& scores) {
+  std::vector<at::Tensor> row;
+  term_names_.clear();
+  score_names_.clear();
+  for (const auto& [name, value] : terms) {
+    term_names_.push_back(name);
+    row.push_back(value.detach().to(torch::kDouble));
+  }
+  for (const auto& [name, value] : scores) {
+    score_names_.push_back(name);
+    row.push_back(value.detach().to(torch::kDouble));
+  }
+  return torch::stack(row);
+}
+
+void StepNumbers::add(at::Tensor row) { rows_.push_back(std::move(row)); }
+
+void StepNumbers::set_gradient_norm(const at::Tensor& norm) { norm_ = norm.detach().to(torch::kDouble).reshape({1}); }
+
+void StepNumbers::set_scaling(const at::Tensor& scale, const at::Tensor& overflow) {
+  scaling_ = torch::stack({scale, overflow}).to(torch::kDouble);
+}
+
+void StepNumbers::fetch() {
+  std::vector<at::Tensor> all = rows_;
+  if (norm_.defined()) all.push_back(norm_);
+  if (scaling_.defined()) all.push_back(scaling_);
+  device_values_ = torch::cat(all);
+  if (device_values_.is_cpu() || device_values_.is_meta()) {
+    host_values_ = device_values_;
+    return;
+  }
+  host_values_ = torch::empty(device_values_.sizes(), torch::TensorOptions(torch::kDouble).pinned_memory(true));
+  host_values_.copy_(device_values_, /*non_blocking=*/true);
+  const c10::impl::VirtualGuardImpl guard(device_values_.device().type());
+  copied_ = std::make_unique<c10::Event>(device_values_.device().type());
+  copied_->record(guard.getStream(device_values_.device()));
+}
+
+at::Tensor StepNumbers::broken() const {
+  const at::Tensor broken = device_values_.isfinite().all().logical_not();
+  return (scaling_.defined() ? broken.logical_or(scaling_[1] > 0) : broken).to(torch::kFloat);
+}
+
+void StepNumbers::wait() const {
+  if (copied_) copied_->synchronize();
+}
+
+void StepNumbers::add_sums(std::vector<double>& sums) const {
+  wait();
+  const double* value = host_values_.const_data_ptr<double>();
+  for (std::size_t row = 0; row < rows_.size(); ++row) {
+    for (double& sum : sums) sum += *value++;
+  }
+}
+
+Means StepNumbers::means(std::span<const StepNumbers> batches) {
+  const StepNumbers& first = batches.front();
+  std::vector<double> sums(first.term_names_.size() + first.score_names_.size(), 0.0);
+  Means means;
+  for (const StepNumbers& batch : batches) {
+    assert(batch.term_names_ == first.term_names_ && batch.score_names_ == first.score_names_);
+    batch.add_sums(sums);
+    means.weight += batch.weight_;
+    means.units += batch.scored_;
+  }
+  auto sum = sums.begin();
+  for (const std::string& name : first.term_names_) means.terms.emplace_back(name, *sum++ / means.weight);
+  for (const std::string& name : first.score_names_) means.scores.emplace_back(name, *sum++ / means.units);
+  for (const auto& [name, mean] : means.terms) means.loss += mean;
+  return means;
+}
+
+double StepNumbers::value(std::int64_t index) const {
+  wait();
+  return host_values_.const_data_ptr<double>()[index < 0 ? host_values_.numel() + index : index];
+}
+
+std::optional<double> StepNumbers::gradient_norm() const {
+  if (!norm_.defined() || skipped()) return {};
+  return value(scaling_.defined() ? -3 : -1);
+}
+
+std::optional<double> StepNumbers::loss_scale() const {
+  return scaling_.defined() ? std::optional(value(-2)) : std::nullopt;
+}
+
+bool StepNumbers::skipped() const { return scaling_.defined() && value(-1) > 0; }
+
+std::optional<std::int64_t> StepNumbers::first_broken_part() const {
+  wait();
+  const double* row = host_values_.const_data_ptr<double>();
+  const std::size_t width = term_names_.size() + score_names_.size();
+  for (std::size_t part = 0; part < rows_.size(); ++part, row += width) {
+    for (std::size_t term = 0; term < term_names_.size(); ++term) {
+      if (!std::isfinite(row[term])) return static_cast<std::int64_t>(part);
+    }
+  }
+  return {};
+}
+
+namespace {
+
+/// "'a.jpg', 'b.jpg', 'c.jpg' and 5 more".
+std::string names(const Dataset& dataset, std::span<const std::int64_t> indices) {
+  constexpr std::size_t kShown = 3;
+  std::vector<std::string> names;
+  for (const std::int64_t index : indices) names.push_back(dataset.sample_name(index));
+  return runner::listed(names, kShown, "'");
+}
+
+}  // namespace
+
+void refuse_not_finite(const StepNumbers& numbers, const StepPlace& place, const Dataset& dataset) {
+  const std::optional<std::int64_t> part = numbers.first_broken_part();
+  const std::optional<double> norm = numbers.gradient_norm();
+  if (!part && (!norm || std::isfinite(*norm))) return;
+
+  std::string message = part ? "the loss" : "the gradient";
+  message += " is not finite at step " + std::to_string(place.step) + ", in epoch " + std::to_string(place.epoch);
+  std::span<const std::int64_t> culprits = place.indices;
+  const std::int64_t count = parts(place.plan, place.units);
+  if (part && count > 1) {
+    message += ", micro-batch " + std::to_string(*part + 1) + " of " + std::to_string(count);
+    if (static_cast<std::int64_t>(culprits.size()) == place.units) {
+      const std::int64_t begin = *part * place.plan.micro_batch;
+      culprits = culprits.subspan(static_cast<std::size_t>(begin),
+                                  static_cast<std::size_t>(std::min(place.plan.micro_batch, place.units - begin)));
+    }
+  }
+  if (!culprits.empty()) message += ", on " + names(dataset, culprits);
+  throw runner::StageError(runner::ErrorCode::kLossNotFinite, message)
+      .at("/optimizer")
+      .with_help("lower learning_rate, set gradient_clip_norm, or look at these samples");
+}
+
+std::string disproportionate(const std::string& what, double number, std::optional<double> usual,
+                             const StepPlace& place, const Dataset& dataset) {
+  std::ostringstream line;
+  line.precision(3);
+  line << "step " << place.step << ", in epoch " << place.epoch << ": " << what << " is " << number;
+  if (usual) line << ", where " << *usual << " is usual";
+  if (!place.indices.empty()) line << ", on " << names(dataset, place.indices);
+  return line.str();
+}
+
+void refuse_endless_overflow(const StepPlace& place, double scale) {
+  std::ostringstream shown;
+  shown << scale;
+  throw runner::StageError(runner::ErrorCode::kLossNotFinite,
+                           "the gradients overflow fp16 at step after step, up to step " + std::to_string(place.step) +
+                               ", though the loss is scaled by " + shown.str() + " only")
+      .at("/optimizer")
+      .with_help("lower learning_rate, or set precision: bf16, which has the range of fp32");
+}
+
+void refuse_bad_unit(const TrainingStep& step, const Dataset& dataset, const Batch& batch) {
+  const std::optional<BadUnit> bad = step.find_bad_unit(batch);
+  if (!bad) return;
+  const auto unit = static_cast<std::size_t>(bad->unit);
+  const bool named = !batch.grouped() && unit < batch.indices.size();
+  const std::string where = named ? "'" + dataset.sample_name(batch.indices[unit]) + "': " : "";
+  throw runner::StageError(bad->code, where + bad->message);
 }
 
 }  // namespace stages

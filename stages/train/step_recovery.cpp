@@ -6,7 +6,7 @@
 
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/machine/empty_cache.h"
+#include "stages/machine/counting_allocator.h"
 #include "stages/machine/memory_meter.h"
 #include "stages/plan/memory_budget.h"
 #include "stages/plan/recovery.h"

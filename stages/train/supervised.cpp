@@ -10,8 +10,6 @@
 #include "stages/train/balanced_samples.h"
 #include "stages/train/class_weights.h"
 #include "stages/train/classification_loss.h"
-#include "stages/train/same_classes.h"
-#include "stages/train/loss.h"
 #include "stages/train/mixing.h"
 #include "stages/train/training_kind.h"
 

@@ -7,7 +7,7 @@
 
 #include "runner/shared/stage/run_context.h"
 #include "stages/memory/policy.h"
-#include "stages/plan/replan.h"
+#include "stages/plan/memory_budget.h"
 #include "stages/train/trainer_options.h"
 #include "stages/train/training_kind.h"
 

@@ -9,12 +9,12 @@
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/machine/device_error.h"
-#include "stages/artifact/data_description.h"
+#include "stages/machine/device.h"
+#include "stages/artifact/dataset.h"
 #include "stages/plan/recovery.h"
 #include "stages/random/generator_state.h"
 #include "stages/train/earlier_weights.h"
-#include "stages/train/validation_scores.h"
+#include "stages/train/training_log.h"
 #include "stages/weights/weights.h"
 
 namespace stages {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runner/shared/error/error_code.h"
-#include "runner/shared/error/result.h"
+#include "runner/shared/error/diagnostic.h"
 #include "runner/shared/stage/batch_cut.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/dataset.h"

@@ -1,14 +1,47 @@
 #include "stages/train/training_log.h"
 
+#include <algorithm>
+#include <cassert>
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
+#include <stdexcept>
 
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/value/json_fields.h"
+#include "runner/shared/value/parse_json.h"
 
 namespace stages {
+
+void Means::add(const Means& more) {
+  if (weight == 0) {
+    *this = more;
+    return;
+  }
+  const auto mix = [](double& mean, double other, double share) { mean += (other - mean) * share; };
+  const auto mix_all = [&](Named& means, const Named& others, double share) {
+    assert(means.size() == others.size());
+    for (std::size_t i = 0; i < means.size(); ++i) mix(means[i].second, others[i].second, share);
+  };
+  const double share = more.weight / (weight + more.weight);
+  mix(loss, more.loss, share);
+  mix_all(terms, more.terms, share);
+  mix_all(scores, more.scores, more.units / (units + more.units));
+  weight += more.weight;
+  units += more.units;
+}
+
+double Means::at(std::string_view name) const {
+  if (name == "loss") return loss;
+  for (const Named* all : {&terms, &scores}) {
+    const auto found = std::ranges::find(*all, name, &Named::value_type::first);
+    if (found != all->end()) return found->second;
+  }
+  throw std::out_of_range("nothing is measured as '" + std::string(name) + "'");
+}
+
 namespace {
 
 using nlohmann::json;
@@ -179,6 +212,28 @@ EpochSoFar epoch_so_far_from_json(const json& json) {
   if (!fields.at("loss_scale").is_null()) epoch.last.loss_scale = fields.number("loss_scale");
   if (json.contains("usual_loss") && !fields.at("usual_loss").is_null()) epoch.usual_loss = fields.number("usual_loss");
   return epoch;
+}
+
+std::string validation_text(const Means& validation) {
+  nlohmann::json scores = nlohmann::json::object();
+  const auto add = [&](const std::string& name, double value) {
+    if (std::isfinite(value)) scores[name] = value;
+  };
+  add("loss", validation.loss);
+  for (const auto& [name, value] : validation.scores) add(name, value);
+  return scores.dump();
+}
+
+std::map<std::string, double> validation_scores(const std::map<std::string, std::string>& about) {
+  const auto found = about.find("validation");
+  if (found == about.end()) return {};
+  const auto json = runner::parse_json<nlohmann::json>(found->second);
+  std::map<std::string, double> scores;
+  if (!json.is_object()) return scores;
+  for (const auto& [name, value] : json.items()) {
+    if (value.is_number()) scores.emplace(name, value.get<double>());
+  }
+  return scores;
 }
 
 }  // namespace stages

@@ -3,14 +3,14 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
-
-#include "stages/train/means.h"
 
 namespace runner {
 class RunContext;
@@ -18,6 +18,23 @@ struct Progress;
 }  // namespace runner
 
 namespace stages {
+
+/// Means over some samples of what a training step measures.
+struct Means {
+  using Named = std::vector<std::pair<std::string, double>>;
+
+  double weight = 0;  ///< of the samples so far, in the loss
+  double units = 0;   ///< what the scores so far count among: samples, or the queries of episodes
+  double loss = 0;
+  Named terms;  ///< their sum is the loss
+  Named scores;
+
+  /// Takes in more samples, measured by the same step.
+  void add(const Means& more);
+
+  /// "loss", or a term or score of that name; throws std::out_of_range when there is none.
+  double at(std::string_view name) const;
+};
 
 /// Samples a second over the latest steps: at most sixteen of them, so that the number follows a change.
 class Throughput {
@@ -103,5 +120,14 @@ struct EpochSoFar {
 nlohmann::json to_json(const EpochSoFar& epoch);
 /// Throws std::runtime_error for what to_json() does not make.
 EpochSoFar epoch_so_far_from_json(const nlohmann::json& json);
+
+// How good weights were on the validation data, as their checkpoint remembers it.
+
+/// JSON: {"loss": 0.25, "accuracy": 0.9, …}, without numbers that are not finite.
+std::string validation_text(const Means& validation);
+
+/// What `about`, the texts beside weights, says under "validation", by name; empty where it says nothing that can be
+/// understood.
+std::map<std::string, double> validation_scores(const std::map<std::string, std::string>& about);
 
 }  // namespace stages

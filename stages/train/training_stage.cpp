@@ -1,10 +1,11 @@
-#include "stages/train/training_kind.h"
+#include "stages/train/training_stage.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <torch/cuda.h>
@@ -12,22 +13,21 @@
 #include <torch/types.h>
 
 #include "runner/shared/disk/file_digests.h"
-#include "runner/shared/error/stage_errors.h"
+#include "runner/shared/error/stage_error.h"
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/plan_context.h"
 #include "runner/shared/stage/run_layout.h"
-#include "stages/artifact/augmented_dataset.h"
-#include "stages/artifact/checkpoint.h"
-#include "stages/plan/recovery.h"
+#include "stages/artifact/dataset.h"
+#include "stages/artifact/model.h"
 #include "stages/memory/policy.h"
-#include "stages/plan/unseen_plan.h"
+#include "stages/plan/recovery.h"
+#include "stages/plan/memory_budget.h"
 #include "stages/plan/summarize.h"
+#include "stages/plan/plan_forward.h"
 #include "stages/train/certify.h"
-#include "stages/train/plan_training.h"
-#include "stages/train/legacy_retries.h"
-#include "stages/plan/replan.h"
 #include "stages/train/earlier_weights.h"
-#include "stages/train/training_length.h"
+#include "stages/train/plan_training.h"
+#include "stages/train/training_kind.h"
 #include "stages/train/warm_start.h"
 
 namespace stages {
@@ -351,6 +351,20 @@ runner::Result<std::unique_ptr<runner::Stage>> make_training_stage(runner::Confi
   reader.read("warm_start", options.warm_start);
   if (auto errors = reader.finish(); !errors.empty()) return errors;
   return std::unique_ptr<runner::Stage>(std::make_unique<TrainingStage>(std::move(options), std::move(kind)));
+}
+
+std::optional<LegacyRetries::Attempt> LegacyRetries::after(const std::string& device) {
+  ++count_;
+  if (count_ >= options_.max_retries) return {};
+  if (batch_size_ > options_.min_batch_size) {
+    batch_size_ = std::max(options_.min_batch_size, batch_size_ / 2);
+    return Attempt{batch_size_, device};
+  }
+  batch_size_ = options_.batch_size;
+  constexpr std::string_view kGpu = "cuda:";
+  if (!device.starts_with(kGpu) || options_.gpus < 2) return Attempt{batch_size_, "cpu"};
+  const std::int64_t next = (std::stoll(device.substr(kGpu.size())) + 1) % options_.gpus;
+  return Attempt{batch_size_, std::string(kGpu) + std::to_string(next)};
 }
 
 }  // namespace stages

@@ -18,7 +18,7 @@
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/printable.h"
-#include "runner/shared/weights/hugging_face_cache.h"
+#include "runner/shared/weights/weights_file.h"
 #include "runner/shared/weights/strict_json.h"
 #include "stages/weights/safetensors.h"
 #include "stages/weights/torch_file.h"

@@ -11,7 +11,7 @@
 
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/disk/digest.h"
-#include "runner/shared/value/json_number.h"
+#include "runner/shared/value/json_fields.h"
 #include "runner/shared/value/parse_json.h"
 
 namespace stages {

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "stages/train/step_observer.h"
+#include "stages/train/step_recovery.h"
 
 namespace stages {
 

@@ -1,5 +1,17 @@
 #include "stages/worker/export_readme.h"
 
+#include <variant>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+#include <torch/nn/module.h>
+
+#include "runner/shared/disk/new_file.h"
+#include "runner/shared/stage/stage.h"
+#include "stages/data/preprocessor_config.h"
+#include "stages/weights/safetensors.h"
+#include "stages/worker/network_of_run.h"
+
 namespace stages {
 namespace {
 
@@ -161,6 +173,160 @@ std::string to_text(const ExportReadme& readme) {
   text += "probabilities = logits.softmax(-1)\n";
   text += "print(json.load(open(f\"{folder}/classes.json\"))[int(probabilities[0].argmax())])\n```\n";
   return text;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using runner::ErrorCode;
+using runner::StageError;
+
+constexpr std::int64_t kSqueezeOfTimm = 16;
+
+void write_text(const fs::path& file, const Json& json) {
+  runner::write_atomically(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+/// How timm makes the backbone: the name of a function of its, and what that is given.
+struct TimmModel {
+  std::string architecture;
+  Json arguments = Json::object();
+  std::string first_convolution, classifier;  // names of modules
+};
+
+TimmModel timm_model(const ConvolutionalClassifierConfig& config) {
+  const auto* bottleneck = std::get_if<BottleneckOptions>(&config.backbone);
+  if (!bottleneck) {
+    const bool is_dense = std::holds_alternative<DenseOptions>(config.backbone);
+    return {config.name, Json::object(), is_dense ? "features.conv0" : "conv_stem", "classifier"};
+  }
+  const bool has_gates = bottleneck->squeeze_ratio > 0;
+  if (has_gates && bottleneck->squeeze_ratio != kSqueezeOfTimm) {
+    throw StageError(ErrorCode::kOptionConflict, "timm's gates have one channel for every " +
+                                                     std::to_string(kSqueezeOfTimm) +
+                                                     " of their block, and those of this model one for every " +
+                                                     std::to_string(bottleneck->squeeze_ratio))
+        .with_help("export a model with squeeze_ratio: " + std::to_string(kSqueezeOfTimm));
+  }
+  return {has_gates ? "seresnext50_32x4d" : "resnet50",
+          {{"layers", bottleneck->layers},
+           {"cardinality", bottleneck->cardinality},
+           {"base_width", bottleneck->base_width}},
+          "conv1",
+          "fc"};
+}
+
+Json config_of_timm(const TimmModel& timm, std::int64_t outputs, std::int64_t channels,
+                    const ImageDatasetOptions& transform) {
+  Json config = {{"architecture", timm.architecture},
+                 {"num_classes", outputs},
+                 {"num_features", channels},
+                 {"global_pool", "avg"},
+                 {"model_args", timm.arguments},
+                 {"pretrained_cfg",
+                  {{"num_classes", outputs},
+                   {"input_size", {3, transform.image_size, transform.image_size}},
+                   {"first_conv", timm.first_convolution},
+                   {"classifier", timm.classifier}}}};
+  config["pretrained_cfg"].update(timm_preprocessing(transform));
+  return config;
+}
+
+NamedTensors values_of(const torch::nn::Module& module, const std::string& prefix) {
+  NamedTensors values;
+  for (const auto& weights : {module.named_parameters(), module.named_buffers()}) {
+    for (const auto& item : weights) values.set(prefix + item.key(), item.value().detach().cpu().contiguous());
+  }
+  return values;
+}
+
+/// "torch.nn.Sequential(…)", of which the weights have the names that the head's have.
+std::string head_in_python(const std::vector<std::int64_t>& widths, std::int64_t channels, std::int64_t outputs) {
+  std::string text = "torch.nn.Sequential(\n";
+  std::int64_t in = channels;
+  const auto linear = [&](std::int64_t out) {
+    text += "    torch.nn.Dropout(), torch.nn.Linear(" + std::to_string(in) + ", " + std::to_string(out) + ")";
+    in = out;
+  };
+  for (const std::int64_t width : widths) {
+    linear(width);
+    text += ", torch.nn.ReLU(), torch.nn.BatchNorm1d(" + std::to_string(width) + "),\n";
+  }
+  linear(outputs);
+  return text + ").eval()\n";
+}
+
+/// Markdown, with a Python program that loads what is in the folder and predicts an image by it.
+std::string readme_of(const Checkpoint& checkpoint, const std::string& head, const std::vector<std::string>& remarks) {
+  const bool is_pair = checkpoint.pair_of > 0;
+  std::string text = "# Trained by Retort\n\n";
+  text += head.empty() ? "The whole network, as timm loads it.\n"
+                       : "The backbone, as timm loads it, and the head that was trained on the mean of its last map.\n";
+  if (is_pair) text += "\nIt tells two classes apart, of all that there are: its one logit is that of the second.\n";
+  for (const std::string& remark : remarks) text += "\n" + remark + "\n";
+  text += "\n```python\nimport json, torch\nimport timm\n";
+  if (!head.empty()) text += "from safetensors.torch import load_file\n";
+  text += "from transformers import AutoImageProcessor\nfrom transformers.image_utils import load_image\n\n";
+  text += "folder, photo = \".\", \"photo.jpg\"\n";
+  text += "model = timm.create_model(f\"local-dir:{folder}\", pretrained=True).eval()\n";
+  if (!head.empty()) text += "head = " + head + "head.load_state_dict(load_file(f\"{folder}/head.safetensors\"))\n";
+  text += "processor = AutoImageProcessor.from_pretrained(folder, backend=\"pil\")\n\n";
+  text += "with torch.no_grad():\n  inputs = processor(load_image(photo), return_tensors=\"pt\")\n";
+  text += std::string("  logits = ") +
+          (head.empty() ? "model(inputs[\"pixel_values\"])" : "head(model(inputs[\"pixel_values\"]))") + "\n";
+  text += is_pair ? "second = logits.sigmoid()\nprobabilities = torch.cat([1 - second, second], -1)\n"
+                  : "probabilities = logits.softmax(-1)\n";
+  return text + "print(json.load(open(f\"{folder}/classes.json\"))[int(probabilities[0].argmax())])\n```\n";
+}
+
+/// Of the transform, what the program does not do.
+std::vector<std::string> remarks_on(const Checkpoint& checkpoint, const ImageDatasetOptions& transform) {
+  std::vector<std::string> remarks = lost_in_preprocessor(transform);
+  if (transform.preprocessing.does_anything()) {
+    remarks.emplace_back(
+        "The training flattened or equalised each photograph before it was resized (`flatten_sharpen`, `clahe`); the "
+        "program below does not, and what it says of a photograph is worth little: `retort predict` does it all.");
+  }
+  if (!checkpoint.weights.empty()) {
+    remarks.push_back("These are the weights " + std::string(checkpoint.weights == "averaged"
+                                                                 ? "averaged over the steps of the training."
+                                                                 : "as trained, not their average."));
+  }
+  return remarks;
+}
+
+}  // namespace
+
+void export_convolutional(const fs::path& folder, const Checkpoint& checkpoint, const ConvolutionalClassifier& model,
+                          ConvolutionalClassifierNetwork& network, const std::string& what) {
+  if (what != "merged") {
+    throw StageError(ErrorCode::kOptionConflict, what == "adapter"
+                                                     ? "the model has no adapters: its own weights were trained"
+                                                     : "a convolutional network cannot be exported as one program")
+        .with_help("export it with --merged");
+  }
+  const ConvolutionalClassifierConfig& config = model.config();
+  const TimmModel timm = timm_model(config);
+  const ImageDatasetOptions transform = transform_of(checkpoint);
+  NamedTensors weights = values_of(network.backbone(), ""), head = values_of(network.head(), "");
+  // Four modules a hidden layer, and a dropout before the last.
+  const std::string last = std::to_string(4 * config.head.widths.size() + 1);
+  const std::int64_t channels = head.at("1.weight").size(1), outputs = head.at(last + ".weight").size(0);
+  const bool is_single = config.head.widths.empty();
+  std::string program;
+  if (is_single) {
+    weights.set(timm.classifier + ".weight", head.at("1.weight"));
+    weights.set(timm.classifier + ".bias", head.at("1.bias"));
+  } else {
+    program = head_in_python(config.head.widths, channels, outputs);
+    write_safetensors(folder / "head.safetensors", head, {{"format", "pt"}});
+  }
+  write_safetensors(folder / "model.safetensors", weights, {{"format", "pt"}});
+  write_text(folder / "config.json", config_of_timm(timm, is_single ? outputs : 0, channels, transform));
+  write_text(folder / "preprocessor_config.json", preprocessor_config(transform));
+  write_text(folder / "classes.json", checkpoint.classes);
+  runner::write_atomically(folder / "README.md", readme_of(checkpoint, program, remarks_on(checkpoint, transform)));
 }
 
 }  // namespace stages

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "stages/model/image_classifier.h"
+#include "stages/artifact/model.h"
+#include "stages/model/convolutional_classifier.h"
+#include "stages/model/vision_tower.h"
 #include "stages/model/weight_names.h"
 
 namespace stages {
@@ -42,5 +45,13 @@ std::string to_text(const ClipReadme& readme);
 
 /// The text: Markdown, with a Python program that loads what is in the folder and predicts an image by it.
 std::string to_text(const ExportReadme& readme);
+
+/// Writes a trained convolutional classifier into `folder`: the backbone as timm loads it, config.json and
+/// model.safetensors, and the head, which timm has no form for unless it is a single layer, in head.safetensors as a
+/// torch.nn.Sequential; README.md has the program that puts them together. `network` is of `model`, which is the
+/// checkpoint's. Throws runner::StageError for what is not "merged", and for a backbone that timm cannot make.
+void export_convolutional(const std::filesystem::path& folder, const Checkpoint& checkpoint,
+                          const ConvolutionalClassifier& model, ConvolutionalClassifierNetwork& network,
+                          const std::string& what);
 
 }  // namespace stages

@@ -11,7 +11,7 @@
 
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/data/png_writer.h"
+#include "stages/data/image_writer.h"
 #include "stages/model/convolutional_classifier.h"
 
 namespace stages {

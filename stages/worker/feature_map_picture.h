@@ -6,7 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "stages/artifact/checkpoint.h"
+#include "stages/artifact/model.h"
 #include "stages/data/image.h"
 #include "stages/data/image_dataset.h"
 

@@ -19,7 +19,7 @@
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/memory_meter.h"
 #include "stages/machine/threads.h"
-#include "stages/machine/versions.h"
+#include "stages/machine/device.h"
 
 namespace stages {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "runner/shared/error/result.h"
+#include "runner/shared/error/diagnostic.h"
 #include "stages/machine/allocator_settings.h"
 #include "stages/worker/requests.h"
 #include "stages/train/gradient.h"

@@ -16,7 +16,7 @@
 #include "runner/shared/weights/weights_file.h"
 #include "stages/data/image_transform.h"
 #include "stages/data/preprocessor_config.h"
-#include "stages/plan/unseen_plan.h"
+#include "stages/plan/plan_forward.h"
 #include "stages/stages.h"
 #include "runner/shared/value/parse_json.h"
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "runner/shared/graph/graph.h"
-#include "runner/shared/error/result.h"
+#include "runner/shared/error/diagnostic.h"
 #include "runner/shared/protocol/earlier_results.h"
-#include "stages/artifact/checkpoint.h"
+#include "stages/artifact/model.h"
 #include "stages/data/image_dataset.h"
 #include "stages/worker/requests.h"
 

@@ -11,9 +11,9 @@
 #include <nlohmann/json.hpp>
 
 #include "stages/data/fetch_dataset.h"
-#include "stages/data/made_images.h"
+#include "stages/data/shapes.h"
 #include "stages/fetch/hub.h"
-#include "stages/machine/versions.h"
+#include "stages/machine/device.h"
 #include "stages/stages.h"
 
 namespace stages {

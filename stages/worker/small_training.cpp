@@ -15,7 +15,7 @@
 #include "stages/memory/policy.h"
 #include "stages/numerics/recomputable_module.h"
 #include "stages/random/dropout.h"
-#include "stages/train/loss.h"
+#include "stages/train/classification_loss.h"
 #include "stages/train/trainer.h"
 #include "stages/weights/weights.h"
 

@@ -8,7 +8,7 @@
 
 #include <torch/nn/module.h>
 
-#include "stages/train/loss.h"
+#include "stages/train/classification_loss.h"
 #include "stages/train/training_kind.h"
 
 namespace stages {

@@ -10,20 +10,18 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/error/stop.h"
+#include "runner/shared/error/diagnostic.h"
 #include "runner/shared/error/system_limit.h"
-#include "runner/shared/disk/cache_folder.h"
+#include "runner/shared/disk/file_digests.h"
 #include "runner/worker/executor.h"
-#include "runner/shared/record/run_lock.h"
+#include "runner/shared/record/recorded_run.h"
 #include "runner/shared/disk/fault.h"
 #include "stages/machine/determinism.h"
 #include "stages/worker/determinism_check.h"
 #include "stages/machine/device.h"
-#include "stages/machine/device_error.h"
 #include "stages/machine/memory_meter.h"
 #include "stages/machine/threads.h"
 #include "stages/machine/user_variables.h"
-#include "stages/machine/versions.h"
 #include "stages/plan/memory_budget.h"
 #include "stages/worker/machine_log.h"
 #include "runner/shared/value/parse_json.h"

@@ -10,7 +10,7 @@
 
 #include "stages/machine/cpu_pool.h"
 #include "stages/machine/threads.h"
-#include "stages/plan/time_model.h"
+#include "stages/plan/step_profile.h"
 #include "stages/train/step_execution.h"
 #include "tests/bench/blocks.h"
 #include "tests/support/planning_context.h"

@@ -8,7 +8,7 @@
 
 #include "stages/data/image_dataset.h"
 #include "stages/data/image_list.h"
-#include "stages/data/image_reader.h"
+#include "stages/data/image.h"
 #include "tests/bench/blocks.h"
 
 namespace {

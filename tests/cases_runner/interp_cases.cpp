@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "runner/parent/config/interpolation.h"
-#include "runner/parent/config/merge.h"
+#include "runner/parent/config/defaults_item.h"
 #include "runner/parent/config/yaml_reader.h"
 #include "tests/cases_runner/formats.h"
 

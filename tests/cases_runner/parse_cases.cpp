@@ -7,7 +7,6 @@
 
 #include "runner/parent/config/number_range.h"
 #include "runner/parent/config/override.h"
-#include "runner/parent/config/override_text.h"
 #include "runner/parent/config/scalar.h"
 
 using runner::Override;

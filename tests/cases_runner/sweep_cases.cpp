@@ -4,7 +4,7 @@
 
 #include "runner/parent/config/compose.h"
 #include "runner/parent/config/job_list.h"
-#include "runner/parent/config/override_text.h"
+#include "runner/parent/config/override.h"
 #include "tests/cases_runner/formats.h"
 
 namespace {

@@ -6,7 +6,7 @@
 #include <array>
 #include <stdexcept>
 
-#include "stages/data/mat_writer.h"
+#include "stages/data/mat_file.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace stages;

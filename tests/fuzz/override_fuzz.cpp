@@ -1,7 +1,6 @@
 // The override parser; what it reads is written and read again.
 
 #include "runner/parent/config/override.h"
-#include "runner/parent/config/override_text.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace runner;

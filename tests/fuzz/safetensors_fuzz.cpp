@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "stages/weights/safetensors_header.h"
+#include "stages/weights/safetensors.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace stages;

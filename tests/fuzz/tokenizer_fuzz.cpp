@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "runner/shared/text/utf8.h"
-#include "stages/text/pieces.h"
+#include "stages/text/tokenizer.h"
 #include "stages/text/vocabulary.h"
 #include "tests/fuzz/fuzz.h"
 

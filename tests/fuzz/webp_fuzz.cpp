@@ -1,6 +1,6 @@
 // WebP files: whatever they hold, the reader throws or gives as many pixels as the header says.
 
-#include "stages/data/webp_reader.h"
+#include "stages/data/image.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace stages;

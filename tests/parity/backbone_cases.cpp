@@ -6,7 +6,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "stages/model/convolutional_backbone.h"
+#include "stages/model/convolutional_classifier.h"
 #include "stages/model/timm_weights.h"
 #include "tests/parity/formula_weights.h"
 

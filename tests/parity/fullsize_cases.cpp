@@ -6,7 +6,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "stages/model/image_classifier.h"
+#include "stages/model/vision_tower.h"
 #include "stages/model/pretrained.h"
 #include "runner/shared/weights/pretrained_config.h"
 #include "tests/parity/formula_weights.h"

@@ -5,11 +5,10 @@
 
 #include <torch/types.h>
 
-#include "stages/data/image_reader.h"
+#include "stages/data/image.h"
 #include "stages/data/jpeg_reader.h"
 #include "stages/data/normalization.h"
-#include "stages/data/png_reader.h"
-#include "stages/data/resize.h"
+#include "stages/data/weighted_sums.h"
 #include "stages/data/transform.h"
 #include "tests/parity/recorded_case.h"
 #include "tests/support/pictures.h"

@@ -2,8 +2,7 @@
 
 #include "stages/train/classification_loss.h"
 #include "stages/contrastive/contrastive_loss.h"
-#include "stages/train/loss.h"
-#include "stages/few_shot/variance_covariance.h"
+#include "stages/few_shot/train_episodic.h"
 #include "tests/parity/recorded_numbers.h"
 
 namespace {

@@ -3,9 +3,7 @@
 #include "stages/evaluate/class_scores.h"
 #include "stages/evaluate/classification_curves.h"
 #include "stages/evaluate/classification_metrics.h"
-#include "stages/evaluate/evaluation_results.h"
 #include "stages/retina/grade_metrics.h"
-#include "stages/evaluate/roc_curve.h"
 #include "tests/parity/recorded_numbers.h"
 
 namespace {

@@ -3,7 +3,6 @@
 #include <limits>
 #include <optional>
 
-#include "stages/train/grad_scaler.h"
 #include "stages/train/step_execution.h"
 #include "stages/train/optimizer.h"
 #include "tests/parity/recorded_numbers.h"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "stages/model/image_classifier.h"
+#include "stages/model/vision_tower.h"
 #include "stages/model/pretrained.h"
 #include "tests/parity/recorded_case.h"
 

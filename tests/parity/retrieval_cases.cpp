@@ -1,7 +1,7 @@
 // Ranks of retrieval as open_clip counts them, from a table of scores with ties. Texts that are the axes of space have
 // the scores as their products with images.
 
-#include "stages/contrastive/retrieval_ranks.h"
+#include "stages/contrastive/evaluate_retrieval.h"
 #include "tests/parity/recorded_numbers.h"
 
 namespace {

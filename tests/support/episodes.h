@@ -7,7 +7,7 @@
 #include <torch/types.h>
 
 #include "stages/artifact/model.h"
-#include "stages/train/loss.h"
+#include "stages/train/classification_loss.h"
 #include "stages/train/training_kind.h"
 
 namespace stages {

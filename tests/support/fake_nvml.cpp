@@ -16,7 +16,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/parent/devices/nvml_library.h"
+#include "runner/parent/devices/nvml.h"
 
 namespace {
 

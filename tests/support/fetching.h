@@ -8,7 +8,7 @@
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/disk/digest.h"
-#include "stages/fetch/patience.h"
+#include "stages/fetch/download.h"
 
 namespace stages {
 

@@ -10,7 +10,6 @@
 
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/artifact/augmented_dataset.h"
 #include "stages/artifact/dataset.h"
 #include "stages/text/class_text.h"
 #include "tests/support/pictures.h"

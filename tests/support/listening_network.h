@@ -9,7 +9,7 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/types.h>
 
-#include "stages/numerics/precision_module.h"
+#include "stages/numerics/recomputable_module.h"
 
 /// A layer that remembers in which format it was asked to compute.
 class ListeningLinear final : public stages::PrecisionModule {

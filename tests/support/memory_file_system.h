@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "runner/shared/disk/file_system.h"
+#include "runner/shared/disk/file_digests.h"
 
 /// Files by their whole path; folders are implied by the files in them.
 class MemoryFileSystem : public runner::FileSystem {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "stages/train/optimizer_options.h"
+#include "stages/train/optimizer.h"
 
 namespace stages {
 

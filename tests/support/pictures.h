@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "stages/data/jpeg_writer.h"
+#include "stages/data/image_writer.h"
 #include "stages/data/image.h"
 #include "stages/random/random.h"
 #include "tests/support/temporary_folder.h"

@@ -7,7 +7,7 @@
 
 #include <torch/types.h>
 
-#include "stages/model/image_classifier.h"
+#include "stages/model/vision_tower.h"
 #include "stages/model/initializer.h"
 #include "stages/weights/safetensors.h"
 #include "tests/support/small_backbone.h"

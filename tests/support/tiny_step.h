@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "stages/train/loss.h"
+#include "stages/train/classification_loss.h"
 #include "stages/train/training_kind.h"
 #include "tests/support/tiny_dataset.h"
 

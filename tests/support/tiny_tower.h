@@ -8,7 +8,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "stages/model/image_classifier.h"
+#include "stages/model/vision_tower.h"
 
 /// A classifier on a CLIP tower of two blocks of width 8, with some fixed weights in float64.
 inline std::shared_ptr<stages::ImageClassifier> tiny_tower() {

@@ -8,7 +8,7 @@
 
 #include "stages/machine/counting_allocator.h"
 #include "stages/model/clip_vision.h"
-#include "stages/train/loss.h"
+#include "stages/train/classification_loss.h"
 #include "stages/train/mixing.h"
 #include "stages/train/plan_training.h"
 #include "stages/train/trainer.h"

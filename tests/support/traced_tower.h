@@ -12,10 +12,10 @@
 
 #include "stages/numerics/layout.h"
 #include "stages/model/attached_lora.h"
-#include "stages/model/image_classifier.h"
+#include "stages/model/vision_tower.h"
 #include "stages/train/gradient.h"
 #include "stages/train/step_execution.h"
-#include "stages/train/loss.h"
+#include "stages/train/classification_loss.h"
 #include "stages/train/optimizer.h"
 #include "stages/plan/memory_trace.h"
 

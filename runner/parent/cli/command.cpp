@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+
+#include "runner/shared/text/join.h"
+#include "runner/shared/text/suggest.h"
 
 namespace runner {
 
@@ -41,6 +45,97 @@ const Command* find_command(std::string_view name) {
   const auto commands = all_commands();
   const auto found = std::ranges::find(commands, name, [](const Command* command) { return command->name; });
   return found == commands.end() ? nullptr : *found;
+}
+
+void add_runs(Invocation& verb, RunSelection& selection, const std::string& summary) {
+  verb.add({.name = "runs", .value = &selection.folders, .summary = summary, .required = true});
+  verb.add({.name = "--all",
+            .value = &selection.all,
+            .summary = "In a folder of runs, include those that failed, were stopped or are running"});
+}
+
+Result<std::vector<RecordedRun>> selected_runs(const RunSelection& selection, Console& console) {
+  std::vector<RecordedRun> runs;
+  Diagnostics errors;
+  std::size_t left_out = 0;
+  for (const std::string& folder : selection.folders) {
+    std::vector<std::filesystem::path> paths = runs_in(folder);
+    const bool is_named = paths.empty() || paths.front() == std::filesystem::path(folder).lexically_normal();
+    if (paths.empty()) paths.emplace_back(folder);
+    for (const std::filesystem::path& path : paths) {
+      if (!is_named && std::ranges::find(runs, path, &RecordedRun::folder) != runs.end()) continue;
+      auto run = read_run(path);
+      const bool is_wanted = is_named || selection.all || (run && run->status == "finished");
+      if (!is_wanted) ++left_out;
+      else if (run) runs.push_back(*std::move(run));
+      else errors.insert(errors.end(), run.errors().begin(), run.errors().end());
+    }
+  }
+  if (!errors.empty()) return errors;
+  if (left_out > 0 && !console.is_quiet())
+    console.err << left_out
+                << (left_out == 1 ? " unfinished run left out: --all includes it\n"
+                                  : " unfinished runs left out: --all includes them\n");
+  return runs;
+}
+
+namespace {
+
+std::vector<std::string> known_levels() { return {kLogLevels.begin(), kLogLevels.end()}; }
+
+}  // namespace
+
+Result<LogLevel> LogFlags::chosen() const {
+  const char* const variable = std::getenv("RETORT_LOG");
+  const std::string word = !level.empty() ? level : variable ? variable : "";
+  if (word.empty()) return LogLevel::kInfo;
+  if (const auto named = log_level_named(word)) return *named;
+  const std::string near = did_you_mean(word, known_levels());
+  return Diagnostic{ErrorCode::kUsage,
+                    {},
+                    "",
+                    "RETORT_LOG is '" + word + "', which is not a log level",
+                    (near.empty() ? "" : near + " ") + "the levels are " + join(known_levels(), ", ")};
+}
+
+Result<WorkerCommand> LogFlags::worker() const {
+  const auto level = chosen();
+  if (!level) return level.errors();
+  auto program = find_worker(own_executable());
+  if (!program) return program.errors();
+  return WorkerCommand{.program = *std::move(program), .log = *level, .grace = std::chrono::seconds(grace_seconds)};
+}
+
+void add_log_level(Invocation& verb, LogFlags& flags, LogPlace place) {
+  const char* const what = place == LogPlace::kFile ? "Write lines of this level and above to log.txt"
+                                                    : "Show the worker's log lines of this level and above";
+  verb.add({.name = "--log-level",
+            .value = &flags.level,
+            .summary = std::string(what) + "; default: the variable RETORT_LOG, or info",
+            .type = "LEVEL",
+            .choices = known_levels()});
+}
+
+void add_grace(Invocation& verb, LogFlags& flags) {
+  verb.add({.name = "--grace",
+            .value = &flags.grace_seconds,
+            .summary = "Seconds that a worker which is asked to stop may take to save before it is killed; 0: any",
+            .type = "SECONDS",
+            .range = {0, 1000000},
+            .shows_default = true});
+}
+
+ReuseOptions::Which ReuseFlags::which() const {
+  using Which = ReuseOptions::Which;
+  return none ? Which::kNone : all ? Which::kAll : Which::kCacheable;
+}
+
+void add_reuse(Invocation& verb, ReuseFlags& flags, const std::string& all_summary) {
+  if (!all_summary.empty()) verb.add({.name = "--reuse", .value = &flags.all, .summary = all_summary});
+  verb.add({.name = "--no-reuse",
+            .value = &flags.none,
+            .summary = "Compute everything, even the features that an earlier run computed",
+            .excludes = all_summary.empty() ? "" : "--reuse"});
 }
 
 }  // namespace runner

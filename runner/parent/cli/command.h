@@ -9,6 +9,11 @@
 #include <vector>
 
 #include "runner/parent/cli/console.h"
+#include "runner/parent/run/worker_process.h"
+#include "runner/shared/error/log_level.h"
+#include "runner/shared/error/diagnostic.h"
+#include "runner/shared/protocol/earlier_results.h"
+#include "runner/shared/record/recorded_run.h"
 
 namespace runner {
 
@@ -114,5 +119,52 @@ ExitCode help_about_recipe(const NamedRecipe& recipe, Console& console);
 /// name up to the cursor; or "line", then the line up to the cursor and bash's COMP_WORDBREAKS. Prints a candidate a
 /// line: the whole word, and after a tab its description; for a line what bash is to put in.
 ExitCode complete_words(std::span<const std::string> words, Console& console);
+
+/// The runs that a command line names: by their folders, or by folders that hold runs.
+struct RunSelection {
+  std::vector<std::string> folders;
+  bool all = false;  ///< of a folder of runs also those that have not finished
+};
+
+/// The positional `runs`, which must be given, and --all.
+void add_runs(Invocation& verb, RunSelection& selection, const std::string& summary);
+
+/// Reads them in the order named, those of a folder unless they have been named already; how many were left out is said
+/// on console.err.
+Result<std::vector<RecordedRun>> selected_runs(const RunSelection& selection, Console& console);
+
+/// Flags that several verbs have.
+
+/// How much of what its worker does a verb writes down, and how long that may take to stop.
+struct LogFlags {
+  std::string level;                ///< --log-level, one of kLogLevels; empty: not given
+  std::int64_t grace_seconds = 60;  ///< --grace
+
+  /// As --log-level says, else as the variable RETORT_LOG, else info. An unknown word of the variable is an error.
+  Result<LogLevel> chosen() const;
+
+  /// The worker beside this program, which tells lines of that level and more severe ones, and is killed where it does
+  /// not stop in time.
+  Result<WorkerCommand> worker() const;
+};
+
+enum class LogPlace { kFile, kStandardError };
+
+/// --log-level, of a verb whose lines go to the log.txt of a run, or that leaves no record and shows them.
+void add_log_level(Invocation& verb, LogFlags& flags, LogPlace place);
+
+/// --grace, of a verb that saves where it is asked to stop.
+void add_grace(Invocation& verb, LogFlags& flags);
+
+/// Of which nodes the results of earlier runs are taken.
+struct ReuseFlags {
+  bool all = false;   ///< --reuse
+  bool none = false;  ///< --no-reuse
+
+  ReuseOptions::Which which() const;
+};
+
+/// --no-reuse; and, described by `all_summary`, --reuse, where that is not empty.
+void add_reuse(Invocation& verb, ReuseFlags& flags, const std::string& all_summary = "");
 
 }  // namespace runner

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runner/parent/cli/command.h"
-#include "runner/shared/error/result.h"
+#include "runner/shared/error/diagnostic.h"
 
 namespace runner {
 

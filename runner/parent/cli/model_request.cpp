@@ -7,8 +7,7 @@
 #include "runner/parent/cli/prepare.h"
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/protocol/event.h"
-#include "runner/shared/weights/clip_config.h"
-#include "runner/shared/weights/hugging_face_cache.h"
+#include "runner/shared/weights/pretrained_config.h"
 #include "runner/shared/weights/weights_file.h"
 
 namespace runner {

@@ -7,15 +7,15 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/parent/config/overruled.h"
+#include "runner/parent/config/secret.h"
 #include "runner/parent/config/provenance.h"
 #include "runner/shared/disk/installation.h"
 #include "runner/parent/compile/compile.h"
-#include "runner/parent/compile/home_paths.h"
-#include "runner/parent/compile/no_effect.h"
+#include "runner/parent/compile/recipe.h"
+#include "runner/parent/compile/option_walk.h"
 #include "runner/shared/record/node_index.h"
 #include "runner/shared/record/recorded_run.h"
-#include "runner/parent/schema/schema_choices.h"
+#include "runner/parent/schema/schema_node.h"
 #include "runner/parent/schema/schema_path.h"
 #include "runner/shared/text/printable.h"
 

@@ -12,7 +12,7 @@
 #include "runner/parent/cli/stack_limit.h"
 #include "runner/parent/cli/text_check.h"
 #include "runner/shared/error/system_limit.h"
-#include "runner/parent/compile/home_paths.h"
+#include "runner/parent/compile/recipe.h"
 
 namespace runner {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "runner/parent/cli/completion/outline.h"
+#include "runner/parent/cli/completion/candidate.h"
 
 namespace runner {
 

@@ -4,12 +4,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/parent/cli/device_choice.h"
+#include "runner/parent/cli/weights_source.h"
 #include "runner/parent/cli/prepare.h"
-#include "runner/parent/cli/reserved_keys.h"
-#include "runner/parent/cli/record_check.h"
-#include "runner/parent/config/difference.h"
-#include "runner/shared/disk/file_system.h"
+#include "runner/parent/cli/prepare_sweep.h"
+#include "runner/parent/cli/sweep_check.h"
+#include "runner/parent/config/provenance.h"
+#include "runner/shared/disk/file_digests.h"
 #include "runner/parent/record/input_record.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/value/parse_json.h"

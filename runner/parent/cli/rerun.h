@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "runner/parent/cli/command.h"
-#include "runner/parent/cli/shared_flags.h"
-#include "runner/parent/record/record_changes.h"
+#include "runner/parent/record/input_record.h"
 #include "runner/shared/record/recorded_run.h"
 #include "runner/parent/run/run.h"
 

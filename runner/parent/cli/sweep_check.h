@@ -2,10 +2,16 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "runner/parent/cli/command.h"
+#include "runner/parent/record/input_record.h"
 #include "runner/parent/sweep/sweep_journal.h"
-#include "runner/parent/sweep/sweep_layout.h"
+#include "runner/shared/graph/graph.h"
+#include "runner/shared/record/recorded_run.h"
 #include "runner/shared/value/value.h"
 
 namespace runner {
@@ -21,5 +27,22 @@ std::optional<Value> trial_recipe(const SweepLayout& layout, std::uint64_t trial
 /// processor than that of a trial that has begun, and more threads in `slots` trials at a time than the processor has.
 Diagnostics check_resumed_sweep(const SweepJournal& journal, const NamedRecipe& named, std::int64_t slots, bool force,
                                 Sources& sources);
+
+/// What differs between the record of `run` and the world in which `graph`, of the resolved `recipe`, is to go on from
+/// it or to be run again: `environment` is what would be recorded now, `old_recipe` what was recorded. An input that an
+/// override names is not among it.
+std::vector<RecordChange> changes_since_record(const RecordedRun& run, const nlohmann::ordered_json& environment,
+                                               const Graph& graph, const Value& old_recipe, const Value& recipe);
+
+/// kChangedRun for each change: what decides the result is an error unless `force` is given, the rest a warning. One
+/// more warning where the record of `run` does not say what the inputs were.
+Diagnostics told_changes(const std::vector<RecordChange>& changes, const RecordedRun& run,
+                         const nlohmann::ordered_json& environment, bool force);
+
+/// Is the recipe of the record not what Retort wrote there? False where the record, of an earlier version, does not
+/// say.
+bool is_recipe_edited(const RecordedRun& run);
+/// "'outputs/a/.retort/recipe.yaml' was edited: …", where it is.
+std::string edited_recipe_text(const RecordedRun& run);
 
 }  // namespace runner

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "runner/parent/record/best_validation.h"
+#include "runner/parent/record/run_summary.h"
 #include "runner/parent/report/main_metric.h"
 #include "runner/shared/stage/family.h"
 #include "runner/shared/text/join.h"

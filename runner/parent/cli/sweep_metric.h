@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "runner/shared/error/result.h"
+#include "runner/shared/error/diagnostic.h"
 #include "runner/shared/graph/graph.h"
 #include "runner/parent/schema/schema.h"
 

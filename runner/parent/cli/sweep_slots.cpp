@@ -6,10 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/parent/cli/device_choice.h"
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/devices/choose_device.h"
-#include "runner/parent/devices/device_wish.h"
 #include "runner/parent/devices/nvml.h"
 #include "runner/parent/devices/visible_devices.h"
 #include "runner/shared/graph/graph.h"

@@ -5,7 +5,7 @@
 
 #include "runner/parent/cli/console.h"
 #include "runner/parent/cli/prepare_sweep.h"
-#include "runner/parent/cli/shared_flags.h"
+#include "runner/parent/cli/command.h"
 #include "runner/parent/sweep/slot_memory.h"
 
 namespace runner {

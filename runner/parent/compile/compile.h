@@ -2,10 +2,10 @@
 
 #include <optional>
 
-#include "runner/shared/error/result.h"
-#include "runner/shared/graph/graph.h"
 #include "runner/parent/compile/recipe.h"
 #include "runner/parent/schema/schema.h"
+#include "runner/shared/error/diagnostic.h"
+#include "runner/shared/graph/graph.h"
 
 namespace runner {
 
@@ -25,5 +25,9 @@ Diagnostics rules_broken_by(const Graph& graph, const SchemaSet& schemas);
 /// without those that change no result (x-resume: safe), such as the loader's threads and the budget. nullopt where
 /// that are all of them.
 std::optional<Value> key_options(const Node& node, const Value& recipe, const SchemaSet& schemas);
+
+/// Which x-rules of the schemas the options of the nodes break, each at its option. A rule names the options of the
+/// mapping whose schema it stands in, and others as OptionMapping (option_walk.h) says.
+Diagnostics broken_rules(const Graph& graph, const SchemaSet& schemas);
 
 }  // namespace runner

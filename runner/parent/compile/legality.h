@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "runner/shared/graph/graph.h"
-#include "runner/shared/error/result.h"
+#include "runner/shared/error/diagnostic.h"
 #include "runner/parent/schema/schema.h"
 #include "runner/shared/stage/batch_cut.h"
 

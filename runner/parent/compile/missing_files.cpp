@@ -16,7 +16,6 @@
 #include "runner/parent/schema/schema_node.h"
 #include "runner/shared/stage/family.h"
 #include "runner/shared/text/join.h"
-#include "runner/shared/weights/hugging_face_cache.h"
 #include "runner/shared/weights/weights_file.h"
 
 namespace runner {

@@ -5,9 +5,10 @@
 #include <string_view>
 #include <vector>
 
-#include "runner/shared/graph/graph.h"
 #include "runner/parent/schema/rule.h"
 #include "runner/parent/schema/schema.h"
+#include "runner/shared/error/diagnostic.h"
+#include "runner/shared/graph/graph.h"
 
 namespace runner {
 
@@ -44,5 +45,10 @@ void visit_options_of(const Value& options, const SchemaNode& schema, const std:
 
 /// What `path`, which begins with kInputsPrefix, names to `node`.
 WiredOption wired_option(const Graph& graph, const Node& node, std::string_view path);
+
+/// Warnings of the options that somebody has written and that do nothing here, with the reason: by what a schema's
+/// x-effective-when says of them, and by overrides of which a later one sets the same key. In a file an option that has
+/// its default counts as not written.
+Diagnostics options_without_effect(const Value& resolved, const Graph& graph, const SchemaSet& schemas);
 
 }  // namespace runner

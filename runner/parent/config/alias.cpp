@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "runner/parent/config/number_range.h"
-#include "runner/parent/config/override_text.h"
+#include "runner/parent/config/override.h"
 #include "runner/parent/config/scalar.h"
 #include "runner/parent/config/secret.h"
 #include "runner/shared/text/suggest.h"

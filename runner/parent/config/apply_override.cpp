@@ -4,8 +4,8 @@
 #include <charconv>
 #include <utility>
 
-#include "runner/parent/config/edit.h"
-#include "runner/parent/config/merge.h"
+#include "runner/parent/config/override.h"
+#include "runner/parent/config/defaults_item.h"
 #include "runner/parent/config/scalar.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/suggest.h"

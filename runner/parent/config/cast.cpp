@@ -7,7 +7,7 @@
 #include <cmath>
 #include <optional>
 
-#include "runner/parent/config/override_error.h"
+#include "runner/parent/config/override_value.h"
 #include "runner/parent/config/scalar.h"
 #include "runner/shared/text/character.h"
 

@@ -11,7 +11,6 @@
 #include "runner/parent/config/hydra_settings.h"
 #include "runner/parent/config/interpolation.h"
 #include "runner/parent/config/interpolation_parser.h"
-#include "runner/parent/config/merge.h"
 #include "runner/parent/config/secret.h"
 #include "runner/shared/text/suggest.h"
 

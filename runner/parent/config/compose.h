@@ -13,8 +13,8 @@
 #include "runner/parent/config/config_files.h"
 #include "runner/parent/config/defaults_list.h"
 #include "runner/parent/config/override.h"
-#include "runner/shared/disk/file_system.h"
-#include "runner/shared/error/result.h"
+#include "runner/shared/disk/file_digests.h"
+#include "runner/shared/error/diagnostic.h"
 #include "runner/shared/value/value.h"
 
 namespace runner {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "runner/shared/disk/file_system.h"
-#include "runner/shared/error/result.h"
+#include "runner/shared/disk/file_digests.h"
+#include "runner/shared/error/diagnostic.h"
 #include "runner/shared/value/value.h"
 
 namespace runner {

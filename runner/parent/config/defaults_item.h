@@ -5,6 +5,7 @@
 
 #include "runner/parent/config/config_files.h"
 #include "runner/shared/error/diagnostic.h"
+#include "runner/shared/value/value.h"
 
 namespace runner {
 
@@ -41,5 +42,19 @@ std::string package_below(const std::string& parent, const DefaultsItem& item);
 /// Reads the `defaults` of `document`, a config of the group `group` ("" at the top). Without a `_self_` one is added
 /// at the end. What cannot be understood is added to `errors`.
 std::vector<DefaultsItem> read_defaults(const ConfigDocument& document, const std::string& group, Diagnostics& errors);
+
+/// Lays `over` over `base`: mappings merge key by key, base's keys first; lists and scalars replace what is there;
+/// `???` never replaces a value. A list meeting a mapping is an error, added to `errors`; `pointer` is where base
+/// stands in the recipe.
+void merge(Value& base, Value over, const std::string& pointer, Diagnostics& errors);
+
+/// Is `value` the text `???`, which someone must replace?
+bool is_mandatory(const Value& value);
+
+/// Does `value` hold `${`, so that what it is is known only later?
+bool is_interpolation(const Value& value);
+
+/// The error of a list that meets a mapping: `over` cannot be put where `base` is.
+Diagnostic container_clash(const Value& base, const Value& over, const std::string& pointer);
 
 }  // namespace runner

@@ -4,8 +4,7 @@
 #include <utility>
 
 #include "runner/parent/config/interpolation_parser.h"
-#include "runner/parent/config/interpolation_pass.h"
-#include "runner/parent/config/merge.h"
+#include "runner/parent/config/defaults_item.h"
 #include "runner/parent/config/scalar.h"
 
 namespace runner {

@@ -1,9 +1,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "runner/parent/config/interpolation_pass.h"
 #include "runner/parent/config/interpolation_parser.h"
-#include "runner/parent/config/merge.h"
+#include "runner/parent/config/defaults_item.h"
 #include "runner/parent/config/resolvers.h"
 #include "runner/parent/config/secret.h"
 #include "runner/shared/text/suggest.h"

@@ -3,9 +3,8 @@
 #include <deque>
 #include <utility>
 
-#include "runner/parent/config/interpolation_pass.h"
 #include "runner/parent/config/interpolation_parser.h"
-#include "runner/parent/config/merge.h"
+#include "runner/parent/config/defaults_item.h"
 #include "runner/shared/text/suggest.h"
 
 namespace runner {

@@ -5,9 +5,8 @@
 #include <memory>
 #include <utility>
 
-#include "runner/parent/config/override_error.h"
 #include "runner/parent/config/override_value.h"
-#include "runner/shared/error/location.h"
+#include "runner/shared/error/diagnostic.h"
 #include "runner/shared/text/character.h"
 
 namespace runner {

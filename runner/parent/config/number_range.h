@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "runner/parent/config/override.h"
-#include "runner/shared/error/result.h"
+#include "runner/shared/error/diagnostic.h"
 
 namespace runner {
 

@@ -1,13 +1,75 @@
 #include "runner/parent/config/override.h"
 
 #include <algorithm>
+#include <iterator>
 
-#include "runner/parent/config/override_error.h"
-#include "runner/parent/config/override_lexer.h"
 #include "runner/parent/config/override_value.h"
+#include "runner/parent/config/override_lexer.h"
+#include "runner/parent/config/scalar.h"
 #include "runner/shared/text/utf8.h"
 
 namespace runner {
+namespace {
+
+/// The item that `index` counts, from the end when it is negative; nullopt when there is none.
+std::optional<std::ptrdiff_t> item_at(const Value::List& list, std::int64_t index) {
+  const std::ptrdiff_t size = std::ssize(list);
+  if (index < -size || index >= size) return std::nullopt;
+  return index < 0 ? index + size : index;
+}
+
+EditProblem no_item(const Value::List& list, std::int64_t index) {
+  const std::string size = std::to_string(list.size());
+  return {"has no item " + std::to_string(index), list.empty()
+                                                      ? "it is empty"
+                                                      : "it has " + size + (list.size() == 1 ? " item" : " items") +
+                                                            ", counted from 0, or from the end as -1 to -" + size};
+}
+
+std::optional<EditProblem> remove_values(Value::List& list, const Edit& edit) {
+  for (const Value& value : edit.values) {
+    const bool is_there = std::ranges::any_of(list, [&](const Value& item) { return same_data(item, value); });
+    if (!is_there) return EditProblem{"does not contain " + describe(value), ""};
+  }
+  std::erase_if(list, [&](const Value& item) {
+    return std::ranges::any_of(edit.values, [&](const Value& value) { return same_data(item, value); });
+  });
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<EditProblem> apply_edit(Value::List& list, const Edit& edit) {
+  const auto insert = [&](std::ptrdiff_t at) {
+    list.insert(list.begin() + at, edit.values.begin(), edit.values.end());
+  };
+  switch (edit.kind) {
+    case Edit::Kind::kAppend:
+      insert(std::ssize(list));
+      break;
+    case Edit::Kind::kPrepend:
+      insert(0);
+      break;
+    case Edit::Kind::kInsert: {
+      const auto at = edit.index == std::ssize(list) ? std::optional(std::ssize(list)) : item_at(list, edit.index);
+      if (!at) return no_item(list, edit.index);
+      insert(*at);
+      break;
+    }
+    case Edit::Kind::kRemoveAt: {
+      const auto at = item_at(list, edit.index);
+      if (!at) return no_item(list, edit.index);
+      list.erase(list.begin() + *at);
+      break;
+    }
+    case Edit::Kind::kRemoveValue:
+      return remove_values(list, edit);
+    case Edit::Kind::kReplace:
+      break;
+  }
+  return std::nullopt;
+}
+
 namespace {
 
 constexpr std::ptrdiff_t kDeepestKey = 64;
@@ -172,6 +234,85 @@ Diagnostic needs_multirun(const Override& override) {
           is_list ? "for a list write " + key + "=[" + override.value_text + "], for a text " + key + "=\\'" +
                         override.value_text + "\\'; for several runs use `retort sweep`"
                   : "for several runs use `retort sweep`"};
+}
+
+namespace {
+
+std::string escaped_for_override(std::string_view text) {
+  constexpr std::string_view kSpecial = "\\()[]{}:=, \t";
+  std::string result;
+  for (const char c : text) {
+    if (kSpecial.find(c) != kSpecial.npos) result += '\\';
+    result += c;
+  }
+  return result;
+}
+
+/// Backslashes before a quote, the closing one too, are doubled, and the quote is escaped.
+std::string quoted_with(std::string_view text, char quote) {
+  std::string result(1, quote);
+  std::size_t backslashes = 0;
+  for (const char c : text) {
+    if (c == quote) result.append(backslashes + 1, '\\');
+    backslashes = c == '\\' ? backslashes + 1 : 0;
+    result += c;
+  }
+  return result.append(backslashes, '\\') + quote;
+}
+
+/// Does `written` mean the string `text`?
+bool reads_as(const std::string& written, const std::string& text) {
+  const SourceText source{"", written};
+  try {
+    const Element read = read_override_value(source, 0);
+    return read.value() && read.value()->text() && *read.value()->text() == text &&
+           read.value()->form == ScalarForm::kPlain;
+  } catch (const OverrideError&) {
+    return false;
+  }
+}
+
+std::string text_of(const std::string& text, ScalarForm form) {
+  if (form == ScalarForm::kBigInteger) return text;
+  if (form == ScalarForm::kSingleQuoted) return quoted_with(text, '\'');
+  if (form == ScalarForm::kDoubleQuoted) return quoted_with(text, '"');
+  const std::string written = escaped_for_override(text);
+  if (!text.empty() && reads_as(written, text)) return written;
+  return quoted_with(text, text.find('\'') == text.npos ? '\'' : '"');
+}
+
+std::string key_text(const Entry& entry) {
+  if (entry.key_type == KeyType::kBool) return entry.key == "true" ? "True" : "False";
+  return entry.key_type == KeyType::kString ? text_of(entry.key, ScalarForm::kPlain) : entry.key;
+}
+
+}  // namespace
+
+std::string element_text(const Value& value) {
+  if (!value.secret_as.empty()) return value.secret_as;
+  if (const auto* flag = std::get_if<bool>(&value.data)) return *flag ? "True" : "False";
+  if (const auto* text = value.text()) return text_of(*text, value.form);
+  std::string result;
+  if (const auto* list = value.list()) {
+    for (const Value& item : *list) result += (result.empty() ? "" : ",") + element_text(item);
+    return "[" + result + "]";
+  }
+  if (const auto* map = value.map()) {
+    for (const Entry& entry : *map) {
+      result += (result.empty() ? "" : ",") + key_text(entry) + ":" + element_text(entry.value);
+    }
+    return "{" + result + "}";
+  }
+  return scalar_text(value);
+}
+
+std::string override_text(const Override& override) {
+  std::string result = std::string(prefix(override.kind)) + override.key;
+  if (override.package) result += "@" + *override.package;
+  const std::string* text = override.value ? override.value->text() : nullptr;
+  if (text && text->empty() && override.value->form == ScalarForm::kPlain) return result + "=";
+  if (override.value) return result + "=" + element_text(*override.value);
+  return override.sweep || override.edit ? result + "=" + override.value_text : result;
 }
 
 }  // namespace runner

@@ -1,16 +1,36 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "runner/parent/config/edit.h"
-#include "runner/shared/error/result.h"
+#include "runner/shared/error/diagnostic.h"
 #include "runner/shared/value/value.h"
 
 namespace runner {
+
+/// What an override does to the value that is there, instead of putting another in its place:
+///
+///   layers=append(4,5)    layers=prepend(0)    layers=insert(1,7)    layers=remove_at(-1)    layers=remove_value(3)
+///   train={...}           merges; train=replace({...}) does not
+struct Edit {
+  enum class Kind { kAppend, kPrepend, kInsert, kRemoveAt, kRemoveValue, kReplace };
+  Kind kind = Kind::kAppend;
+  std::int64_t index = 0;          ///< of kInsert and kRemoveAt; negative: from the end
+  std::vector<Value> values = {};  ///< what is added or removed; of kReplace exactly one
+};
+
+/// Why a list cannot be changed: "holds no 3", and what to do.
+struct EditProblem {
+  std::string message;
+  std::string help;
+};
+
+/// Changes `list` as `edit`, which is not kReplace, says; nothing is changed when there is a problem.
+std::optional<EditProblem> apply_edit(Value::List& list, const Edit& edit);
 
 struct Override;
 
@@ -78,5 +98,13 @@ std::size_t override_key_length(std::string_view text);
 
 /// What to say of an override that lists several values where one run is asked for.
 Diagnostic needs_multirun(const Override& override);
+
+/// `value` as it may stand in an override, laid out as Hydra does: no blanks, True and False, 1e-05, special characters
+/// after backslashes, quotes where it was read with quotes. Reads back as the same value: a text that would not
+/// is put in quotes. A secret is shown as it is recorded.
+std::string element_text(const Value& value);
+
+/// "+a.b@c=value", "~a" or, of a sweep or an edit, as it was typed.
+std::string override_text(const Override& override);
 
 }  // namespace runner

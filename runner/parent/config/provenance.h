@@ -9,7 +9,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "runner/parent/config/override.h"
-#include "runner/shared/error/location.h"
+#include "runner/shared/error/diagnostic.h"
 #include "runner/shared/value/value.h"
 
 namespace runner {
@@ -52,5 +52,26 @@ std::string provenance_text(std::string_view key, const Value* value, const std:
 /// {"key", "value", "default", "writes": [{"origin", "value" | "deleted" | "edited"}]}.
 nlohmann::ordered_json provenance_json(std::string_view key, const Value* value, const std::optional<Value>& fallback,
                                        const std::vector<Write>& writes);
+
+/// A key that two recipes hold differently; each side absent where that recipe lacks the key. Mappings are followed
+/// down to their values, lists are taken whole.
+struct Difference {
+  std::string key;  ///< "train.optimizer.learning_rate"
+  std::optional<Value> before, after;
+  std::vector<std::string> path = {};  ///< the key, part by part
+};
+
+/// All of them: in the order of `before`, and what only `after` has at the end of its mapping.
+std::vector<Difference> differences(const Value& before, const Value& after);
+
+/// A line each, with where the values come from:
+///
+///   ~ train.epochs: 50 -> 8    # recipes/train/from_scratch.yaml:3 -> override 'train.epochs=8'
+///   + data.make: 3             # experiments/quickstart.yaml:12
+///   - data.cache_mib: 512      # recipes/data/image_folder.yaml:8
+std::string differences_text(const std::vector<Difference>& differences);
+
+/// [{"key", "before", "after", "before_origin", "after_origin"}]; a side that is not there has neither.
+nlohmann::ordered_json differences_json(const std::vector<Difference>& differences);
 
 }  // namespace runner

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runner/parent/config/override.h"
+#include "runner/shared/error/diagnostic.h"
 #include "runner/shared/text/secret_name.h"
 #include "runner/shared/value/value.h"
 
@@ -77,5 +78,9 @@ std::string without_secrets(const std::string& typed);
 
 /// The same of one that stands for others by an alias, "login=***".
 std::string without_secrets(const Override& typed, std::span<const Override> meant);
+
+/// Warnings of the overrides, each of one value, after which another one gives the same key another value: an alias of
+/// several keys, perhaps.
+Diagnostics overruled_overrides(std::span<const Override> overrides);
 
 }  // namespace runner

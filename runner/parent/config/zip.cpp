@@ -1,8 +1,7 @@
 #include "runner/parent/config/zip.h"
 
-#include "runner/parent/config/override_error.h"
+#include "runner/parent/config/override_value.h"
 #include "runner/parent/config/override.h"
-#include "runner/parent/config/override_text.h"
 
 namespace runner {
 namespace {

@@ -1,15 +1,42 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "runner/parent/devices/device_wish.h"
 #include "runner/parent/devices/visible_devices.h"
-#include "runner/shared/error/result.h"
+#include "runner/shared/error/diagnostic.h"
+#include "runner/shared/value/value.h"
 
 namespace runner {
+
+/// The `device` section of a recipe: where it is to compute, and what to do where that is taken.
+struct DeviceWish {
+  std::string select = "cpu";             ///< "auto", "cpu", "cuda" or "cuda:K"
+  std::vector<std::string> exclude = {};  ///< indices among the visible GPUs, and UUIDs
+  std::optional<std::int64_t> need = {};  ///< bytes that must be free; nullopt: what the run's plan says
+  bool wait = false;                      ///< for a device to be free
+  std::chrono::duration<double> timeout{}, interval{};
+  std::vector<std::string> fallback = {};  ///< of "gpu" and "cpu", in order
+  /// The UUID of the device that a resumed run has computed on: taken before others that have room as well. Or empty.
+  std::string preferred = {};
+  std::vector<std::string> left = {};  ///< UUIDs of those that the run has left since their memory ran out: never taken
+
+  bool may_fall_back_to(std::string_view where) const;
+  /// The K of "cuda:K".
+  std::optional<int> index() const;
+  bool is_gpu() const { return select != "cpu"; }
+};
+
+/// That of a run which cannot go on on the GPUs `left`, for another one: as `wish`, whatever device that names.
+DeviceWish wish_for_another(DeviceWish wish, std::vector<std::string> left);
+
+/// That of a recipe with its defaults filled in, as a schema has checked it.
+DeviceWish device_wish(const Value& recipe);
 
 /// Memory that a run needs, and who says so: "device.min_gpu_memory_mb", "the plan of train".
 struct DeviceNeed {
@@ -48,5 +75,32 @@ std::string state_text(const DeviceFacts& device);
 /// runs of this user hold. What each lacks is in the notes.
 Diagnostic no_room(std::span<const DeviceFacts> candidates, const DeviceNeed& need, std::span<const std::string> taken,
                    bool has_waited);
+
+/// A GPU that can be planned for where it is not.
+struct DeviceModel {
+  std::string_view name;          ///< "NVIDIA L4"
+  std::int64_t memory = 0;        ///< bytes that CUDA can give out
+  std::string_view architecture;  ///< "Ada Lovelace"
+  int capability = 0;             ///< compute capability, ten times: 89
+  std::string_view source;        ///< where the memory's size is from, an address
+};
+
+/// All that are known, by generation. LibTorch's CUDA 13 build runs on Turing and later, kOldestCapability.
+///
+/// The memory is the "total capacity" in a report of that GPU, which is less than its data sheet says where error
+/// correction or the driver take a part; drivers differ by some hundred MiB. Where no report is at hand it is the data
+/// sheet's size in units of 10^9 bytes, which is below what reports of such GPUs say.
+/// Of a model that is sold with several sizes the smallest one goes by its name alone.
+/// Compute capabilities are those of https://developer.nvidia.com/cuda-gpus.
+std::span<const DeviceModel> device_models();
+
+inline constexpr int kOldestCapability = 75;
+
+/// Its name as one word without what all have: "RTX-4090".
+std::string short_name(const DeviceModel& model);
+
+/// The one that `name` means: its name, or words of it that no other has ("l4", "rtx 4090"), in any case. kUsage with
+/// the nearest names where there is none or more than one.
+Result<const DeviceModel*> device_model(std::string_view name);
 
 }  // namespace runner

@@ -7,6 +7,19 @@
 #include "runner/shared/text/join.h"
 
 namespace runner {
+
+std::optional<DeviceLock> DeviceLock::take(const LockFolder& folder, const std::string& uuid) {
+  Descriptor file = folder.file(uuid + ".lock");
+  if (!try_lock(file)) return std::nullopt;
+  return DeviceLock(std::move(file));
+}
+
+std::optional<DeviceLock> DeviceLock::share(const LockFolder& folder, const std::string& uuid) {
+  Descriptor file = folder.file(uuid + ".lock");
+  if (!try_lock(file, /*is_shared=*/true)) return std::nullopt;
+  return DeviceLock(std::move(file));
+}
+
 namespace {
 
 /// The 13 of "13.0"; 0: no number.

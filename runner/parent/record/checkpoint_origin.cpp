@@ -9,9 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/disk/file_system.h"
+#include "runner/shared/disk/file_digests.h"
 #include "runner/shared/stage/checkpoint_files.h"
-#include "runner/shared/stage/checkpoint_name.h"
 #include "runner/shared/stage/family.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/value/parse_json.h"

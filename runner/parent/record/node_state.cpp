@@ -6,11 +6,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/disk/file_system.h"
+#include "runner/shared/disk/file_digests.h"
 #include "runner/shared/disk/write_error.h"
-#include "runner/shared/record/finished_node.h"
+#include "runner/shared/record/node_index.h"
 #include "runner/shared/stage/checkpoint_files.h"
-#include "runner/shared/stage/checkpoint_name.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/value/parse_json.h"
 

@@ -9,11 +9,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/shared/disk/file_digests.h"
+#include "runner/shared/disk/new_file.h"
+#include "runner/shared/disk/write_error.h"
 #include "runner/shared/protocol/event.h"
-#include "runner/shared/disk/file_system.h"
-#include "runner/shared/disk/make_folders.h"
-#include "runner/parent/record/dated_folder.h"
-#include "runner/parent/record/training_history.h"
+#include "runner/shared/value/json_fields.h"
 #include "runner/shared/value/parse_json.h"
 
 namespace runner {
@@ -120,6 +120,131 @@ double RunFolder::beginning_of(const std::string& node, std::span<const MetricLi
 
 void RunFolder::summary(const Json& summary) {
   write(layout_.summary(), summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string local_time(std::chrono::system_clock::time_point now, const char* format) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  std::tm parts{};
+  localtime_r(&seconds, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, format, &parts)};
+}
+
+/// Makes and claims one folder.
+class DatedFolder {
+ public:
+  DatedFolder(const FolderWish& wish, Storage& storage) : wish_(wish), storage_(storage) {}
+
+  Result<fs::path> given(const fs::path& path) const {
+    if (storage_.make_folder(path) == 0) return claim(path);
+    if (errno != EEXIST) return cannot_create(path, errno);
+    std::error_code error;
+    if (!fs::is_directory(path, error)) return cannot_create(path, EEXIST);
+    const bool is_empty = fs::is_empty(path, error);
+    if (error) return cannot_create(path, error.value());
+    return is_empty ? claim(path) : taken(path);
+  }
+
+  /// One in `day` that is called `time`, or time-1, time-2 … where that is taken.
+  Result<fs::path> dated(const fs::path& day, const std::string& time) const {
+    for (int suffix = 0;; ++suffix) {
+      const fs::path path = day / (suffix == 0 ? time : time + "-" + std::to_string(suffix));
+      if (storage_.make_folder(path) == 0) return claim(path);
+      if (errno != EEXIST) return cannot_create(path, errno);
+    }
+  }
+
+  Diagnostic cannot_create(const fs::path& path, int error) const {
+    Diagnostic diagnostic = write_diagnostic(path, error, ErrorCode::kCannotCreate);
+    if (!wish_.given.empty()) diagnostic.pointer = pointer();
+    return diagnostic;
+  }
+
+  std::string pointer() const {
+    std::string result = "/" + wish_.option;
+    std::ranges::replace(result, '.', '/');
+    return result;
+  }
+
+ private:
+  /// Claims the empty folder `path`: of two that both found it empty, one makes the mark.
+  Result<fs::path> claim(const fs::path& path) const {
+    const fs::path mark = path / wish_.mark;
+    if (storage_.make_folder(mark) != 0) return errno == EEXIST ? taken(path) : cannot_create(mark, errno);
+    // The names of the folder and of its mark survive a power cut.
+    sync_folder(path.parent_path(), storage_);
+    sync_folder(path, storage_);
+    return path;
+  }
+
+  Result<fs::path> taken(const fs::path& path) const {
+    const bool is_ours = fs::exists(path / wish_.mark);
+    return Diagnostic{ErrorCode::kRunFolderTaken,
+                      {},
+                      pointer(),
+                      "'" + path.string() + "' " + (is_ours ? "already contains " + wish_.what : "is not empty"),
+                      "choose another with " + wish_.option + ", or leave " + wish_.option + " out for a fresh one"};
+  }
+
+  const FolderWish& wish_;
+  Storage& storage_;
+};
+
+}  // namespace
+
+Result<fs::path> create_dated_folder(const FolderWish& wish, std::chrono::system_clock::time_point now,
+                                     Storage& storage) {
+  const DatedFolder folder(wish, storage);
+  const fs::path given = wish.given.empty() ? "" : (wish.base / wish.given).lexically_normal();
+  const fs::path day = wish.base / wish.below / local_time(now, "%Y-%m-%d");
+  try {
+    make_folders(given.empty() ? day : given.parent_path(), storage);
+    return given.empty() ? folder.dated(day, local_time(now, "%H-%M-%S")) : folder.given(given);
+  } catch (const fs::filesystem_error& error) {
+    return folder.cannot_create(given.empty() ? day : given, error.code().value());
+  } catch (const WriteError& error) {
+    Diagnostic diagnostic = error.diagnostic();
+    diagnostic.pointer = folder.pointer();
+    return diagnostic;
+  }
+}
+
+using Json = nlohmann::ordered_json;
+
+bool TrainingHistory::see(const NodeMetric& metric, double seconds) {
+  if (metric.name == "train/epoch_loss") {
+    epochs_.push_back({metric.step, metric.value});
+  } else {
+    // Validations of single steps are no epoch's.
+    if (epochs_.empty() || epochs_.back().step != metric.step) return false;
+    if (metric.name == "validation/loss") epochs_.back().validation_loss = metric.value;
+    else if (metric.name == "validation/accuracy") epochs_.back().validation_accuracy = metric.value;
+    else return false;
+  }
+  epochs_.back().seconds += seconds - until_;
+  until_ = seconds;
+  return true;
+}
+
+Json TrainingHistory::to_json() const {
+  const auto list = [&](const auto& value_of) {
+    Json values = Json::array();
+    bool has_any = false;
+    for (const Epoch& epoch : epochs_) {
+      const std::optional<double> value = value_of(epoch);
+      values.push_back(value ? number_json(*value) : Json(nullptr));
+      has_any |= value.has_value();
+    }
+    return has_any ? values : Json::array();
+  };
+  return {{"train_losses", list([](const Epoch& epoch) { return std::optional(epoch.train_loss); })},
+          {"val_losses", list([](const Epoch& epoch) { return epoch.validation_loss; })},
+          {"val_accuracies", list([](const Epoch& epoch) { return epoch.validation_accuracy; })},
+          {"epoch_times", list([](const Epoch& epoch) { return std::optional(epoch.seconds); })}};
 }
 
 }  // namespace runner

@@ -1,17 +1,21 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
 #include "runner/shared/disk/new_file.h"
-#include "runner/shared/error/result.h"
+#include "runner/shared/disk/storage.h"
+#include "runner/shared/error/diagnostic.h"
+#include "runner/shared/protocol/event.h"
 #include "runner/shared/record/log.h"
 #include "runner/shared/record/metrics_file.h"
 #include "runner/shared/stage/run_layout.h"
@@ -70,6 +74,51 @@ class RunFolder {
   std::optional<AtomicFiles> uncommitted_;  // nullopt: everything at once
   MetricsFile metrics_;
   Log log_;
+};
+
+/// Where a run or a sweep is to go.
+struct FolderWish {
+  std::string given;            ///< its folder; empty: `below`/<date>/<time> (local time; -1, -2 … when taken)
+  std::filesystem::path base;   ///< relative paths stand here
+  std::filesystem::path below;  ///< "outputs"
+  std::string option;           ///< that `given` comes from, "run.dir"
+  std::filesystem::path mark;   ///< the folder in it whose making claims it, ".retort"
+  std::string what;             ///< "a run"
+};
+
+/// Makes that folder, which must be absent or empty, and claims it, so that no two ever share one. kRunFolderTaken,
+/// kCannotCreate or kDiskFull at the option when that does not work.
+Result<std::filesystem::path> create_dated_folder(const FolderWish& wish, std::chrono::system_clock::time_point now,
+                                                  Storage& storage = disk());
+
+/// What a training measured at the end of each epoch, as nodes/<id>/training_metrics.json holds it:
+///
+///   {"train_losses": […], "val_losses": […], "val_accuracies": […], "epoch_times": […]}
+///
+/// The accuracies lie between 0 and 1, the times are seconds of work, with validation; of a run that was stopped, also
+/// what had to be done again. An epoch without validation has null; without any, the list is empty.
+class TrainingHistory {
+ public:
+  struct Epoch {
+    std::int64_t step = 0;  ///< the last
+    double train_loss = 0;
+    std::optional<double> validation_loss = {}, validation_accuracy = {};
+    double seconds = 0;
+  };
+
+  /// `began`: when the training did, in seconds after the run's start.
+  explicit TrainingHistory(double began) : until_(began) {}
+
+  /// Takes note of a metric of the training, measured `seconds` after the run's start. True where it is a number of an
+  /// epoch.
+  bool see(const NodeMetric& metric, double seconds);
+
+  const std::vector<Epoch>& epochs() const { return epochs_; }
+  nlohmann::ordered_json to_json() const;
+
+ private:
+  std::vector<Epoch> epochs_;
+  double until_;  // the end of what epochs_ has
 };
 
 }  // namespace runner

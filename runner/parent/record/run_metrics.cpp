@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/value/json_number.h"
+#include "runner/shared/value/json_fields.h"
 
 namespace runner {
 namespace {

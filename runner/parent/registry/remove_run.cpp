@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/disk/file_system.h"
-#include "runner/shared/disk/new_folder.h"
+#include "runner/shared/disk/file_digests.h"
+#include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/value/parse_json.h"
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "runner/shared/disk/storage.h"
-#include "runner/shared/error/result.h"
-#include "runner/shared/record/run_lock.h"
+#include "runner/shared/error/diagnostic.h"
+#include "runner/shared/record/recorded_run.h"
 
 namespace runner {
 

@@ -1,13 +1,16 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
-#include "runner/shared/error/result.h"
+#include "runner/parent/config/provenance.h"
 #include "runner/parent/record/node_state.h"
+#include "runner/shared/error/diagnostic.h"
 #include "runner/shared/record/recorded_run.h"
 #include "runner/shared/value/value.h"
 
@@ -41,5 +44,21 @@ Result<RunDetails> read_details(const std::filesystem::path& folder, Sources& so
 /// For a person: what it is, its nodes, metrics and environment, and the resolved recipe.
 std::string details_text(const RunDetails& details);
 nlohmann::ordered_json to_json(const RunDetails& details);
+
+/// In what two runs differ.
+struct RunDifference {
+  struct Metric {
+    std::string node, name;
+    std::optional<double> before, after;
+  };
+  std::string before, after;  ///< the folders
+  std::vector<Difference> recipe, environment;
+  std::vector<Metric> metrics;
+};
+
+RunDifference difference_of(const RunDetails& before, const RunDetails& after);
+/// Three tables; what does not differ is said so.
+std::string difference_text(const RunDifference& difference);
+nlohmann::ordered_json to_json(const RunDifference& difference);
 
 }  // namespace runner

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/shared/error/result.h"
+#include "runner/shared/error/diagnostic.h"
 #include "runner/parent/registry/run_entry.h"
 
 namespace runner {

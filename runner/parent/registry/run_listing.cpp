@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "runner/shared/disk/write_error.h"
-#include "runner/shared/record/run_lock.h"
+#include "runner/shared/record/recorded_run.h"
 #include "runner/parent/report/main_metric.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/join.h"

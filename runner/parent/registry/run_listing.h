@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/shared/error/result.h"
+#include "runner/shared/error/diagnostic.h"
 #include "runner/parent/registry/run_filter.h"
 #include "runner/parent/registry/run_index.h"
 

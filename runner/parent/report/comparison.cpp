@@ -7,15 +7,15 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/parent/config/difference.h"
+#include "runner/parent/config/provenance.h"
 #include "runner/parent/config/yaml_reader.h"
-#include "runner/shared/disk/file_system.h"
+#include "runner/shared/disk/file_digests.h"
 #include "runner/shared/stage/family.h"
 #include "runner/shared/text/printable.h"
-#include "runner/shared/value/json_number.h"
+#include "runner/shared/value/json_fields.h"
 #include "runner/shared/text/decimal.h"
 #include "runner/parent/report/run_report.h"
-#include "runner/parent/report/table.h"
+#include "runner/parent/report/data_survey.h"
 #include "runner/shared/text/duration.h"
 #include "runner/parent/svg/plot.h"
 

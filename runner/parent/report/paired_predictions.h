@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
@@ -8,9 +9,21 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "runner/parent/report/comparison.h"
-#include "runner/parent/report/recorded_predictions.h"
+#include "runner/shared/error/diagnostic.h"
 
 namespace runner {
+
+/// What an evaluation of classes has predicted for one sample.
+struct RecordedPrediction {
+  std::string name;  ///< of the sample, such as its file
+  std::string label;
+  bool is_right = false;
+};
+
+/// Reads predictions.csv in nodes/<node>/ of a run's `folder`, of an evaluation that writes the columns `name`, `label`
+/// or `grade`, and `predicted` or `prediction`; sorted by name, samples of one name in their order. kNoResults where
+/// there is no such file, kDamagedRecord where it is another one.
+Result<std::vector<RecordedPrediction>> read_predictions(const std::filesystem::path& folder, const std::string& node);
 
 /// The difference of a metric between two classifiers on the same samples.
 struct MetricGain {

@@ -2,16 +2,98 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string_view>
 #include <vector>
 
-#include "runner/shared/text/decimal.h"
-#include "runner/parent/report/table.h"
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "runner/parent/report/data_survey.h"
+#include "runner/parent/svg/plot.h"
 #include "runner/shared/text/bytes.h"
+#include "runner/shared/text/decimal.h"
 #include "runner/shared/text/printable.h"
 
 namespace runner {
+namespace {
+
+constexpr std::array<std::string_view, 8> kBlocks = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+constexpr std::array<std::string_view, 8> kLetters = {"_", ".", "-", "=", "+", "*", "#", "@"};
+
+bool is_utf8_locale() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {  // the first that is set holds
+    const char* value = std::getenv(name);
+    if (!value || !*value) continue;
+    std::string locale = value;
+    std::ranges::transform(locale, locale.begin(), [](unsigned char letter) { return std::tolower(letter); });
+    return locale.find("utf-8") != locale.npos || locale.find("utf8") != locale.npos;
+  }
+  return false;
+}
+
+/// How many columns so many points take.
+std::size_t columns_for(std::size_t points, const TextStyle& style) { return std::min(points, style.width); }
+
+}  // namespace
+
+TextStyle standard_output_style() {
+  const char* terminal = std::getenv("TERM");
+  if (!isatty(STDOUT_FILENO) || !terminal || std::string_view(terminal) == "dumb") return {};
+  TextStyle style{.has_blocks = is_utf8_locale()};
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) style.width = size.ws_col;
+  return style;
+}
+
+std::string sparkline(std::span<const std::int64_t> values, const TextStyle& style) {
+  const std::size_t columns = columns_for(values.size(), style);
+  if (columns == 0) return "";
+  const auto& levels = style.has_blocks ? kBlocks : kLetters;
+  const std::int64_t top = std::max<std::int64_t>(1, *std::ranges::max_element(values));
+  std::string line;
+  for (std::size_t i = 0; i < columns; ++i) {
+    const std::size_t first = i * values.size() / columns, last = (i + 1) * values.size() / columns;
+    const std::int64_t value = *std::max_element(values.begin() + first, values.begin() + last);
+    if (value <= 0) {
+      line += ' ';
+      continue;
+    }
+    const double share = static_cast<double>(value) / static_cast<double>(top);
+    line += levels[std::min(levels.size() - 1, static_cast<std::size_t>(share * levels.size()))];
+  }
+  return line;
+}
+
+std::string phase_line(std::span<const PhaseMark> phases, std::size_t points, const TextStyle& style) {
+  const std::size_t columns = columns_for(points, style);
+  struct Name {
+    std::string_view text;
+    std::size_t at = 0, lasts = 0;
+  };
+  std::vector<Name> names;
+  for (std::size_t i = 0; i < phases.size() && points > 0; ++i) {
+    const std::size_t begin = std::min(phases[i].point, points);
+    const std::size_t end = i + 1 < phases.size() ? std::min(phases[i + 1].point, points) : points;
+    names.push_back({phases[i].phase, begin * columns / points, end > begin ? end - begin : 0});
+  }
+  std::ranges::stable_sort(names, std::greater(), &Name::lasts);
+  std::string line(columns, ' ');
+  for (const Name& name : names) {
+    if (name.lasts == 0 || name.at + name.text.size() > columns) continue;
+    const std::size_t before = name.at == 0 ? 0 : name.at - 1;
+    const std::size_t after = std::min(columns, name.at + name.text.size() + 1);
+    if (line.substr(before, after - before).find_first_not_of(' ') != line.npos) continue;
+    line.replace(name.at, name.text.size(), name.text);
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line;
+}
+
 namespace {
 
 constexpr std::size_t kLongestOverride = 60;  // columns
@@ -189,6 +271,80 @@ std::string certificate_text(const Certificate& certificate) {
   if (rows.size() > 1) text += table_text(rows);
   for (const std::string& changed : certificate.changed) text += "changed: " + printable(changed) + "\n";
   return text + verdict(certificate) + "\n";
+}
+
+namespace {
+
+constexpr double kPictureWidth = 760, kHeight = 400;
+constexpr Frame kFrame = {80, 50, 640, 260};
+
+struct Unit {
+  const char* name;
+  double bytes;
+};
+
+/// In which the axis has handy numbers.
+Unit unit_for(std::int64_t most) {
+  if (most >= std::int64_t{1} << 30) return {"GiB", 1 << 30};
+  if (most >= 1 << 20) return {"MiB", 1 << 20};
+  return {"KiB", 1 << 10};
+}
+
+/// Each value lasts until the next: a step curve.
+std::vector<Point> steps(const std::vector<std::int64_t>& curve, double unit) {
+  std::vector<Point> points;
+  for (std::size_t i = 0; i < curve.size(); ++i) {
+    const double value = static_cast<double>(curve[i]) / unit;
+    points.push_back({static_cast<double>(i), value});
+    points.push_back({static_cast<double>(i + 1), value});
+  }
+  return points;
+}
+
+/// The phases as bands in turn light and lighter, with their names where there is room.
+void draw_phases(Drawing& drawing, const MemoryPlan& plan) {
+  const double bottom = kFrame.top + kFrame.height, per_point = kFrame.width / static_cast<double>(plan.curve.size());
+  for (std::size_t i = 0; i < plan.phases.size(); ++i) {
+    const std::size_t begin = std::min(plan.phases[i].point, plan.curve.size());
+    const std::size_t end =
+        i + 1 < plan.phases.size() ? std::min(plan.phases[i + 1].point, plan.curve.size()) : plan.curve.size();
+    if (begin >= end) continue;
+    const double left = kFrame.left + static_cast<double>(begin) * per_point;
+    const double width = static_cast<double>(end - begin) * per_point;
+    drawing.rectangle({left, kFrame.top}, width, kFrame.height, "heat", i % 2 == 0 ? 0.04 : 0.12, plan.phases[i].phase);
+    const double letters = 7.0 * static_cast<double>(plan.phases[i].phase.size());
+    if (letters < width) drawing.text({left + width / 2, bottom + 16}, plan.phases[i].phase, Align::kMiddle, "small");
+  }
+}
+
+}  // namespace
+
+std::string draw_plan(const MemoryPlan& plan, const std::string& name) {
+  assert(!plan.curve.empty());
+  const std::int64_t most = *std::ranges::max_element(plan.curve);
+  std::string description = "live bytes over a step of " + plan.node + ", at most " + size_text(most) + " in " +
+                            plan.peak_phase + "; " + size_text(plan.predicted) + " are needed";
+  if (plan.budget) description += " of " + size_text(*plan.budget);
+  Drawing drawing(kPictureWidth, kHeight, "Memory plan of " + name, description);
+  draw_phases(drawing, plan);
+  // A budget far above the curve would press it flat: then it is written and not drawn.
+  const bool shows_budget = plan.budget && *plan.budget <= 4 * std::max<std::int64_t>(most, 1);
+  const std::int64_t top = shows_budget ? std::max(most, *plan.budget) : most;
+  const Unit unit = unit_for(top);
+  const double points = static_cast<double>(plan.curve.size());
+  Plot plot(drawing, kFrame, {"a step, operation by operation", {.low = 0, .high = points, .values = {}, .labels = {}}},
+            {unit.name, nice_ticks(0, std::max(1e-9, static_cast<double>(top) / unit.bytes), 8)},
+            plan.node + ": live " + size_text(most) + ", needs " + size_text(plan.predicted));
+  plot.line(steps(plan.curve, unit.bytes), 1, Stroke::kPlain);
+  std::vector<LegendEntry> lines = {{"live bytes", 1}};
+  if (shows_budget) {
+    const double budget = static_cast<double>(*plan.budget) / unit.bytes;
+    plot.dashed({0, budget}, {points, budget});
+    lines.push_back({"budget, " + size_text(*plan.budget), 1, true});
+  }
+  draw_legend(drawing, {kFrame.left + kFrame.width - 140, kFrame.top + kFrame.height + 60}, lines);
+  drawing.text({10, kHeight - 10}, shortened(name, 60), Align::kStart, "small");
+  return drawing.svg();
 }
 
 }  // namespace runner

@@ -10,15 +10,14 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/disk/digest.h"
-#include "runner/shared/disk/file_system.h"
+#include "runner/shared/disk/file_digests.h"
 #include "runner/shared/record/metrics_file.h"
 #include "runner/shared/record/node_index.h"
 #include "runner/shared/stage/checkpoint_files.h"
-#include "runner/shared/stage/checkpoint_name.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/csv.h"
 #include "runner/shared/text/join.h"
-#include "runner/shared/value/json_number.h"
+#include "runner/shared/value/json_fields.h"
 #include "runner/shared/value/parse_json.h"
 
 namespace runner {

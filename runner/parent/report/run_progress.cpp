@@ -5,12 +5,14 @@
 #include <chrono>
 #include <fstream>
 #include <map>
+#include <sstream>
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/record/run_lock.h"
+#include "runner/shared/record/recorded_run.h"
 #include "runner/shared/stage/run_layout.h"
-#include "runner/shared/value/json_number.h"
+#include "runner/shared/text/printable.h"
+#include "runner/shared/value/json_fields.h"
 #include "runner/shared/value/parse_json.h"
 
 namespace runner {
@@ -129,6 +131,23 @@ RunProgress run_progress(const fs::path& run) {
   if (!tail.node.empty()) follow_training(run, tail, progress);
   if (progress.status == "running") progress.silent_seconds = seconds_since(layout.metrics());
   return progress;
+}
+
+void LiveText::draw(const std::string& text, int width) {
+  std::string all;
+  int count = 0;
+  std::istringstream lines(text);
+  // One column stays free: a full line makes some terminals wrap.
+  const auto most = static_cast<std::size_t>(std::max(width - 1, 1));
+  for (std::string line; std::getline(lines, line); ++count) all += cut_to_width(line, most) + "\n";
+  clear();
+  out_ << all << std::flush;
+  lines_ = count;
+}
+
+void LiveText::clear() {
+  if (lines_ > 0) out_ << "\r\x1b[" << lines_ << "A\x1b[J" << std::flush;
+  lines_ = 0;
 }
 
 }  // namespace runner

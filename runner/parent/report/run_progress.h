@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <ostream>
 #include <string>
 
 namespace runner {
@@ -24,5 +25,20 @@ struct RunProgress {
 /// Reads the folder of a run; a part of metrics.jsonl that does not grow with it. What is not there, or cut off while
 /// it is written, is left out.
 RunProgress run_progress(const std::filesystem::path& run);
+
+/// Some lines at the bottom of a terminal that are drawn over each other. It never hides the cursor, and what was drawn
+/// last stays when it ends.
+class LiveText {
+ public:
+  explicit LiveText(std::ostream& out) : out_(out) {}
+  /// Shows `text`, whole lines, each cut to `width` columns, in place of what is shown.
+  void draw(const std::string& text, int width);
+  /// Takes it away, to write something else.
+  void clear();
+
+ private:
+  std::ostream& out_;
+  int lines_ = 0;  // that stand above the cursor
+};
 
 }  // namespace runner

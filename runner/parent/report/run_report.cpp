@@ -5,9 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/disk/file_system.h"
+#include "runner/shared/disk/file_digests.h"
 #include "runner/shared/stage/run_layout.h"
-#include "runner/shared/value/json_number.h"
+#include "runner/shared/value/json_fields.h"
 #include "runner/shared/text/printable.h"
 #include "runner/shared/text/decimal.h"
 #include "runner/shared/record/metrics_file.h"

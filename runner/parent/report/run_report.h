@@ -8,10 +8,10 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "runner/parent/report/recorded_evaluation.h"
-#include "runner/shared/error/result.h"
-#include "runner/parent/record/best_validation.h"
+#include "runner/shared/error/diagnostic.h"
+#include "runner/parent/record/run_summary.h"
 #include "runner/shared/record/recorded_run.h"
-#include "runner/parent/record/training_history.h"
+#include "runner/parent/record/run_folder.h"
 
 namespace runner {
 

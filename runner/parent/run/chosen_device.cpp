@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/parent/run/ask_worker.h"
 #include "runner/parent/run/plan_request.h"
 
 namespace runner {

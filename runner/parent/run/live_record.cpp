@@ -8,7 +8,7 @@
 #include "runner/parent/config/yaml_writer.h"
 #include "runner/shared/disk/digest.h"
 #include "runner/parent/record/checkpoint_origin.h"
-#include "runner/shared/disk/file_system.h"
+#include "runner/shared/disk/file_digests.h"
 #include "runner/parent/record/environment_record.h"
 #include "runner/shared/record/recorded_run.h"
 #include "runner/shared/stage/run_layout.h"

@@ -11,9 +11,8 @@
 #include <ostream>
 
 #include "runner/shared/text/bytes.h"
-#include "runner/shared/text/cut_to_width.h"
-#include "runner/shared/text/duration.h"
 #include "runner/shared/text/printable.h"
+#include "runner/shared/text/duration.h"
 
 namespace runner {
 namespace {

@@ -9,7 +9,6 @@
 
 #include "runner/parent/config/secret.h"
 #include "runner/shared/error/log_level.h"
-#include "runner/shared/error/verbosity.h"
 #include "runner/shared/stage/run_context.h"
 
 namespace runner {

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/parent/config/difference.h"
+#include "runner/parent/config/provenance.h"
 #include "runner/parent/config/secret.h"
 #include "runner/parent/schema/schema_node.h"
 #include "runner/shared/stage/family.h"

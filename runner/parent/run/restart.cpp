@@ -4,7 +4,7 @@
 #include <csignal>
 #include <utility>
 
-#include "runner/shared/error/stop.h"
+#include "runner/shared/error/diagnostic.h"
 
 namespace runner {
 namespace {

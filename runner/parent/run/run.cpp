@@ -6,13 +6,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/error/stop.h"
 #include "runner/parent/record/run_summary.h"
 #include "runner/parent/run/live_record.h"
 #include "runner/parent/run/restart.h"
 #include "runner/parent/run/supervise.h"
-#include "runner/parent/run/worker_set.h"
-#include "runner/parent/run/worker_output.h"
+#include "runner/parent/run/worker_process.h"
+#include "runner/shared/error/diagnostic.h"
 
 namespace runner {
 namespace {
@@ -316,5 +315,33 @@ class Run {
 }  // namespace
 
 ExitCode run(const RunRequest& request, const RunSurroundings& surroundings) { return Run(request, surroundings)(); }
+
+namespace {
+
+constexpr std::size_t kLongestLine = 64 << 10;
+constexpr std::size_t kLastLines = 5;
+
+}  // namespace
+
+void WorkerOutput::take(std::string_view text) {
+  text_ += text;
+  for (std::size_t end; (end = text_.find_first_of("\r\n")) != text_.npos;) {
+    tell(text_.substr(0, end));
+    text_.erase(0, end + 1);
+  }
+  if (text_.size() > kLongestLine) take_rest();
+}
+
+void WorkerOutput::take_rest() {
+  if (!text_.empty()) tell(text_);
+  text_.clear();
+}
+
+void WorkerOutput::tell(const std::string& line) {
+  if (line.empty()) return;
+  last_lines_.push_back(line);
+  if (last_lines_.size() > kLastLines) last_lines_.pop_front();
+  on_line_(line);
+}
 
 }  // namespace runner

@@ -1,24 +1,26 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <iosfwd>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "runner/parent/config/compose.h"
-#include "runner/shared/graph/graph.h"
-#include "runner/parent/run/chosen_device.h"
-#include "runner/parent/run/progress_display.h"
 #include "runner/parent/compile/recipe.h"
-#include "runner/shared/protocol/earlier_results.h"
+#include "runner/parent/config/compose.h"
 #include "runner/parent/record/input_record.h"
 #include "runner/parent/record/run_folder.h"
+#include "runner/parent/run/chosen_device.h"
+#include "runner/parent/run/progress_display.h"
 #include "runner/parent/run/worker_process.h"
+#include "runner/shared/graph/graph.h"
+#include "runner/shared/protocol/earlier_results.h"
 
 namespace runner {
 
@@ -64,5 +66,24 @@ struct RunSurroundings {
 /// `retort run` and `retort resume`: has a worker run the graph, shows how it goes, keeps the record, and says how it
 /// ended. Nothing is written before the worker has found every stage sound.
 ExitCode run(const RunRequest& request, const RunSurroundings& surroundings);
+
+/// What a worker prints, which comes in pieces, as lines. The last few are kept: they tell why it died.
+class WorkerOutput {
+ public:
+  /// `on_line` is called with each line, without its end; empty ones are left out.
+  explicit WorkerOutput(std::function<void(const std::string&)> on_line) : on_line_(std::move(on_line)) {}
+
+  void take(std::string_view text);
+  /// Takes what has come without an end of line for a line.
+  void take_rest();
+  const std::deque<std::string>& last_lines() const { return last_lines_; }
+
+ private:
+  void tell(const std::string& line);
+
+  std::function<void(const std::string&)> on_line_;
+  std::string text_;  // not yet a line
+  std::deque<std::string> last_lines_;
+};
 
 }  // namespace runner

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/error/stop.h"
+#include "runner/shared/error/diagnostic.h"
 namespace runner {
 namespace {
 

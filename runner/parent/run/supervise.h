@@ -11,7 +11,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "runner/shared/protocol/event.h"
-#include "runner/parent/run/worker_set.h"
+#include "runner/parent/run/worker_process.h"
 
 namespace runner {
 

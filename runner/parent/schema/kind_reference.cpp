@@ -5,9 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/parent/schema/kind_listing.h"
 #include "runner/parent/schema/option_listing.h"
-#include "runner/parent/schema/schema_phrase.h"
+#include "runner/parent/schema/published_schema.h"
 
 namespace runner {
 namespace {

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "runner/parent/schema/schema.h"
 
 namespace runner {
@@ -33,5 +35,18 @@ std::vector<Option> all_options(const SchemaSet& schemas);
 
 /// The options of one kind, by keys as they stand in its mapping: of "train.supervised" or "train/optimizer/adamw".
 std::vector<Option> options_of(const SchemaSet& schemas, std::string_view kind);
+
+/// The ports of a kind, a line for its inputs and one for its outputs, where it has any.
+std::string ports_text(const Kind& kind, const std::string& margin);
+
+/// {"name", "family", "summary", "version", "inputs": [...], "outputs": [...], "cacheable"}.
+nlohmann::ordered_json kind_json(const Kind& kind);
+
+/// What `retort stages` prints: every kind with its summary and ports, grouped by family.
+std::string stages_text(const SchemaSet& schemas);
+
+/// The same for `--json`: {"kinds": [{"name", "family", "summary", "version", "inputs": [{"name", "type", "optional",
+/// "many"}], "outputs": [{"name", "type"}], "cacheable"}]}.
+nlohmann::ordered_json stages_json(const SchemaSet& schemas);
 
 }  // namespace runner

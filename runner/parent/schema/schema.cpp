@@ -9,17 +9,14 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/schema/kind_reader.h"
-#include "runner/parent/schema/schema_choices.h"
-#include "runner/parent/schema/schema_config.h"
+#include "runner/parent/schema/schema_node.h"
 #include "runner/parent/schema/schema_path.h"
-#include "runner/parent/schema/schema_defaults.h"
-#include "runner/parent/schema/schema_phrase.h"
+#include "runner/parent/schema/published_schema.h"
 #include "runner/parent/schema/schema_reader.h"
-#include "runner/shared/text/suggest.h"
 #include "runner/parent/schema/validator.h"
+#include "runner/shared/text/suggest.h"
 
 namespace runner {
-
 namespace {
 
 constexpr std::string_view kSchemaEnding = ".schema.json";
@@ -219,5 +216,27 @@ ResumeClass SchemaSet::resume_class(const Value& recipe, std::span<const std::st
 }
 
 const SchemaNode* SchemaSet::node(std::string_view file) const { return store_->schemas.at(file); }
+
+namespace {
+
+void visit_below(Value& value, const SchemaNode& node, const std::string& pointer, const VisitConfigured& visit) {
+  const SchemaNode& schema = followed(node);
+  if (!value.map()) return;
+  if (schema.config) visit(value, *schema.config, pointer);
+  if (schema.kinds_in) {
+    if (const SchemaNode* kind = kind_of(schema, value)) visit_below(value, *kind, pointer, visit);
+  }
+  for (Entry& entry : *value.map()) {
+    const SchemaNode* property = schema.property(entry.key);
+    if (!property) property = schema.additional_properties;
+    if (property) visit_below(entry.value, *property, pointer_to(pointer, entry.key), visit);
+  }
+}
+
+}  // namespace
+
+void visit_configured(Value& value, const SchemaNode& schema, const VisitConfigured& visit) {
+  visit_below(value, schema, "", visit);
+}
 
 }  // namespace runner

@@ -10,8 +10,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "runner/shared/stage/artifact.h"
-#include "runner/shared/error/result.h"
+#include "runner/parent/schema/schema_node.h"
+#include "runner/shared/error/diagnostic.h"
+#include "runner/shared/stage/stage.h"
 #include "runner/shared/value/value.h"
 
 namespace runner {
@@ -129,5 +130,8 @@ class SchemaSet {
   explicit SchemaSet(std::unique_ptr<Store> store);
   std::unique_ptr<Store> store_;
 };
+
+/// Calls `visit` for each such mapping in `value`, which is valid by `schema` and has its defaults filled in.
+void visit_configured(Value& value, const SchemaNode& schema, const VisitConfigured& visit);
 
 }  // namespace runner

@@ -3,15 +3,40 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "runner/parent/schema/pattern.h"
 #include "runner/parent/schema/rule.h"
 #include "runner/shared/value/value.h"
 
 namespace runner {
+
+/// A regular expression of a schema, ECMAScript's without back-references, over characters of UTF-8 text.
+/// Matching never backtracks: its time is bounded by the square of kMaxText whatever the pattern.
+class Pattern {
+ public:
+  /// Longer texts match nothing; a schema that bounds a text by a pattern bounds its length as well.
+  static constexpr std::size_t kMaxText = 1000;  // characters
+
+  /// nullopt when `expression` is none.
+  static std::optional<Pattern> compile(std::string_view expression);
+
+  /// Is there a match anywhere in `text`?
+  bool matches(std::string_view text) const;
+  const std::string& expression() const { return expression_; }
+
+ private:
+  struct Compiled;
+  Pattern(std::string expression, std::shared_ptr<const Compiled> compiled);
+
+  std::string expression_;
+  std::shared_ptr<const Compiled> compiled_;
+};
+
+/// Characters of UTF-8 text; a byte that belongs to no character counts as one.
+std::size_t character_count(std::string_view text);
 
 /// The types of draft-07; a set of them is their sum. Every integer is a number too.
 enum JsonType : unsigned {
@@ -119,5 +144,20 @@ const std::vector<Effect>& effects_of(const SchemaNode& node);
 
 /// The schema of the kind that `mapping` names, or of the default kind; null when there is none such.
 const SchemaNode* kind_of(const SchemaNode& node, const Value& mapping);
+
+/// What may stand at a key, as far as it can be listed.
+struct KeyChoices {
+  struct Choice {
+    Value value;
+    std::string description;
+  };
+  std::string description;      ///< of the key
+  std::vector<Choice> choices;  ///< enum values, booleans, null, kinds and examples; others may fit as well
+  bool takes_scalar = false;    ///< else a list or a mapping
+  bool is_path = false;         ///< a file or a folder
+};
+
+/// What `schema` says of the key at `path` below `value`; an index steps into a list. Empty where it says nothing.
+KeyChoices key_choices(const SchemaNode& schema, const Value& value, std::span<const std::string> path);
 
 }  // namespace runner

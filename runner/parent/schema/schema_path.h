@@ -28,4 +28,9 @@ std::vector<std::string> other_kinds_with(const SchemaNode& schema, const Value&
 /// nearest above it; kForce where nothing does.
 ResumeClass resume_class(const SchemaNode& schema, const Value& value, std::span<const std::string> path);
 
+/// `value`, which is valid by `schema`, with every default filled in: missing keys come after those written, in the
+/// order of the schema, at the Location of their mapping; of alternatives only the one that fits gives defaults.
+/// Where an integer is asked for, 1.0 becomes 1. `items` as for check().
+void fill_in_defaults(Value& value, const SchemaNode& schema, bool items = false);
+
 }  // namespace runner

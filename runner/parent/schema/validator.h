@@ -1,7 +1,12 @@
 #pragma once
 
-#include "runner/shared/error/diagnostic.h"
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "runner/parent/schema/schema_node.h"
+#include "runner/shared/error/diagnostic.h"
 
 namespace runner {
 
@@ -15,5 +20,69 @@ bool names_item(const Value& value);
 
 /// The mapping is a stage with `foreach`.
 bool has_items(const SchemaNode& schema, const Value& mapping);
+
+/// Where a validation stands: a chain of these on the stack leads up to the root, and becomes a pointer only when
+/// there is an error to report.
+struct ValidatorPlace {
+  const ValidatorPlace* above = nullptr;
+  std::string_view key = {};              ///< in a mapping
+  std::optional<std::size_t> index = {};  ///< in a list
+  const Location* key_where = nullptr;
+  bool items = false;  ///< inside a stage with foreach
+  int depth = 0;
+
+  std::string pointer() const;
+  ValidatorPlace below(const Entry& entry) const;
+  ValidatorPlace below(std::size_t at) const;
+};
+
+/// One walk over a value and its schema, adding what is wrong to `errors`. check() of runner/parent/schema/validator.h
+/// uses it.
+class ValidatorPass {
+ public:
+  explicit ValidatorPass(Diagnostics& errors) : errors_(errors) {}
+
+  /// `unit`: of the option that the schema is a part of.
+  void check(const Value& value, const SchemaNode& schema, const ValidatorPlace& place, std::string_view unit = "");
+
+ private:
+  // validator_scalars.cpp
+  bool check_allowed(const Value& value, const SchemaNode& schema, const ValidatorPlace& place);
+  bool check_type(const Value& value, const SchemaNode& schema, const ValidatorPlace& place);
+  void check_number(const Value& value, const SchemaNode& schema, const ValidatorPlace& place, std::string_view unit);
+  void check_text(const Value& value, const SchemaNode& schema, const ValidatorPlace& place);
+
+  // validator_containers.cpp
+  void check_list(const Value& value, const SchemaNode& schema, const ValidatorPlace& place, std::string_view unit);
+  void check_mapping(const Value& value, const SchemaNode& schema, const ValidatorPlace& place);
+  void check_key(const Entry& entry, const SchemaNode& schema, const ValidatorPlace& place);
+  std::vector<std::string> other_kinds_with(const SchemaNode& schema, std::string_view key) const;
+  void unknown_key(const Entry& entry, const SchemaNode& schema, const ValidatorPlace& place);
+
+  // validator_kinds.cpp
+  bool check_top_level(const Entry& entry, const SchemaNode& recipe, const ValidatorPlace& place);
+  void check_kind(const Value& value, const SchemaNode& schema, const ValidatorPlace& place);
+
+  // validator.cpp
+  void check_combinations(const Value& value, const SchemaNode& schema, const ValidatorPlace& place,
+                          std::string_view unit);
+  void no_alternative(const Value& value, const std::vector<const SchemaNode*>& alternatives,
+                      const ValidatorPlace& place, std::string_view unit);
+  Diagnostics verdict(const Value& value, const SchemaNode& schema, const ValidatorPlace& place, std::string_view unit);
+
+  void fail(ErrorCode code, const Location& where, std::string pointer, std::string message, std::string help = "");
+
+  Diagnostics& errors_;
+  const SchemaNode* chosen_ = nullptr;  ///< of a mapping with a kind that is looked at: the schema that has all kinds
+};
+
+/// The JsonTypes that `value` is of: an integer is a number too, and so is 1.0 an integer.
+unsigned types_of(const Value& value);
+
+/// The strings among the values allowed, for "did you mean".
+std::vector<std::string> allowed_texts(const SchemaNode& schema);
+
+/// The keys a mapping may have by name.
+std::vector<std::string> known_keys(const SchemaNode& schema);
 
 }  // namespace runner

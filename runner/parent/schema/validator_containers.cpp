@@ -2,10 +2,10 @@
 #include <string>
 #include <unordered_map>
 
-#include "runner/parent/schema/schema_phrase.h"
+#include "runner/parent/schema/published_schema.h"
 #include "runner/shared/text/suggest.h"
-#include "runner/parent/schema/validator_pass.h"
-#include "runner/shared/value/place.h"
+#include "runner/parent/schema/validator.h"
+#include "runner/shared/value/value.h"
 
 namespace runner {
 namespace {

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <limits>
 
-#include "runner/parent/schema/schema_phrase.h"
+#include "runner/parent/schema/published_schema.h"
 #include "runner/shared/text/suggest.h"
-#include "runner/parent/schema/validator_pass.h"
+#include "runner/parent/schema/validator.h"
 
 namespace runner {
 namespace {

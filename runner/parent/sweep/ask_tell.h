@@ -8,7 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/error/result.h"
+#include "runner/shared/error/diagnostic.h"
 #include "runner/parent/sweep/run_trials.h"
 
 namespace runner {

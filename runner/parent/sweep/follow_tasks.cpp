@@ -4,11 +4,11 @@
 #include <map>
 #include <sstream>
 
-#include "runner/shared/error/stop.h"
-#include "runner/parent/sweep/sweep_layout.h"
+#include "runner/parent/sweep/sweep_journal.h"
 #include "runner/parent/sweep/task_account.h"
-#include "runner/parent/sweep/trial_command.h"
+#include "runner/parent/sweep/run_task.h"
 #include "runner/parent/sweep/trial_table.h"
+#include "runner/shared/error/diagnostic.h"
 #include "runner/shared/text/duration.h"
 
 namespace runner {

@@ -4,7 +4,7 @@
 
 #include "runner/shared/disk/new_file.h"
 #include "runner/parent/sweep/follow_tasks.h"
-#include "runner/parent/sweep/script_text.h"
+#include "runner/parent/sweep/slurm_launcher.h"
 
 namespace runner {
 namespace {

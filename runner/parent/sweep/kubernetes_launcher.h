@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/parent/sweep/launcher.h"
+#include "runner/parent/sweep/slurm_launcher.h"
 #include "runner/parent/sweep/submission.h"
 #include "runner/parent/sweep/task_needs.h"
 

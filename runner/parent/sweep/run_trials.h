@@ -5,13 +5,15 @@
 #include <functional>
 #include <optional>
 #include <ostream>
+#include <string>
 #include <vector>
 
-#include "runner/shared/error/exit_code.h"
-#include "runner/shared/error/verbosity.h"
+#include <sys/types.h>
+
 #include "runner/parent/run/progress_display.h"
 #include "runner/parent/sweep/sweep_journal.h"
-#include "runner/parent/sweep/sweep_layout.h"
+#include "runner/shared/error/exit_code.h"
+#include "runner/shared/error/log_level.h"
 
 namespace runner {
 
@@ -70,5 +72,26 @@ bool is_over(const SweepLayout& layout, const Trial& trial);
 /// the program ends that was stopped (stop.h). Throws WriteError.
 ExitCode run_trials(SweepJournal& journal, const TrialOptions& options, const TrialSurroundings& surroundings,
                     TrialSource* source = nullptr);
+
+/// The values of one metric in a metrics.jsonl that somebody is writing: "name", of whichever node, or "node:name".
+class MetricTail {
+ public:
+  MetricTail(std::filesystem::path file, std::string metric) : file_(std::move(file)), metric_(std::move(metric)) {}
+
+  /// All that are there by now, in their order. Reads what is new; a file that was replaced is read from its beginning.
+  const std::vector<double>& values();
+
+ private:
+  void take(const std::string& line);
+
+  std::filesystem::path file_;
+  std::string metric_;
+  ino_t inode_ = 0;
+  std::streamoff at_ = 0;  // bytes of whole lines that were read
+  std::vector<double> values_;
+};
+
+/// The names of all metrics in a metrics.jsonl, sorted, without those of memory.
+std::vector<std::string> metric_names(const std::filesystem::path& file);
 
 }  // namespace runner

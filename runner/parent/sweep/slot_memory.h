@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/shared/error/result.h"
+#include "runner/shared/error/diagnostic.h"
 #include "runner/shared/stage/memory_plan.h"
 #include "runner/shared/value/value.h"
 

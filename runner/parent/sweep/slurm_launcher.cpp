@@ -1,16 +1,99 @@
 #include "runner/parent/sweep/slurm_launcher.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <fstream>
+#include <random>
 #include <set>
 #include <sstream>
 
-#include "runner/shared/disk/new_file.h"
-#include "runner/parent/sweep/cluster_commands.h"
+#include <nlohmann/json.hpp>
+
+#include "runner/parent/config/yaml_writer.h"
+#include "runner/parent/schema/schema.h"
+#include "runner/parent/sweep/task_needs.h"
 #include "runner/parent/sweep/follow_tasks.h"
-#include "runner/parent/sweep/script_text.h"
+#include "runner/parent/sweep/kubernetes_launcher.h"
+#include "runner/parent/sweep/submission.h"
+#include "runner/shared/disk/new_file.h"
+#include "runner/shared/text/character.h"
+#include "runner/shared/text/printable.h"
+#include "runner/shared/text/utf8.h"
+#include "runner/shared/value/parse_json.h"
 
 namespace runner {
+namespace {
+
+class LocalLauncher : public Launcher {
+ public:
+  ExitCode run(SweepJournal& journal, const TrialOptions& options, const TrialSurroundings& surroundings) override {
+    return run_trials(journal, options, surroundings);
+  }
+};
+
+using Make = std::unique_ptr<Launcher> (*)(nlohmann::ordered_json settings);
+constexpr std::array<std::pair<std::string_view, Make>, 2> kLaunchers = {
+    {{"slurm", slurm_launcher}, {"kubernetes", kubernetes_launcher}}};
+
+/// By which a cluster tells this sweep's jobs from all others.
+std::string unique_prefix() {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::random_device random;
+  std::string text = "retort-";
+  for (int digit = 0; digit < 8; ++digit) text += kDigits[random() % kDigits.size()];
+  return text;
+}
+
+/// Could unique_prefix() have made it? It names jobs in scripts and in lists.
+bool is_prefix(std::string_view text) {
+  return !text.empty() && text.size() <= 40 && std::ranges::all_of(text, [](char letter) {
+    return is_digit(letter) || (letter >= 'a' && letter <= 'z') || letter == '-';
+  });
+}
+
+Diagnostic damaged_launcher(const std::filesystem::path& path, const std::string& why) {
+  return {ErrorCode::kDamagedRecord,
+          {},
+          "",
+          "'" + path.string() + "' does not say what runs the sweep's trials: " + why,
+          "write it as `retort explain sweep/launcher/slurm` says"};
+}
+
+}  // namespace
+
+void keep_launcher(const nlohmann::ordered_json& settings, const std::filesystem::path& sweep) {
+  if (settings.is_null()) return;
+  const LaunchLayout layout(sweep);
+  make_folders(layout.folder());
+  const nlohmann::ordered_json kept = {{"prefix", unique_prefix()}, {"launcher", settings}};
+  write_atomically(layout.launcher(), kept.dump(2) + "\n");
+}
+
+Result<std::unique_ptr<Launcher>> launcher_of(const std::filesystem::path& sweep) {
+  const auto path = LaunchLayout(sweep).launcher();
+  std::ifstream file(path);
+  if (!file) return std::unique_ptr<Launcher>(std::make_unique<LocalLauncher>());
+  const auto kept = parse_json<nlohmann::ordered_json>(file);
+  if (!kept.is_object() || !kept.contains("launcher") || !kept["launcher"].is_object() || !kept.contains("prefix") ||
+      !kept["prefix"].is_string())
+    return damaged_launcher(path, "it has no 'launcher' and 'prefix'");
+  if (!is_prefix(kept["prefix"].get<std::string>()))
+    return damaged_launcher(path, "its 'prefix' is not of small letters, digits and '-'");
+  Value asked = from_json(kept["launcher"]);
+  const Value* const kind = asked.find("kind");
+  for (const auto& [name, make] : kLaunchers) {
+    if (!kind || !kind->text() || *kind->text() != name) continue;
+    const Diagnostics errors =
+        SchemaSet::open(embedded_schemas()).validate(asked, "sweep/launcher/" + std::string(name) + ".schema.json");
+    if (!errors.empty()) return damaged_launcher(path, errors.front().message + " [" + errors.front().pointer + "]");
+    nlohmann::ordered_json settings = to_json(asked);
+    settings["prefix"] = kept["prefix"];
+    return make(std::move(settings));
+  }
+  return damaged_launcher(path, "there is no launcher of its kind");
+}
+
 namespace {
 
 using Settings = nlohmann::ordered_json;
@@ -204,6 +287,61 @@ std::string slurm_script(const nlohmann::ordered_json& settings, const TaskNeeds
   text += "exec " + shell_word(program.string()) + " sweep task " + shell_word(folder.string()) +
           " \"$SLURM_ARRAY_TASK_ID\"\n";
   return text;
+}
+
+namespace {
+
+bool is_plain_letter(char letter) {
+  constexpr std::string_view kFurther = "-_./,:=%+@";
+  return is_digit(letter) || is_letter(letter) || kFurther.find(letter) != kFurther.npos;
+}
+
+bool is_control_letter(char letter) {
+  const auto byte = static_cast<unsigned char>(letter);
+  return byte < 0x20 || byte == 0x7f;
+}
+
+}  // namespace
+
+std::string shell_word(const std::string& text) {
+  std::string word = "'";
+  for (const char letter : text) word += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+  return word + "'";
+}
+
+std::string sbatch_word(const std::string& text) {
+  if (!text.empty() && std::ranges::all_of(text, is_plain_letter)) return text;
+  std::string word = "\"";
+  for (const char letter : text) {
+    if (letter == '"' || letter == '\\') word += '\\';
+    word += letter;
+  }
+  return word + '"';
+}
+
+std::string yaml_word(const std::string& text) { return quoted_yaml(text); }
+
+std::string unexpanded(const std::string& text) {
+  std::string result;
+  for (const char letter : text) result += letter == '$' ? std::string("$$") : std::string(1, letter);
+  return result;
+}
+
+std::optional<Diagnostic> unfit_for_script(const std::filesystem::path& path, const std::string& what,
+                                           ScriptKind kind) {
+  const std::string text = path.string();
+  std::string why;
+  if (std::ranges::any_of(text, is_control_letter)) why = "a control character, such as a newline";
+  // A backslash stops sbatch from filling in the task's number in the name of a log.
+  else if (kind == ScriptKind::kSlurm && text.find('\\') != text.npos) why = "a backslash";
+  else if (kind == ScriptKind::kKubernetes && invalid_utf8(text)) why = "bytes that are not UTF-8";
+  if (why.empty()) return std::nullopt;
+  return Diagnostic{ErrorCode::kClusterRefused,
+                    {},
+                    "",
+                    "the path of " + what + ", '" + printable(text) + "', has " + why +
+                        ", which a script for the cluster cannot hold",
+                    "give it another name, and begin the sweep there"};
 }
 
 }  // namespace runner

@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/disk/make_folders.h"
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/value/json_fields.h"
 #include "runner/shared/value/parse_json.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runner/shared/error/result.h"
+#include "runner/shared/error/diagnostic.h"
 
 namespace runner {
 

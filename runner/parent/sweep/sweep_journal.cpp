@@ -1,23 +1,71 @@
 #include "runner/parent/sweep/sweep_journal.h"
 
-#include <unistd.h>
-
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cmath>
 #include <fstream>
 #include <stdexcept>
 #include <utility>
 
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
-#include "runner/shared/protocol/event.h"
 #include "runner/parent/record/run_summary.h"
-#include "runner/parent/sweep/sweep_layout.h"
+#include "runner/shared/protocol/event.h"
+#include "runner/shared/text/join.h"
 #include "runner/shared/value/json_fields.h"
-#include "runner/shared/value/json_number.h"
 #include "runner/shared/value/parse_json.h"
 
 namespace runner {
+
+std::optional<std::size_t> Asha::rung_at(std::int64_t values) const {
+  if (options_.last && values > *options_.last) return std::nullopt;
+  std::int64_t at = options_.first;
+  for (std::size_t rung = 0;; ++rung) {
+    if (at == values) return rung;
+    if (at > values / options_.factor) return std::nullopt;
+    at *= options_.factor;
+  }
+}
+
+bool Asha::stops(const RungValue& reached) {
+  std::vector<double>& values = values_[reached.rung];
+  const auto is_better = [&](double other) {
+    if (std::isnan(other) || std::isnan(reached.value)) return !std::isnan(other);
+    return is_smaller_better_ ? other < reached.value : other > reached.value;
+  };
+  const std::int64_t better = std::ranges::count_if(values, is_better);
+  values.push_back(reached.value);
+  return better >= std::max<std::int64_t>(1, std::ssize(values) / options_.factor);
+}
+
+namespace {
+
+constexpr std::array<std::string_view, 6> kTrialStates = {"waiting", "running",     "finished",
+                                                          "failed",  "interrupted", "stopped"};
+
+}  // namespace
+
+std::string_view name(TrialState state) { return kTrialStates[static_cast<std::size_t>(state)]; }
+
+std::optional<TrialState> trial_state_named(std::string_view name) {
+  const auto* const found = std::ranges::find(kTrialStates, name);
+  if (found == kTrialStates.end()) return std::nullopt;
+  return static_cast<TrialState>(found - kTrialStates.begin());
+}
+
+std::string own_settings(const std::vector<Trial>& trials, std::uint64_t number) {
+  const auto is_of_all = [&](const std::string& setting) {
+    return std::ranges::all_of(
+        trials, [&](const Trial& trial) { return std::ranges::find(trial.settings, setting) != trial.settings.end(); });
+  };
+  std::vector<std::string> own;
+  for (const std::string& setting : trials[number].settings)
+    if (!is_of_all(setting)) own.push_back(setting);
+  return own.empty() ? "" : " (" + join(own, " ") + ")";
+}
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -1,17 +1,85 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runner/shared/disk/folder_lock.h"
 #include "runner/shared/disk/new_file.h"
-#include "runner/shared/error/result.h"
-#include "runner/parent/sweep/asha.h"
-#include "runner/parent/sweep/trial.h"
+#include "runner/shared/error/diagnostic.h"
 
 namespace runner {
+
+/// `sweep.asha`: when trials are compared while they run.
+struct AshaOptions {
+  std::string metric;                ///< its name or "node:name"; of a loss or error the smaller is better
+  std::int64_t first = 1;            ///< values of it at the first rung
+  std::int64_t factor = 3;           ///< of values from one rung to the next, and of trials that go on
+  std::optional<std::int64_t> last;  ///< values at which the last may be; nullopt: any number
+
+  friend bool operator==(const AshaOptions&, const AshaOptions&) = default;
+};
+
+/// A value of the metric at a rung, from 0.
+struct RungValue {
+  std::uint64_t trial;
+  std::size_t rung;
+  double value;
+};
+
+/// Asynchronous successive halving (Li et al., "A System for Massively Parallel Hyperparameter Tuning", 2020) in the
+/// variant that stops trials: of all that have reached a rung so far, the best of every `factor` go on, at least one.
+/// Nobody is waited for, so what is decided follows from the values in the order in which they come, and from nothing
+/// else.
+class Asha {
+ public:
+  Asha(const AshaOptions& options, bool is_smaller_better) : options_(options), is_smaller_better_(is_smaller_better) {}
+
+  /// The rung at which a trial is with so many values of the metric; nullopt: between two.
+  std::optional<std::size_t> rung_at(std::int64_t values) const;
+  /// Whether the trial that has come to that rung with that value is to stop. NaN is worse than anything.
+  bool stops(const RungValue& reached);
+
+ private:
+  const AshaOptions options_;
+  const bool is_smaller_better_;
+  std::map<std::size_t, std::vector<double>> values_;  // by rung
+};
+
+/// How far a run of a sweep is.
+enum class TrialState { kWaiting, kRunning, kFinished, kFailed, kInterrupted, kStopped };
+
+/// "waiting", "running", "finished", "failed", "interrupted", and "stopped" early because others were better.
+std::string_view name(TrialState state);
+/// nullopt: no state is called that.
+std::optional<TrialState> trial_state_named(std::string_view name);
+
+/// One run of a sweep, and how it went so far.
+struct Trial {
+  std::uint64_t number = 0;           ///< from 0, in the order of the whole sweep; the name of its folder
+  std::string hash;                   ///< of its resolved recipe
+  std::vector<std::string> settings;  ///< what it sets, "train.epochs=5", without secrets
+  TrialState state = TrialState::kWaiting;
+  int attempts = 0;          ///< times that it was started
+  int exit = 0;              ///< of its last attempt
+  double seconds = 0;        ///< of all attempts; of one at work nothing yet
+  bool is_open = false;      ///< nothing is known of how its last attempt ended
+  double ran_before = 0;     ///< seconds of work that its run's record told of when that began
+  double lost = 0;           ///< of `seconds`, those of an open attempt that nobody follows any more
+  std::string reason;        ///< why it failed, a line; may be empty
+  bool is_doubtful = false;  ///< it has ended, but the machine went down before its files were known to be on the disk
+  std::vector<double> rungs = {};         ///< values at which it was compared with others (asha.h)
+  std::optional<std::uint64_t> ask = {};  ///< of a sampler's: which ask it answered (ask_tell.h)
+};
+
+/// What trial `number` sets and not all others do, for a message: " (seed=1 train.epochs=5)"; empty where that is
+/// nothing.
+std::string own_settings(const std::vector<Trial>& trials, std::uint64_t number);
 
 /// What a sweep is, as it was begun.
 struct SweepPlan {
@@ -66,6 +134,31 @@ class SweepJournal {
   SweepPlan plan_;
   FolderLock lock_;
   std::optional<NewFile> file_;
+};
+
+/// The layout of a sweep's folder, for everything that writes or reads there.
+///
+///   sweep.jsonl             the journal: what the trials are, and how they went (sweep_journal.h)
+///   recipes/3.yaml          the resolved recipe of trial 3, as it was when the sweep began
+///   3/                      the run of trial 3; 3.attempt-1/ one before it that could not be continued
+///   results.csv, results.json   the table at the end
+class SweepLayout {
+ public:
+  explicit SweepLayout(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  const std::filesystem::path& folder() const { return folder_; }
+  std::filesystem::path journal() const { return folder_ / "sweep.jsonl"; }
+  std::filesystem::path recipes() const { return folder_ / "recipes"; }
+  std::filesystem::path recipe(std::uint64_t trial) const { return recipes() / (std::to_string(trial) + ".yaml"); }
+  std::filesystem::path run(std::uint64_t trial) const { return folder_ / std::to_string(trial); }
+  std::filesystem::path set_aside(std::uint64_t trial, int attempt) const {
+    return folder_ / (std::to_string(trial) + ".attempt-" + std::to_string(attempt));
+  }
+  std::filesystem::path results_csv() const { return folder_ / "results.csv"; }
+  std::filesystem::path results_json() const { return folder_ / "results.json"; }
+
+ private:
+  std::filesystem::path folder_;
 };
 
 }  // namespace runner

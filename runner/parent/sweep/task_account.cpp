@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/value/json_fields.h"
-#include "runner/shared/value/json_number.h"
 #include "runner/shared/value/parse_json.h"
 
 namespace runner {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runner/shared/disk/new_file.h"
-#include "runner/parent/sweep/trial.h"
+#include "runner/parent/sweep/sweep_journal.h"
 
 namespace runner {
 

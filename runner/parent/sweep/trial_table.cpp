@@ -6,13 +6,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/parent/report/table.h"
-#include "runner/parent/sweep/sweep_layout.h"
+#include "runner/parent/report/data_survey.h"
+#include "runner/parent/sweep/sweep_journal.h"
 #include "runner/shared/text/bytes.h"
 #include "runner/shared/text/decimal.h"
 #include "runner/shared/text/duration.h"
 #include "runner/shared/text/printable.h"
-#include "runner/shared/value/json_number.h"
+#include "runner/shared/value/json_fields.h"
 
 namespace runner {
 namespace {

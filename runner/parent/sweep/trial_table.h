@@ -11,11 +11,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "runner/parent/report/live_text.h"
 #include "runner/parent/report/run_progress.h"
 #include "runner/parent/run/progress_display.h"
 #include "runner/parent/sweep/sweep_journal.h"
-#include "runner/parent/sweep/trial.h"
 
 namespace runner {
 

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sys/stat.h>
-
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -11,6 +9,8 @@
 #include <string>
 #include <unordered_map>
 #include <vector>
+
+#include <sys/stat.h>
 
 namespace runner {
 
@@ -79,5 +79,24 @@ class FileDigests {
 /// A SHA-256 of the names and contents of the file at `path`, or of all files in the folder there but hidden ones;
 /// empty where there is nothing.
 std::string digest_below(const std::filesystem::path& path);
+
+/// The files that recipes are composed from. An interface, so that composition is tested without a disk.
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+  /// The whole file; nullopt when there is none or it is larger than `limit` bytes.
+  virtual std::optional<std::string> read(const std::filesystem::path& path, std::size_t limit) const = 0;
+  virtual bool is_file(const std::filesystem::path& path) const = 0;
+  virtual bool is_folder(const std::filesystem::path& path) const = 0;
+  /// Names of the entries of a folder, sorted; empty when there is none.
+  virtual std::vector<std::string> list(const std::filesystem::path& folder) const = 0;
+};
+
+/// The disk.
+const FileSystem& real_file_system();
+
+/// Where this user's caches are: $RETORT_CACHE, else retort/ in $XDG_CACHE_HOME, else .cache/retort in $HOME; empty
+/// where none of them is set to a whole path.
+std::filesystem::path cache_folder();
 
 }  // namespace runner

@@ -1,11 +1,39 @@
 #pragma once
 
 #include <filesystem>
+#include <set>
 
+#include "runner/shared/disk/storage.h"
 #include "runner/shared/error/diagnostic.h"
 #include "runner/shared/error/stage_error.h"
 
 namespace runner {
+
+/// A storage whose flushes wait for settle(), for a run of whose beginning a power cut may take everything: until it
+/// has saved something it can be begun anew. What never settles is flushed by whoever waits for the run, or is lost.
+class LateStorage final : public Storage {
+ public:
+  /// `storage` is borrowed.
+  explicit LateStorage(Storage& storage) : storage_(storage) {}
+
+  /// Flushes all that was written, and from now on everything at once. Throws WriteError.
+  void settle();
+
+  int create(const std::filesystem::path& path) override;
+  ssize_t write(int file, const char* data, std::size_t size) override { return storage_.write(file, data, size); }
+  int sync(int file) override { return is_settled_ ? storage_.sync(file) : 0; }
+  int rename(const std::filesystem::path& from, const std::filesystem::path& to) override;
+  int make_folder(const std::filesystem::path& path) override;
+  int remove(const std::filesystem::path& path) override;
+  std::optional<std::uint64_t> free_bytes(const std::filesystem::path& path) override {
+    return storage_.free_bytes(path);
+  }
+
+ private:
+  Storage& storage_;
+  bool is_settled_ = false;
+  std::set<std::filesystem::path> files_, folders_;  // to be flushed; of folders the names in them
+};
 
 /// A file or folder that could not be written: kDiskFull, kCannotCreate or kCannotWrite. Of a stage, it is the stage's.
 struct WriteError : StageError {

@@ -1,6 +1,7 @@
 #include "runner/shared/error/diagnostic.h"
 
 #include <algorithm>
+#include <csignal>
 #include <ostream>
 #include <string_view>
 #include <tuple>
@@ -112,6 +113,25 @@ nlohmann::ordered_json to_json(const Diagnostic& diagnostic) {
     json["notes"].push_back(std::move(object));
   }
   return json;
+}
+
+ExitCode exit_code_of_stop(int signal, bool has_saved) {
+  if (has_saved) return ExitCode::kStoppedAfterSave;
+  return signal == SIGINT ? ExitCode::kInterrupted : ExitCode::kTerminated;
+}
+
+Diagnostic stopped_by(int signal, const std::string& doing) {
+  const bool is_interrupt = signal == SIGINT;
+  const std::string what = is_interrupt ? "interrupted" : "stopped by a signal";
+  return {is_interrupt ? ErrorCode::kInterrupted : ErrorCode::kTerminated,
+          {},
+          "",
+          doing.empty() ? what : what + " " + doing,
+          ""};
+}
+
+bool says_stopped(ExitCode code) {
+  return code == ExitCode::kStoppedAfterSave || code == ExitCode::kInterrupted || code == ExitCode::kTerminated;
 }
 
 }  // namespace runner

@@ -15,4 +15,11 @@ inline constexpr std::array<std::string_view, 6> kLogLevels = {"trace", "debug",
 std::string_view name(LogLevel level);
 std::optional<LogLevel> log_level_named(std::string_view name);
 
+/// How much is said on stderr. Results and errors are not the display's business.
+enum class Verbosity {
+  kQuiet,    ///< nothing
+  kNormal,   ///< progress, and what stages say
+  kVerbose,  ///< also what the worker prints
+};
+
 }  // namespace runner

@@ -7,8 +7,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "runner/shared/error/result.h"
-#include "runner/shared/stage/artifact.h"
+#include "runner/shared/error/diagnostic.h"
+#include "runner/shared/stage/stage.h"
 #include "runner/shared/stage/determinism.h"
 #include "runner/shared/value/value.h"
 
@@ -61,5 +61,9 @@ Result<Graph> only(const Graph& graph, const std::string& name);
 
 /// The same for a node that has been trained: without what it takes in of data, and what that alone needs.
 Result<Graph> only_without_data(Graph graph, const std::string& name);
+
+/// For each node a SHA-256, in hexadecimal, of all that its result follows from: kind, options, seed and the keys of
+/// what it takes in. Two nodes of the same key have the same result, as far as data and program are the same.
+std::vector<std::string> node_keys(const Graph& graph);
 
 }  // namespace runner

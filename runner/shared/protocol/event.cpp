@@ -7,7 +7,6 @@
 #include <stdexcept>
 
 #include "runner/shared/value/json_fields.h"
-#include "runner/shared/value/json_number.h"
 #include "runner/shared/value/parse_json.h"
 
 namespace runner {

@@ -5,9 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/disk/file_system.h"
+#include "runner/shared/disk/file_digests.h"
 #include "runner/shared/stage/checkpoint_files.h"
-#include "runner/shared/stage/checkpoint_name.h"
 #include "runner/shared/stage/family.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/suggest.h"
@@ -261,6 +260,36 @@ Result<std::string> choose_training(const CheckpointSources& trained, const std:
                     "",
                     "the run has no training '" + wanted + "'",
                     help.empty() ? "it has " + ids_of(trained) : help};
+}
+
+namespace {
+
+Diagnostic busy_run(const std::filesystem::path& run_folder) {
+  return {ErrorCode::kRunBusy,
+          {},
+          "",
+          "the run '" + run_folder.string() + "' is still running",
+          "wait until it ends, or stop it{}: only one process may write the record"};
+}
+
+}  // namespace
+
+Result<RunLock> RunLock::take(const std::filesystem::path& run_folder, Lease::Options options) {
+  auto lock = FolderLock::take(RunLayout(run_folder).records(), busy_run(run_folder), std::move(options));
+  if (!lock) return lock.errors();
+  return RunLock(std::move(*lock));
+}
+
+Result<RunLock> RunLock::join(const std::filesystem::path& run_folder) {
+  auto lock = FolderLock::join(RunLayout(run_folder).records(), busy_run(run_folder));
+  if (!lock) return lock.errors();
+  return RunLock(std::move(*lock));
+}
+
+std::string status_now(const std::filesystem::path& run_folder, std::string recorded) {
+  if (recorded != "running") return recorded;
+  const auto is_taken = FolderLock::is_taken(RunLayout(run_folder).records());
+  return is_taken.value_or(true) ? recorded : "interrupted";
 }
 
 }  // namespace runner

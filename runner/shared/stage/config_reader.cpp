@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "runner/shared/value/json_number.h"
+#include "runner/shared/value/json_fields.h"
 
 namespace runner {
 namespace {

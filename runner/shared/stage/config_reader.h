@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "runner/shared/error/result.h"
+#include "runner/shared/error/diagnostic.h"
 #include "runner/shared/value/value.h"
 
 namespace runner {

@@ -29,7 +29,7 @@ struct Progress {
   double bytes_per_second = 0;
 };
 
-/// Looks into a training, tensor by tensor. stages/ knows what can be seen (stages/train/step_observer.h).
+/// Looks into a training, tensor by tensor. stages/ knows what can be seen (stages/train/step_recovery.h).
 class Observer {
  public:
   virtual ~Observer() = default;

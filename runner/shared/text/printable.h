@@ -23,4 +23,8 @@ std::size_t columns(std::string_view text);
 /// The first `count` columns of `text`.
 std::string_view first_columns(std::string_view text, std::size_t count);
 
+/// The words of a printable `line` that fit into so many columns, and "…" where some do not: half a number is another
+/// one.
+std::string cut_to_width(std::string_view line, std::size_t most);
+
 }  // namespace runner

@@ -1,11 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
+
+#include "runner/shared/value/value.h"
 
 namespace runner {
 
@@ -46,5 +50,19 @@ class JsonFields {
 
 extern template class JsonFields<nlohmann::json>;
 extern template class JsonFields<nlohmann::ordered_json>;
+
+/// JSON knows no NaN and no infinities: they are the texts "nan", "inf" and "-inf" in all that we write.
+nlohmann::ordered_json number_json(double value);
+
+/// What such a number or text says; nullopt for anything else.
+std::optional<double> number_from_json(const nlohmann::ordered_json& json);
+
+/// The number that is written "nan", "inf" or "-inf"; nullopt for any other text.
+std::optional<double> non_finite(std::string_view text);
+
+/// The text of to_json(value), without blanks and with the keys of mappings sorted: the same however the recipe was
+/// written. Recipes are known again by its digest, so it never changes. Throws nlohmann::json::exception for a text
+/// that is not UTF-8.
+std::string sorted_json(const Value& value);
 
 }  // namespace runner

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/value/json_number.h"
+#include "runner/shared/value/json_fields.h"
 
 namespace runner {
 namespace {
@@ -184,6 +184,12 @@ Value from_json(const nlohmann::ordered_json& json) {
     value.data = std::move(map);
   }
   return value;
+}
+
+const Location& place_of(const Value& value) {
+  const Value* const kind = value.map() ? value.find("kind") : nullptr;
+  const bool is_elsewhere = kind && !kind->is_default && kind->where.source && kind->where.source != value.where.source;
+  return is_elsewhere ? kind->where : value.where;
 }
 
 }  // namespace runner

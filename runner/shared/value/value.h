@@ -8,7 +8,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "runner/shared/error/location.h"
+#include "runner/shared/error/diagnostic.h"
 
 namespace runner {
 
@@ -81,5 +81,9 @@ bool same_data(const Value& a, const Value& b);
 /// For records pass `hide_secrets`; for the worker do not. NaN and infinities become strings.
 nlohmann::ordered_json to_json(const Value& value, bool hide_secrets = true);
 Value from_json(const nlohmann::ordered_json& json);
+
+/// Where what is wrong with a value as a whole is shown. Of a mapping whose kind was written elsewhere than its first
+/// keys, as by an override, that is the kind: it decides which keys there are.
+const Location& place_of(const Value& value);
 
 }  // namespace runner

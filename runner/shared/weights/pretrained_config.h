@@ -23,4 +23,9 @@ struct PretrainedConfig {
 /// std::invalid_argument, in half a sentence: "its 'hidden_act' is 'relu', …", for what this program cannot compute.
 PretrainedConfig pretrained_config(const nlohmann::json& config);
 
+/// The options of model.clip that make the CLIP of both towers which a config.json of transformers describes: the sizes
+/// of its towers, its activation and its context. Throws std::invalid_argument, in half a sentence, for another model
+/// and for what this program cannot compute: "it describes a 'vit', …".
+nlohmann::ordered_json clip_options(const nlohmann::json& config);
+
 }  // namespace runner

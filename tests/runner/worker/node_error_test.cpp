@@ -1,4 +1,4 @@
-#include "runner/worker/node_error.h"
+#include "runner/worker/node_context.h"
 
 #include <sstream>
 

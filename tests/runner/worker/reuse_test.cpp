@@ -6,10 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runner/shared/disk/turn.h"
+#include "runner/shared/disk/descriptor.h"
 #include "runner/shared/stage/config_reader.h"
 #include "runner/worker/executor.h"
-#include "runner/shared/record/finished_node.h"
+#include "runner/shared/record/node_index.h"
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
 #include "tests/support/temporary_folder.h"

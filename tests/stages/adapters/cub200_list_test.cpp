@@ -1,4 +1,4 @@
-#include "stages/adapters/cub200_list.h"
+#include "stages/adapters/data_cub200.h"
 
 #include <fstream>
 

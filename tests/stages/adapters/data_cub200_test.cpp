@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "stages/data/image_reader.h"
-#include "stages/adapters/make_cub200.h"
+#include "stages/data/image.h"
+#include "stages/adapters/made_datasets.h"
 #include "stages/stages.h"
 #include "tests/support/image_stage_fixture.h"
 #include "tests/support/program.h"

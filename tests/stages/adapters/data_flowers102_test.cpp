@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
-#include "stages/adapters/make_flowers102.h"
+#include "stages/adapters/made_datasets.h"
 #include "stages/stages.h"
 #include "tests/support/image_stage_fixture.h"
 

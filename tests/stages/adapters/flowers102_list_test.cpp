@@ -1,4 +1,4 @@
-#include "stages/adapters/flowers102_list.h"
+#include "stages/adapters/data_flowers102.h"
 
 #include <algorithm>
 #include <array>
@@ -10,8 +10,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "stages/data/mat_writer.h"
-#include "stages/data/made_images.h"
+#include "stages/data/mat_file.h"
+#include "stages/data/shapes.h"
 #include "tests/support/image_lists.h"
 #include "tests/support/pictures.h"
 #include "tests/support/program.h"

@@ -1,4 +1,4 @@
-#include "stages/artifact/data_description.h"
+#include "stages/artifact/dataset.h"
 
 #include <stdexcept>
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "stages/numerics/precision.h"
+#include "stages/numerics/precision_map.h"
 #include "tests/support/contrastive_formula.h"
 
 namespace stages {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
-#include "stages/contrastive/make_stanford_cars.h"
+#include "stages/contrastive/data_stanford_cars.h"
 #include "stages/stages.h"
 #include "tests/support/image_stage_fixture.h"
 

@@ -6,7 +6,7 @@
 #include <torch/utils.h>
 
 #include "stages/artifact/results.h"
-#include "stages/numerics/precision.h"
+#include "stages/numerics/precision_map.h"
 #include "stages/weights/weights.h"
 #include "tests/support/text_evaluation.h"
 

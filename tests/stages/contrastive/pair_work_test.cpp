@@ -1,4 +1,4 @@
-#include "stages/contrastive/pair_work.h"
+#include "stages/contrastive/contrastive_loss.h"
 
 #include <cmath>
 #include <limits>
@@ -9,7 +9,6 @@
 
 #include "stages/plan/memory_trace.h"
 #include "stages/plan/meta_kernels.h"
-#include "stages/contrastive/pair_softmax.h"
 #include "tests/support/contrastive_formula.h"
 
 namespace stages {

@@ -1,4 +1,4 @@
-#include "stages/contrastive/retrieval_ranks.h"
+#include "stages/contrastive/evaluate_retrieval.h"
 
 #include <algorithm>
 #include <stdexcept>

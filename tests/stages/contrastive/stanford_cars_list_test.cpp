@@ -1,4 +1,4 @@
-#include "stages/contrastive/stanford_cars_list.h"
+#include "stages/contrastive/data_stanford_cars.h"
 
 #include <map>
 #include <set>
@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "stages/data/mat_writer.h"
+#include "stages/data/mat_file.h"
 #include "tests/support/image_lists.h"
 #include "tests/support/pictures.h"
 #include "tests/support/shared_data.h"

@@ -3,7 +3,7 @@
 
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/artifact/checkpoint.h"
+#include "stages/artifact/model.h"
 #include "stages/memory/policy.h"
 #include "stages/model/clip_network.h"
 #include "stages/stages.h"

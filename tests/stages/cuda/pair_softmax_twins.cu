@@ -7,8 +7,7 @@
 #include <cuda_runtime.h>
 
 #include "stages/contrastive/launch_pair_softmax.h"
-#include "stages/contrastive/loop_pair_softmax.h"
-#include "stages/contrastive/tiles.h"
+#include "stages/contrastive/contrastive_loss.h"
 
 namespace {
 

@@ -1,11 +1,11 @@
-#include "stages/data/exif.h"
+#include "stages/data/jpeg_reader.h"
 
 #include <cstdio>
 
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include "stages/data/image_reader.h"
+#include "stages/data/image.h"
 #include "tests/support/pictures.h"
 
 namespace stages {

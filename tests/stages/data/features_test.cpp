@@ -6,10 +6,10 @@
 
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/artifact/checkpoint.h"
-#include "stages/plan/plan_terms.h"
+#include "stages/artifact/model.h"
+#include "stages/plan/plan_forward.h"
 #include "stages/memory/policy.h"
-#include "stages/data/feature_dataset.h"
+#include "stages/data/features.h"
 #include "stages/artifact/loader.h"
 #include "stages/weights/safetensors.h"
 #include "stages/stages.h"
@@ -17,7 +17,7 @@
 #include "tests/support/frozen_model.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
-#include "stages/artifact/augmented_dataset.h"
+#include "stages/artifact/dataset.h"
 #include "tests/support/stage_options.h"
 #include "tests/support/tiny_dataset.h"
 

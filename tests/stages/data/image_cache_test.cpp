@@ -1,4 +1,4 @@
-#include "stages/data/image_cache.h"
+#include "stages/data/image.h"
 
 #include <gtest/gtest.h>
 

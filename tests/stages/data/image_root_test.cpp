@@ -1,4 +1,4 @@
-#include "stages/data/image_root.h"
+#include "stages/data/image_files.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "stages/data/image_table_list.h"
+#include "stages/data/image_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

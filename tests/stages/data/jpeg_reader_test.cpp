@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "stages/data/image_reader.h"
+#include "stages/data/image.h"
 #include "tests/support/pictures.h"
 
 namespace stages {

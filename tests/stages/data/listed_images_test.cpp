@@ -1,4 +1,4 @@
-#include "stages/data/listed_images.h"
+#include "stages/data/annotation_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "stages/data/make_image_folder.h"
+#include "stages/data/image_folder.h"
 
 #include <map>
 
@@ -10,8 +10,8 @@
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/data/image_list.h"
-#include "stages/data/image_reader.h"
-#include "stages/data/resize.h"
+#include "stages/data/image.h"
+#include "stages/data/weighted_sums.h"
 #include "stages/data/shapes.h"
 #include "tests/support/durable_storage.h"
 #include "tests/support/folder_contents.h"

@@ -1,4 +1,4 @@
-#include "stages/data/mat_writer.h"
+#include "stages/data/mat_file.h"
 
 #include <matio.h>
 

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "stages/data/mat_writer.h"
+#include "stages/data/mat_file.h"
 #include "tests/support/pictures.h"
 #include "tests/support/program.h"
 #include "tests/support/shared_data.h"

@@ -5,8 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include "stages/data/affine.h"
-#include "stages/data/picture_colors.h"
 #include "tests/support/chance.h"
 #include "tests/support/pictures.h"
 

@@ -1,13 +1,13 @@
-#include "stages/data/picture_hash.h"
+#include "stages/data/picture_survey.h"
 
 #include <algorithm>
 #include <set>
 
 #include <gtest/gtest.h>
 
-#include "stages/data/image_reader.h"
-#include "stages/data/jpeg_writer.h"
-#include "stages/data/resize.h"
+#include "stages/data/image.h"
+#include "stages/data/image_writer.h"
+#include "stages/data/weighted_sums.h"
 #include "stages/retina/retina.h"
 #include "stages/random/random.h"
 #include "tests/support/pictures.h"

@@ -6,9 +6,9 @@
 #include <torch/types.h>
 
 #include "runner/shared/stage/run_context.h"
-#include "stages/retina/make_fundus.h"
-#include "stages/data/png_writer.h"
-#include "stages/data/image_reader.h"
+#include "stages/retina/retina.h"
+#include "stages/data/image_writer.h"
+#include "stages/data/image.h"
 #include "stages/stages.h"
 #include "tests/support/image_stage_fixture.h"
 

@@ -1,11 +1,10 @@
-#include "stages/data/png_reader.h"
+#include "stages/data/image.h"
 
 #include <sys/stat.h>
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "stages/data/image_reader.h"
 #include "tests/support/pictures.h"
 #include "tests/support/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "stages/data/resize.h"
+#include "stages/data/weighted_sums.h"
 
 #include <string>
 

@@ -1,9 +1,7 @@
-#include "stages/data/webp_reader.h"
+#include "stages/data/image.h"
 
 #include <gtest/gtest.h>
 
-#include "stages/data/image_reader.h"
-#include "stages/data/png_reader.h"
 #include "tests/support/pictures.h"
 
 namespace stages {

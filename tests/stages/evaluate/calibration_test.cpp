@@ -1,4 +1,4 @@
-#include "stages/evaluate/calibration.h"
+#include "stages/evaluate/classification_curves.h"
 
 #include <gtest/gtest.h>
 

@@ -12,8 +12,6 @@
 
 #include "stages/evaluate/class_scores.h"
 #include "stages/evaluate/classification_curves.h"
-#include "stages/evaluate/classification_report.h"
-#include "stages/evaluate/evaluation_results.h"
 
 namespace stages {
 namespace {

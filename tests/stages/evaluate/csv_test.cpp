@@ -1,4 +1,4 @@
-#include "stages/evaluate/csv.h"
+#include "stages/evaluate/class_scores.h"
 
 #include <gmock/gmock.h>
 #include <torch/types.h>

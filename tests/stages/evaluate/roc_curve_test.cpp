@@ -1,4 +1,4 @@
-#include "stages/evaluate/roc_curve.h"
+#include "stages/evaluate/classification_curves.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "stages/evaluate/test_time_flip.h"
+#include "stages/evaluate/predictor.h"
 
 #include <gmock/gmock.h>
 #include <torch/types.h>

@@ -1,4 +1,4 @@
-#include "stages/fetch/checksum.h"
+#include "stages/fetch/download.h"
 
 #include <gtest/gtest.h>
 

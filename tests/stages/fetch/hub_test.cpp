@@ -1,6 +1,6 @@
 #include "stages/fetch/hub.h"
 
-#include "runner/shared/weights/hugging_face_cache.h"
+#include "runner/shared/weights/weights_file.h"
 
 #include <set>
 

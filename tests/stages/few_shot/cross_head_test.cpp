@@ -1,4 +1,4 @@
-#include "stages/few_shot/cross_head.h"
+#include "stages/few_shot/model_few_shot_transformer.h"
 
 #include <cmath>
 

@@ -7,9 +7,9 @@
 
 #include "runner/shared/stage/keeper.h"
 #include "runner/shared/stage/run_layout.h"
-#include "stages/adapters/make_cub200.h"
+#include "stages/adapters/made_datasets.h"
 #include "stages/few_shot/make_mini_imagenet.h"
-#include "stages/data/image_cache.h"
+#include "stages/data/image.h"
 #include "stages/stages.h"
 #include "tests/support/image_stage_fixture.h"
 

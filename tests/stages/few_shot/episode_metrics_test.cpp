@@ -1,4 +1,4 @@
-#include "stages/few_shot/episode_metrics.h"
+#include "stages/few_shot/evaluate_episodic.h"
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
 // The numbers are those of the authors' program on the same weights and features.
 
-#include "stages/few_shot/few_shot_head.h"
+#include "stages/few_shot/model_few_shot_transformer.h"
 
 #include <cmath>
 
@@ -9,7 +9,7 @@
 #include <torch/utils.h>
 
 #include "runner/shared/stage/stage.h"
-#include "stages/numerics/precision.h"
+#include "stages/numerics/precision_map.h"
 #include "tests/support/golden_episode.h"
 
 namespace stages {

@@ -6,7 +6,7 @@
 #include <torch/utils.h>
 
 #include "runner/shared/stage/config_reader.h"
-#include "stages/few_shot/episode_network.h"
+#include "stages/few_shot/model_few_shot_transformer.h"
 #include "stages/stages.h"
 #include "tests/support/episodes.h"
 #include "tests/support/model_of.h"

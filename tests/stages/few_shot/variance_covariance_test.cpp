@@ -1,4 +1,4 @@
-#include "stages/few_shot/variance_covariance.h"
+#include "stages/few_shot/train_episodic.h"
 
 #include <cmath>
 #include <stdexcept>
@@ -8,7 +8,7 @@
 #include <torch/types.h>
 
 #include "stages/machine/counting_allocator.h"
-#include "stages/numerics/precision.h"
+#include "stages/numerics/precision_map.h"
 #include "tests/support/distance.h"
 #include "tests/support/golden_episode.h"
 

@@ -5,7 +5,7 @@
 
 #include "stages/machine/memory_meter.h"
 #include "stages/plan/memory_budget.h"
-#include "stages/machine/device_error.h"
+#include "stages/machine/device.h"
 #include "tests/support/needs_gpu.h"
 
 namespace stages {

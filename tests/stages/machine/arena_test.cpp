@@ -1,4 +1,4 @@
-#include "stages/machine/arena.h"
+#include "stages/machine/block_pool.h"
 
 #include <algorithm>
 #include <random>

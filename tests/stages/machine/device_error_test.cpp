@@ -1,4 +1,4 @@
-#include "stages/machine/device_error.h"
+#include "stages/machine/device.h"
 
 #include <new>
 #include <stdexcept>

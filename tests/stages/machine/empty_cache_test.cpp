@@ -1,9 +1,8 @@
-#include "stages/machine/empty_cache.h"
+#include "stages/machine/counting_allocator.h"
 
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
-#include "stages/machine/counting_allocator.h"
 #include "stages/machine/cpu_pool.h"
 
 namespace stages {

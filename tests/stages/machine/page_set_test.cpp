@@ -1,4 +1,4 @@
-#include "stages/machine/page_set.h"
+#include "stages/machine/block_pool.h"
 
 #include <random>
 #include <set>

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include "runner/shared/error/stage_error.h"
-#include "stages/machine/cgroup.h"
 #include "stages/machine/memory_meter.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/temporary_folder.h"

@@ -10,7 +10,7 @@
 #include "runner/worker/executor.h"
 #include "runner/shared/graph/run_order.h"
 #include "runner/shared/stage/config_reader.h"
-#include "stages/artifact/checkpoint.h"
+#include "stages/artifact/model.h"
 #include "tests/support/whole_run.h"
 
 namespace stages {

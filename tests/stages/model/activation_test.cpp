@@ -1,4 +1,4 @@
-#include "stages/model/activation.h"
+#include "stages/model/transformer_block.h"
 
 #include <cmath>
 #include <functional>
@@ -9,7 +9,7 @@
 #include <torch/autograd.h>
 #include <torch/types.h>
 
-#include "stages/plan/saved_tensors.h"
+#include "stages/plan/recorder.h"
 #include "tests/support/scoped_threads.h"
 
 namespace stages {

@@ -1,4 +1,4 @@
-#include "stages/model/adapted_clip.h"
+#include "stages/model/clip_network.h"
 
 #include <gmock/gmock.h>
 #include <torch/nn/module.h>

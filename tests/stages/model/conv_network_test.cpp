@@ -1,4 +1,4 @@
-#include "stages/model/conv_network.h"
+#include "stages/model/convolutional_networks.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "stages/model/convolutional_backbone.h"
+#include "stages/model/convolutional_classifier.h"
 
 #include <algorithm>
 #include <cmath>

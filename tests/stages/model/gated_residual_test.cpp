@@ -1,4 +1,4 @@
-#include "stages/model/gated_residual.h"
+#include "stages/model/bottleneck_network.h"
 
 #include <limits>
 #include <stdexcept>
@@ -8,7 +8,7 @@
 #include <torch/autograd.h>
 #include <torch/types.h>
 
-#include "stages/plan/saved_tensors.h"
+#include "stages/plan/recorder.h"
 #include "tests/support/rounding.h"
 #include "tests/support/scoped_threads.h"
 

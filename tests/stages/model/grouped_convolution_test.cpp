@@ -1,4 +1,4 @@
-#include "stages/model/grouped_convolution.h"
+#include "stages/model/convolution_layers.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -11,7 +11,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "stages/numerics/precision.h"
+#include "stages/numerics/precision_map.h"
 #include "stages/plan/memory_trace.h"
 #include "stages/plan/meta_kernels.h"
 #include "tests/support/rounding.h"

@@ -1,4 +1,4 @@
-#include "stages/model/image_size.h"
+#include "stages/model/clip_vision.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
-#include "stages/model/image_classifier.h"
+#include "stages/model/vision_tower.h"
 #include "tests/support/chance.h"
 
 namespace stages {

@@ -10,11 +10,10 @@
 #include <torch/types.h>
 
 #include "stages/machine/counting_allocator.h"
-#include "stages/numerics/precision.h"
+#include "stages/numerics/precision_map.h"
 #include "stages/plan/memory_trace.h"
 #include "stages/plan/meta_kernels.h"
-#include "stages/plan/product_bound.h"
-#include "stages/plan/saved_tensors.h"
+#include "stages/plan/recorder.h"
 
 namespace stages {
 namespace {

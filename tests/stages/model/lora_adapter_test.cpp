@@ -1,11 +1,11 @@
-#include "stages/model/lora_adapter.h"
+#include "stages/model/adaptable_layer.h"
 
 #include <gmock/gmock.h>
 #include <torch/nn/functional/fold.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "stages/random/apply_dropout.h"
+#include "stages/random/dropout.h"
 #include "stages/model/layers.h"
 
 namespace stages {

@@ -1,4 +1,4 @@
-#include "stages/model/lora_options.h"
+#include "stages/model/lora_targets.h"
 
 #include <gmock/gmock.h>
 

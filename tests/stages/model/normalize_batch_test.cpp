@@ -8,7 +8,7 @@
 #include <torch/autograd.h>
 #include <torch/types.h>
 
-#include "stages/plan/saved_tensors.h"
+#include "stages/plan/recorder.h"
 #include "tests/support/scoped_threads.h"
 
 namespace stages {

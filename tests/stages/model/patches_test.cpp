@@ -1,4 +1,4 @@
-#include "stages/model/patches.h"
+#include "stages/model/layers.h"
 
 #include <vector>
 
@@ -6,7 +6,7 @@
 #include <torch/autograd.h>
 #include <torch/types.h>
 
-#include "stages/plan/saved_tensors.h"
+#include "stages/plan/recorder.h"
 
 namespace stages {
 namespace {

@@ -1,4 +1,4 @@
-#include "stages/model/position_resize.h"
+#include "stages/model/pretrained.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

@@ -9,7 +9,7 @@
 
 #include "runner/shared/stage/stage.h"
 #include "stages/model/clip_network.h"
-#include "stages/model/image_classifier.h"
+#include "stages/model/vision_tower.h"
 #include "stages/weights/weights.h"
 #include "tests/support/shared_data.h"
 

@@ -1,4 +1,4 @@
-#include "stages/model/published_base.h"
+#include "stages/model/adapter_folder.h"
 
 #include <fstream>
 

@@ -1,4 +1,4 @@
-#include "stages/model/resnet_weights.h"
+#include "stages/model/resnet.h"
 
 #include <fstream>
 

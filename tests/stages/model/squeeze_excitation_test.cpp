@@ -1,4 +1,4 @@
-#include "stages/model/squeeze_excitation.h"
+#include "stages/model/convolution_layers.h"
 
 #include <gtest/gtest.h>
 #include <torch/autograd.h>

@@ -1,4 +1,4 @@
-#include "stages/model/text_tower.h"
+#include "stages/model/clip_network.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

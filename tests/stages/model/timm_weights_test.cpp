@@ -4,7 +4,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "stages/model/convolutional_backbone.h"
+#include "stages/model/convolutional_classifier.h"
 #include "stages/weights/saved_weights.h"
 #include "tests/support/temporary_folder.h"
 

@@ -5,7 +5,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "stages/model/image_classifier.h"
+#include "stages/model/vision_tower.h"
 #include "stages/model/initializer.h"
 #include "tests/support/temporary_folder.h"
 

@@ -7,7 +7,6 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "stages/model/image_classifier.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/tiny_tower.h"
 

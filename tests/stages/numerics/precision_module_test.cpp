@@ -1,4 +1,4 @@
-#include "stages/numerics/precision_module.h"
+#include "stages/numerics/recomputable_module.h"
 
 #include <gmock/gmock.h>
 

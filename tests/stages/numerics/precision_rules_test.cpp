@@ -1,4 +1,4 @@
-#include "stages/numerics/precision_rules.h"
+#include "stages/numerics/precision_map.h"
 
 #include <gmock/gmock.h>
 

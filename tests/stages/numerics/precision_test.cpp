@@ -1,4 +1,4 @@
-#include "stages/numerics/precision.h"
+#include "stages/numerics/precision_map.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

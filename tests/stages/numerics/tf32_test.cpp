@@ -1,4 +1,4 @@
-#include "stages/numerics/tf32.h"
+#include "stages/numerics/prepared_network.h"
 
 #include <gmock/gmock.h>
 #include <torch/types.h>

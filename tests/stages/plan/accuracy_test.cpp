@@ -15,7 +15,6 @@
 #include "stages/machine/cpu_pool.h"
 #include "stages/plan/memory_trace.h"
 #include "stages/plan/meta_kernels.h"
-#include "stages/plan/processor.h"
 #include "stages/plan/summarize.h"
 #include "tests/support/scoped_threads.h"
 #include "tests/support/traced_tower.h"

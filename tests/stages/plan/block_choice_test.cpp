@@ -1,4 +1,4 @@
-#include "stages/plan/block_choice.h"
+#include "stages/plan/step_profile.h"
 
 #include <cstdint>
 #include <random>

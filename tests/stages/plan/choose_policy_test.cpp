@@ -8,7 +8,7 @@
 #include <torch/types.h>
 
 #include "runner/shared/stage/stage.h"
-#include "stages/plan/time_model.h"
+#include "stages/plan/step_profile.h"
 #include "stages/plan/memory_budget.h"
 #include "tests/support/counted_as_planned.h"
 #include "tests/support/scoped_threads.h"

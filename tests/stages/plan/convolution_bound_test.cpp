@@ -14,7 +14,6 @@
 #include "stages/machine/counting_allocator.h"
 #include "stages/plan/memory_trace.h"
 #include "stages/plan/meta_kernels.h"
-#include "stages/plan/processor.h"
 #include "tests/support/scoped_threads.h"
 #include "tests/support/traced_tower.h"
 

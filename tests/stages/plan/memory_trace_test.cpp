@@ -9,7 +9,7 @@
 #include <torch/autograd.h>
 #include <torch/types.h>
 
-#include "stages/model/activation.h"
+#include "stages/model/transformer_block.h"
 #include "stages/tensor/loss_term.h"
 #include "stages/tensor/module_names.h"
 #include "stages/plan/meta_kernels.h"

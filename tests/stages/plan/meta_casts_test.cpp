@@ -1,4 +1,4 @@
-#include "stages/numerics/meta_autocast.h"
+#include "stages/numerics/precision_map.h"
 
 #include <algorithm>
 
@@ -6,10 +6,8 @@
 #include <torch/types.h>
 
 #include "stages/machine/counting_allocator.h"
-#include "stages/numerics/precision.h"
 #include "stages/plan/convolution_bound.h"
 #include "stages/plan/meta_kernels.h"
-#include "stages/plan/product_bound.h"
 #include "stages/plan/summarize.h"
 #include "tests/support/traced_tower.h"
 

@@ -1,4 +1,4 @@
-#include "stages/plan/plan_terms.h"
+#include "stages/plan/plan_forward.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

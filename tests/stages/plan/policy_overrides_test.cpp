@@ -1,4 +1,4 @@
-#include "stages/plan/policy_overrides.h"
+#include "stages/plan/plan_alternatives.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "stages/plan/product_bound.h"
+#include "stages/plan/meta_kernels.h"
 
 #include <functional>
 #include <string>
@@ -8,7 +8,7 @@
 
 #include "stages/machine/counting_allocator.h"
 #include "stages/model/linear_layer.h"
-#include "stages/plan/processor.h"
+#include "stages/plan/memory_trace.h"
 #include "tests/support/scoped_threads.h"
 
 namespace stages::meta {

@@ -1,4 +1,4 @@
-#include "stages/plan/replan.h"
+#include "stages/plan/memory_budget.h"
 
 #include <vector>
 

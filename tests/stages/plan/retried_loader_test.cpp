@@ -1,4 +1,4 @@
-#include "stages/plan/retried_loader.h"
+#include "stages/plan/recovery.h"
 
 #include <new>
 

@@ -1,4 +1,4 @@
-#include "stages/plan/saved_tensors.h"
+#include "stages/plan/recorder.h"
 
 #include <gtest/gtest.h>
 #include <torch/autograd.h>

@@ -4,7 +4,6 @@
 #include <torch/types.h>
 
 #include "stages/machine/block_pool.h"
-#include "stages/plan/backend_terms.h"
 #include "stages/plan/meta_kernels.h"
 #include "tests/support/traced_tower.h"
 

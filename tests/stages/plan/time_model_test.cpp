@@ -1,4 +1,4 @@
-#include "stages/plan/time_model.h"
+#include "stages/plan/step_profile.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "stages/random/apply_dropout.h"
+#include "stages/random/dropout.h"
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "stages/retina/class_pair.h"
+#include "stages/retina/train_binary.h"
 
 #include <gmock/gmock.h>
 #include <torch/types.h>

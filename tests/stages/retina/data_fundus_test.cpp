@@ -5,7 +5,7 @@
 
 #include <gmock/gmock.h>
 
-#include "stages/retina/make_fundus.h"
+#include "stages/retina/retina.h"
 #include "stages/stages.h"
 #include "tests/support/image_stage_fixture.h"
 

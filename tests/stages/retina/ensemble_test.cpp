@@ -1,4 +1,4 @@
-#include "stages/retina/ensemble.h"
+#include "stages/retina/vote.h"
 
 #include <gmock/gmock.h>
 #include <torch/nn/module.h>

@@ -8,7 +8,7 @@
 
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/artifact/checkpoint.h"
+#include "stages/artifact/model.h"
 #include "stages/stages.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/stage_options.h"

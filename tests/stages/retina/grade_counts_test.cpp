@@ -1,4 +1,4 @@
-#include "stages/retina/grade_counts.h"
+#include "stages/retina/grade_metrics.h"
 
 #include <map>
 

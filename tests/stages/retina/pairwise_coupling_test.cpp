@@ -1,4 +1,4 @@
-#include "stages/retina/pairwise_coupling.h"
+#include "stages/retina/vote.h"
 
 #include <numeric>
 

@@ -1,4 +1,4 @@
-#include "stages/retina/patient_names.h"
+#include "stages/retina/fundus_list.h"
 
 #include <stdexcept>
 #include <string>

@@ -1,4 +1,4 @@
-#include "stages/retina/ranking.h"
+#include "stages/retina/train_binary.h"
 
 #include <vector>
 

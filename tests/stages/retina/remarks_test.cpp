@@ -1,15 +1,15 @@
-#include "stages/data/subject_watch.h"
+#include "stages/data/image_dataset.h"
 
 #include <filesystem>
 
 #include <gmock/gmock.h>
 
 #include "stages/artifact/loader.h"
-#include "stages/artifact/remarking_dataset.h"
-#include "stages/retina/make_fundus.h"
+#include "stages/artifact/dataset.h"
+#include "stages/retina/retina.h"
 #include "stages/stages.h"
 #include "stages/train/balanced_samples.h"
-#include "stages/retina/class_pair.h"
+#include "stages/retina/train_binary.h"
 #include "tests/support/image_stage_fixture.h"
 
 namespace stages {

@@ -6,7 +6,6 @@
 
 #include <gtest/gtest.h>
 
-#include "stages/retina/retina_check.h"
 #include "tests/support/pictures.h"
 
 namespace stages {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "stages/numerics/precision_module.h"
+#include "stages/numerics/recomputable_module.h"
 
 namespace stages {
 namespace {

@@ -1,4 +1,4 @@
-#include "stages/text/byte_pairs.h"
+#include "stages/text/vocabulary.h"
 
 #include <numeric>
 #include <string>

@@ -1,4 +1,4 @@
-#include "stages/text/html_entity.h"
+#include "stages/text/tokenizer.h"
 
 #include <string>
 

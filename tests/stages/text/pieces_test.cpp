@@ -1,4 +1,4 @@
-#include "stages/text/pieces.h"
+#include "stages/text/tokenizer.h"
 
 #include <stdexcept>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "stages/text/vocabulary_file.h"
+#include "stages/text/tokenizer.h"
 
 #include <zlib.h>
 

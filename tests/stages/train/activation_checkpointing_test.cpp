@@ -8,7 +8,7 @@
 
 #include "stages/machine/counting_allocator.h"
 #include "stages/model/attached_lora.h"
-#include "stages/model/image_classifier.h"
+#include "stages/model/vision_tower.h"
 #include "stages/weights/weights.h"
 #include "tests/support/gradients.h"
 #include "tests/support/tiny_tower.h"

@@ -5,8 +5,6 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "stages/train/loss.h"
-
 namespace stages {
 namespace {
 

@@ -4,7 +4,7 @@
 #include <torch/nn/module.h>
 
 #include "runner/shared/stage/stage.h"
-#include "stages/model/adapted_clip.h"
+#include "stages/model/clip_network.h"
 #include "tests/support/contrastive_run.h"
 
 namespace stages {

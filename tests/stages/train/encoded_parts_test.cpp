@@ -1,4 +1,4 @@
-#include "stages/train/encoded_parts.h"
+#include "stages/train/validation.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

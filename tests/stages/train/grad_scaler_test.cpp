@@ -1,4 +1,4 @@
-#include "stages/train/grad_scaler.h"
+#include "stages/train/step_execution.h"
 
 #include <cmath>
 #include <limits>

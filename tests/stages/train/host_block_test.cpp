@@ -5,7 +5,6 @@
 
 #include "stages/machine/counting_allocator.h"
 #include "stages/plan/memory_trace.h"
-#include "stages/plan/processor.h"
 
 namespace stages {
 namespace {

@@ -8,7 +8,7 @@
 #include <torch/types.h>
 
 #include "stages/train/trainer.h"
-#include "stages/train/training_length.h"
+#include "stages/train/plan_training.h"
 #include "tests/support/distance.h"
 #include "tests/support/tiny_training.h"
 

@@ -1,4 +1,4 @@
-#include "stages/train/legacy_retries.h"
+#include "stages/train/training_stage.h"
 
 #include <gtest/gtest.h>
 

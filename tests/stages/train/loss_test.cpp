@@ -1,4 +1,4 @@
-#include "stages/train/loss.h"
+#include "stages/train/classification_loss.h"
 
 #include <cmath>
 #include <utility>

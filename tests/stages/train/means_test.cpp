@@ -1,4 +1,4 @@
-#include "stages/train/means.h"
+#include "stages/train/training_log.h"
 
 #include <stdexcept>
 

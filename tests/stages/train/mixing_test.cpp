@@ -6,7 +6,7 @@
 #include <torch/nn/functional/loss.h>
 #include <torch/types.h>
 
-#include "stages/train/loss.h"
+#include "stages/train/classification_loss.h"
 #include "tests/support/chance.h"
 
 namespace stages {

@@ -1,4 +1,4 @@
-#include "stages/train/out_of_memory.h"
+#include "stages/train/memory_log.h"
 
 #include <gmock/gmock.h>
 #include <torch/types.h>

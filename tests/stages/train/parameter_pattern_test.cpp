@@ -1,4 +1,4 @@
-#include "stages/train/parameter_pattern.h"
+#include "stages/train/parameter_groups.h"
 
 #include <string>
 

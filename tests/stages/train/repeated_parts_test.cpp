@@ -5,7 +5,7 @@
 #include <torch/types.h>
 
 #include "stages/stages.h"
-#include "stages/train/loss.h"
+#include "stages/train/classification_loss.h"
 #include "stages/train/plan_training.h"
 #include "tests/support/model_of.h"
 #include "tests/support/noise_images.h"

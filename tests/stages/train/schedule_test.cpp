@@ -8,7 +8,7 @@
 
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/train/schedule_options.h"
+#include "stages/train/trainer_options.h"
 #include "tests/support/stage_options.h"
 
 namespace stages {

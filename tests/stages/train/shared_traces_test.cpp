@@ -1,4 +1,4 @@
-#include "stages/train/shared_traces.h"
+#include "stages/train/plan_training.h"
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "stages/train/step_numbers.h"
+#include "stages/train/step_plan.h"
 
 #include <algorithm>
 #include <vector>

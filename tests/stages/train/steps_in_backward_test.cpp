@@ -1,5 +1,5 @@
 // The optimizer in the backward pass: the same bits, with fewer gradients at once.
-#include "stages/train/steps_in_backward.h"
+#include "stages/train/step_execution.h"
 
 #include <gmock/gmock.h>
 #include <torch/nn/module.h>
@@ -7,7 +7,6 @@
 
 #include "runner/shared/stage/stage.h"
 #include "stages/machine/counting_allocator.h"
-#include "stages/train/step_execution.h"
 #include "stages/weights/weights.h"
 #include "tests/support/gradients.h"
 #include "tests/support/tiny_training.h"

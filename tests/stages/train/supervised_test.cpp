@@ -7,10 +7,10 @@
 
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/artifact/checkpoint.h"
+#include "stages/artifact/model.h"
 #include "stages/memory/policy.h"
 #include "stages/machine/counting_allocator.h"
-#include "stages/plan/replan.h"
+#include "stages/plan/memory_budget.h"
 #include "stages/weights/safetensors.h"
 #include "stages/stages.h"
 #include "stages/weights/weights.h"

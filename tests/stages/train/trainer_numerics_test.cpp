@@ -7,7 +7,7 @@
 
 #include "runner/shared/stage/stage.h"
 #include "stages/weights/safetensors.h"
-#include "stages/train/loss.h"
+#include "stages/train/classification_loss.h"
 #include "stages/train/trainer.h"
 #include "stages/weights/weights.h"
 #include "tests/support/convolutional_networks.h"

@@ -10,7 +10,7 @@
 #include "runner/shared/stage/stage.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/weights/safetensors.h"
-#include "stages/train/loss.h"
+#include "stages/train/classification_loss.h"
 #include "stages/weights/weights.h"
 #include "tests/support/distance.h"
 #include "tests/support/tiny_training.h"

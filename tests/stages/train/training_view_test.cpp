@@ -5,7 +5,7 @@
 
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/artifact/augmented_dataset.h"
+#include "stages/artifact/dataset.h"
 #include "stages/memory/policy.h"
 #include "stages/stages.h"
 #include "tests/support/prototype_model.h"

@@ -1,4 +1,4 @@
-#include "stages/train/usual_size.h"
+#include "stages/train/pending_steps.h"
 
 #include <limits>
 

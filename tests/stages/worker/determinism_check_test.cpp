@@ -9,7 +9,7 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "stages/train/loss.h"
+#include "stages/train/classification_loss.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_training.h"
 

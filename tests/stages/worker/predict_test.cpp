@@ -11,7 +11,7 @@
 #include "runner/shared/graph/graph.h"
 #include "runner/shared/protocol/earlier_results.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/artifact/checkpoint.h"
+#include "stages/artifact/model.h"
 #include "stages/checkpoint/checkpoint_folder.h"
 #include "stages/stages.h"
 #include "tests/support/pictures.h"

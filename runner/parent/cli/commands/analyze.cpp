@@ -3,13 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/command.h"
-#include "runner/parent/cli/run_selection.h"
 #include "runner/parent/report/episode_pictures.h"
-#include "runner/parent/report/evaluation_pictures.h"
-#include "runner/parent/report/pair_picture.h"
-#include "runner/parent/report/picture_folder.h"
-#include "runner/parent/report/run_report.h"
+#include "runner/parent/report/recorded_evaluation.h"
 #include "runner/parent/report/training_picture.h"
+#include "runner/parent/report/run_report.h"
 #include "runner/shared/stage/run_layout.h"
 
 namespace runner {

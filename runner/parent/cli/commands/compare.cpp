@@ -4,12 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/command.h"
-#include "runner/parent/cli/run_selection.h"
 #include "runner/parent/report/comparison.h"
 #include "runner/parent/report/episode_pictures.h"
 #include "runner/parent/report/paired_comparison.h"
 #include "runner/parent/report/paired_predictions.h"
-#include "runner/parent/report/picture_folder.h"
+#include "runner/parent/report/training_picture.h"
 
 namespace runner {
 namespace {

@@ -4,7 +4,6 @@
 
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/completion/complete.h"
-#include "runner/parent/cli/completion/completion_script.h"
 #include "runner/parent/cli/completion/shell_line.h"
 #include "runner/shared/text/printable.h"
 

@@ -10,7 +10,6 @@
 #include "runner/parent/cli/command_line.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/config/composition_views.h"
-#include "runner/parent/config/difference.h"
 #include "runner/parent/config/provenance.h"
 #include "runner/parent/config/yaml_writer.h"
 #include "runner/shared/text/suggest.h"

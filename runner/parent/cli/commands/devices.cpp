@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/command.h"
-#include "runner/parent/cli/device_choice.h"
+#include "runner/parent/cli/weights_source.h"
 #include "runner/parent/devices/nvml.h"
-#include "runner/parent/report/table.h"
+#include "runner/parent/report/data_survey.h"
 #include "runner/shared/text/bytes.h"
 #include "runner/shared/text/printable.h"
 

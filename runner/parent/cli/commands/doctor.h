@@ -2,9 +2,8 @@
 
 #include <cstdint>
 
-#include "runner/parent/cli/console.h"
-#include "runner/parent/cli/shared_flags.h"
 #include "runner/parent/cli/command.h"
+#include "runner/parent/cli/console.h"
 
 namespace runner {
 

@@ -1,4 +1,4 @@
-#include "runner/parent/cli/device_choice.h"
+#include "runner/parent/cli/weights_source.h"
 #include "runner/parent/cli/commands/evaluate.h"
 
 #include <algorithm>
@@ -10,11 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/command.h"
-#include "runner/parent/cli/record_check.h"
-#include "runner/parent/cli/shared_flags.h"
+#include "runner/parent/cli/sweep_check.h"
 #include "runner/parent/cli/prepare.h"
-#include "runner/parent/cli/reserved_keys.h"
-#include "runner/parent/cli/weights_source.h"
+#include "runner/parent/cli/prepare_sweep.h"
 #include "runner/shared/record/recorded_run.h"
 #include "runner/parent/run/recipe_change.h"
 #include "runner/parent/run/run.h"

@@ -8,9 +8,8 @@
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/config/alias.h"
-#include "runner/parent/schema/kind_listing.h"
 #include "runner/parent/schema/option_listing.h"
-#include "runner/parent/schema/schema_phrase.h"
+#include "runner/parent/schema/published_schema.h"
 #include "runner/shared/text/comment_header.h"
 #include "runner/shared/text/suggest.h"
 

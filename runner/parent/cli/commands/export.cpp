@@ -3,9 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/command.h"
-#include "runner/parent/cli/shared_flags.h"
 #include "runner/parent/cli/weights_source.h"
-#include "runner/parent/run/ask_worker.h"
+#include "runner/parent/run/plan_request.h"
 #include "runner/shared/stage/run_layout.h"
 
 namespace runner {

@@ -4,21 +4,18 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/command.h"
-#include "runner/parent/devices/device_models.h"
+#include "runner/parent/devices/choose_device.h"
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/text/bytes.h"
 #include "runner/parent/report/plan_text.h"
-#include "runner/parent/report/plan_picture.h"
 #include "runner/shared/record/node_index.h"
 #include "runner/parent/run/image_folders.h"
 #include "runner/parent/run/plan_request.h"
-#include "runner/parent/cli/shared_flags.h"
 #include "runner/parent/cli/prepare.h"
-#include "runner/parent/cli/reserved_keys.h"
-#include "runner/parent/cli/device_choice.h"
-#include "runner/shared/text/printable.h"
-#include "runner/parent/report/table.h"
+#include "runner/parent/cli/prepare_sweep.h"
 #include "runner/parent/cli/weights_source.h"
+#include "runner/shared/text/printable.h"
+#include "runner/parent/report/data_survey.h"
 
 namespace runner {
 namespace {

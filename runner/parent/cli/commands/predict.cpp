@@ -9,18 +9,16 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/parent/cli/device_choice.h"
+#include "runner/parent/cli/weights_source.h"
 #include "runner/parent/cli/model_request.h"
 #include "runner/parent/cli/prepare.h"
-#include "runner/parent/cli/record_check.h"
+#include "runner/parent/cli/sweep_check.h"
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/command_line.h"
 #include "runner/shared/disk/new_file.h"
 #include "runner/parent/record/input_record.h"
 #include "runner/parent/run/prediction_output.h"
-#include "runner/parent/cli/shared_flags.h"
-#include "runner/parent/cli/weights_source.h"
-#include "runner/parent/run/ask_worker.h"
+#include "runner/parent/run/plan_request.h"
 
 namespace runner {
 namespace {

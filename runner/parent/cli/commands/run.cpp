@@ -8,11 +8,10 @@
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/commands/config.h"
 #include "runner/parent/cli/commands/sweep.h"
-#include "runner/parent/cli/device_choice.h"
-#include "runner/parent/cli/shared_flags.h"
+#include "runner/parent/cli/weights_source.h"
 #include "runner/parent/cli/prepare.h"
-#include "runner/parent/cli/reserved_keys.h"
-#include "runner/shared/disk/late_storage.h"
+#include "runner/parent/cli/prepare_sweep.h"
+#include "runner/shared/disk/write_error.h"
 #include "runner/parent/sweep/run_trials.h"
 
 namespace runner {

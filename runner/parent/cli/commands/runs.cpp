@@ -2,19 +2,20 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "runner/parent/cli/commands/runs_rerun.h"
 #include "runner/parent/cli/console.h"
 #include "runner/parent/cli/prepare.h"
-#include "runner/shared/disk/write_error.h"
 #include "runner/parent/record/node_state.h"
+#include "runner/parent/registry/run_details.h"
+#include "runner/parent/registry/run_entry.h"
+#include "runner/parent/report/data_survey.h"
+#include "runner/shared/disk/write_error.h"
 #include "runner/shared/record/recorded_run.h"
-#include "runner/shared/record/run_lock.h"
-#include "runner/parent/report/table.h"
 #include "runner/shared/stage/family.h"
 #include "runner/shared/text/decimal.h"
 #include "runner/shared/text/suggest.h"
@@ -272,5 +273,91 @@ RerunFlags RunsFlags::as_rerun() const {
 const Command kRunsCommand = {
     "runs", "Lists, shows, compares, tags, repeats and removes runs, or has a part of one done again.",
     "retort runs ls 'accuracy>0.7 & model.kind=lora' --sort accuracy", declare_runs};
+
+ExitCode rerun_run(const RerunFlags& flags, Console& console) {
+  auto run = read_run(flags.run);
+  if (!run) return report(console, run.errors());
+  return Rerun(flags, *std::move(run))(console);
+}
+
+ExitCode show_run(const RunsFlags& flags, Console& console) {
+  Diagnostics warnings;
+  const auto details = read_details(flags.run(), console.sources, warnings);
+  if (!details) return report(console, details.errors());
+  warn(console, warnings);
+  if (console.json) print_result(console, "runs_show/1", to_json(*details));
+  else console.out << details_text(*details);
+  return ExitCode::kDone;
+}
+
+ExitCode show_run_difference(const RunsFlags& flags, Console& console) {
+  Diagnostics warnings, errors;
+  const auto before = read_details(flags.words[0], console.sources, warnings);
+  const auto after = read_details(flags.words[1], console.sources, warnings);
+  for (const auto* run : {&before, &after})
+    if (!*run) errors.insert(errors.end(), run->errors().begin(), run->errors().end());
+  if (!errors.empty()) return report(console, errors);
+  warn(console, warnings);
+  const RunDifference difference = difference_of(*before, *after);
+  if (console.json) print_result(console, "runs_diff/1", to_json(difference));
+  else console.out << difference_text(difference);
+  return ExitCode::kDone;
+}
+
+ExitCode tag_run(const RunsFlags& flags, Console& console) {
+  const auto run = read_run(flags.run());
+  if (!run) return report(console, run.errors());
+  const std::vector<std::string> tags(flags.words.begin() + 1, flags.words.end()), none;
+  if (flags.removes && tags.empty()) {
+    return report(console,
+                  {{ErrorCode::kUsage, {}, "", "--remove needs the tags that are to go", "name them after the run"}});
+  }
+  try {
+    const auto after = tags.empty()
+                           ? read_tags(run->folder)
+                           : change_tags(run->folder, flags.removes ? none : tags, flags.removes ? tags : none);
+    if (!after) return report(console, after.errors());
+    if (console.json) {
+      print_result(console, "runs_tag/1", {{"run", flags.run()}, {"tags", *after}});
+      return ExitCode::kDone;
+    }
+    for (const std::string& tag : *after) console.out << tag << '\n';
+    if (after->empty() && !console.is_quiet()) console.err << "'" << flags.run() << "' has no tags\n";
+  } catch (const WriteError& error) {
+    return report(console, {error.diagnostic()});
+  }
+  return ExitCode::kDone;
+}
+
+ExitCode reindex_runs(const RunsFlags& flags, Console& console) {
+  auto wish = listing_wish(flags, console);
+  if (!wish) return report(console, wish.errors());
+  const std::filesystem::path indexes = run_index_folder();
+  if (!wish->filter.keys().empty() || indexes.empty()) {
+    return report(console,
+                  {{ErrorCode::kUsage,
+                    {},
+                    "",
+                    indexes.empty() ? "there is no place for an index" : "`retort runs reindex` takes no filter",
+                    indexes.empty() ? "set RETORT_CACHE to a folder; without one `runs ls` reads every run"
+                                    : "it reads all runs of a folder"}});
+  }
+  wish->anew = true;
+  Diagnostics warnings;
+  const auto listing = list_runs(*wish, indexes, warnings);
+  if (!listing) return report(console, listing.errors());
+  warn(console, warnings);
+  const auto damaged =
+      std::ranges::count_if(listing->runs, [](const ListedRun& run) { return !run.entry.problem.empty(); });
+  if (console.json) {
+    print_result(console, "runs_reindex/1",
+                 {{"runs", listing->all}, {"damaged", damaged}, {"folder", indexes.string()}});
+  } else {
+    console.out << listing->all << (listing->all == 1 ? " run" : " runs") << " in the index";
+    if (damaged > 0) console.out << ", " << damaged << " of them damaged";
+    console.out << ": " << indexes.string() << '\n';
+  }
+  return ExitCode::kDone;
+}
 
 }  // namespace runner

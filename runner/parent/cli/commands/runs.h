@@ -5,8 +5,8 @@
 
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/rerun.h"
-#include "runner/shared/error/result.h"
 #include "runner/parent/registry/run_listing.h"
+#include "runner/shared/error/diagnostic.h"
 
 namespace runner {
 
@@ -42,5 +42,13 @@ Result<ListingWish> listing_wish(const RunsFlags& flags, Console& console);
 
 /// A value of a run as JSON: a number or a text; null for none, a list for several.
 nlohmann::ordered_json values_json(const std::vector<RunValue>& values);
+
+/// `retort runs rerun RUN [overrides]`: a new run by the record of another one.
+ExitCode rerun_run(const RerunFlags& flags, Console& console);
+
+/// `retort runs reproduce RUN [overrides]`: the same without anything of earlier runs, compared with the recorded one.
+/// kDone: identical; 2: every metric within `tolerance`, a number as text; 3: another result; else what kept the run
+/// from its end. kNoResults where the recorded one has none to compare with.
+ExitCode reproduce_run(RerunFlags flags, const std::string& tolerance, Console& console);
 
 }  // namespace runner

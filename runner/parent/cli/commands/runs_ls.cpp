@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/commands/runs.h"
-#include "runner/parent/report/table.h"
+#include "runner/parent/report/data_survey.h"
 #include "runner/shared/text/duration.h"
 #include "runner/shared/text/printable.h"
-#include "runner/shared/value/json_number.h"
+#include "runner/shared/value/json_fields.h"
 
 namespace runner {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/parent/cli/commands/runs_rerun.h"
+#include "runner/parent/cli/commands/runs.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/report/reproduction.h"
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/commands/runs.h"
-#include "runner/shared/disk/file_system.h"
+#include "runner/shared/disk/file_digests.h"
 #include "runner/shared/disk/write_error.h"
 #include "runner/parent/registry/remove_run.h"
 #include "runner/shared/text/bytes.h"

@@ -4,7 +4,7 @@
 
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/prepare.h"
-#include "runner/parent/schema/kind_listing.h"
+#include "runner/parent/schema/option_listing.h"
 #include "runner/parent/schema/kind_reference.h"
 
 namespace runner {

@@ -4,10 +4,9 @@
 
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/prepare_sweep.h"
-#include "runner/parent/cli/shared_flags.h"
 #include "runner/parent/cli/sweep_slots.h"
 #include "runner/parent/sweep/run_trials.h"
-#include "runner/parent/sweep/sweep_layout.h"
+#include "runner/parent/sweep/sweep_journal.h"
 #include "runner/parent/sweep/sweep_results.h"
 
 namespace runner {

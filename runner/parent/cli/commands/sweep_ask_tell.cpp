@@ -4,12 +4,12 @@
 
 #include "runner/parent/cli/commands/sweep.h"
 #include "runner/parent/cli/prepare.h"
-#include "runner/parent/cli/reserved_keys.h"
+#include "runner/parent/cli/prepare_sweep.h"
 #include "runner/parent/cli/sweep_check.h"
-#include "runner/parent/config/override_text.h"
+#include "runner/parent/config/override.h"
 #include "runner/parent/config/secret.h"
 #include "runner/parent/sweep/ask_tell.h"
-#include "runner/shared/value/json_number.h"
+#include "runner/shared/value/json_fields.h"
 
 namespace runner {
 namespace {

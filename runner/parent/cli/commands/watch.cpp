@@ -11,13 +11,11 @@
 
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/console.h"
-#include "runner/shared/error/stop.h"
-#include "runner/parent/report/live_text.h"
+#include "runner/shared/error/diagnostic.h"
 #include "runner/parent/report/run_progress.h"
-#include "runner/parent/run/signal_wait.h"
+#include "runner/parent/run/worker_process.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/parent/sweep/sweep_journal.h"
-#include "runner/parent/sweep/sweep_layout.h"
 #include "runner/parent/sweep/trial_table.h"
 
 namespace runner {

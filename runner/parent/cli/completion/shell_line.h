@@ -19,4 +19,8 @@ ShellLine read_shell_line(std::string_view line, std::string_view breaks);
 /// What bash is to put in for the last word's becoming `text`: the part after what is kept, safe from the shell.
 std::string shell_replacement(const ShellLine& line, std::string_view text);
 
+/// What makes a shell, "bash", "zsh" or "fish", complete the words of `retort`; empty for any other. Each asks the
+/// program itself, `retort __complete`, at every press of the key.
+std::string_view completion_script(std::string_view shell);
+
 }  // namespace runner

@@ -1,4 +1,4 @@
-#include "runner/parent/cli/shared_flags.h"
+#include "runner/parent/cli/command.h"
 
 #include <cstdlib>
 

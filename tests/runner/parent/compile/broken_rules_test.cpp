@@ -1,4 +1,4 @@
-#include "runner/parent/compile/broken_rules.h"
+#include "runner/parent/compile/compile.h"
 
 #include <fstream>
 #include <iterator>

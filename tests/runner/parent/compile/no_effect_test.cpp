@@ -1,4 +1,4 @@
-#include "runner/parent/compile/no_effect.h"
+#include "runner/parent/compile/option_walk.h"
 
 #include <set>
 

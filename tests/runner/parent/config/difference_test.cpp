@@ -1,4 +1,4 @@
-#include "runner/parent/config/difference.h"
+#include "runner/parent/config/provenance.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "runner/parent/config/compose.h"
-#include "runner/parent/config/override_text.h"
+#include "runner/parent/config/override.h"
 #include "tests/support/memory_file_system.h"
 
 namespace runner {

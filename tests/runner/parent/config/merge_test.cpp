@@ -1,4 +1,4 @@
-#include "runner/parent/config/merge.h"
+#include "runner/parent/config/defaults_item.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

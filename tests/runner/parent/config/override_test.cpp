@@ -5,8 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runner/parent/config/override_text.h"
-
 namespace runner {
 namespace {
 

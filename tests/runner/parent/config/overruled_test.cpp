@@ -1,4 +1,4 @@
-#include "runner/parent/config/overruled.h"
+#include "runner/parent/config/secret.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

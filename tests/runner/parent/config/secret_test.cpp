@@ -6,7 +6,7 @@
 #include "runner/parent/config/compose.h"
 #include "runner/parent/config/interpolation.h"
 #include "runner/parent/config/job_list.h"
-#include "runner/parent/config/override_text.h"
+#include "runner/parent/config/override.h"
 #include "runner/parent/config/provenance.h"
 #include "runner/parent/config/yaml_reader.h"
 #include "runner/parent/config/yaml_writer.h"

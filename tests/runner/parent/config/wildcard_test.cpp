@@ -1,4 +1,4 @@
-#include "runner/parent/config/wildcard.h"
+#include "runner/parent/config/job_list.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runner/parent/devices/device_lock.h"
+#include "runner/parent/devices/take_device.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runner/parent/devices/device_ticket.h"
+#include "runner/parent/devices/device_search.h"
 #include "tests/support/temporary_folder.h"
 
 namespace runner {

@@ -1,4 +1,4 @@
-#include "runner/parent/devices/device_models.h"
+#include "runner/parent/devices/choose_device.h"
 
 #include <algorithm>
 #include <set>

@@ -9,7 +9,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runner/parent/devices/device_ticket.h"
 #include "tests/support/take_device_fixture.h"
 
 namespace runner {

@@ -1,4 +1,4 @@
-#include "runner/parent/devices/device_wish.h"
+#include "runner/parent/devices/choose_device.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

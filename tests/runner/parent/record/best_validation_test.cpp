@@ -1,4 +1,4 @@
-#include "runner/parent/record/best_validation.h"
+#include "runner/parent/record/run_summary.h"
 
 #include <cmath>
 

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "runner/shared/record/finished_node.h"
+#include "runner/shared/record/node_index.h"
 #include "tests/support/temporary_folder.h"
 
 namespace runner {

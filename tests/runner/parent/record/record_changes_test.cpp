@@ -1,4 +1,4 @@
-#include "runner/parent/record/record_changes.h"
+#include "runner/parent/record/input_record.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

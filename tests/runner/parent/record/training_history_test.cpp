@@ -1,4 +1,4 @@
-#include "runner/parent/record/training_history.h"
+#include "runner/parent/record/run_folder.h"
 
 #include <cmath>
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runner/shared/record/run_lock.h"
+#include "runner/shared/record/recorded_run.h"
 #include "tests/support/recorded_runs.h"
 
 namespace runner {

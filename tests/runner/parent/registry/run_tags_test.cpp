@@ -1,4 +1,4 @@
-#include "runner/parent/registry/run_tags.h"
+#include "runner/parent/registry/run_entry.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -1,10 +1,9 @@
-#include "runner/parent/report/live_text.h"
+#include "runner/parent/report/run_progress.h"
 
 #include <sstream>
 
 #include <gtest/gtest.h>
 
-#include "runner/shared/text/cut_to_width.h"
 #include "runner/shared/text/printable.h"
 
 namespace runner {

@@ -4,7 +4,7 @@
 
 #include "runner/parent/report/comparison.h"
 #include "runner/parent/report/episode_pictures.h"
-#include "runner/parent/report/evaluation_pictures.h"
+#include "runner/parent/report/recorded_evaluation.h"
 #include "runner/parent/report/training_picture.h"
 
 namespace runner {

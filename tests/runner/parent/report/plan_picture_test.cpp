@@ -1,4 +1,4 @@
-#include "runner/parent/report/plan_picture.h"
+#include "runner/parent/report/plan_text.h"
 
 #include <regex>
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runner/shared/record/run_lock.h"
+#include "runner/shared/record/recorded_run.h"
 #include "tests/support/temporary_folder.h"
 
 namespace runner {

@@ -1,4 +1,4 @@
-#include "runner/parent/report/sparkline.h"
+#include "runner/parent/report/plan_text.h"
 
 #include <vector>
 

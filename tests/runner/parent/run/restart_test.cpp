@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runner/shared/error/stop.h"
+#include "runner/shared/error/diagnostic.h"
 
 namespace runner {
 namespace {

@@ -12,9 +12,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/error/stop.h"
+#include "runner/shared/error/diagnostic.h"
 #include "runner/shared/protocol/event.h"
-#include "runner/shared/record/run_lock.h"
+#include "runner/shared/record/recorded_run.h"
 #include "tests/support/forwarding_storage.h"
 #include "tests/support/system_calls.h"
 #include "tests/support/temporary_folder.h"

@@ -1,4 +1,4 @@
-#include "runner/parent/run/signal_wait.h"
+#include "runner/parent/run/worker_process.h"
 
 #include <unistd.h>
 

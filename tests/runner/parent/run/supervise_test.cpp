@@ -14,8 +14,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/error/stop.h"
-#include "runner/parent/run/ask_worker.h"
+#include "runner/shared/error/diagnostic.h"
+#include "runner/parent/run/plan_request.h"
 
 namespace runner {
 namespace {

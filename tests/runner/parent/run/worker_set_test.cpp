@@ -1,4 +1,4 @@
-#include "runner/parent/run/worker_set.h"
+#include "runner/parent/run/worker_process.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

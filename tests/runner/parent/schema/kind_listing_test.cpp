@@ -1,4 +1,4 @@
-#include "runner/parent/schema/kind_listing.h"
+#include "runner/parent/schema/option_listing.h"
 
 #include <string>
 

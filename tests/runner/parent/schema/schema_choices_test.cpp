@@ -1,4 +1,4 @@
-#include "runner/parent/schema/schema_choices.h"
+#include "runner/parent/schema/schema_node.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runner/parent/schema/pattern.h"
+#include "runner/parent/schema/schema_node.h"
 #include "tests/support/schema_texts.h"
 
 namespace runner {

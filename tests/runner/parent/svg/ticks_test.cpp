@@ -1,4 +1,4 @@
-#include "runner/parent/svg/ticks.h"
+#include "runner/parent/svg/plot.h"
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "runner/parent/sweep/asha.h"
+#include "runner/parent/sweep/sweep_journal.h"
 
 #include <cmath>
 #include <limits>

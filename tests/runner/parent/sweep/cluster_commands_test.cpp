@@ -1,4 +1,4 @@
-#include "runner/parent/sweep/cluster_commands.h"
+#include "runner/parent/sweep/task_needs.h"
 
 #include <csignal>
 

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "runner/parent/config/yaml_reader.h"
-#include "runner/parent/sweep/sweep_layout.h"
+#include "runner/parent/sweep/sweep_journal.h"
 #include "runner/parent/sweep/task_account.h"
 #include "tests/support/temporary_folder.h"
 

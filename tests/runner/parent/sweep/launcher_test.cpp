@@ -1,4 +1,4 @@
-#include "runner/parent/sweep/launcher.h"
+#include "runner/parent/sweep/slurm_launcher.h"
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>

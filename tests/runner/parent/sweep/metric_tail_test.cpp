@@ -1,4 +1,4 @@
-#include "runner/parent/sweep/metric_tail.h"
+#include "runner/parent/sweep/run_trials.h"
 
 #include <fstream>
 

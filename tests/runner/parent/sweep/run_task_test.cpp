@@ -4,7 +4,6 @@
 
 #include "runner/parent/sweep/submission.h"
 #include "runner/parent/sweep/sweep_journal.h"
-#include "runner/parent/sweep/sweep_layout.h"
 #include "runner/parent/sweep/task_account.h"
 #include "tests/support/program.h"
 

@@ -6,7 +6,7 @@
 
 #include <gmock/gmock.h>
 
-#include "runner/parent/sweep/sweep_layout.h"
+#include "runner/parent/sweep/sweep_journal.h"
 #include "tests/support/program.h"
 #include "tests/support/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "runner/parent/sweep/script_text.h"
+#include "runner/parent/sweep/slurm_launcher.h"
 
 #include <cstdlib>
 #include <random>
@@ -9,7 +9,6 @@
 
 #include "runner/parent/config/yaml_reader.h"
 #include "runner/parent/sweep/kubernetes_launcher.h"
-#include "runner/parent/sweep/slurm_launcher.h"
 #include "runner/shared/text/character.h"
 #include "tests/support/temporary_folder.h"
 

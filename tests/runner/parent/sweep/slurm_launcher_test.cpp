@@ -4,7 +4,7 @@
 
 #include <gmock/gmock.h>
 
-#include "runner/parent/sweep/sweep_layout.h"
+#include "runner/parent/sweep/sweep_journal.h"
 #include "tests/support/fake_slurm.h"
 
 namespace runner {

@@ -5,7 +5,6 @@
 
 #include <gmock/gmock.h>
 
-#include "runner/parent/sweep/sweep_layout.h"
 #include "tests/support/program.h"
 #include "tests/support/temporary_folder.h"
 

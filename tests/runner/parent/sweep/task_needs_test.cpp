@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/config/yaml_reader.h"
-#include "runner/parent/sweep/sweep_layout.h"
+#include "runner/parent/sweep/sweep_journal.h"
 #include "tests/support/temporary_folder.h"
 
 namespace runner {

@@ -1,4 +1,4 @@
-#include "runner/parent/sweep/trial_command.h"
+#include "runner/parent/sweep/run_task.h"
 
 #include <gmock/gmock.h>
 

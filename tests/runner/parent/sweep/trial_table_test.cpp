@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/parent/sweep/sweep_layout.h"
+#include "runner/parent/sweep/sweep_journal.h"
 #include "tests/support/temporary_folder.h"
 
 namespace runner {

@@ -1,4 +1,4 @@
-#include "runner/shared/disk/file_system.h"
+#include "runner/shared/disk/file_digests.h"
 
 #include <fstream>
 

@@ -1,4 +1,4 @@
-#include "runner/shared/disk/late_storage.h"
+#include "runner/shared/disk/write_error.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,7 @@
-#include "runner/shared/disk/make_folders.h"
+#include "runner/shared/disk/new_file.h"
 
 #include <gmock/gmock.h>
 
-#include "runner/shared/disk/new_file.h"
 #include "tests/support/power_cut_storage.h"
 #include "tests/support/system_calls.h"
 #include "tests/support/temporary_folder.h"

@@ -1,4 +1,4 @@
-#include "runner/shared/disk/new_folder.h"
+#include "runner/shared/disk/new_file.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

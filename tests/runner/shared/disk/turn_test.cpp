@@ -1,4 +1,4 @@
-#include "runner/shared/disk/turn.h"
+#include "runner/shared/disk/descriptor.h"
 
 #include <atomic>
 #include <thread>

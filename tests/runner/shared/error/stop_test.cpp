@@ -1,4 +1,4 @@
-#include "runner/shared/error/stop.h"
+#include "runner/shared/error/diagnostic.h"
 
 #include <csignal>
 

@@ -1,10 +1,9 @@
-#include "runner/shared/graph/node_key.h"
+#include "runner/shared/graph/graph.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/config/yaml_reader.h"
-#include "runner/shared/graph/graph.h"
 #include "runner/parent/compile/compile.h"
 
 namespace runner {

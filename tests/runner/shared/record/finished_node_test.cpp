@@ -1,4 +1,4 @@
-#include "runner/shared/record/finished_node.h"
+#include "runner/shared/record/node_index.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runner/shared/record/run_lock.h"
+#include "runner/shared/record/recorded_run.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

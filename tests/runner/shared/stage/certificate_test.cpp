@@ -1,4 +1,4 @@
-#include "runner/shared/stage/certificate.h"
+#include "runner/shared/stage/plan_context.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "runner/shared/stage/checkpoint_name.h"
+#include "runner/shared/stage/checkpoint_files.h"
 
 #include <gtest/gtest.h>
 

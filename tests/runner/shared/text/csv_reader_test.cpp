@@ -1,8 +1,6 @@
-#include "runner/shared/text/csv_reader.h"
+#include "runner/shared/text/csv.h"
 
 #include <gmock/gmock.h>
-
-#include "runner/shared/text/csv.h"
 
 namespace runner {
 namespace {

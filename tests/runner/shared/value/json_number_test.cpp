@@ -1,4 +1,4 @@
-#include "runner/shared/value/json_number.h"
+#include "runner/shared/value/json_fields.h"
 
 #include <cmath>
 

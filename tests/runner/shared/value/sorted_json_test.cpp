@@ -1,4 +1,4 @@
-#include "runner/shared/value/sorted_json.h"
+#include "runner/shared/value/json_fields.h"
 
 #include <limits>
 

@@ -1,4 +1,4 @@
-#include "runner/shared/weights/hugging_face_cache.h"
+#include "runner/shared/weights/weights_file.h"
 
 #include <cstdlib>
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "runner/parent/cli/prepare.h"
-#include "runner/parent/config/override_text.h"
+#include "runner/parent/config/override.h"
 #include "tests/support/temporary_folder.h"
 
 namespace runner {

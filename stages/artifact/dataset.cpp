@@ -1,0 +1,150 @@
+#include "stages/artifact/dataset.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <numeric>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "runner/shared/stage/run_context.h"
+#include "runner/shared/text/join.h"
+#include "runner/shared/value/json_fields.h"
+#include "runner/shared/value/parse_json.h"
+
+namespace stages {
+
+void report_remarks(std::initializer_list<const Dataset*> datasets, std::int64_t step, runner::RunContext& context) {
+  constexpr std::size_t kNamed = 3;
+  if (context.node().smoke) return;  // which has read a few, and what was ahead of these
+  RemarkingDataset::Remarks all;
+  for (const Dataset* dataset : datasets) {
+    const auto* remarking = dynamic_cast<const RemarkingDataset*>(dataset);
+    if (!remarking) continue;
+    std::vector<std::int64_t> indices(static_cast<std::size_t>(dataset->describe().size));
+    std::iota(indices.begin(), indices.end(), 0);
+    RemarkingDataset::Remarks some = remarking->take_remarks(indices);
+    all.count += some.count;
+    std::move(some.unreported.begin(), some.unreported.end(), std::back_inserter(all.unreported));
+    all.verdict = std::move(some.verdict);
+    all.metric = std::move(some.metric);
+  }
+  if (all.count > 0) context.metric(all.metric, static_cast<double>(all.count), step);
+  if (all.unreported.empty()) return;
+  context.say("warning: " + std::to_string(all.unreported.size()) +
+              (all.unreported.size() == 1 ? " picture does " : " pictures do ") + all.verdict + ": " +
+              runner::listed(all.unreported, kNamed, "'"));
+}
+
+namespace {
+
+using nlohmann::json;
+
+// More than any sample has; what lies above could only be meant to take memory.
+constexpr std::size_t kMaxTensors = 1000, kMaxDimensions = 16, kMaxName = 1000;
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 31;
+constexpr std::size_t kMaxTransform = 64 << 10;
+
+constexpr std::array<std::pair<std::string_view, at::ScalarType>, 9> kTypes = {{{"bool", at::kBool},
+                                                                                {"uint8", at::kByte},
+                                                                                {"int8", at::kChar},
+                                                                                {"int32", at::kInt},
+                                                                                {"int64", at::kLong},
+                                                                                {"float16", at::kHalf},
+                                                                                {"bfloat16", at::kBFloat16},
+                                                                                {"float32", at::kFloat},
+                                                                                {"float64", at::kDouble}}};
+
+[[noreturn]] void refuse(const std::string& key, const std::string& what) {
+  throw std::runtime_error("its '" + key + "' " + what);
+}
+
+json parsed(const std::map<std::string, std::string>& about, const std::string& key) {
+  const auto found = about.find(key);
+  if (found == about.end()) refuse(key, "is missing");
+  json list = runner::parse_json<json>(found->second);
+  if (!list.is_array()) refuse(key, "is not a list");
+  return list;
+}
+
+json to_json(const TensorSpec& tensor) {
+  const auto* const type = std::ranges::find(kTypes, tensor.dtype, [](const auto& item) { return item.second; });
+  if (type == kTypes.end()) throw std::invalid_argument("samples of a type that has no name");
+  return {{"name", tensor.name}, {"shape", tensor.shape}, {"dtype", type->first}};
+}
+
+TensorSpec tensor_from(const json& json) {
+  const runner::JsonFields fields(json, "one of its 'tensors'");
+  fields.only({"name", "shape", "dtype"});
+  TensorSpec tensor;
+  tensor.name = fields.text("name");
+  if (tensor.name.size() > kMaxName) fields.fail("name", "a valid name");
+  const std::string word = fields.text("dtype");
+  const auto* const type = std::ranges::find(kTypes, word, [](const auto& item) { return item.first; });
+  if (type == kTypes.end()) fields.fail("dtype", "a known type");
+  tensor.dtype = type->second;
+  if (fields.list("shape").size() > kMaxDimensions) fields.fail("shape", "a valid shape");
+  std::int64_t elements = 1;
+  for (const auto& length : fields.list("shape")) {
+    const bool is_length = length.is_number_unsigned() && length.get<std::uint64_t>() >= 1 &&
+                           length.get<std::uint64_t>() <= static_cast<std::uint64_t>(kMaxElements / elements);
+    if (!is_length) fields.fail("shape", "a valid shape");
+    tensor.shape.push_back(length.get<std::int64_t>());
+    elements *= tensor.shape.back();
+  }
+  return tensor;
+}
+
+std::int64_t pair_from(const std::string& text, const DatasetDescription& data) {
+  const json classes = runner::parse_json<json>(text);
+  const bool is_number = classes.is_number_unsigned() && classes.get<std::uint64_t>() >= 2 &&
+                         classes.get<std::uint64_t>() <= static_cast<std::uint64_t>(kMaxElements);
+  if (!is_number || data.classes.size() != 2) refuse("pair_of", "is not a number of classes of which there are two");
+  return classes.get<std::int64_t>();
+}
+
+/// A list of names, one a class.
+std::vector<std::string> names_from(const std::map<std::string, std::string>& about, const std::string& key) {
+  std::vector<std::string> names;
+  for (const json& name : parsed(about, key)) {
+    if (!name.is_string()) refuse(key, "has an invalid name");
+    names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> describe_data(const DatasetDescription& data) {
+  json tensors = json::array();
+  for (const TensorSpec& tensor : data.tensors) tensors.push_back(to_json(tensor));
+  // Names come from folders, which need not be UTF-8.
+  const auto text = [](const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); };
+  std::map<std::string, std::string> about = {
+      {"classes", text(data.classes)}, {"tensors", text(tensors)}, {"transform", data.transform}};
+  if (words_of(data) != data.classes) about["class_words"] = text(data.class_words);
+  if (data.pair_of > 0) about["pair_of"] = std::to_string(data.pair_of);
+  return about;
+}
+
+DatasetDescription described_data(const std::map<std::string, std::string>& about) {
+  DatasetDescription data;
+  data.classes = names_from(about, "classes");
+  if (about.contains("class_words")) data.class_words = names_from(about, "class_words");
+  if (!data.class_words.empty() && data.class_words.size() != data.classes.size())
+    refuse("class_words", "names another number of classes");
+  const json tensors = parsed(about, "tensors");
+  if (tensors.size() > kMaxTensors) refuse("tensors", "is too long");
+  for (const json& tensor : tensors) data.tensors.push_back(tensor_from(tensor));
+  const auto transform = about.find("transform");
+  if (transform == about.end()) refuse("transform", "is missing");
+  if (transform->second.size() > kMaxTransform) refuse("transform", "is too long");
+  data.transform = transform->second;
+  if (const auto pair = about.find("pair_of"); pair != about.end()) data.pair_of = pair_from(pair->second, data);
+  return data;
+}
+
+}  // namespace stages

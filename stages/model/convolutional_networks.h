@@ -1,0 +1,113 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "stages/model/convolution_layers.h"
+#include "stages/numerics/recomputable_module.h"
+
+namespace stages {
+
+/// Channels, height and width of what a network makes of an image.
+struct MapShape {
+  std::int64_t channels = 0, height = 0, width = 0;
+  std::int64_t features() const { return channels * height * width; }
+  bool operator==(const MapShape&) const = default;
+};
+
+/// A network that makes maps of features of images.
+class FeatureMaps : public PrecisionModule {
+ public:
+  /// (n, 3, height, width) to (n, channels, height', width') of shape().
+  virtual at::Tensor forward(const at::Tensor& images) const = 0;
+  /// What it makes of images of that size; nullopt where they are too small to be pooled as often as it does.
+  virtual std::optional<MapShape> shape(std::int64_t height, std::int64_t width) const = 0;
+};
+
+/// A DenseNet (Huang and others, 2017); as it stands here DenseNet-121.
+struct DenseOptions {
+  std::array<std::int64_t, 4> layers = {6, 12, 24, 16};  ///< of each block
+  std::int64_t growth = 32;                              ///< channels that a layer adds
+  std::int64_t channels = 64;                            ///< before the first block
+};
+
+/// Layers of which each sees what all before it have made. Children: denselayer1 …, of which each has norm1, conv1,
+/// norm2 and conv2.
+class DenseBlock : public RecomputableModule {
+ public:
+  DenseBlock(std::int64_t in, std::int64_t layers, std::int64_t growth, const at::TensorOptions& options);
+  bool is_block() const override { return true; }
+
+ private:
+  class Layer;
+  at::Tensor compute(const at::Tensor& x) const override;
+
+  std::vector<std::shared_ptr<Layer>> layers_;
+};
+
+/// Half the channels, and half the height and width. Children: norm and conv.
+class DenseTransition : public RecomputableModule {
+ public:
+  DenseTransition(std::int64_t in, const at::TensorOptions& options);
+
+ private:
+  at::Tensor compute(const at::Tensor& x) const override;
+
+  std::shared_ptr<BatchNorm> norm_;
+  std::shared_ptr<Convolution> conv_;
+};
+
+/// Up to its last feature map. Children by timm's names, below features: conv0, norm0, denseblock1, transition1 …
+/// norm5.
+class DenseNetwork : public FeatureMaps {
+ public:
+  DenseNetwork(const DenseOptions& network, const at::TensorOptions& options);
+  at::Tensor forward(const at::Tensor& images) const override;
+  std::optional<MapShape> shape(std::int64_t height, std::int64_t width) const override;
+
+ private:
+  std::int64_t channels_;  // of the last map
+  std::shared_ptr<Convolution> conv0_;
+  std::shared_ptr<BatchNorm> norm0_, norm5_;
+  std::vector<std::shared_ptr<DenseBlock>> blocks_;
+  std::vector<std::shared_ptr<DenseTransition>> transitions_;  // after all blocks but the last
+};
+
+/// The options of schemas/model/backbone/conv.
+struct ConvNetworkOptions {
+  std::int64_t blocks = 4, channels = 64;
+  BatchNormStatistics statistics = BatchNormStatistics::kCollected;
+};
+
+/// A 3 x 3 convolution, BatchNorm, ReLU and, where it `pools`, max-pooling by 2. Children: conv and norm.
+class ConvBlock : public RecomputableModule {
+ public:
+  ConvBlock(std::int64_t in, std::int64_t out, bool pools, BatchNormStatistics statistics,
+            const at::TensorOptions& options);
+  bool is_block() const override { return true; }
+
+ private:
+  at::Tensor compute(const at::Tensor& x) const override;
+
+  std::shared_ptr<Convolution> conv_;
+  std::shared_ptr<BatchNorm> norm_;
+  const bool pools_;
+};
+
+/// The small network of few-shot learning (Vinyals and others, 2016): blocks of one width, of which the first four
+/// pool. Children: blocks.0, blocks.1 …
+class ConvNetwork : public FeatureMaps {
+ public:
+  ConvNetwork(const ConvNetworkOptions& network, const at::TensorOptions& options);
+  at::Tensor forward(const at::Tensor& images) const override;
+  std::optional<MapShape> shape(std::int64_t height, std::int64_t width) const override;
+
+ private:
+  const std::int64_t channels_;
+  std::vector<std::shared_ptr<ConvBlock>> blocks_;
+};
+
+}  // namespace stages
