@@ -6,8 +6,8 @@
 #include "stages/contrastive/data_stanford_cars.h"
 #include "stages/data/image_folder.h"
 #include "stages/few_shot/make_mini_imagenet.h"
-#include "stages/retina/retina.h"
 #include "stages/retina/predict_ensemble.h"
+#include "stages/retina/retina.h"
 #include "stages/worker/check_data.h"
 #include "stages/worker/export.h"
 #include "stages/worker/memory_checks.h"
@@ -53,10 +53,14 @@ std::span<const runner::StageKind* const> all_kinds() {
 
 std::span<const MadeDataset> all_made_datasets() {
   static constexpr std::array kDatasets = {
-      MadeDataset{"aptos_2019", make_aptos_2019},         MadeDataset{"cub200", make_cub200},
-      MadeDataset{"eyepacs_2015", make_eyepacs_2015},     MadeDataset{"flowers102", make_flowers102},
-      MadeDataset{"fundus_folders", make_fundus_folders}, MadeDataset{"image_folder", make_image_folder},
-      MadeDataset{"mini_imagenet", make_mini_imagenet},   MadeDataset{"stanford_cars", make_stanford_cars},
+      MadeDataset{"aptos_2019", make_aptos_2019},
+      MadeDataset{"cub200", make_cub200},
+      MadeDataset{"eyepacs_2015", make_eyepacs_2015},
+      MadeDataset{"flowers102", make_flowers102},
+      MadeDataset{"fundus_folders", make_fundus_folders},
+      MadeDataset{"image_folder", make_image_folder},
+      MadeDataset{"mini_imagenet", make_mini_imagenet},
+      MadeDataset{"stanford_cars", make_stanford_cars},
   };
   return kDatasets;
 }
@@ -68,10 +72,14 @@ std::span<const ImageSubject* const> all_image_subjects() {
 
 std::span<const RequestKind> all_requests() {
   static constexpr std::array kRequests = {
-      RequestKind{"check_data", answer_check_data},   RequestKind{"check_memory", answer_check_memory},
-      RequestKind{"export", answer_export},           RequestKind{"fetch_data", answer_fetch_data},
-      RequestKind{"fetch_model", answer_fetch_model}, RequestKind{"make_data", answer_make_data},
-      RequestKind{"predict", answer_predict},         RequestKind{"predict_ensemble", answer_predict_ensemble},
+      RequestKind{"check_data", answer_check_data},
+      RequestKind{"check_memory", answer_check_memory},
+      RequestKind{"export", answer_export},
+      RequestKind{"fetch_data", answer_fetch_data},
+      RequestKind{"fetch_model", answer_fetch_model},
+      RequestKind{"make_data", answer_make_data},
+      RequestKind{"predict", answer_predict},
+      RequestKind{"predict_ensemble", answer_predict_ensemble},
       RequestKind{"versions", answer_versions},
   };
   return kRequests;

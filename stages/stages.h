@@ -12,7 +12,8 @@ struct ImageSubject;
 struct MadeDataset;
 struct RequestKind;
 
-/// Every kind of stage this build knows, sorted by name. scripts/new-stage adds a line here and one in stages.cpp.
+/// Every kind of stage this build knows, sorted by name. scripts/new-stage adds a line here and one
+/// in stages.cpp.
 std::span<const runner::StageKind* const> all_kinds();
 
 /// Every data set that `retort data make` makes, sorted by name.

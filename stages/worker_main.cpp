@@ -9,12 +9,12 @@
 #include <optional>
 #include <string_view>
 
-#include "runner/shared/error/exit_code.h"
 #include "runner/shared/disk/fault.h"
+#include "runner/shared/error/exit_code.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/cpu_pool.h"
-#include "stages/worker/requests.h"
 #include "stages/stages.h"
+#include "stages/worker/requests.h"
 #include "stages/worker/worker.h"
 
 namespace {
@@ -42,13 +42,15 @@ std::unique_ptr<stages::CpuPool> make_pool() {
 int main(int argc, char** argv) {
   const auto events = events_descriptor(argc, argv);
   if (!events) {
-    std::fputs("retort starts retort-worker, which does nothing by itself: type `retort --help`\n", stderr);
+    std::fputs("retort starts retort-worker, which does nothing by itself: type `retort --help`\n",
+               stderr);
     return static_cast<int>(runner::ExitCode::kUsage);
   }
   stages::WorkerSignals& signals = stages::watch_signals();
   const std::unique_ptr<stages::CpuPool> pool = make_pool();
   stages::CountingAllocator allocator;  // what memory.budget means on a CPU
   allocator.refuse(runner::allocation_to_refuse());
-  stages::Worker worker(STDIN_FILENO, *events, stages::all_kinds(), stages::all_requests(), signals);
+  stages::Worker worker(STDIN_FILENO, *events, stages::all_kinds(), stages::all_requests(),
+                        signals);
   return static_cast<int>(worker.serve());
 }

@@ -22,14 +22,17 @@ using stages::Owner;
 at::Tensor trained(std::int64_t batches, std::int64_t step_every) {
   const auto network = double_network(small_tower());
   const ClassificationStep step;
-  stages::StepExecution execution(step, *network, stages::divide_parameters(*network, kAdamW, {}), {}, {}, at::kCPU);
+  stages::StepExecution execution(step, *network, stages::divide_parameters(*network, kAdamW, {}),
+                                  {}, {}, at::kCPU);
   const stages::Batch all = random_images(8 * batches);
   for (std::int64_t batch = 0; batch < batches; batch += step_every) {
-    const auto computed = execution.compute(all.part(8 * batch, 8 * (batch + step_every)), {7, batch});
+    const auto computed =
+        execution.compute(all.part(8 * batch, 8 * (batch + step_every)), {7, batch});
     execution.commit(computed);
   }
   std::vector<at::Tensor> weights;
-  for (const at::Tensor& weight : network->parameters()) weights.push_back(weight.detach().flatten());
+  for (const at::Tensor& weight : network->parameters())
+    weights.push_back(weight.detach().flatten());
   return torch::cat(weights);
 }
 
@@ -41,16 +44,18 @@ Finding late_step_saves_activations() {
   for (const auto& [network, batch] : {std::pair{resnet34(), 105}, std::pair{vit_b16(), 64}}) {
     const std::int64_t whole = peak(dry_run({.network = network, .batch = batch}));
     const std::int64_t late = peak(dry_run({.network = network, .batch = batch, .late_step = 4}));
-    const std::int64_t split =
-        peak(dry_run({.network = network, .batch = batch, .plan = {.micro_batch = (batch + 3) / 4}}));
+    const std::int64_t split = peak(
+        dry_run({.network = network, .batch = batch, .plan = {.micro_batch = (batch + 3) / 4}}));
     if (late < whole) is_lower = true;
     if (4 * late > whole) finding.verdict = is_lower ? Verdict::kInPart : Verdict::kWrong;
-    finding.measured += (finding.measured.empty() ? "" : "; ") + network.name + ", batch " + std::to_string(batch) +
-                        ": " + size(whole) + ", with a late step " + size(late) + " (" + change(whole, late) +
-                        "), cut in 4 " + size(split) + " (" + change(whole, split) + ")";
+    finding.measured += (finding.measured.empty() ? "" : "; ") + network.name + ", batch " +
+                        std::to_string(batch) + ": " + size(whole) + ", with a late step " +
+                        size(late) + " (" + change(whole, late) + "), cut in 4 " + size(split) +
+                        " (" + change(whole, split) + ")";
   }
   finding.instead =
-      "a late step runs each batch as before and keeps the gradients besides; what saves is cutting one "
+      "a late step runs each batch as before and keeps the gradients besides; what saves is "
+      "cutting one "
       "batch into micro-batches";
   return finding;
 }
@@ -60,10 +65,10 @@ Finding late_step_saves_optimizer_state() {
     return owned(dry_run({.network = resnet34(), .late_step = late_step}), Owner::kOptimizerState);
   };
   const std::int64_t every = state(1), late = state(4);
-  return {
-      .verdict = late < every ? Verdict::kRight : Verdict::kWrong,
-      .measured = "AdamW's state of ResNet-34: " + size(every) + " stepping every batch, " + size(late) + " every 4th",
-      .instead = "the state is a function of the parameters alone"};
+  return {.verdict = late < every ? Verdict::kRight : Verdict::kWrong,
+          .measured = "AdamW's state of ResNet-34: " + size(every) + " stepping every batch, " +
+                      size(late) + " every 4th",
+          .instead = "the state is a function of the parameters alone"};
 }
 
 Finding accumulation_is_equivalent() {
@@ -77,14 +82,18 @@ Finding accumulation_is_equivalent() {
   const double batch_norm = distance(summed_means(step, *residual, batch, 16), mixed);
   const double late = distance(trained(8, 4), trained(8, 1));
   const double worst = std::max({ragged, batch_norm, late});
-  const Verdict verdict = worst < kEqual ? Verdict::kRight : even < kEqual ? Verdict::kInPart : Verdict::kWrong;
+  const Verdict verdict = worst < kEqual  ? Verdict::kRight
+                          : even < kEqual ? Verdict::kInPart
+                                          : Verdict::kWrong;
   return {.verdict = verdict,
-          .measured = "relative error of the gradient in float64: 4 equal parts " + one_digit(even) +
-                      ", 22 + 22 + 20 weighted alike " + one_digit(ragged) + ", weighted by their sizes " +
-                      one_digit(weighted) + ", 4 equal parts with BatchNorm " + one_digit(batch_norm) +
+          .measured = "relative error of the gradient in float64: 4 equal parts " +
+                      one_digit(even) + ", 22 + 22 + 20 weighted alike " + one_digit(ragged) +
+                      ", weighted by their sizes " + one_digit(weighted) +
+                      ", 4 equal parts with BatchNorm " + one_digit(batch_norm) +
                       "; weights after 8 batches, stepping every 4th " + one_digit(late),
           .instead =
-              "equal for parts of one batch that are weighted by their sizes, where no layer and no loss sees "
+              "equal for parts of one batch that are weighted by their sizes, where no layer and "
+              "no loss sees "
               "several samples; stepping late is another training, of batches N times as large"};
 }
 
@@ -94,8 +103,8 @@ Finding fewer_episodes_help() {
     peaks.push_back(peak(dry_run({.network = resnet34(), .batch = 105}, episodes), 0));
   }
   return {.verdict = peaks.front() < peaks.back() ? Verdict::kRight : Verdict::kWrong,
-          .measured = "ResNet-34, 105 images an episode: " + size(peaks[0]) + " with 2 episodes, " + size(peaks[1]) +
-                      " with 4, " + size(peaks[2]) + " with 8",
+          .measured = "ResNet-34, 105 images an episode: " + size(peaks[0]) + " with 2 episodes, " +
+                      size(peaks[1]) + " with 4, " + size(peaks[2]) + " with 8",
           .instead = "episodes run one after another, and each frees what it took"};
 }
 
@@ -105,12 +114,14 @@ Finding small_contrastive_batches_are_equal() {
   const stages::Batch batch = random_pairs(128);
   const at::Tensor whole = gradient(step, *towers, batch);
   const double naive = distance(summed_means(step, *towers, batch, 16), whole);
-  const double cached = distance(gradient(step, *towers, batch, {.micro_batch = 16, .two_pass = true}), whole);
+  const double cached =
+      distance(gradient(step, *towers, batch, {.micro_batch = 16, .two_pass = true}), whole);
   return {.verdict = naive < kEqual ? Verdict::kRight : Verdict::kWrong,
-          .measured = "relative error of the gradient in float64: 8 batches of 16 " + one_digit(naive) +
-                      ", two passes over the same parts " + one_digit(cached),
+          .measured = "relative error of the gradient in float64: 8 batches of 16 " +
+                      one_digit(naive) + ", two passes over the same parts " + one_digit(cached),
           .instead =
-              "each of 16 is told from 15 others and not from 127, which is another loss; two passes cut the "
+              "each of 16 is told from 15 others and not from 127, which is another loss; two "
+              "passes cut the "
               "batch and keep the loss"};
 }
 
@@ -120,10 +131,11 @@ Finding six_times_three_replaces_sixteen() {
   const stages::Batch batch = random_images(18);
   const at::Tensor whole = gradient(step, *network, batch.part(0, 16));
   const double eighteen = distance(summed_means(step, *network, batch, 6), whole);
-  const double cut = distance(gradient(step, *network, batch.part(0, 16), {.micro_batch = 6}), whole);
+  const double cut =
+      distance(gradient(step, *network, batch.part(0, 16), {.micro_batch = 6}), whole);
   return {.verdict = eighteen < kEqual ? Verdict::kRight : Verdict::kWrong,
-          .measured = "relative error of the gradient of 16 in float64: 3 batches of 6 " + one_digit(eighteen) +
-                      ", 16 cut into 6 + 6 + 4 " + one_digit(cut),
+          .measured = "relative error of the gradient of 16 in float64: 3 batches of 6 " +
+                      one_digit(eighteen) + ", 16 cut into 6 + 6 + 4 " + one_digit(cut),
           .instead = "18 samples a step are not 16: another training"};
 }
 

@@ -22,8 +22,8 @@ struct Claim {
   int row;             ///< its number in the table
   std::string source;  ///< the write-ups that make it, "000, 001"
   std::string text;    ///< in our words
-  /// Measures it, and judges by nothing but what it has measured: the same on every machine. Null where it cannot be
-  /// measured without a GPU.
+  /// Measures it, and judges by nothing but what it has measured: the same on every machine. Null
+  /// where it cannot be measured without a GPU.
   Finding (*measure)();
   std::string why_not = {};  ///< where it is null
 };

@@ -11,11 +11,13 @@ std::vector<stages::LossTerm> ClassificationStep::terms() const {
   return {{"cross_entropy", stages::Coupling::kPerSample}};
 }
 
-stages::NamedTensors ClassificationStep::encode(torch::nn::Module& network, const stages::Batch& part) const {
+stages::NamedTensors ClassificationStep::encode(torch::nn::Module& network,
+                                                const stages::Batch& part) const {
   return {{"logits", dynamic_cast<ImageNetwork&>(network).logits(part["image"])}};
 }
 
-stages::NamedTensors ClassificationStep::loss(const stages::NamedTensors& encoded, const stages::Batch& part) const {
+stages::NamedTensors ClassificationStep::loss(const stages::NamedTensors& encoded,
+                                              const stages::Batch& part) const {
   return {{"cross_entropy", stages::cross_entropy_sum(encoded.at("logits"), part["label"], 0)}};
 }
 

@@ -16,13 +16,18 @@ class ClassificationStep final : public stages::TrainingStep {
   std::vector<stages::LossTerm> terms() const override;
   bool mixes_samples() const override { return mixes_samples_; }
   stages::NamedTensors encode(torch::nn::Module& network, const stages::Batch& part) const override;
-  stages::NamedTensors loss(const stages::NamedTensors& encoded, const stages::Batch& part) const override;
+  stages::NamedTensors loss(const stages::NamedTensors& encoded,
+                            const stages::Batch& part) const override;
 
  private:
   const bool mixes_samples_;
 };
 
-inline constexpr stages::AdamOptions kAdamW{
-    .learning_rate = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .weight_decay = 0.01, .decoupled = true};
+inline constexpr stages::AdamOptions kAdamW{.learning_rate = 1e-3,
+                                            .beta1 = 0.9,
+                                            .beta2 = 0.999,
+                                            .epsilon = 1e-8,
+                                            .weight_decay = 0.01,
+                                            .decoupled = true};
 
 }  // namespace oom_claims

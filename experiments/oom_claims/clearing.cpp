@@ -13,7 +13,9 @@ constexpr std::int64_t kGB = 1000 * 1000 * 1000;
 
 DryRun episodes() { return dry_run({.network = resnet34(), .batch = 105}, 6); }
 
-std::string overhead(const Replayed& replayed) { return change(replayed.peak_allocated, replayed.peak_reserved); }
+std::string overhead(const Replayed& replayed) {
+  return change(replayed.peak_allocated, replayed.peak_reserved);
+}
 
 }  // namespace
 
@@ -22,19 +24,26 @@ Finding clearing_defragments() {
   Finding finding;
   bool helps = false, always_helps = true;
   for (const bool varies : {false, true}) {
-    const DryRun run = varies ? dry_run({.network = resnet34(), .batches = {60, 105, 80, 97, 73, 105}}, 6) : episodes();
+    const DryRun run =
+        varies ? dry_run({.network = resnet34(), .batches = {60, 105, 80, 97, 73, 105}}, 6)
+               : episodes();
     const Replayed kept = replay(run, {}), cleared = replay(run, {}, clearing);
-    const std::int64_t needs = smallest_device(run, {}), needs_cleared = smallest_device(run, {}, clearing);
+    const std::int64_t needs = smallest_device(run, {}),
+                       needs_cleared = smallest_device(run, {}, clearing);
     (needs_cleared < needs ? helps : always_helps) = needs_cleared < needs;
-    finding.measured += (varies ? "; batches of 60 to 105: " : "6 steps of ResNet-34, batch 105: ") +
-                        size(kept.peak_reserved) + " reserved, cleared after every step " +
-                        size(cleared.peak_reserved) + "; segments " + std::to_string(kept.segments) + " and " +
-                        std::to_string(cleared.segments) + "; smallest device " + size(needs) + " and " +
-                        size(needs_cleared);
+    finding.measured +=
+        (varies ? "; batches of 60 to 105: " : "6 steps of ResNet-34, batch 105: ") +
+        size(kept.peak_reserved) + " reserved, cleared after every step " +
+        size(cleared.peak_reserved) + "; segments " + std::to_string(kept.segments) + " and " +
+        std::to_string(cleared.segments) + "; smallest device " + size(needs) + " and " +
+        size(needs_cleared);
   }
-  finding.verdict = helps && always_helps ? Verdict::kRight : helps ? Verdict::kInPart : Verdict::kWrong;
+  finding.verdict = helps && always_helps ? Verdict::kRight
+                    : helps               ? Verdict::kInPart
+                                          : Verdict::kWrong;
   finding.instead =
-      "it gives whole unused segments back and moves nothing; the allocator does that by itself before "
+      "it gives whole unused segments back and moves nothing; the allocator does that by itself "
+      "before "
       "it fails";
   return finding;
 }
@@ -47,10 +56,12 @@ Finding expandable_segments_help() {
                                            {.network = vit_b16(), .batch = 64}};
   for (const Training& training : trainings) {
     const DryRun run = dry_run(training, 6);
-    const Replayed classic = replay(run, {}), expandable = replay(run, {.expandable_segments = true});
+    const Replayed classic = replay(run, {}),
+                   expandable = replay(run, {.expandable_segments = true});
     better += expandable.peak_reserved < classic.peak_reserved;
-    finding.measured += (finding.measured.empty() ? "reserved above what is in use: " : "; ") + training.network.name +
-                        " " + overhead(classic) + ", expandable " + overhead(expandable);
+    finding.measured += (finding.measured.empty() ? "reserved above what is in use: " : "; ") +
+                        training.network.name + " " + overhead(classic) + ", expandable " +
+                        overhead(expandable);
   }
   if (better < trainings.size()) finding.verdict = better > 0 ? Verdict::kInPart : Verdict::kWrong;
   finding.instead = "so they do, by as much as a replay can say before the run";
@@ -62,7 +73,8 @@ Finding memory_fraction_prevents_failure() {
   const std::int64_t needed = smallest_device(run, {});
   const auto device = static_cast<std::int64_t>(static_cast<double>(needed) / 0.97);
   const auto fails = [&](double fraction) {
-    return replay(run, {.limit = static_cast<std::int64_t>(static_cast<double>(device) * fraction)}).failed_step;
+    return replay(run, {.limit = static_cast<std::int64_t>(static_cast<double>(device) * fraction)})
+        .failed_step;
   };
   const auto whole = fails(1), limited = fails(0.95);
   const auto told = [](const std::optional<std::size_t>& step) {
@@ -84,10 +96,12 @@ Finding fragmentation_fills_the_device() {
   return {.verdict = lost >= kSeen - kExpected            ? Verdict::kRight
                      : step.peak_reserved > kExpected / 2 ? Verdict::kInPart
                                                           : Verdict::kWrong,
-          .measured = training.network.name + ", batch 8, AdamW: " + size(step.peak_allocated) + " in use and " +
-                      size(lost) + " lost to fragmentation, of " + size(kSeen) + " that were seen",
+          .measured = training.network.name + ", batch 8, AdamW: " + size(step.peak_allocated) +
+                      " in use and " + size(lost) + " lost to fragmentation, of " + size(kSeen) +
+                      " that were seen",
           .instead =
-              "a step needs a tenth of it: something held several models or graphs, which a table of what is "
+              "a step needs a tenth of it: something held several models or graphs, which a table "
+              "of what is "
               "alive names by its owner"};
 }
 
@@ -103,9 +117,11 @@ Finding clearing_outruns_a_leak() {
   return {.verdict = !cleared         ? Verdict::kRight
                      : cleared > kept ? Verdict::kInPart
                                       : Verdict::kWrong,
-          .measured =
-              "with 64 MiB more alive after every epoch it fails " + told(kept) + ", cleared every 3 " + told(cleared),
-          .instead = "what grows is alive, and clearing returns only what is not: its growth has to be found by owner"};
+          .measured = "with 64 MiB more alive after every epoch it fails " + told(kept) +
+                      ", cleared every 3 " + told(cleared),
+          .instead =
+              "what grows is alive, and clearing returns only what is not: its growth has to be "
+              "found by owner"};
 }
 
 }  // namespace oom_claims

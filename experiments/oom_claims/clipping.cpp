@@ -39,17 +39,19 @@ Finding order_of_clipping_does_not_matter() {
   const ClassificationStep step;
   const stages::Batch batch = random_images(16);
   const stages::GradScaler scaler({}, at::kCPU);
-  stages::accumulate_gradient(step, {*network, {}, at::kCPU}, batch, step.weight(batch), {}, {7, 1}, scaler.scale());
+  stages::accumulate_gradient(step, {*network, {}, at::kCPU}, batch, step.weight(batch), {}, {7, 1},
+                              scaler.scale());
   const at::Tensor scaled = taken_gradient(*network), whole = gradient(step, *network, batch);
   const at::Tensor unscaled_first = scaled.clone();
   scaler.unscale({unscaled_first});
   const at::Tensor clipped_first = clipped(scaled, 1.0);
   scaler.unscale({clipped_first});
   const at::Tensor right = clipped(whole, 1.0);
-  const double late = distance(clipped(unscaled_first, 1.0), right), early = distance(clipped_first, right);
+  const double late = distance(clipped(unscaled_first, 1.0), right),
+               early = distance(clipped_first, right);
   return {.verdict = early < kEqual ? Verdict::kRight : Verdict::kWrong,
-          .measured = "relative error of the clipped gradient: unscaled first " + one_digit(late) + ", clipped first " +
-                      one_digit(early),
+          .measured = "relative error of the clipped gradient: unscaled first " + one_digit(late) +
+                      ", clipped first " + one_digit(early),
           .instead = "a limit is meant for the gradient itself: unscale, then clip, then step"};
 }
 

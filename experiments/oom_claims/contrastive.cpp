@@ -36,23 +36,27 @@ std::shared_ptr<torch::nn::Module> two_towers() {
 
 stages::Batch random_pairs(std::int64_t pairs) {
   const at::Tensor all = random_images(2 * pairs)["image"];
-  return stages::Batch({{"image", all.slice(0, 0, pairs)}, {"caption", all.slice(0, pairs)}}, pairs);
+  return stages::Batch({{"image", all.slice(0, 0, pairs)}, {"caption", all.slice(0, pairs)}},
+                       pairs);
 }
 
-stages::NamedTensors ContrastiveStep::encode(torch::nn::Module& network, const stages::Batch& part) const {
+stages::NamedTensors ContrastiveStep::encode(torch::nn::Module& network,
+                                             const stages::Batch& part) const {
   auto& towers = dynamic_cast<TwoTowers&>(network);
   return {{"image", towers.embed(part, "image")}, {"caption", towers.embed(part, "caption")}};
 }
 
-stages::NamedTensors ContrastiveStep::loss(const stages::NamedTensors& encoded, const stages::Batch& part) const {
+stages::NamedTensors ContrastiveStep::loss(const stages::NamedTensors& encoded,
+                                           const stages::Batch& part) const {
   const auto unit = [&](const char* input) {
     const at::Tensor& embedding = encoded.at(input);
     return embedding / embedding.norm(2, 1, true);
   };
   const at::Tensor similarity = unit("image").matmul(unit("caption").t()) / 0.07;
   const at::Tensor own = torch::arange(similarity.size(0));
-  const at::Tensor loss =
-      (torch::cross_entropy_loss(similarity, own) + torch::cross_entropy_loss(similarity.t(), own)) / 2;
+  const at::Tensor loss = (torch::cross_entropy_loss(similarity, own) +
+                           torch::cross_entropy_loss(similarity.t(), own)) /
+                          2;
   return {{"contrastive", loss * weight(part)}};
 }
 

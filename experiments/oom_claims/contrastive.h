@@ -14,13 +14,17 @@ std::shared_ptr<torch::nn::Module> two_towers();
 /// Pairs for them: "image" and "caption".
 stages::Batch random_pairs(std::int64_t pairs);
 
-/// CLIP's loss: each image is told from the captions of all others in the batch, and each caption from the images.
+/// CLIP's loss: each image is told from the captions of all others in the batch, and each caption
+/// from the images.
 class ContrastiveStep final : public stages::TrainingStep {
  public:
-  std::vector<stages::LossTerm> terms() const override { return {{"contrastive", stages::Coupling::kWholeBatch}}; }
+  std::vector<stages::LossTerm> terms() const override {
+    return {{"contrastive", stages::Coupling::kWholeBatch}};
+  }
   bool mixes_samples() const override { return false; }
   stages::NamedTensors encode(torch::nn::Module& network, const stages::Batch& part) const override;
-  stages::NamedTensors loss(const stages::NamedTensors& encoded, const stages::Batch& part) const override;
+  stages::NamedTensors loss(const stages::NamedTensors& encoded,
+                            const stages::Batch& part) const override;
 };
 
 }  // namespace oom_claims

@@ -35,20 +35,23 @@ Finding batch_of_images_is_the_cause() {
   const std::int64_t asked = (kMatrix + kSegment - 1) / kSegment * kSegment;
   const DryRun pooled = dry_run({.network = resnet34(), .batch = 105});
   const DryRun unpooled = dry_run({.network = resnet34_without_pooling(), .batch = 105});
-  const std::int64_t activation =
-      std::max(largest(pooled, stages::Owner::kSavedActivation), largest(unpooled, stages::Owner::kSavedActivation));
+  const std::int64_t activation = std::max(largest(pooled, stages::Owner::kSavedActivation),
+                                           largest(unpooled, stages::Owner::kSavedActivation));
   const at::Tensor x = torch::randn({25, 700}, at::detail::createCPUGenerator(3), torch::kDouble);
-  const double error = distance(gradient_of(CovarianceForm::kGram, x), gradient_of(CovarianceForm::kDirect, x));
+  const double error =
+      distance(gradient_of(CovarianceForm::kGram, x), gradient_of(CovarianceForm::kDirect, x));
   const bool is_matrix = size(asked) == "2.35 GiB" && activation < asked / 2;
   return {.verdict = is_matrix ? Verdict::kWrong : Verdict::kRight,
           .measured = "a covariance of 25088 features is a block of " + size(asked) +
-                      "; the largest activation of ResNet-34 for 105 images is " + size(activation) +
-                      ", a step of it " + size(peak(pooled)) + " (" + size(peak(unpooled)) +
-                      " without pooling); the covariance's own step " + size(peak_of(CovarianceForm::kDirect)) +
-                      ", by products of rows " + size(peak_of(CovarianceForm::kGram)) + ", gradients apart by " +
+                      "; the largest activation of ResNet-34 for 105 images is " +
+                      size(activation) + ", a step of it " + size(peak(pooled)) + " (" +
+                      size(peak(unpooled)) + " without pooling); the covariance's own step " +
+                      size(peak_of(CovarianceForm::kDirect)) + ", by products of rows " +
+                      size(peak_of(CovarianceForm::kGram)) + ", gradients apart by " +
                       one_digit(error),
           .instead =
-              "it was one matrix of a loss term, whose size no number of images changes; written by products of "
+              "it was one matrix of a loss term, whose size no number of images changes; written "
+              "by products of "
               "rows the same term needs next to nothing"};
 }
 

@@ -28,7 +28,8 @@ std::int64_t kept_by_torch(double rate) {
 
 /// A network on the Meta device that does nothing but drop.
 struct Dropping final : torch::nn::Module {
-  explicit Dropping(double rate) : layer(register_module("layer", std::make_shared<stages::Dropout>(rate))) {
+  explicit Dropping(double rate)
+      : layer(register_module("layer", std::make_shared<stages::Dropout>(rate))) {
     register_parameter("weight", torch::empty({1}, at::kMeta));
   }
   std::shared_ptr<stages::Dropout> layer;
@@ -48,8 +49,10 @@ Finding more_dropout_saves_memory() {
   const std::int64_t less = kept_by_torch(0.4), more = kept_by_torch(0.5);
   const std::int64_t ours = kept_by_names(0.4), ours_more = kept_by_names(0.5);
   return {.verdict = more < less ? Verdict::kRight : Verdict::kWrong,
-          .measured = "kept for the backward pass of 4 MiB of numbers: " + size(less) + " at 0.4, " + size(more) +
-                      " at 0.5; by masks that are drawn again from names " + size(ours) + " and " + size(ours_more),
+          .measured = "kept for the backward pass of 4 MiB of numbers: " + size(less) +
+                      " at 0.4, " + size(more) +
+                      " at 0.5; by masks that are drawn again from names " + size(ours) + " and " +
+                      size(ours_more),
           .instead = "a mask is as large at any rate; it need not be kept at all"};
 }
 

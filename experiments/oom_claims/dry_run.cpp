@@ -18,13 +18,16 @@ namespace {
 using stages::Owner;
 
 /// Whose the network's tensors and the optimizer's are.
-void own_all(stages::MemoryTrace& trace, torch::nn::Module& network, const stages::Optimizer& optimizer) {
+void own_all(stages::MemoryTrace& trace, torch::nn::Module& network,
+             const stages::Optimizer& optimizer) {
   for (const auto& item : network.named_parameters()) {
     trace.own(item.value(), Owner::kParameter, item.key());
     if (item.value().grad().defined()) trace.own(item.value().grad(), Owner::kGradient, item.key());
   }
-  for (const auto& item : network.named_buffers()) trace.own(item.value(), Owner::kBuffer, item.key());
-  for (const auto& [name, tensor] : optimizer.state()) trace.own(tensor, Owner::kOptimizerState, name);
+  for (const auto& item : network.named_buffers())
+    trace.own(item.value(), Owner::kBuffer, item.key());
+  for (const auto& [name, tensor] : optimizer.state())
+    trace.own(tensor, Owner::kOptimizerState, name);
 }
 
 stages::Batch images(std::int64_t number, std::int64_t side, stages::MemoryTrace& trace) {
@@ -70,10 +73,12 @@ DryRun dry_run(const Training& training, std::int64_t steps) {
   for (std::int64_t i = 0; i < steps; ++i) {
     run.steps.push_back(trace.events().size());
     const auto& batches = training.batches;
-    const std::int64_t size = batches.empty() ? training.batch : batches[static_cast<std::size_t>(i) % batches.size()];
+    const std::int64_t size =
+        batches.empty() ? training.batch : batches[static_cast<std::size_t>(i) % batches.size()];
     for (std::int64_t part = 1; part < training.late_step; ++part) {
       const stages::Batch batch = images(size, training.side, trace);
-      stages::accumulate_gradient(step, execution.network(), batch, step.weight(batch), training.plan, {7, number++});
+      stages::accumulate_gradient(step, execution.network(), batch, step.weight(batch),
+                                  training.plan, {7, number++});
     }
     const auto computed = execution.compute(images(size, training.side, trace), {7, number++});
     own_all(trace, *network, execution.optimizer());
@@ -121,7 +126,8 @@ std::int64_t owned_at_peak(const DryRun& run, Owner owner) {
 }
 
 std::int64_t owned(const DryRun& run, Owner owner) {
-  const bool stays = owner == Owner::kParameter || owner == Owner::kOptimizerState || owner == Owner::kBuffer;
+  const bool stays =
+      owner == Owner::kParameter || owner == Owner::kOptimizerState || owner == Owner::kBuffer;
   std::int64_t sum = 0;
   for (std::size_t i = stays ? 0 : run.last_step(); i < run.events.size(); ++i) {
     const stages::TracedStorage& storage = run.storages[run.events[i].storage];

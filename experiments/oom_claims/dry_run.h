@@ -18,8 +18,8 @@ struct Training {
   std::int64_t batch = 8;
   std::int64_t side = 224;  ///< of an image, in pixels
   stages::StepPlan plan = {};
-  std::optional<double> clip = {};         ///< the norm
-  std::int64_t late_step = 1;              ///< batches whose gradients are added up before the optimizer's step
+  std::optional<double> clip = {};  ///< the norm
+  std::int64_t late_step = 1;  ///< batches whose gradients are added up before the optimizer's step
   std::vector<std::int64_t> batches = {};  ///< of each step in turn, where they differ
 };
 
@@ -27,8 +27,9 @@ struct Training {
 struct DryRun {
   std::vector<stages::TracedStorage> storages;
   std::vector<stages::TraceEvent> events;
-  std::vector<std::size_t> steps;  ///< the events' number when each step began, and when the last ended
-  double flops = 0;                ///< of all steps
+  std::vector<std::size_t>
+      steps;         ///< the events' number when each step began, and when the last ended
+  double flops = 0;  ///< of all steps
 
   /// Events of the last step.
   std::size_t last_step() const { return steps[steps.size() - 2]; }
@@ -48,7 +49,8 @@ std::int64_t peak(const DryRun& run);
 std::int64_t peak_in(const DryRun& run, stages::StepPhase phase);
 /// What is live at that peak and belongs to `owner`.
 std::int64_t owned_at_peak(const DryRun& run, stages::Owner owner);
-/// All that is born for `owner` in the last step; of parameters and optimizer state all that lives in it.
+/// All that is born for `owner` in the last step; of parameters and optimizer state all that lives
+/// in it.
 std::int64_t owned(const DryRun& run, stages::Owner owner);
 /// The largest that is born for `owner` in the last step.
 std::int64_t largest(const DryRun& run, stages::Owner owner);

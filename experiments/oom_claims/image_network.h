@@ -28,11 +28,12 @@ NetworkKind resnet34();
 NetworkKind resnet34_without_pooling();
 /// SE-ResNeXt-50, 32 groups of 4 channels (Hu et al. 2017, arXiv:1709.01507), with two classes.
 NetworkKind se_resnext50();
-/// ViT-B/16 for images of so many pixels a side; with a rank, frozen but for LoRA adapters of queries and values and
-/// the head.
+/// ViT-B/16 for images of so many pixels a side; with a rank, frozen but for LoRA adapters of
+/// queries and values and the head.
 NetworkKind vit_b16(std::int64_t side = 224, std::int64_t lora_rank = 0);
 
-/// Two blocks of width 8 with dropout, for images of 8 pixels a side and three classes; no row sees another.
+/// Two blocks of width 8 with dropout, for images of 8 pixels a side and three classes; no row sees
+/// another.
 NetworkKind small_tower(double dropout = 0);
 /// Two residual blocks with BatchNorm for images of any size, with three classes.
 NetworkKind small_residual();

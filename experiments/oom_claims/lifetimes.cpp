@@ -24,7 +24,8 @@ std::int64_t live(const stages::MemoryTrace& trace) {
   return bytes;
 }
 
-/// By how much live memory grows with every batch of which `add` takes the loss. `trains`: the loss goes backward.
+/// By how much live memory grows with every batch of which `add` takes the loss. `trains`: the loss
+/// goes backward.
 std::int64_t growth(bool trains, const std::function<void(const at::Tensor& loss)>& add) {
   const auto network = double_network(small_tower());
   const ClassificationStep step;
@@ -32,7 +33,8 @@ std::int64_t growth(bool trains, const std::function<void(const at::Tensor& loss
   const stages::CountingAllocator counter;
   std::vector<std::int64_t> after;
   for (std::int64_t number = 0; number < 8; ++number) {
-    const stages::ScopedDropout dropout(*network, {7, number}, {{"", std::vector<std::int64_t>(16, 0)}});
+    const stages::ScopedDropout dropout(*network, {7, number},
+                                        {{"", std::vector<std::int64_t>(16, 0)}});
     at::Tensor loss = step.loss(step.encode(*network, batch), batch).at("cross_entropy");
     if (trains) loss.backward();
     add(loss);
@@ -69,26 +71,33 @@ Finding deleting_frees_at_once() {
                      : frees || freed_with_it > 0 ? Verdict::kInPart
                                                   : Verdict::kWrong,
           .measured = "deleting an activation of 32 MiB frees " + size(kept_by_graph) +
-                      " while the loss's graph lives and " + size(freed_with_it) + " with it; the process gives back " +
-                      size(reserved - allocator.reserved()) + " of " + size(reserved) + " to the device",
+                      " while the loss's graph lives and " + size(freed_with_it) +
+                      " with it; the process gives back " + size(reserved - allocator.reserved()) +
+                      " of " + size(reserved) + " to the device",
           .instead =
-              "a tensor goes with its last owner, mostly the graph, and to the allocator's cache; in C++ the end "
+              "a tensor goes with its last owner, mostly the graph, and to the allocator's cache; "
+              "in C++ the end "
               "of a scope does it"};
 }
 
 Finding detaching_ends_a_leak() {
   double sum = 0;
   at::Tensor total = torch::zeros({}, torch::kDouble), seen = total.clone();
-  const std::int64_t item = growth(true, [&](const at::Tensor& loss) { sum += loss.item<double>(); });
-  const std::int64_t detached = growth(true, [&](const at::Tensor& loss) { sum += loss.detach().item<double>(); });
+  const std::int64_t item =
+      growth(true, [&](const at::Tensor& loss) { sum += loss.item<double>(); });
+  const std::int64_t detached =
+      growth(true, [&](const at::Tensor& loss) { sum += loss.detach().item<double>(); });
   const std::int64_t tensor = growth(true, [&](const at::Tensor& loss) { total = total + loss; });
-  const std::int64_t validation = growth(false, [&](const at::Tensor& loss) { seen = seen + loss; });
+  const std::int64_t validation =
+      growth(false, [&](const at::Tensor& loss) { seen = seen + loss; });
   return {.verdict = item > 0 && detached == 0 ? Verdict::kRight : Verdict::kWrong,
-          .measured = "growth a batch: loss.item() " + size(item) + ", loss.detach().item() " + size(detached) +
-                      ", the loss itself added up " + size(tensor) +
-                      ", and where nothing goes backward, as in a validation with gradients on, " + size(validation),
+          .measured = "growth a batch: loss.item() " + size(item) + ", loss.detach().item() " +
+                      size(detached) + ", the loss itself added up " + size(tensor) +
+                      ", and where nothing goes backward, as in a validation with gradients on, " +
+                      size(validation),
           .instead =
-              "item() is a number and keeps no graph; what leaks is a loss kept as a tensor whose graph has not "
+              "item() is a number and keeps no graph; what leaks is a loss kept as a tensor whose "
+              "graph has not "
               "gone backward"};
 }
 

@@ -16,7 +16,9 @@ namespace {
 class GreyImages final : public stages::Dataset {
  public:
   explicit GreyImages(stages::LoaderOptions options) : options_(options) {}
-  stages::DatasetDescription describe() const override { return {128, {{"image", {3, 64, 64}, at::kFloat}}, {}}; }
+  stages::DatasetDescription describe() const override {
+    return {128, {{"image", {3, 64, 64}, at::kFloat}}, {}};
+  }
   std::optional<stages::NamedTensors> sample(std::int64_t, std::int64_t) const override {
     return stages::NamedTensors{{"image", torch::full({3, 64, 64}, 0.5)}};
   }
@@ -30,11 +32,13 @@ class GreyImages final : public stages::Dataset {
 }  // namespace
 
 Reading read_ahead(std::int64_t workers, std::int64_t prefetch) {
-  const auto data = std::make_shared<GreyImages>(stages::LoaderOptions{.workers = workers, .prefetch = prefetch});
+  const auto data =
+      std::make_shared<GreyImages>(stages::LoaderOptions{.workers = workers, .prefetch = prefetch});
   Reading reading;
   const stages::MemoryTrace trace({.device = at::kCUDA});
   stages::Loader loader(data, stages::sequential_order(128), 16, 0);
-  while (const auto batch = loader.next()) reading.host_bytes = static_cast<std::int64_t>((*batch)["image"].nbytes());
+  while (const auto batch = loader.next())
+    reading.host_bytes = static_cast<std::int64_t>((*batch)["image"].nbytes());
   reading.device_blocks = static_cast<std::int64_t>(trace.events().size());
   return reading;
 }
@@ -42,8 +46,9 @@ Reading read_ahead(std::int64_t workers, std::int64_t prefetch) {
 Finding prefetching_takes_device_memory() {
   const Reading two = read_ahead(2, 2), four = read_ahead(2, 4);
   return {.verdict = four.device_blocks > two.device_blocks ? Verdict::kRight : Verdict::kWrong,
-          .measured = "blocks taken on the device while 8 batches are read: " + std::to_string(two.device_blocks) +
-                      " with a factor of 2, " + std::to_string(four.device_blocks) + " with 4; a batch is " +
+          .measured = "blocks taken on the device while 8 batches are read: " +
+                      std::to_string(two.device_blocks) + " with a factor of 2, " +
+                      std::to_string(four.device_blocks) + " with 4; a batch is " +
                       size(two.host_bytes) + " of the host's memory",
           .instead = "batches wait in the host's memory"};
 }

@@ -35,13 +35,16 @@ Finding half_precision_halves_memory() {
     const std::int64_t kept = owned(full, stages::Owner::kSavedActivation);
     const std::int64_t kept_half = owned(half, stages::Owner::kSavedActivation);
     is_lower = is_lower || peak(half) < peak(full);
-    if (100 * peak(half) > 52 * peak(full)) finding.verdict = is_lower ? Verdict::kInPart : Verdict::kWrong;
-    finding.measured += (finding.measured.empty() ? "" : "; ") + training.network.name + ", batch " +
-                        std::to_string(training.batch) + ": " + size(peak(full)) + " and " + size(peak(half)) + " (" +
-                        change(peak(full), peak(half)) + "), activations " + change(kept, kept_half);
+    if (100 * peak(half) > 52 * peak(full))
+      finding.verdict = is_lower ? Verdict::kInPart : Verdict::kWrong;
+    finding.measured += (finding.measured.empty() ? "" : "; ") + training.network.name +
+                        ", batch " + std::to_string(training.batch) + ": " + size(peak(full)) +
+                        " and " + size(peak(half)) + " (" + change(peak(full), peak(half)) +
+                        "), activations " + change(kept, kept_half);
   }
   finding.instead =
-      "it halves most activations; weights, their gradients and the optimizer's state stay float32, and halves of the "
+      "it halves most activations; weights, their gradients and the optimizer's state stay "
+      "float32, and halves of the "
       "weights are added";
   return finding;
 }
@@ -55,18 +58,23 @@ Finding half_precision_changes_nothing() {
   const stages::Batch floats = doubles.with("image", doubles["image"].to(torch::kFloat));
   const at::Tensor full = gradient(step, *network, floats).to(torch::kDouble);
   const at::Tensor half =
-      gradient(step, *network, floats, {.numerics = {.precision = stages::Precision::kBf16}}).to(torch::kDouble);
+      gradient(step, *network, floats, {.numerics = {.precision = stages::Precision::kBf16}})
+          .to(torch::kDouble);
   const double by_float = distance(full, exact), by_half = distance(half, exact);
-  // A loss that is a mean over a large batch, or over the pixels of a picture, has gradients so small.
+  // A loss that is a mean over a large batch, or over the pixels of a picture, has gradients so
+  // small.
   const at::Tensor small = exact * 1e-5;
-  return {
-      .verdict = by_half < 10 * by_float ? Verdict::kRight : Verdict::kWrong,
-      .measured = std::string("relative error of the gradient: float32 ") +
-                  (by_float < 1e-5 ? "below 1e-5" : magnitude(by_float)) + ", bf16 autocast about " +
-                  magnitude(by_half) + "; of a gradient a hundred thousand times smaller " +
-                  vanishing(small, at::kHalf) + " of the numbers are 0 in fp16 without a scale, " +
-                  vanishing(small * 65536, at::kHalf) + " with 65536, " + vanishing(small, at::kBFloat16) + " in bf16",
-      .instead = "it is other arithmetic, to be asked for by name; the loss needs a scale in fp16 and none in bf16"};
+  return {.verdict = by_half < 10 * by_float ? Verdict::kRight : Verdict::kWrong,
+          .measured =
+              std::string("relative error of the gradient: float32 ") +
+              (by_float < 1e-5 ? "below 1e-5" : magnitude(by_float)) + ", bf16 autocast about " +
+              magnitude(by_half) + "; of a gradient a hundred thousand times smaller " +
+              vanishing(small, at::kHalf) + " of the numbers are 0 in fp16 without a scale, " +
+              vanishing(small * 65536, at::kHalf) + " with 65536, " +
+              vanishing(small, at::kBFloat16) + " in bf16",
+          .instead =
+              "it is other arithmetic, to be asked for by name; the loss needs a scale in fp16 and "
+              "none in bf16"};
 }
 
 }  // namespace oom_claims

@@ -18,15 +18,18 @@ namespace {
 
 const stages::StepPlan kEachBlock = {.activation_checkpointing = {.blocks = true}};
 
-/// How far the gradient and BatchNorm's statistics are from those of a step that keeps its activations.
+/// How far the gradient and BatchNorm's statistics are from those of a step that keeps its
+/// activations.
 double error_of_blocks() {
   const ClassificationStep step(/*mixes_samples=*/true);
   const stages::Batch batch = random_images(16);
   const auto kept = double_network(small_residual()), recomputed = double_network(small_residual());
-  const at::Tensor whole = gradient(step, *kept, batch), again = gradient(step, *recomputed, batch, kEachBlock);
+  const at::Tensor whole = gradient(step, *kept, batch),
+                   again = gradient(step, *recomputed, batch, kEachBlock);
   double error = distance(again, whole);
   const auto statistics = kept->buffers(), others = recomputed->buffers();
-  for (std::size_t i = 0; i < statistics.size(); ++i) error = std::max(error, distance(others[i], statistics[i]));
+  for (std::size_t i = 0; i < statistics.size(); ++i)
+    error = std::max(error, distance(others[i], statistics[i]));
   return error;
 }
 
@@ -47,16 +50,21 @@ Finding checkpointing_saves_two_fifths() {
     const std::int64_t percent = std::llround(100 * (again.flops / kept.flops - 1));
     saving += 10 * alive_again <= 6 * alive;
     quick += percent <= 20;
-    finding.measured += (finding.measured.empty() ? "" : "; ") + training.network.name + ", batch " +
-                        std::to_string(training.batch) + ": activations at the peak " + change(alive, alive_again) +
-                        ", step " + size(peak(kept)) + " and " + size(peak(again)) + " (" +
-                        change(peak(kept), peak(again)) + "), products +" + std::to_string(percent) + " %";
+    finding.measured += (finding.measured.empty() ? "" : "; ") + training.network.name +
+                        ", batch " + std::to_string(training.batch) + ": activations at the peak " +
+                        change(alive, alive_again) + ", step " + size(peak(kept)) + " and " +
+                        size(peak(again)) + " (" + change(peak(kept), peak(again)) +
+                        "), products +" + std::to_string(percent) + " %";
   }
-  finding.measured += "; gradient and BatchNorm's statistics apart by " + one_digit(error_of_blocks());
+  finding.measured +=
+      "; gradient and BatchNorm's statistics apart by " + one_digit(error_of_blocks());
   const std::size_t all = trainings.size();
-  finding.verdict = saving == all && quick == all ? Verdict::kRight : saving > 0 ? Verdict::kInPart : Verdict::kWrong;
+  finding.verdict = saving == all && quick == all ? Verdict::kRight
+                    : saving > 0                  ? Verdict::kInPart
+                                                  : Verdict::kWrong;
   finding.instead =
-      "block by block it saves more and costs about a third of the products; by how much depends on the "
+      "block by block it saves more and costs about a third of the products; by how much depends "
+      "on the "
       "network";
   return finding;
 }

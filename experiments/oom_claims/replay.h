@@ -19,9 +19,11 @@ struct Replayed {
   std::int64_t peak_allocated = 0, peak_reserved = 0, segments = 0;
   std::optional<std::size_t> failed_step;  ///< that ran out of memory, from 1
 };
-Replayed replay(const DryRun& run, const stages::AllocatorRules& rules, const Housekeeping& housekeeping = {});
+Replayed replay(const DryRun& run, const stages::AllocatorRules& rules,
+                const Housekeeping& housekeeping = {});
 
 /// The smallest device on which the run does not fail, in bytes, to 2 MiB.
-std::int64_t smallest_device(const DryRun& run, stages::AllocatorRules rules, const Housekeeping& housekeeping = {});
+std::int64_t smallest_device(const DryRun& run, stages::AllocatorRules rules,
+                             const Housekeeping& housekeeping = {});
 
 }  // namespace oom_claims

@@ -25,7 +25,8 @@ class ConvolutionAndNorm final : public stages::PrecisionModule {
   ConvolutionAndNorm(const Convolution& shape, bool is_activated, const at::TensorOptions& options)
       : shape_(shape), is_activated_(is_activated) {
     const auto made = [&](at::IntArrayRef sizes) { return torch::empty(sizes, options); };
-    kernel_ = register_parameter("kernel", made({shape.out, shape.in / shape.groups, shape.kernel, shape.kernel}));
+    kernel_ = register_parameter(
+        "kernel", made({shape.out, shape.in / shape.groups, shape.kernel, shape.kernel}));
     weight_ = register_parameter("weight", made({shape.out}));
     bias_ = register_parameter("bias", made({shape.out}));
     mean_ = register_buffer("running_mean", torch::zeros({shape.out}, options));
@@ -33,9 +34,10 @@ class ConvolutionAndNorm final : public stages::PrecisionModule {
   }
   at::Tensor forward(const at::Tensor& x) const {
     const stages::OwnPrecision own(*this);
-    const at::Tensor y =
-        torch::conv2d(x, kernel_, {}, shape_.stride, (shape_.kernel - 1) / 2, /*dilation=*/1, shape_.groups);
-    at::Tensor z = torch::batch_norm(y, weight_, bias_, mean_, variance_, is_training(), 0.1, 1e-5, false);
+    const at::Tensor y = torch::conv2d(x, kernel_, {}, shape_.stride, (shape_.kernel - 1) / 2,
+                                       /*dilation=*/1, shape_.groups);
+    at::Tensor z =
+        torch::batch_norm(y, weight_, bias_, mean_, variance_, is_training(), 0.1, 1e-5, false);
     return is_activated_ ? z.relu_() : z;
   }
 
@@ -69,12 +71,13 @@ class ChannelGate final : public stages::PrecisionModule {
 /// relu(x + f(x)).
 class ResidualBlock final : public stages::RecomputableModule {
  public:
-  ResidualBlock(std::int64_t in, std::int64_t width, std::int64_t stride, const ResidualOptions& network,
-                const at::TensorOptions& options) {
+  ResidualBlock(std::int64_t in, std::int64_t width, std::int64_t stride,
+                const ResidualOptions& network, const at::TensorOptions& options) {
     const std::int64_t out = network.bottleneck ? 4 * width : width, inner = 2 * width;
     const auto layer = [&](const Convolution& shape, bool is_activated) {
       const std::string name = "layer" + std::to_string(layers_.size());
-      layers_.push_back(register_module(name, std::make_shared<ConvolutionAndNorm>(shape, is_activated, options)));
+      layers_.push_back(register_module(
+          name, std::make_shared<ConvolutionAndNorm>(shape, is_activated, options)));
     };
     if (network.bottleneck) {
       layer({in, inner}, true);
@@ -87,7 +90,8 @@ class ResidualBlock final : public stages::RecomputableModule {
     }
     if (stride == 1 && in == out) return;
     const Convolution shape{in, out, 1, stride};
-    projection_ = register_module("projection", std::make_shared<ConvolutionAndNorm>(shape, false, options));
+    projection_ =
+        register_module("projection", std::make_shared<ConvolutionAndNorm>(shape, false, options));
   }
   bool is_block() const override { return true; }
 
@@ -114,7 +118,8 @@ ResidualNetwork::ResidualNetwork(const ResidualOptions& network, const at::Tenso
     for (std::int64_t block = 0; block < network.blocks[stage]; ++block) {
       const std::int64_t stride = stage > 0 && block == 0 ? 2 : 1;
       const std::string name = "stage" + std::to_string(stage) + "_" + std::to_string(block);
-      blocks_.push_back(register_module(name, std::make_shared<ResidualBlock>(in, width, stride, network, options)));
+      blocks_.push_back(register_module(
+          name, std::make_shared<ResidualBlock>(in, width, stride, network, options)));
       in = network.bottleneck ? 4 * width : width;
     }
   }
@@ -137,21 +142,24 @@ NetworkKind resnet34() {
 
 NetworkKind resnet34_without_pooling() {
   return {"ResNet-34 without pooling", [](const at::TensorOptions& options) {
-            return std::make_shared<ResidualNetwork>(ResidualOptions{.stem_kernel = 5, .pools = false}, options);
+            return std::make_shared<ResidualNetwork>(
+                ResidualOptions{.stem_kernel = 5, .pools = false}, options);
           }};
 }
 
 NetworkKind se_resnext50() {
   return {"SE-ResNeXt-50", [](const at::TensorOptions& options) {
-            return std::make_shared<ResidualNetwork>(ResidualOptions{.bottleneck = true, .groups = 32, .classes = 2},
-                                                     options);
+            return std::make_shared<ResidualNetwork>(
+                ResidualOptions{.bottleneck = true, .groups = 32, .classes = 2}, options);
           }};
 }
 
 NetworkKind small_residual() {
   return {"two residual blocks", [](const at::TensorOptions& options) {
             return std::make_shared<ResidualNetwork>(
-                ResidualOptions{.blocks = {1, 1}, .width = 4, .stem_kernel = 3, .pools = false, .classes = 3}, options);
+                ResidualOptions{
+                    .blocks = {1, 1}, .width = 4, .stem_kernel = 3, .pools = false, .classes = 3},
+                options);
           }};
 }
 

@@ -10,11 +10,13 @@
 namespace oom_claims {
 
 struct ResidualOptions {
-  std::vector<std::int64_t> blocks = {3, 4, 6, 3};  ///< of each stage; from one to the next width doubles, area halves
+  std::vector<std::int64_t> blocks = {
+      3, 4, 6, 3};  ///< of each stage; from one to the next width doubles, area halves
   std::int64_t width = 64;
   std::int64_t stem_kernel = 7;
-  bool pools = true;        ///< after the stem, to half the side
-  bool bottleneck = false;  ///< blocks of 1×1, 3×3 in groups, 1×1 and a gate by channel; else of two of 3×3
+  bool pools = true;  ///< after the stem, to half the side
+  bool bottleneck =
+      false;  ///< blocks of 1×1, 3×3 in groups, 1×1 and a gate by channel; else of two of 3×3
   std::int64_t groups = 1;
   std::int64_t classes = 64;
 };

@@ -19,10 +19,11 @@ class SmallTraining {
  public:
   SmallTraining(const NetworkKind& kind, stages::StepPlan plan)
       : network_(double_network(kind)),
-        execution_(step_, *network_, stages::divide_parameters(*network_, kSgd, {}), std::move(plan), {}, at::kCPU) {}
+        execution_(step_, *network_, stages::divide_parameters(*network_, kSgd, {}),
+                   std::move(plan), {}, at::kCPU) {}
 
-  /// Steps over the samples from `sample` on, in batches. In the step `failing` every single allocation fails once, and
-  /// the batch is tried again.
+  /// Steps over the samples from `sample` on, in batches. In the step `failing` every single
+  /// allocation fails once, and the batch is tried again.
   void run(std::int64_t sample, std::int64_t batch, std::int64_t failing = -1) {
     const stages::Batch all = random_images(kSteps * kBatch);
     for (; sample < all.units(); sample += batch, ++number_) {
@@ -32,7 +33,8 @@ class SmallTraining {
   }
   at::Tensor weights() const {
     std::vector<at::Tensor> all;
-    for (const at::Tensor& weight : network_->parameters()) all.push_back(weight.detach().flatten());
+    for (const at::Tensor& weight : network_->parameters())
+      all.push_back(weight.detach().flatten());
     for (const at::Tensor& buffer : network_->buffers()) all.push_back(buffer.flatten());
     return torch::cat(all);
   }
@@ -74,16 +76,19 @@ Finding retrying_with_half_a_batch_is_safe() {
     const double halved = distance(again.weights(), whole.weights());
     if (halved > kEqual) finding.verdict = Verdict::kWrong;
     finding.measured += (finding.measured.empty() ? "weights of " : "; of ") + kind.name +
-                        " after 6 batches of 8: begun again with batches of 4 apart by " + one_digit(halved) +
-                        ", with " + std::to_string(replayed.failures) + " failures in one step, each tried again, by " +
+                        " after 6 batches of 8: begun again with batches of 4 apart by " +
+                        one_digit(halved) + ", with " + std::to_string(replayed.failures) +
+                        " failures in one step, each tried again, by " +
                         one_digit(distance(replayed.weights(), whole.weights()));
   }
   SmallTraining whole(small_tower(0.2), {}), cut(small_tower(0.2), {.micro_batch = kBatch / 2});
   whole.run(0, kBatch);
   cut.run(0, kBatch);
-  finding.measured += "; batches of 8 cut in 2 by " + one_digit(distance(cut.weights(), whole.weights()));
+  finding.measured +=
+      "; batches of 8 cut in 2 by " + one_digit(distance(cut.weights(), whole.weights()));
   finding.instead =
-      "half a batch is another training, begun at zero; the failed batch itself can be tried again, cut "
+      "half a batch is another training, begun at zero; the failed batch itself can be tried "
+      "again, cut "
       "in two where it must";
   return finding;
 }

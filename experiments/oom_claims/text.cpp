@@ -34,9 +34,12 @@ std::string one_digit(double error) {
   int exponent = static_cast<int>(std::floor(std::log10(error)));
   long digit = std::lround(error / std::pow(10, exponent));
   if (digit == 10) digit = 1, ++exponent;
-  return exponent == 0 ? std::to_string(digit) : std::to_string(digit) + "e" + std::to_string(exponent);
+  return exponent == 0 ? std::to_string(digit)
+                       : std::to_string(digit) + "e" + std::to_string(exponent);
 }
 
-std::string magnitude(double error) { return "1e" + std::to_string(std::lround(std::log10(error))); }
+std::string magnitude(double error) {
+  return "1e" + std::to_string(std::lround(std::log10(error)));
+}
 
 }  // namespace oom_claims

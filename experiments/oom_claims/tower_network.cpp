@@ -12,8 +12,10 @@ namespace {
 
 class TowerNetwork final : public ImageNetwork {
  public:
-  TowerNetwork(const stages::ImageClassifierOptions& tower, std::int64_t lora_rank, const at::TensorOptions& options) {
-    classifier_ = register_module("tower", std::make_shared<stages::ImageClassifier>(tower, options));
+  TowerNetwork(const stages::ImageClassifierOptions& tower, std::int64_t lora_rank,
+               const at::TensorOptions& options) {
+    classifier_ =
+        register_module("tower", std::make_shared<stages::ImageClassifier>(tower, options));
     if (lora_rank == 0) return;
     const auto names = [](std::string_view ours) { return std::optional<std::string>(ours); };
     stages::attach_lora(*classifier_,
@@ -25,7 +27,9 @@ class TowerNetwork final : public ImageNetwork {
     for (const auto& item : classifier_->named_parameters())
       if (item.key().starts_with("head")) item.value().requires_grad_(true);
   }
-  at::Tensor logits(const at::Tensor& images) override { return classifier_->forward(images).at("logits"); }
+  at::Tensor logits(const at::Tensor& images) override {
+    return classifier_->forward(images).at("logits");
+  }
 
  private:
   std::shared_ptr<stages::ImageClassifier> classifier_;
@@ -62,8 +66,9 @@ NetworkKind small_tower(double dropout) {
   tower.tower.image_size = 8;
   tower.num_classes = 3;
   tower.dropout = dropout;
-  return {"two blocks of a tower",
-          [tower](const at::TensorOptions& options) { return std::make_shared<TowerNetwork>(tower, 0, options); }};
+  return {"two blocks of a tower", [tower](const at::TensorOptions& options) {
+            return std::make_shared<TowerNetwork>(tower, 0, options);
+          }};
 }
 
 }  // namespace oom_claims

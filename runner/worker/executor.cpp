@@ -5,16 +5,16 @@
 #include <optional>
 #include <set>
 
+#include "runner/shared/disk/new_file.h"
+#include "runner/shared/graph/graph.h"
+#include "runner/shared/graph/run_order.h"
+#include "runner/shared/record/node_index.h"
+#include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/family.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/bytes.h"
-#include "runner/shared/stage/config_reader.h"
-#include "runner/shared/graph/graph.h"
-#include "runner/shared/graph/run_order.h"
-#include "runner/shared/disk/new_file.h"
 #include "runner/worker/kept_artifacts.h"
 #include "runner/worker/node_context.h"
-#include "runner/shared/record/node_index.h"
 
 namespace runner {
 namespace {
@@ -35,7 +35,8 @@ struct DoesNotFit {
 /// Is there a node whose results are looked for in other runs?
 bool may_reuse(const Graph& graph, const RunOptions& options) {
   if (!options.reuse || options.reuse->which == ReuseOptions::Which::kNone) return false;
-  return options.reuse->which == ReuseOptions::Which::kAll || std::ranges::any_of(graph.nodes, &Node::cacheable);
+  return options.reuse->which == ReuseOptions::Which::kAll ||
+         std::ranges::any_of(graph.nodes, &Node::cacheable);
 }
 
 /// Those of `outputs` that somebody takes.
@@ -50,7 +51,8 @@ bool same_complaint(const Diagnostic& a, const Diagnostic& b) {
 
 }  // namespace
 
-Result<std::unique_ptr<Stage>> create_stage(const Node& node, std::span<const StageKind* const> kinds) {
+Result<std::unique_ptr<Stage>> create_stage(const Node& node,
+                                            std::span<const StageKind* const> kinds) {
   const auto kind = std::ranges::find(kinds, node.kind, &StageKind::name);
   if (kind == kinds.end()) {
     return Diagnostic{ErrorCode::kNotBuiltYet,
@@ -90,8 +92,8 @@ Diagnostics Executor::create() {
     }
     for (const Diagnostic& error : stage.errors()) {
       // The items of a foreach share their options, and so their mistakes.
-      const bool is_known =
-          std::ranges::any_of(errors, [&](const auto& known) { return same_complaint(known, error); });
+      const bool is_known = std::ranges::any_of(
+          errors, [&](const auto& known) { return same_complaint(known, error); });
       if (!is_known) errors.push_back(error);
     }
   }
@@ -121,7 +123,8 @@ std::vector<bool> Executor::nodes_to_run(const RunOptions& options, Reuse* reuse
   return runs;
 }
 
-/// Null where nothing can be reused, since a stage does not find what its results follow from: `unread` says what.
+/// Null where nothing can be reused, since a stage does not find what its results follow from:
+/// `unread` says what.
 std::unique_ptr<Reuse> Executor::make_reuse(const RunOptions& options, Diagnostics& unread) const {
   if (!options.reuse) return nullptr;
   std::vector<StageFacts> facts;
@@ -138,12 +141,14 @@ std::unique_ptr<Reuse> Executor::make_reuse(const RunOptions& options, Diagnosti
   return std::make_unique<Reuse>(graph_, std::move(facts), options);
 }
 
-Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, bool strict, std::string_view device) {
+Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, bool strict,
+                           std::string_view device) {
   assert(stages_.size() == graph_.nodes.size());
   dry_ = dry;
   // What stages find outside takes reading their data: only where somebody asks for it.
   Diagnostics unread;
-  const std::unique_ptr<Reuse> reuse = may_reuse(graph_, options) ? make_reuse(options, unread) : nullptr;
+  const std::unique_ptr<Reuse> reuse =
+      may_reuse(graph_, options) ? make_reuse(options, unread) : nullptr;
   planned_.assign(graph_.nodes.size(), {});
   left_memory_ = LeftMemory(options.cache, std::string(build_id()));
   std::vector<bool> runs(graph_.nodes.size(), true);
@@ -153,7 +158,9 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
     const Node& node = graph_.nodes[i];
     DryNode& dry_node = planned_[i];
     dry_node.node = node.id;
-    const auto is_unknown = [&](const Edge& edge) { return planned_[edge.from].state == DryNode::State::kUnknown; };
+    const auto is_unknown = [&](const Edge& edge) {
+      return planned_[edge.from].state == DryNode::State::kUnknown;
+    };
     if (std::ranges::any_of(node.inputs, is_unknown)) continue;
     dry_node.state = DryNode::State::kRuns;
     if (reuse) {
@@ -200,13 +207,15 @@ Diagnostics Executor::plan(const RunOptions& options, const DryRunOptions& dry, 
   left_memory_.share(planned_, device);
   // What a resumed run does not find it may not need.
   for (const Diagnostic& error : options.resume ? Diagnostics() : unread) {
-    if (std::ranges::none_of(errors, [&](const auto& known) { return same_complaint(known, error); }))
+    if (std::ranges::none_of(errors,
+                             [&](const auto& known) { return same_complaint(known, error); }))
       errors.push_back(error);
   }
   return errors;
 }
 
-Executor::Given Executor::take(std::size_t index, KeptArtifacts& artifacts, std::string_view device) const {
+Executor::Given Executor::take(std::size_t index, KeptArtifacts& artifacts,
+                               std::string_view device) const {
   std::set<std::string> wanted = artifacts.wanted(index);
   Inputs inputs = artifacts.take(graph_.nodes[index]);
   std::vector<NamedBytes> held = artifacts.held_besides(inputs, device);
@@ -218,17 +227,19 @@ DryContext Executor::dry_context(std::size_t index, const Given& given, const Ru
   DryNode& dry = planned_[index];
   std::optional<NodeLayout> taken;
   if (dry.state == DryNode::State::kReused) taken = RunLayout(dry.why).node(dry.node);
-  DryContext context(node_facts(index, graph_, options, device, given.wanted, taken), dry_, given.held, shelf_, world_,
-                     dry);
+  DryContext context(node_facts(index, graph_, options, device, given.wanted, taken), dry_,
+                     given.held, shelf_, world_, dry);
   if (!options.plans.empty()) context.replay(RunLayout(options.plans).node(dry.node).plan());
   const std::filesystem::path& recorded = options.folder.empty() ? options.resumed : options.folder;
-  if (options.resume && !recorded.empty()) context.replay(RunLayout(recorded).node(dry.node).plan());
+  if (options.resume && !recorded.empty())
+    context.replay(RunLayout(recorded).node(dry.node).plan());
   return context;
 }
 
-/// What node `index` would need, in planned_, and stand-ins for its outputs; nullopt where nothing is worth planning.
-std::optional<Outputs> Executor::plan_node(std::size_t index, const Given& given, const RunOptions& options,
-                                           std::string_view device) {
+/// What node `index` would need, in planned_, and stand-ins for its outputs; nullopt where nothing
+/// is worth planning.
+std::optional<Outputs> Executor::plan_node(std::size_t index, const Given& given,
+                                           const RunOptions& options, std::string_view device) {
   DryContext context = dry_context(index, given, options, device);
   return stages_[index]->plan(given.inputs, context);
 }
@@ -243,8 +254,8 @@ ExitCode Executor::run(const RunOptions& options, std::string_view device) {
   KeptArtifacts artifacts(graph_, options.trained, runs);
   for (const std::size_t i : order_) {
     if (world_.is_cancelled()) throw Cancelled{};
-    const ExitCode exit =
-        runs[i] ? run_node(i, artifacts, options, device, shared) : finish_without(i, options, shared);
+    const ExitCode exit = runs[i] ? run_node(i, artifacts, options, device, shared)
+                                  : finish_without(i, options, shared);
     if (exit != ExitCode::kDone) return exit;
   }
   return ExitCode::kDone;
@@ -272,7 +283,9 @@ ExitCode Executor::finish_without(std::size_t index, const RunOptions& options, 
   tell_reused(index, taken);
   try {
     world_.sync_metrics("");
-    write_finished(folder, {.key = keys_[index], .reused_from = taken.run.string(), .reuse_key = reuse->key(index)});
+    write_finished(
+        folder,
+        {.key = keys_[index], .reused_from = taken.run.string(), .reuse_key = reuse->key(index)});
     if (const auto trouble = reuse->enter(index, static_cast<std::int64_t>(taken.metrics.size())))
       world_.emit(Said{node.id, *trouble});
   } catch (const Cancelled&) {
@@ -292,8 +305,8 @@ void Executor::tell_reused(std::size_t index, const Reuse::Source& taken) {
 }
 
 /// What the dry run has done already, or what the stage does now that it is shown to fit.
-Outputs Executor::outputs_of(std::size_t index, const Given& given, RunContext& context, const RunOptions& options,
-                             std::string_view device) {
+Outputs Executor::outputs_of(std::size_t index, const Given& given, RunContext& context,
+                             const RunOptions& options, std::string_view device) {
   DryNode& dry = planned_[index];
   if (dry.done) {
     for (const std::string& line : dry.done->said) context.say(line);
@@ -305,14 +318,17 @@ Outputs Executor::outputs_of(std::size_t index, const Given& given, RunContext& 
     dry.node = graph_.nodes[index].id;
     plan_node(index, given, options, device);
     if (dry.plan) left_memory_.count_in(*dry.plan);
-    if (dry.plan && !dry.plan->may_run()) throw DoesNotFit{does_not_fit(*dry.plan, graph_.nodes[index].pointer)};
+    if (dry.plan && !dry.plan->may_run())
+      throw DoesNotFit{does_not_fit(*dry.plan, graph_.nodes[index].pointer)};
   }
   if (dry.plan) {
     if (dry.plan->choice) context.say(choice_text(*dry.plan));
     if (dry.plan->budget) {
       context.say("needs " + size_text(dry.plan->predicted) + " according to the plan, of " +
                   size_text(*dry.plan->budget) + " (" + dry.plan->budget_from + ")" +
-                  (dry.plan->fits() ? "" : ": too much, and it starts all the same (memory.on_oom_policy: legacy)"));
+                  (dry.plan->fits()
+                       ? ""
+                       : ": too much, and it starts all the same (memory.on_oom_policy: legacy)"));
     }
     nlohmann::ordered_json plan = to_json(*dry.plan);
     plan["run_peak"] = run_peak(*largest_plan(planned_));
@@ -341,17 +357,21 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
   try {
     // Once more: data that this run has made is there only now.
     const std::optional<Turn> turn =
-        reuse ? reuse->take_in_turn(index, world_.is_cancelled,
-                                    [&] {
-                                      world_.emit(Said{node.id, "waiting for another run, which computes the same"});
-                                    })
-              : std::nullopt;
+        reuse
+            ? reuse->take_in_turn(
+                  index, world_.is_cancelled,
+                  [&] {
+                    world_.emit(Said{node.id, "waiting for another run, which computes the same"});
+                  })
+            : std::nullopt;
     if (world_.is_cancelled()) throw Cancelled{};
     if (reuse && !reuse->taken(index)) {
-      if (const auto why = reuse->why_anew(index)) world_.emit(Said{node.id, "computed again: " + *why});
+      if (const auto why = reuse->why_anew(index))
+        world_.emit(Said{node.id, "computed again: " + *why});
     }
     const NodeLayout layout = RunLayout(options.folder).node(node.id);
-    const std::optional taken_from = reuse && reuse->taken(index) ? std::optional(layout) : std::nullopt;
+    const std::optional taken_from =
+        reuse && reuse->taken(index) ? std::optional(layout) : std::nullopt;
     const Given given = take(index, artifacts, device);
     NodeFacts facts = node_facts(index, graph_, options, device, given.wanted, taken_from);
     facts.folder = layout.folder();
@@ -364,7 +384,8 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
     left_memory_.renew(index, outputs);
     for (const std::string& line : left_memory_.text(index)) context.say(line);
     artifacts.put(index, outputs);
-    // A stage may also heed a signal by returning early with what it has, which is not a result to build on.
+    // A stage may also heed a signal by returning early with what it has, which is not a result to
+    // build on.
     if (world_.is_cancelled()) throw Cancelled{};
     std::int64_t metrics = context.metrics();
     if (reuse) {
@@ -382,7 +403,8 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
     finished.peak_memory_bytes = world_.measure_peak_live();
     world_.sync_metrics("");
     write_finished(layout.folder(), finished);
-    if (const auto trouble = reuse ? reuse->enter(index, metrics) : std::nullopt) context.say(*trouble);
+    if (const auto trouble = reuse ? reuse->enter(index, metrics) : std::nullopt)
+      context.say(*trouble);
   } catch (const Cancelled&) {
     throw;
   } catch (const DoesNotFit& refused) {
@@ -416,7 +438,8 @@ ExitCode Executor::failed(const Node& node) {
     world_.emit(Reported{error});
     return info(error.code).exit;
   }
-  world_.emit(Stranded{node.id, std::move(other_devices), retries, std::move(error), std::move(incident)});
+  world_.emit(
+      Stranded{node.id, std::move(other_devices), retries, std::move(error), std::move(incident)});
   return ExitCode::kNeedsAnotherDevice;
 }
 

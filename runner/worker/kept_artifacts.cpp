@@ -10,7 +10,8 @@ bool is_left_out(const Edge& edge, const Node& node, const CheckpointSources& do
   return edge.type == ArtifactType::kDataset && done.contains(node.id);
 }
 
-KeptArtifacts::KeptArtifacts(const Graph& graph, const CheckpointSources& done, const std::vector<bool>& runs)
+KeptArtifacts::KeptArtifacts(const Graph& graph, const CheckpointSources& done,
+                             const std::vector<bool>& runs)
     : graph_(graph), done_(done), runs_(runs), ports_(graph.nodes.size()) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     if (!runs[i]) continue;
@@ -27,13 +28,17 @@ std::set<std::string> KeptArtifacts::wanted(std::size_t index) const {
   return names;
 }
 
-/// What only passes through a node of data, under the same name, is wanted where what comes out of there is.
+/// What only passes through a node of data, under the same name, is wanted where what comes out of
+/// there is.
 bool KeptArtifacts::is_wanted(std::size_t index, const std::string& output) const {
   for (std::size_t i = index + 1; i < graph_.nodes.size(); ++i) {
     const Node& node = graph_.nodes[i];
     for (const Edge& edge : node.inputs) {
-      if (!runs_[i] || edge.from != index || edge.output != output || is_left_out(edge, node, done_)) continue;
-      const bool passes = edge.type == ArtifactType::kDataset && family_of(node.kind) == Family::kData;
+      if (!runs_[i] || edge.from != index || edge.output != output ||
+          is_left_out(edge, node, done_))
+        continue;
+      const bool passes =
+          edge.type == ArtifactType::kDataset && family_of(node.kind) == Family::kData;
       if (!passes || is_wanted(i, edge.input)) return true;
     }
   }
@@ -54,12 +59,15 @@ Inputs KeptArtifacts::take(const Node& node) {
   return Inputs(std::move(inputs), std::move(sources));
 }
 
-std::vector<NamedBytes> KeptArtifacts::held_besides(const Inputs& inputs, std::string_view device) const {
+std::vector<NamedBytes> KeptArtifacts::held_besides(const Inputs& inputs,
+                                                    std::string_view device) const {
   std::vector<NamedBytes> held;
   std::set<const Artifact*> counted;
   for (std::size_t i = 0; i < ports_.size(); ++i) {
     for (const auto& [name, port] : ports_[i]) {
-      if (!port.artifact || inputs.has(*port.artifact) || !counted.insert(port.artifact.get()).second) continue;
+      if (!port.artifact || inputs.has(*port.artifact) ||
+          !counted.insert(port.artifact.get()).second)
+        continue;
       const HeldMemory memory = port.artifact->held();
       const std::int64_t bytes = memory.on_device + (device == "cpu" ? memory.on_host : 0);
       if (bytes > 0) held.push_back({graph_.nodes[i].id + "." + name, bytes});
@@ -78,7 +86,8 @@ void KeptArtifacts::put(std::size_t index, const Outputs& outputs) {
 StageError KeptArtifacts::missing(const Edge& edge) const {
   const bool is_data = edge.type == ArtifactType::kDataset;
   return StageError(is_data ? ErrorCode::kTooFewSamples : ErrorCode::kStageFailed,
-                    "'" + graph_.nodes[edge.from].id + "' has no '" + edge.output + "', which this stage needs")
+                    "'" + graph_.nodes[edge.from].id + "' has no '" + edge.output +
+                        "', which this stage needs")
       .with_help(is_data ? "give it a " + edge.output + " part, or remove this stage" : "");
 }
 

@@ -26,7 +26,8 @@ const char* name(DryNode::State state) {
 std::string log_text(const DryNode& node) {
   switch (node.state) {
     case DryNode::State::kUnknown:
-      return node.why.empty() ? "cannot be planned before others have run" : "cannot be planned: " + node.why;
+      return node.why.empty() ? "cannot be planned before others have run"
+                              : "cannot be planned: " + node.why;
     case DryNode::State::kReused:
       return "is reused from " + node.why;
     case DryNode::State::kRuns:
@@ -37,7 +38,8 @@ std::string log_text(const DryNode& node) {
   if (!node.plan) return text;
   text += "; needs " + size_text(node.plan->predicted);
   if (!node.plan->held.empty()) text += ", " + held_text(*node.plan) + ",";
-  if (node.plan->budget) text += " of " + size_text(*node.plan->budget) + " (" + node.plan->budget_from + ")";
+  if (node.plan->budget)
+    text += " of " + size_text(*node.plan->budget) + " (" + node.plan->budget_from + ")";
   return text;
 }
 
@@ -57,14 +59,17 @@ nlohmann::ordered_json to_json(const std::vector<DryNode>& nodes) {
     if (node.plan) json["plans"].push_back(to_json(*node.plan));
     if (node.certificate) json["certificates"].push_back(to_json(*node.certificate));
     const bool is_miss = node.state == DryNode::State::kRuns && !node.why.empty();
-    json["reuse"].push_back({{"node", node.node}, {"state", is_miss ? "miss" : name(node.state)}, {"why", node.why}});
+    json["reuse"].push_back(
+        {{"node", node.node}, {"state", is_miss ? "miss" : name(node.state)}, {"why", node.why}});
   }
   return json;
 }
 
 namespace {
 
-const Keeper* keeper_of(const ArtifactPtr& artifact) { return dynamic_cast<const Keeper*>(artifact.get()); }
+const Keeper* keeper_of(const ArtifactPtr& artifact) {
+  return dynamic_cast<const Keeper*>(artifact.get());
+}
 
 }  // namespace
 
@@ -74,7 +79,8 @@ void LeftMemory::add(std::size_t index, const Outputs& outputs) {
     const auto is_known = [&](const Share& share) { return share.artifact.lock() == artifact; };
     if (std::ranges::any_of(shares_, is_known)) continue;  // it is handed on
     if (const Keeper* const keeper = keeper_of(artifact))
-      shares_.push_back({.node = index, .port = port, .artifact = artifact, .wanted = keeper->could_keep()});
+      shares_.push_back(
+          {.node = index, .port = port, .artifact = artifact, .wanted = keeper->could_keep()});
   }
 }
 
@@ -101,7 +107,8 @@ void LeftMemory::count_in(MemoryPlan& plan) {
   plan.predicted += bytes;
   plan.terms.push_back({std::string(kCacheTerm), bytes, "kept of what the plans leave"});
   for (PlanAlternative& other : plan.alternatives) {
-    const std::int64_t left = plan.budget ? std::max<std::int64_t>(*plan.budget - other.predicted, 0) : bytes;
+    const std::int64_t left =
+        plan.budget ? std::max<std::int64_t>(*plan.budget - other.predicted, 0) : bytes;
     other.predicted += std::min(bytes, left);
   }
 }
@@ -122,13 +129,15 @@ std::vector<std::string> LeftMemory::text(std::size_t index) const {
     if (share.node != index) continue;
     wanted += share.wanted;
     bytes += share.given;
-    if (const auto artifact = share.artifact.lock()) elsewhere = keeper_of(artifact)->kept_elsewhere();
+    if (const auto artifact = share.artifact.lock())
+      elsewhere = keeper_of(artifact)->kept_elsewhere();
   }
   std::vector<std::string> lines;
   if (wanted > 0 && bytes == wanted)
     lines.push_back(size_text(bytes) + " may be kept in memory, all that it could use");
   else if (wanted > 0)
-    lines.push_back(size_text(bytes) + " of the " + size_text(wanted) + " that it could use may be kept in memory");
+    lines.push_back(size_text(bytes) + " of the " + size_text(wanted) +
+                    " that it could use may be kept in memory");
   if (!elsewhere.empty()) lines.push_back(elsewhere);
   return lines;
 }
@@ -147,7 +156,9 @@ void LeftMemory::give(std::int64_t bytes) {
   for (Share& share : shares_) {
     // What is rounded may not be more in all.
     share.given =
-        part == 1 ? share.wanted : static_cast<std::int64_t>(part * static_cast<double>(share.wanted) * (1 - 1e-9));
+        part == 1
+            ? share.wanted
+            : static_cast<std::int64_t>(part * static_cast<double>(share.wanted) * (1 - 1e-9));
     allow(share);
   }
 }

@@ -36,22 +36,25 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The folder of the node `id` in the run that is gone on with or done again, as far as it has come there.
+/// The folder of the node `id` in the run that is gone on with or done again, as far as it has come
+/// there.
 fs::path earlier_folder(const std::string& id, const RunOptions& options) {
   std::error_code error;
   const fs::path& resumed = options.folder.empty() ? options.resumed : options.folder;
   for (const fs::path& run : {options.resume ? resumed : fs::path(), options.divisions}) {
     if (run.empty()) continue;
     const NodeLayout layout = RunLayout(run).node(id);
-    if (fs::exists(layout.division(), error) || fs::exists(layout.finished(), error)) return layout.folder();
+    if (fs::exists(layout.division(), error) || fs::exists(layout.finished(), error))
+      return layout.folder();
   }
   return {};
 }
 
 }  // namespace
 
-NodeFacts node_facts(std::size_t index, const Graph& graph, const RunOptions& options, std::string_view device,
-                     std::set<std::string> wanted, const std::optional<NodeLayout>& taken) {
+NodeFacts node_facts(std::size_t index, const Graph& graph, const RunOptions& options,
+                     std::string_view device, std::set<std::string> wanted,
+                     const std::optional<NodeLayout>& taken) {
   const Node& node = graph.nodes[index];
   NodeFacts facts{.seed = node.seed,
                   .recipe_hash = graph.recipe_hash,
@@ -63,10 +66,12 @@ NodeFacts node_facts(std::size_t index, const Graph& graph, const RunOptions& op
                   .restarts = options.restarts,
                   .accepts_changes = options.accepts_changes};
   if (family_of(node.kind) == Family::kData) facts.earlier = earlier_folder(node.id, options);
-  if (family_of(node.kind) == Family::kEvaluate) facts.trained_data = trained_data(index, graph, options);
+  if (family_of(node.kind) == Family::kEvaluate)
+    facts.trained_data = trained_data(index, graph, options);
   const auto given = options.trained.find(node.id);
   if (given != options.trained.end()) facts.trained = given->second;
-  else if (taken && !node.cacheable) facts.trained = {taken->checkpoints(), CheckpointSource::Choice::kKept, true};
+  else if (taken && !node.cacheable)
+    facts.trained = {taken->checkpoints(), CheckpointSource::Choice::kKept, true};
   return facts;
 }
 
@@ -81,8 +86,9 @@ void DryContext::replay(const std::filesystem::path& recorded) {
   try {
     earlier_step_ = memory_plan_from_json(parse_json(file)).step;
   } catch (const std::exception& error) {
-    world_.emit(Said{result_.node, "cannot read how a step was computed before, so it is planned anew: " +
-                                       recorded.string() + ": " + error.what()});
+    world_.emit(
+        Said{result_.node, "cannot read how a step was computed before, so it is planned anew: " +
+                               recorded.string() + ": " + error.what()});
   }
 }
 
@@ -93,10 +99,14 @@ namespace fs = std::filesystem;
 constexpr std::size_t kLargestGraph = std::size_t{64} << 20;  // bytes
 constexpr std::size_t kDeepestGraph = 100;
 
-/// Goes back from an input with data to the nodes that it comes from, through those that only change it.
-void add_sources(const Graph& graph, const Edge& edge, std::map<std::size_t, std::set<std::string>>& parts) {
+/// Goes back from an input with data to the nodes that it comes from, through those that only
+/// change it.
+void add_sources(const Graph& graph, const Edge& edge,
+                 std::map<std::size_t, std::set<std::string>>& parts) {
   const Node& node = graph.nodes[edge.from];
-  const auto goes_on = [&](const Edge& one) { return one.type == ArtifactType::kDataset && one.input == edge.output; };
+  const auto goes_on = [&](const Edge& one) {
+    return one.type == ArtifactType::kDataset && one.input == edge.output;
+  };
   const auto before = std::ranges::find_if(node.inputs, goes_on);
   if (before != node.inputs.end()) add_sources(graph, *before, parts);
   else parts[edge.from].insert(edge.output);
@@ -104,12 +114,13 @@ void add_sources(const Graph& graph, const Edge& edge, std::map<std::size_t, std
 
 /// Is `node` wired to a part for validation? Then it is meant to be tested on that.
 bool tests_validation(const Node& node) {
-  return std::ranges::any_of(
-      node.inputs, [](const Edge& edge) { return edge.type == ArtifactType::kDataset && edge.output == "validation"; });
+  return std::ranges::any_of(node.inputs, [](const Edge& edge) {
+    return edge.type == ArtifactType::kDataset && edge.output == "validation";
+  });
 }
 
-/// The trainings that a node takes weights of, and those before them, since a training may begin with another's
-/// weights.
+/// The trainings that a node takes weights of, and those before them, since a training may begin
+/// with another's weights.
 void add_trainings(const Graph& graph, std::size_t index, std::set<std::size_t>& trainings) {
   for (const Edge& edge : graph.nodes[index].inputs)
     if (edge.type == ArtifactType::kCheckpoint && trainings.insert(edge.from).second)
@@ -131,7 +142,8 @@ std::optional<Graph> recorded_graph(const fs::path& run) {
   const auto text = real_file_system().read(file, kLargestGraph);
   if (!text) return std::nullopt;
   try {
-    Graph graph = graph_from_json(nlohmann::ordered_json(parse_strict_json(*text, kDeepestGraph, "it")));
+    Graph graph =
+        graph_from_json(nlohmann::ordered_json(parse_strict_json(*text, kDeepestGraph, "it")));
     if (graph.working_folder.empty())
       if (const auto folder = working_folder_of(file.parent_path() / RunRecord::kRecipe))
         graph.working_folder = folder->string();
@@ -147,7 +159,8 @@ class TrainedDataSearch {
   explicit TrainedDataSearch(bool knows_validation) : knows_validation_(knows_validation) {}
 
   /// The parts, by the node of the data, that a training takes.
-  std::map<std::size_t, std::set<std::string>> parts_of(const Graph& graph, std::size_t training) const {
+  std::map<std::size_t, std::set<std::string>> parts_of(const Graph& graph,
+                                                        std::size_t training) const {
     std::map<std::size_t, std::set<std::string>> parts;
     for (const Edge& edge : graph.nodes[training].inputs)
       if (edge.type == ArtifactType::kDataset) add_sources(graph, edge, parts);
@@ -164,14 +177,15 @@ class TrainedDataSearch {
     one.is_earlier = is_earlier;
   }
 
-  /// Follows the node `index` to the runs that the files lie in which its options, and those of the model that it
-  /// takes, name.
+  /// Follows the node `index` to the runs that the files lie in which its options, and those of the
+  /// model that it takes, name.
   void follow(const Graph& graph, std::size_t index) {
     const Node& node = graph.nodes[index];
     std::vector<std::string> texts;
     add_texts(node.options, texts);
     std::error_code error;
-    const fs::path here = fs::absolute(graph.working_folder.empty() ? "." : graph.working_folder, error);
+    const fs::path here =
+        fs::absolute(graph.working_folder.empty() ? "." : graph.working_folder, error);
     const auto run_here = run_of(here);  // in which a text that names nothing would lie
     for (const std::string& text : texts) {
       const fs::path path = (here / text).lexically_normal();
@@ -189,16 +203,20 @@ class TrainedDataSearch {
   }
 
  private:
-  /// The trainings in `run` that the weights at `path` may be of: those of one node where that lies in its folder.
+  /// The trainings in `run` that the weights at `path` may be of: those of one node where that lies
+  /// in its folder.
   void add_run(const fs::path& run, const fs::path& path) {
     const fs::path below = path.lexically_relative(RunLayout(run).nodes());
-    const std::string node = below.empty() || *below.begin() == ".." || *below.begin() == "." ? "" : *below.begin();
+    const std::string node =
+        below.empty() || *below.begin() == ".." || *below.begin() == "." ? "" : *below.begin();
     if (!seen_.insert(run / node).second) return;
     const auto graph = recorded_graph(run);
     if (!graph) return add(run, {"train"}, /*is_earlier=*/true);
     std::set<std::size_t> trainings;
     for (std::size_t i = 0; i < graph->nodes.size(); ++i) {
-      if (family_of(graph->nodes[i].kind) != Family::kTrain || (!node.empty() && graph->nodes[i].id != node)) continue;
+      if (family_of(graph->nodes[i].kind) != Family::kTrain ||
+          (!node.empty() && graph->nodes[i].id != node))
+        continue;
       trainings.insert(i);
       add_trainings(*graph, i, trainings);
     }
@@ -216,7 +234,8 @@ class TrainedDataSearch {
 
 }  // namespace
 
-std::vector<TrainedData> trained_data(std::size_t index, const Graph& graph, const RunOptions& options) {
+std::vector<TrainedData> trained_data(std::size_t index, const Graph& graph,
+                                      const RunOptions& options) {
   std::set<std::size_t> trainings;
   add_trainings(graph, index, trainings);
   TrainedDataSearch search(tests_validation(graph.nodes[index]));
@@ -229,8 +248,10 @@ std::vector<TrainedData> trained_data(std::size_t index, const Graph& graph, con
     for (auto& [data, names] : search.parts_of(graph, training)) {
       std::set<std::string> given = names;
       const std::set<std::string>& wired = tested[data];
-      if (run.empty()) std::erase_if(given, [&](const std::string& name) { return !wired.contains(name); });
-      search.add(run.empty() ? fs::path() : RunLayout(run).node(graph.nodes[data].id).folder(), given, is_earlier);
+      if (run.empty())
+        std::erase_if(given, [&](const std::string& name) { return !wired.contains(name); });
+      search.add(run.empty() ? fs::path() : RunLayout(run).node(graph.nodes[data].id).folder(),
+                 given, is_earlier);
     }
     search.follow(graph, training);
   }
@@ -239,8 +260,8 @@ std::vector<TrainedData> trained_data(std::size_t index, const Graph& graph, con
 
 namespace {
 
-/// A LibTorch exception carries a C++ backtrace in its text: the first line is for the user, the rest for the log,
-/// which is where the worker's stderr goes.
+/// A LibTorch exception carries a C++ backtrace in its text: the first line is for the user, the
+/// rest for the log, which is where the worker's stderr goes.
 std::string first_line_logging_rest(const char* what) {
   const std::string_view text = what;
   const std::size_t end = std::min(text.find('\n'), text.size());
@@ -254,7 +275,11 @@ bool says_out_of_memory(std::string_view what) {
 }
 
 Diagnostic as_diagnostic(const StageError& error, const Node& node) {
-  return {error.code, {}, (error.stage.empty() ? node.pointer : error.stage) + error.option, error.what(), error.help};
+  return {error.code,
+          {},
+          (error.stage.empty() ? node.pointer : error.stage) + error.option,
+          error.what(),
+          error.help};
 }
 
 Diagnostic out_of_memory(const Node& node, const std::string& detail) {
@@ -266,12 +291,12 @@ Diagnostic out_of_memory(const Node& node, const std::string& detail) {
 }
 
 Diagnostic not_deterministic(const Node& node, const std::string& operation) {
-  return {
-      ErrorCode::kNotDeterministic,
-      {},
-      node.pointer,
-      nondeterminism_text(operation) + " on this device",
-      "determinism: warn continues with a warning, determinism: off continues; on device=cpu most operations have one"};
+  return {ErrorCode::kNotDeterministic,
+          {},
+          node.pointer,
+          nondeterminism_text(operation) + " on this device",
+          "determinism: warn continues with a warning, determinism: off continues; on device=cpu "
+          "most operations have one"};
 }
 
 /// What stays for the whole of a training, however its batches are computed, and what it is called.
@@ -320,7 +345,8 @@ std::string advice(const MemoryPlan& plan) {
            (other->exactness == "declared" ? ", and changes the training" : "");
   }
   if (const auto [names, bytes] = lasting(plan); bytes > *plan.budget)
-    return names + " alone take " + size_text(bytes) + ": a larger budget, another device, or a smaller model";
+    return names + " alone take " + size_text(bytes) +
+           ": a larger budget, another device, or a smaller model";
   if (const PlanAlternative* other = smallest(plan); other && other->predicted < plan.predicted) {
     return "none of the alternatives fits; " + override_text(other->overrides) +
            " comes closest: " + size_text(other->predicted);
@@ -346,8 +372,10 @@ Diagnostic stage_failure(const Node& node) {
   } catch (const std::exception& error) {
     const std::string line = first_line_logging_rest(error.what());
     constexpr std::string_view kSaid = "out of memory: ";
-    if (says_out_of_memory(line)) return out_of_memory(node, line.substr(line.starts_with(kSaid) ? kSaid.size() : 0));
-    if (const auto operation = nondeterministic_operation(line)) return not_deterministic(node, *operation);
+    if (says_out_of_memory(line))
+      return out_of_memory(node, line.substr(line.starts_with(kSaid) ? kSaid.size() : 0));
+    if (const auto operation = nondeterministic_operation(line))
+      return not_deterministic(node, *operation);
     return {ErrorCode::kStageFailed, {}, node.pointer, line, ""};
   } catch (...) {
     return {ErrorCode::kStageFailed, {}, node.pointer, "an exception of unknown type", ""};
@@ -380,13 +408,16 @@ Diagnostic does_not_fit(const MemoryPlan& plan, std::string pointer) {
                      {},
                      std::move(pointer),
                      "'" + plan.node + "' needs " + size_text(plan.predicted) + " at its peak, " +
-                         (plan.held.empty() ? "" : held_text(plan) + ", ") + "and may use " + size_text(*plan.budget) +
-                         " (" + plan.budget_from + "): " + size_text(plan.predicted - *plan.budget) + " too much",
+                         (plan.held.empty() ? "" : held_text(plan) + ", ") + "and may use " +
+                         size_text(*plan.budget) + " (" + plan.budget_from +
+                         "): " + size_text(plan.predicted - *plan.budget) + " too much",
                      advice(plan)};
   if (!plan.largest.empty())
-    refusal.notes.push_back({{}, "the largest tensor at the peak: " + tensor_text(plan.largest.front())});
+    refusal.notes.push_back(
+        {{}, "the largest tensor at the peak: " + tensor_text(plan.largest.front())});
   for (const NamedBytes& one : plan.held)
-    refusal.notes.push_back({{}, "held by an earlier node: " + one.name + ", " + size_text(one.bytes)});
+    refusal.notes.push_back(
+        {{}, "held by an earlier node: " + one.name + ", " + size_text(one.bytes)});
   return refusal;
 }
 

@@ -22,10 +22,11 @@
 
 namespace runner {
 
-/// What node `index` is told; in a dry run that is all. `taken`: where the files lie that an earlier run has made of
-/// this node and that are to be reused.
-NodeFacts node_facts(std::size_t index, const Graph& graph, const RunOptions& options, std::string_view device,
-                     std::set<std::string> wanted, const std::optional<NodeLayout>& taken);
+/// What node `index` is told; in a dry run that is all. `taken`: where the files lie that an
+/// earlier run has made of this node and that are to be reused.
+NodeFacts node_facts(std::size_t index, const Graph& graph, const RunOptions& options,
+                     std::string_view device, std::set<std::string> wanted,
+                     const std::optional<NodeLayout>& taken);
 
 /// Writes what RunContext::divided() was told into a node's folder. Throws WriteError.
 void keep_division(const NodeLayout& layout, const std::function<std::string()>& division);
@@ -34,7 +35,8 @@ void keep_division(const NodeLayout& layout, const std::function<std::string()>&
 class NodeContext final : public RunContext {
  public:
   /// `reuse` is null where nothing is reused. All but `facts` is borrowed.
-  NodeContext(NodeFacts facts, std::size_t index, const std::string& id, const ExecutorWorld& world, Reuse* reuse)
+  NodeContext(NodeFacts facts, std::size_t index, const std::string& id, const ExecutorWorld& world,
+              Reuse* reuse)
       : RunContext(std::move(facts)), index_(index), id_(id), world_(world), reuse_(reuse) {}
 
   void metric(std::string_view name, double value, std::int64_t step) override {
@@ -43,14 +45,17 @@ class NodeContext final : public RunContext {
   }
   void progress(const Progress& progress) override {
     const auto now = world_.clock();
-    const bool is_due = !last_progress_ || progress.phase != last_phase_ || now - *last_progress_ >= kInterval;
+    const bool is_due =
+        !last_progress_ || progress.phase != last_phase_ || now - *last_progress_ >= kInterval;
     if (!is_due) return;
     last_progress_ = now;
     last_phase_ = progress.phase;
     world_.emit(NodeProgress{id_, progress});
   }
   void say(std::string_view line) override { world_.emit(Said{id_, std::string(line)}); }
-  void detail(std::string_view line) override { world_.emit(Logged{LogLevel::kInfo, id_, std::string(line)}); }
+  void detail(std::string_view line) override {
+    world_.emit(Logged{LogLevel::kInfo, id_, std::string(line)});
+  }
   void debug(std::string_view line) override { world_.debug(id_, line); }
   void divided(const std::function<std::string()>& division) override {
     keep_division(NodeLayout(node_.folder), division);
@@ -75,7 +80,8 @@ class NodeContext final : public RunContext {
   std::int64_t metrics() const { return metrics_; }
 
  private:
-  static constexpr std::chrono::milliseconds kInterval{100};  // between two progress events of a phase
+  static constexpr std::chrono::milliseconds kInterval{
+      100};  // between two progress events of a phase
 
   const std::size_t index_;
   const std::string& id_;
@@ -90,8 +96,8 @@ class NodeContext final : public RunContext {
 class DryContext final : public PlanContext {
  public:
   /// The plan and the certificate go into `result`. `world` and `result` are borrowed.
-  DryContext(NodeFacts facts, DryRunOptions dry, std::vector<NamedBytes> held, std::shared_ptr<PlanShelf> shelf,
-             const ExecutorWorld& world, DryNode& result)
+  DryContext(NodeFacts facts, DryRunOptions dry, std::vector<NamedBytes> held,
+             std::shared_ptr<PlanShelf> shelf, const ExecutorWorld& world, DryNode& result)
       : PlanContext(std::move(facts), std::move(dry), std::move(held), std::move(shelf)),
         world_(world),
         result_(result) {}
@@ -114,8 +120,8 @@ class DryContext final : public PlanContext {
 
   std::vector<std::string>& said() { return said_; }
   const std::function<std::string()>& division() const { return division_; }
-  /// Makes earlier_step() that of the plan in the file `recorded`, where there is one; of one that cannot be read it
-  /// says so.
+  /// Makes earlier_step() that of the plan in the file `recorded`, where there is one; of one that
+  /// cannot be read it says so.
   void replay(const std::filesystem::path& recorded);
 
  private:
@@ -125,23 +131,28 @@ class DryContext final : public PlanContext {
   std::function<std::string()> division_;
 };
 
-/// What the models that node `index` evaluates have been trained on: by the trainings of its graph, and by those of
-/// other runs, where these, or their models, start from the weights of such a run. The parts for validation count too,
-/// unless the node is wired to one. A run whose record cannot be read is named by its own folder, where no division is.
-std::vector<TrainedData> trained_data(std::size_t index, const Graph& graph, const RunOptions& options);
+/// What the models that node `index` evaluates have been trained on: by the trainings of its graph,
+/// and by those of other runs, where these, or their models, start from the weights of such a run.
+/// The parts for validation count too, unless the node is wired to one. A run whose record cannot
+/// be read is named by its own folder, where no division is.
+std::vector<TrainedData> trained_data(std::size_t index, const Graph& graph,
+                                      const RunOptions& options);
 
-/// The exception being handled, which a stage has thrown, as an error at the node's place in the recipe. Of a text of
-/// many lines, such as LibTorch's with its backtrace, the first is for the user; all of it goes to stderr, the log.
+/// The exception being handled, which a stage has thrown, as an error at the node's place in the
+/// recipe. Of a text of many lines, such as LibTorch's with its backtrace, the first is for the
+/// user; all of it goes to stderr, the log.
 Diagnostic stage_failure(const Node& node);
 
 /// The same where the exception may tell of several failures.
 Diagnostics stage_failures(const Node& node);
 
-/// Of a plan that does not fit, the first of its alternatives that is one and does; null: none does.
+/// Of a plan that does not fit, the first of its alternatives that is one and does; null: none
+/// does.
 const PlanAlternative* cheapest_that_fits(const MemoryPlan& plan);
 
-/// The refusal of a plan that does not fit its budget: by how many bytes, what is alive at the peak, and the cheapest
-/// change that would make it fit. `pointer` is the node's place in the recipe.
+/// The refusal of a plan that does not fit its budget: by how many bytes, what is alive at the
+/// peak, and the cheapest change that would make it fit. `pointer` is the node's place in the
+/// recipe.
 Diagnostic does_not_fit(const MemoryPlan& plan, std::string pointer = "");
 
 }  // namespace runner

@@ -6,11 +6,11 @@
 #include <system_error>
 
 #include "runner/shared/disk/new_file.h"
-#include "runner/worker/executor.h"
-#include "runner/shared/record/node_index.h"
 #include "runner/shared/record/metrics_file.h"
+#include "runner/shared/record/node_index.h"
 #include "runner/shared/stage/family.h"
 #include "runner/shared/stage/run_layout.h"
+#include "runner/worker/executor.h"
 
 namespace runner {
 namespace {
@@ -33,7 +33,8 @@ bool is_training(const Node& node) { return family_of(node.kind) == Family::kTra
 
 std::vector<NodeMetric> metrics_of(const fs::path& run, const std::string& node) {
   std::vector<NodeMetric> metrics;
-  for (MetricLine& line : read_metrics(RunLayout(run).metrics()).lines) metrics.push_back(std::move(line.metric));
+  for (MetricLine& line : read_metrics(RunLayout(run).metrics()).lines)
+    metrics.push_back(std::move(line.metric));
   std::erase_if(metrics, [&](const NodeMetric& metric) { return metric.node != node; });
   return metrics;
 }
@@ -66,7 +67,9 @@ bool Reuse::looks_for(std::size_t index) const {
   return options_.reuse->which == Which::kAll && !options_.resume;
 }
 
-json Reuse::document(std::size_t index) const { return node_document(graph_, facts_, index, options_.reuse->world); }
+json Reuse::document(std::size_t index) const {
+  return node_document(graph_, facts_, index, options_.reuse->world);
+}
 
 fs::path Reuse::folder(std::size_t index) const {
   return RunLayout(options_.folder).node(graph_.nodes[index].id).folder();
@@ -80,7 +83,8 @@ bool Reuse::take(std::size_t index, bool needed) {
   State& node = nodes_[index];
   const std::string wanted = key(index);
   const bool can_use = graph_.nodes[index].cacheable || is_training(graph_.nodes[index]);
-  if (node.taken || wanted.empty() || wanted == node.tried || (needed && !can_use)) return node.taken.has_value();
+  if (node.taken || wanted.empty() || wanted == node.tried || (needed && !can_use))
+    return node.taken.has_value();
   node.tried = wanted;
   try {
     node.taken = take_own(index, wanted);
@@ -91,10 +95,12 @@ bool Reuse::take(std::size_t index, bool needed) {
   return node.taken.has_value();
 }
 
-std::optional<Turn> Reuse::take_in_turn(std::size_t index, const std::function<bool()>& is_cancelled,
+std::optional<Turn> Reuse::take_in_turn(std::size_t index,
+                                        const std::function<bool()>& is_cancelled,
                                         const std::function<void()>& on_wait) {
   const std::string wanted = key(index);
-  if (take(index, /*needed=*/true) || wanted.empty() || !index_ || !looks_for(index)) return std::nullopt;
+  if (take(index, /*needed=*/true) || wanted.empty() || !index_ || !looks_for(index))
+    return std::nullopt;
   const Node& node = graph_.nodes[index];
   auto turn = Turn::take(index_->turn(node.kind, node.id, wanted), is_cancelled, on_wait);
   if (!turn) return turn;
@@ -117,7 +123,8 @@ std::optional<fs::path> Reuse::find(std::size_t index) const {
 std::optional<Reuse::Source> Reuse::take_own(std::size_t index, const std::string& key) const {
   if (!options_.resume || !graph_.nodes[index].cacheable) return std::nullopt;
   const auto finished = read_finished(folder(index));
-  if (!finished || finished->reuse_key != key || what_is_missing(folder(index), *finished)) return std::nullopt;
+  if (!finished || finished->reuse_key != key || what_is_missing(folder(index), *finished))
+    return std::nullopt;
   return Source{options_.folder, metrics_of(options_.folder, graph_.nodes[index].id)};
 }
 
@@ -147,7 +154,8 @@ void Reuse::drop(std::size_t index) {
   node.taken.reset();
   if (index_) index_->remove(graph_.nodes[index].kind, graph_.nodes[index].id, node.tried);
   std::error_code ignored;
-  for (const NodeFile& file : node_files(folder(index))) fs::remove(folder(index) / file.name, ignored);
+  for (const NodeFile& file : node_files(folder(index)))
+    fs::remove(folder(index) / file.name, ignored);
   fs::remove(NodeLayout(folder(index)).reused(), ignored);
 }
 
@@ -157,10 +165,12 @@ std::optional<std::string> Reuse::why_anew(std::size_t index) const {
   const Node& node = graph_.nodes[index];
   const json now = document(index);
   const auto former = index_->nearest(node.kind, node.id, now);
-  const std::vector<std::string> changes = former ? differences(*former, now) : std::vector<std::string>();
+  const std::vector<std::string> changes =
+      former ? differences(*former, now) : std::vector<std::string>();
   if (changes.empty()) return std::nullopt;
   std::string text;
-  for (std::size_t i = 0; i < std::min(changes.size(), kToldDifferences); ++i) text += (i > 0 ? "; " : "") + changes[i];
+  for (std::size_t i = 0; i < std::min(changes.size(), kToldDifferences); ++i)
+    text += (i > 0 ? "; " : "") + changes[i];
   if (changes.size() > kToldDifferences) {
     text += "; and " + std::to_string(changes.size() - kToldDifferences) + " more differences";
   }
@@ -177,7 +187,8 @@ void Reuse::note(std::size_t index, StageFacts facts) {
 /// False where something that the result follows from was changed while this run was at work.
 bool Reuse::is_steady(std::size_t index) const {
   return nodes_[index].is_steady &&
-         std::ranges::all_of(graph_.nodes[index].inputs, [&](const Edge& edge) { return is_steady(edge.from); });
+         std::ranges::all_of(graph_.nodes[index].inputs,
+                             [&](const Edge& edge) { return is_steady(edge.from); });
 }
 
 std::optional<std::string> Reuse::enter(std::size_t index, std::int64_t metrics) const {

@@ -11,7 +11,8 @@
 namespace stages {
 namespace {
 
-/// Lists the images that root/images.csv names, a line each: FILE,CLASS. Everything wrong is reported at once.
+/// Lists the images that root/images.csv names, a line each: FILE,CLASS. Everything wrong is
+/// reported at once.
 runner::Result<ImageList> list_novel(const std::filesystem::path& root, bool allow_outside) {
   constexpr const char* kTable = "images.csv";
   constexpr std::size_t kMostBytes = std::size_t{64} << 20;
@@ -19,10 +20,12 @@ runner::Result<ImageList> list_novel(const std::filesystem::path& root, bool all
   ImageList list{.root = root};
   files.for_lines(kTable, kMostBytes, [&](std::size_t number, std::string_view line) {
     const std::size_t comma = std::min(line.find(','), line.size());
-    const std::string_view file = line.substr(0, comma), name = line.substr(std::min(comma + 1, line.size()));
+    const std::string_view file = line.substr(0, comma),
+                           name = line.substr(std::min(comma + 1, line.size()));
     if (!is_image_path(file) || name.empty())
-      return files.fault(kTable, number,
-                         "it is not of the form FILE,CLASS, where FILE is a .jpg, .jpeg, .png or .webp");
+      return files.fault(
+          kTable, number,
+          "it is not of the form FILE,CLASS, where FILE is a .jpg, .jpeg, .png or .webp");
     const auto found = std::ranges::find(list.classes, name);
     list[Part::kTrain].push_back({std::string(file), found - list.classes.begin()});
     if (found == list.classes.end()) list.classes.emplace_back(name);
@@ -38,7 +41,9 @@ runner::Result<ImageList> list_novel(const std::filesystem::path& root, bool all
 runner::Result<std::unique_ptr<runner::Stage>> create_novel(runner::ConfigReader& reader) {
   const ImageOptions options = read_image_options(reader);
   ImageSource source;
-  source.list = [root = options.root, outside = options.allow_outside] { return list_novel(root, outside); };
+  source.list = [root = options.root, outside = options.allow_outside] {
+    return list_novel(root, outside);
+  };
   double test = 0;
   reader.read("test", test);
   source.split = {.train = 1 - test, .validation = 0, .test = test};

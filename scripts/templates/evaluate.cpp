@@ -29,7 +29,8 @@ class Novel final : public runner::Stage {
 
   explicit Novel(const NovelConfig& config) : config_(config) {}
 
-  std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
+  std::optional<runner::Outputs> plan(const runner::Inputs& inputs,
+                                      runner::PlanContext& context) override {
     Predictor(inputs, config_.batch_size).plan(context);
     return runner::Outputs{};
   }
@@ -39,7 +40,9 @@ class Novel final : public runner::Stage {
     const ScopedMemoryBudget budget = predictor.hold_budget(context);
     const ClassifiedSamples samples = predictor.classify(context);
     const auto metrics = std::make_shared<Metrics>();
-    metrics->values = {{"accuracy", samples.logits.argmax(1).eq(samples.labels).to(at::kDouble).mean().item<double>()}};
+    metrics->values = {
+        {"accuracy",
+         samples.logits.argmax(1).eq(samples.labels).to(at::kDouble).mean().item<double>()}};
     for (const auto& [name, value] : metrics->values)
       context.metric("evaluate/" + name, value, predictor.checkpoint().step);
     return {{"metrics", metrics}};

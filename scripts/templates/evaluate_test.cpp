@@ -28,7 +28,8 @@ TEST(EvaluateNovel, AccuracyIsTheShareOfRightAnswers) {
   const auto stage = kEvaluateNovel.create(reader);
   ASSERT_TRUE(stage);
 
-  // A network that says class 0 of everything: right for a third of the points, of which two now have another label.
+  // A network that says class 0 of everything: right for a third of the points, of which two now
+  // have another label.
   const auto data = std::make_shared<TinyDataset>(12);
   data->labels = {{0, 1}, {3, 2}};
   const auto checkpoint = std::make_shared<Checkpoint>();
@@ -45,7 +46,8 @@ TEST(EvaluateNovel, AccuracyIsTheShareOfRightAnswers) {
   RecordingContext context;
   const runner::Outputs outputs =
       (*stage)->run(runner::Inputs({{"test", {data}}, {"checkpoint", {checkpoint}}}), context);
-  const auto metrics = runner::Inputs({{"metrics", {outputs.at("metrics")}}}).get<Metrics>("metrics");
+  const auto metrics =
+      runner::Inputs({{"metrics", {outputs.at("metrics")}}}).get<Metrics>("metrics");
   EXPECT_THAT(metrics->values, testing::ElementsAre(testing::Pair("accuracy", 2.0 / 12)));
   EXPECT_EQ(context.values("evaluate/accuracy"), (std::vector<double>{2.0 / 12}));
   EXPECT_EQ(context.steps("evaluate/accuracy"), (std::vector<std::int64_t>{8}));

@@ -18,7 +18,9 @@ class Novel final : public runner::Stage {
 
   explicit Novel(std::shared_ptr<const MemoryPolicy> policy) : policy_(std::move(policy)) {}
 
-  runner::Outputs run(const runner::Inputs&, runner::RunContext&) override { return {{"memory", policy_}}; }
+  runner::Outputs run(const runner::Inputs&, runner::RunContext&) override {
+    return {{"memory", policy_}};
+  }
 
  private:
   const std::shared_ptr<const MemoryPolicy> policy_;

@@ -25,7 +25,9 @@ TEST(MemoryNovel, MicroBatchIsHandedOn) {
   ASSERT_TRUE(stage);
   RecordingContext context;
   const runner::Outputs outputs = (*stage)->run(runner::Inputs({}), context);
-  EXPECT_EQ(runner::Inputs({{"memory", {outputs.at("memory")}}}).get<MemoryPolicy>("memory")->micro_batch, 3);
+  EXPECT_EQ(
+      runner::Inputs({{"memory", {outputs.at("memory")}}}).get<MemoryPolicy>("memory")->micro_batch,
+      3);
 }
 
 }  // namespace

@@ -25,9 +25,11 @@ struct NovelConfig {
 /// Children: first, second.
 class NovelNetwork final : public PrecisionModule {
  public:
-  NovelNetwork(std::int64_t inputs, std::int64_t hidden, std::int64_t classes, const at::TensorOptions& tensors)
+  NovelNetwork(std::int64_t inputs, std::int64_t hidden, std::int64_t classes,
+               const at::TensorOptions& tensors)
       : first_(register_module("first", std::make_shared<Linear>(inputs, hidden, true, tensors))),
-        second_(register_module("second", std::make_shared<Linear>(hidden, classes, true, tensors))) {}
+        second_(
+            register_module("second", std::make_shared<Linear>(hidden, classes, true, tensors))) {}
 
   at::Tensor forward(const at::Tensor& image) const {
     const OwnPrecision own(*this);
@@ -42,7 +44,8 @@ class NovelModel final : public Model {
  public:
   explicit NovelModel(const NovelConfig& config) : config_(config) {}
 
-  std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data, std::uint64_t seed) const override {
+  std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data,
+                                           std::uint64_t seed) const override {
     const auto network = network_for(data, at::kFloat);
     const torch::NoGradGuard no_graph;
     const at::Generator generator = at::detail::createCPUGenerator(seed);
@@ -61,8 +64,10 @@ class NovelModel final : public Model {
   bool mixes_samples() const override { return false; }
 
  private:
-  std::shared_ptr<NovelNetwork> network_for(const DatasetDescription& data, const at::TensorOptions& tensors) const {
-    if (data.classes.empty()) throw StageError(ErrorCode::kLabelOutOfRange, "the data has no classes");
+  std::shared_ptr<NovelNetwork> network_for(const DatasetDescription& data,
+                                            const at::TensorOptions& tensors) const {
+    if (data.classes.empty())
+      throw StageError(ErrorCode::kLabelOutOfRange, "the data has no classes");
     return std::make_shared<NovelNetwork>(values_of_image(data), config_.hidden_size,
                                           static_cast<std::int64_t>(data.classes.size()), tensors);
   }

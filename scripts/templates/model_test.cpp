@@ -18,7 +18,8 @@ std::shared_ptr<const Model> novel_model(const std::string& options = "{}") {
   const auto stage = kModelNovel.create(reader);
   if (!stage) throw std::logic_error(stage.errors()[0].message);
   RecordingContext context;
-  return runner::Inputs({{"model", {(*stage)->run(runner::Inputs({}), context).at("model")}}}).get<Model>("model");
+  return runner::Inputs({{"model", {(*stage)->run(runner::Inputs({}), context).at("model")}}})
+      .get<Model>("model");
 }
 
 TEST(ModelNovel, UnknownOptionIsNotIgnored) {
@@ -39,7 +40,9 @@ TEST(ModelNovel, GivesALogitForEveryClass) {
 
 TEST(ModelNovel, WeightsFollowFromTheSeed) {
   const DatasetDescription data = TinyDataset(6).describe();
-  const auto first_weight = [&](std::uint64_t seed) { return novel_model()->build(data, seed)->parameters()[0]; };
+  const auto first_weight = [&](std::uint64_t seed) {
+    return novel_model()->build(data, seed)->parameters()[0];
+  };
   EXPECT_TRUE(first_weight(1).equal(first_weight(1)));
   EXPECT_FALSE(first_weight(1).equal(first_weight(2)));
 }

@@ -49,7 +49,8 @@ class NovelStep final : public TrainingStep {
 runner::Result<std::unique_ptr<runner::Stage>> create_novel(runner::ConfigReader& reader) {
   double temperature = 1;
   reader.read("temperature", temperature);
-  const auto make_step = [temperature](const Model& model, const TrainingData& data, const MemoryPolicy&) {
+  const auto make_step = [temperature](const Model& model, const TrainingData& data,
+                                       const MemoryPolicy&) {
     const auto classes = static_cast<std::int64_t>(data.train->describe().classes.size());
     if (classes == 0) {
       throw StageError(ErrorCode::kLabelOutOfRange, "the training data has no classes")

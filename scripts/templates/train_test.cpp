@@ -13,18 +13,20 @@
 namespace stages {
 namespace {
 
-std::shared_ptr<const Checkpoint> train_novel(const std::string& options, RecordingContext& context,
-                                              const std::map<std::int64_t, std::int64_t>& labels = {}) {
+std::shared_ptr<const Checkpoint> train_novel(
+    const std::string& options, RecordingContext& context,
+    const std::map<std::int64_t, std::int64_t>& labels = {}) {
   const runner::Value value = stage_options("train/novel", options);
   runner::ConfigReader reader(value, "/train");
   const auto stage = kTrainNovel.create(reader);
   if (!stage) throw std::logic_error(stage.errors()[0].message);
   const auto data = std::make_shared<TinyDataset>(30);
   data->labels = labels;
-  const runner::Outputs outputs = (*stage)->run(runner::Inputs({{"train", {data}},
-                                                                {"model", {std::make_shared<TinyModel>()}},
-                                                                {"memory", {std::make_shared<MemoryPolicy>()}}}),
-                                                context);
+  const runner::Outputs outputs =
+      (*stage)->run(runner::Inputs({{"train", {data}},
+                                    {"model", {std::make_shared<TinyModel>()}},
+                                    {"memory", {std::make_shared<MemoryPolicy>()}}}),
+                    context);
   return runner::Inputs({{"checkpoint", {outputs.at("checkpoint")}}}).get<Checkpoint>("checkpoint");
 }
 

@@ -47,8 +47,9 @@ namespace fs = std::filesystem;
 using runner::Diagnostics;
 using runner::ErrorCode;
 
-constexpr const char *kFolder = "CUB_200_2011", *kImages = "images.txt", *kLabels = "image_class_labels.txt",
-                     *kSplit = "train_test_split.txt", *kClasses = "classes.txt", *kBoxes = "bounding_boxes.txt";
+constexpr const char *kFolder = "CUB_200_2011", *kImages = "images.txt",
+                     *kLabels = "image_class_labels.txt", *kSplit = "train_test_split.txt",
+                     *kClasses = "classes.txt", *kBoxes = "bounding_boxes.txt";
 constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
 constexpr std::int64_t kMostClasses = 100'000;
 
@@ -116,14 +117,18 @@ class Lister {
           {"images/" + std::move(bird.path), *bird.class_number - 1, bird.box});
     }
     if (list[Part::kTrain].empty())
-      list.no_train = {
-          ErrorCode::kBadAnnotations, {}, "", "'" + (folder / kSplit).string() + "' gives no image for training", ""};
+      list.no_train = {ErrorCode::kBadAnnotations,
+                       {},
+                       "",
+                       "'" + (folder / kSplit).string() + "' gives no image for training",
+                       ""};
     add_names(list, list.classes);
     return list;
   }
 
  private:
-  /// Calls `use` with the words of each line, which are `count`, the first a number from one: (line, number, words).
+  /// Calls `use` with the words of each line, which are `count`, the first a number from one:
+  /// (line, number, words).
   void for_lines(const char* file, std::size_t count, const char* form,
                  const std::function<void(std::size_t, std::int64_t, const Words&)>& use) {
     files_.for_lines(file, kMaxBytes, [&](std::size_t line, std::string_view text) {
@@ -139,45 +144,55 @@ class Lister {
 
   void read_classes() {
     std::map<std::string, std::int64_t> shown;
-    for_lines(kClasses, 2, "NUMBER NAME", [&](std::size_t line, std::int64_t number, const Words& words) {
-      if (!classes_.emplace(number, words[1]).second) {
-        files_.fault(kClasses, line, "the class " + std::to_string(number) + " is named twice");
-        return;
-      }
-      const auto [same, is_new] = shown.emplace(display_name(words[1]), number);
-      if (is_new) return;
-      files_.fault(kClasses, line,
-                   "the classes " + std::to_string(same->second) + " and " + std::to_string(number) +
-                       " are both called '" + same->first + "'");
-    });
+    for_lines(
+        kClasses, 2, "NUMBER NAME", [&](std::size_t line, std::int64_t number, const Words& words) {
+          if (!classes_.emplace(number, words[1]).second) {
+            files_.fault(kClasses, line, "the class " + std::to_string(number) + " is named twice");
+            return;
+          }
+          const auto [same, is_new] = shown.emplace(display_name(words[1]), number);
+          if (is_new) return;
+          files_.fault(kClasses, line,
+                       "the classes " + std::to_string(same->second) + " and " +
+                           std::to_string(number) + " are both called '" + same->first + "'");
+        });
     if (classes_.empty()) {
       if (files_.is_faultless()) files_.fault(kClasses, "it names no class");
       return;
     }
-    const std::int64_t last = classes_.rbegin()->first, count = static_cast<std::int64_t>(classes_.size());
+    const std::int64_t last = classes_.rbegin()->first,
+                       count = static_cast<std::int64_t>(classes_.size());
     if (last == count && count <= kMostClasses) return;
     if (files_.is_faultless()) {
-      files_.fault(kClasses,
-                   "its " + std::to_string(count) + " classes are not numbered 1 to " + std::to_string(count));
+      files_.fault(kClasses, "its " + std::to_string(count) + " classes are not numbered 1 to " +
+                                 std::to_string(count));
     }
   }
 
   void read_images() {
     std::unordered_map<std::string, std::size_t> paths;
-    for_lines(kImages, 2, "IMAGE PATH", [&](std::size_t line, std::int64_t number, const Words& words) {
-      if (!is_image_path(words[1])) {
-        files_.fault(kImages, line, "its path does not lead down to a " + std::string(runner::kImageEndings) + " file");
-        return;
-      }
-      if (!places_.emplace(number, birds_.size()).second) {
-        files_.fault(kImages, line, "the image " + std::to_string(number) + " is listed twice");
-        return;
-      }
-      const auto [same, is_new] = paths.emplace(words[1], line);
-      if (!is_new) files_.fault(kImages, line, "its path is also in line " + std::to_string(same->second) + " too");
-      birds_.push_back({.path = std::string(words[1]), .class_number = {}, .is_for_training = {}, .box = {}});
-      numbers_.push_back(number);
-    });
+    for_lines(
+        kImages, 2, "IMAGE PATH", [&](std::size_t line, std::int64_t number, const Words& words) {
+          if (!is_image_path(words[1])) {
+            files_.fault(
+                kImages, line,
+                "its path does not lead down to a " + std::string(runner::kImageEndings) + " file");
+            return;
+          }
+          if (!places_.emplace(number, birds_.size()).second) {
+            files_.fault(kImages, line, "the image " + std::to_string(number) + " is listed twice");
+            return;
+          }
+          const auto [same, is_new] = paths.emplace(words[1], line);
+          if (!is_new)
+            files_.fault(kImages, line,
+                         "its path is also in line " + std::to_string(same->second) + " too");
+          birds_.push_back({.path = std::string(words[1]),
+                            .class_number = {},
+                            .is_for_training = {},
+                            .box = {}});
+          numbers_.push_back(number);
+        });
     if (birds_.empty() && files_.is_faultless()) files_.fault(kImages, "it lists no image");
   }
 
@@ -190,7 +205,8 @@ class Lister {
       if (!knows_images) return;
       const auto place = places_.find(number);
       if (place == places_.end()) {
-        files_.fault(file, line, std::string(kImages) + " lists no image " + std::to_string(number));
+        files_.fault(file, line,
+                     std::string(kImages) + " lists no image " + std::to_string(number));
       } else if (seen[place->second]) {
         files_.fault(file, line, "the image " + std::to_string(number) + " comes twice");
       } else {
@@ -208,41 +224,45 @@ class Lister {
     for_images(kLabels, 2, "IMAGE CLASS", [&](std::size_t line, Bird& bird, const Words& words) {
       bird.class_number = number_of<std::int64_t>(words[1]);
       if (bird.class_number && (classes_.empty() || classes_.contains(*bird.class_number))) return;
-      files_.fault(kLabels, line,
-                   std::string(kClasses) + " has no class '" + std::string(words[1].substr(0, 20)) + "'");
+      files_.fault(
+          kLabels, line,
+          std::string(kClasses) + " has no class '" + std::string(words[1].substr(0, 20)) + "'");
     });
   }
 
   void read_split() {
-    for_images(kSplit, 2, "IMAGE 1, or 0 for the test", [&](std::size_t line, Bird& bird, const Words& words) {
-      if (words[1] == "0" || words[1] == "1") bird.is_for_training = words[1] == "1";
-      else files_.fault(kSplit, line, "an image is 1, for training, or 0, for the test");
-    });
+    for_images(kSplit, 2, "IMAGE 1, or 0 for the test",
+               [&](std::size_t line, Bird& bird, const Words& words) {
+                 if (words[1] == "0" || words[1] == "1") bird.is_for_training = words[1] == "1";
+                 else files_.fault(kSplit, line, "an image is 1, for training, or 0, for the test");
+               });
   }
 
   void read_boxes() {
-    for_images(kBoxes, 5, "IMAGE LEFT TOP WIDTH HEIGHT", [&](std::size_t line, Bird& bird, const Words& words) {
-      double edges[4];
-      for (std::size_t i = 0; i < 4; ++i) {
-        const auto number = number_of<double>(words[i + 1]);
-        // Written so that a number which is none is refused too.
-        if (!number || !(std::abs(*number) <= kMaxSide)) {
-          files_.fault(kBoxes, line, "a box is made of numbers of pixels");
-          return;
-        }
-        edges[i] = *number;
-      }
-      const auto [left, top, width, height] = edges;
-      if (width <= 0 || height <= 0) {
-        files_.fault(kBoxes, line, "its box is empty");
-        return;
-      }
-      // Whole pixels that the box covers, if only in part.
-      Box box{static_cast<int>(std::floor(left)), static_cast<int>(std::floor(top)), 0, 0};
-      box.width = static_cast<int>(std::ceil(left + width)) - box.left;
-      box.height = static_cast<int>(std::ceil(top + height)) - box.top;
-      bird.box = box;
-    });
+    for_images(
+        kBoxes, 5, "IMAGE LEFT TOP WIDTH HEIGHT",
+        [&](std::size_t line, Bird& bird, const Words& words) {
+          double edges[4];
+          for (std::size_t i = 0; i < 4; ++i) {
+            const auto number = number_of<double>(words[i + 1]);
+            // Written so that a number which is none is refused too.
+            if (!number || !(std::abs(*number) <= kMaxSide)) {
+              files_.fault(kBoxes, line, "a box is made of numbers of pixels");
+              return;
+            }
+            edges[i] = *number;
+          }
+          const auto [left, top, width, height] = edges;
+          if (width <= 0 || height <= 0) {
+            files_.fault(kBoxes, line, "its box is empty");
+            return;
+          }
+          // Whole pixels that the box covers, if only in part.
+          Box box{static_cast<int>(std::floor(left)), static_cast<int>(std::floor(top)), 0, 0};
+          box.width = static_cast<int>(std::ceil(left + width)) - box.left;
+          box.height = static_cast<int>(std::ceil(top + height)) - box.top;
+          bird.box = box;
+        });
   }
 
   AnnotationFiles files_;
@@ -257,13 +277,14 @@ class Lister {
 runner::Result<ImageList> list_cub200(const fs::path& root, bool boxes, bool allow_outside) {
   const auto folder = published_folder(root, kFolder, kImages);
   if (!folder) {
-    return runner::Diagnostic{
-        ErrorCode::kMissingFolder,
-        {},
-        "",
-        "CUB-200-2011 is not in '" + root.string() + "': it has neither " + kImages + " nor a folder " + kFolder,
-        "correct root; `retort data fetch cub200` fetches it, `retort data make cub200` makes a small set of that "
-        "form"};
+    return runner::Diagnostic{ErrorCode::kMissingFolder,
+                              {},
+                              "",
+                              "CUB-200-2011 is not in '" + root.string() + "': it has neither " +
+                                  kImages + " nor a folder " + kFolder,
+                              "correct root; `retort data fetch cub200` fetches it, `retort data "
+                              "make cub200` makes a small set of that "
+                              "form"};
   }
   Lister lister(*folder);
   lister.read(boxes);

@@ -22,23 +22,26 @@ namespace {
 
 runner::Result<std::unique_ptr<runner::Stage>> create_flowers102(runner::ConfigReader& reader) {
   const ImageOptions options = read_image_options(reader);
-  const auto parts = runner::choice<FlowerParts>(reader, "parts",
-                                                 {{"published", FlowerParts::kPublished},
-                                                  {"train_and_validation", FlowerParts::kTrainAndValidation},
-                                                  {"swapped", FlowerParts::kSwapped}});
+  const auto parts =
+      runner::choice<FlowerParts>(reader, "parts",
+                                  {{"published", FlowerParts::kPublished},
+                                   {"train_and_validation", FlowerParts::kTrainAndValidation},
+                                   {"swapped", FlowerParts::kSwapped}});
   std::string divided_by;
   reader.read("parts", divided_by);
-  return image_stage(reader, options,
-                     {.list = [root = options.root, parts,
-                               outside = options.allow_outside] { return list_flowers102(root, parts, outside); },
-                      .obtain = read_download(reader, "flowers102", options.root),
-                      .divided_by = "parts " + divided_by,
-                      .captions = read_captions(reader, {"name"})});
+  return image_stage(
+      reader, options,
+      {.list = [root = options.root, parts,
+                outside = options.allow_outside] { return list_flowers102(root, parts, outside); },
+       .obtain = read_download(reader, "flowers102", options.root),
+       .divided_by = "parts " + divided_by,
+       .captions = read_captions(reader, {"name"})});
 }
 
 }  // namespace
 
-extern const runner::StageKind kDataFlowers102 = {.name = "data.flowers102", .create = create_flowers102};
+extern const runner::StageKind kDataFlowers102 = {.name = "data.flowers102",
+                                                  .create = create_flowers102};
 
 namespace {
 
@@ -46,8 +49,8 @@ namespace fs = std::filesystem;
 using runner::Diagnostics;
 using runner::ErrorCode;
 
-constexpr const char *kPictures = "flowers-102", *kLabelFile = "imagelabels.mat", *kLists = "setid.mat",
-                     *kNames = "cat_to_name.json";
+constexpr const char *kPictures = "flowers-102", *kLabelFile = "imagelabels.mat",
+                     *kLists = "setid.mat", *kNames = "cat_to_name.json";
 constexpr std::size_t kMaxNamesBytes = 1 << 20, kMaxNameBytes = 1000;
 constexpr std::int64_t kMostImages = 99'999;  // a file's number has five digits
 
@@ -59,7 +62,8 @@ class Count {
   }
   bool any() const { return count_ > 0; }
   std::string text(const std::string& one, const std::string& many) const {
-    return count_ == 1 ? "1 " + one + ": " + first_ : std::to_string(count_) + " " + many + ", the first: " + first_;
+    return count_ == 1 ? "1 " + one + ": " + first_
+                       : std::to_string(count_) + " " + many + ", the first: " + first_;
   }
 
  private:
@@ -77,7 +81,8 @@ class Annotations {
   std::vector<std::int64_t> training, validation, test;  // numbers of images, from one
 
   void read() {
-    if (const auto bytes = files_.read(labels_file_, kMaxMatBytes)) labels = list(labels_file_, *bytes, "labels");
+    if (const auto bytes = files_.read(labels_file_, kMaxMatBytes))
+      labels = list(labels_file_, *bytes, "labels");
     check_labels();
     const auto bytes = files_.read(lists_file_, kMaxMatBytes);
     if (!bytes) return;
@@ -101,12 +106,15 @@ class Annotations {
   std::string digest() { return files_.digest(); }
 
  private:
-  std::vector<std::int64_t> list(const std::string& file, const std::string& bytes, const char* name) {
+  std::vector<std::int64_t> list(const std::string& file, const std::string& bytes,
+                                 const char* name) {
     try {
       MatMatrix matrix = read_mat(bytes, name);
-      if (matrix.values.empty() || matrix.rows == 1 || matrix.columns == 1) return std::move(matrix.values);
-      files_.fault(file, "its '" + std::string(name) + "' is not a list: it has " + std::to_string(matrix.rows) +
-                             " rows and " + std::to_string(matrix.columns) + " columns");
+      if (matrix.values.empty() || matrix.rows == 1 || matrix.columns == 1)
+        return std::move(matrix.values);
+      files_.fault(file, "its '" + std::string(name) + "' is not a list: it has " +
+                             std::to_string(matrix.rows) + " rows and " +
+                             std::to_string(matrix.columns) + " columns");
     } catch (const std::invalid_argument& problem) {
       files_.fault(file, problem.what());
     }
@@ -125,7 +133,8 @@ class Annotations {
       files_.fault(labels_file_, outside.text("label is " + range, "labels are " + range));
     }
     if (static_cast<std::int64_t>(labels.size()) > kMostImages)
-      files_.fault(labels_file_, "it has more labels than the " + std::to_string(kMostImages) + " images there may be");
+      files_.fault(labels_file_, "it has more labels than the " + std::to_string(kMostImages) +
+                                     " images there may be");
   }
 
   void check_numbers() {
@@ -146,9 +155,12 @@ class Annotations {
     check(training, "trnid");
     check(validation, "valid");
     check(test, "tstid");
-    const std::string range = "outside 1 to " + std::to_string(count) + ", the images that have a label";
-    if (unknown.any()) files_.fault(lists_file_, unknown.text("number is " + range, "numbers are " + range));
-    if (twice.any()) files_.fault(lists_file_, twice.text("image is listed twice", "images are listed twice"));
+    const std::string range =
+        "outside 1 to " + std::to_string(count) + ", the images that have a label";
+    if (unknown.any())
+      files_.fault(lists_file_, unknown.text("number is " + range, "numbers are " + range));
+    if (twice.any())
+      files_.fault(lists_file_, twice.text("image is listed twice", "images are listed twice"));
   }
 
   /// The first `count` names of the file.
@@ -163,7 +175,8 @@ class Annotations {
     std::vector<std::string> names;
     for (std::size_t label = 1; label <= count; ++label) {
       const auto found = json.find(std::to_string(label));
-      const bool is_name = found != json.end() && found->is_string() && !found->get_ref<const std::string&>().empty() &&
+      const bool is_name = found != json.end() && found->is_string() &&
+                           !found->get_ref<const std::string&>().empty() &&
                            found->get_ref<const std::string&>().size() <= kMaxNameBytes;
       if (!is_name) {
         files_.fault(file, "it has no name for the label " + std::to_string(label));
@@ -171,7 +184,8 @@ class Annotations {
       }
       names.push_back(*found);
       const auto same = std::find(names.begin(), names.end() - 1, names.back());
-      if (same != names.end() - 1) files_.fault(file, "two labels are called '" + names.back() + "'");
+      if (same != names.end() - 1)
+        files_.fault(file, "two labels are called '" + names.back() + "'");
     }
     return names;
   }
@@ -188,16 +202,18 @@ std::string file_name(std::int64_t number) {
 
 }  // namespace
 
-runner::Result<ImageList> list_flowers102(const fs::path& root, FlowerParts parts, bool allow_outside) {
+runner::Result<ImageList> list_flowers102(const fs::path& root, FlowerParts parts,
+                                          bool allow_outside) {
   const auto folder = published_folder(root, kPictures, "jpg");
   if (!folder) {
-    return runner::Diagnostic{
-        ErrorCode::kMissingFolder,
-        {},
-        "",
-        "Oxford Flowers 102 is not in '" + root.string() + "': it has neither a folder jpg nor " + kPictures,
-        "correct root; `retort data fetch flowers102` fetches it, `retort data make flowers102` makes a small set of "
-        "that form"};
+    return runner::Diagnostic{ErrorCode::kMissingFolder,
+                              {},
+                              "",
+                              "Oxford Flowers 102 is not in '" + root.string() +
+                                  "': it has neither a folder jpg nor " + kPictures,
+                              "correct root; `retort data fetch flowers102` fetches it, `retort "
+                              "data make flowers102` makes a small set of "
+                              "that form"};
   }
   Annotations annotations(root, *folder == root ? "" : std::string(kPictures) + "/");
   annotations.read();
@@ -209,11 +225,13 @@ runner::Result<ImageList> list_flowers102(const fs::path& root, FlowerParts part
 
   const auto add = [&](Part part, const std::vector<std::int64_t>& numbers) {
     for (const std::int64_t number : numbers)
-      list[part].push_back({file_name(number), annotations.labels[static_cast<std::size_t>(number - 1)] - 1});
+      list[part].push_back(
+          {file_name(number), annotations.labels[static_cast<std::size_t>(number - 1)] - 1});
   };
   const bool is_swapped = parts == FlowerParts::kSwapped;
   add(Part::kTrain, is_swapped ? annotations.test : annotations.training);
-  add(parts == FlowerParts::kTrainAndValidation ? Part::kTrain : Part::kValidation, annotations.validation);
+  add(parts == FlowerParts::kTrainAndValidation ? Part::kTrain : Part::kValidation,
+      annotations.validation);
   add(Part::kTest, is_swapped ? annotations.training : annotations.test);
   if (list[Part::kTrain].empty()) {
     list.no_train = {ErrorCode::kTooFewSamples,

@@ -28,7 +28,8 @@ MatMatrix row(const std::string& name, std::vector<std::int64_t> values) {
 
 }  // namespace
 
-void make_flowers102(const std::filesystem::path& folder, const MadeImages& images, const MakeCallbacks& callbacks) {
+void make_flowers102(const std::filesystem::path& folder, const MadeImages& images,
+                     const MakeCallbacks& callbacks) {
   check(images, kFewestFlowers);
   if (images.count() > kMost) {
     throw runner::StageError(runner::ErrorCode::kNotAllowedValue,
@@ -42,7 +43,8 @@ void make_flowers102(const std::filesystem::path& folder, const MadeImages& imag
   made.create("flowers-102/jpg");
 
   std::vector<std::int64_t> labels(static_cast<std::size_t>(images.count()));
-  std::vector<std::int64_t> before(static_cast<std::size_t>(images.classes));  // numbers below those of the class
+  std::vector<std::int64_t> before(
+      static_cast<std::size_t>(images.classes));  // numbers below those of the class
   const Permutation classes(images.classes, seed, 0);
   std::int64_t number = 0;
   for (std::int64_t place = 0; place < images.classes; ++place) {
@@ -51,9 +53,11 @@ void make_flowers102(const std::filesystem::path& folder, const MadeImages& imag
     for (std::int64_t i = 0; i < images.per_class; ++i) {
       check_cancelled(callbacks);
       const Random random({seed, static_cast<std::uint64_t>(label), static_cast<std::uint64_t>(i)});
-      const Image image = draw_shape(static_cast<std::size_t>(label), static_cast<int>(images.size), random);
+      const Image image =
+          draw_shape(static_cast<std::size_t>(label), static_cast<int>(images.size), random);
       labels[static_cast<std::size_t>(number++)] = label + 1;
-      made.write("flowers-102/jpg/image_" + padded(number, 5) + ".jpg", encode_jpeg(image, kMadeQuality));
+      made.write("flowers-102/jpg/image_" + padded(number, 5) + ".jpg",
+                 encode_jpeg(image, kMadeQuality));
       if (callbacks.progress) callbacks.progress(number, images.count());
     }
   }
@@ -71,9 +75,9 @@ void make_flowers102(const std::filesystem::path& folder, const MadeImages& imag
   }
   made.write("flowers-102/cat_to_name.json", names.dump(2) + "\n");
   made.write("flowers-102/imagelabels.mat", mat_file(std::array{row("labels", std::move(labels))}));
-  made.write("flowers-102/setid.mat",
-             mat_file(std::array{row("trnid", std::move(training)), row("valid", std::move(validation)),
-                                 row("tstid", std::move(test))}));
+  made.write("flowers-102/setid.mat", mat_file(std::array{row("trnid", std::move(training)),
+                                                          row("valid", std::move(validation)),
+                                                          row("tstid", std::move(test))}));
   made.publish();
 }
 
@@ -84,7 +88,8 @@ constexpr std::int64_t kGrayEvery = 5;
 
 }  // namespace
 
-void make_cub200(const std::filesystem::path& folder, const MadeImages& images, const MakeCallbacks& callbacks) {
+void make_cub200(const std::filesystem::path& folder, const MadeImages& images,
+                 const MakeCallbacks& callbacks) {
   check(images, kFewest);
   const auto seed = static_cast<std::uint64_t>(images.seed);
   const std::string top = "CUB_200_2011/";
@@ -95,14 +100,15 @@ void make_cub200(const std::filesystem::path& folder, const MadeImages& images, 
   std::int64_t number = 0;
   for (std::int64_t label = 0; label < images.classes; ++label) {
     const auto shape = static_cast<std::size_t>(label);
-    const std::string name = capitalized(shape_names()[shape]), below = padded(label + 1, 3) + "." + name;
+    const std::string name = capitalized(shape_names()[shape]),
+                      below = padded(label + 1, 3) + "." + name;
     made.create(top + "images/" + below);
     classes += std::to_string(label + 1) + " " + below + "\n";
     const Permutation drawn(images.per_class, seed, label);
     for (std::int64_t i = 0; i < images.per_class; ++i) {
       check_cancelled(callbacks);
-      const BoxedPicture picture =
-          draw_boxed_shape(shape, static_cast<int>(images.size), seed, static_cast<std::uint64_t>(i));
+      const BoxedPicture picture = draw_boxed_shape(shape, static_cast<int>(images.size), seed,
+                                                    static_cast<std::uint64_t>(i));
       const std::string path =
           below + "/" + name + "_" + padded(i + 1, 4) + "_" + std::to_string(drawn[i] + 1) + ".jpg";
       const std::string head = std::to_string(++number) + " ";
@@ -110,11 +116,13 @@ void make_cub200(const std::filesystem::path& folder, const MadeImages& images, 
       labels += head + std::to_string(label + 1) + "\n";
       parts += head + (drawn[i] < (images.per_class + 1) / 2 ? "1\n" : "0\n");
       boxes += head;
-      for (const int edge : {picture.box.left, picture.box.top, picture.box.width, picture.box.height})
+      for (const int edge :
+           {picture.box.left, picture.box.top, picture.box.width, picture.box.height})
         boxes += std::to_string(edge) + ".0 ";
       boxes.back() = '\n';
-      made.write(top + "images/" + path, number % kGrayEvery == 0 ? encode_gray_jpeg(picture.image, kMadeQuality)
-                                                                  : encode_jpeg(picture.image, kMadeQuality));
+      made.write(top + "images/" + path, number % kGrayEvery == 0
+                                             ? encode_gray_jpeg(picture.image, kMadeQuality)
+                                             : encode_jpeg(picture.image, kMadeQuality));
       if (callbacks.progress) callbacks.progress(number, images.count());
     }
   }

@@ -40,14 +40,18 @@ class FineTunedStage : public runner::Stage {
   bool uses_seed() const override { return !config_.backbone.weights; }
 
   /// Of the weights only the config beside them and their shapes are read.
-  std::optional<runner::Outputs> plan(const runner::Inputs&, runner::PlanContext& context) override {
+  std::optional<runner::Outputs> plan(const runner::Inputs&,
+                                      runner::PlanContext& context) override {
     FineTunedConfig config = config_;
     BackboneConfig& backbone = config.backbone;
     std::shared_ptr<const SavedWeights> shapes;
-    if (backbone.weights) shapes = std::make_shared<const SavedWeights>(shapes_of_weights(backbone));
-    backbone = settled(backbone, shapes ? config_of_weights(shapes->config, backbone) : std::nullopt);
+    if (backbone.weights)
+      shapes = std::make_shared<const SavedWeights>(shapes_of_weights(backbone));
+    backbone =
+        settled(backbone, shapes ? config_of_weights(shapes->config, backbone) : std::nullopt);
     FineTuned(config, shapes, context.node().seed).check_base();
-    return runner::Outputs{{"model", std::make_shared<FineTuned>(std::move(config), nullptr, context.node().seed)}};
+    return runner::Outputs{
+        {"model", std::make_shared<FineTuned>(std::move(config), nullptr, context.node().seed)}};
   }
 
   runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
@@ -63,17 +67,20 @@ class FineTunedStage : public runner::Stage {
     if (backbone.projection_dim && !is_projected(backbone.feature)) {
       context.say("backbone.projection_dim has no effect with 'features: pooled'");
     }
-    return {{"model", std::make_shared<FineTuned>(std::move(config), std::move(saved), context.node().seed)}};
+    return {{"model", std::make_shared<FineTuned>(std::move(config), std::move(saved),
+                                                  context.node().seed)}};
   }
 
  private:
   const FineTunedConfig config_;
-  mutable std::optional<std::string> sha256_;  // of the weights: a gigabyte is not read for it again and again
+  mutable std::optional<std::string>
+      sha256_;  // of the weights: a gigabyte is not read for it again and again
 };
 
 }  // namespace
 
-runner::Result<std::unique_ptr<runner::Stage>> fine_tuned_stage(runner::ConfigReader& reader, FineTunedConfig config) {
+runner::Result<std::unique_ptr<runner::Stage>> fine_tuned_stage(runner::ConfigReader& reader,
+                                                                FineTunedConfig config) {
   config.pointer = reader.pointer();
   config.backbone = read_backbone(reader);
   runner::read_or_auto(reader, "num_classes", config.num_classes);

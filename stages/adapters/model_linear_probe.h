@@ -12,8 +12,10 @@ class Stage;
 
 namespace stages {
 
-/// The stage of a model on a frozen backbone: reads `backbone` and `num_classes`, which both kinds have, into `config`,
-/// whose own options have been read. Everything wrong with any of them is in the result.
-runner::Result<std::unique_ptr<runner::Stage>> fine_tuned_stage(runner::ConfigReader& reader, FineTunedConfig config);
+/// The stage of a model on a frozen backbone: reads `backbone` and `num_classes`, which both kinds
+/// have, into `config`, whose own options have been read. Everything wrong with any of them is in
+/// the result.
+runner::Result<std::unique_ptr<runner::Stage>> fine_tuned_stage(runner::ConfigReader& reader,
+                                                                FineTunedConfig config);
 
 }  // namespace stages

@@ -17,7 +17,8 @@
 
 namespace stages {
 
-void report_remarks(std::initializer_list<const Dataset*> datasets, std::int64_t step, runner::RunContext& context) {
+void report_remarks(std::initializer_list<const Dataset*> datasets, std::int64_t step,
+                    runner::RunContext& context) {
   constexpr std::size_t kNamed = 3;
   if (context.node().smoke) return;  // which has read a few, and what was ahead of these
   RemarkingDataset::Remarks all;
@@ -35,8 +36,8 @@ void report_remarks(std::initializer_list<const Dataset*> datasets, std::int64_t
   if (all.count > 0) context.metric(all.metric, static_cast<double>(all.count), step);
   if (all.unreported.empty()) return;
   context.say("warning: " + std::to_string(all.unreported.size()) +
-              (all.unreported.size() == 1 ? " picture does " : " pictures do ") + all.verdict + ": " +
-              runner::listed(all.unreported, kNamed, "'"));
+              (all.unreported.size() == 1 ? " picture does " : " pictures do ") + all.verdict +
+              ": " + runner::listed(all.unreported, kNamed, "'"));
 }
 
 namespace {
@@ -48,15 +49,16 @@ constexpr std::size_t kMaxTensors = 1000, kMaxDimensions = 16, kMaxName = 1000;
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 31;
 constexpr std::size_t kMaxTransform = 64 << 10;
 
-constexpr std::array<std::pair<std::string_view, at::ScalarType>, 9> kTypes = {{{"bool", at::kBool},
-                                                                                {"uint8", at::kByte},
-                                                                                {"int8", at::kChar},
-                                                                                {"int32", at::kInt},
-                                                                                {"int64", at::kLong},
-                                                                                {"float16", at::kHalf},
-                                                                                {"bfloat16", at::kBFloat16},
-                                                                                {"float32", at::kFloat},
-                                                                                {"float64", at::kDouble}}};
+constexpr std::array<std::pair<std::string_view, at::ScalarType>, 9> kTypes = {
+    {{"bool", at::kBool},
+     {"uint8", at::kByte},
+     {"int8", at::kChar},
+     {"int32", at::kInt},
+     {"int64", at::kLong},
+     {"float16", at::kHalf},
+     {"bfloat16", at::kBFloat16},
+     {"float32", at::kFloat},
+     {"float64", at::kDouble}}};
 
 [[noreturn]] void refuse(const std::string& key, const std::string& what) {
   throw std::runtime_error("its '" + key + "' " + what);
@@ -71,7 +73,8 @@ json parsed(const std::map<std::string, std::string>& about, const std::string& 
 }
 
 json to_json(const TensorSpec& tensor) {
-  const auto* const type = std::ranges::find(kTypes, tensor.dtype, [](const auto& item) { return item.second; });
+  const auto* const type =
+      std::ranges::find(kTypes, tensor.dtype, [](const auto& item) { return item.second; });
   if (type == kTypes.end()) throw std::invalid_argument("samples of a type that has no name");
   return {{"name", tensor.name}, {"shape", tensor.shape}, {"dtype", type->first}};
 }
@@ -83,14 +86,16 @@ TensorSpec tensor_from(const json& json) {
   tensor.name = fields.text("name");
   if (tensor.name.size() > kMaxName) fields.fail("name", "a valid name");
   const std::string word = fields.text("dtype");
-  const auto* const type = std::ranges::find(kTypes, word, [](const auto& item) { return item.first; });
+  const auto* const type =
+      std::ranges::find(kTypes, word, [](const auto& item) { return item.first; });
   if (type == kTypes.end()) fields.fail("dtype", "a known type");
   tensor.dtype = type->second;
   if (fields.list("shape").size() > kMaxDimensions) fields.fail("shape", "a valid shape");
   std::int64_t elements = 1;
   for (const auto& length : fields.list("shape")) {
-    const bool is_length = length.is_number_unsigned() && length.get<std::uint64_t>() >= 1 &&
-                           length.get<std::uint64_t>() <= static_cast<std::uint64_t>(kMaxElements / elements);
+    const bool is_length =
+        length.is_number_unsigned() && length.get<std::uint64_t>() >= 1 &&
+        length.get<std::uint64_t>() <= static_cast<std::uint64_t>(kMaxElements / elements);
     if (!is_length) fields.fail("shape", "a valid shape");
     tensor.shape.push_back(length.get<std::int64_t>());
     elements *= tensor.shape.back();
@@ -102,12 +107,14 @@ std::int64_t pair_from(const std::string& text, const DatasetDescription& data) 
   const json classes = runner::parse_json<json>(text);
   const bool is_number = classes.is_number_unsigned() && classes.get<std::uint64_t>() >= 2 &&
                          classes.get<std::uint64_t>() <= static_cast<std::uint64_t>(kMaxElements);
-  if (!is_number || data.classes.size() != 2) refuse("pair_of", "is not a number of classes of which there are two");
+  if (!is_number || data.classes.size() != 2)
+    refuse("pair_of", "is not a number of classes of which there are two");
   return classes.get<std::int64_t>();
 }
 
 /// A list of names, one a class.
-std::vector<std::string> names_from(const std::map<std::string, std::string>& about, const std::string& key) {
+std::vector<std::string> names_from(const std::map<std::string, std::string>& about,
+                                    const std::string& key) {
   std::vector<std::string> names;
   for (const json& name : parsed(about, key)) {
     if (!name.is_string()) refuse(key, "has an invalid name");
@@ -122,7 +129,9 @@ std::map<std::string, std::string> describe_data(const DatasetDescription& data)
   json tensors = json::array();
   for (const TensorSpec& tensor : data.tensors) tensors.push_back(to_json(tensor));
   // Names come from folders, which need not be UTF-8.
-  const auto text = [](const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); };
+  const auto text = [](const json& value) {
+    return value.dump(-1, ' ', false, json::error_handler_t::replace);
+  };
   std::map<std::string, std::string> about = {
       {"classes", text(data.classes)}, {"tensors", text(tensors)}, {"transform", data.transform}};
   if (words_of(data) != data.classes) about["class_words"] = text(data.class_words);
@@ -143,7 +152,8 @@ DatasetDescription described_data(const std::map<std::string, std::string>& abou
   if (transform == about.end()) refuse("transform", "is missing");
   if (transform->second.size() > kMaxTransform) refuse("transform", "is too long");
   data.transform = transform->second;
-  if (const auto pair = about.find("pair_of"); pair != about.end()) data.pair_of = pair_from(pair->second, data);
+  if (const auto pair = about.find("pair_of"); pair != about.end())
+    data.pair_of = pair_from(pair->second, data);
   return data;
 }
 

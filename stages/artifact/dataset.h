@@ -31,17 +31,23 @@ struct TensorSpec {
 /// A dataset from metadata only: no file is decoded for it.
 struct DatasetDescription {
   std::int64_t size = 0;
-  std::vector<TensorSpec> tensors;   ///< of one sample, e.g. {"image", {3, 96, 96}, float}, {"label", {}, int64}
-  std::vector<std::string> classes;  ///< names in order of their label; empty when there are no labels
-  std::string transform = {};  ///< JSON: how a file becomes the tensors, without augmentation; empty: cannot be said
-  bool augmented = false;      ///< a sample depends on the epoch
-  std::vector<std::string> captions = {};  ///< the distinct captions that samples may have, in a fixed order; "caption"
-                                           ///< int64 {} of a sample is a position here; empty: none
-  std::vector<std::string> class_words = {};  ///< what texts call the classes, as captions do; empty: `classes`
-  /// Above 0: the classes are two of so many, and one logit, that of the second, tells them apart. Checkpoints remember
-  /// that, as they do the classes.
+  std::vector<TensorSpec>
+      tensors;  ///< of one sample, e.g. {"image", {3, 96, 96}, float}, {"label", {}, int64}
+  std::vector<std::string>
+      classes;  ///< names in order of their label; empty when there are no labels
+  std::string transform =
+      {};  ///< JSON: how a file becomes the tensors, without augmentation; empty: cannot be said
+  bool augmented = false;  ///< a sample depends on the epoch
+  std::vector<std::string> captions =
+      {};  ///< the distinct captions that samples may have, in a fixed order; "caption"
+           ///< int64 {} of a sample is a position here; empty: none
+  std::vector<std::string> class_words =
+      {};  ///< what texts call the classes, as captions do; empty: `classes`
+  /// Above 0: the classes are two of so many, and one logit, that of the second, tells them apart.
+  /// Checkpoints remember that, as they do the classes.
   std::int64_t pair_of = 0;
-  /// Of features: what they were computed from. Models are built for that, and checkpoints remember that.
+  /// Of features: what they were computed from. Models are built for that, and checkpoints remember
+  /// that.
   std::shared_ptr<const DatasetDescription> source = {};
 };
 
@@ -50,8 +56,11 @@ inline const std::vector<std::string>& words_of(const DatasetDescription& data) 
   return data.class_words.empty() ? data.classes : data.class_words;
 }
 
-/// What the samples were before their features were computed; `data` itself where they are no features.
-inline const DatasetDescription& source_of(const DatasetDescription& data) { return data.source ? *data.source : data; }
+/// What the samples were before their features were computed; `data` itself where they are no
+/// features.
+inline const DatasetDescription& source_of(const DatasetDescription& data) {
+  return data.source ? *data.source : data;
+}
 
 /// How many logits a classifier has for such data: one a class, or one for a pair.
 inline std::int64_t logits_for(const DatasetDescription& data) {
@@ -66,27 +75,30 @@ struct LoaderOptions {
   bool drop_last = false;     ///< leave out an incomplete last batch of an epoch, in training
 };
 
-/// A finite set of samples, indexable and stateless: a sample is a function of (seed, epoch, index).
+/// A finite set of samples, indexable and stateless: a sample is a function of (seed, epoch,
+/// index).
 class Dataset : public runner::Artifact {
  public:
   static constexpr auto kType = runner::ArtifactType::kDataset;
   runner::ArtifactType type() const final { return kType; }
 
   virtual DatasetDescription describe() const = 0;
-  /// The tensors of sample `index`. Thread-safe. Throws runner::StageError for a sample that cannot be read, and
-  /// returns nullopt for one that the recipe says to skip. Takes no memory of tensors besides those that it returns,
-  /// or of an episode one of its images: a plan counts so much for each thread that reads (add_read_ahead()).
+  /// The tensors of sample `index`. Thread-safe. Throws runner::StageError for a sample that cannot
+  /// be read, and returns nullopt for one that the recipe says to skip. Takes no memory of tensors
+  /// besides those that it returns, or of an episode one of its images: a plan counts so much for
+  /// each thread that reads (add_read_ahead()).
   virtual std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const = 0;
   /// For messages and records: the file below the root, say.
   virtual std::string sample_name(std::int64_t index) const = 0;
   virtual LoaderOptions loader() const = 0;
 
-  /// The label of each sample, in order, where they are known without reading one; empty where they are not.
+  /// The label of each sample, in order, where they are known without reading one; empty where they
+  /// are not.
   virtual std::vector<std::int64_t> labels() const { return {}; }
   /// The caption of each sample that evaluation uses, in order; empty: none.
   virtual std::vector<std::int64_t> captions() const { return {}; }
-  /// Of each class, the captions that evaluation uses of its samples, in whichever part of the data these are: each
-  /// once, ascending. Empty: no captions.
+  /// Of each class, the captions that evaluation uses of its samples, in whichever part of the data
+  /// these are: each once, ascending. Empty: no captions.
   virtual std::vector<std::vector<std::int64_t>> captions_of_classes() const { return {}; }
   /// In what order a training goes through its samples in an epoch.
   virtual SampleOrder epoch_order(std::uint64_t seed, std::int64_t epoch) const {
@@ -94,7 +106,8 @@ class Dataset : public runner::Artifact {
   }
 };
 
-/// A Dataset that looks at its samples as they are read, and remarks on those that are not what it expects.
+/// A Dataset that looks at its samples as they are read, and remarks on those that are not what it
+/// expects.
 class RemarkingDataset {
  public:
   virtual ~RemarkingDataset() = default;
@@ -103,20 +116,22 @@ class RemarkingDataset {
   struct Remarks {
     std::int64_t count = 0;               ///< of samples
     std::vector<std::string> unreported;  ///< the names of those that no earlier call has returned
-    std::string verdict;                  ///< what is wrong with each: "not look like a photograph of a retina"
-    std::string metric;                   ///< that counts them: "data/strangers"
+    std::string verdict;  ///< what is wrong with each: "not look like a photograph of a retina"
+    std::string metric;   ///< that counts them: "data/strangers"
   };
   /// On the samples `indices`. Thread-safe.
   virtual Remarks take_remarks(std::span<const std::int64_t> indices) const = 0;
 };
 
-/// Reports in one line the unreported remarks on `datasets`, all samples of which have been read, and counts all of
-/// them in their metric, if there are any. Null datasets, and those that remark on nothing, have none. Reports nothing
-/// in a smoke run.
-void report_remarks(std::initializer_list<const Dataset*> datasets, std::int64_t step, runner::RunContext& context);
+/// Reports in one line the unreported remarks on `datasets`, all samples of which have been read,
+/// and counts all of them in their metric, if there are any. Null datasets, and those that remark
+/// on nothing, have none. Reports nothing in a smoke run.
+void report_remarks(std::initializer_list<const Dataset*> datasets, std::int64_t step,
+                    runner::RunContext& context);
 
-/// A dataset of which a training sees other samples than whoever looks at it without training: augmented anew in each
-/// epoch. It is one Dataset beside that, whose own samples are the same in every epoch.
+/// A dataset of which a training sees other samples than whoever looks at it without training:
+/// augmented anew in each epoch. It is one Dataset beside that, whose own samples are the same in
+/// every epoch.
 class AugmentedDataset {
  public:
   virtual ~AugmentedDataset() = default;
@@ -130,13 +145,14 @@ inline std::shared_ptr<const Dataset> as_trained(const std::shared_ptr<const Dat
   return augmented ? augmented->for_training() : data;
 }
 
-/// What weights are to remember of the data that they were trained on, as texts for their file's metadata: "classes",
-/// "tensors" and "transform", of a pair "pair_of", and "class_words" where texts call classes otherwise, each JSON. The
-/// size is not among it.
+/// What weights are to remember of the data that they were trained on, as texts for their file's
+/// metadata: "classes", "tensors" and "transform", of a pair "pair_of", and "class_words" where
+/// texts call classes otherwise, each JSON. The size is not among it.
 std::map<std::string, std::string> describe_data(const DatasetDescription& data);
 
-/// Reads what describe_data() wrote, beside other texts, wherever they come from. Throws std::runtime_error saying
-/// what is wrong, in half a sentence: "its 'tensors' is not a list". The transform is handed on unread.
+/// Reads what describe_data() wrote, beside other texts, wherever they come from. Throws
+/// std::runtime_error saying what is wrong, in half a sentence: "its 'tensors' is not a list". The
+/// transform is handed on unread.
 DatasetDescription described_data(const std::map<std::string, std::string>& about);
 
 }  // namespace stages

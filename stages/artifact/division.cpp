@@ -17,9 +17,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kFirstLine = "retort division 1", kRoot = "root", kDrawnBy = "drawn_by", kClass = "class";
+constexpr std::string_view kFirstLine = "retort division 1", kRoot = "root", kDrawnBy = "drawn_by",
+                           kClass = "class";
 constexpr std::size_t kLargestDivision = std::size_t{4} << 30;
-constexpr int kGzipHeaderWindow = 15 + 16;  // of zlib's windowBits, 16 of which ask for gzip's header
+constexpr int kGzipHeaderWindow =
+    15 + 16;  // of zlib's windowBits, 16 of which ask for gzip's header
 
 std::string on_one_line(std::string_view text) {
   std::string line;
@@ -50,7 +52,8 @@ std::string_view take_word(std::string_view& line) {
 
 std::string gzipped(std::string_view text) {
   z_stream stream{};
-  if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, kGzipHeaderWindow, /*memLevel=*/8, Z_DEFAULT_STRATEGY) != Z_OK)
+  if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, kGzipHeaderWindow, /*memLevel=*/8,
+                   Z_DEFAULT_STRATEGY) != Z_OK)
     throw std::bad_alloc();
   const struct End {
     z_stream& stream;
@@ -110,7 +113,8 @@ bool add_line(Division& division, std::string_view line) {
   } else {
     const std::string_view number = take_word(line);
     Division::File file;
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), file.bytes);
+    const auto [end, error] =
+        std::from_chars(number.data(), number.data() + number.size(), file.bytes);
     if (error != std::errc() || end != number.data() + number.size() || line.empty()) return false;
     file.name = from_one_line(line);
     division.parts[std::string(word)].push_back(std::move(file));
@@ -145,7 +149,8 @@ std::string to_gzip(const Division& division) {
   for (const auto& [part, classes] : division.classes)
     for (const std::string& name : classes) add(std::string(kClass) + " " + part, name);
   for (const auto& [part, files] : division.parts)
-    for (const Division::File& file : files) add(part + " " + std::to_string(file.bytes), file.name);
+    for (const Division::File& file : files)
+      add(part + " " + std::to_string(file.bytes), file.name);
   return gzipped(text);
 }
 
@@ -153,9 +158,12 @@ Division read_division(const fs::path& file) {
   const auto text = gunzipped(file);
   auto division = text ? division_in(*text) : std::nullopt;
   if (division) return *std::move(division);
-  throw runner::StageError(runner::ErrorCode::kDamagedRecord,
-                           "'" + file.string() + "', which says how the run's images were divided, is damaged")
-      .with_help("put it back from a copy of the run: without it nobody knows which images were trained on");
+  throw runner::StageError(
+      runner::ErrorCode::kDamagedRecord,
+      "'" + file.string() + "', which says how the run's images were divided, is damaged")
+      .with_help(
+          "put it back from a copy of the run: without it nobody knows which images were trained "
+          "on");
 }
 
 std::string division_root(const fs::path& folder) {

@@ -10,9 +10,10 @@
 
 namespace stages {
 
-/// How the images of a data stage were divided among the parts when its run began. The run keeps it as division.gz in
-/// the stage's folder, and whatever goes on with the run, or evaluates what it has trained, divides in the same way,
-/// whatever has happened to the files since. `zcat division.gz` shows it, a line for each image:
+/// How the images of a data stage were divided among the parts when its run began. The run keeps it
+/// as division.gz in the stage's folder, and whatever goes on with the run, or evaluates what it
+/// has trained, divides in the same way, whatever has happened to the files since. `zcat
+/// division.gz` shows it, a line for each image:
 ///
 ///   retort division 1
 ///   root /data/flowers
@@ -20,7 +21,8 @@ namespace stages {
 ///   class * daisy
 ///   train 23412 daisy/image_0001.jpg
 ///
-/// A backslash and a line feed in a name are written \\ and \n; whatever else it is made of is left as it is.
+/// A backslash and a line feed in a name are written \\ and \n; whatever else it is made of is left
+/// as it is.
 struct Division {
   struct File {
     std::string name;  ///< below the root
@@ -32,7 +34,8 @@ struct Division {
 
   std::string root;      ///< whole, and no link is on its way
   std::string drawn_by;  ///< the options that the division follows from, in words
-  std::map<std::string, std::vector<std::string>, std::less<>> classes;  ///< by part, in the order of their labels
+  std::map<std::string, std::vector<std::string>, std::less<>>
+      classes;  ///< by part, in the order of their labels
   std::map<std::string, std::vector<File>, std::less<>> parts;
 
   bool operator==(const Division&) const = default;

@@ -24,11 +24,13 @@ constexpr std::size_t kMostNamed = 10;
 
 std::string class_name(const DatasetDescription& data, std::int64_t label) {
   const auto place = static_cast<std::size_t>(label);
-  return label >= 0 && place < data.classes.size() ? data.classes[place] : "class " + std::to_string(label);
+  return label >= 0 && place < data.classes.size() ? data.classes[place]
+                                                   : "class " + std::to_string(label);
 }
 
 /// What samples of such tensors become in an episode.
-std::vector<TensorSpec> episode_tensors(const std::vector<TensorSpec>& tensors, const EpisodeShape& shape) {
+std::vector<TensorSpec> episode_tensors(const std::vector<TensorSpec>& tensors,
+                                        const EpisodeShape& shape) {
   std::vector<TensorSpec> result;
   for (const TensorSpec& one : tensors) {
     if (one.name == "label" || one.name == "caption") continue;
@@ -42,7 +44,8 @@ std::vector<TensorSpec> episode_tensors(const std::vector<TensorSpec>& tensors, 
 }
 
 DatasetDescription described_episodes(DatasetDescription data, const EpisodeSet::Options& options) {
-  if (data.source) data.source = std::make_shared<DatasetDescription>(described_episodes(*data.source, options));
+  if (data.source)
+    data.source = std::make_shared<DatasetDescription>(described_episodes(*data.source, options));
   data.size = options.episodes;
   data.tensors = episode_tensors(data.tensors, options.shape);
   data.augmented = data.augmented || options.draws_anew;
@@ -66,13 +69,17 @@ std::optional<EpisodeShape> episode_shape(const DatasetDescription& data) {
   return EpisodeShape{.ways = ways, .shots = support->shape[1], .queries = label->shape[0] / ways};
 }
 
-EpisodeSet::EpisodeSet(std::shared_ptr<const Dataset> source, Options options, const std::string& part)
-    : source_(std::move(source)), options_(options), description_(described_episodes(source_->describe(), options)) {
+EpisodeSet::EpisodeSet(std::shared_ptr<const Dataset> source, Options options,
+                       const std::string& part)
+    : source_(std::move(source)),
+      options_(options),
+      description_(described_episodes(source_->describe(), options)) {
   const EpisodeShape& shape = options_.shape;
   const DatasetDescription data = source_->describe();
   const std::vector<std::int64_t> labels = source_->labels();
   if (std::ssize(labels) != data.size || labels.empty()) {
-    throw StageError(ErrorCode::kTooFewSamples, part + " does not say the classes of its samples in advance")
+    throw StageError(ErrorCode::kTooFewSamples,
+                     part + " does not say the classes of its samples in advance")
         .with_help("wire labelled data, such as that of data.few_shot or data.image_folder");
   }
   std::map<std::int64_t, std::vector<std::int64_t>> by_label;
@@ -81,22 +88,28 @@ EpisodeSet::EpisodeSet(std::shared_ptr<const Dataset> source, Options options, c
 
   if (std::ssize(by_label) < shape.ways) {
     throw StageError(ErrorCode::kTooFewSamples, part + " has " + std::to_string(by_label.size()) +
-                                                    " classes, and an episode takes " + std::to_string(shape.ways))
+                                                    " classes, and an episode takes " +
+                                                    std::to_string(shape.ways))
         .at("/ways")
-        .with_help("set ways to at most " + std::to_string(by_label.size()) + ", or give more classes");
+        .with_help("set ways to at most " + std::to_string(by_label.size()) +
+                   ", or give more classes");
   }
   std::string small;
   std::size_t count = 0;
   for (const auto& [label, samples] : by_label) {
     if (std::ssize(samples) >= shape.per_class() || ++count > kMostNamed) continue;
-    small += (small.empty() ? "'" : ", '") + class_name(data, label) + "' has " + std::to_string(samples.size());
+    small += (small.empty() ? "'" : ", '") + class_name(data, label) + "' has " +
+             std::to_string(samples.size());
   }
   if (count > 0) {
-    throw StageError(
-        ErrorCode::kTooFewSamples,
-        "an episode takes " + std::to_string(shape.per_class()) + " images of a class, " + std::to_string(shape.shots) +
-            " to support and " + std::to_string(shape.queries) + " to ask for, and of " + part + " " + small +
-            (count > kMostNamed ? " and " + std::to_string(count - kMostNamed) + " more have too few" : ""))
+    throw StageError(ErrorCode::kTooFewSamples,
+                     "an episode takes " + std::to_string(shape.per_class()) +
+                         " images of a class, " + std::to_string(shape.shots) + " to support and " +
+                         std::to_string(shape.queries) + " to ask for, and of " + part + " " +
+                         small +
+                         (count > kMostNamed
+                              ? " and " + std::to_string(count - kMostNamed) + " more have too few"
+                              : ""))
         .at("/queries")
         .with_help("lower queries or shots, or leave such classes out");
   }
@@ -108,13 +121,16 @@ EpisodeSet::EpisodeSet(std::shared_ptr<const Dataset> source, Options options, c
 
 std::uint64_t EpisodeSet::key(std::int64_t epoch, std::int64_t index) const {
   const std::int64_t drawn = options_.draws_anew ? epoch : 0;
-  return Random({options_.seed, static_cast<std::uint64_t>(drawn), static_cast<std::uint64_t>(index)}).next();
+  return Random(
+             {options_.seed, static_cast<std::uint64_t>(drawn), static_cast<std::uint64_t>(index)})
+      .next();
 }
 
 std::vector<std::size_t> EpisodeSet::draw_classes(std::uint64_t key) const {
   const SampleOrder order = shuffled_order(std::ssize(labels_), key, 0);
   std::vector<std::size_t> drawn;
-  for (std::int64_t way = 0; way < options_.shape.ways; ++way) drawn.push_back(static_cast<std::size_t>(order[way]));
+  for (std::int64_t way = 0; way < options_.shape.ways; ++way)
+    drawn.push_back(static_cast<std::size_t>(order[way]));
   return drawn;
 }
 
@@ -131,10 +147,12 @@ std::optional<NamedTensors> EpisodeSet::sample(std::int64_t epoch, std::int64_t 
   const std::int64_t source_epoch = (options_.draws_anew ? epoch : 0) * options_.episodes + index;
 
   NamedTensors episode;
-  for (const TensorSpec& spec : description_.tensors) episode.set(spec.name, torch::empty(spec.shape, spec.dtype));
+  for (const TensorSpec& spec : description_.tensors)
+    episode.set(spec.name, torch::empty(spec.shape, spec.dtype));
   const auto put = [&](const NamedTensors& sample, std::int64_t place) {
     for (const TensorSpec& spec : description_.tensors) {
-      if (spec.name != "support" && spec.name != "label") episode.at(spec.name)[place].copy_(sample.at(spec.name));
+      if (spec.name != "support" && spec.name != "label")
+        episode.at(spec.name)[place].copy_(sample.at(spec.name));
     }
   };
 
@@ -148,14 +166,16 @@ std::optional<NamedTensors> EpisodeSet::sample(std::int64_t epoch, std::int64_t 
       const std::int64_t at = samples[static_cast<std::size_t>(order[next])];
       const std::optional<NamedTensors> sample = source_->sample(source_epoch, at);
       if (!sample) continue;  // it cannot be read, and may be skipped
-      put(*sample, taken < shape.shots ? way * shape.shots + taken
-                                       : shape.supports() + way * shape.queries + taken - shape.shots);
+      put(*sample, taken < shape.shots
+                       ? way * shape.shots + taken
+                       : shape.supports() + way * shape.queries + taken - shape.shots);
       ++taken;
     }
     if (taken < shape.per_class()) {
       throw StageError(ErrorCode::kTooFewSamples,
-                       "of '" + class_name(source_->describe(), labels_[place]) + "' only " + std::to_string(taken) +
-                           " images can be read, and an episode takes " + std::to_string(shape.per_class()))
+                       "of '" + class_name(source_->describe(), labels_[place]) + "' only " +
+                           std::to_string(taken) + " images can be read, and an episode takes " +
+                           std::to_string(shape.per_class()))
           .with_help("replace its damaged files, or lower shots or queries");
     }
     episode.at("support")[way].fill_(labels_[place]);
@@ -172,7 +192,8 @@ std::string EpisodeSet::fingerprint() const {
     else facts += fact;
     facts += '\0';
   };
-  for (const std::int64_t number : {shape.ways, shape.shots, shape.queries, std::int64_t{options_.draws_anew}})
+  for (const std::int64_t number :
+       {shape.ways, shape.shots, shape.queries, std::int64_t{options_.draws_anew}})
     add(number);
   add(options_.seed);
   const DatasetDescription data = source_->describe();
@@ -181,10 +202,13 @@ std::string EpisodeSet::fingerprint() const {
     for (const std::int64_t sample : samples_[place]) add(source_->sample_name(sample));
   }
   std::array<char, 20> text;
-  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(runner::fnv1a(facts)));
+  std::snprintf(text.data(), text.size(), "%016llx",
+                static_cast<unsigned long long>(runner::fnv1a(facts)));
   return text.data();
 }
 
-std::string EpisodeSet::sample_name(std::int64_t index) const { return "episode " + std::to_string(index); }
+std::string EpisodeSet::sample_name(std::int64_t index) const {
+  return "episode " + std::to_string(index);
+}
 
 }  // namespace stages

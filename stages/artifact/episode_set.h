@@ -25,16 +25,18 @@ struct EpisodeShape {
 /// The shape of the episodes that `data` describes; nullopt where its samples are no episodes.
 std::optional<EpisodeShape> episode_shape(const DatasetDescription& data);
 
-/// Episodes over the labelled samples of a dataset. A sample of this set is an episode, a function of (seed, epoch,
-/// index): some classes, drawn without repetition, and of each of them some samples, drawn without repetition:
+/// Episodes over the labelled samples of a dataset. A sample of this set is an episode, a function
+/// of (seed, epoch, index): some classes, drawn without repetition, and of each of them some
+/// samples, drawn without repetition:
 ///
-///   "image"    (ways * (shots + queries), 3, size, size)  first the supports, class by class, then the queries; or
+///   "image"    (ways * (shots + queries), 3, size, size)  first the supports, class by class, then
+///   the queries; or
 ///              whatever other tensors the samples have, likewise, but for captions
 ///   "support"  (ways, shots) int64: the class of each support in the source
 ///   "label"    (ways * queries) int64: the place of each query's class in the episode
 ///
-/// What no sample can be read of is replaced by the next of its class. Within an epoch a sample is augmented anew in
-/// each episode.
+/// What no sample can be read of is replaced by the next of its class. Within an epoch a sample is
+/// augmented anew in each episode.
 class EpisodeSet final : public Dataset {
  public:
   struct Options {
@@ -43,9 +45,9 @@ class EpisodeSet final : public Dataset {
     std::uint64_t seed = 0;
     bool draws_anew = false;  ///< in each epoch; otherwise all epochs have the same episodes
   };
-  /// Throws runner::StageError where `source` does not say the labels of its samples, has fewer classes than an episode
-  /// or a class with too few samples, of which it names ten at most. `part` is how messages call it, "the training
-  /// data".
+  /// Throws runner::StageError where `source` does not say the labels of its samples, has fewer
+  /// classes than an episode or a class with too few samples, of which it names ten at most. `part`
+  /// is how messages call it, "the training data".
   EpisodeSet(std::shared_ptr<const Dataset> source, Options options, const std::string& part);
 
   DatasetDescription describe() const override { return description_; }
@@ -60,7 +62,8 @@ class EpisodeSet final : public Dataset {
 
   /// The labels in the source of the classes of an episode, in its order.
   std::vector<std::int64_t> classes(std::int64_t epoch, std::int64_t index) const;
-  /// The same text for two sets of the same episodes, whoever asks: a hash of all that a draw depends on.
+  /// The same text for two sets of the same episodes, whoever asks: a hash of all that a draw
+  /// depends on.
   std::string fingerprint() const;
 
  private:

@@ -38,7 +38,8 @@ char* row_of(const at::Tensor& tensor, std::size_t row) {
 void write_row(Assembly& assembly, std::size_t row, const NamedTensors& sample) {
   for (const auto& [name, tensor] : assembly.tensors) {
     const at::Tensor part = sample.at(name).contiguous();
-    if (part.sizes() != tensor.sizes().slice(1) || part.scalar_type() != tensor.scalar_type() || !part.is_cpu()) {
+    if (part.sizes() != tensor.sizes().slice(1) || part.scalar_type() != tensor.scalar_type() ||
+        !part.is_cpu()) {
       throw std::logic_error("a sample's '" + name + "' does not match the dataset's description");
     }
     std::memcpy(row_of(tensor, row), part.data_ptr(), part.nbytes());
@@ -68,8 +69,8 @@ struct Loader::State {
   std::mutex mutex;
   std::condition_variable work, done;           // something to read; a batch is complete
   std::deque<std::unique_ptr<Assembly>> ahead;  // in order; the front is the next to be given out
-  std::size_t begun = 0;                        // the batches before this one are read, under way or not wanted
-  std::size_t position = 0;                     // batches before the next to be looked at
+  std::size_t begun = 0;     // the batches before this one are read, under way or not wanted
+  std::size_t position = 0;  // batches before the next to be looked at
   bool stopping = false;
   std::int64_t skipped = 0;
   std::vector<std::thread> threads;
@@ -89,7 +90,8 @@ struct Loader::State {
     for (const TensorSpec& spec : specs) {
       std::vector<std::int64_t> shape = {static_cast<std::int64_t>(last - first)};
       shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());
-      assembly->tensors.set(spec.name, torch::empty(shape, torch::TensorOptions(spec.dtype).pinned_memory(pinned)));
+      assembly->tensors.set(
+          spec.name, torch::empty(shape, torch::TensorOptions(spec.dtype).pinned_memory(pinned)));
     }
     return assembly;
   }
@@ -128,13 +130,15 @@ struct Loader::State {
 
   /// The first batch that still has rows to be read; null when all that may be begun are under way.
   Assembly* unread() {
-    const auto found = std::ranges::find_if(ahead, [](const auto& a) { return a->taken < a->indices.size(); });
+    const auto found =
+        std::ranges::find_if(ahead, [](const auto& a) { return a->taken < a->indices.size(); });
     return found == ahead.end() ? nullptr : found->get();
   }
 
   /// Begins batches as far as may be held. Needs the lock.
   void fill() {
-    while (begun < batches && ahead.size() < static_cast<std::size_t>(std::max<std::int64_t>(options.prefetch, 1))) {
+    while (begun < batches &&
+           ahead.size() < static_cast<std::size_t>(std::max<std::int64_t>(options.prefetch, 1))) {
       ahead.push_back(begin(begun++));
     }
     work.notify_all();
@@ -158,8 +162,8 @@ struct Loader::State {
   }
 };
 
-Loader::Loader(std::shared_ptr<const Dataset> dataset, SampleOrder order, std::int64_t batch_size, std::int64_t epoch,
-               bool drop_last, std::int64_t first_batch)
+Loader::Loader(std::shared_ptr<const Dataset> dataset, SampleOrder order, std::int64_t batch_size,
+               std::int64_t epoch, bool drop_last, std::int64_t first_batch)
     : state_(std::make_unique<State>()) {
   if (batch_size <= 0) throw std::invalid_argument("loader: the batch size must be positive");
   State& state = *state_;
@@ -170,7 +174,8 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, SampleOrder order, std::i
   state.batch_size = static_cast<std::size_t>(batch_size);
   state.epoch = epoch;
   state.batches = (state.samples() + (drop_last ? 0 : state.batch_size - 1)) / state.batch_size;
-  if (first_batch < 0 || first_batch > batches()) throw std::invalid_argument("loader: no such first batch");
+  if (first_batch < 0 || first_batch > batches())
+    throw std::invalid_argument("loader: no such first batch");
   state.begun = state.position = static_cast<std::size_t>(first_batch);
   if (state.options.workers == 0) return;
   state.fill();
@@ -193,14 +198,16 @@ std::optional<Batch> Loader::next() {
       indices.push_back(assembly->indices[row]);
       if (to == row) continue;
       for (const auto& [name, tensor] : assembly->tensors) {
-        std::memcpy(row_of(tensor, to), row_of(tensor, row), tensor.nbytes() / assembly->indices.size());
+        std::memcpy(row_of(tensor, to), row_of(tensor, row),
+                    tensor.nbytes() / assembly->indices.size());
       }
     }
     state_->skipped += static_cast<std::int64_t>(assembly->indices.size() - indices.size());
     if (indices.empty()) continue;
     const auto units = static_cast<std::int64_t>(indices.size());
     NamedTensors tensors;
-    for (const auto& [name, tensor] : assembly->tensors) tensors.set(name, tensor.narrow(0, 0, units));
+    for (const auto& [name, tensor] : assembly->tensors)
+      tensors.set(name, tensor.narrow(0, 0, units));
     Batch batch(std::move(tensors), units);
     batch.indices = std::move(indices);
     return batch;
@@ -220,8 +227,10 @@ runner::Progress PassProgress::after(std::int64_t step, std::int64_t samples) co
   progress.phase = phase_;
   progress.step = step;
   progress.steps = steps_;
-  if (passed.count() > 0) progress.samples_per_second = static_cast<double>(samples) / passed.count();
-  progress.seconds_left = passed.count() / static_cast<double>(step) * static_cast<double>(steps_ - step);
+  if (passed.count() > 0)
+    progress.samples_per_second = static_cast<double>(samples) / passed.count();
+  progress.seconds_left =
+      passed.count() / static_cast<double>(step) * static_cast<double>(steps_ - step);
   return progress;
 }
 

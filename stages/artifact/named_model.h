@@ -4,8 +4,8 @@
 
 namespace stages {
 
-/// A model whose architecture has a name by which people tell it from others: "densenet121". It is one Model beside
-/// that.
+/// A model whose architecture has a name by which people tell it from others: "densenet121". It is
+/// one Model beside that.
 class NamedModel {
  public:
   virtual ~NamedModel() = default;

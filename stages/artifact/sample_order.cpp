@@ -8,7 +8,8 @@
 namespace stages {
 
 std::int64_t SampleOrder::size() const {
-  return std::visit([](const auto& order) { return static_cast<std::int64_t>(order.size()); }, order_);
+  return std::visit([](const auto& order) { return static_cast<std::int64_t>(order.size()); },
+                    order_);
 }
 
 std::int64_t SampleOrder::operator[](std::int64_t place) const {
@@ -24,7 +25,8 @@ SampleOrder shuffled_order(std::int64_t size, std::uint64_t seed, std::int64_t e
   std::iota(order.begin(), order.end(), 0);
   Random random({seed, static_cast<std::uint64_t>(epoch)});
   for (std::int64_t i = size - 1; i > 0; --i) {
-    std::swap(order[static_cast<std::size_t>(i)], order[static_cast<std::size_t>(random.below(i + 1))]);
+    std::swap(order[static_cast<std::size_t>(i)],
+              order[static_cast<std::size_t>(random.below(i + 1))]);
   }
   return order;
 }

@@ -9,7 +9,8 @@
 
 namespace stages {
 
-/// Which sample of a dataset stands at which place of a pass. Values; any place may be asked for at any time.
+/// Which sample of a dataset stands at which place of a pass. Values; any place may be asked for at
+/// any time.
 class SampleOrder {
  public:
   /// The indices as they are listed.
@@ -36,8 +37,9 @@ class SampleOrder {
 /// The most samples whose shuffled order is a list (80 MB).
 inline constexpr std::int64_t kLongestListedOrder = 10'000'000;
 
-/// 0 … size-1, shuffled as a function of (seed, epoch) alone. Every order is as likely up to kLongestListedOrder
-/// samples: the list is shuffled. Beyond, it is a Permutation and takes no memory, whatever the size.
+/// 0 … size-1, shuffled as a function of (seed, epoch) alone. Every order is as likely up to
+/// kLongestListedOrder samples: the list is shuffled. Beyond, it is a Permutation and takes no
+/// memory, whatever the size.
 SampleOrder shuffled_order(std::int64_t size, std::uint64_t seed, std::int64_t epoch);
 
 /// 0 … size-1.

@@ -13,8 +13,8 @@
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/checkpoint_files.h"
 #include "runner/shared/value/json_fields.h"
-#include "stages/weights/safetensors.h"
 #include "runner/shared/value/parse_json.h"
+#include "stages/weights/safetensors.h"
 
 namespace stages {
 namespace {
@@ -31,11 +31,12 @@ using runner::StageError;
 
 constexpr std::size_t kLargestState = 64 << 20;
 
-constexpr std::pair<const char*, std::int64_t TrainingState::*> kCounts[] = {{"step", &TrainingState::step},
-                                                                             {"epoch", &TrainingState::epoch},
-                                                                             {"batch", &TrainingState::batch},
-                                                                             {"metrics", &TrainingState::metrics},
-                                                                             {"threads", &TrainingState::threads}};
+constexpr std::pair<const char*, std::int64_t TrainingState::*> kCounts[] = {
+    {"step", &TrainingState::step},
+    {"epoch", &TrainingState::epoch},
+    {"batch", &TrainingState::batch},
+    {"metrics", &TrainingState::metrics},
+    {"threads", &TrainingState::threads}};
 constexpr std::pair<const char*, json TrainingState::*> kParts[] = {
     {"scaler", &TrainingState::scaler}, {"schedule", &TrainingState::schedule},
     {"random", &TrainingState::random}, {"stopping", &TrainingState::stopping},
@@ -52,7 +53,8 @@ void require_finite(const json& value, const std::string& place) {
 using Append = std::function<void(std::string_view)>;
 
 /// Writes a file by `put` and says what it holds, as the manifest does.
-json write_file(const fs::path& path, runner::Storage& storage, const std::function<void(const Append&)>& put) {
+json write_file(const fs::path& path, runner::Storage& storage,
+                const std::function<void(const Append&)>& put) {
   runner::NewFile file(path, storage);
   runner::Digest sha256;
   std::int64_t size = 0;
@@ -102,24 +104,29 @@ TrainingState state_from_json(std::string_view text) {
   const runner::JsonFields fields(document, "its state.json");
   TrainingState state;
   for (const auto& [key, value] : kCounts) state.*value = fields.count(key);
-  for (const auto& [key, part] : kParts) state.*part = fields.at(key).is_null() ? json() : fields.object(key);
+  for (const auto& [key, part] : kParts)
+    state.*part = fields.at(key).is_null() ? json() : fields.object(key);
   state.seed = fields.seed("seed");
   state.recipe_hash = fields.text("recipe_hash");
   if (!fields.at("metric").is_null()) state.metric = fields.number("metric");
   return state;
 }
 
-void write_checkpoint(const fs::path& folder, const TrainingState& state, runner::Storage& storage) {
+void write_checkpoint(const fs::path& folder, const TrainingState& state,
+                      runner::Storage& storage) {
   json files;
-  files[kCheckpointModel] = write_file(folder / kCheckpointModel, storage, [&](const Append& append) {
-    put_safetensors(state.model, state.about, append);
-  });
-  files[kCheckpointOptimizer] = write_file(folder / kCheckpointOptimizer, storage,
-                                           [&](const Append& append) { put_safetensors(state.optimizer, {}, append); });
-  files[kCheckpointState] =
-      write_file(folder / kCheckpointState, storage, [&](const Append& append) { append(state_json(state)); });
-  const std::string manifest = json{{"schema", runner::kCheckpointSchema}, {"files", files}}.dump(2) + "\n";
-  write_file(folder / kCheckpointManifest, storage, [&](const Append& append) { append(manifest); });
+  files[kCheckpointModel] =
+      write_file(folder / kCheckpointModel, storage,
+                 [&](const Append& append) { put_safetensors(state.model, state.about, append); });
+  files[kCheckpointOptimizer] =
+      write_file(folder / kCheckpointOptimizer, storage,
+                 [&](const Append& append) { put_safetensors(state.optimizer, {}, append); });
+  files[kCheckpointState] = write_file(folder / kCheckpointState, storage,
+                                       [&](const Append& append) { append(state_json(state)); });
+  const std::string manifest =
+      json{{"schema", runner::kCheckpointSchema}, {"files", files}}.dump(2) + "\n";
+  write_file(folder / kCheckpointManifest, storage,
+             [&](const Append& append) { append(manifest); });
 }
 
 TrainingState read_checkpoint(const fs::path& folder, CheckpointPart part) {
@@ -129,7 +136,8 @@ TrainingState read_checkpoint(const fs::path& folder, CheckpointPart part) {
     Safetensors model = read_safetensors(folder / kCheckpointModel);
     state.model = std::move(model.tensors);
     state.about = std::move(model.metadata);
-    if (part == CheckpointPart::kAll) state.optimizer = read_safetensors(folder / kCheckpointOptimizer).tensors;
+    if (part == CheckpointPart::kAll)
+      state.optimizer = read_safetensors(folder / kCheckpointOptimizer).tensors;
   } catch (const StageError& error) {
     damaged_checkpoint(folder, error.what());
   }
@@ -144,7 +152,8 @@ TrainingState read_checkpoint_state(const fs::path& folder) {
 std::int64_t checkpoint_bytes(const TrainingState& state) {
   constexpr std::int64_t kManifestBytes = 4096;
   std::int64_t about = 0;
-  for (const auto& [key, text] : state.about) about += static_cast<std::int64_t>(2 * (key.size() + text.size()) + 16);
+  for (const auto& [key, text] : state.about)
+    about += static_cast<std::int64_t>(2 * (key.size() + text.size()) + 16);
   return about + tensor_bytes(state.model) + tensor_bytes(state.optimizer) +
          static_cast<std::int64_t>(state_json(state).size()) + kManifestBytes;
 }

@@ -27,8 +27,8 @@ using runner::WriteError;
 
 /// What a killed save leaves: a folder being built, one being removed, a pointer being written.
 bool is_leftover(const std::string& name) {
-  return (name.starts_with(".step-") && (name.ends_with(".part") || name.ends_with(".old"))) || name == "latest.part" ||
-         name == "best.part";
+  return (name.starts_with(".step-") && (name.ends_with(".part") || name.ends_with(".old"))) ||
+         name == "latest.part" || name == "best.part";
 }
 
 fs::path hidden(const fs::path& folder, const CheckpointName& name, const char* ending) {
@@ -62,7 +62,8 @@ fs::path Checkpoints::save(const TrainingState& state) {
 
   const std::vector<Saved> all = saved();
   const auto best = std::ranges::find_if(all, is_measured);
-  if (best != all.end() && pointed_to(folder_ / kBestCheckpoint) != best->name) point(kBestCheckpoint, best->name);
+  if (best != all.end() && pointed_to(folder_ / kBestCheckpoint) != best->name)
+    point(kBestCheckpoint, best->name);
   remove_spare(all);
   return folder_ / to_text(name);
 }
@@ -71,8 +72,8 @@ std::optional<FoundCheckpoint> Checkpoints::load_latest(CheckpointPart part) con
   return load(kLatestCheckpoint, !list_checkpoints(folder_).empty(), part);
 }
 
-/// A save that was cut off has not pointed to the best yet; where the one that is pointed to is damaged, nobody knows
-/// which is.
+/// A save that was cut off has not pointed to the best yet; where the one that is pointed to is
+/// damaged, nobody knows which is.
 std::optional<FoundCheckpoint> Checkpoints::load_best(CheckpointPart part) const {
   const std::vector<Saved> all = saved();
   const auto best = std::ranges::find_if(all, is_measured);
@@ -81,7 +82,8 @@ std::optional<FoundCheckpoint> Checkpoints::load_best(CheckpointPart part) const
   return load(kBestCheckpoint, best != all.end(), part);
 }
 
-std::optional<FoundCheckpoint> Checkpoints::load(const char* pointer, bool is_expected, CheckpointPart part) const {
+std::optional<FoundCheckpoint> Checkpoints::load(const char* pointer, bool is_expected,
+                                                 CheckpointPart part) const {
   const fs::path file = folder_ / pointer;
   std::error_code error;
   const auto name = pointed_to(file);
@@ -103,7 +105,8 @@ Continuation Checkpoints::load_to_continue() {
         result.from = {folder, read_checkpoint(folder)};
       },
       damaged);
-  for (const auto& [broken, what] : damaged) result.damaged.push_back(what + (broken ? set_aside(*broken) : ""));
+  for (const auto& [broken, what] : damaged)
+    result.damaged.push_back(what + (broken ? set_aside(*broken) : ""));
   if (name) finish_save(*name, result.damaged);
   return result;
 }
@@ -120,7 +123,8 @@ void Checkpoints::finish_save(const CheckpointName& latest, std::vector<std::str
   const auto named = pointed_to(file);
   if (best != all.end() && named != best->name) {
     std::error_code error;
-    const bool is_lost = !named && (fs::exists(file, error) || std::ranges::count_if(all, is_measured) > 1);
+    const bool is_lost =
+        !named && (fs::exists(file, error) || std::ranges::count_if(all, is_measured) > 1);
     if (is_lost) said.push_back(no_checkpoint_named(file));
     point(kBestCheckpoint, best->name);
   }
@@ -131,18 +135,23 @@ void Checkpoints::finish_save(const CheckpointName& latest, std::vector<std::str
 
 bool Checkpoints::can_continue() const {
   std::vector<Damage> ignored;
-  return find_to_continue([](const fs::path& folder) { check_checkpoint(folder); }, ignored).has_value();
+  return find_to_continue([](const fs::path& folder) { check_checkpoint(folder); }, ignored)
+      .has_value();
 }
 
-/// The one that `latest` names, or the newest that `read` accepts; none so new that the best would be passed over if
-/// that is damaged.
-std::optional<CheckpointName> Checkpoints::find_to_continue(const Read& read, std::vector<Damage>& damaged) const {
+/// The one that `latest` names, or the newest that `read` accepts; none so new that the best would
+/// be passed over if that is damaged.
+std::optional<CheckpointName> Checkpoints::find_to_continue(const Read& read,
+                                                            std::vector<Damage>& damaged) const {
   std::vector<CheckpointName> names = list_checkpoints(folder_);
-  const auto latest = pointed_to(folder_ / kLatestCheckpoint), best = pointed_to(folder_ / kBestCheckpoint);
+  const auto latest = pointed_to(folder_ / kLatestCheckpoint),
+             best = pointed_to(folder_ / kBestCheckpoint);
   std::error_code error;
-  const bool is_lost = !latest && (names.size() > 1 || fs::exists(folder_ / kLatestCheckpoint, error));
+  const bool is_lost =
+      !latest && (names.size() > 1 || fs::exists(folder_ / kLatestCheckpoint, error));
   if (latest) names.insert(names.begin(), *latest);
-  else if (is_lost) damaged.push_back({std::nullopt, no_checkpoint_named(folder_ / kLatestCheckpoint)});
+  else if (is_lost)
+    damaged.push_back({std::nullopt, no_checkpoint_named(folder_ / kLatestCheckpoint)});
 
   const auto is_whole = [&](const CheckpointName& name, const Read& look) {
     const auto is_it = [&](const Damage& one) { return one.name == name; };
@@ -156,7 +165,8 @@ std::optional<CheckpointName> Checkpoints::find_to_continue(const Read& read, st
     }
     return false;
   };
-  const bool has_best = !best || best == latest || is_whole(*best, [](const fs::path& one) { check_checkpoint(one); });
+  const bool has_best = !best || best == latest ||
+                        is_whole(*best, [](const fs::path& one) { check_checkpoint(one); });
   std::optional<std::int64_t> end = has_best ? std::nullopt : std::optional(best->step);
   for (const CheckpointName& name : names) {
     if (end && name.step >= *end) continue;
@@ -172,7 +182,8 @@ std::string Checkpoints::set_aside(const CheckpointName& name) {
   std::error_code error;
   if (!fs::exists(folder, error)) return "";
   runner::remove_all(aside, storage_);  // of an earlier time
-  return storage_.rename(folder, aside) == 0 ? "; it is now called " + aside.filename().string() : "";
+  return storage_.rename(folder, aside) == 0 ? "; it is now called " + aside.filename().string()
+                                             : "";
 }
 
 std::string Checkpoints::advice(const std::string& option) const {
@@ -189,11 +200,14 @@ std::string Checkpoints::advice(const std::string& option) const {
   const auto run = runner::run_of(folder_);
   std::string text = run ? "`retort resume " + run->string() + "` recreates it" : "";
   if (option.empty()) return text;
-  if (first.empty()) return text.empty() ? "no other checkpoint is intact" : text + "; no other checkpoint is intact";
+  if (first.empty())
+    return text.empty() ? "no other checkpoint is intact"
+                        : text + "; no other checkpoint is intact";
   return text + (text.empty() ? "" : "; ") + "intact: " + whole + "; to use one: " + option + first;
 }
 
-/// All, those with a metric first, from the best to the worst and of equals the oldest first; then the others.
+/// All, those with a metric first, from the best to the worst and of equals the oldest first; then
+/// the others.
 std::vector<Checkpoints::Saved> Checkpoints::saved() const {
   std::vector<Saved> all;
   for (const CheckpointName& name : list_checkpoints(folder_)) {
@@ -226,9 +240,9 @@ void Checkpoints::make_room(const TrainingState& state) {
   throw WriteError({ErrorCode::kDiskFull,
                     {},
                     "",
-                    "cannot save a checkpoint in '" + folder_.string() + "': it takes " + std::to_string(needed) +
-                        " bytes and " + std::to_string(*free) + " are free, so " + std::to_string(needed - *free) +
-                        " are missing",
+                    "cannot save a checkpoint in '" + folder_.string() + "': it takes " +
+                        std::to_string(needed) + " bytes and " + std::to_string(*free) +
+                        " are free, so " + std::to_string(needed - *free) + " are missing",
                     "free up space, or choose another place with run.dir"});
 }
 
@@ -266,7 +280,8 @@ void Checkpoints::remove(const CheckpointName& name) {
 void Checkpoints::remove_leftovers() {
   std::vector<fs::path> found;
   std::error_code error;
-  for (fs::directory_iterator entry(folder_, error), end; !error && entry != end; entry.increment(error)) {
+  for (fs::directory_iterator entry(folder_, error), end; !error && entry != end;
+       entry.increment(error)) {
     if (is_leftover(entry->path().filename().string())) found.push_back(entry->path());
   }
   for (const fs::path& path : found) runner::remove_all(path, storage_);

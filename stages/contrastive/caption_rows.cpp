@@ -44,7 +44,8 @@ Distinct distinct(std::int64_t samples, const CaptionRowsOptions& options, auto 
 CaptionRows::CaptionRows(TokenizedTexts captions, const CaptionRowsOptions& options)
     : captions_(std::move(captions)), options_(options) {}
 
-Batch CaptionRows::arranged(const Batch& batch, const NamedTensors& besides, const at::Tensor& more) const {
+Batch CaptionRows::arranged(const Batch& batch, const NamedTensors& besides,
+                            const at::Tensor& more) const {
   const at::Tensor numbers = batch["caption"].contiguous();
   const bool is_meta = numbers.is_meta();
   const std::int64_t known = captions_.ids.size(0);
@@ -62,8 +63,9 @@ Batch CaptionRows::arranged(const Batch& batch, const NamedTensors& besides, con
     else std::ranges::for_each(texts.captions, see);
   }
   const auto rows = static_cast<std::int64_t>(texts.captions.size());
-  const at::Tensor tokens = is_meta ? torch::empty({rows, length}, captions_.ids.options().device(at::kMeta))
-                                    : captions_.ids.narrow(1, 0, length).index_select(0, torch::tensor(texts.captions));
+  const at::Tensor tokens =
+      is_meta ? torch::empty({rows, length}, captions_.ids.options().device(at::kMeta))
+              : captions_.ids.narrow(1, 0, length).index_select(0, torch::tensor(texts.captions));
 
   Numbers each(static_cast<std::size_t>(batch.units()) + 1);
   std::iota(each.begin(), each.end(), 0);

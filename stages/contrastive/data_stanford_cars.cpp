@@ -34,8 +34,8 @@ runner::Result<std::unique_ptr<runner::Stage>> create_stanford_cars(runner::Conf
   reader.read("validation", validation);
   reader.read("split_seed", source.split_seed);
   reader.read("crop_to_box", crop_to_box);
-  const auto labels =
-      runner::choice<CarLabels>(reader, "labels", {{"model", CarLabels::kModel}, {"make", CarLabels::kMake}});
+  const auto labels = runner::choice<CarLabels>(
+      reader, "labels", {{"model", CarLabels::kModel}, {"make", CarLabels::kMake}});
   source.divided_by = labels == CarLabels::kMake ? "makes" : "models";
   source.captions = read_captions(reader, {"name", "make", "model", "year"});
   if (validation > 0) source.split = {.train = 1 - validation, .validation = validation, .test = 0};
@@ -47,7 +47,8 @@ runner::Result<std::unique_ptr<runner::Stage>> create_stanford_cars(runner::Conf
 
 }  // namespace
 
-extern const runner::StageKind kDataStanfordCars = {.name = "data.stanford_cars", .create = create_stanford_cars};
+extern const runner::StageKind kDataStanfordCars = {.name = "data.stanford_cars",
+                                                    .create = create_stanford_cars};
 
 namespace {
 
@@ -55,17 +56,22 @@ namespace fs = std::filesystem;
 using runner::Diagnostics;
 using runner::ErrorCode;
 
-constexpr const char *kCarsFolder = "stanford_cars", *kDevkit = "devkit", *kClassFile = "cars_meta.mat",
-                     *kTrainAnnotations = "cars_train_annos.mat", *kOtherEdition = "cars_annos.mat";
+constexpr const char *kCarsFolder = "stanford_cars", *kDevkit = "devkit",
+                     *kClassFile = "cars_meta.mat", *kTrainAnnotations = "cars_train_annos.mat",
+                     *kOtherEdition = "cars_annos.mat";
 /// Where the devkit is: as published, and as on Kaggle.
-constexpr std::array kDevkits = {"devkit", "car_devkit/devkit", "cars_devkit/devkit", "car_devkit", "cars_devkit"};
+constexpr std::array kDevkits = {"devkit", "car_devkit/devkit", "cars_devkit/devkit", "car_devkit",
+                                 "cars_devkit"};
 /// The last are those of a browser that has fetched the file twice, as on Kaggle.
-constexpr std::array kTestAnnotations = {"cars_test_annos_withlabels.mat", "cars_test_annos_withlabels (1).mat"};
-constexpr std::array<std::string_view, 3> kTwoWordMakes = {"AM General", "Aston Martin", "Land Rover"};
+constexpr std::array kTestAnnotations = {"cars_test_annos_withlabels.mat",
+                                         "cars_test_annos_withlabels (1).mat"};
+constexpr std::array<std::string_view, 3> kTwoWordMakes = {"AM General", "Aston Martin",
+                                                           "Land Rover"};
 constexpr std::array kBoxFields = {"bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2"};
 constexpr std::size_t kNamedCars = 10;
 constexpr const char* kUnpackHelp =
-    "unpack the archives of the images again: cars_train.tgz and cars_test.tgz make the folders of these names";
+    "unpack the archives of the images again: cars_train.tgz and cars_test.tgz make the folders of "
+    "these names";
 
 bool is_year(std::string_view word) {
   return word.size() == 4 && word.find_first_not_of("0123456789") == std::string_view::npos;
@@ -80,14 +86,19 @@ std::optional<std::int64_t> number_in(const MatCell& cell) {
 class CarLister {
  public:
   CarLister(const fs::path& root, CarLabels labels, bool boxes)
-      : root_(root), devkit_(devkit_in(root) + '/'), labels_(labels), has_boxes_(boxes), files_(root) {
+      : root_(root),
+        devkit_(devkit_in(root) + '/'),
+        labels_(labels),
+        has_boxes_(boxes),
+        files_(root) {
     list_.root = root;
   }
 
   void read() {
     read_names();
     read_annotations(devkit_ + kTrainAnnotations, Part::kTrain);
-    if (const std::string test = test_annotations(); !test.empty()) read_annotations(test, Part::kTest);
+    if (const std::string test = test_annotations(); !test.empty())
+      read_annotations(test, Part::kTest);
     else tell_no_test();
     if (files_.is_faultless() && list_[Part::kTrain].empty())
       files_.fault(devkit_ + kTrainAnnotations, "it has no image");
@@ -112,7 +123,8 @@ class CarLister {
   /// Beside the devkit, in it, or in the folder of that; empty: it is not there.
   std::string test_annotations() const {
     const std::string around = devkit_.substr(0, devkit_.rfind('/', devkit_.size() - 2) + 1);
-    for (const std::string& folder : {std::string(), devkit_, devkit_ == "devkit/" ? std::string() : around}) {
+    for (const std::string& folder :
+         {std::string(), devkit_, devkit_ == "devkit/" ? std::string() : around}) {
       for (const char* const name : kTestAnnotations)
         if (files_.has(folder + name)) return folder + name;
     }
@@ -134,7 +146,8 @@ class CarLister {
     list_.facts.fields = {"name", "make", "model", "year"};
     for (std::size_t i = 0; i < names.size(); ++i) {
       const auto car = car_name(names[i]);
-      const std::string shown = "the class " + std::to_string(i + 1) + ", '" + runner::printable_ascii(names[i]) + "',";
+      const std::string shown =
+          "the class " + std::to_string(i + 1) + ", '" + runner::printable_ascii(names[i]) + "',";
       if (!car) files_.fault(class_file, shown + " is not called MAKE MODEL YEAR");
       if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) !=
           names.begin() + static_cast<std::ptrdiff_t>(i))
@@ -164,11 +177,14 @@ class CarLister {
       return fault_of(file, problem);
     }
     const auto field = [&](const char* name) {
-      return static_cast<std::size_t>(std::ranges::find(records.fields, name) - records.fields.begin());
+      return static_cast<std::size_t>(std::ranges::find(records.fields, name) -
+                                      records.fields.begin());
     };
     std::vector<std::string> wanted = {"class", "fname"};
     if (has_boxes_) wanted.insert(wanted.end(), kBoxFields.begin(), kBoxFields.end());
-    std::erase_if(wanted, [&](const std::string& name) { return field(name.c_str()) < records.fields.size(); });
+    std::erase_if(wanted, [&](const std::string& name) {
+      return field(name.c_str()) < records.fields.size();
+    });
     if (!wanted.empty()) return tell_lacking(file, records, wanted);
 
     std::set<std::string> names;
@@ -184,8 +200,10 @@ class CarLister {
       }
       const std::string called = shown + ", '" + *name + "',";
       if (!number || *number < 1 || (count_ > 0 && *number > count_)) {
-        files_.fault(file, called + " is of the class " + (number ? std::to_string(*number) : "that is no number") +
-                               (count_ > 0 ? ", and there are 1 to " + std::to_string(count_) : ""));
+        files_.fault(file,
+                     called + " is of the class " +
+                         (number ? std::to_string(*number) : "that is no number") +
+                         (count_ > 0 ? ", and there are 1 to " + std::to_string(count_) : ""));
         continue;
       }
       if (!names.insert(*name).second) files_.fault(file, called + " is there twice");
@@ -215,10 +233,12 @@ class CarLister {
   }
 
   /// The file has records, but not those of this data set.
-  void tell_lacking(const std::string& file, const MatRecords& records, const std::vector<std::string>& lacking) {
-    std::string message = "its records lack " + runner::listed(lacking, kNamedCars, "'") + "; they have " +
-                          runner::listed(records.fields, kNamedCars, "'");
-    if (lacking == std::vector<std::string>{"class"}) message += ": it is the file for the test without its classes";
+  void tell_lacking(const std::string& file, const MatRecords& records,
+                    const std::vector<std::string>& lacking) {
+    std::string message = "its records lack " + runner::listed(lacking, kNamedCars, "'") +
+                          "; they have " + runner::listed(records.fields, kNamedCars, "'");
+    if (lacking == std::vector<std::string>{"class"})
+      message += ": it is the file for the test without its classes";
     files_.fault(file, message);
   }
 
@@ -241,9 +261,13 @@ class CarLister {
         "no images for the test: '" + (root_ / kTestAnnotations[0]).string() +
             "', which says the classes of the test images, is not there, nor in " +
             devkit_.substr(0, devkit_.size() - 1) +
-            (files_.has(devkit_ + "cars_test_annos.mat") ? "; cars_test_annos.mat has their boxes alone" : ""),
-        "it was published beside the devkit, as cars_test_annos_withlabels.mat: put it into '" + root_.string() +
-            "'; without it there are images for training and for validation, and a test can take the latter: "
+            (files_.has(devkit_ + "cars_test_annos.mat")
+                 ? "; cars_test_annos.mat has their boxes alone"
+                 : ""),
+        "it was published beside the devkit, as cars_test_annos_withlabels.mat: put it into '" +
+            root_.string() +
+            "'; without it there are images for training and for validation, and a test can take "
+            "the latter: "
             "evaluate.inputs: {test: data.validation}"};
   }
 
@@ -259,9 +283,9 @@ class CarLister {
 /// Something else that lies in `root` in place of what is looked for.
 std::string found_instead(const fs::path& root) {
   std::error_code error;
-  return fs::exists(root / kOtherEdition, error)
-             ? "; its cars_annos.mat is of another edition, whose images are in car_ims, and is not read"
-             : "";
+  return fs::exists(root / kOtherEdition, error) ? "; its cars_annos.mat is of another edition, "
+                                                   "whose images are in car_ims, and is not read"
+                                                 : "";
 }
 
 }  // namespace
@@ -281,19 +305,21 @@ std::optional<CarName> car_name(std::string_view name) {
   return car;
 }
 
-runner::Result<ImageList> list_stanford_cars(const fs::path& root, CarLabels labels, bool boxes, bool allow_outside) {
+runner::Result<ImageList> list_stanford_cars(const fs::path& root, CarLabels labels, bool boxes,
+                                             bool allow_outside) {
   std::optional<fs::path> folder;
   for (const char* const devkit : kDevkits)
     if (!folder) folder = published_folder(root, kCarsFolder, devkit);
   if (!folder) {
-    return runner::Diagnostic{ErrorCode::kMissingFolder,
-                              {},
-                              "",
-                              "Stanford Cars is not in '" + root.string() + "': it has neither a folder " + kDevkit +
-                                  " nor " + kCarsFolder + found_instead(root),
-                              "correct root: it holds cars_train, cars_test and devkit, and cars_meta.mat and "
-                              "cars_train_annos.mat are in devkit; `retort data make stanford_cars` makes a small set "
-                              "of that form"};
+    return runner::Diagnostic{
+        ErrorCode::kMissingFolder,
+        {},
+        "",
+        "Stanford Cars is not in '" + root.string() + "': it has neither a folder " + kDevkit +
+            " nor " + kCarsFolder + found_instead(root),
+        "correct root: it holds cars_train, cars_test and devkit, and cars_meta.mat and "
+        "cars_train_annos.mat are in devkit; `retort data make stanford_cars` makes a small set "
+        "of that form"};
   }
   CarLister lister(*folder, labels, boxes);
   lister.read();
@@ -309,8 +335,8 @@ namespace {
 
 constexpr std::int64_t kFewestCars = 2;  // one for each part
 constexpr std::int64_t kMostCars = 0xffff, kModelsOfAMake = 3, kGrayCarEvery = 10;
-constexpr std::array<std::string_view, 8> kMakes = {"AM General", "Aston Martin", "Audi",       "BMW",
-                                                    "Ford",       "Honda",        "Land Rover", "Volvo"};
+constexpr std::array<std::string_view, 8> kMakes = {
+    "AM General", "Aston Martin", "Audi", "BMW", "Ford", "Honda", "Land Rover", "Volvo"};
 constexpr std::array<std::string_view, 3> kBodies = {"Sedan", "Coupe", "SUV"};
 
 /// "Audi Stripes Rising SUV 2008".
@@ -323,7 +349,8 @@ std::string model_name(std::int64_t label) {
     name += " " + capitalized(word);
     words.remove_prefix(std::min(words.size(), word.size() + 1));
   }
-  return name + " " + std::string(kBodies[number % kBodies.size()]) + " " + std::to_string(2000 + label);
+  return name + " " + std::string(kBodies[number % kBodies.size()]) + " " +
+         std::to_string(2000 + label);
 }
 
 /// The pictures of a part, and their annotations.
@@ -335,7 +362,8 @@ struct MadeCars {
 
   void annotate(const Box& box, std::int64_t label, const std::string& name) {
     const std::vector<MatCell> edges = {std::int64_t{box.left + 1}, std::int64_t{box.top + 1},
-                                        std::int64_t{box.left + box.width}, std::int64_t{box.top + box.height}};
+                                        std::int64_t{box.left + box.width},
+                                        std::int64_t{box.top + box.height}};
     plain.rows.push_back(edges);
     plain.rows.back().emplace_back(name);
     labelled.rows.push_back(edges);
@@ -346,7 +374,8 @@ struct MadeCars {
 
 }  // namespace
 
-void make_stanford_cars(const std::filesystem::path& folder, const MadeImages& images, const MakeCallbacks& callbacks) {
+void make_stanford_cars(const std::filesystem::path& folder, const MadeImages& images,
+                        const MakeCallbacks& callbacks) {
   check(images, kFewestCars);
   if (images.count() > kMostCars) {
     throw runner::StageError(runner::ErrorCode::kNotAllowedValue,
@@ -360,20 +389,24 @@ void make_stanford_cars(const std::filesystem::path& folder, const MadeImages& i
   const std::int64_t training = (images.per_class + 1) / 2;
   std::array<MadeCars, 2> parts = {
       MadeCars{.folder = "cars_train/", .per_class = training},
-      MadeCars{.folder = "cars_test/", .per_class = images.per_class - training, .first = training}};
+      MadeCars{
+          .folder = "cars_test/", .per_class = images.per_class - training, .first = training}};
   std::int64_t done = 0;
   for (MadeCars& part : parts) {
     made.create(part.folder.substr(0, part.folder.size() - 1));
     const Permutation places(images.classes * part.per_class, seed, part.first);
     for (std::int64_t place = 0; place < places.size(); ++place) {
       check_cancelled(callbacks);
-      const std::int64_t label = places[place] / part.per_class, index = part.first + places[place] % part.per_class;
-      const BoxedPicture picture = draw_boxed_shape(static_cast<std::size_t>(label), static_cast<int>(images.size),
-                                                    seed, static_cast<std::uint64_t>(index));
+      const std::int64_t label = places[place] / part.per_class,
+                         index = part.first + places[place] % part.per_class;
+      const BoxedPicture picture =
+          draw_boxed_shape(static_cast<std::size_t>(label), static_cast<int>(images.size), seed,
+                           static_cast<std::uint64_t>(index));
       const std::string name = padded(place + 1, 5) + ".jpg";
       part.annotate(picture.box, label, name);
-      made.write(part.folder + name, (place + 1) % kGrayCarEvery == 0 ? encode_gray_jpeg(picture.image, kMadeQuality)
-                                                                      : encode_jpeg(picture.image, kMadeQuality));
+      made.write(part.folder + name, (place + 1) % kGrayCarEvery == 0
+                                         ? encode_gray_jpeg(picture.image, kMadeQuality)
+                                         : encode_jpeg(picture.image, kMadeQuality));
       if (callbacks.progress) callbacks.progress(++done, images.count());
     }
   }

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/config_reader.h"
@@ -41,8 +41,8 @@ struct RetrievalConfig {
   std::int64_t tile = 1;
 };
 
-/// What is kept of each pair: the image's embedding, then that of its caption. Captions are embedded once, when the
-/// first images are seen.
+/// What is kept of each pair: the image's embedding, then that of its caption. Captions are
+/// embedded once, when the first images are seen.
 class PairEmbeddings {
  public:
   PairEmbeddings(const Checkpoint& checkpoint, const std::vector<std::string>& captions)
@@ -51,7 +51,8 @@ class PairEmbeddings {
   at::Tensor operator()(torch::nn::Module& network, const NamedTensors& inputs) {
     const at::Tensor& pixels = inputs.at("image");
     if (!captions_.defined())
-      captions_ = texts_.embeddings(network, pixels.device(), std::max<std::int64_t>(1, pixels.size(0)));
+      captions_ =
+          texts_.embeddings(network, pixels.device(), std::max<std::int64_t>(1, pixels.size(0)));
     const at::Tensor images = model_.forward(network, {{"image", pixels}}).at("image_embeddings");
     return torch::cat({images, captions_.index_select(0, inputs.at("caption"))}, 1);
   }
@@ -68,7 +69,8 @@ class RetrievalEvaluation final : public runner::Stage {
 
   bool uses_seed() const override { return false; }
 
-  std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
+  std::optional<runner::Outputs> plan(const runner::Inputs& inputs,
+                                      runner::PlanContext& context) override {
     const Predictor predictor = this->predictor(inputs);
     check_trained_images(predictor.test(), config_.allow_trained, context);
     config_.predictor.batch_size = predictor.plan(context).batch_size;
@@ -84,34 +86,38 @@ class RetrievalEvaluation final : public runner::Stage {
     const auto step = [&] {
       if (context.cancelled()) throw runner::Cancelled{};
     };
-    const Texts texts = config_.finds_equal_captions ? distinct(captions_of(pairs, predictor.test()), halves[1])
-                                                     : Texts{halves[1].contiguous(), {}};
+    const Texts texts = config_.finds_equal_captions
+                            ? distinct(captions_of(pairs, predictor.test()), halves[1])
+                            : Texts{halves[1].contiguous(), {}};
     const RetrievalRanks ranks =
         retrieval_ranks(halves[0].contiguous(), texts.embeddings, texts.of, config_.tile, step);
     const RetrievalMetrics of_images = retrieval_metrics(ranks.image_to_text, config_.recall_at),
                            of_texts = retrieval_metrics(ranks.text_to_image, config_.recall_at);
     const Checkpoint& checkpoint = predictor.checkpoint();
     const auto pairs_count = static_cast<std::int64_t>(ranks.image_to_text.size());
-    nlohmann::ordered_json json = {{"epoch", checkpoint.epoch},
-                                   {"step", checkpoint.step},
-                                   {"pairs", pairs_count},
-                                   {"texts", texts.embeddings.size(0)},
-                                   {"hits", config_.finds_equal_captions ? "same_caption" : "paired"},
-                                   {"image_to_text", to_json(of_images)},
-                                   {"text_to_image", to_json(of_texts)},
-                                   {"skipped", pairs.skipped},
-                                   {"smoke", context.node().smoke}};
-    runner::write_atomically(runner::NodeLayout(context.node().folder).metrics(), json.dump(2) + "\n");
+    nlohmann::ordered_json json = {
+        {"epoch", checkpoint.epoch},
+        {"step", checkpoint.step},
+        {"pairs", pairs_count},
+        {"texts", texts.embeddings.size(0)},
+        {"hits", config_.finds_equal_captions ? "same_caption" : "paired"},
+        {"image_to_text", to_json(of_images)},
+        {"text_to_image", to_json(of_texts)},
+        {"skipped", pairs.skipped},
+        {"smoke", context.node().smoke}};
+    runner::write_atomically(runner::NodeLayout(context.node().folder).metrics(),
+                             json.dump(2) + "\n");
     const auto numbers = std::make_shared<Metrics>();
     add(of_images, "image_to_text", numbers->values);
     add(of_texts, "text_to_image", numbers->values);
-    for (const auto& [name, value] : numbers->values) context.metric("evaluate/" + name, value, checkpoint.step);
+    for (const auto& [name, value] : numbers->values)
+      context.metric("evaluate/" + name, value, checkpoint.step);
     context.say("captions: " + headline(of_images) + "; images: " + headline(of_texts) + "; " +
                 std::to_string(pairs_count) + " pairs, " +
-                (config_.finds_equal_captions
-                     ? "any with the same caption is right: " + std::to_string(texts.embeddings.size(0)) +
-                           " captions, each of which counts once"
-                     : "only the own one is right"));
+                (config_.finds_equal_captions ? "any with the same caption is right: " +
+                                                    std::to_string(texts.embeddings.size(0)) +
+                                                    " captions, each of which counts once"
+                                              : "only the own one is right"));
     return {{"metrics", numbers}};
   }
 
@@ -120,7 +126,8 @@ class RetrievalEvaluation final : public runner::Stage {
     const DatasetDescription test = inputs.get<Dataset>("test")->describe();
     if (test.captions.empty()) {
       throw StageError(ErrorCode::kOptionConflict, "the test set has no captions")
-          .with_help("set the data's option caption, such as 'data.caption=\"a photo of a {name}\"'");
+          .with_help(
+              "set the data's option caption, such as 'data.caption=\"a photo of a {name}\"'");
     }
     const auto checkpoint = inputs.get<Checkpoint>("checkpoint");
     text_model_of(*checkpoint);
@@ -138,7 +145,8 @@ class RetrievalEvaluation final : public runner::Stage {
     std::vector<std::int64_t> of;  // of each image, its own; empty: as many as images, one for each
   };
 
-  /// Of the captions of pairs, whose embeddings are given, each distinct one once, in the order in which they occur.
+  /// Of the captions of pairs, whose embeddings are given, each distinct one once, in the order in
+  /// which they occur.
   static Texts distinct(const std::vector<std::int64_t>& captions, const at::Tensor& embeddings) {
     Texts texts;
     std::map<std::int64_t, std::int64_t> number_of;
@@ -153,7 +161,8 @@ class RetrievalEvaluation final : public runner::Stage {
   }
 
   /// Samples that were skipped have no name among the pairs.
-  static std::vector<std::int64_t> captions_of(const ClassifiedSamples& pairs, const Dataset& test) {
+  static std::vector<std::int64_t> captions_of(const ClassifiedSamples& pairs,
+                                               const Dataset& test) {
     const std::vector<std::int64_t> all = test.captions();
     std::vector<std::int64_t> result;
     std::int64_t index = 0;
@@ -165,7 +174,8 @@ class RetrievalEvaluation final : public runner::Stage {
   }
 
   static nlohmann::ordered_json to_json(const RetrievalMetrics& metrics) {
-    nlohmann::ordered_json json = {{"mean_rank", metrics.mean_rank}, {"median_rank", metrics.median_rank}};
+    nlohmann::ordered_json json = {{"mean_rank", metrics.mean_rank},
+                                   {"median_rank", metrics.median_rank}};
     for (const auto& [k, share] : metrics.recall) json["recall_at_" + std::to_string(k)] = share;
     return json;
   }
@@ -197,7 +207,8 @@ runner::Result<std::unique_ptr<runner::Stage>> create_retrieval(runner::ConfigRe
   config.predictor.pointer = reader.pointer();
   reader.read("recall_at", config.recall_at);
   std::ranges::sort(config.recall_at);
-  config.finds_equal_captions = runner::choice<bool>(reader, "hits", {{"same_caption", true}, {"paired", false}});
+  config.finds_equal_captions =
+      runner::choice<bool>(reader, "hits", {{"same_caption", true}, {"paired", false}});
   reader.read("tile", config.tile);
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
   return std::unique_ptr<runner::Stage>(std::make_unique<RetrievalEvaluation>(std::move(config)));
@@ -230,10 +241,12 @@ struct Square {
 
 class PairProducts {
  public:
-  PairProducts(const at::Tensor& images, const at::Tensor& texts, std::int64_t tile, const std::function<void()>& step)
+  PairProducts(const at::Tensor& images, const at::Tensor& texts, std::int64_t tile,
+               const std::function<void()>& step)
       : images_(images), texts_(texts), tile_(tile), step_(step) {}
 
-  /// Calls `use` with every square for which `is_wanted` holds, row after row of squares, and its products.
+  /// Calls `use` with every square for which `is_wanted` holds, row after row of squares, and its
+  /// products.
   template <typename Wanted, typename Use>
   void for_squares(const Wanted& is_wanted, const Use& use) const {
     const std::int64_t images = images_.size(0), texts = texts_.size(0);
@@ -251,7 +264,8 @@ class PairProducts {
 
  private:
   at::Tensor products(const at::Tensor& images, const Square& square) const {
-    const at::Tensor result = at::mm(images, texts_.narrow(0, square.text, square.texts).to(at::kDouble).t());
+    const at::Tensor result =
+        at::mm(images, texts_.narrow(0, square.text, square.texts).to(at::kDouble).t());
     return images_.scalar_type() == at::kDouble ? result : result.to(at::kFloat).to(at::kDouble);
   }
 
@@ -265,7 +279,8 @@ class OwnTexts {
  public:
   OwnTexts(std::span<const std::int64_t> text_of, std::int64_t tile) : tile_(tile) {
     for (std::size_t at = 0; at < text_of.size(); at += static_cast<std::size_t>(tile)) {
-      const auto some = text_of.subspan(at, std::min(static_cast<std::size_t>(tile), text_of.size() - at));
+      const auto some =
+          text_of.subspan(at, std::min(static_cast<std::size_t>(tile), text_of.size() - at));
       std::ranges::sort(sorted_.emplace_back(some.begin(), some.end()));
     }
   }
@@ -282,10 +297,12 @@ class OwnTexts {
 
 }  // namespace
 
-RetrievalRanks retrieval_ranks(const at::Tensor& images, const at::Tensor& texts, std::span<const std::int64_t> text_of,
-                               std::int64_t tile, const std::function<void()>& step) {
+RetrievalRanks retrieval_ranks(const at::Tensor& images, const at::Tensor& texts,
+                               std::span<const std::int64_t> text_of, std::int64_t tile,
+                               const std::function<void()>& step) {
   assert(images.size(1) == texts.size(1) && images.scalar_type() == texts.scalar_type());
-  const auto n = static_cast<std::size_t>(images.size(0)), m = static_cast<std::size_t>(texts.size(0));
+  const auto n = static_cast<std::size_t>(images.size(0)),
+             m = static_cast<std::size_t>(texts.size(0));
   std::vector<std::int64_t> own;
   if (text_of.empty()) {
     own.resize(n);
@@ -298,7 +315,8 @@ RetrievalRanks retrieval_ranks(const at::Tensor& images, const at::Tensor& texts
 
   pairs.for_squares(OwnTexts(text_of, tile), [&](const Square& square, const double* products) {
     for (std::int64_t row = 0; row < square.images; ++row, products += square.texts) {
-      const std::int64_t image = square.image + row, text = text_of[static_cast<std::size_t>(image)];
+      const std::int64_t image = square.image + row,
+                         text = text_of[static_cast<std::size_t>(image)];
       if (text < square.text || text >= square.text + square.texts) continue;
       const double product = products[text - square.text];
       of_image[static_cast<std::size_t>(image)].offer(product, text);
@@ -315,7 +333,8 @@ RetrievalRanks retrieval_ranks(const at::Tensor& images, const at::Tensor& texts
                         for (std::int64_t column = 0; column < square.texts; ++column, ++product) {
                           const auto text = static_cast<std::size_t>(square.text + column);
                           before += of_image[image].is_preceded_by(*product, square.text + column);
-                          ranks.text_to_image[text] += of_text[text].is_preceded_by(*product, square.image + row);
+                          ranks.text_to_image[text] +=
+                              of_text[text].is_preceded_by(*product, square.image + row);
                         }
                         ranks.image_to_text[image] += before;
                       }
@@ -323,14 +342,17 @@ RetrievalRanks retrieval_ranks(const at::Tensor& images, const at::Tensor& texts
   return ranks;
 }
 
-RetrievalMetrics retrieval_metrics(std::span<const std::int64_t> ranks, std::span<const std::int64_t> recall_at) {
+RetrievalMetrics retrieval_metrics(std::span<const std::int64_t> ranks,
+                                   std::span<const std::int64_t> recall_at) {
   assert(!ranks.empty());
   std::vector<std::int64_t> sorted(ranks.begin(), ranks.end());
   std::ranges::sort(sorted);
   const std::size_t n = sorted.size();
   RetrievalMetrics metrics;
   metrics.mean_rank =
-      static_cast<double>(std::accumulate(sorted.begin(), sorted.end(), std::int64_t{0})) / static_cast<double>(n) + 1;
+      static_cast<double>(std::accumulate(sorted.begin(), sorted.end(), std::int64_t{0})) /
+          static_cast<double>(n) +
+      1;
   metrics.median_rank = static_cast<double>((sorted[(n - 1) / 2] + sorted[n / 2]) / 2 + 1);
   for (const std::int64_t k : recall_at) {
     const auto found = std::ranges::lower_bound(sorted, k) - sorted.begin();

@@ -4,9 +4,9 @@
 #include <optional>
 #include <set>
 
-#include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/plan_context.h"
@@ -34,35 +34,42 @@ struct ZeroShotConfig {
   bool measures_head = true, measures_within_class = false;
 };
 
-/// Which of the captions each class has, (classes, captions), bool: those of all its samples, tested or not.
+/// Which of the captions each class has, (classes, captions), bool: those of all its samples,
+/// tested or not.
 at::Tensor captions_of_classes(const Dataset& test) {
   const DatasetDescription data = test.describe();
   const std::vector<std::vector<std::int64_t>> captions = test.captions_of_classes();
-  const at::Tensor has = torch::zeros(
-      {static_cast<std::int64_t>(data.classes.size()), static_cast<std::int64_t>(data.captions.size())}, at::kBool);
+  const at::Tensor has = torch::zeros({static_cast<std::int64_t>(data.classes.size()),
+                                       static_cast<std::int64_t>(data.captions.size())},
+                                      at::kBool);
   auto known = has.accessor<bool, 2>();
   for (std::size_t label = 0; label < captions.size(); ++label) {
-    for (const std::int64_t caption : captions[label]) known[static_cast<std::int64_t>(label)][caption] = true;
+    for (const std::int64_t caption : captions[label])
+      known[static_cast<std::int64_t>(label)][caption] = true;
   }
   return has;
 }
 
-/// How many of the candidates (n, captions) bool of each image come before its own, (n, 1): a larger product does, and
-/// of equal ones the caption with the lower number.
-at::Tensor ranks_of_own(const at::Tensor& products, const at::Tensor& are_candidates, const at::Tensor& own) {
+/// How many of the candidates (n, captions) bool of each image come before its own, (n, 1): a
+/// larger product does, and of equal ones the caption with the lower number.
+at::Tensor ranks_of_own(const at::Tensor& products, const at::Tensor& are_candidates,
+                        const at::Tensor& own) {
   const at::Tensor place = own.unsqueeze(1), of_own = products.gather(1, place);
   const at::Tensor is_lower = torch::arange(products.size(1), place.options()).lt(place);
   // By bits: the logical operators have no Meta kernel.
-  const at::Tensor precedes = products.gt(of_own).bitwise_or(products.eq(of_own).bitwise_and(is_lower));
+  const at::Tensor precedes =
+      products.gt(of_own).bitwise_or(products.eq(of_own).bitwise_and(is_lower));
   return precedes.bitwise_and(are_candidates).sum(1, /*keepdim=*/true);
 }
 
-/// What is kept of each image: a logit for each class by its templates, then those of the class head, then how many
-/// captions of its class come before its own. It embeds the texts once, when it sees the first images.
+/// What is kept of each image: a logit for each class by its templates, then those of the class
+/// head, then how many captions of its class come before its own. It embeds the texts once, when it
+/// sees the first images.
 class ImageVerdict {
  public:
   ImageVerdict(const ZeroShotConfig& config, const Dataset& test, const Checkpoint& checkpoint)
-      : model_(*checkpoint.model), classes_(checkpoint, words_of(test.describe()), config.templates) {
+      : model_(*checkpoint.model),
+        classes_(checkpoint, words_of(test.describe()), config.templates) {
     has_head_ = config.measures_head && text_model_of(checkpoint).has_class_head();
     if (!config.measures_within_class) return;
     own_captions_.emplace(checkpoint, test.describe().captions);
@@ -78,7 +85,8 @@ class ImageVerdict {
     const at::ScalarType type = columns.front().scalar_type();
     if (has_head_) columns.push_back(seen.at("logits").to(type));
     if (own_captions_) {
-      const at::Tensor are_of_class = captions_of_classes_.to(pixels.device()).index_select(0, inputs.at("label"));
+      const at::Tensor are_of_class =
+          captions_of_classes_.to(pixels.device()).index_select(0, inputs.at("label"));
       const at::Tensor products = text_logits(images, caption_embeddings_, scale);
       columns.push_back(ranks_of_own(products, are_of_class, inputs.at("caption")).to(type));
     }
@@ -91,7 +99,8 @@ class ImageVerdict {
   void embed_texts(torch::nn::Module& network, const at::Tensor& pixels) {
     const std::int64_t at_once = std::max<std::int64_t>(1, pixels.size(0));
     const at::Tensor classes = classes_.embeddings(network, pixels.device(), at_once);
-    if (own_captions_) caption_embeddings_ = own_captions_->embeddings(network, pixels.device(), at_once);
+    if (own_captions_)
+      caption_embeddings_ = own_captions_->embeddings(network, pixels.device(), at_once);
     class_embeddings_ = classes;
   }
 
@@ -109,14 +118,17 @@ class ZeroShotEvaluation final : public runner::Stage {
 
   bool uses_seed() const override { return false; }
 
-  std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
+  std::optional<runner::Outputs> plan(const runner::Inputs& inputs,
+                                      runner::PlanContext& context) override {
     const Evaluated evaluated = prepare(inputs);
     check_trained_images(evaluated.predictor->test(), config_.allow_trained, context);
     const auto [outputs, batch_size] = evaluated.predictor->plan(context);
     config_.predictor.batch_size = batch_size;
     const auto predictions = std::make_shared<Predictions>();
-    const std::int64_t classes = static_cast<std::int64_t>(evaluated.predictor->test().describe().classes.size());
-    predictions->scores = torch::empty({outputs.size(0), classes}, outputs.options().dtype(at::kFloat));
+    const std::int64_t classes =
+        static_cast<std::int64_t>(evaluated.predictor->test().describe().classes.size());
+    predictions->scores =
+        torch::empty({outputs.size(0), classes}, outputs.options().dtype(at::kFloat));
     predictions->labels = torch::empty({outputs.size(0)}, outputs.options().dtype(at::kLong));
     return runner::Outputs{{"metrics", std::make_shared<Metrics>()}, {"predictions", predictions}};
   }
@@ -134,13 +146,15 @@ class ZeroShotEvaluation final : public runner::Stage {
     const ClassificationMetrics metrics =
         classification_metrics(samples.logits, samples.labels, config_.reported.top_k);
     Classified classified{samples, metrics, classes, checkpoint};
-    const at::Tensor head = evaluated.verdict->has_head()
-                                ? outputs.narrow(1, static_cast<std::int64_t>(classes.size()),
-                                                 static_cast<std::int64_t>(checkpoint.classes.size()))
-                                : at::Tensor();
+    const at::Tensor head =
+        evaluated.verdict->has_head()
+            ? outputs.narrow(1, static_cast<std::int64_t>(classes.size()),
+                             static_cast<std::int64_t>(checkpoint.classes.size()))
+            : at::Tensor();
     std::vector<std::string> lines;
     if (head.defined()) lines.push_back(add_head(head, classes, classified));
-    if (config_.measures_within_class) lines.push_back(add_within_class(outputs, head, classes, classified));
+    if (config_.measures_within_class)
+      lines.push_back(add_within_class(outputs, head, classes, classified));
     runner::Outputs result = report_classification(classified, config_.reported, context);
     for (const std::string& line : lines) context.say(line);
     return result;
@@ -160,7 +174,8 @@ class ZeroShotEvaluation final : public runner::Stage {
           .with_help("evaluation compares predictions with labels: wire a labelled data set");
     }
     if (config_.measures_within_class && test->captions_of_classes().empty()) {
-      throw StageError(ErrorCode::kOptionConflict, "within_class compares captions, and the test set has none")
+      throw StageError(ErrorCode::kOptionConflict,
+                       "within_class compares captions, and the test set has none")
           .at("/within_class")
           .with_help("set the data's option caption, or within_class: false");
     }
@@ -169,7 +184,8 @@ class ZeroShotEvaluation final : public runner::Stage {
     Evaluated result;
     result.verdict = std::make_shared<ImageVerdict>(config_, *test, *checkpoint);
     Predictor::Options options = config_.predictor;
-    options.outputs = [verdict = result.verdict](torch::nn::Module& network, const NamedTensors& rows) {
+    options.outputs = [verdict = result.verdict](torch::nn::Module& network,
+                                                 const NamedTensors& rows) {
       return (*verdict)(network, rows);
     };
     result.predictor = std::make_unique<Predictor>(inputs, std::move(options));
@@ -177,7 +193,8 @@ class ZeroShotEvaluation final : public runner::Stage {
   }
 
   /// The class head's accuracies, where it knows the classes that are tested.
-  std::string add_head(const at::Tensor& logits, const std::vector<std::string>& tested, Classified& classified) const {
+  std::string add_head(const at::Tensor& logits, const std::vector<std::string>& tested,
+                       Classified& classified) const {
     std::optional<TestedClasses> classes;
     try {
       classes.emplace(tested, classified.checkpoint.classes);
@@ -185,8 +202,8 @@ class ZeroShotEvaluation final : public runner::Stage {
       return "the class head is not measured: it was trained on other classes";
     }
     const at::Tensor labels = classes->trained_labels(classified.samples.labels);
-    const ClassificationMetrics metrics =
-        classification_metrics(logits.contiguous(), labels, config_.reported.top_k, classes->present());
+    const ClassificationMetrics metrics = classification_metrics(
+        logits.contiguous(), labels, config_.reported.top_k, classes->present());
     classified.besides["class_head"] = to_json(metrics, classified.checkpoint.classes);
     classified.values.emplace_back("class_head_top1", metrics.top1);
     for (const auto& [k, share] : metrics.top_k)
@@ -196,10 +213,12 @@ class ZeroShotEvaluation final : public runner::Stage {
 
   /// Over the images that the head, or without one the templates, classify correctly.
   std::string add_within_class(const at::Tensor& outputs, const at::Tensor& head,
-                               const std::vector<std::string>& tested, Classified& classified) const {
+                               const std::vector<std::string>& tested,
+                               Classified& classified) const {
     const at::Tensor labels = classified.samples.labels;
     at::Tensor is_right = classified.samples.logits.argmax(1).eq(labels);
-    if (head.defined() && tested == classified.checkpoint.classes) is_right = head.argmax(1).eq(labels);
+    if (head.defined() && tested == classified.checkpoint.classes)
+      is_right = head.argmax(1).eq(labels);
     const at::Tensor before = outputs.select(1, outputs.size(1) - 1);
     const std::int64_t right = is_right.sum().item<std::int64_t>();
     const auto found = [&](std::int64_t k) {
@@ -210,7 +229,8 @@ class ZeroShotEvaluation final : public runner::Stage {
     };
     nlohmann::ordered_json json = {{"accuracy", share(found(1))}};
     classified.values.emplace_back("within_class", share(found(1)));
-    std::string line = "within its class: the own caption is the nearest for " + std::to_string(found(1));
+    std::string line =
+        "within its class: the own caption is the nearest for " + std::to_string(found(1));
     for (const std::int64_t k : config_.reported.top_k) {
       if (k == 1) continue;
       json["top" + std::to_string(k)] = share(found(k));

@@ -15,7 +15,8 @@ void check_launch() {
   if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
 }
 
-/// The sum of what the threads of a block have, in the first one: halves are added until one is left.
+/// The sum of what the threads of a block have, in the first one: halves are added until one is
+/// left.
 template <typename T>
 __device__ T sum_of_block(T mine) {
   __shared__ T parts[kThreads];
@@ -48,7 +49,8 @@ __device__ RunningLogSum<T> log_sum_of_block(RunningLogSum<T> mine) {
 
 // One block a row.
 template <typename T>
-__global__ void __launch_bounds__(kThreads) add_rows(PairTile<T> tile, RightPairs<T> pairs, PairSums<T> sums) {
+__global__ void __launch_bounds__(kThreads)
+    add_rows(PairTile<T> tile, RightPairs<T> pairs, PairSums<T> sums) {
   const std::int64_t i = blockIdx.x, row = tile.row + i;
   const T factor = *tile.factor;
   RunningLogSum<T> mine;
@@ -75,7 +77,8 @@ __global__ void __launch_bounds__(kColumns* kRows) add_columns(PairTile<T> tile,
   const T factor = *tile.factor;
   RunningLogSum<T> mine;
   if (j < tile.columns) {
-    for (std::int64_t i = threadIdx.y; i < tile.rows; i += kRows) mine.add(factor * tile.product(i, j));
+    for (std::int64_t i = threadIdx.y; i < tile.rows; i += kRows)
+      mine.add(factor * tile.product(i, j));
   }
   largest[threadIdx.y][threadIdx.x] = mine.largest;
   sum[threadIdx.y][threadIdx.x] = mine.sum;
@@ -107,7 +110,8 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 template <typename T>
-void launch_pair_sums(const PairTile<T>& tile, const RightPairs<T>& right, const PairSums<T>& sums, void* stream) {
+void launch_pair_sums(const PairTile<T>& tile, const RightPairs<T>& right, const PairSums<T>& sums,
+                      void* stream) {
   auto* const cuda_stream = static_cast<cudaStream_t>(stream);
   add_rows<<<static_cast<unsigned>(tile.rows), kThreads, 0, cuda_stream>>>(tile, right, sums);
   check_launch();
@@ -117,17 +121,20 @@ void launch_pair_sums(const PairTile<T>& tile, const RightPairs<T>& right, const
 }
 
 template <typename T>
-void launch_pair_gradient(const PairTile<T>& tile, const RightPairs<T>& right, const PairGradient<T>& gradient,
-                          void* stream) {
-  take_gradient<<<static_cast<unsigned>(tile.rows), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(tile, right,
-                                                                                                      gradient);
+void launch_pair_gradient(const PairTile<T>& tile, const RightPairs<T>& right,
+                          const PairGradient<T>& gradient, void* stream) {
+  take_gradient<<<static_cast<unsigned>(tile.rows), kThreads, 0,
+                  static_cast<cudaStream_t>(stream)>>>(tile, right, gradient);
   check_launch();
 }
 
-template void launch_pair_sums(const PairTile<float>&, const RightPairs<float>&, const PairSums<float>&, void*);
-template void launch_pair_sums(const PairTile<double>&, const RightPairs<double>&, const PairSums<double>&, void*);
-template void launch_pair_gradient(const PairTile<float>&, const RightPairs<float>&, const PairGradient<float>&, void*);
-template void launch_pair_gradient(const PairTile<double>&, const RightPairs<double>&, const PairGradient<double>&,
-                                   void*);
+template void launch_pair_sums(const PairTile<float>&, const RightPairs<float>&,
+                               const PairSums<float>&, void*);
+template void launch_pair_sums(const PairTile<double>&, const RightPairs<double>&,
+                               const PairSums<double>&, void*);
+template void launch_pair_gradient(const PairTile<float>&, const RightPairs<float>&,
+                                   const PairGradient<float>&, void*);
+template void launch_pair_gradient(const PairTile<double>&, const RightPairs<double>&,
+                                   const PairGradient<double>&, void*);
 
 }  // namespace stages

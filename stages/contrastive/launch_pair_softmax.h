@@ -1,20 +1,22 @@
 #pragma once
 
-#include "stages/contrastive/contrastive_loss.h"
+#include "stages/contrastive/pair_softmax.h"
 
 namespace stages {
 
-// Kernels on the current GPU, in `stream` (a cudaStream_t), which they do not wait for. T is float or double; all
-// memory lies on that GPU; a tile has at least one element. Every sum is made in an order that the tile's shape
-// alone decides, so that the same numbers give the same bits. Both throw std::runtime_error with CUDA's message.
+// Kernels on the current GPU, in `stream` (a cudaStream_t), which they do not wait for. T is float
+// or double; all memory lies on that GPU; a tile has at least one element. Every sum is made in an
+// order that the tile's shape alone decides, so that the same numbers give the same bits. Both
+// throw std::runtime_error with CUDA's message.
 
 /// Adds the similarities of `tile` to the sums of its rows and of its columns.
 template <typename T>
-void launch_pair_sums(const PairTile<T>& tile, const RightPairs<T>& right, const PairSums<T>& sums, void* stream);
+void launch_pair_sums(const PairTile<T>& tile, const RightPairs<T>& right, const PairSums<T>& sums,
+                      void* stream);
 
 /// Writes over the products of `tile` the loss's gradients by them, and adds to gradient.by_scale.
 template <typename T>
-void launch_pair_gradient(const PairTile<T>& tile, const RightPairs<T>& right, const PairGradient<T>& gradient,
-                          void* stream);
+void launch_pair_gradient(const PairTile<T>& tile, const RightPairs<T>& right,
+                          const PairGradient<T>& gradient, void* stream);
 
 }  // namespace stages

@@ -20,7 +20,8 @@ using runner::ErrorCode;
 using runner::StageError;
 namespace fs = std::filesystem;
 
-/// What the options of the tokenizer say. Where they name no file, it is looked for beside the weights.
+/// What the options of the tokenizer say. Where they name no file, it is looked for beside the
+/// weights.
 struct TokenizerFiles {
   std::optional<std::string> merges, vocabulary;
   TextCleaning cleaning = TextCleaning::kTransformers;
@@ -31,14 +32,16 @@ std::optional<fs::path> merges_beside(const fs::path& weights) {
   constexpr std::array kNames = {"merges.txt", "bpe_simple_vocab_16e6.txt.gz"};
   for (const char* name : kNames) {
     std::error_code error;
-    if (fs::is_regular_file(weights.parent_path() / name, error)) return weights.parent_path() / name;
+    if (fs::is_regular_file(weights.parent_path() / name, error))
+      return weights.parent_path() / name;
   }
   return std::nullopt;
 }
 
 class ClipStage : public runner::Stage {
  public:
-  ClipStage(ClipConfig config, TokenizerFiles files) : config_(std::move(config)), files_(std::move(files)) {}
+  ClipStage(ClipConfig config, TokenizerFiles files)
+      : config_(std::move(config)), files_(std::move(files)) {}
 
   std::string fingerprint() const override {
     if (config_.image.weights && !sha256_) sha256_ = sha256_of_weights(config_.image);
@@ -83,11 +86,13 @@ class ClipStage : public runner::Stage {
     if (!config || !config->is_object() || !config->contains("text_config")) return;
     const nlohmann::json& text = config->at("text_config");
     const std::int64_t heads = config_.text.block.num_attention_heads;
-    if (!text.is_object() || !text.contains("num_attention_heads") || text["num_attention_heads"] == heads) return;
-    throw StageError(ErrorCode::kOptionConflict, "num_attention_heads is " + std::to_string(heads) +
-                                                     " in the recipe, but " + text["num_attention_heads"].dump() +
-                                                     " in the config.json beside the weights '" +
-                                                     *config_.image.weights + "'")
+    if (!text.is_object() || !text.contains("num_attention_heads") ||
+        text["num_attention_heads"] == heads)
+      return;
+    throw StageError(ErrorCode::kOptionConflict,
+                     "num_attention_heads is " + std::to_string(heads) + " in the recipe, but " +
+                         text["num_attention_heads"].dump() +
+                         " in the config.json beside the weights '" + *config_.image.weights + "'")
         .at("/text/num_attention_heads")
         .with_help("give the option the weights' value");
   }
@@ -99,8 +104,8 @@ class ClipStage : public runner::Stage {
       const fs::path weights = runner::find_weights(*config_.image.weights);
       options.merges = merges_beside(weights);
       if (!options.merges) {
-        throw StageError(ErrorCode::kMissingWeights,
-                         "there is no merges.txt beside the weights '" + *config_.image.weights + "'")
+        throw StageError(ErrorCode::kMissingWeights, "there is no merges.txt beside the weights '" +
+                                                         *config_.image.weights + "'")
             .at("/tokenizer/merges")
             .with_help("download the tokenizer of the same model, or name its merges.txt");
       }
@@ -109,7 +114,9 @@ class ClipStage : public runner::Stage {
     auto tokenizer = Tokenizer::read(options);
     if (!tokenizer) {
       const runner::Diagnostic& error = tokenizer.errors().front();
-      throw StageError(error.code, error.message).at("/tokenizer" + error.pointer).with_help(error.help);
+      throw StageError(error.code, error.message)
+          .at("/tokenizer" + error.pointer)
+          .with_help(error.help);
     }
     if (!options.merges) {
       context.say("the tokenizer has no merges: every byte of a caption is a token");
@@ -129,7 +136,8 @@ void read_block(runner::ConfigReader& reader, BlockOptions& block, std::int64_t&
   reader.read("num_hidden_layers", layers);
   if (block.num_attention_heads > 0 && block.hidden_size % block.num_attention_heads != 0) {
     reader.fail("hidden_size", ErrorCode::kOptionConflict,
-                "hidden_size " + std::to_string(block.hidden_size) + " is not a multiple of num_attention_heads " +
+                "hidden_size " + std::to_string(block.hidden_size) +
+                    " is not a multiple of num_attention_heads " +
                     std::to_string(block.num_attention_heads),
                 "change one of them: each head has an equal share of the width");
   }
@@ -142,7 +150,8 @@ TokenizerFiles read_tokenizer_options(runner::ConfigReader& reader, ClipConfig& 
   reader.read("context_length", config.text.context_length);
   config.cuts_texts = runner::choice<bool>(reader, "too_long", {{"stop", false}, {"cut", true}});
   files.cleaning = runner::choice<TextCleaning>(
-      reader, "cleaning", {{"transformers", TextCleaning::kTransformers}, {"openai", TextCleaning::kOpenai}});
+      reader, "cleaning",
+      {{"transformers", TextCleaning::kTransformers}, {"openai", TextCleaning::kOpenai}});
   return files;
 }
 
@@ -164,15 +173,18 @@ runner::Result<std::unique_ptr<runner::Stage>> create_clip(runner::ConfigReader&
   image.projection_dim.emplace();
   reader.read("weights", image.weights);
   reader.read("weights_entry", image.weights_entry);
-  image.hidden_act = runner::choice<std::optional<Activation>>(
-      reader, "hidden_act",
-      {{"auto", std::nullopt}, {"gelu", Activation::kGelu}, {"quick_gelu", Activation::kQuickGelu}});
+  image.hidden_act =
+      runner::choice<std::optional<Activation>>(reader, "hidden_act",
+                                                {{"auto", std::nullopt},
+                                                 {"gelu", Activation::kGelu},
+                                                 {"quick_gelu", Activation::kQuickGelu}});
   image.layer_norm_eps.emplace();
   reader.read("layer_norm_eps", *image.layer_norm_eps);
   reader.read("projection_dim", *image.projection_dim);
   reader.read("logit_scale", config.logit_scale);
   reader.read("maximum_logit_scale", config.maximum_logit_scale);
-  config.has_class_head = runner::choice<bool>(reader, "class_head", {{"none", false}, {"linear", true}});
+  config.has_class_head =
+      runner::choice<bool>(reader, "class_head", {{"none", false}, {"linear", true}});
   runner::read_or_auto(reader, "num_classes", config.num_classes);
 
   runner::ConfigReader& of_images = reader.section("image");
@@ -182,11 +194,13 @@ runner::Result<std::unique_ptr<runner::Stage>> create_clip(runner::ConfigReader&
   runner::ConfigReader& of_texts = reader.section("text");
   read_block(of_texts, config.text.block, config.text.num_hidden_layers);
   config.text.end_token = runner::choice<EndToken>(
-      of_texts, "end_token", {{"highest_id", EndToken::kHighestId}, {"first_end", EndToken::kFirstEnd}});
+      of_texts, "end_token",
+      {{"highest_id", EndToken::kHighestId}, {"first_end", EndToken::kFirstEnd}});
   TokenizerFiles files = read_tokenizer_options(reader.section("tokenizer"), config);
   config.lora = read_adapters(reader);
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
-  return std::unique_ptr<runner::Stage>(std::make_unique<ClipStage>(std::move(config), std::move(files)));
+  return std::unique_ptr<runner::Stage>(
+      std::make_unique<ClipStage>(std::move(config), std::move(files)));
 }
 
 }  // namespace

@@ -11,11 +11,11 @@
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/model.h"
+#include "stages/contrastive/caption_rows.h"
+#include "stages/contrastive/contrastive_loss.h"
 #include "stages/text/class_text.h"
 #include "stages/train/balanced_samples.h"
-#include "stages/contrastive/caption_rows.h"
 #include "stages/train/class_weights.h"
-#include "stages/contrastive/contrastive_loss.h"
 #include "stages/train/classification_loss.h"
 #include "stages/train/training_kind.h"
 
@@ -49,8 +49,8 @@ struct Classes {
   at::Tensor weights = {};       ///< (count), in training; undefined: all weigh 1
 };
 
-/// Symmetric InfoNCE of the pairs of a batch (contrastive_loss.h) and, where the model has a class head, the
-/// cross-entropy of its classes. A unit is an image with its caption.
+/// Symmetric InfoNCE of the pairs of a batch (contrastive_loss.h) and, where the model has a class
+/// head, the cross-entropy of its classes. A unit is an image with its caption.
 class ContrastiveStep final : public TrainingStep {
  public:
   ContrastiveStep(const Model& model, const ContrastiveOptions& options, CaptionRows of_training,
@@ -65,7 +65,8 @@ class ContrastiveStep final : public TrainingStep {
     std::vector<LossTerm> terms;
     if (options_.contrastive_weight > 0) {
       const Coupling coupling = options_.compared > 0 ? Coupling::kPerGroup : Coupling::kWholeBatch;
-      terms.push_back({.name = "contrastive", .coupling = coupling, .samples_in_group = options_.compared});
+      terms.push_back(
+          {.name = "contrastive", .coupling = coupling, .samples_in_group = options_.compared});
     }
     if (classes_.are_learned) terms.push_back({"class", Coupling::kPerSample});
     return terms;
@@ -85,16 +86,18 @@ class ContrastiveStep final : public TrainingStep {
     return {};
   }
 
-  /// A weight of classes is one of training alone. What the loss of the classes is divided by is that of the whole
-  /// batch, whatever it is cut into.
+  /// A weight of classes is one of training alone. What the loss of the classes is divided by is
+  /// that of the whole batch, whatever it is cut into.
   Batch arrange(const Batch& batch, BatchUse use) const override {
     const bool is_training = use == BatchUse::kTraining;
     NamedTensors besides;
     if (is_training && classes_.weights.defined()) {
       const at::Tensor labels = batch["label"];
-      const double sum = labels.is_meta() ? 1 : classes_.weights.index_select(0, labels).sum().item<double>();
-      besides.set("class_scale", torch::full({batch.units()}, static_cast<double>(batch.units()) / sum,
-                                             torch::TensorOptions(at::kFloat).device(labels.device())));
+      const double sum =
+          labels.is_meta() ? 1 : classes_.weights.index_select(0, labels).sum().item<double>();
+      besides.set("class_scale",
+                  torch::full({batch.units()}, static_cast<double>(batch.units()) / sum,
+                              torch::TensorOptions(at::kFloat).device(labels.device())));
     }
     if (is_training || !of_validation_) return of_training_.arranged(batch, besides);
     return of_validation_->arranged(batch, besides, classes_.captions.ids);
@@ -108,14 +111,16 @@ class ContrastiveStep final : public TrainingStep {
     }
     const ScopedInput texts(network, "tokens");
     const at::Tensor tokens = part["tokens"], embeddings = encoded.at("image_embeddings");
-    encoded.set("text_embeddings", tokens.size(0) > 0
-                                       ? model_.forward(network, {{"tokens", tokens}}).at("text_embeddings")
-                                       : embeddings.new_empty({0, embeddings.size(1)}));
+    encoded.set("text_embeddings",
+                tokens.size(0) > 0
+                    ? model_.forward(network, {{"tokens", tokens}}).at("text_embeddings")
+                    : embeddings.new_empty({0, embeddings.size(1)}));
     if (part.tensors().contains("more_tokens")) {
       const at::Tensor classes = part["more_tokens"];
-      encoded.set("class_embeddings", classes.size(0) > 0
-                                          ? model_.forward(network, {{"tokens", classes}}).at("text_embeddings")
-                                          : embeddings.new_empty({0, embeddings.size(1)}));
+      encoded.set("class_embeddings",
+                  classes.size(0) > 0
+                      ? model_.forward(network, {{"tokens", classes}}).at("text_embeddings")
+                      : embeddings.new_empty({0, embeddings.size(1)}));
     }
     return encoded;
   }
@@ -126,8 +131,9 @@ class ContrastiveStep final : public TrainingStep {
       sums.set("contrastive", contrastive_sum(encoded, part) * options_.contrastive_weight);
     if (classes_.are_learned) {
       const bool is_weighted = part.tensors().contains("class_scale");
-      at::Tensor sum = cross_entropy_sum(encoded.at("logits"), part["label"], options_.label_smoothing,
-                                         is_weighted ? classes_.weights : at::Tensor());
+      at::Tensor sum =
+          cross_entropy_sum(encoded.at("logits"), part["label"], options_.label_smoothing,
+                            is_weighted ? classes_.weights : at::Tensor());
       if (is_weighted) sum = sum * part["class_scale"][0];
       sums.set("class", sum * options_.class_weight);
     }
@@ -136,11 +142,13 @@ class ContrastiveStep final : public TrainingStep {
 
   NamedTensors score(const NamedTensors& encoded, const Batch& part) const override {
     NamedTensors sums;
-    if (classes_.are_learned) sums.set("accuracy", correct_count(encoded.at("logits"), part["label"]));
+    if (classes_.are_learned)
+      sums.set("accuracy", correct_count(encoded.at("logits"), part["label"]));
     sums.set("recall_at_1", recalled_count(encoded, part));
     if (encoded.contains("class_embeddings")) {
       const at::Tensor images = encoded.at("image_embeddings");
-      const at::Tensor named = nearest(images, encoded.at("class_embeddings"), contrastive_tile(images));
+      const at::Tensor named =
+          nearest(images, encoded.at("class_embeddings"), contrastive_tile(images));
       sums.set("zero_shot_accuracy", named.eq(part["label"]).sum());
     }
     return sums;
@@ -149,12 +157,15 @@ class ContrastiveStep final : public TrainingStep {
   std::vector<std::string> notes() const override {
     std::vector<std::string> lines;
     if (options_.compared > 0) {
-      lines.push_back("negatives: micro_batch: each image is compared with " + std::to_string(options_.compared - 1) +
-                      " others, those of its micro-batch: this is another loss than that of the whole batch");
+      lines.push_back(
+          "negatives: micro_batch: each image is compared with " +
+          std::to_string(options_.compared - 1) +
+          " others, those of its micro-batch: this is another loss than that of the whole batch");
     }
     if (options_.compared == 0 && options_.declared_parts > 1) {
       lines.push_back(
-          "each image is compared with all others of the effective batch, not with those of its micro-batch "
+          "each image is compared with all others of the effective batch, not with those of its "
+          "micro-batch "
           "alone: the loss is that of the whole batch");
     }
     if (options_.balances_samples && classes_.weights.defined())
@@ -169,16 +180,18 @@ class ContrastiveStep final : public TrainingStep {
   void constrain(torch::nn::Module& network) const override { model_.constrain(network); }
 
  private:
-  /// Pairs that are compared with one another: all of a batch, or a group of it, whatever it is computed in.
+  /// Pairs that are compared with one another: all of a batch, or a group of it, whatever it is
+  /// computed in.
   struct Compared {
     std::int64_t begin, end;   // in the part
     at::Tensor images, texts;  // (n, width): row i of both is a pair
-    at::Tensor equal;          // (n): of equal captions the same number, below that of the part's texts
+    at::Tensor equal;  // (n): of equal captions the same number, below that of the part's texts
   };
 
   /// The sum of `measure` over the groups of a part.
   template <typename Measure>
-  at::Tensor sum_over_groups(const NamedTensors& encoded, const Batch& part, const Measure& measure) const {
+  at::Tensor sum_over_groups(const NamedTensors& encoded, const Batch& part,
+                             const Measure& measure) const {
     const at::Tensor images = encoded.at("image_embeddings"), texts = encoded.at("text_embeddings");
     const at::Tensor rows = part["caption_row"], first = rows[0];
     const std::int64_t compared = options_.compared > 0 ? options_.compared : part.units();
@@ -186,9 +199,9 @@ class ContrastiveStep final : public TrainingStep {
     for (std::int64_t begin = 0; begin < part.units(); begin += compared) {
       const std::int64_t end = std::min(begin + compared, part.units());
       const auto of_group = [&](const at::Tensor& tensor) { return tensor.slice(0, begin, end); };
-      const at::Tensor here =
-          measure(Compared{begin, end, of_group(images), texts.index_select(0, of_group(rows) - first),
-                           of_group(part["equal_caption"]) - first});
+      const at::Tensor here = measure(Compared{begin, end, of_group(images),
+                                               texts.index_select(0, of_group(rows) - first),
+                                               of_group(part["equal_caption"]) - first});
       sum = sum.defined() ? sum + here : here;
     }
     return sum;
@@ -211,12 +224,14 @@ class ContrastiveStep final : public TrainingStep {
     const std::int64_t texts = encoded.at("text_embeddings").size(0);
     const std::int64_t tile = contrastive_tile(encoded.at("image_embeddings"));
     return sum_over_groups(encoded, part, [&](const Compared& pairs) {
-      return contrastive_loss(pairs.images, pairs.texts, scale, right_of(pairs, part, texts), tile) *
+      return contrastive_loss(pairs.images, pairs.texts, scale, right_of(pairs, part, texts),
+                              tile) *
              static_cast<double>(pairs.end - pairs.begin);
     });
   }
 
-  /// How many images have a caption equal to their own as the nearest of those that they are compared with.
+  /// How many images have a caption equal to their own as the nearest of those that they are
+  /// compared with.
   at::Tensor recalled_count(const NamedTensors& encoded, const Batch& part) const {
     const torch::NoGradGuard no_graph;
     return sum_over_groups(encoded, part, [](const Compared& pairs) {
@@ -241,7 +256,8 @@ ContrastiveOptions read_contrastive_options(runner::ConfigReader& reader) {
                                                 {{"diagonal", RightCaptions::kOwn},
                                                  {"same_caption", RightCaptions::kEqual},
                                                  {"same_class", RightCaptions::kOfClass}});
-  const bool compares_parts = runner::choice<bool>(loss, "negatives", {{"batch", false}, {"micro_batch", true}});
+  const bool compares_parts =
+      runner::choice<bool>(loss, "negatives", {{"batch", false}, {"micro_batch", true}});
   loss.read("balance_classes", options.balances_classes);
   loss.read("label_smoothing", options.label_smoothing);
   if (options.contrastive_weight == 0) {
@@ -252,7 +268,8 @@ ContrastiveOptions read_contrastive_options(runner::ConfigReader& reader) {
   reader.read("monitor", monitor);
   options.asks_for_accuracy = monitor == "accuracy";
   options.asks_for_classes = monitor == "zero_shot_accuracy";
-  options.balances_samples = runner::choice<bool>(reader, "sampling", {{"as_is", false}, {"balanced", true}});
+  options.balances_samples =
+      runner::choice<bool>(reader, "sampling", {{"as_is", false}, {"balanced", true}});
   reader.read("frozen_epochs", options.frozen_epochs);
   reader.read("trim_captions", options.captions.trims);
   reader.read("encode_captions_once", options.captions.encodes_once);
@@ -261,9 +278,11 @@ ContrastiveOptions read_contrastive_options(runner::ConfigReader& reader) {
   reader.read("gradient_accumulation_steps", parts);
   if (compares_parts && parts == 1) {
     loss.fail("negatives", ErrorCode::kOptionConflict,
-              "negatives: micro_batch compares within the micro-batches that gradient_accumulation_steps declares, and "
+              "negatives: micro_batch compares within the micro-batches that "
+              "gradient_accumulation_steps declares, and "
               "that is 1",
-              "set train.gradient_accumulation_steps, with batch_size as the micro-batch, or negatives: batch");
+              "set train.gradient_accumulation_steps, with batch_size as the micro-batch, or "
+              "negatives: batch");
   }
   options.declared_parts = parts;
   if (compares_parts) options.compared = options.captions.within = batch_size;
@@ -284,34 +303,40 @@ at::Tensor balanced_class_weights(const Dataset& train) {
   }
 }
 
-Classes classes_of(const ImageTextModel& texts, const ContrastiveOptions& options, const TrainingData& data) {
+Classes classes_of(const ImageTextModel& texts, const ContrastiveOptions& options,
+                   const TrainingData& data) {
   Classes classes{.count = static_cast<std::int64_t>(data.train->describe().classes.size()),
                   .are_learned = texts.has_class_head()};
   if (classes.are_learned && options.class_weight == 0) {
-    throw StageError(ErrorCode::kOptionConflict, "class_weight is 0, so the model's class head would learn nothing")
+    throw StageError(ErrorCode::kOptionConflict,
+                     "class_weight is 0, so the model's class head would learn nothing")
         .at("/loss/class_weight")
         .with_help("set model.class_head: none, or give the loss a weight");
   }
   if (options.asks_for_classes) {
     const DatasetDescription described = data.train->describe();
     std::vector<std::string> captions;
-    for (const std::string& name : words_of(described)) captions.push_back(class_text("a photo of a {name}.", name));
+    for (const std::string& name : words_of(described))
+      captions.push_back(class_text("a photo of a {name}.", name));
     classes.captions = texts.tokenized(captions);
   }
   if (options.frozen_epochs > 0 && !classes.are_learned) {
-    throw StageError(ErrorCode::kOptionConflict, "frozen_epochs trains the class head alone, and the model has none")
+    throw StageError(ErrorCode::kOptionConflict,
+                     "frozen_epochs trains the class head alone, and the model has none")
         .at("/frozen_epochs")
         .with_help("set model.class_head: linear, or frozen_epochs: 0");
   }
   if (options.asks_for_accuracy && !classes.are_learned) {
-    throw StageError(ErrorCode::kOptionConflict, "monitor: accuracy is the class head's, and the model has none")
+    throw StageError(ErrorCode::kOptionConflict,
+                     "monitor: accuracy is the class head's, and the model has none")
         .at("/monitor")
         .with_help("set monitor: recall_at_1, or model.class_head: linear");
   }
   if (classes.are_learned || options.asks_for_classes || options.right == RightCaptions::kOfClass) {
     check_same_classes(*data.train, data.validation.get());
   }
-  if (classes.are_learned && options.balances_classes) classes.weights = balanced_class_weights(*data.train);
+  if (classes.are_learned && options.balances_classes)
+    classes.weights = balanced_class_weights(*data.train);
   return classes;
 }
 
@@ -319,14 +344,15 @@ CaptionRows captions_of(const ImageTextModel& model, const Dataset& data, const 
                         const CaptionRowsOptions& options) {
   const std::vector<std::string> captions = data.describe().captions;
   if (captions.empty()) {
-    throw StageError(ErrorCode::kOptionConflict, std::string("the ") + which + " data has no captions")
+    throw StageError(ErrorCode::kOptionConflict,
+                     std::string("the ") + which + " data has no captions")
         .with_help("set the data's option caption, such as 'data.caption=\"a photo of a {name}\"'");
   }
   return CaptionRows(model.tokenized(captions), options);
 }
 
-std::unique_ptr<TrainingStep> make_contrastive_step(const ContrastiveOptions& options, const Model& model,
-                                                    const TrainingData& data) {
+std::unique_ptr<TrainingStep> make_contrastive_step(const ContrastiveOptions& options,
+                                                    const Model& model, const TrainingData& data) {
   const auto* const texts = dynamic_cast<const ImageTextModel*>(&model);
   if (!texts) {
     throw StageError(ErrorCode::kOptionConflict, "the model reads no captions")
@@ -335,26 +361,31 @@ std::unique_ptr<TrainingStep> make_contrastive_step(const ContrastiveOptions& op
   const Classes classes = classes_of(*texts, options, data);
   CaptionRows of_training = captions_of(*texts, *data.train, "training", options.captions);
   std::optional<CaptionRows> of_validation;
-  if (data.validation) of_validation.emplace(captions_of(*texts, *data.validation, "validation", options.captions));
-  return std::make_unique<ContrastiveStep>(model, options, std::move(of_training), std::move(of_validation), classes);
+  if (data.validation)
+    of_validation.emplace(captions_of(*texts, *data.validation, "validation", options.captions));
+  return std::make_unique<ContrastiveStep>(model, options, std::move(of_training),
+                                           std::move(of_validation), classes);
 }
 
 runner::Result<std::unique_ptr<runner::Stage>> create_contrastive(runner::ConfigReader& reader) {
   const ContrastiveOptions options = read_contrastive_options(reader);
-  TrainingKind kind{.make_step = [options](const Model& model, const TrainingData& data,
-                                           const MemoryPolicy&) { return make_contrastive_step(options, model, data); },
-                    .scores = {"accuracy", "zero_shot_accuracy", "recall_at_1"},
-                    .parts = {{"image", {"vision_model", "visual_projection"}},
-                              {"text", {"text_model", "text_projection"}},
-                              {"logit_scale", {"logit_scale"}},
-                              {"class_head", {"class_head"}}},
-                    .trained_first = {options.frozen_epochs, "class_head"}};
+  TrainingKind kind{
+      .make_step = [options](
+                       const Model& model, const TrainingData& data,
+                       const MemoryPolicy&) { return make_contrastive_step(options, model, data); },
+      .scores = {"accuracy", "zero_shot_accuracy", "recall_at_1"},
+      .parts = {{"image", {"vision_model", "visual_projection"}},
+                {"text", {"text_model", "text_projection"}},
+                {"logit_scale", {"logit_scale"}},
+                {"class_head", {"class_head"}}},
+      .trained_first = {options.frozen_epochs, "class_head"}};
   if (options.balances_samples) kind.draw = draw_balanced;
   return make_training_stage(reader, std::move(kind));
 }
 
 }  // namespace
 
-extern const runner::StageKind kTrainContrastive = {.name = "train.contrastive", .create = create_contrastive};
+extern const runner::StageKind kTrainContrastive = {.name = "train.contrastive",
+                                                    .create = create_contrastive};
 
 }  // namespace stages

@@ -14,10 +14,12 @@ using runner::ErrorCode;
 
 constexpr std::size_t kShownFaults = 10;
 
-/// What a file is that is no UTF-8 text though programs write tables so, and what to do about it; empty: none of these.
+/// What a file is that is no UTF-8 text though programs write tables so, and what to do about it;
+/// empty: none of these.
 std::pair<std::string, std::string> form_of(std::string_view bytes) {
   using namespace std::string_view_literals;
-  const std::string save = "save it as UTF-8 (`iconv -f utf16 -t utf8`; in Excel: CSV UTF-8)", unpack = "unpack it";
+  const std::string save = "save it as UTF-8 (`iconv -f utf16 -t utf8`; in Excel: CSV UTF-8)",
+                    unpack = "unpack it";
   const std::pair<std::string_view, std::pair<std::string, std::string>> kForms[] = {
       {"\xff\xfe"sv, {"UTF-16 text", save}},
       {"\xfe\xff"sv, {"UTF-16 text", save}},
@@ -25,7 +27,8 @@ std::pair<std::string, std::string> form_of(std::string_view bytes) {
       {"BZh"sv, {"compressed by bzip2", unpack + ": bunzip2"}},
       {"\xfd\x37zXZ\0"sv, {"compressed by xz", unpack + ": unxz"}},
       {"\x28\xb5\x2f\xfd"sv, {"compressed by zstd", unpack + ": unzstd"}},
-      {"PK\3\4"sv, {"a zip archive, as .xlsx files are", unpack + ", or export the table as CSV UTF-8"}},
+      {"PK\3\4"sv,
+       {"a zip archive, as .xlsx files are", unpack + ", or export the table as CSV UTF-8"}},
       {"PAR1"sv, {"a Parquet file", "export the table as CSV UTF-8"}},
   };
   for (const auto& [start, form] : kForms)
@@ -35,14 +38,16 @@ std::pair<std::string, std::string> form_of(std::string_view bytes) {
   const std::string_view start = bytes.substr(0, std::min(kLooked, bytes.size() / 2 * 2));
   std::size_t zeros[2] = {};
   for (std::size_t i = 0; i < start.size(); ++i) zeros[i % 2] += start[i] == 0;
-  const bool is_wide =
-      start.size() >= 4 && std::max(zeros[0], zeros[1]) == start.size() / 2 && std::min(zeros[0], zeros[1]) == 0;
-  return is_wide ? std::pair<std::string, std::string>("UTF-16 text", save) : std::pair<std::string, std::string>();
+  const bool is_wide = start.size() >= 4 && std::max(zeros[0], zeros[1]) == start.size() / 2 &&
+                       std::min(zeros[0], zeros[1]) == 0;
+  return is_wide ? std::pair<std::string, std::string>("UTF-16 text", save)
+                 : std::pair<std::string, std::string>();
 }
 
 }  // namespace
 
-std::optional<fs::path> published_folder(const fs::path& root, const std::string& inner, const std::string& sign) {
+std::optional<fs::path> published_folder(const fs::path& root, const std::string& inner,
+                                         const std::string& sign) {
   std::error_code error;
   if (fs::exists(root / sign, error)) return root;
   if (fs::is_directory(root / inner, error)) return root / inner;
@@ -113,10 +118,12 @@ void AnnotationFiles::fault(const std::string& name, std::size_t line, const std
       "'" + (folder_ / name).string() + "', line " + std::to_string(line) + ": " + what, help_);
 }
 
-void AnnotationFiles::add(const std::string& name, ErrorCode code, std::string message, std::string help) {
+void AnnotationFiles::add(const std::string& name, ErrorCode code, std::string message,
+                          std::string help) {
   auto found = std::ranges::find(faults_, name, &Faults::name);
   if (found == faults_.end()) found = faults_.insert(faults_.end(), {name, {}, 0});
-  if (found->first.size() < kShownFaults) found->first.push_back({code, {}, "", std::move(message), std::move(help)});
+  if (found->first.size() < kShownFaults)
+    found->first.push_back({code, {}, "", std::move(message), std::move(help)});
   else ++found->more;
 }
 
@@ -128,7 +135,8 @@ runner::Diagnostics AnnotationFiles::errors() const {
     errors.push_back({ErrorCode::kBadAnnotations,
                       {},
                       "",
-                      "'" + (folder_ / faults.name).string() + "' has " + std::to_string(faults.more) + " more faults",
+                      "'" + (folder_ / faults.name).string() + "' has " +
+                          std::to_string(faults.more) + " more faults",
                       help_});
   }
   return errors;

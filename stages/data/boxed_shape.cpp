@@ -12,7 +12,8 @@ constexpr std::uint64_t kPlaces = 1;  // beside the shape's own random numbers
 
 }  // namespace
 
-BoxedPicture draw_boxed_shape(std::size_t shape, int size, std::uint64_t seed, std::uint64_t index) {
+BoxedPicture draw_boxed_shape(std::size_t shape, int size, std::uint64_t seed,
+                              std::uint64_t index) {
   const int side = std::max(1, size * 5 / 8);
   Random random({seed, shape, index, kPlaces});
   BoxedPicture picture{Image(size, size), {0, 0, side, side}};
@@ -23,7 +24,8 @@ BoxedPicture draw_boxed_shape(std::size_t shape, int size, std::uint64_t seed, s
     picture.image.pixels[i] = static_cast<std::uint8_t>(ground[i % 3] + random.below(24));
   const Image drawn = draw_shape(shape, side, Random({seed, shape, index}));
   for (int y = 0; y < side; ++y)
-    std::copy_n(drawn.row(y), 3 * side, picture.image.row(picture.box.top + y) + 3 * picture.box.left);
+    std::copy_n(drawn.row(y), 3 * side,
+                picture.image.row(picture.box.top + y) + 3 * picture.box.left);
   return picture;
 }
 

@@ -14,8 +14,8 @@ struct BoxedPicture {
   Box box;
 };
 
-/// Shape number `shape`, of five eighths of `size`, somewhere on a plain, grainy ground of `size` x `size`; a function
-/// of (seed, shape, index).
+/// Shape number `shape`, of five eighths of `size`, somewhere on a plain, grainy ground of `size` x
+/// `size`; a function of (seed, shape, index).
 BoxedPicture draw_boxed_shape(std::size_t shape, int size, std::uint64_t seed, std::uint64_t index);
 
 /// "Disc" of "disc".

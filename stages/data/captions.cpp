@@ -33,7 +33,8 @@ CaptionTemplate::CaptionTemplate(std::string_view text) : text_(text), literals_
     }
     if (letter == '}') throw std::invalid_argument("it closes a brace that is not open");
     const std::size_t end = text.find_first_of("{}", at + 1);
-    if (end == text.npos || text[end] != '}') throw std::invalid_argument("it has a brace that is not closed");
+    if (end == text.npos || text[end] != '}')
+      throw std::invalid_argument("it has a brace that is not closed");
     if (end == at + 1) throw std::invalid_argument("it has braces without the name of a field");
     fields_.emplace_back(text.substr(at + 1, end - at - 1));
     literals_.emplace_back();
@@ -43,7 +44,8 @@ CaptionTemplate::CaptionTemplate(std::string_view text) : text_(text), literals_
 
 std::string CaptionTemplate::filled(std::span<const std::string_view> values) const {
   std::string caption = literals_.front();
-  for (std::size_t i = 0; i < fields_.size(); ++i) caption.append(values[i]).append(literals_[i + 1]);
+  for (std::size_t i = 0; i < fields_.size(); ++i)
+    caption.append(values[i]).append(literals_[i + 1]);
   return caption;
 }
 
@@ -55,7 +57,8 @@ Captions compose_captions(std::span<const CaptionTemplate> templates, const Imag
   for (const CaptionTemplate& one : templates) {
     std::vector<std::size_t> columns;
     for (const std::string& field : one.fields())
-      columns.push_back(static_cast<std::size_t>(std::ranges::find(facts.fields, field) - facts.fields.begin()));
+      columns.push_back(
+          static_cast<std::size_t>(std::ranges::find(facts.fields, field) - facts.fields.begin()));
     std::vector<std::string_view> values(columns.size());
     for (std::size_t row = 0; row < facts.rows.size(); ++row) {
       for (std::size_t i = 0; i < columns.size(); ++i) values[i] = facts.rows[row].at(columns[i]);
@@ -80,20 +83,23 @@ std::vector<CaptionTemplate> read_captions(runner::ConfigReader& reader) {
       templates.emplace_back(text);
     } catch (const std::invalid_argument& problem) {
       reader.fail("caption", runner::ErrorCode::kNotAllowedValue,
-                  "the caption '" + runner::printable(text) + "' cannot be read: " + problem.what(), kBracesHelp);
+                  "the caption '" + runner::printable(text) + "' cannot be read: " + problem.what(),
+                  kBracesHelp);
     }
   }
   return templates;
 }
 
-std::vector<CaptionTemplate> read_captions(runner::ConfigReader& reader, const std::vector<std::string>& fields) {
+std::vector<CaptionTemplate> read_captions(runner::ConfigReader& reader,
+                                           const std::vector<std::string>& fields) {
   std::vector<CaptionTemplate> templates = read_captions(reader);
   for (const runner::Diagnostic& problem : unknown_fields(templates, fields))
     reader.fail(problem.pointer.substr(1), problem.code, problem.message, problem.help);
   return templates;
 }
 
-runner::Diagnostics unknown_fields(std::span<const CaptionTemplate> templates, std::span<const std::string> fields) {
+runner::Diagnostics unknown_fields(std::span<const CaptionTemplate> templates,
+                                   std::span<const std::string> fields) {
   std::vector<std::string> known;
   std::ranges::transform(fields, std::back_inserter(known), in_braces);
   runner::Diagnostics errors;
@@ -101,18 +107,20 @@ runner::Diagnostics unknown_fields(std::span<const CaptionTemplate> templates, s
     std::vector<std::string> unknown;
     for (const std::string& field : one.fields()) {
       const std::string shown = in_braces(field);
-      if (std::ranges::find(fields, field) == fields.end() && std::ranges::find(unknown, shown) == unknown.end())
+      if (std::ranges::find(fields, field) == fields.end() &&
+          std::ranges::find(unknown, shown) == unknown.end())
         unknown.push_back(shown);
     }
     if (unknown.empty()) continue;
     const std::string near = runner::did_you_mean(unknown.front(), known);
-    errors.push_back({runner::ErrorCode::kNotAllowedValue,
-                      {},
-                      "/caption",
-                      "the caption '" + runner::printable(one.text()) + "' names " + runner::join(unknown, ", ") +
-                          ", and there is no such field",
-                      (near.empty() ? "" : near + " ") +
-                          ("fields are " + runner::listed(known, kListedFields) + "; a brace itself is {{ or }}")});
+    errors.push_back(
+        {runner::ErrorCode::kNotAllowedValue,
+         {},
+         "/caption",
+         "the caption '" + runner::printable(one.text()) + "' names " +
+             runner::join(unknown, ", ") + ", and there is no such field",
+         (near.empty() ? "" : near + " ") + ("fields are " + runner::listed(known, kListedFields) +
+                                             "; a brace itself is {{ or }}")});
   }
   return errors;
 }

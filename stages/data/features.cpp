@@ -38,7 +38,8 @@ struct FeaturesConfig {
   at::ScalarType storage = at::kFloat;
 };
 
-std::shared_ptr<torch::nn::Module> built(const Model& model, const DatasetDescription& data, at::Device device) {
+std::shared_ptr<torch::nn::Module> built(const Model& model, const DatasetDescription& data,
+                                         at::Device device) {
   std::shared_ptr<torch::nn::Module> network = model.build_frozen(data);
   network->to(device);
   return network;
@@ -53,7 +54,8 @@ class FrozenPart {
         device_(context.node().device),
         budget_(memory_budget(policy, device_), device_),
         network_(built(model, data, device_)),
-        prepared_(*network_, choose_numerics(policy.numerics(), *network_, model_stage, context), device_),
+        prepared_(*network_, choose_numerics(policy.numerics(), *network_, model_stage, context),
+                  device_),
         policy_(policy),
         rows_(policy, device_, "features", context) {}
 
@@ -63,8 +65,9 @@ class FrozenPart {
     const auto forward = [&](std::int64_t at_once) {
       parts.clear();
       for (std::int64_t begin = 0; begin < batch.units(); begin += at_once)
-        parts.push_back(
-            features_of(at_once < batch.units() ? batch.part(begin, std::min(begin + at_once, batch.units())) : batch));
+        parts.push_back(features_of(
+            at_once < batch.units() ? batch.part(begin, std::min(begin + at_once, batch.units()))
+                                    : batch));
     };
     run_or_go_elsewhere(policy_, device_, [&] { rows_.run(batch.units(), forward); });
     return parts.size() == 1 ? parts.front() : torch::cat(parts);
@@ -90,12 +93,14 @@ void check_finite(const at::Tensor& features, const Batch& batch, const Dataset&
   const at::Tensor broken = features.flatten(1).isfinite().all(1).logical_not();
   if (!broken.any().item<bool>()) return;
   const auto row = broken.to(at::kByte).argmax().item<std::int64_t>();
-  throw StageError(ErrorCode::kStageFailed, "the model gives a feature that is not a finite number for '" +
-                                                dataset.sample_name(batch.indices[static_cast<std::size_t>(row)]) + "'")
+  throw StageError(ErrorCode::kStageFailed,
+                   "the model gives a feature that is not a finite number for '" +
+                       dataset.sample_name(batch.indices[static_cast<std::size_t>(row)]) + "'")
       .with_help("its weights or the sample are damaged");
 }
 
-/// Do the samples of `part` change from epoch to epoch where they are used, so that their features cannot be kept?
+/// Do the samples of `part` change from epoch to epoch where they are used, so that their features
+/// cannot be kept?
 bool is_to_change(const std::string& part, const std::shared_ptr<const Dataset>& data) {
   return (part == "train" ? as_trained(data) : data)->describe().augmented;
 }
@@ -114,7 +119,8 @@ class Features final : public runner::Stage {
     reader.read("cache", config.cache);
     reader.read("batch_size", config.batch_size);
     config.pointer = reader.pointer();
-    config.storage = runner::choice<at::ScalarType>(reader, "storage", {{"fp32", at::kFloat}, {"bf16", at::kBFloat16}});
+    config.storage = runner::choice<at::ScalarType>(
+        reader, "storage", {{"fp32", at::kFloat}, {"bf16", at::kBFloat16}});
     if (auto errors = reader.finish(); !errors.empty()) return errors;
     return std::unique_ptr<runner::Stage>(std::make_unique<Features>(config));
   }
@@ -124,7 +130,8 @@ class Features final : public runner::Stage {
   bool uses_seed() const override { return false; }
 
   /// In place of features it puts out their shape.
-  std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
+  std::optional<runner::Outputs> plan(const runner::Inputs& inputs,
+                                      runner::PlanContext& context) override {
     const auto model = inputs.get<Model>("model");
     if (config_.cache && !model->has_frozen_features()) refuse(inputs.source("model"));
     runner::Outputs outputs;
@@ -142,23 +149,30 @@ class Features final : public runner::Stage {
           .data = data,
           .dataset = dataset.get(),
           .loader = dataset->loader(),
-          .batch_size = std::min(config_.batch_size, policy->micro_batch.value_or(config_.batch_size)),
+          .batch_size =
+              std::min(config_.batch_size, policy->micro_batch.value_or(config_.batch_size)),
           .policy = *policy,
-          .outline = [&] { return model->outline_frozen(inputs.get<Dataset>("train")->describe()); },
+          .outline =
+              [&] { return model->outline_frozen(inputs.get<Dataset>("train")->describe()); },
           .batch_option = config_.pointer.substr(1) + ".batch_size",
-          .forward = [&](torch::nn::Module& network,
-                         const NamedTensors& batch) { return model->frozen_features(network, batch).at("features"); }};
+          .forward =
+              [&](torch::nn::Module& network, const NamedTensors& batch) {
+                return model->frozen_features(network, batch).at("features");
+              }};
       const PlannedForward planned = plan_forward(forward, /*keeps_results=*/false, context);
       fitting = std::min(fitting, planned.batch_size);
       std::vector<std::int64_t> shape = planned.output.sizes().vec();
       shape[0] = data.size;
-      FeatureTable table{.present = torch::empty({data.size}, at::TensorOptions(at::kBool).device(at::kMeta)),
-                         .tensors = {}};
-      table.tensors.set("features", torch::empty(shape, at::TensorOptions(config_.storage).device(at::kMeta)));
+      FeatureTable table{
+          .present = torch::empty({data.size}, at::TensorOptions(at::kBool).device(at::kMeta)),
+          .tensors = {}};
+      table.tensors.set("features",
+                        torch::empty(shape, at::TensorOptions(config_.storage).device(at::kMeta)));
       for (const TensorSpec& spec : kept_beside_features(data)) {
         std::vector<std::int64_t> rows = {data.size};
         rows.insert(rows.end(), spec.shape.begin(), spec.shape.end());
-        table.tensors.set(spec.name, torch::empty(rows, at::TensorOptions(spec.dtype).device(at::kMeta)));
+        table.tensors.set(spec.name,
+                          torch::empty(rows, at::TensorOptions(spec.dtype).device(at::kMeta)));
       }
       if (!plan || plan->predicted < planned.plan.predicted) plan = planned.plan;
       const auto features = std::make_shared<FeatureDataset>(dataset, std::move(table));
@@ -167,7 +181,8 @@ class Features final : public runner::Stage {
     }
     config_.batch_size = fitting;
     if (plan && !context.node().reuses) {
-      if (at::Device(context.node().device).is_cpu()) add_term(*plan, {"features", table_bytes, "of all parts"});
+      if (at::Device(context.node().device).is_cpu())
+        add_term(*plan, {"features", table_bytes, "of all parts"});
       context.plan(*std::move(plan));
     }
     return outputs;
@@ -180,26 +195,33 @@ class Features final : public runner::Stage {
     runner::Outputs outputs;
     for (const std::string part : {"train", "validation", "test"}) {
       const auto dataset = inputs.find<Dataset>(part);
-      if (dataset && context.node().wants(part)) outputs[part] = features_of(part, dataset, inputs, frozen, context);
+      if (dataset && context.node().wants(part))
+        outputs[part] = features_of(part, dataset, inputs, frozen, context);
     }
     return outputs;
   }
 
  private:
   [[noreturn]] static void refuse(const std::string& model) {
-    throw StageError(ErrorCode::kOptionConflict, "'" + model + "' has no frozen part whose features could be kept")
+    throw StageError(ErrorCode::kOptionConflict,
+                     "'" + model + "' has no frozen part whose features could be kept")
         .with_help(
-            "remove this stage and the inputs that name it, or choose a model such as linear_probe; of a few-shot "
+            "remove this stage and the inputs that name it, or choose a model such as "
+            "linear_probe; of a few-shot "
             "model, set backbone.trainable: false and backbone.batch_norm: running");
   }
 
-  std::shared_ptr<const Dataset> features_of(const std::string& part, const std::shared_ptr<const Dataset>& dataset,
-                                             const runner::Inputs& inputs, std::optional<FrozenPart>& frozen,
+  std::shared_ptr<const Dataset> features_of(const std::string& part,
+                                             const std::shared_ptr<const Dataset>& dataset,
+                                             const runner::Inputs& inputs,
+                                             std::optional<FrozenPart>& frozen,
                                              RunContext& context) const {
     const DatasetDescription description = dataset->describe();
     if (!config_.cache || description.size == 0) return dataset;
     if (is_to_change(part, dataset)) {
-      context.say(part + ": its samples change from epoch to epoch, so their features are computed in every epoch");
+      context.say(part +
+                  ": its samples change from epoch to epoch, so their features are computed in "
+                  "every epoch");
       return dataset;
     }
     const std::filesystem::path file = context.node().folder / (part + ".safetensors");
@@ -207,10 +229,12 @@ class Features final : public runner::Stage {
       return std::make_shared<FeatureDataset>(dataset, *std::move(table));
     }
     if (!frozen) {
-      frozen.emplace(*inputs.get<Model>("model"), inputs.source("model"), inputs.get<Dataset>("train")->describe(),
-                     *inputs.get<MemoryPolicy>("memory"), context);
+      frozen.emplace(*inputs.get<Model>("model"), inputs.source("model"),
+                     inputs.get<Dataset>("train")->describe(), *inputs.get<MemoryPolicy>("memory"),
+                     context);
     }
-    FeatureTable table = compute(part, dataset, *frozen, *inputs.get<MemoryPolicy>("memory"), context);
+    FeatureTable table =
+        compute(part, dataset, *frozen, *inputs.get<MemoryPolicy>("memory"), context);
     if (!context.node().smoke) write_features(file, table, description);
     const at::Tensor& features = table.tensors.at("features");
     context.say(part + ": " + thousands(features.size(0)) + " features of " +
@@ -219,7 +243,8 @@ class Features final : public runner::Stage {
     return std::make_shared<FeatureDataset>(dataset, std::move(table));
   }
 
-  static std::optional<FeatureTable> reused(const std::filesystem::path& file, const DatasetDescription& description,
+  static std::optional<FeatureTable> reused(const std::filesystem::path& file,
+                                            const DatasetDescription& description,
                                             RunContext& context) {
     std::error_code error;
     if (!context.node().reuses || !std::filesystem::exists(file, error)) return std::nullopt;
@@ -231,12 +256,14 @@ class Features final : public runner::Stage {
     }
   }
 
-  FeatureTable compute(const std::string& part, const std::shared_ptr<const Dataset>& dataset, FrozenPart& frozen,
-                       const MemoryPolicy& policy, RunContext& context) const {
+  FeatureTable compute(const std::string& part, const std::shared_ptr<const Dataset>& dataset,
+                       FrozenPart& frozen, const MemoryPolicy& policy, RunContext& context) const {
     const DatasetDescription description = dataset->describe();
-    const std::int64_t batch_size = std::min(config_.batch_size, policy.micro_batch.value_or(config_.batch_size));
-    const std::int64_t rows =
-        context.node().smoke ? std::min(description.size, kSmokeBatches * batch_size) : description.size;
+    const std::int64_t batch_size =
+        std::min(config_.batch_size, policy.micro_batch.value_or(config_.batch_size));
+    const std::int64_t rows = context.node().smoke
+                                  ? std::min(description.size, kSmokeBatches * batch_size)
+                                  : description.size;
     FeatureTable table{.present = torch::zeros({rows}, at::kBool), .tensors = {}};
     RetriedLoader loader({dataset, sequential_order(rows), batch_size}, policy, context);
     const PassProgress progress(part, loader.batches());
@@ -257,12 +284,14 @@ class Features final : public runner::Stage {
         whole.index_copy_(0, at_rows, values.to(type));
       };
       put("features", features, config_.storage);
-      for (const TensorSpec& spec : kept_beside_features(description)) put(spec.name, (*batch)[spec.name], spec.dtype);
+      for (const TensorSpec& spec : kept_beside_features(description))
+        put(spec.name, (*batch)[spec.name], spec.dtype);
       table.present.index_fill_(0, at_rows, true);
       context.progress(progress.after(done, batch->indices.back() + 1));
     }
     if (!table.tensors.contains("features")) {
-      throw StageError(ErrorCode::kTooFewSamples, "no sample of the part '" + part + "' could be read");
+      throw StageError(ErrorCode::kTooFewSamples,
+                       "no sample of the part '" + part + "' could be read");
     }
     return table;
   }
@@ -312,7 +341,8 @@ std::vector<TensorSpec> kept_beside_features(const DatasetDescription& data) {
   return kept;
 }
 
-void write_features(const std::filesystem::path& path, const FeatureTable& table, const DatasetDescription& data) {
+void write_features(const std::filesystem::path& path, const FeatureTable& table,
+                    const DatasetDescription& data) {
   NamedTensors all = table.tensors;
   all.set("present", table.present);
   std::map<std::string, std::string> about = describe_data(data);
@@ -329,13 +359,15 @@ FeatureTable read_features(const std::filesystem::path& path, const DatasetDescr
   }
   for (const auto& [key, text] : describe_data(data)) {
     const auto found = file.metadata.find(key);
-    if (found == file.metadata.end() || found->second != text) damaged_table(path, "its '" + key + "' is not the same");
+    if (found == file.metadata.end() || found->second != text)
+      damaged_table(path, "its '" + key + "' is not the same");
   }
   check(path, file.tensors, "present", {data.size}, at::kBool);
   if (!file.tensors.contains("features")) damaged_table(path, "there is no 'features'");
   const at::Tensor& features = file.tensors.at("features");
-  const bool is_table = features.dim() >= 2 && features.size(0) == data.size &&
-                        (features.scalar_type() == at::kFloat || features.scalar_type() == at::kBFloat16);
+  const bool is_table =
+      features.dim() >= 2 && features.size(0) == data.size &&
+      (features.scalar_type() == at::kFloat || features.scalar_type() == at::kBFloat16);
   if (!is_table) damaged_table(path, "'features' is of another shape or type");
   FeatureTable table{.present = file.tensors.at("present"), .tensors = {{"features", features}}};
   for (const TensorSpec& spec : kept_beside_features(data)) {
@@ -350,17 +382,19 @@ FeatureTable read_features(const std::filesystem::path& path, const DatasetDescr
 FeatureDataset::FeatureDataset(std::shared_ptr<const Dataset> source, FeatureTable table)
     : source_(std::move(source)), table_(std::move(table)) {
   auto images = std::make_shared<DatasetDescription>(source_->describe());
-  description_ = {.size = images->size,
-                  .tensors = {{"features", table_.tensors.at("features").sizes().slice(1).vec(), at::kFloat}},
-                  .classes = images->classes,
-                  .transform = images->transform,
-                  .captions = images->captions,
-                  .class_words = images->class_words};
+  description_ = {
+      .size = images->size,
+      .tensors = {{"features", table_.tensors.at("features").sizes().slice(1).vec(), at::kFloat}},
+      .classes = images->classes,
+      .transform = images->transform,
+      .captions = images->captions,
+      .class_words = images->class_words};
   for (const TensorSpec& spec : kept_beside_features(*images)) description_.tensors.push_back(spec);
   description_.source = std::move(images);
 }
 
-std::optional<NamedTensors> FeatureDataset::sample(std::int64_t /*epoch*/, std::int64_t index) const {
+std::optional<NamedTensors> FeatureDataset::sample(std::int64_t /*epoch*/,
+                                                   std::int64_t index) const {
   const std::int64_t row = index % table_.present.size(0);
   if (!table_.present.const_data_ptr<bool>()[row]) return std::nullopt;
   NamedTensors sample;

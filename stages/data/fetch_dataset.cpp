@@ -22,11 +22,13 @@ namespace fs = std::filesystem;
 using runner::ErrorCode;
 using runner::StageError;
 
-// Where the authors publish their data, with the sums that torchvision and the archive's own page give.
-// https://www.robots.ox.ac.uk/~vgg/data/flowers/102/ and https://data.caltech.edu/records/65de6-vp158
+// Where the authors publish their data, with the sums that torchvision and the archive's own page
+// give. https://www.robots.ox.ac.uk/~vgg/data/flowers/102/ and
+// https://data.caltech.edu/records/65de6-vp158
 constexpr std::string_view kFlowersUrl = "https://www.robots.ox.ac.uk/~vgg/data/flowers/102/";
 constexpr std::array kFlowersFiles = {
-    PublishedFile{"102flowers.tgz", kFlowersUrl, "52808999861908f626f3c1f4e79d11fa", 344'862'509, true},
+    PublishedFile{"102flowers.tgz", kFlowersUrl, "52808999861908f626f3c1f4e79d11fa", 344'862'509,
+                  true},
     PublishedFile{"imagelabels.mat", kFlowersUrl, "e0620be6f572b9609742df49c70aed4d", 502},
     PublishedFile{"setid.mat", kFlowersUrl, "a5357ecc9cb78c4bef273ce3793fc85c", 14'989},
 };
@@ -36,7 +38,8 @@ constexpr std::array kBirdsFiles = {
                   "97eceeb196236b17998738112f37df78", 1'150'585'339, true},
 };
 constexpr std::array<std::string_view, 5> kBirdsNeeded = {"images.txt", "image_class_labels.txt",
-                                                          "train_test_split.txt", "classes.txt", "bounding_boxes.txt"};
+                                                          "train_test_split.txt", "classes.txt",
+                                                          "bounding_boxes.txt"};
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 constexpr std::array kDatasets = {
     PublishedDataset{"cub200",
@@ -68,19 +71,24 @@ std::int64_t files_below(const fs::path& folder) {
 /// Has it the files, and the folder of the images?
 bool has_form(const PublishedDataset& dataset, const fs::path& folder) {
   std::error_code error;
-  const auto is_file = [&](std::string_view name) { return fs::is_regular_file(folder / name, error); };
-  return std::ranges::all_of(dataset.needed, is_file) && fs::is_directory(folder / dataset.pictures, error);
+  const auto is_file = [&](std::string_view name) {
+    return fs::is_regular_file(folder / name, error);
+  };
+  return std::ranges::all_of(dataset.needed, is_file) &&
+         fs::is_directory(folder / dataset.pictures, error);
 }
 
 [[noreturn]] void cannot_create(const fs::path& path, int error) {
-  throw StageError(error == ENOSPC ? ErrorCode::kDiskFull : ErrorCode::kCannotCreate,
-                   "cannot create '" + path.string() + "': " + std::generic_category().message(error))
+  throw StageError(
+      error == ENOSPC ? ErrorCode::kDiskFull : ErrorCode::kCannotCreate,
+      "cannot create '" + path.string() + "': " + std::generic_category().message(error))
       .with_help("choose another folder");
 }
 
 void make_folder(const fs::path& path, runner::Storage& storage) {
   std::error_code ignored;
-  if (storage.make_folder(path) != 0 && !(errno == EEXIST && fs::is_directory(fs::symlink_status(path, ignored))))
+  if (storage.make_folder(path) != 0 &&
+      !(errno == EEXIST && fs::is_directory(fs::symlink_status(path, ignored))))
     cannot_create(path, errno);
 }
 
@@ -97,8 +105,9 @@ void remove_tree(const fs::path& path) {
 
 class DatasetFetching {
  public:
-  DatasetFetching(const PublishedDataset& dataset, const DatasetWish& wish, const FetchCallbacks& callbacks,
-                  const Patience& patience, runner::Storage& storage)
+  DatasetFetching(const PublishedDataset& dataset, const DatasetWish& wish,
+                  const FetchCallbacks& callbacks, const Patience& patience,
+                  runner::Storage& storage)
       : dataset_(dataset),
         wish_(wish),
         callbacks_(callbacks),
@@ -108,7 +117,8 @@ class DatasetFetching {
         work_(wish.root / ("." + std::string(dataset.folder) + ".fetch")) {}
 
   FetchedDataset run() {
-    if (is_whole(dataset_, folder_)) return {.folder = folder_, .was_there = true, .files = files_below(folder_)};
+    if (is_whole(dataset_, folder_))
+      return {.folder = folder_, .was_there = true, .files = files_below(folder_)};
     refuse_what_is_there();
     make_folders(wish_.root);
     make_folder(work_, storage_);
@@ -137,10 +147,11 @@ class DatasetFetching {
     std::error_code error;
     if (!fs::exists(fs::symlink_status(folder_, error))) return;
     if (fs::is_directory(folder_, error) && fs::is_empty(folder_, error)) return;
-    throw StageError(ErrorCode::kFolderExists, "'" + folder_.string() + "' exists, and is not a complete copy of " +
-                                                   std::string(dataset_.name) + ": of " +
-                                                   std::to_string(dataset_.images) + " images it has " +
-                                                   std::to_string(files_below(folder_ / dataset_.pictures)))
+    throw StageError(ErrorCode::kFolderExists,
+                     "'" + folder_.string() + "' exists, and is not a complete copy of " +
+                         std::string(dataset_.name) + ": of " + std::to_string(dataset_.images) +
+                         " images it has " +
+                         std::to_string(files_below(folder_ / dataset_.pictures)))
         .with_help("remove it to have it fetched, or choose another folder");
   }
 
@@ -150,7 +161,8 @@ class DatasetFetching {
         work_, {ErrorCode::kDownloadFailed,
                 {},
                 "",
-                "another process{} is fetching " + std::string(dataset_.name) + " into '" + wish_.root.string() + "'",
+                "another process{} is fetching " + std::string(dataset_.name) + " into '" +
+                    wish_.root.string() + "'",
                 "wait for it, or choose another folder"});
     if (lock) return std::move(*lock);
     const runner::Diagnostic& why = lock.errors().front();
@@ -169,10 +181,11 @@ class DatasetFetching {
   void recognise_files() {
     for (const fs::path& path : wish_.files) {
       ByteProgress progress(callbacks_, "check " + path.filename().string(), 0, 0);
-      const std::string sum = sum_of_file(path, {runner::DigestKind::kMd5, ""}, [&](std::int64_t bytes) {
-        stop_if_cancelled(callbacks_);
-        progress.at(bytes);
-      });
+      const std::string sum =
+          sum_of_file(path, {runner::DigestKind::kMd5, ""}, [&](std::int64_t bytes) {
+            stop_if_cancelled(callbacks_);
+            progress.at(bytes);
+          });
       const auto file = std::ranges::find(dataset_.files, sum, &PublishedFile::md5);
       if (file == dataset_.files.end()) refuse_file(path, sum);
       given_[file->name] = path;
@@ -184,19 +197,21 @@ class DatasetFetching {
     for (const PublishedFile& file : dataset_.files) {
       should += (should.empty() ? "" : ", ") + std::string(file.name) + " " + std::string(file.md5);
     }
-    throw StageError(ErrorCode::kWrongChecksum, "'" + path.string() + "' is not one of the files of " +
-                                                    std::string(dataset_.name) + ": its MD5 is " + sum +
-                                                    ", and the published ones are " + should)
+    throw StageError(ErrorCode::kWrongChecksum, "'" + path.string() +
+                                                    "' is not one of the files of " +
+                                                    std::string(dataset_.name) + ": its MD5 is " +
+                                                    sum + ", and the published ones are " + should)
         .with_help("it may be damaged, or not the one that is published; fetch it again");
   }
 
   /// What is going to be fetched, and how much that is.
   void announce() const {
     std::int64_t bytes = 0;
-    for (const PublishedFile& file : dataset_.files) bytes += given_.contains(file.name) ? 0 : file.bytes;
+    for (const PublishedFile& file : dataset_.files)
+      bytes += given_.contains(file.name) ? 0 : file.bytes;
     if (bytes > 0 && callbacks_.say) {
-      callbacks_.say("fetching " + std::string(dataset_.name) + ", " + runner::bytes_text(bytes) + ", into '" +
-                     folder_.string() + "'");
+      callbacks_.say("fetching " + std::string(dataset_.name) + ", " + runner::bytes_text(bytes) +
+                     ", into '" + folder_.string() + "'");
     }
   }
 
@@ -224,17 +239,18 @@ class DatasetFetching {
     for (const PublishedFile& file : dataset_.files) {
       if (file.is_archive) {
         check_room(work_, unpacked_size(file.bytes), storage_);
-        unpack(place_of(file), draft, std::string(dataset_.inner), dataset_.limits, callbacks_, storage_);
+        unpack(place_of(file), draft, std::string(dataset_.inner), dataset_.limits, callbacks_,
+               storage_);
       }
     }
     for (const PublishedFile& file : dataset_.files) {
       if (!file.is_archive) copy(place_of(file), draft / file.name);
     }
     if (is_whole(dataset_, draft)) return;
-    throw StageError(ErrorCode::kBadArchive, "the archive of " + std::string(dataset_.name) +
-                                                 " does not hold the data set: of " + std::to_string(dataset_.images) +
-                                                 " images it has " +
-                                                 std::to_string(files_below(draft / dataset_.pictures)))
+    throw StageError(ErrorCode::kBadArchive,
+                     "the archive of " + std::string(dataset_.name) +
+                         " does not hold the data set: of " + std::to_string(dataset_.images) +
+                         " images it has " + std::to_string(files_below(draft / dataset_.pictures)))
         .with_help("fetch it again; nothing of it was kept");
   }
 
@@ -273,7 +289,8 @@ bool is_whole(const PublishedDataset& dataset, const fs::path& folder) {
 }
 
 FetchedDataset fetch_published(const PublishedDataset& dataset, const DatasetWish& wish,
-                               const FetchCallbacks& callbacks, const Patience& patience, runner::Storage& storage) {
+                               const FetchCallbacks& callbacks, const Patience& patience,
+                               runner::Storage& storage) {
   try {
     return DatasetFetching(dataset, wish, callbacks, patience, storage).run();
   } catch (const runner::WriteError& error) {  // whose advice is about runs

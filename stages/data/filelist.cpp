@@ -19,7 +19,8 @@ using nlohmann::json;
 
 constexpr std::size_t kMaxClassNameBytes = 1000;
 constexpr std::size_t kMaxDepth = 100;  // of what stands beside the three lists
-constexpr std::array<std::string_view, 3> kFilelistKeys = {"label_names", "image_names", "image_labels"};
+constexpr std::array<std::string_view, 3> kFilelistKeys = {"label_names", "image_names",
+                                                           "image_labels"};
 
 /// Reads a text and knows how far: the library's parser tells no place of what it has understood.
 class CountingIterator {
@@ -57,10 +58,12 @@ class FilelistParser final : public nlohmann::json_sax<json> {
 
   /// False where it is not of that form.
   bool parse() {
-    const CountingIterator begin(text_.data(), &reached_), end(text_.data() + text_.size(), nullptr);
+    const CountingIterator begin(text_.data(), &reached_),
+        end(text_.data() + text_.size(), nullptr);
     if (!json::sax_parse(begin, end, this) || !is_faultless_) return false;
     for (std::size_t key = 0; key < kFilelistKeys.size(); ++key) {
-      if (!seen_[key] && key != kNames) fault("it has no '" + std::string(kFilelistKeys[key]) + "'");
+      if (!seen_[key] && key != kNames)
+        fault("it has no '" + std::string(kFilelistKeys[key]) + "'");
     }
     return is_faultless_;
   }
@@ -71,7 +74,9 @@ class FilelistParser final : public nlohmann::json_sax<json> {
 
   bool null() override { return scalar("null"); }
   bool boolean(bool value) override { return scalar(value ? "true" : "false"); }
-  bool number_integer(number_integer_t value) override { return number(value, std::to_string(value)); }
+  bool number_integer(number_integer_t value) override {
+    return number(value, std::to_string(value));
+  }
   bool number_unsigned(number_unsigned_t value) override {
     if (value > kLargestLabel) return scalar(std::to_string(value));
     return number(static_cast<std::int64_t>(value), std::to_string(value));
@@ -82,7 +87,8 @@ class FilelistParser final : public nlohmann::json_sax<json> {
     if (!in_list()) return scalar("a text");
     if (key_ == kLabels) return scalar("'" + runner::printable_ascii(value) + "'");
     if (key_ == kNames) {
-      const bool is_name = !value.empty() && value.size() <= kMaxClassNameBytes && runner::printable(value) == value;
+      const bool is_name =
+          !value.empty() && value.size() <= kMaxClassNameBytes && runner::printable(value) == value;
       if (!is_name) fault(item(names.size()) + " is not a name of 1 to 1000 printable bytes");
       names.push_back(std::move(value));
     } else {
@@ -98,7 +104,8 @@ class FilelistParser final : public nlohmann::json_sax<json> {
   bool key(string_t& name) override {
     if (depth_ != 1) return true;
     key_ = static_cast<std::size_t>(std::ranges::find(kFilelistKeys, name) - kFilelistKeys.begin());
-    if (key_ < kFilelistKeys.size() && std::exchange(seen_[key_], true)) fault("'" + name + "' is there twice");
+    if (key_ < kFilelistKeys.size() && std::exchange(seen_[key_], true))
+      fault("'" + name + "' is there twice");
     return true;
   }
   bool parse_error(std::size_t, const std::string&, const json::exception&) override {
@@ -121,7 +128,8 @@ class FilelistParser final : public nlohmann::json_sax<json> {
   /// What is no entry of its list.
   bool scalar(const std::string& text) {
     if (depth_ == 0) fault(kNoObject);
-    if (depth_ == 1 && key_ < kOther) fault("its '" + std::string(kFilelistKeys[key_]) + "' is not a list");
+    if (depth_ == 1 && key_ < kOther)
+      fault("its '" + std::string(kFilelistKeys[key_]) + "' is not a list");
     if (!in_list()) return true;
     if (key_ == kLabels) {
       fault(item(labels.size()) + " is " + text + ", and a label is a whole number from 0 to " +
@@ -136,7 +144,8 @@ class FilelistParser final : public nlohmann::json_sax<json> {
 
   bool open(bool is_list) {
     if (depth_ == 0 && is_list) return stop(kNoObject);
-    if (in_list()) return stop(item(entries()) + " is not a " + (key_ == kLabels ? "number" : "text"));
+    if (in_list())
+      return stop(item(entries()) + " is not a " + (key_ == kLabels ? "number" : "text"));
     if (depth_ == 1 && key_ < kOther && !is_list)
       return stop("its '" + std::string(kFilelistKeys[key_]) + "' is not a list");
     if (depth_ == kMaxDepth) return stop("it is nested too deeply");
@@ -150,7 +159,9 @@ class FilelistParser final : public nlohmann::json_sax<json> {
     return true;
   }
 
-  std::size_t entries() const { return key_ == kNames ? names.size() : key_ == kLabels ? labels.size() : paths.size(); }
+  std::size_t entries() const {
+    return key_ == kNames ? names.size() : key_ == kLabels ? labels.size() : paths.size();
+  }
   void add_nothing() {
     if (key_ == kNames) {
       names.emplace_back();
@@ -163,9 +174,11 @@ class FilelistParser final : public nlohmann::json_sax<json> {
     return std::string(kFilelistKeys[key_]) + "[" + std::to_string(index) + "]";
   }
 
-  /// Of what was understood last: a number is over only when what follows has been read, its line's end, say.
+  /// Of what was understood last: a number is over only when what follows has been read, its line's
+  /// end, say.
   std::size_t line() {
-    const char* const last = reached_ > text_.data() && reached_[-1] == '\n' ? reached_ - 1 : reached_;
+    const char* const last =
+        reached_ > text_.data() && reached_[-1] == '\n' ? reached_ - 1 : reached_;
     if (last > counted_) {
       line_ += static_cast<std::size_t>(std::count(counted_, last, '\n'));
       counted_ = last;
@@ -202,7 +215,8 @@ ListedImages read_filelist(AnnotationFiles& files, const std::string& name) {
   if (!parsed.parse()) return {};
   if (parsed.paths.size() != parsed.labels.size()) {
     files.fault(name, "it has " + std::to_string(parsed.paths.size()) + " image_names and " +
-                          std::to_string(parsed.labels.size()) + " image_labels: each image has one label");
+                          std::to_string(parsed.labels.size()) +
+                          " image_labels: each image has one label");
     return {};
   }
   if (parsed.paths.empty()) return {};
@@ -211,9 +225,10 @@ ListedImages read_filelist(AnnotationFiles& files, const std::string& name) {
   const bool at_positions = *occurring.rbegin() < static_cast<std::int64_t>(parsed.names.size());
   list.is_named = !parsed.names.empty();
   if (list.is_named && !at_positions && parsed.names.size() != occurring.size()) {
-    files.fault(name, "its " + std::to_string(parsed.names.size()) +
-                          " label_names do not fit its labels: " + std::to_string(occurring.size()) +
-                          " occur, the largest is " + std::to_string(*occurring.rbegin()));
+    files.fault(name,
+                "its " + std::to_string(parsed.names.size()) +
+                    " label_names do not fit its labels: " + std::to_string(occurring.size()) +
+                    " occur, the largest is " + std::to_string(*occurring.rbegin()));
     return {};
   }
   std::map<std::int64_t, std::int64_t> positions;
@@ -221,12 +236,13 @@ ListedImages read_filelist(AnnotationFiles& files, const std::string& name) {
   for (const std::int64_t label : occurring) {
     const auto position = static_cast<std::int64_t>(positions.size());
     positions.emplace(label, position);
-    list.classes.push_back(!list.is_named ? std::to_string(label)
-                                          : parsed.names[static_cast<std::size_t>(at_positions ? label : position)]);
+    list.classes.push_back(
+        !list.is_named ? std::to_string(label)
+                       : parsed.names[static_cast<std::size_t>(at_positions ? label : position)]);
     const auto [same, is_new] = named.emplace(list.classes.back(), label);
     if (!is_new) {
-      files.fault(name, "the labels " + std::to_string(same->second) + " and " + std::to_string(label) +
-                            " are both called '" + same->first + "'");
+      files.fault(name, "the labels " + std::to_string(same->second) + " and " +
+                            std::to_string(label) + " are both called '" + same->first + "'");
     }
   }
   for (const std::int64_t label : parsed.labels) list.labels.push_back(positions.at(label));

@@ -40,7 +40,8 @@ std::optional<std::string> digest_of_ends(const fs::path& path, std::uintmax_t s
   runner::Digest digest;
   if (!take(file, std::min(size, kEndBytes), digest)) return std::nullopt;
   if (size > 2 * kEndBytes) file.seekg(-static_cast<std::streamoff>(kEndBytes), std::ios::end);
-  if (size > kEndBytes && !take(file, std::min(size - kEndBytes, kEndBytes), digest)) return std::nullopt;
+  if (size > kEndBytes && !take(file, std::min(size - kEndBytes, kEndBytes), digest))
+    return std::nullopt;
   return digest.finish();
 }
 
@@ -53,8 +54,11 @@ std::optional<std::string> digest_of_all(const fs::path& path, std::uintmax_t si
 
 }  // namespace
 
-std::vector<std::vector<ImagePlace>> identical_files(const ImageList& list, const std::function<void()>& look) {
-  const auto path_of = [&](const ImagePlace& place) { return list.root / list[place.part][place.index].name; };
+std::vector<std::vector<ImagePlace>> identical_files(const ImageList& list,
+                                                     const std::function<void()>& look) {
+  const auto path_of = [&](const ImagePlace& place) {
+    return list.root / list[place.part][place.index].name;
+  };
   std::map<std::uintmax_t, Places> by_size;
   for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest}) {
     for (std::size_t i = 0; i < list[part].size(); ++i) {

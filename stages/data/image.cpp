@@ -22,16 +22,19 @@ namespace stages {
 
 void check_size(std::int64_t width, std::int64_t height) {
   const std::string size = std::to_string(width) + " x " + std::to_string(height) + " pixels";
-  if (width <= 0 || height <= 0) throw ImageError(runner::ErrorCode::kCorruptImage, "it has " + size);
+  if (width <= 0 || height <= 0)
+    throw ImageError(runner::ErrorCode::kCorruptImage, "it has " + size);
   if (width > kMaxSide || height > kMaxSide || width > kMaxPixels / height) {
-    throw ImageError(runner::ErrorCode::kImageTooLarge, "it has " + size + ", more than 178 million");
+    throw ImageError(runner::ErrorCode::kImageTooLarge,
+                     "it has " + size + ", more than 178 million");
   }
 }
 
 Image oriented(Image image, int orientation) {
   if (orientation <= 1 || orientation > 8) return image;
   const bool turned = orientation >= 5;
-  Image result = Image::unset(turned ? image.height : image.width, turned ? image.width : image.height);
+  Image result =
+      Image::unset(turned ? image.height : image.width, turned ? image.width : image.height);
   // Pixel (x, y) of the result lies at start + x·right + y·down of the source.
   const std::ptrdiff_t column = 3;
   const std::ptrdiff_t row = column * image.width;
@@ -153,7 +156,8 @@ Format format_of(Bytes file) {
   if (begins_as(file, "RIFF????WEBP"sv)) return Format::kWebp;
   for (const auto& [start, format] : kOtherFormats) {
     if (!begins_as(file, start)) continue;
-    throw ImageError(ErrorCode::kUnsupportedImage, "it is " + std::string(format) + " image, an unsupported format");
+    throw ImageError(ErrorCode::kUnsupportedImage,
+                     "it is " + std::string(format) + " image, an unsupported format");
   }
   throw ImageError(ErrorCode::kUnsupportedImage, "it is not " + std::string(runner::kImageFormats));
 }
@@ -165,9 +169,11 @@ std::vector<std::uint8_t> read_image_file(const std::filesystem::path& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.number < 0) throw ImageError(ErrorCode::kMissingImage, cause_of(errno));
   struct stat status {};
-  if (::fstat(file.number, &status) != 0) throw ImageError(ErrorCode::kMissingImage, cause_of(errno));
+  if (::fstat(file.number, &status) != 0)
+    throw ImageError(ErrorCode::kMissingImage, cause_of(errno));
   if (!S_ISREG(status.st_mode)) throw ImageError(ErrorCode::kMissingImage, "it is not a file");
-  if (status.st_size > kMaxFileBytes) throw ImageError(ErrorCode::kImageTooLarge, "the file is larger than 1 GiB");
+  if (status.st_size > kMaxFileBytes)
+    throw ImageError(ErrorCode::kImageTooLarge, "the file is larger than 1 GiB");
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(status.st_size));
   std::size_t filled = 0;
   while (filled < bytes.size()) {
@@ -205,14 +211,15 @@ Image decode_image(Bytes file, int eighths) {
   return {};
 }
 
-int smallest_eighths(Bytes file, const ImageHeader& header, std::int64_t width, std::int64_t height) {
+int smallest_eighths(Bytes file, const ImageHeader& header, std::int64_t width,
+                     std::int64_t height) {
   if (format_of(file) != Format::kJpeg) return 8;
   const auto at_least = [](std::int64_t full, std::int64_t wanted, int eighths) {
     return (full * eighths + 7) / 8 >= wanted;
   };
   int eighths = 1;
-  while (eighths < 8 &&
-         !(at_least(header.shown_width(), width, eighths) && at_least(header.shown_height(), height, eighths)))
+  while (eighths < 8 && !(at_least(header.shown_width(), width, eighths) &&
+                          at_least(header.shown_height(), height, eighths)))
     ++eighths;
   return eighths;
 }
@@ -246,7 +253,8 @@ ImageHeader read_webp_header(Bytes file) {
   if (status != VP8_STATUS_OK) throw_webp_error(status);
   check_size(features.width, features.height);
   if (features.has_animation)
-    throw ImageError(runner::ErrorCode::kUnsupportedImage, "it is an animated WebP, which is not supported");
+    throw ImageError(runner::ErrorCode::kUnsupportedImage,
+                     "it is an animated WebP, which is not supported");
   return {features.width, features.height, webp_orientation(file)};
 }
 
@@ -255,10 +263,12 @@ Image decode_webp(Bytes file) {
   Image image = Image::unset(header.width, header.height);
   WebPDecoderConfig config;
   if (!WebPInitDecoderConfig(&config))
-    throw ImageError(runner::ErrorCode::kUnsupportedImage, "libwebp is of another version than Retort was built with");
+    throw ImageError(runner::ErrorCode::kUnsupportedImage,
+                     "libwebp is of another version than Retort was built with");
   config.output.colorspace = MODE_RGB;
   config.output.is_external_memory = 1;
-  config.output.u.RGBA = {.rgba = image.pixels.data(), .stride = 3 * image.width, .size = image.pixels.size()};
+  config.output.u.RGBA = {
+      .rgba = image.pixels.data(), .stride = 3 * image.width, .size = image.pixels.size()};
   const VP8StatusCode status = WebPDecode(file.data(), file.size(), &config);
   WebPFreeDecBuffer(&config.output);
   if (status != VP8_STATUS_OK) throw_webp_error(status);
@@ -267,7 +277,8 @@ Image decode_webp(Bytes file) {
 
 namespace {
 
-/// The decoder and its source. libpng is C: it leaves by longjmp, over frames without destructors only.
+/// The decoder and its source. libpng is C: it leaves by longjmp, over frames without destructors
+/// only.
 struct PngDecoder {
   png_structp png = nullptr;
   png_infop info = nullptr;
@@ -281,7 +292,8 @@ struct PngDecoder {
   png_longjmp(png, 1);
 }
 
-void ignore_warning(png_structp, png_const_charp) {}  // of optional chunks, or where the pixels are whole
+void ignore_warning(png_structp, png_const_charp) {
+}  // of optional chunks, or where the pixels are whole
 
 void take(png_structp png, png_bytep to, std::size_t size) {
   Bytes& rest = static_cast<PngDecoder*>(png_get_io_ptr(png))->rest;
@@ -300,7 +312,8 @@ bool open(PngDecoder& decoder) {
   if (setjmp(png_jmpbuf(png))) return false;
   png_set_read_fn(png, &decoder, take);
   png_set_user_limits(png, static_cast<png_uint_32>(kMaxSide), static_cast<png_uint_32>(kMaxSide));
-  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);  // nothing optional is parsed
+  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr,
+                              -1);  // nothing optional is parsed
   png_read_info(png, decoder.info);
   const int color = png_get_color_type(png, decoder.info);
   if (color == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);
@@ -324,7 +337,8 @@ bool read_rows(PngDecoder& decoder, png_bytepp rows) {
 
 [[noreturn]] void throw_png_error(const PngDecoder& decoder) {
   const bool said = decoder.message[0] != '\0';
-  throw ImageError(runner::ErrorCode::kCorruptImage, said ? decoder.message : "libpng cannot be started");
+  throw ImageError(runner::ErrorCode::kCorruptImage,
+                   said ? decoder.message : "libpng cannot be started");
 }
 
 /// Owns what libpng allocates while a file is open.
@@ -346,12 +360,13 @@ class OpenPng {
 }  // namespace
 
 ImageHeader read_png_header(Bytes file) {
-  // Signature, length and name of the first chunk, then width and height: read by hand, since libpng's own message
-  // would not say the size.
+  // Signature, length and name of the first chunk, then width and height: read by hand, since
+  // libpng's own message would not say the size.
   if (file.size() < 24 || std::memcmp(file.data() + 12, "IHDR", 4) != 0) {
     throw ImageError(runner::ErrorCode::kCorruptImage, "the header is missing");
   }
-  const std::int64_t width = png_get_uint_32(file.data() + 16), height = png_get_uint_32(file.data() + 20);
+  const std::int64_t width = png_get_uint_32(file.data() + 16),
+                     height = png_get_uint_32(file.data() + 20);
   check_size(width, height);
   return {static_cast<int>(width), static_cast<int>(height), png_orientation(file)};
 }
@@ -361,7 +376,8 @@ Image decode_png(Bytes file) {
   OpenPng opened(file);
   PngDecoder& decoder = opened.decoder;
   Image image = Image::unset(header.width, header.height);
-  if (png_get_rowbytes(decoder.png, decoder.info) != std::size_t{3} * static_cast<std::size_t>(image.width)) {
+  if (png_get_rowbytes(decoder.png, decoder.info) !=
+      std::size_t{3} * static_cast<std::size_t>(image.width)) {
     throw ImageError(runner::ErrorCode::kUnsupportedImage, "its pixels cannot be made RGB");
   }
   std::vector<png_bytep> rows(static_cast<std::size_t>(image.height));

@@ -18,9 +18,10 @@
 
 namespace stages {
 
-/// Where pixels lie. They have no value until they are written: setting them to zero first costs a decoder two
-/// hundredths. And they never begin at a multiple of 32 bytes, because to such a place libjpeg-turbo writes past the
-/// caches, and whoever reads the pixels next waits for memory: a seventh of the time of decoding and resizing.
+/// Where pixels lie. They have no value until they are written: setting them to zero first costs a
+/// decoder two hundredths. And they never begin at a multiple of 32 bytes, because to such a place
+/// libjpeg-turbo writes past the caches, and whoever reads the pixels next waits for memory: a
+/// seventh of the time of decoding and resizing.
 template <typename T>
 struct Unset : std::allocator<T> {
   template <typename Other>
@@ -30,7 +31,8 @@ struct Unset : std::allocator<T> {
   static constexpr std::align_val_t kAvoided{32};
   static constexpr std::size_t kAfter = 16;
   T* allocate(std::size_t count) {
-    return reinterpret_cast<T*>(static_cast<char*>(::operator new(count * sizeof(T) + kAfter, kAvoided)) + kAfter);
+    return reinterpret_cast<T*>(
+        static_cast<char*>(::operator new(count * sizeof(T) + kAfter, kAvoided)) + kAfter);
   }
   void deallocate(T* place, std::size_t) noexcept {
     ::operator delete(reinterpret_cast<char*>(place) - kAfter, kAvoided);
@@ -44,25 +46,29 @@ struct Unset : std::allocator<T> {
 
 using Pixels = std::vector<std::uint8_t, Unset<std::uint8_t>>;
 
-/// A picture: 8-bit RGB, rows from the top, three bytes a pixel, no padding. Of a size alone it is black.
+/// A picture: 8-bit RGB, rows from the top, three bytes a pixel, no padding. Of a size alone it is
+/// black.
 struct Image {
   Image() = default;
   Image(int width, int height)
       : width(width),
         height(height),
-        pixels(std::size_t{3} * static_cast<std::size_t>(width) * static_cast<std::size_t>(height), 0) {}
+        pixels(std::size_t{3} * static_cast<std::size_t>(width) * static_cast<std::size_t>(height),
+               0) {}
 
   /// For who writes every pixel: they have no value until then.
   static Image unset(int width, int height) {
     Image image;
     image.width = width;
     image.height = height;
-    image.pixels.resize(std::size_t{3} * static_cast<std::size_t>(width) * static_cast<std::size_t>(height));
+    image.pixels.resize(std::size_t{3} * static_cast<std::size_t>(width) *
+                        static_cast<std::size_t>(height));
     return image;
   }
 
   std::uint8_t* row(int y) {
-    return pixels.data() + std::size_t{3} * static_cast<std::size_t>(width) * static_cast<std::size_t>(y);
+    return pixels.data() +
+           std::size_t{3} * static_cast<std::size_t>(width) * static_cast<std::size_t>(y);
   }
   const std::uint8_t* row(int y) const { return const_cast<Image*>(this)->row(y); }
 
@@ -96,11 +102,13 @@ inline constexpr std::int64_t kMaxSide = 1'000'000;
 
 /// An image that cannot be read. what() is the cause; the file is named by who knows its name.
 struct ImageError : std::runtime_error {
-  ImageError(runner::ErrorCode code, const std::string& cause) : std::runtime_error(cause), code(code) {}
+  ImageError(runner::ErrorCode code, const std::string& cause)
+      : std::runtime_error(cause), code(code) {}
   runner::ErrorCode code;
 };
 
-/// Throws ImageError for a picture without pixels (kCorruptImage) or with too many (kImageTooLarge).
+/// Throws ImageError for a picture without pixels (kCorruptImage) or with too many
+/// (kImageTooLarge).
 void check_size(std::int64_t width, std::int64_t height);
 
 /// The picture as it is to be seen, given how the camera was held: EXIF orientation 1 to 8.
@@ -112,8 +120,8 @@ struct KeptImage {
   int width = 0, height = 0;  ///< of the whole picture as it is to be seen
 };
 
-/// Pictures, kept from their first use until `limit_bytes` are full; none is ever pushed out for another, since a pass
-/// over more pictures than fit would otherwise find nothing. Thread-safe.
+/// Pictures, kept from their first use until `limit_bytes` are full; none is ever pushed out for
+/// another, since a pass over more pictures than fit would otherwise find nothing. Thread-safe.
 class ImageCache {
  public:
   /// What one costs beside its pixels, at most.
@@ -121,7 +129,8 @@ class ImageCache {
 
   explicit ImageCache(std::int64_t limit_bytes) : ImageCache(limit_bytes, limit_bytes) {}
   /// `most_bytes`: that it could use, where its limit is set later.
-  ImageCache(std::int64_t limit_bytes, std::int64_t most_bytes) : most_bytes_(most_bytes), limit_bytes_(limit_bytes) {}
+  ImageCache(std::int64_t limit_bytes, std::int64_t most_bytes)
+      : most_bytes_(most_bytes), limit_bytes_(limit_bytes) {}
 
   /// nullopt when it is not here.
   std::optional<KeptImage> find(std::uint64_t key) const;
@@ -141,34 +150,38 @@ class ImageCache {
   std::unordered_map<std::uint64_t, KeptImage> images_;
 };
 
-/// The whole file. Throws ImageError: kMissingImage when it cannot be opened or is no regular file, kImageTooLarge
-/// above 1 GiB.
+/// The whole file. Throws ImageError: kMissingImage when it cannot be opened or is no regular file,
+/// kImageTooLarge above 1 GiB.
 std::vector<std::uint8_t> read_image_file(const std::filesystem::path& path);
 
-/// Size and orientation of a JPEG, PNG or WebP file, told apart by their first bytes, whatever the file's name.
-/// Throws ImageError: kUnsupportedImage for anything else, kCorruptImage, kImageTooLarge.
+/// Size and orientation of a JPEG, PNG or WebP file, told apart by their first bytes, whatever the
+/// file's name. Throws ImageError: kUnsupportedImage for anything else, kCorruptImage,
+/// kImageTooLarge.
 ImageHeader read_image_header(Bytes file);
 
-/// The picture in a JPEG, PNG or WebP file, as it is to be seen (EXIF orientation applied). A JPEG may be decoded at
-/// `eighths`/8 of its size; the others have their full size always. Throws ImageError.
+/// The picture in a JPEG, PNG or WebP file, as it is to be seen (EXIF orientation applied). A JPEG
+/// may be decoded at `eighths`/8 of its size; the others have their full size always. Throws
+/// ImageError.
 Image decode_image(Bytes file, int eighths = 8);
 
-/// The smallest number of eighths at which `file` still has at least `width` x `height` pixels as seen; 8 for what is
-/// no JPEG.
-int smallest_eighths(Bytes file, const ImageHeader& header, std::int64_t width, std::int64_t height);
+/// The smallest number of eighths at which `file` still has at least `width` x `height` pixels as
+/// seen; 8 for what is no JPEG.
+int smallest_eighths(Bytes file, const ImageHeader& header, std::int64_t width,
+                     std::int64_t height);
 
 /// Size and orientation of a WebP file. Throws ImageError: kUnsupportedImage for an animation.
 ImageHeader read_webp_header(Bytes file);
 
-/// The pixels of a WebP file, not yet oriented. Transparency is dropped (not composited), no colour profile is applied.
-/// Throws ImageError.
+/// The pixels of a WebP file, not yet oriented. Transparency is dropped (not composited), no colour
+/// profile is applied. Throws ImageError.
 Image decode_webp(Bytes file);
 
 /// Size and orientation of a PNG file. Throws ImageError.
 ImageHeader read_png_header(Bytes file);
 
-/// The pixels of a PNG file, not yet oriented. Palettes are looked up, grey is repeated, transparency is dropped (not
-/// composited), of 16-bit samples the high byte is taken. No gamma or colour profile is applied. Throws ImageError.
+/// The pixels of a PNG file, not yet oriented. Palettes are looked up, grey is repeated,
+/// transparency is dropped (not composited), of 16-bit samples the high byte is taken. No gamma or
+/// colour profile is applied. Throws ImageError.
 Image decode_png(Bytes file);
 
 }  // namespace stages

@@ -20,7 +20,8 @@ namespace stages {
 bool SubjectWatch::see(Part part, std::int64_t index, const Image& picture) {
   {
     const std::lock_guard lock(mutex_);
-    if (const auto found = seen_.find({part, index}); found != seen_.end()) return found->second != Seen::kNothingWrong;
+    if (const auto found = seen_.find({part, index}); found != seen_.end())
+      return found->second != Seen::kNothingWrong;
   }
   const bool is_stranger = !subject_.looks_alike(picture);
   note(part, index, is_stranger);
@@ -52,26 +53,33 @@ constexpr double kSpare = 1.25;         // for others that are larger
 
 /// What the owner of such a file can do about it.
 std::string remedy(ErrorCode code) {
-  if (code == ErrorCode::kMissingImage) return "the file was there when the run began: put it back, or run again";
-  if (code == ErrorCode::kBadAnnotations) return "correct the file that lists the boxes, or set crop_to_box: false";
+  if (code == ErrorCode::kMissingImage)
+    return "the file was there when the run began: put it back, or run again";
+  if (code == ErrorCode::kBadAnnotations)
+    return "correct the file that lists the boxes, or set crop_to_box: false";
   if (code == ErrorCode::kUnsupportedImage) {
-    return "convert it to " + std::string(runner::kImageFormats) + " or remove it, or set on_corrupt: skip";
+    return "convert it to " + std::string(runner::kImageFormats) +
+           " or remove it, or set on_corrupt: skip";
   }
   return "repair or remove the file, or set on_corrupt: skip";
 }
 
 /// Is it the picture itself that cannot be used?
-bool is_picture_fault(ErrorCode code) { return code != ErrorCode::kMissingImage && code != ErrorCode::kBadAnnotations; }
+bool is_picture_fault(ErrorCode code) {
+  return code != ErrorCode::kMissingImage && code != ErrorCode::kBadAnnotations;
+}
 
 /// What of a picture of `width` x `height` lies in `box`.
 Box within(const Box& box, int width, int height) {
   const int left = std::max(box.left, 0), top = std::max(box.top, 0);
-  const int right = std::min(box.left + box.width, width), bottom = std::min(box.top + box.height, height);
+  const int right = std::min(box.left + box.width, width),
+            bottom = std::min(box.top + box.height, height);
   if (left >= right || top >= bottom) {
-    throw ImageError(ErrorCode::kBadAnnotations, "its box, " + std::to_string(box.width) + " x " +
-                                                     std::to_string(box.height) + " at " + std::to_string(box.left) +
-                                                     ", " + std::to_string(box.top) + ", is outside its image of " +
-                                                     std::to_string(width) + " x " + std::to_string(height));
+    throw ImageError(ErrorCode::kBadAnnotations,
+                     "its box, " + std::to_string(box.width) + " x " + std::to_string(box.height) +
+                         " at " + std::to_string(box.left) + ", " + std::to_string(box.top) +
+                         ", is outside its image of " + std::to_string(width) + " x " +
+                         std::to_string(height));
   }
   return {left, top, right - left, bottom - top};
 }
@@ -85,14 +93,17 @@ std::int64_t enough(std::int64_t full, std::int64_t part, std::int64_t wanted) {
 Image cropped(const Image& image, const Box& box) {
   Image part = Image::unset(box.width, box.height);
   for (int row = 0; row < box.height; ++row)
-    std::copy_n(image.row(box.top + row) + std::ptrdiff_t{3} * box.left, std::ptrdiff_t{3} * box.width, part.row(row));
+    std::copy_n(image.row(box.top + row) + std::ptrdiff_t{3} * box.left,
+                std::ptrdiff_t{3} * box.width, part.row(row));
   return part;
 }
 
 /// `image` itself where the cut takes all of it as it is.
-std::shared_ptr<const Image> cut_out(const Cut& cut, std::shared_ptr<const Image> image, Interpolation interpolation) {
+std::shared_ptr<const Image> cut_out(const Cut& cut, std::shared_ptr<const Image> image,
+                                     Interpolation interpolation) {
   const Box all{0, 0, image->width, image->height};
-  if (cut.from == all && cut.window == all && cut.width == all.width && cut.height == all.height) return image;
+  if (cut.from == all && cut.window == all && cut.width == all.width && cut.height == all.height)
+    return image;
   return std::make_shared<const Image>(apply(cut, *image, interpolation));
 }
 
@@ -104,10 +115,12 @@ bool has_one_cut(const ImageDatasetOptions& options, bool trains) {
   return !changes_pictures(options.augment) || options.change_order == ChangeOrder::kPlacesFirst;
 }
 
-std::int64_t bytes_to_keep(const ImageList& list, Part part, const ImageDatasetOptions& options, bool trains) {
+std::int64_t bytes_to_keep(const ImageList& list, Part part, const ImageDatasetOptions& options,
+                           bool trains) {
   const std::vector<ImageFile>& files = list[part];
   const auto count = std::ssize(files);
-  const std::int64_t cut = std::int64_t{3} * options.image_size * options.image_size + ImageCache::kOverhead;
+  const std::int64_t cut =
+      std::int64_t{3} * options.image_size * options.image_size + ImageCache::kOverhead;
   if (has_one_cut(options, trains)) return count * cut;
   std::int64_t pixels = 0, seen = 0;
   const std::int64_t looks = std::min(count, kJudgedBy);
@@ -122,11 +135,13 @@ std::int64_t bytes_to_keep(const ImageList& list, Part part, const ImageDatasetO
     }
   }
   if (seen == 0) return count * cut;
-  return count * static_cast<std::int64_t>(kSpare * static_cast<double>(pixels) / static_cast<double>(seen));
+  return count * static_cast<std::int64_t>(kSpare * static_cast<double>(pixels) /
+                                           static_cast<double>(seen));
 }
 
-ImageDataset::ImageDataset(std::shared_ptr<const ImageList> list, Part part, ImageDatasetOptions options,
-                           std::uint64_t seed, std::shared_ptr<ImageCache> cache)
+ImageDataset::ImageDataset(std::shared_ptr<const ImageList> list, Part part,
+                           ImageDatasetOptions options, std::uint64_t seed,
+                           std::shared_ptr<ImageCache> cache)
     : list_(std::move(list)),
       part_(part),
       options_(std::move(options)),
@@ -137,13 +152,14 @@ ImageDataset::ImageDataset(std::shared_ptr<const ImageList> list, Part part, Ima
 DatasetDescription ImageDataset::describe() const {
   const std::int64_t side = options_.image_size;
   const auto templates = list_->captions.of.empty() ? 0 : list_->captions.of.front().size();
-  DatasetDescription description = {.size = static_cast<std::int64_t>((*list_)[part_].size()),
-                                    .tensors = {{"image", {3, side, side}, at::kFloat}, {"label", {}, at::kLong}},
-                                    .classes = list_->classes,
-                                    .transform = transform_json(options_),
-                                    .augmented = trains_ && (changes_images(options_.augment) || templates > 1),
-                                    .captions = list_->captions.texts,
-                                    .class_words = list_->class_words};
+  DatasetDescription description = {
+      .size = static_cast<std::int64_t>((*list_)[part_].size()),
+      .tensors = {{"image", {3, side, side}, at::kFloat}, {"label", {}, at::kLong}},
+      .classes = list_->classes,
+      .transform = transform_json(options_),
+      .augmented = trains_ && (changes_images(options_.augment) || templates > 1),
+      .captions = list_->captions.texts,
+      .class_words = list_->class_words};
   if (has_captions()) description.tensors.push_back({"caption", {}, at::kLong});
   return description;
 }
@@ -175,13 +191,15 @@ std::vector<std::vector<std::int64_t>> ImageDataset::captions_of_classes() const
       known.at(static_cast<std::size_t>(file.label)).insert(captions_of(file).front());
   }
   std::vector<std::vector<std::int64_t>> captions;
-  for (const std::set<std::int64_t>& of_class : known) captions.emplace_back(of_class.begin(), of_class.end());
+  for (const std::set<std::int64_t>& of_class : known)
+    captions.emplace_back(of_class.begin(), of_class.end());
   return captions;
 }
 
 RemarkingDataset::Remarks ImageDataset::take_remarks(std::span<const std::int64_t> indices) const {
   if (!options_.watch) return {};
-  Remarks remarks{.verdict = "not look like " + std::string(options_.subject->what), .metric = "data/strangers"};
+  Remarks remarks{.verdict = "not look like " + std::string(options_.subject->what),
+                  .metric = "data/strangers"};
   for (const std::int64_t index : indices) {
     const SubjectWatch::Seen seen = options_.watch->tell(part_, index);
     if (seen != SubjectWatch::Seen::kNothingWrong) ++remarks.count;
@@ -197,7 +215,8 @@ void ImageDataset::allow(const runner::Allowance& allowance) const {
 
 std::string ImageDataset::kept_elsewhere() const {
   if (!options_.store || options_.store->folder().empty()) return "";
-  return "pictures cut to size that memory has no room for are kept in '" + options_.store->folder().string() + "', " +
+  return "pictures cut to size that memory has no room for are kept in '" +
+         options_.store->folder().string() + "', " +
          runner::size_text(options_.store->most_bytes()) + " at most";
 }
 
@@ -205,7 +224,8 @@ std::int64_t ImageDataset::caption(std::int64_t epoch, std::int64_t index) const
   const std::vector<std::int64_t>& own = captions_of(file(index));
   if (!trains_) return own.front();
   // Beside the numbers that augment the picture.
-  Random random({seed_, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index), kCaptionDraw});
+  Random random(
+      {seed_, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index), kCaptionDraw});
   return own[static_cast<std::size_t>(random.below(std::ssize(own)))];
 }
 
@@ -215,11 +235,14 @@ std::optional<NamedTensors> ImageDataset::sample(std::int64_t epoch, std::int64_
     const std::shared_ptr<const Image> image = read(epoch, index, mirrored);
     at::Tensor pixels = torch::empty({3, image->height, image->width});
     normalization_.write(*image, mirrored, pixels.data_ptr<float>());
-    NamedTensors sample{{"image", std::move(pixels)}, {"label", torch::scalar_tensor(file(index).label, at::kLong)}};
-    if (has_captions()) sample.set("caption", torch::scalar_tensor(caption(epoch, index), at::kLong));
+    NamedTensors sample{{"image", std::move(pixels)},
+                        {"label", torch::scalar_tensor(file(index).label, at::kLong)}};
+    if (has_captions())
+      sample.set("caption", torch::scalar_tensor(caption(epoch, index), at::kLong));
     return sample;
   } catch (const ImageError& error) {
-    if (options_.on_corrupt == OnCorrupt::kSkip && is_picture_fault(error.code)) return std::nullopt;
+    if (options_.on_corrupt == OnCorrupt::kSkip && is_picture_fault(error.code))
+      return std::nullopt;
     throw runner::StageError(error.code, "image '" + file(index).name + "': " + error.what())
         .at("/root")
         .in_stage(options_.stage)
@@ -227,14 +250,16 @@ std::optional<NamedTensors> ImageDataset::sample(std::int64_t epoch, std::int64_
   }
 }
 
-ImageDataset::Drawn ImageDataset::drawn(const ImageHeader& header, std::int64_t epoch, std::int64_t index) const {
+ImageDataset::Drawn ImageDataset::drawn(const ImageHeader& header, std::int64_t epoch,
+                                        std::int64_t index) const {
   const int width = header.shown_width(), height = header.shown_height();
   const std::optional<Box>& box = file(index).box;
   const Box used = box ? within(*box, width, height) : Box{0, 0, width, height};
   Drawn result;
   if (trains_) {
     Random random({seed_, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index)});
-    result.cut = training_cut(used.width, used.height, options_.image_size, options_.resize, options_.augment, random);
+    result.cut = training_cut(used.width, used.height, options_.image_size, options_.resize,
+                              options_.augment, random);
     if (changes_pictures(options_.augment)) {
       result.change = drawn_change(options_.augment, result.cut.mirrored, random);
       result.change->steps = options_.change_order;
@@ -253,14 +278,16 @@ std::shared_ptr<const Image> ImageDataset::made(std::shared_ptr<const Image> ima
   const Interpolation interpolation = options_.resize.interpolation;
   if (!change) return cut_out(cut, std::move(image), interpolation);
   if (options_.augment.random_resized_crop || options_.change_order == ChangeOrder::kPlacesFirst)
-    return std::make_shared<const Image>(changed(*cut_out(cut, std::move(image), interpolation), *change));
+    return std::make_shared<const Image>(
+        changed(*cut_out(cut, std::move(image), interpolation), *change));
   auto part = std::make_shared<const Image>(changed(cropped(*image, cut.from), *change));
   Cut rest = cut;
   rest.from = {0, 0, part->width, part->height};
   return cut_out(rest, std::move(part), interpolation);
 }
 
-std::shared_ptr<const Image> ImageDataset::read(std::int64_t epoch, std::int64_t index, bool& mirrored) const {
+std::shared_ptr<const Image> ImageDataset::read(std::int64_t epoch, std::int64_t index,
+                                                bool& mirrored) const {
   // A picture may be kept decoded at eight sizes, and cut.
   constexpr int kCut = 8;
   const auto key = [&](int form) {
@@ -275,13 +302,16 @@ std::shared_ptr<const Image> ImageDataset::read(std::int64_t epoch, std::int64_t
   const bool is_cut_alike = has_one_cut(options_, trains_);
   const auto of_cut = [&](const KeptImage& kept) {
     const Drawn sample = wanted({kept.width, kept.height});
-    return sample.change ? std::make_shared<const Image>(changed(*kept.image, *sample.change)) : kept.image;
+    return sample.change ? std::make_shared<const Image>(changed(*kept.image, *sample.change))
+                         : kept.image;
   };
   if (const auto kept = is_cut_alike ? find(kCut) : std::nullopt) return of_cut(*kept);
   const fs::path path = list_->root / file(index).name;
-  PictureStore* const store =
-      is_cut_alike && options_.store && !options_.store->folder().empty() ? options_.store.get() : nullptr;
-  std::optional<std::string> stored_as = store ? store->known_key(path, file(index).box) : std::nullopt;
+  PictureStore* const store = is_cut_alike && options_.store && !options_.store->folder().empty()
+                                  ? options_.store.get()
+                                  : nullptr;
+  std::optional<std::string> stored_as =
+      store ? store->known_key(path, file(index).box) : std::nullopt;
   std::optional<std::vector<std::uint8_t>> read_bytes;
   const auto file_bytes = [&]() -> const std::vector<std::uint8_t>& {
     if (!read_bytes) read_bytes = read_image_file(path);
@@ -300,23 +330,26 @@ std::shared_ptr<const Image> ImageDataset::read(std::int64_t epoch, std::int64_t
     Image picture = decode_image(bytes, eighths);
     if (options_.look) options_.look(index, picture);
     if (options_.watch) is_stranger = options_.watch->see(part_, index, picture);
-    if (options_.preprocessing.does_anything()) picture = preprocessed(std::move(picture), options_.preprocessing);
+    if (options_.preprocessing.does_anything())
+      picture = preprocessed(std::move(picture), options_.preprocessing);
     return std::make_shared<const Image>(std::move(picture));
   };
-  // `image`, of `eighths`, as it is wanted of the whole picture that `header` describes. It is kept in the smaller form
-  // in which it can be used again.
-  const auto finished = [&](std::shared_ptr<const Image> image, int eighths, const ImageHeader& header,
-                            const Drawn& sample, const Cut& cut) {
+  // `image`, of `eighths`, as it is wanted of the whole picture that `header` describes. It is kept
+  // in the smaller form in which it can be used again.
+  const auto finished = [&](std::shared_ptr<const Image> image, int eighths,
+                            const ImageHeader& header, const Drawn& sample, const Cut& cut) {
     const int width = header.shown_width(), height = header.shown_height();
     const std::int64_t pixels_cut = std::int64_t{3} * options_.image_size * options_.image_size;
     if (!is_cut_alike || std::ssize(image->pixels) < pixels_cut) {
       if (cache_) cache_->put(key(eighths - 1), {image, width, height});
       return made(std::move(image), cut, sample.change);
     }
-    const KeptImage kept{cut_out(cut, std::move(image), options_.resize.interpolation), width, height};
+    const KeptImage kept{cut_out(cut, std::move(image), options_.resize.interpolation), width,
+                         height};
     const bool is_kept = cache_ && cache_->put(key(kCut), kept);
     if (store && !is_kept) store->put(*stored_as, {kept, is_stranger});
-    return sample.change ? std::make_shared<const Image>(changed(*kept.image, *sample.change)) : kept.image;
+    return sample.change ? std::make_shared<const Image>(changed(*kept.image, *sample.change))
+                         : kept.image;
   };
   if (options_.decode == Decode::kExact) {
     const auto kept = find(7);
@@ -330,8 +363,9 @@ std::shared_ptr<const Image> ImageDataset::read(std::int64_t epoch, std::int64_t
   const ImageHeader header = read_image_header(bytes);
   const Drawn sample = wanted(header);
   const Cut& cut = sample.cut;
-  const int eighths = smallest_eighths(bytes, header, enough(header.shown_width(), cut.from.width, cut.width),
-                                       enough(header.shown_height(), cut.from.height, cut.height));
+  const int eighths =
+      smallest_eighths(bytes, header, enough(header.shown_width(), cut.from.width, cut.width),
+                       enough(header.shown_height(), cut.from.height, cut.height));
   const auto kept = find(eighths - 1);
   std::shared_ptr<const Image> decoded = kept ? kept->image : decode(bytes, eighths);
   const Cut used = at_size(cut, header, *decoded);

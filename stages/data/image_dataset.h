@@ -24,7 +24,8 @@
 
 namespace stages {
 
-/// What all images of a data set are to show, where their pixels tell. A kind of data brings one; stages.cpp lists all.
+/// What all images of a data set are to show, where their pixels tell. A kind of data brings one;
+/// stages.cpp lists all.
 struct ImageSubject {
   std::string_view name;              ///< in records: "retina"
   std::string_view what;              ///< "a photograph of a retina"
@@ -32,8 +33,8 @@ struct ImageSubject {
   bool has_patients = false;          ///< the names of files are to tell the patient
 };
 
-/// Knows which pictures of a data set do not look like its subject, as far as they have been read. The parts of a data
-/// set share one. Thread-safe.
+/// Knows which pictures of a data set do not look like its subject, as far as they have been read.
+/// The parts of a data set share one. Thread-safe.
 class SubjectWatch {
  public:
   explicit SubjectWatch(const ImageSubject& subject) : subject_(subject) {}
@@ -44,7 +45,8 @@ class SubjectWatch {
   void note(Part part, std::int64_t index, bool is_stranger);
 
   enum class Seen { kNothingWrong, kStranger, kToldStranger };
-  /// What is known of a picture, which is kNothingWrong before it is read; a stranger is told from then on.
+  /// What is known of a picture, which is kNothingWrong before it is read; a stranger is told from
+  /// then on.
   Seen tell(Part part, std::int64_t index);
 
  private:
@@ -65,32 +67,37 @@ struct ImageDatasetOptions {
   ResizeOptions resize;
   AugmentOptions augment;  ///< for training
   ChangeOrder change_order = ChangeOrder::kColoursFirst;
-  Preprocessing preprocessing;            ///< of every part; needs Decode::kExact
-  const ImageSubject* subject = nullptr;  ///< a picture that looks like another thing is worth a word; null: any
+  Preprocessing preprocessing;  ///< of every part; needs Decode::kExact
+  const ImageSubject* subject =
+      nullptr;  ///< a picture that looks like another thing is worth a word; null: any
   std::array<double, 3> mean{}, standard_deviation{1, 1, 1};
   OnCorrupt on_corrupt = OnCorrupt::kStop;
   LoaderOptions loader;
-  std::string stage =
-      {};  ///< whose they are, "/data": a picture that cannot be read is blamed on it; empty: on its reader
-  /// Called with each picture that is decoded, before anything is done to it, by whichever thread decodes; may be
-  /// empty.
+  std::string stage = {};  ///< whose they are, "/data": a picture that cannot be read is blamed on
+                           ///< it; empty: on its reader
+  /// Called with each picture that is decoded, before anything is done to it, by whichever thread
+  /// decodes; may be empty.
   std::function<void(std::int64_t index, const Image&)> look = {};
-  std::shared_ptr<SubjectWatch> watch = {};  ///< shared by the parts, where there is a subject; null: none
-  std::shared_ptr<PictureStore> store = {};  ///< of what their caches have no room for, cut to size; null: none
+  std::shared_ptr<SubjectWatch> watch =
+      {};  ///< shared by the parts, where there is a subject; null: none
+  std::shared_ptr<PictureStore> store =
+      {};  ///< of what their caches have no room for, cut to size; null: none
 };
 
-/// Is the same cut taken of a picture whenever it is read, for training if `trains`, before anything is drawn that
-/// changes it?
+/// Is the same cut taken of a picture whenever it is read, for training if `trains`, before
+/// anything is drawn that changes it?
 bool has_one_cut(const ImageDatasetOptions& options, bool trains);
 
-/// The bytes of a cache that holds all pictures of a part, in the form in which they are read again. Where that is the
-/// whole picture, it is judged by the headers of some.
-std::int64_t bytes_to_keep(const ImageList& list, Part part, const ImageDatasetOptions& options, bool trains);
+/// The bytes of a cache that holds all pictures of a part, in the form in which they are read
+/// again. Where that is the whole picture, it is judged by the headers of some.
+std::int64_t bytes_to_keep(const ImageList& list, Part part, const ImageDatasetOptions& options,
+                           bool trains);
 
-/// One part of a list of images: "image" float32 (3, image_size, image_size), normalised, and "label" int64.
-/// Where the list has captions, also "caption" int64: in training, one of those that the templates make of the picture,
-/// otherwise the first. Of a picture with a box only what lies in the box is seen. A sample is a function of its index
-/// alone; for_training(), augmented and captioned anew, of (seed, epoch, index).
+/// One part of a list of images: "image" float32 (3, image_size, image_size), normalised, and
+/// "label" int64. Where the list has captions, also "caption" int64: in training, one of those that
+/// the templates make of the picture, otherwise the first. Of a picture with a box only what lies
+/// in the box is seen. A sample is a function of its index alone; for_training(), augmented and
+/// captioned anew, of (seed, epoch, index).
 class ImageDataset : public Dataset,
                      public FilesOnDisk,
                      public RemarkingDataset,
@@ -98,11 +105,12 @@ class ImageDataset : public Dataset,
                      public runner::Keeper {
  public:
   /// `cache` is of this part alone, and may be null.
-  ImageDataset(std::shared_ptr<const ImageList> list, Part part, ImageDatasetOptions options, std::uint64_t seed,
-               std::shared_ptr<ImageCache> cache);
+  ImageDataset(std::shared_ptr<const ImageList> list, Part part, ImageDatasetOptions options,
+               std::uint64_t seed, std::shared_ptr<ImageCache> cache);
 
   DatasetDescription describe() const override;
-  /// Throws runner::StageError with the file's name and the cause; nullopt where such files are skipped.
+  /// Throws runner::StageError with the file's name and the cause; nullopt where such files are
+  /// skipped.
   std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override;
   std::string sample_name(std::int64_t index) const override { return file(index).name; }
   LoaderOptions loader() const override { return options_.loader; }
@@ -121,7 +129,9 @@ class ImageDataset : public Dataset,
   const ImageDatasetOptions& options() const { return options_; }
 
  private:
-  const ImageFile& file(std::int64_t index) const { return (*list_)[part_].at(static_cast<std::size_t>(index)); }
+  const ImageFile& file(std::int64_t index) const {
+    return (*list_)[part_].at(static_cast<std::size_t>(index));
+  }
   bool has_captions() const { return !list_->captions.texts.empty(); }
   /// By each template.
   const std::vector<std::int64_t>& captions_of(const ImageFile& file) const {

@@ -19,7 +19,8 @@ using runner::ErrorCode;
 }  // namespace
 
 bool is_below(const fs::path& path, const fs::path& folder) {
-  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first ==
+         folder.end();
 }
 
 ImageRoot::ImageRoot(fs::path root, bool allow_outside, fs::path bounds)
@@ -46,7 +47,8 @@ void ImageRoot::report(runner::Diagnostics& errors) const {
     errors.push_back({ErrorCode::kOutsideRoot,
                       {},
                       "",
-                      "symlinks lead out of '" + bounds_.string() + "': " + runner::listed(outside_, kListedFiles, "'"),
+                      "symlinks lead out of '" + bounds_.string() +
+                          "': " + runner::listed(outside_, kListedFiles, "'"),
                       "set allow_outside: true to follow them"});
   }
   if (!broken_.empty()) {
@@ -88,8 +90,8 @@ class FileCheck {
   std::vector<std::string> take_missing() { return std::move(missing_); }
 
  private:
-  /// Can what lies in `folder`, "" or "a/b/", be opened? Sets `is_refused_` where a link on the way was refused, which
-  /// is an error of its own.
+  /// Can what lies in `folder`, "" or "a/b/", be opened? Sets `is_refused_` where a link on the way
+  /// was refused, which is an error of its own.
   bool has_folder(const std::string& folder) {
     is_refused_ = false;
     if (folder.empty()) return true;
@@ -107,7 +109,8 @@ class FileCheck {
     }
     std::error_code error;
     const fs::path path = root_.path() / name;
-    if (fs::is_symlink(fs::symlink_status(path, error)) && !root_.follows(name)) found = Folder::kRefused;
+    if (fs::is_symlink(fs::symlink_status(path, error)) && !root_.follows(name))
+      found = Folder::kRefused;
     else found = fs::is_directory(path, error) ? Folder::kThere : Folder::kMissing;
     is_refused_ = found == Folder::kRefused;
     return found == Folder::kThere;
@@ -122,7 +125,8 @@ class FileCheck {
 
 }  // namespace
 
-std::vector<std::string> missing_files(const ImageList& list, bool allow_outside, runner::Diagnostics& errors) {
+std::vector<std::string> missing_files(const ImageList& list, bool allow_outside,
+                                       runner::Diagnostics& errors) {
   FileCheck check(list.root, allow_outside);
   for (const auto& part : list.parts) {
     for (const ImageFile& file : part) check.file(file.name);
@@ -131,8 +135,8 @@ std::vector<std::string> missing_files(const ImageList& list, bool allow_outside
   return check.take_missing();
 }
 
-void check_files(const ImageList& list, bool allow_outside, runner::Diagnostics& errors, std::size_t most,
-                 const std::string& help) {
+void check_files(const ImageList& list, bool allow_outside, runner::Diagnostics& errors,
+                 std::size_t most, const std::string& help) {
   const std::vector<std::string> missing = missing_files(list, allow_outside, errors);
   if (missing.empty()) return;
   std::size_t count = 0;
@@ -140,8 +144,9 @@ void check_files(const ImageList& list, bool allow_outside, runner::Diagnostics&
   errors.push_back({ErrorCode::kMissingImage,
                     {},
                     "",
-                    std::to_string(missing.size()) + " of " + std::to_string(count) + " images are not in '" +
-                        list.root.string() + "': " + runner::listed(missing, most, "'"),
+                    std::to_string(missing.size()) + " of " + std::to_string(count) +
+                        " images are not in '" + list.root.string() +
+                        "': " + runner::listed(missing, most, "'"),
                     help});
 }
 

@@ -10,8 +10,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/disk/new_file.h"
 #include "runner/shared/disk/descriptor.h"
+#include "runner/shared/disk/new_file.h"
 #include "runner/shared/value/parse_json.h"
 #include "stages/data/image_stage.h"
 #include "stages/data/image_writer.h"
@@ -37,7 +37,8 @@ std::optional<MadeImages> read_make(ConfigReader& reader) {
 
 /// Lets texts call a class what its folder is called, in words.
 ImageList with_names(ImageList list) {
-  for (const std::string& folder : list.classes) list.class_words.push_back(words_of_folder(folder));
+  for (const std::string& folder : list.classes)
+    list.class_words.push_back(words_of_folder(folder));
   add_names(list, list.class_words);
   return list;
 }
@@ -61,16 +62,18 @@ void make_in(const std::string& root, const MadeImages& images, runner::RunConte
   fs::path folder = fs::absolute(root).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();  // it ends in a slash
   const auto turn = runner::Turn::take(
-      folder.parent_path() / ("." + folder.filename().string() + ".turn"), [&] { return context.cancelled(); },
+      folder.parent_path() / ("." + folder.filename().string() + ".turn"),
+      [&] { return context.cancelled(); },
       [&] { context.say("waiting for another run, which makes the images in '" + root + "'"); });
   if (context.cancelled()) throw runner::Cancelled{};
   if (turn && fs::exists(root) && !differs(root, images)) return;
   context.say("making " + std::to_string(images.count()) + " images in '" + root + "'");
-  make_image_folder(
-      root, images,
-      {.progress = [&](std::int64_t done,
-                       std::int64_t all) { context.progress({.phase = "make data", .step = done, .steps = all}); },
-       .cancelled = [&] { return context.cancelled(); }});
+  make_image_folder(root, images,
+                    {.progress =
+                         [&](std::int64_t done, std::int64_t all) {
+                           context.progress({.phase = "make data", .step = done, .steps = all});
+                         },
+                     .cancelled = [&] { return context.cancelled(); }});
 }
 
 runner::Result<std::unique_ptr<runner::Stage>> create_image_folder(ConfigReader& reader) {
@@ -99,7 +102,8 @@ runner::Result<std::unique_ptr<runner::Stage>> create_image_folder(ConfigReader&
 
 }  // namespace
 
-extern const runner::StageKind kDataImageFolder = {.name = "data.image_folder", .create = create_image_folder};
+extern const runner::StageKind kDataImageFolder = {.name = "data.image_folder",
+                                                   .create = create_image_folder};
 
 namespace {
 
@@ -119,7 +123,8 @@ nlohmann::ordered_json numbers(const MadeImages& images) {
 
 }  // namespace
 
-void make_image_folder(const fs::path& folder, const MadeImages& images, const MakeCallbacks& callbacks) {
+void make_image_folder(const fs::path& folder, const MadeImages& images,
+                       const MakeCallbacks& callbacks) {
   check(images, 1);
   runner::NewFolder made(folder, *callbacks.storage, "/root");
   std::int64_t done = 0;
@@ -129,9 +134,11 @@ void make_image_folder(const fs::path& folder, const MadeImages& images, const M
     made.create(below);
     for (std::int64_t i = 0; i < images.per_class; ++i) {
       check_cancelled(callbacks);
-      const Random random({static_cast<std::uint64_t>(images.seed), shape, static_cast<std::uint64_t>(i)});
-      made.write(below + "/" + padded(i, 5) + ".jpg",
-                 encode_jpeg(draw_shape(shape, static_cast<int>(images.size), random), kMadeQuality));
+      const Random random(
+          {static_cast<std::uint64_t>(images.seed), shape, static_cast<std::uint64_t>(i)});
+      made.write(
+          below + "/" + padded(i, 5) + ".jpg",
+          encode_jpeg(draw_shape(shape, static_cast<int>(images.size), random), kMadeQuality));
       if (callbacks.progress) callbacks.progress(++done, images.count());
     }
   }
@@ -153,11 +160,12 @@ std::optional<runner::Diagnostic> differs(const fs::path& folder, const MadeImag
                               "set make: null to use what is there, or choose another root"};
   }
   if (made == numbers(images)) return std::nullopt;
-  return runner::Diagnostic{ErrorCode::kOptionConflict,
-                            {},
-                            "",
-                            "'" + folder.string() + "' was made with other numbers: " + made.dump().substr(0, 200),
-                            "choose another root, or remove the folder to have it made again"};
+  return runner::Diagnostic{
+      ErrorCode::kOptionConflict,
+      {},
+      "",
+      "'" + folder.string() + "' was made with other numbers: " + made.dump().substr(0, 200),
+      "choose another root, or remove the folder to have it made again"};
 }
 
 }  // namespace stages

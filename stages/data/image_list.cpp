@@ -34,7 +34,8 @@ std::optional<Part> find_part(std::string_view called) {
 }
 
 constexpr const char* kRename =
-    "rename them, since records know them by these names: `convmv -f latin1 -t utf8 -r --notest` does it for names "
+    "rename them, since records know them by these names: `convmv -f latin1 -t utf8 -r --notest` "
+    "does it for names "
     "from older systems";
 
 std::string quoted(const std::string& text) { return "'" + text + "'"; }
@@ -51,7 +52,8 @@ std::vector<std::string> alike_but_for_case(const std::vector<std::string>& clas
 
 class FolderLister {
  public:
-  FolderLister(const fs::path& root, const fs::path& bounds, bool allow_outside) : root_(root, allow_outside, bounds) {
+  FolderLister(const fs::path& root, const fs::path& bounds, bool allow_outside)
+      : root_(root, allow_outside, bounds) {
     list_.root = root;
   }
 
@@ -63,7 +65,8 @@ class FolderLister {
       std::string& known = part_folders_[*find_part(runner::part_of_folder(folder))];
       if (!known.empty()) {
         fail(ErrorCode::kBadAnnotations,
-             quoted(list_.root.string()) + " has both a folder '" + known + "' and a folder '" + folder + "'",
+             quoted(list_.root.string()) + " has both a folder '" + known + "' and a folder '" +
+                 folder + "'",
              "keep one of them, or put the images of both into one");
       }
       if (known.empty()) known = folder;
@@ -79,7 +82,8 @@ class FolderLister {
   runner::Result<ImageList> list_classes_alone(const std::set<std::string>& only) {
     if (!root_.is_folder()) return runner::missing_images_error(list_.root);
     std::vector<std::string> folders = folders_of("");
-    if (!only.empty()) std::erase_if(folders, [&](const std::string& folder) { return !only.contains(folder); });
+    if (!only.empty())
+      std::erase_if(folders, [&](const std::string& folder) { return !only.contains(folder); });
     list_classes(Part::kTrain, "", folders);
     list_.not_taken = std::move(passed_over_);
     return reported();
@@ -88,26 +92,28 @@ class FolderLister {
  private:
   void list_parts(const std::vector<std::string>& folders) {
     for (const std::string& folder : folders) {
-      if (std::ranges::none_of(part_folders_, [&](const auto& part) { return folder == part.second; }))
+      if (std::ranges::none_of(part_folders_,
+                               [&](const auto& part) { return folder == part.second; }))
         list_.ignored.push_back(folder);
     }
     std::map<Part, std::vector<std::string>> classes;
     for (const auto& [part, folder] : part_folders_) classes[part] = folders_of(folder + "/");
     if (!part_folders_.contains(Part::kTest)) {
-      list_.no_test = Diagnostic{ErrorCode::kTooFewSamples,
-                                 {},
-                                 "",
-                                 quoted(list_.root.string()) + " has no folder 'test'" + beside(),
-                                 "add a folder 'test' with the folders of the classes, or leave the evaluation out: "
-                                 "~evaluate"};
+      list_.no_test = Diagnostic{
+          ErrorCode::kTooFewSamples,
+          {},
+          "",
+          quoted(list_.root.string()) + " has no folder 'test'" + beside(),
+          "add a folder 'test' with the folders of the classes, or leave the evaluation out: "
+          "~evaluate"};
     }
     if (!part_folders_.contains(Part::kTrain)) {
-      list_.no_train =
-          Diagnostic{ErrorCode::kMissingFolder,
-                     {},
-                     "",
-                     quoted(list_.root.string()) + " has a folder for validation or test but no folder 'train'",
-                     "add the folder 'train', or rename a class of that name"};
+      list_.no_train = Diagnostic{ErrorCode::kMissingFolder,
+                                  {},
+                                  "",
+                                  quoted(list_.root.string()) +
+                                      " has a folder for validation or test but no folder 'train'",
+                                  "add the folder 'train', or rename a class of that name"};
       std::set<std::string> all;
       for (const auto& [part, its] : classes) all.insert(its.begin(), its.end());
       list_.classes.assign(all.begin(), all.end());
@@ -161,11 +167,13 @@ class FolderLister {
         continue;
       }
       if (entry.is_symlink() && !root_.follows(folder + "/" + file)) continue;
-      if (runner::invalid_utf8(file)) unwritable_.push_back(runner::with_escapes(folder + "/" + file));
+      if (runner::invalid_utf8(file))
+        unwritable_.push_back(runner::with_escapes(folder + "/" + file));
       files.push_back({folder + "/" + file, label});
     }
     if (static_cast<std::ptrdiff_t>(files.size()) == before) empty_.push_back(folder);
-    std::sort(files.begin() + before, files.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+    std::sort(files.begin() + before, files.end(),
+              [](const auto& a, const auto& b) { return a.name < b.name; });
   }
 
   /// Not a folder, a pipe or a socket. Where a link leads is looked at later.
@@ -194,16 +202,20 @@ class FolderLister {
     return folders;
   }
 
-  // The type of an entry comes with its name, so that hundreds of thousands of files cost no further look at the disk.
+  // The type of an entry comes with its name, so that hundreds of thousands of files cost no
+  // further look at the disk.
   std::vector<fs::directory_entry> entries_of(const std::string& below) {
     std::error_code error;
     std::vector<fs::directory_entry> entries;
-    for (fs::directory_iterator at(list_.root / below, error), end; !error && at != end; at.increment(error)) {
+    for (fs::directory_iterator at(list_.root / below, error), end; !error && at != end;
+         at.increment(error)) {
       entries.push_back(*at);
     }
     if (error)
       fail(ErrorCode::kMissingFolder,
-           "the folder " + quoted((list_.root / below).string()) + " cannot be read: " + error.message(), "");
+           "the folder " + quoted((list_.root / below).string()) +
+               " cannot be read: " + error.message(),
+           "");
     return entries;
   }
 
@@ -223,15 +235,16 @@ class FolderLister {
                runner::listed(names, kListedFiles, "'"),
            kRename);
     } else if (const auto alike = alike_but_for_case(list_.classes); !alike.empty()) {
-      list_.notes.push_back("classes whose names differ only in the case of letters or in how accents are written: " +
-                            runner::listed(alike, kListedFiles));
+      list_.notes.push_back(
+          "classes whose names differ only in the case of letters or in how accents are written: " +
+          runner::listed(alike, kListedFiles));
     }
     if (!unwritable_.empty() && nameless_.empty()) {
       std::ranges::sort(unwritable_);
       fail(ErrorCode::kBadAnnotations,
-           (unwritable_.size() == 1
-                ? "the name of an image is not UTF-8 text: "
-                : "the names of " + std::to_string(unwritable_.size()) + " images are not UTF-8 text: ") +
+           (unwritable_.size() == 1 ? "the name of an image is not UTF-8 text: "
+                                    : "the names of " + std::to_string(unwritable_.size()) +
+                                          " images are not UTF-8 text: ") +
                runner::listed(unwritable_, kListedFiles, "'"),
            kRename);
     }
@@ -240,12 +253,14 @@ class FolderLister {
     if (!empty_.empty() && !root_.refused_some()) {
       fail(ErrorCode::kEmptyClass,
            (empty_.size() == 1 ? "the class has no images: " : "classes have no images: ") +
-               runner::listed(empty_, kListedFiles, "'") + (not_taken.empty() ? "" : "; " + not_taken),
+               runner::listed(empty_, kListedFiles, "'") +
+               (not_taken.empty() ? "" : "; " + not_taken),
            "put " + std::string(runner::kImageEndings) + " files there, or remove the folder");
     }
     if (!unknown_.empty()) {
       const std::string train = "'" + part_folders_[Part::kTrain] + "'";
-      fail(ErrorCode::kLabelOutOfRange, train + " has no such class: " + runner::listed(unknown_, kListedFiles, "'"),
+      fail(ErrorCode::kLabelOutOfRange,
+           train + " has no such class: " + runner::listed(unknown_, kListedFiles, "'"),
            "classes are known by the names of the folders in " + train);
     }
   }
@@ -277,7 +292,8 @@ std::array<std::int64_t, kSplitParts> shares(std::int64_t count, const SplitOpti
     given[i] = static_cast<std::int64_t>(exact);
     rest[i] = exact - std::floor(exact);
   }
-  for (std::int64_t left = count - std::accumulate(given.begin(), given.end(), std::int64_t{0}); left > 0; --left) {
+  for (std::int64_t left = count - std::accumulate(given.begin(), given.end(), std::int64_t{0});
+       left > 0; --left) {
     const auto largest = std::ranges::max_element(rest) - rest.begin();
     ++given[static_cast<std::size_t>(largest)];
     rest[static_cast<std::size_t>(largest)] = -1;
@@ -307,8 +323,9 @@ std::vector<Together> kept_together(const std::vector<ImageFile>& files) {
   std::unordered_map<std::string_view, std::size_t> of_patient;
   for (std::size_t i = 0; i < files.size(); ++i) {
     const std::string& patient = files[i].patient;
-    const auto [found, is_new] = files[i].patient.empty() ? std::pair(of_patient.end(), true)
-                                                          : of_patient.emplace(files[i].patient, units.size());
+    const auto [found, is_new] = files[i].patient.empty()
+                                     ? std::pair(of_patient.end(), true)
+                                     : of_patient.emplace(files[i].patient, units.size());
     Together& unit = is_new ? units.emplace_back() : units[found->second];
     unit.label = std::max(unit.label, files[i].label);
     unit.name = patient.empty() ? files[i].name : patient;
@@ -380,7 +397,8 @@ std::string fingerprint(const ImageList& list) {
     for (const ImageFile& file : part) {
       const fs::path path = list.root / file.name;
       const auto known = is_read ? contents.of(path) : state_in_a_word(path);
-      digest.update(file.name + '\0' + std::to_string(file.label) + ' ' + known.value_or("missing") + '\n');
+      digest.update(file.name + '\0' + std::to_string(file.label) + ' ' +
+                    known.value_or("missing") + '\n');
     }
   }
   return digest.finish();
@@ -390,7 +408,8 @@ runner::Result<ImageList> list_images(const fs::path& root, bool allow_outside) 
   return FolderLister(root, root, allow_outside).list();
 }
 
-runner::Result<ImageList> list_class_folders(const fs::path& folder, const fs::path& bounds, bool allow_outside,
+runner::Result<ImageList> list_class_folders(const fs::path& folder, const fs::path& bounds,
+                                             bool allow_outside,
                                              const std::set<std::string>& only) {
   return FolderLister(folder, bounds, allow_outside).list_classes_alone(only);
 }

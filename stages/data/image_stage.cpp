@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
 #include <torch/cuda.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/disk/digest.h"
 #include "runner/shared/stage/config_reader.h"
@@ -55,7 +55,8 @@ void read_dataset_options(ConfigReader& reader, ImageDatasetOptions& images) {
   images.image_size = static_cast<int>(image_size.value_or(kUsualImageSize));
 
   ConfigReader& resize = reader.section("resize");
-  images.resize.interpolation = runner::choice<Interpolation>(resize, "interpolation", kInterpolations);
+  images.resize.interpolation =
+      runner::choice<Interpolation>(resize, "interpolation", kInterpolations);
   images.resize.crop_offset = runner::choice<CropOffset>(resize, "crop_offset", kCropOffsets);
   images.resize.shape = runner::choice<ResizeShape>(resize, "shape", kResizeShapes);
   resize.read("crop_fraction", images.resize.crop_fraction);
@@ -134,10 +135,13 @@ class ImageStage final : public runner::Stage {
   ImageStage(ImageOptions options, ImageSource source, std::optional<ImageList> list)
       : options_(std::move(options)), source_(std::move(source)), list_(std::move(list)) {}
 
-  std::optional<runner::Outputs> plan(const runner::Inputs&, runner::PlanContext& context) override {
+  std::optional<runner::Outputs> plan(const runner::Inputs&,
+                                      runner::PlanContext& context) override {
     if (list_) return std::nullopt;
-    if (source_.foresee) return parts_of(drawn(source_.foresee(), context), context, /*is_recorded=*/false);
-    throw StageError(runner::ErrorCode::kMissingFolder, "the data is not here yet, and planning does not fetch it")
+    if (source_.foresee)
+      return parts_of(drawn(source_.foresee(), context), context, /*is_recorded=*/false);
+    throw StageError(runner::ErrorCode::kMissingFolder,
+                     "the data is not here yet, and planning does not fetch it")
         .at("/root")
         .with_help("`retort run` fetches it, and so does `retort data fetch`");
   }
@@ -151,11 +155,14 @@ class ImageStage final : public runner::Stage {
     return parts_of(divided(*list_, context), context, /*is_recorded=*/true);
   }
 
-  std::string fingerprint() const override { return list_ ? stages::fingerprint(*list_) + kept_ : ""; }
+  std::string fingerprint() const override {
+    return list_ ? stages::fingerprint(*list_) + kept_ : "";
+  }
 
   bool uses_seed() const override {
     const bool splits = source_.split && !(list_ && list_->divided);
-    return changes_images(options_.images.augment) || source_.captions.size() > 1 || (splits && !source_.split_seed);
+    return changes_images(options_.images.augment) || source_.captions.size() > 1 ||
+           (splits && !source_.split_seed);
   }
 
  private:
@@ -167,7 +174,8 @@ class ImageStage final : public runner::Stage {
   }
 
   std::uint64_t split_seed(const runner::RunContext& context) const {
-    return source_.split_seed ? static_cast<std::uint64_t>(*source_.split_seed) : context.node().seed;
+    return source_.split_seed ? static_cast<std::uint64_t>(*source_.split_seed)
+                              : context.node().seed;
   }
 
   bool is_drawn(const ImageList& list) const { return source_.split && !list.divided; }
@@ -180,49 +188,59 @@ class ImageStage final : public runner::Stage {
   /// The options that the division of `list` follows from.
   std::string drawn_by(const ImageList& list, const runner::RunContext& context) const {
     std::string text = source_.divided_by;
-    if (list.divided) return text + (text.empty() ? "" : "; ") + "parts as published, or folders for them";
+    if (list.divided)
+      return text + (text.empty() ? "" : "; ") + "parts as published, or folders for them";
     if (!source_.split) return text.empty() ? "parts as published" : text;
     const SplitOptions& shares = *source_.split;
     const auto share = [](double number) { return nlohmann::json(number).dump(); };
-    return text + (text.empty() ? "" : "; ") + "shares " + share(shares.train) + ", " + share(shares.validation) +
-           ", " + share(shares.test) + " with seed " + std::to_string(split_seed(context));
+    return text + (text.empty() ? "" : "; ") + "shares " + share(shares.train) + ", " +
+           share(shares.validation) + ", " + share(shares.test) + " with seed " +
+           std::to_string(split_seed(context));
   }
 
-  /// Divides what has been listed as an earlier run of this has, or else by the options. The list loses what that run
-  /// did not know.
+  /// Divides what has been listed as an earlier run of this has, or else by the options. The list
+  /// loses what that run did not know.
   ImageList divided(ImageList& list, runner::RunContext& context) {
     ImageList images = drawn(list, context);
     if (context.node().earlier.empty()) return images;
-    const auto kept = division_to_keep(division_of(images, list, drawn_by_), is_drawn(list), context);
+    const auto kept =
+        division_to_keep(division_of(images, list, drawn_by_), is_drawn(list), context);
     if (!kept) return images;
     keep_only(list, *kept);
     images = divided_as(list, *kept);
-    // Who draws from the same images comes to the same, unless something else than the images has changed.
-    const bool is_as_drawn = has_same_parts(*kept, division_of(drawn(list, context), list, drawn_by_));
+    // Who draws from the same images comes to the same, unless something else than the images has
+    // changed.
+    const bool is_as_drawn =
+        has_same_parts(*kept, division_of(drawn(list, context), list, drawn_by_));
     if (!is_as_drawn) kept_ = ", divided as " + runner::sha256(to_gzip(*kept));
     return images;
   }
 
   runner::Outputs parts_of(ImageList images, runner::RunContext& context, bool is_recorded) {
     if (!images.ignored.empty())
-      context.say("not used, since there are folders of parts: " + runner::join(images.ignored, ", "));
+      context.say("not used, since there are folders of parts: " +
+                  runner::join(images.ignored, ", "));
     if (source_.look) source_.look(images, context);
     images.captions = compose_captions(source_.captions, images.facts);
     const auto list = std::make_shared<const ImageList>(std::move(images));
     if (is_recorded)
-      context.divided(
-          [list, rest = left_out(*list_, *list), by = drawn_by_] { return to_gzip(division_of(*list, rest, by)); });
+      context.divided([list, rest = left_out(*list_, *list), by = drawn_by_] {
+        return to_gzip(division_of(*list, rest, by));
+      });
     const auto count = [&](Part part) { return std::to_string((*list)[part].size()); };
-    context.say(std::to_string(list->classes.size()) + " classes; " + count(Part::kTrain) + " images for training, " +
-                count(Part::kValidation) + " for validation, " + count(Part::kTest) + " for test");
+    context.say(std::to_string(list->classes.size()) + " classes; " + count(Part::kTrain) +
+                " images for training, " + count(Part::kValidation) + " for validation, " +
+                count(Part::kTest) + " for test");
     for (const std::string& note : list->notes) context.say(note);
     tell_missing("train", list->no_train, context);
     tell_missing("test", list->no_test, context);
     if (const auto& captions = list->captions.texts; !captions.empty()) {
-      context.say(std::to_string(captions.size()) + (captions.size() == 1 ? " caption: '" : " captions, the first: '") +
+      context.say(std::to_string(captions.size()) +
+                  (captions.size() == 1 ? " caption: '" : " captions, the first: '") +
                   captions.front() + "'");
     }
-    if (const std::string not_taken = list->not_taken.text(); !not_taken.empty()) context.say(not_taken);
+    if (const std::string not_taken = list->not_taken.text(); !not_taken.empty())
+      context.say(not_taken);
     return image_datasets({list, list, list}, options_, context);
   }
 
@@ -244,13 +262,15 @@ class ImageStage final : public runner::Stage {
 
 }  // namespace
 
-runner::Result<std::unique_ptr<runner::Stage>> image_stage(runner::ConfigReader& reader, ImageOptions options,
+runner::Result<std::unique_ptr<runner::Stage>> image_stage(runner::ConfigReader& reader,
+                                                           ImageOptions options,
                                                            ImageSource source) {
   std::optional<ImageList> list;
   if (!source.obtain) {
     auto listed = source.list();
     if (listed) list = *std::move(listed);
-    if (list && list->not_taken.count_other_images() > 0 && options.images.on_corrupt == OnCorrupt::kStop) {
+    if (list && list->not_taken.count_other_images() > 0 &&
+        options.images.on_corrupt == OnCorrupt::kStop) {
       const runner::Diagnostic problem = runner::other_images_error(options.root, list->not_taken);
       reader.fail("root", problem.code, problem.message, problem.help);
     }
@@ -264,26 +284,31 @@ runner::Result<std::unique_ptr<runner::Stage>> image_stage(runner::ConfigReader&
       std::make_unique<ImageStage>(std::move(options), std::move(source), std::move(list)));
 }
 
-runner::Outputs image_datasets(const std::array<std::shared_ptr<const ImageList>, kSplitParts>& lists,
-                               const ImageOptions& options, runner::RunContext& context) {
+runner::Outputs image_datasets(
+    const std::array<std::shared_ptr<const ImageList>, kSplitParts>& lists,
+    const ImageOptions& options, runner::RunContext& context) {
   ImageDatasetOptions images = options.images;
-  if (images.loader.pinned && !(context.node().device.starts_with("cuda") && torch::cuda::is_available())) {
+  if (images.loader.pinned &&
+      !(context.node().device.starts_with("cuda") && torch::cuda::is_available())) {
     context.say("loader.pinned has no effect: nothing is copied to a GPU");
     images.loader.pinned = false;
   }
-  context.debug("opened '" + lists.front()->root.string() + "'; loader: " + std::to_string(images.loader.workers) +
-                " threads; cache of images: " +
-                (options.cache_mib ? std::to_string(*options.cache_mib) + " MiB" : "what plans leave"));
+  context.debug(
+      "opened '" + lists.front()->root.string() +
+      "'; loader: " + std::to_string(images.loader.workers) + " threads; cache of images: " +
+      (options.cache_mib ? std::to_string(*options.cache_mib) + " MiB" : "what plans leave"));
   if (images.subject) images.watch = std::make_shared<SubjectWatch>(*images.subject);
   if (options.cache_on_disk) images.store = picture_store(images);
   std::int64_t memory = options.cache_mib ? *options.cache_mib << 20 : most_for_cache();
   const auto part = [&](Part part) {
     const ImageList& list = *lists[static_cast<std::size_t>(part)];
-    const std::int64_t bytes = std::min(memory, bytes_to_keep(list, part, images, /*trains=*/part == Part::kTrain));
+    const std::int64_t bytes =
+        std::min(memory, bytes_to_keep(list, part, images, /*trains=*/part == Part::kTrain));
     memory -= bytes;
     // What plans leave is known once all of them are made.
-    const auto cache =
-        bytes == 0 ? nullptr : std::make_shared<ImageCache>(options.cache_mib ? bytes : 0, /*most_bytes=*/bytes);
+    const auto cache = bytes == 0 ? nullptr
+                                  : std::make_shared<ImageCache>(options.cache_mib ? bytes : 0,
+                                                                 /*most_bytes=*/bytes);
     return std::make_shared<const ImageDataset>(lists[static_cast<std::size_t>(part)], part, images,
                                                 context.node().seed, cache);
   };
@@ -302,7 +327,8 @@ void read_split(runner::ConfigReader& reader, ImageSource& source) {
   reader.read("seed", source.split_seed);
 }
 
-std::function<void(runner::RunContext&)> read_download(runner::ConfigReader& reader, std::string_view name,
+std::function<void(runner::RunContext&)> read_download(runner::ConfigReader& reader,
+                                                       std::string_view name,
                                                        const std::filesystem::path& root) {
   bool download = false;
   reader.read("download", download);

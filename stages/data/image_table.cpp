@@ -22,7 +22,11 @@ namespace {
 
 runner::Result<std::unique_ptr<runner::Stage>> create_image_table(runner::ConfigReader& reader) {
   const ImageOptions options = read_image_options(reader);
-  ImageTable table{.root = options.root, .file = {}, .image = {}, .label = {}, .allow_outside = options.allow_outside};
+  ImageTable table{.root = options.root,
+                   .file = {},
+                   .image = {},
+                   .label = {},
+                   .allow_outside = options.allow_outside};
   std::string file;
   reader.read("table", file);
   table.file = file;
@@ -31,8 +35,8 @@ runner::Result<std::unique_ptr<runner::Stage>> create_image_table(runner::Config
   reader.read("part", table.part);
   reader.read("minimum_per_class", table.minimum_per_class);
   ImageSource source;
-  source.divided_by = "table '" + file + "', image '" + table.image + "', label '" + table.label + "'" +
-                      (table.part ? ", part '" + *table.part + "'" : "") + ", at least " +
+  source.divided_by = "table '" + file + "', image '" + table.image + "', label '" + table.label +
+                      "'" + (table.part ? ", part '" + *table.part + "'" : "") + ", at least " +
                       std::to_string(table.minimum_per_class) + " of a class";
   source.captions = read_captions(reader);
   read_split(reader.section("split"), source);
@@ -45,7 +49,8 @@ runner::Result<std::unique_ptr<runner::Stage>> create_image_table(runner::Config
 
 }  // namespace
 
-extern const runner::StageKind kDataImageTable = {.name = "data.image_table", .create = create_image_table};
+extern const runner::StageKind kDataImageTable = {.name = "data.image_table",
+                                                  .create = create_image_table};
 
 namespace {
 
@@ -62,13 +67,16 @@ std::string in_quotes(std::string_view text) { return "'" + runner::printable(te
 std::string_view without_spaces(std::string_view field) {
   constexpr std::string_view kSpaces = " \t\r\n";
   const std::size_t first = field.find_first_not_of(kSpaces);
-  return first == field.npos ? "" : field.substr(first, field.find_last_not_of(kSpaces) - first + 1);
+  return first == field.npos ? ""
+                             : field.substr(first, field.find_last_not_of(kSpaces) - first + 1);
 }
 
 class TableLister {
  public:
   explicit TableLister(const ImageTable& table)
-      : table_(table), files_(table.file.parent_path(), "correct the table"), name_(table.file.filename().string()) {
+      : table_(table),
+        files_(table.file.parent_path(), "correct the table"),
+        name_(table.file.filename().string()) {
     list_.root = table.root;
   }
 
@@ -99,10 +107,11 @@ class TableLister {
   void check_places() {
     std::error_code error;
     if (!fs::is_directory(table_.root, error))
-      fail("/root", ErrorCode::kMissingFolder, "there is no folder '" + table_.root.string() + "'", "correct root");
+      fail("/root", ErrorCode::kMissingFolder, "there is no folder '" + table_.root.string() + "'",
+           "correct root");
     if (!fs::exists(table_.file, error))
-      fail("/table", ErrorCode::kMissingAnnotations, "there is no file '" + table_.file.string() + "'",
-           "correct the path of the table");
+      fail("/table", ErrorCode::kMissingAnnotations,
+           "there is no file '" + table_.file.string() + "'", "correct the path of the table");
   }
 
   void read() {
@@ -116,9 +125,11 @@ class TableLister {
     }
     std::vector<std::string> titles;
     for (const std::string& title : csv.columns()) titles.emplace_back(without_spaces(title));
-    const std::size_t image = column(titles, "image", table_.image), label = column(titles, "label", table_.label);
+    const std::size_t image = column(titles, "image", table_.image),
+                      label = column(titles, "label", table_.label);
     const std::size_t part = table_.part ? column(titles, "part", *table_.part) : 0;
-    for (runner::Diagnostic& error : unknown_fields(table_.captions, titles)) errors_.push_back(std::move(error));
+    for (runner::Diagnostic& error : unknown_fields(table_.captions, titles))
+      errors_.push_back(std::move(error));
     for (const CaptionTemplate& caption : table_.captions) {
       for (const std::string& field : caption.fields()) {
         if (std::ranges::find(list_.facts.fields, field) == list_.facts.fields.end())
@@ -135,7 +146,8 @@ class TableLister {
       Row row;
       row.part = table_.part ? part_of(line, fields[part]) : Part::kTrain;
       row.label = without_spaces(fields[label]);
-      if (row.label.empty()) files_.fault(name_, line, "it has nothing in the column " + in_quotes(table_.label));
+      if (row.label.empty())
+        files_.fault(name_, line, "it has nothing in the column " + in_quotes(table_.label));
       else if (runner::printable(row.label) != row.label)
         files_.fault(name_, line, "its " + in_quotes(table_.label) + " cannot be printed");
       row.facts = &facts_.emplace(facts_of(line, fields, told), kUnused).first->first;
@@ -145,13 +157,15 @@ class TableLister {
     if (files_.is_faultless() && rows_.empty()) files_.fault(name_, "it lists no image");
   }
 
-  std::size_t column(const std::vector<std::string>& titles, const std::string& option, const std::string& title) {
+  std::size_t column(const std::vector<std::string>& titles, const std::string& option,
+                     const std::string& title) {
     const auto found = std::ranges::find(titles, title);
     if (found == titles.end()) {
       const std::string near = runner::did_you_mean(title, titles);
       fail("/" + option, ErrorCode::kNotAllowedValue,
            "'" + table_.file.string() + "' has no column " + in_quotes(title),
-           (near.empty() ? "" : near + " ") + ("its columns are " + runner::listed(titles, kNamedColumns, "'")));
+           (near.empty() ? "" : near + " ") +
+               ("its columns are " + runner::listed(titles, kNamedColumns, "'")));
     }
     return static_cast<std::size_t>(found - titles.begin());
   }
@@ -169,10 +183,12 @@ class TableLister {
 
   Part part_of(std::size_t line, std::string_view field) {
     const std::string_view word = without_spaces(field);
-    const auto* const part = std::ranges::find(kTableParts, word, [](Part part) { return stages::name(part); });
+    const auto* const part =
+        std::ranges::find(kTableParts, word, [](Part part) { return stages::name(part); });
     if (part != kTableParts.end()) return *part;
     files_.fault(name_, line,
-                 "its part is '" + runner::printable_ascii(word) + "', and parts are train, validation and test");
+                 "its part is '" + runner::printable_ascii(word) +
+                     "', and parts are train, validation and test");
     return Part::kTrain;
   }
 
@@ -184,7 +200,8 @@ class TableLister {
       values.emplace_back(without_spaces(fields[column]));
       if (values.back().empty())
         files_.fault(name_, line,
-                     "it has nothing in the column " + in_quotes(list_.facts.fields[values.size() - 1]) +
+                     "it has nothing in the column " +
+                         in_quotes(list_.facts.fields[values.size() - 1]) +
                          ", which the caption names");
     }
     return values;
@@ -202,9 +219,9 @@ class TableLister {
     }
     const auto [first, is_new] = lines_.emplace(path, line);
     if (!is_new)
-      files_.fault(
-          name_, line,
-          "'" + runner::printable_ascii(path) + "' is listed twice, first in line " + std::to_string(first->second));
+      files_.fault(name_, line,
+                   "'" + runner::printable_ascii(path) + "' is listed twice, first in line " +
+                       std::to_string(first->second));
     return path;
   }
 
@@ -225,16 +242,18 @@ class TableLister {
     const std::string minimum = std::to_string(table_.minimum_per_class);
     if (list_.classes.empty()) {
       fail("/minimum_per_class", ErrorCode::kTooFewSamples,
-           "none of the " + std::to_string(small.size()) + " classes of '" + table_.file.string() + "' has " + minimum +
-               " images: " + runner::listed(small, kNamedRows),
+           "none of the " + std::to_string(small.size()) + " classes of '" + table_.file.string() +
+               "' has " + minimum + " images: " + runner::listed(small, kNamedRows),
            "lower minimum_per_class");
       return;
     }
-    list_.notes.push_back(std::to_string(small.size()) + (small.size() == 1 ? " class" : " classes") +
-                          " with fewer than " + minimum + " images " + (small.size() == 1 ? "is" : "are") +
-                          " left out, " + std::to_string(images) + (images == 1 ? " image: " : " images: ") +
-                          runner::listed(small, kNamedRows));
-    std::erase_if(rows_, [&](const Row& row) { return counts.at(row.label) < table_.minimum_per_class; });
+    list_.notes.push_back(
+        std::to_string(small.size()) + (small.size() == 1 ? " class" : " classes") +
+        " with fewer than " + minimum + " images " + (small.size() == 1 ? "is" : "are") +
+        " left out, " + std::to_string(images) + (images == 1 ? " image: " : " images: ") +
+        runner::listed(small, kNamedRows));
+    std::erase_if(rows_,
+                  [&](const Row& row) { return counts.at(row.label) < table_.minimum_per_class; });
   }
 
   void fill_parts() {
@@ -249,22 +268,26 @@ class TableLister {
       list_[row.part].push_back({.name = std::move(row.path), .label = label, .facts = facts});
     }
     if (list_[Part::kTrain].empty() && table_.part)
-      list_.no_train = runner::Diagnostic{ErrorCode::kTooFewSamples,
-                                          {},
-                                          "/part",
-                                          "'" + table_.file.string() + "' gives no image for training",
-                                          "write train in the column " + in_quotes(*table_.part) + " for some"};
+      list_.no_train =
+          runner::Diagnostic{ErrorCode::kTooFewSamples,
+                             {},
+                             "/part",
+                             "'" + table_.file.string() + "' gives no image for training",
+                             "write train in the column " + in_quotes(*table_.part) + " for some"};
   }
 
   void check_images() {
     std::vector<std::string> missing = missing_files(list_, table_.allow_outside, errors_);
     if (missing.empty()) return;
     std::ranges::sort(missing, {}, [&](const std::string& path) { return lines_.at(path); });
-    for (std::string& path : missing) path = in_quotes(path) + " (line " + std::to_string(lines_.at(path)) + ")";
+    for (std::string& path : missing)
+      path = in_quotes(path) + " (line " + std::to_string(lines_.at(path)) + ")";
     fail("/root", ErrorCode::kMissingImage,
-         std::to_string(missing.size()) + " of " + std::to_string(rows_.size()) + " images are not in '" +
-             table_.root.string() + "': " + runner::listed(missing, kNamedRows),
-         "paths in '" + table_.file.string() + "' count from root: correct root, or put the images there");
+         std::to_string(missing.size()) + " of " + std::to_string(rows_.size()) +
+             " images are not in '" + table_.root.string() +
+             "': " + runner::listed(missing, kNamedRows),
+         "paths in '" + table_.file.string() +
+             "' count from root: correct root, or put the images there");
   }
 
   void fail(std::string pointer, ErrorCode code, std::string message, std::string help) {
@@ -283,7 +306,9 @@ class TableLister {
 
 }  // namespace
 
-runner::Result<ImageList> list_image_table(const ImageTable& table) { return TableLister(table).list(); }
+runner::Result<ImageList> list_image_table(const ImageTable& table) {
+  return TableLister(table).list();
+}
 
 namespace {
 
@@ -372,8 +397,8 @@ void CsvTable::for_rows(const std::function<void(std::size_t, std::vector<std::s
       files_.fault(name_, records_.line(), "its quotes do not match");
     } else if (records_.fields().size() != columns_.size()) {
       files_.fault(name_, records_.line(),
-                   "it has " + std::to_string(records_.fields().size()) + " fields, and there are " +
-                       std::to_string(columns_.size()) + " columns");
+                   "it has " + std::to_string(records_.fields().size()) +
+                       " fields, and there are " + std::to_string(columns_.size()) + " columns");
     } else {
       use(records_.line(), records_.fields());
     }

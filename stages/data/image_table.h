@@ -21,22 +21,25 @@ namespace stages {
 struct ImageTable {
   std::filesystem::path root;  ///< that the images' paths count from
   std::filesystem::path file;
-  std::string image, label;              ///< columns: of paths, and of names of classes
-  std::optional<std::string> part = {};  ///< of train, validation or test; nullopt: all images are for training
-  std::int64_t minimum_per_class = 1;    ///< classes with fewer images are left out
+  std::string image, label;  ///< columns: of paths, and of names of classes
+  std::optional<std::string> part =
+      {};  ///< of train, validation or test; nullopt: all images are for training
+  std::int64_t minimum_per_class = 1;              ///< classes with fewer images are left out
   std::span<const CaptionTemplate> captions = {};  ///< their fields are columns
   bool allow_outside = false;
 };
 
-/// Lists the images of `table` in the order of its rows; classes are sorted bytewise. Captions can say what the columns
-/// that the templates name have in the image's row. Spaces around a field do not count; an empty path, label or field
-/// of a caption is an error, and so is an image that is there twice. Everything wrong is reported at once, at the
-/// option that says it: "/root", "/table", "/image", "/label", "/part", "/caption" or "/minimum_per_class"; faults of
-/// rows with their lines, and so images that are not there.
+/// Lists the images of `table` in the order of its rows; classes are sorted bytewise. Captions can
+/// say what the columns that the templates name have in the image's row. Spaces around a field do
+/// not count; an empty path, label or field of a caption is an error, and so is an image that is
+/// there twice. Everything wrong is reported at once, at the option that says it: "/root",
+/// "/table", "/image", "/label", "/part", "/caption" or "/minimum_per_class"; faults of rows with
+/// their lines, and so images that are not there.
 runner::Result<ImageList> list_image_table(const ImageTable& table);
 
-/// Takes records off the front of a text in CSV (RFC 4180): fields between commas, in quotes where they hold commas,
-/// quotes or line ends; records end with "\n" or "\r\n". Empty lines are passed over. It borrows the text.
+/// Takes records off the front of a text in CSV (RFC 4180): fields between commas, in quotes where
+/// they hold commas, quotes or line ends; records end with "\n" or "\r\n". Empty lines are passed
+/// over. It borrows the text.
 class CsvRecords {
  public:
   explicit CsvRecords(std::string_view text) : rest_(text) {}
@@ -45,8 +48,8 @@ class CsvRecords {
   bool next();
   /// The line where it begins, counted from one.
   std::size_t line() const { return line_; }
-  /// False where a quote is not closed, or is followed by something: the record is then this line alone, without
-  /// fields.
+  /// False where a quote is not closed, or is followed by something: the record is then this line
+  /// alone, without fields.
   bool is_whole() const { return is_whole_; }
   std::vector<std::string>& fields() { return fields_; }
 
@@ -71,8 +74,8 @@ class CsvTable {
   const std::vector<std::string>& columns() const { return columns_; }
   /// Where they are named; 0 in an empty file.
   std::size_t header_line() const { return header_line_; }
-  /// Calls `use` with each row, which has a field for every column, and the line where it begins. Other rows are
-  /// faults.
+  /// Calls `use` with each row, which has a field for every column, and the line where it begins.
+  /// Other rows are faults.
   void for_rows(const std::function<void(std::size_t line, std::vector<std::string>& fields)>& use);
 
  private:

@@ -67,7 +67,9 @@ std::vector<std::uint8_t> encoded(const Image& image, int quality, J_COLOR_SPACE
 
 }  // namespace
 
-std::vector<std::uint8_t> encode_jpeg(const Image& image, int quality) { return encoded(image, quality, JCS_YCbCr); }
+std::vector<std::uint8_t> encode_jpeg(const Image& image, int quality) {
+  return encoded(image, quality, JCS_YCbCr);
+}
 
 std::vector<std::uint8_t> encode_gray_jpeg(const Image& image, int quality) {
   return encoded(image, quality, JCS_GRAYSCALE);
@@ -81,7 +83,8 @@ std::vector<std::uint8_t> png_file(const Image& image) {
   described.format = PNG_FORMAT_RGB;
   png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(described);
   std::vector<std::uint8_t> bytes(size);
-  if (!png_image_write_to_memory(&described, bytes.data(), &size, 0, image.pixels.data(), 0, nullptr))
+  if (!png_image_write_to_memory(&described, bytes.data(), &size, 0, image.pixels.data(), 0,
+                                 nullptr))
     throw std::runtime_error(described.message);
   bytes.resize(size);
   return bytes;

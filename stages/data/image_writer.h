@@ -7,8 +7,8 @@
 
 namespace stages {
 
-/// `image` as a baseline JPEG file without chroma subsampling; `quality` is libjpeg's, 1 to 100. Neither side may
-/// exceed 65500 pixels. Throws std::runtime_error when libjpeg refuses.
+/// `image` as a baseline JPEG file without chroma subsampling; `quality` is libjpeg's, 1 to 100.
+/// Neither side may exceed 65500 pixels. Throws std::runtime_error when libjpeg refuses.
 std::vector<std::uint8_t> encode_jpeg(const Image& image, int quality);
 
 /// The same without its colours: a greyscale file.

@@ -24,7 +24,8 @@ struct Integers {
   std::uint32_t read(std::size_t at, std::size_t size) const {
     if (at > bytes.size() || bytes.size() - at < size) return 0;
     std::uint32_t value = 0;
-    for (std::size_t i = 0; i < size; ++i) value = value << 8 | bytes[at + (big_endian ? i : size - 1 - i)];
+    for (std::size_t i = 0; i < size; ++i)
+      value = value << 8 | bytes[at + (big_endian ? i : size - 1 - i)];
     return value;
   }
 };
@@ -33,8 +34,8 @@ bool starts_with(Bytes bytes, std::string_view text) {
   return bytes.size() >= text.size() && std::memcmp(bytes.data(), text.data(), text.size()) == 0;
 }
 
-/// What a file says of its orientation by EXIF or by XMP; nullopt: nothing. A number that is none of 1 to 8 is said
-/// too.
+/// What a file says of its orientation by EXIF or by XMP; nullopt: nothing. A number that is none
+/// of 1 to 8 is said too.
 using Orientation = std::optional<int>;
 
 int in_range(Orientation orientation) {
@@ -103,7 +104,8 @@ std::string inflated(Bytes bytes) {
   constexpr std::size_t kLongest = std::size_t{1} << 20;
   std::string text(kLongest, '\0');
   uLongf size = kLongest;
-  const int result = ::uncompress(reinterpret_cast<Bytef*>(text.data()), &size, bytes.data(), bytes.size());
+  const int result =
+      ::uncompress(reinterpret_cast<Bytef*>(text.data()), &size, bytes.data(), bytes.size());
   text.resize(result == Z_OK ? size : 0);
   return text;
 }
@@ -114,7 +116,8 @@ Bytes bytes_of_text(const std::string& text) {
 
 /// The text of a PNG's chunk tEXt, zTXt or iTXt, if it has the keyword `key`.
 std::optional<std::string> png_text(std::string_view chunk, Bytes data, std::string_view key) {
-  if (data.size() <= key.size() || !starts_with(data, key) || data[key.size()] != 0) return std::nullopt;
+  if (data.size() <= key.size() || !starts_with(data, key) || data[key.size()] != 0)
+    return std::nullopt;
   Bytes rest = data.subspan(key.size() + 1);
   bool is_compressed = chunk == "zTXt";
   if (is_compressed) {
@@ -134,7 +137,8 @@ std::optional<std::string> png_text(std::string_view chunk, Bytes data, std::str
   return std::string(reinterpret_cast<const char*>(rest.data()), rest.size());
 }
 
-/// What ImageMagick's profile holds: a line break, the name, the size, and the bytes in hexadecimal, in lines.
+/// What ImageMagick's profile holds: a line break, the name, the size, and the bytes in
+/// hexadecimal, in lines.
 std::string from_raw_profile(const std::string& text) {
   std::size_t begin = 0;
   for (int line = 0; line < 3; ++line) {
@@ -201,7 +205,8 @@ int png_orientation(Bytes file) {
     const Bytes data = file.subspan(at + 8, length);
     if (name == "eXIf") exif = data;
     if (name == "tEXt" || name == "zTXt" || name == "iTXt") {
-      if (auto text = png_text(name, data, "Raw profile type exif")) profile = from_raw_profile(*text);
+      if (auto text = png_text(name, data, "Raw profile type exif"))
+        profile = from_raw_profile(*text);
       if (auto text = png_text(name, data, "XML:com.adobe.xmp")) xmp = *std::move(text);
     }
     at += 12 + length;
@@ -229,8 +234,8 @@ namespace {
 /// A file with thousands of scans would keep the decoder busy for hours.
 constexpr int kMaxScans = 500;
 
-/// The decoder and where it jumps to. libjpeg is C: an exception must not cross it, so it leaves by longjmp, over
-/// frames without destructors only. Everything with a destructor lives above `run`.
+/// The decoder and where it jumps to. libjpeg is C: an exception must not cross it, so it leaves by
+/// longjmp, over frames without destructors only. Everything with a destructor lives above `run`.
 struct Decoder {
   jpeg_decompress_struct state{};
   jpeg_error_mgr errors{};
@@ -300,7 +305,9 @@ bool start(Decoder& decoder, int eighths) {
 }
 
 /// Multiplies two fractions of 255, rounded.
-std::uint8_t product(unsigned a, unsigned b) { return static_cast<std::uint8_t>((a * b + 127) / 255); }
+std::uint8_t product(unsigned a, unsigned b) {
+  return static_cast<std::uint8_t>((a * b + 127) / 255);
+}
 
 /// One row of inverted CMYK, K last: what remains of white after ink and black.
 void add_inks(const std::uint8_t* inks, std::uint8_t* rgb, int width) {
@@ -361,7 +368,8 @@ ImageHeader read_jpeg_header(Bytes file) {
   const OpenFile opened(file);
   const jpeg_decompress_struct& state = opened.decoder.state;
   check_size(state.image_width, state.image_height);
-  return {static_cast<int>(state.image_width), static_cast<int>(state.image_height), jpeg_orientation(file)};
+  return {static_cast<int>(state.image_width), static_cast<int>(state.image_height),
+          jpeg_orientation(file)};
 }
 
 Image decode_jpeg(Bytes file, int eighths) {
@@ -369,10 +377,11 @@ Image decode_jpeg(Bytes file, int eighths) {
   Decoder& decoder = opened.decoder;
   check_size(decoder.state.image_width, decoder.state.image_height);
   if (!start(decoder, eighths)) throw_error(decoder);
-  Image image =
-      Image::unset(static_cast<int>(decoder.state.output_width), static_cast<int>(decoder.state.output_height));
+  Image image = Image::unset(static_cast<int>(decoder.state.output_width),
+                             static_cast<int>(decoder.state.output_height));
   std::vector<std::uint8_t> inks;
-  if (decoder.state.out_color_space == JCS_CMYK) inks.resize(4 * static_cast<std::size_t>(image.width));
+  if (decoder.state.out_color_space == JCS_CMYK)
+    inks.resize(4 * static_cast<std::size_t>(image.width));
   if (!read_rows(decoder, image, inks)) throw_error(decoder);
   return image;
 }

@@ -4,11 +4,12 @@
 
 namespace stages {
 
-// How a picture is to be turned, 1 to 8, as Pillow's ImageOps.exif_transpose() finds it: by its EXIF block, and where
-// that says nothing, by its XMP.
+// How a picture is to be turned, 1 to 8, as Pillow's ImageOps.exif_transpose() finds it: by its
+// EXIF block, and where that says nothing, by its XMP.
 
-/// What an EXIF block says (a TIFF header, as it follows "Exif\0\0"), a number of 16 or 32 bits. Only the first
-/// directory is looked at; 1 where it says nothing, or where the block cannot be understood.
+/// What an EXIF block says (a TIFF header, as it follows "Exif\0\0"), a number of 16 or 32 bits.
+/// Only the first directory is looked at; 1 where it says nothing, or where the block cannot be
+/// understood.
 int exif_orientation(Bytes tiff);
 
 /// What XMP says: tiff:Orientation, as an attribute or an element; 1 where it says nothing.
@@ -27,11 +28,12 @@ int webp_orientation(Bytes file);
 /// Size and orientation of a JPEG file. Throws ImageError.
 ImageHeader read_jpeg_header(Bytes file);
 
-/// The pixels of a JPEG file, not yet oriented, at `eighths`/8 of its size (1 to 8; sides are rounded up).
+/// The pixels of a JPEG file, not yet oriented, at `eighths`/8 of its size (1 to 8; sides are
+/// rounded up).
 ///
-/// Decoded by libjpeg-turbo's accurate integer DCT with smooth chroma upsampling, as Pillow does. Grey is repeated,
-/// CMYK taken as inverted, which is how every known program writes it. Missing or damaged data is an
-/// ImageError, although libjpeg would only warn and continue with grey.
+/// Decoded by libjpeg-turbo's accurate integer DCT with smooth chroma upsampling, as Pillow does.
+/// Grey is repeated, CMYK taken as inverted, which is how every known program writes it. Missing or
+/// damaged data is an ImageError, although libjpeg would only warn and continue with grey.
 Image decode_jpeg(Bytes file, int eighths = 8);
 
 }  // namespace stages

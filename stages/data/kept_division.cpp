@@ -34,9 +34,13 @@ PartOf part_of_images(const Division& division) {
   return result;
 }
 
-std::string images_text(std::size_t count) { return std::to_string(count) + (count == 1 ? " image" : " images"); }
+std::string images_text(std::size_t count) {
+  return std::to_string(count) + (count == 1 ? " image" : " images");
+}
 
-std::string listed_names(const std::vector<std::string>& names) { return runner::listed(names, kNamedImages, "'"); }
+std::string listed_names(const std::vector<std::string>& names) {
+  return runner::listed(names, kNamedImages, "'");
+}
 
 /// The images of `one` that `other` has not.
 std::vector<std::string> names_lacking(const Division& one, const Division& other) {
@@ -79,7 +83,8 @@ void drop_facts(ImageList& list, const std::unordered_set<std::int64_t>& of_gone
   for (std::size_t row = 0; row < list.facts.rows.size(); ++row) {
     const auto number = static_cast<std::int64_t>(row);
     place_of[row] = static_cast<std::int64_t>(rows.size());
-    if (used.contains(number) || !of_gone.contains(number)) rows.push_back(std::move(list.facts.rows[row]));
+    if (used.contains(number) || !of_gone.contains(number))
+      rows.push_back(std::move(list.facts.rows[row]));
   }
   list.facts.rows = std::move(rows);
   for (auto& part : list.parts)
@@ -102,7 +107,8 @@ ImageList left_out(const ImageList& all, const ImageList& divided) {
 }
 
 Division division_of(const ImageList& divided, const ImageList& all, std::string drawn_by) {
-  Division division{.root = division_root(all.root), .drawn_by = std::move(drawn_by), .classes = {}, .parts = {}};
+  Division division{
+      .root = division_root(all.root), .drawn_by = std::move(drawn_by), .classes = {}, .parts = {}};
   division.classes.emplace(Division::kEveryPart, all.classes);
   const auto add = [&](std::string_view part, const ImageFile& file) {
     division.parts[std::string(part)].push_back({file.name, bytes_of_file(all.root / file.name)});
@@ -121,14 +127,16 @@ bool has_same_parts(const Division& one, const Division& other) {
     return std::ranges::all_of(of_one, [&](const auto& image) {
       const auto found = of_other.find(image.first);
       const bool is_there = found != of_other.end();
-      return image.second == Division::kNoPart || (is_there && found->second == Division::kNoPart) ||
+      return image.second == Division::kNoPart ||
+             (is_there && found->second == Division::kNoPart) ||
              (is_there && found->second == image.second);
     });
   };
   return agree(a, b) && agree(b, a);
 }
 
-std::optional<Division> division_to_keep(const Division& now, bool by_chance, runner::RunContext& context) {
+std::optional<Division> division_to_keep(const Division& now, bool by_chance,
+                                         runner::RunContext& context) {
   const runner::NodeFacts& node = context.node();
   if (node.earlier.empty()) return std::nullopt;
   const fs::path file = runner::NodeLayout(node.earlier).division();
@@ -141,7 +149,8 @@ std::optional<Division> division_to_keep(const Division& now, bool by_chance, ru
       throw StageError(ErrorCode::kChangedRun, message)
           .at("/split")
           .with_help(
-              "it was begun by a version that did not record it: begin a new run, or add --force to divide anew");
+              "it was begun by a version that did not record it: begin a new run, or add --force "
+              "to divide anew");
     context.say(message + ", so they are divided anew: what is tested may have been trained on");
     return std::nullopt;
   }
@@ -149,17 +158,20 @@ std::optional<Division> division_to_keep(const Division& now, bool by_chance, ru
   const bool is_same_root = earlier.root == now.root;
   if (earlier.drawn_by != now.drawn_by) {
     if (is_same_root)
-      context.say("not divided as in the run before, which went by " + earlier.drawn_by + ", but by " + now.drawn_by);
+      context.say("not divided as in the run before, which went by " + earlier.drawn_by +
+                  ", but by " + now.drawn_by);
     return std::nullopt;
   }
   if (!is_same_root && !is_copied_in(earlier, now)) {
     context.debug("not divided as in the run before, whose images lay in '" + earlier.root + "'");
     return std::nullopt;
   }
-  const std::vector<std::string> missing = names_lacking(earlier, now), added = names_lacking(now, earlier);
+  const std::vector<std::string> missing = names_lacking(earlier, now),
+                                 added = names_lacking(now, earlier);
   if (!missing.empty()) {
     const std::string message = images_text(missing.size()) + " of those that the run divided " +
-                                (missing.size() == 1 ? "is" : "are") + " not there any more: " + listed_names(missing);
+                                (missing.size() == 1 ? "is" : "are") +
+                                " not there any more: " + listed_names(missing);
     if (!node.accepts_changes)
       throw StageError(ErrorCode::kChangedRun, message)
           .at("/root")
@@ -171,8 +183,8 @@ std::optional<Division> division_to_keep(const Division& now, bool by_chance, ru
     context.say(images_text(added.size()) + (added.size() == 1 ? " is" : " are") +
                 " new since the run began, and in no part of its division: " + listed_names(added) +
                 "; a new run divides them too");
-  const bool is_same =
-      missing.empty() && added.empty() && earlier.classes == now.classes && has_same_parts(earlier, now);
+  const bool is_same = missing.empty() && added.empty() && earlier.classes == now.classes &&
+                       has_same_parts(earlier, now);
   return is_same ? std::nullopt : std::optional(std::move(earlier));
 }
 
@@ -182,7 +194,8 @@ void keep_only(ImageList& list, const Division& division) {
   const std::vector<std::string> classes =
       every_class == division.classes.end() ? std::vector<std::string>() : every_class->second;
   std::unordered_map<std::string_view, std::int64_t> labels;
-  for (const std::string& name : classes) labels.emplace(name, static_cast<std::int64_t>(labels.size()));
+  for (const std::string& name : classes)
+    labels.emplace(name, static_cast<std::int64_t>(labels.size()));
   std::unordered_set<std::int64_t> facts_of_gone;
   for (auto& part : list.parts) {
     std::vector<ImageFile> kept;
@@ -217,8 +230,10 @@ ImageList divided_as(const ImageList& list, const Division& division) {
 }
 
 Division division_of(const FewShotLists& lists, const FewShotLists& spare, std::string drawn_by) {
-  Division division{
-      .root = division_root(lists.front()->root), .drawn_by = std::move(drawn_by), .classes = {}, .parts = {}};
+  Division division{.root = division_root(lists.front()->root),
+                    .drawn_by = std::move(drawn_by),
+                    .classes = {},
+                    .parts = {}};
   for (const Part part : kDividedParts) {
     const ImageList& list = *lists[static_cast<std::size_t>(part)];
     const std::string part_name(name(part));
@@ -238,7 +253,8 @@ Division division_of(const FewShotLists& lists, const FewShotLists& spare, std::
   return division;
 }
 
-FewShotLists divided_as(const FewShotLists& lists, const FewShotLists& spare, const Division& division) {
+FewShotLists divided_as(const FewShotLists& lists, const FewShotLists& spare,
+                        const Division& division) {
   const PartOf part_of = part_of_images(division);
   std::array<ImageList, kSplitParts> made;
   std::array<std::unordered_map<std::string_view, std::int64_t>, kSplitParts> labels;
@@ -257,10 +273,12 @@ FewShotLists divided_as(const FewShotLists& lists, const FewShotLists& spare, co
   const auto take = [&](const ImageList& list, const ImageFile& file) {
     const auto found = part_of.find(file.name);
     for (const Part to : kDividedParts) {
-      if (found == part_of.end() || found->second != name(to) || !taken.insert(file.name).second) continue;
+      if (found == part_of.end() || found->second != name(to) || !taken.insert(file.name).second)
+        continue;
       const auto i = static_cast<std::size_t>(to);
       const auto label = labels[i].find(list.classes[static_cast<std::size_t>(file.label)]);
-      if (label != labels[i].end()) made[i][to].push_back({.name = file.name, .label = label->second});
+      if (label != labels[i].end())
+        made[i][to].push_back({.name = file.name, .label = label->second});
     }
   };
   for (const FewShotLists* some : {&lists, &spare})

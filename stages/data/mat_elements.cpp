@@ -22,7 +22,8 @@ constexpr std::size_t kMostDimensions = 32;
 
 [[noreturn]] void refuse_mat(const std::string& what) { throw std::invalid_argument(what); }
 
-/// The number at the beginning of `bytes`, which are enough for it. Files are little-endian, and so are we.
+/// The number at the beginning of `bytes`, which are enough for it. Files are little-endian, and so
+/// are we.
 template <typename T>
 T number_at(std::string_view bytes) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -58,7 +59,8 @@ std::string inflate_element(std::string_view bytes, std::size_t limit) {
     stream.avail_out = static_cast<uInt>(piece.size());
     state = inflate(&stream, Z_NO_FLUSH);
     const std::size_t made = piece.size() - stream.avail_out;
-    if (made > limit - result.size()) refuse_mat("its compressed parts are larger than any list of labels");
+    if (made > limit - result.size())
+      refuse_mat("its compressed parts are larger than any list of labels");
     result.append(piece.data(), made);
   }
   if (state != Z_STREAM_END) refuse_mat("a compressed part of it is damaged");
@@ -127,15 +129,16 @@ MatElement MatElements::next(const char* what) {
   const auto first = number_at<std::uint32_t>(rest_);
   // A small element has its size in the upper half of the first word, and its data in the second.
   if (const std::uint32_t small = first >> 16; small != 0) {
-    if (small > 4) refuse_mat(std::string("it has a small element of ") + std::to_string(small) + " bytes");
+    if (small > 4)
+      refuse_mat(std::string("it has a small element of ") + std::to_string(small) + " bytes");
     const MatElement element{first & 0xffff, rest_.substr(4, small)};
     rest_.remove_prefix(8);
     return element;
   }
   const std::size_t size = number_at<std::uint32_t>(rest_.substr(4));
   if (size > rest_.size() - 8) {
-    refuse_mat(std::string("it ends within ") + what + ": " + std::to_string(size) + " bytes are announced and " +
-               std::to_string(rest_.size() - 8) + " are there");
+    refuse_mat(std::string("it ends within ") + what + ": " + std::to_string(size) +
+               " bytes are announced and " + std::to_string(rest_.size() - 8) + " are there");
   }
   const MatElement element{first, rest_.substr(8, size)};
   // What is compressed is not padded, and what comes last need not be.
@@ -147,11 +150,13 @@ MatElement MatElements::next(const char* what) {
 MatArray mat_array(std::string_view data) {
   MatElements parts(data);
   const MatElement flags = parts.next("the flags of a variable");
-  if (flags.type != kMatUint32 || flags.data.size() != 8) refuse_mat("it has a variable without flags");
+  if (flags.type != kMatUint32 || flags.data.size() != 8)
+    refuse_mat("it has a variable without flags");
   const auto word = number_at<std::uint32_t>(flags.data);
   const MatElement dimensions = parts.next("the size of a variable");
   const MatElement name = parts.next("the name of a variable");
-  if (name.type != kMatInt8 && name.type != kMatUint8) refuse_mat("it has a variable without a name");
+  if (name.type != kMatInt8 && name.type != kMatUint8)
+    refuse_mat("it has a variable without a name");
   return {.name = name.data,
           .array_class = word & 0xff,
           .is_complex = (word & kComplex) != 0,
@@ -161,9 +166,11 @@ MatArray mat_array(std::string_view data) {
 
 MatArray find_mat_array(std::string_view file, std::string_view name, std::string& inflated) {
   if (file.size() > kMaxMatBytes) refuse_mat("it is larger than any list of labels");
-  if (file.size() < kMatHeadBytes || !file.starts_with("MATLAB ")) refuse_mat("it is not a MAT-file of version 5");
+  if (file.size() < kMatHeadBytes || !file.starts_with("MATLAB "))
+    refuse_mat("it is not a MAT-file of version 5");
   const std::string_view mark = file.substr(kMatVersionAt, 4);
-  if (mark.substr(2) == "MI") refuse_mat("it was written by a big-endian machine; save it again on this one");
+  if (mark.substr(2) == "MI")
+    refuse_mat("it was written by a big-endian machine; save it again on this one");
   if (mark.substr(2) != "IM") refuse_mat("it is not a MAT-file of version 5");
   if (number_at<std::uint16_t>(mark) != 0x0100)
     refuse_mat("it is a MAT-file of another version than 5; save it by -v7");
@@ -177,7 +184,8 @@ MatArray find_mat_array(std::string_view file, std::string_view name, std::strin
       element = MatElements(inflated).next("a compressed variable");
     }
     if (element.type != kMatMatrix)
-      refuse_mat("it has an element of type " + std::to_string(element.type) + " among its variables");
+      refuse_mat("it has an element of type " + std::to_string(element.type) +
+                 " among its variables");
     MatArray array = mat_array(element.data);
     if (array.name == name) return array;
   }
@@ -187,22 +195,26 @@ MatArray find_mat_array(std::string_view file, std::string_view name, std::strin
 MatSize mat_size(const MatArray& array, const std::string& what) {
   const std::string_view data = array.dimensions.data;
   const std::size_t count = data.size() / 4;
-  if (array.dimensions.type != kMatInt32 || data.size() % 4 != 0 || count < 2 || count > kMostDimensions) {
+  if (array.dimensions.type != kMatInt32 || data.size() % 4 != 0 || count < 2 ||
+      count > kMostDimensions) {
     refuse_mat(what + " has an invalid size");
   }
   // Each factor and each product is bounded by the numbers that a file can hold.
   MatSize size{.rows = 0, .elements = 1};
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t length = number_at<std::int32_t>(data.substr(4 * i));
-    if (length < 0 || length > static_cast<std::int64_t>(kMaxMatBytes)) refuse_mat(what + " has an invalid size");
+    if (length < 0 || length > static_cast<std::int64_t>(kMaxMatBytes))
+      refuse_mat(what + " has an invalid size");
     if (i == 0) size.rows = length;
     size.elements *= length;
-    if (size.elements > static_cast<std::int64_t>(kMaxMatBytes)) refuse_mat(what + " has an invalid size");
+    if (size.elements > static_cast<std::int64_t>(kMaxMatBytes))
+      refuse_mat(what + " has an invalid size");
   }
   return size;
 }
 
-std::vector<std::int64_t> mat_numbers(MatArray& array, std::int64_t elements, const std::string& what) {
+std::vector<std::int64_t> mat_numbers(MatArray& array, std::int64_t elements,
+                                      const std::string& what) {
   const MatElement numbers = array.rest.next("the numbers of a variable");
   const auto type = number_type(numbers.type);
   if (!type) refuse_mat(what + " has numbers of an unknown type");

@@ -8,15 +8,17 @@
 
 namespace stages {
 
-// What MAT-files of version 5 are made of. Nothing in a file is trusted: each function throws std::invalid_argument
-// saying what is wrong with it, in half a sentence.
+// What MAT-files of version 5 are made of. Nothing in a file is trusted: each function throws
+// std::invalid_argument saying what is wrong with it, in half a sentence.
 
 // Types of elements: of the numbers in them, and of what holds others.
-inline constexpr std::uint32_t kMatInt8 = 1, kMatUint8 = 2, kMatUint16 = 4, kMatInt32 = 5, kMatUint32 = 6,
-                               kMatMatrix = 14, kMatCompressed = 15, kMatUtf8 = 16, kMatUtf16 = 17;
+inline constexpr std::uint32_t kMatInt8 = 1, kMatUint8 = 2, kMatUint16 = 4, kMatInt32 = 5,
+                               kMatUint32 = 6, kMatMatrix = 14, kMatCompressed = 15, kMatUtf8 = 16,
+                               kMatUtf16 = 17;
 // Classes of arrays; from double to uint64 they are numbers.
-inline constexpr std::uint32_t kMatCellClass = 1, kMatStructClass = 2, kMatCharClass = 4, kMatDoubleClass = 6,
-                               kMatUint8Class = 9, kMatUint16Class = 11, kMatUint64Class = 15;
+inline constexpr std::uint32_t kMatCellClass = 1, kMatStructClass = 2, kMatCharClass = 4,
+                               kMatDoubleClass = 6, kMatUint8Class = 9, kMatUint16Class = 11,
+                               kMatUint64Class = 15;
 
 /// Where the elements of a file begin.
 inline constexpr std::size_t kMatHeadBytes = 128, kMatTextBytes = 116, kMatVersionAt = 124;
@@ -47,23 +49,27 @@ struct MatArray {
   MatElement dimensions;
   MatElements rest;
 
-  bool is_numeric() const { return array_class >= kMatDoubleClass && array_class <= kMatUint64Class; }
+  bool is_numeric() const {
+    return array_class >= kMatDoubleClass && array_class <= kMatUint64Class;
+  }
 };
 
 /// The array in an element of type kMatMatrix.
 MatArray mat_array(std::string_view data);
 
-/// The variable `name` of a file. Where it is compressed, what it was made into ends up in `inflated`, which the result
-/// looks into.
+/// The variable `name` of a file. Where it is compressed, what it was made into ends up in
+/// `inflated`, which the result looks into.
 MatArray find_mat_array(std::string_view file, std::string_view name, std::string& inflated);
 
-/// How long an array is along each dimension, of which there are two or more. `what` is how messages call it.
+/// How long an array is along each dimension, of which there are two or more. `what` is how
+/// messages call it.
 struct MatSize {
   std::int64_t rows = 0, elements = 0;
 };
 MatSize mat_size(const MatArray& array, const std::string& what);
 
 /// The numbers of an array of `elements` numbers, which are whole.
-std::vector<std::int64_t> mat_numbers(MatArray& array, std::int64_t elements, const std::string& what);
+std::vector<std::int64_t> mat_numbers(MatArray& array, std::int64_t elements,
+                                      const std::string& what);
 
 }  // namespace stages

@@ -40,7 +40,9 @@ std::string from_utf16(std::string_view bytes) {
     return static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[at])) |
            static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[at + 1])) << 8;
   };
-  const auto is_in = [](std::uint32_t value, std::uint32_t first) { return value >= first && value < first + 0x400; };
+  const auto is_in = [](std::uint32_t value, std::uint32_t first) {
+    return value >= first && value < first + 0x400;
+  };
   for (std::size_t at = 0; at + 1 < bytes.size(); at += 2) {
     std::uint32_t character = unit(at);
     if (is_in(character, 0xd800) && at + 3 < bytes.size() && is_in(unit(at + 2), 0xdc00)) {
@@ -124,8 +126,10 @@ MatRecords read_mat_records(std::string_view file, std::string_view name) {
   const MatElement width = array.rest.next("the fields of a variable");
   const MatElement names = array.rest.next("the fields of a variable");
   const std::size_t bytes = width.data.size() == 4 ? static_cast<unsigned char>(width.data[0]) : 0;
-  const bool is_width = bytes != 0 && width.type == kMatInt32 && width.data.substr(1) == std::string_view("\0\0", 3);
-  if (!is_width || names.data.size() % bytes != 0) refuse_variable(what + " has fields without names");
+  const bool is_width =
+      bytes != 0 && width.type == kMatInt32 && width.data.substr(1) == std::string_view("\0\0", 3);
+  if (!is_width || names.data.size() % bytes != 0)
+    refuse_variable(what + " has fields without names");
   MatRecords records;
   for (std::size_t at = 0; at < names.data.size(); at += bytes) {
     const std::string_view field = names.data.substr(at, bytes);
@@ -133,7 +137,8 @@ MatRecords read_mat_records(std::string_view file, std::string_view name) {
   }
   for (std::int64_t i = 0; i < size.elements && !records.fields.empty(); ++i) {
     std::vector<MatCell>& record = records.rows.emplace_back();
-    for (std::size_t field = 0; field < records.fields.size(); ++field) record.push_back(next_cell(array.rest, what));
+    for (std::size_t field = 0; field < records.fields.size(); ++field)
+      record.push_back(next_cell(array.rest, what));
   }
   return records;
 }
@@ -153,7 +158,8 @@ void append_element(std::string& text, std::uint32_t type, std::string_view data
   text.append((8 - data.size() % 8) % 8, '\0');
 }
 
-/// The same in eight bytes, for data of 1 to 4. The length of the names of fields must be written so.
+/// The same in eight bytes, for data of 1 to 4. The length of the names of fields must be written
+/// so.
 void append_small_element(std::string& text, std::uint32_t type, std::string_view data) {
   append_number(text, type | static_cast<std::uint32_t>(data.size()) << 16);
   text += data;
@@ -161,7 +167,8 @@ void append_small_element(std::string& text, std::uint32_t type, std::string_vie
 }
 
 /// The head of an array; what it holds follows.
-std::string array_head(std::uint32_t array_class, std::int64_t rows, std::int64_t columns, std::string_view name) {
+std::string array_head(std::uint32_t array_class, std::int64_t rows, std::int64_t columns,
+                       std::string_view name) {
   std::string flags, dimensions, head;
   append_number(flags, array_class);
   append_number(flags, 0);
@@ -175,7 +182,8 @@ std::string array_head(std::uint32_t array_class, std::int64_t rows, std::int64_
 
 void append_values(std::string& array, const std::vector<std::int64_t>& values, bool is_wide) {
   std::string numbers;
-  for (const std::int64_t value : values) append_number(numbers, static_cast<std::uint32_t>(value), is_wide ? 2 : 1);
+  for (const std::int64_t value : values)
+    append_number(numbers, static_cast<std::uint32_t>(value), is_wide ? 2 : 1);
   append_element(array, is_wide ? kMatUint16 : kMatUint8, numbers);
 }
 
@@ -183,7 +191,8 @@ bool is_wide(std::int64_t value) { return value > 255; }
 
 std::string matrix_array(const MatMatrix& matrix) {
   const bool wide = std::ranges::any_of(matrix.values, is_wide);
-  std::string array = array_head(wide ? kMatUint16Class : kMatUint8Class, matrix.rows, matrix.columns, matrix.name);
+  std::string array =
+      array_head(wide ? kMatUint16Class : kMatUint8Class, matrix.rows, matrix.columns, matrix.name);
   append_values(array, matrix.values, wide);
   return array;
 }
@@ -199,7 +208,8 @@ std::string cell_array(const MatCell& cell) {
   const auto* const number = std::get_if<std::int64_t>(&cell);
   const auto count = static_cast<std::int64_t>(number != nullptr);
   std::string array = array_head(kMatDoubleClass, count, count, "");
-  append_values(array, number ? std::vector{*number} : std::vector<std::int64_t>{}, number && is_wide(*number));
+  append_values(array, number ? std::vector{*number} : std::vector<std::int64_t>{},
+                number && is_wide(*number));
   return array;
 }
 
@@ -228,7 +238,8 @@ std::string mat_texts_file(const std::string& name, std::span<const std::string>
 }
 
 std::string mat_records_file(const std::string& name, const MatRecords& records) {
-  std::string array = array_head(kMatStructClass, 1, static_cast<std::int64_t>(records.rows.size()), name);
+  std::string array =
+      array_head(kMatStructClass, 1, static_cast<std::int64_t>(records.rows.size()), name);
   std::string width, names;
   append_number(width, kFieldBytes);
   append_small_element(array, kMatInt32, width);

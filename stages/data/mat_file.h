@@ -28,9 +28,9 @@ struct MatRecords {
 /// No MAT-file is read that is longer, or whose compressed parts are, taken together.
 inline constexpr std::size_t kMaxMatBytes = std::size_t{64} << 20;
 
-// These read a variable of a MAT-file of version 5 ("MAT-File Format", The MathWorks), compressed or plain. Other
-// variables may be of any kind. `file` is trusted in nothing. Each throws std::invalid_argument saying what is wrong,
-// in half a sentence: "it ends within …".
+// These read a variable of a MAT-file of version 5 ("MAT-File Format", The MathWorks), compressed
+// or plain. Other variables may be of any kind. `file` is trusted in nothing. Each throws
+// std::invalid_argument saying what is wrong, in half a sentence: "it ends within …".
 
 /// A real matrix of any numeric class whose numbers are whole.
 MatMatrix read_mat(std::string_view file, std::string_view name);
@@ -49,8 +49,8 @@ std::string mat_file(std::span<const MatMatrix> matrices);
 /// A cell array: one row of texts, which are UTF-8.
 std::string mat_texts_file(const std::string& name, std::span<const std::string> texts);
 
-/// A struct array: one row of records. Numbers are 0 to 65535, of MATLAB's usual class, double; a cell that is neither
-/// number nor text is an empty matrix. Names of fields have at most 31 bytes.
+/// A struct array: one row of records. Numbers are 0 to 65535, of MATLAB's usual class, double; a
+/// cell that is neither number nor text is an empty matrix. Names of fields have at most 31 bytes.
 std::string mat_records_file(const std::string& name, const MatRecords& records);
 
 }  // namespace stages

@@ -8,18 +8,21 @@
 
 namespace stages {
 
-/// value / 255 less the mean, divided by the standard deviation, for each value of each channel, rounded to float after
-/// each of the three.
+/// value / 255 less the mean, divided by the standard deviation, for each value of each channel,
+/// rounded to float after each of the three.
 class Normalization {
  public:
   Normalization(const std::array<double, 3>& mean, const std::array<double, 3>& standard_deviation);
 
-  /// Writes the channels one after another, 3 x height x width numbers, from right to left when `mirrored`.
+  /// Writes the channels one after another, 3 x height x width numbers, from right to left when
+  /// `mirrored`.
   void write(const Image& image, bool mirrored, float* result) const;
 
  private:
-  void look_up(const std::uint8_t* pixel, std::ptrdiff_t width, std::ptrdiff_t plane, float* to) const;
-  void compute(const std::uint8_t* pixel, std::ptrdiff_t width, std::ptrdiff_t plane, float* to) const;
+  void look_up(const std::uint8_t* pixel, std::ptrdiff_t width, std::ptrdiff_t plane,
+               float* to) const;
+  void compute(const std::uint8_t* pixel, std::ptrdiff_t width, std::ptrdiff_t plane,
+               float* to) const;
 
   /// Of a channel: the mean, and 1 / deviation as the sum of two numbers.
   struct Terms {

@@ -40,12 +40,14 @@ Image placed_anew(Image image, const PictureChange& change) {
 }  // namespace
 
 bool changes_pictures(const AugmentOptions& augment) {
-  return augment !=
-         AugmentOptions{.random_resized_crop = augment.random_resized_crop, .horizontal_flip = augment.horizontal_flip};
+  return augment != AugmentOptions{.random_resized_crop = augment.random_resized_crop,
+                                   .horizontal_flip = augment.horizontal_flip};
 }
 
 PictureChange drawn_change(const AugmentOptions& augment, bool is_mirrored, Random& random) {
-  const auto around = [&](double middle, double most) { return middle + random.uniform(-most, most); };
+  const auto around = [&](double middle, double most) {
+    return middle + random.uniform(-most, most);
+  };
   PictureChange change{.is_mirrored = is_mirrored};
   change.is_upside_down = random.uniform() < augment.vertical_flip;
   for (std::size_t i = change.order.size() - 1; i > 0; --i) {
@@ -78,7 +80,8 @@ namespace {
 
 /// Luma of ITU-R 601-2, in 65536ths.
 std::uint8_t grey_of(const std::uint8_t* pixel) {
-  return static_cast<std::uint8_t>((pixel[0] * 19595 + pixel[1] * 38470 + pixel[2] * 7471 + 0x8000) >> 16);
+  return static_cast<std::uint8_t>(
+      (pixel[0] * 19595 + pixel[1] * 38470 + pixel[2] * 7471 + 0x8000) >> 16);
 }
 
 /// From `without` to `value` by `factor`, and beyond. In float, as Pillow computes it.
@@ -106,7 +109,8 @@ Hsv hsv_of(const std::uint8_t* pixel) {
   const auto [least, most] = std::minmax({pixel[0], pixel[1], pixel[2]});
   if (least == most) return {0, 0, most};
   const float range = static_cast<float>(most - least);
-  const float red = static_cast<float>(most - pixel[0]) / range, green = static_cast<float>(most - pixel[1]) / range,
+  const float red = static_cast<float>(most - pixel[0]) / range,
+              green = static_cast<float>(most - pixel[1]) / range,
               blue = static_cast<float>(most - pixel[2]) / range;
   float sixths = 0;
   if (pixel[0] == most) sixths = blue - green;
@@ -175,7 +179,9 @@ constexpr double kFixedLimit = 32768, kFixedOne = 65536;
 double radians(double degrees) { return degrees * (std::numbers::pi / 180); }
 
 /// The pixel that a place is in.
-int pixel_at(double place, int size) { return place >= 0 && place < size ? static_cast<int>(place) : kNowhere; }
+int pixel_at(double place, int size) {
+  return place >= 0 && place < size ? static_cast<int>(place) : kNowhere;
+}
 
 void copy_pixel(const std::uint8_t* from, std::uint8_t* to) { std::copy_n(from, 3, to); }
 
@@ -200,8 +206,11 @@ void scale_into(const Image& image, const AffineMatrix& from, Image& result) {
 
 /// Places as whole numbers of 65536ths.
 void fixed_into(const Image& image, const AffineMatrix& from, Image& result) {
-  const auto fixed = [](double value) { return static_cast<std::int64_t>(std::floor(value * kFixedOne + 0.5)); };
-  const std::int64_t across[2] = {fixed(from[0]), fixed(from[3])}, down[2] = {fixed(from[1]), fixed(from[4])};
+  const auto fixed = [](double value) {
+    return static_cast<std::int64_t>(std::floor(value * kFixedOne + 0.5));
+  };
+  const std::int64_t across[2] = {fixed(from[0]), fixed(from[3])},
+                     down[2] = {fixed(from[1]), fixed(from[4])};
   std::int64_t left[2] = {fixed(from[2] + from[0] * 0.5 + from[1] * 0.5),
                           fixed(from[5] + from[3] * 0.5 + from[4] * 0.5)};
   for (int row = 0; row < image.height; ++row) {
@@ -209,7 +218,8 @@ void fixed_into(const Image& image, const AffineMatrix& from, Image& result) {
     std::uint8_t* to = result.row(row);
     for (int column = 0; column < image.width; ++column, to += 3) {
       const std::int64_t source_column = x >> 16, source_row = y >> 16;
-      if (source_column >= 0 && source_column < image.width && source_row >= 0 && source_row < image.height)
+      if (source_column >= 0 && source_column < image.width && source_row >= 0 &&
+          source_row < image.height)
         copy_pixel(image.row(static_cast<int>(source_row)) + 3 * source_column, to);
       x += across[0];
       y += across[1];
@@ -257,7 +267,8 @@ Image transformed(const Image& image, const AffineMatrix& from) {
 }
 
 Image rotated(const Image& image, double degrees) {
-  const double angle = std::fmod(degrees, 360) < 0 ? std::fmod(degrees, 360) + 360 : std::fmod(degrees, 360);
+  const double angle =
+      std::fmod(degrees, 360) < 0 ? std::fmod(degrees, 360) + 360 : std::fmod(degrees, 360);
   const double cosine = rounded_to_15_places(std::cos(-radians(angle))),
                sine = rounded_to_15_places(std::sin(-radians(angle)));
   const double x = image.width / 2.0, y = image.height / 2.0;
@@ -275,7 +286,8 @@ Image moved(const Image& image, int right, int down, double shear_degrees, doubl
 
 void flip_rows(Image& image) {
   for (int top = 0, bottom = image.height - 1; top < bottom; ++top, --bottom)
-    std::swap_ranges(image.row(top), image.row(top) + std::ptrdiff_t{3} * image.width, image.row(bottom));
+    std::swap_ranges(image.row(top), image.row(top) + std::ptrdiff_t{3} * image.width,
+                     image.row(bottom));
 }
 
 void flip_columns(Image& image) {

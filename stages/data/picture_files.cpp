@@ -32,8 +32,10 @@ class Search {
     if (files_.empty() && errors_.size() == before) {
       const std::string not_taken = found_.not_taken.text();
       fail(ErrorCode::kTooFewSamples,
-           "there is no image in the folder '" + root_.string() + "'" + (not_taken.empty() ? "" : ": " + not_taken),
-           "images are the files ending in " + std::string(runner::kImageEndings) + ", in it or below");
+           "there is no image in the folder '" + root_.string() + "'" +
+               (not_taken.empty() ? "" : ": " + not_taken),
+           "images are the files ending in " + std::string(runner::kImageEndings) +
+               ", in it or below");
     }
     std::ranges::move(files_, std::back_inserter(found_.files));
   }
@@ -54,7 +56,8 @@ class Search {
       } else if (!at->is_symlink(ignored) || stays_inside(path)) {
         if (runner::invalid_utf8(name)) {
           fail(ErrorCode::kBadAnnotations,
-               "the name of the picture '" + runner::printable(path.string()) + "' is not UTF-8 text",
+               "the name of the picture '" + runner::printable(path.string()) +
+                   "' is not UTF-8 text",
                "rename it, since results know it by this name");
           continue;
         }
@@ -63,21 +66,26 @@ class Search {
       }
     }
     if (error)
-      fail(ErrorCode::kMissingFolder, "the folder '" + folder.string() + "' cannot be read: " + error.message(), "");
-    for (const fs::path& next : folders) look_into(next);  // with no folder open: they may be nested deeply
+      fail(ErrorCode::kMissingFolder,
+           "the folder '" + folder.string() + "' cannot be read: " + error.message(), "");
+    for (const fs::path& next : folders)
+      look_into(next);  // with no folder open: they may be nested deeply
   }
 
   bool stays_inside(const fs::path& link) {
     std::error_code error;
     const fs::path real = fs::canonical(link, error);
     if (error) {
-      fail(ErrorCode::kMissingImage, "the symlink '" + link.string() + "' is broken", "remove or fix it");
+      fail(ErrorCode::kMissingImage, "the symlink '" + link.string() + "' is broken",
+           "remove or fix it");
       return false;
     }
-    if (std::mismatch(real_root_.begin(), real_root_.end(), real.begin(), real.end()).first == real_root_.end()) {
+    if (std::mismatch(real_root_.begin(), real_root_.end(), real.begin(), real.end()).first ==
+        real_root_.end()) {
       return true;
     }
-    fail(ErrorCode::kOutsideRoot, "the symlink '" + link.string() + "' leads out of '" + root_.string() + "'",
+    fail(ErrorCode::kOutsideRoot,
+         "the symlink '" + link.string() + "' leads out of '" + root_.string() + "'",
          "name the file itself, if it is meant");
     return false;
   }
@@ -128,7 +136,8 @@ runner::Result<PictureList> list_pictures(const std::vector<std::string>& paths)
 }
 
 PictureFiles::PictureFiles(std::vector<std::string> files, ImageDatasetOptions options, bool skip)
-    : pictures_(as_list(std::move(files)), Part::kTest, looking(stopping(std::move(options))), /*seed=*/0, nullptr),
+    : pictures_(as_list(std::move(files)), Part::kTest, looking(stopping(std::move(options))),
+                /*seed=*/0, nullptr),
       skip_(skip) {}
 
 ImageDatasetOptions PictureFiles::looking(ImageDatasetOptions options) const {

@@ -18,13 +18,15 @@ namespace stages {
 struct PictureList {
   std::vector<std::string> files;
   runner::NotTaken not_taken;
-  runner::NotTaken other_formats;  ///< those of `files` in folders that end as images in formats that are not read
+  runner::NotTaken other_formats;  ///< those of `files` in folders that end as images in formats
+                                   ///< that are not read
 };
 
-/// The image files that `paths` name: a file is one whatever its name; of a folder, those in it and below whose name is
-/// an image's, in a format that is read or another (runner/shared/text/image_names.h), sorted. Hidden ones and links to
-/// folders are left out. None is opened. All errors at once: a path that is not there, a folder that cannot be read or
-/// has no image, a link in a folder that leads nowhere or out of it.
+/// The image files that `paths` name: a file is one whatever its name; of a folder, those in it and
+/// below whose name is an image's, in a format that is read or another
+/// (runner/shared/text/image_names.h), sorted. Hidden ones and links to folders are left out. None
+/// is opened. All errors at once: a path that is not there, a folder that cannot be read or has no
+/// image, a link in a folder that leads nowhere or out of it.
 runner::Result<PictureList> list_pictures(const std::vector<std::string>& paths);
 
 /// Why a picture could not be read.
@@ -41,10 +43,13 @@ class PictureFiles final : public Dataset {
 
   DatasetDescription describe() const override;
   std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override;
-  std::string sample_name(std::int64_t index) const override { return pictures_.sample_name(index); }
+  std::string sample_name(std::int64_t index) const override {
+    return pictures_.sample_name(index);
+  }
   LoaderOptions loader() const override { return pictures_.loader(); }
 
-  /// Pictures that have been read, in their order, and do not look like the subject of what the network learned from.
+  /// Pictures that have been read, in their order, and do not look like the subject of what the
+  /// network learned from.
   std::vector<std::string> strangers() const;
   /// What they should look like; null: anything.
   const ImageSubject* subject() const { return pictures_.options().subject; }

@@ -31,7 +31,8 @@ struct Header {
 
 std::string to_entry(const StoredPicture& picture) {
   const Image& image = *picture.kept.image;
-  const Header header{image.width, image.height, picture.kept.width, picture.kept.height, picture.is_stranger ? 1 : 0};
+  const Header header{image.width, image.height, picture.kept.width, picture.kept.height,
+                      picture.is_stranger ? 1 : 0};
   std::string body(sizeof header + image.pixels.size(), '\0');
   std::memcpy(body.data(), &header, sizeof header);
   std::copy(image.pixels.begin(), image.pixels.end(), body.begin() + sizeof header);
@@ -46,20 +47,28 @@ std::optional<StoredPicture> from_entry(std::string_view entry) {
   for (const std::int32_t side : {header.width, header.height}) {
     if (side < 1 || side > kLongestSide) return std::nullopt;
   }
-  const auto pixels = std::size_t{3} * static_cast<std::size_t>(header.width) * static_cast<std::size_t>(header.height);
-  if (body.size() != sizeof header + pixels || runner::sha256(body) != entry.substr(0, kDigest)) return std::nullopt;
+  const auto pixels = std::size_t{3} * static_cast<std::size_t>(header.width) *
+                      static_cast<std::size_t>(header.height);
+  if (body.size() != sizeof header + pixels || runner::sha256(body) != entry.substr(0, kDigest))
+    return std::nullopt;
   Image image = Image::unset(header.width, header.height);
   std::copy(body.begin() + sizeof header, body.end(), image.pixels.begin());
-  return StoredPicture{{std::make_shared<const Image>(std::move(image)), header.whole_width, header.whole_height},
-                       header.is_stranger != 0};
+  return StoredPicture{
+      {std::make_shared<const Image>(std::move(image)), header.whole_width, header.whole_height},
+      header.is_stranger != 0};
 }
 
-std::int64_t nanoseconds(const timespec& time) { return std::int64_t{1'000'000'000} * time.tv_sec + time.tv_nsec; }
+std::int64_t nanoseconds(const timespec& time) {
+  return std::int64_t{1'000'000'000} * time.tv_sec + time.tv_nsec;
+}
 
 }  // namespace
 
 PictureStore::PictureStore(std::int64_t most_bytes, std::string how, runner::Storage& storage)
-    : most_bytes_(most_bytes), how_(std::move(how)), storage_(storage), start_(fs::file_time_type::clock::now()) {}
+    : most_bytes_(most_bytes),
+      how_(std::move(how)),
+      storage_(storage),
+      start_(fs::file_time_type::clock::now()) {}
 
 void PictureStore::open(const fs::path& cache, const std::string& build) {
   const std::lock_guard lock(mutex_);
@@ -75,19 +84,22 @@ fs::path PictureStore::folder() const {
 std::optional<PictureStore::Version> PictureStore::version_of(const fs::path& file) {
   struct stat found {};
   if (stat(file.c_str(), &found) != 0) return std::nullopt;
-  return Version{static_cast<std::uint64_t>(found.st_size), static_cast<std::uint64_t>(found.st_ino),
-                 nanoseconds(found.st_mtim), nanoseconds(found.st_ctim)};
+  return Version{static_cast<std::uint64_t>(found.st_size),
+                 static_cast<std::uint64_t>(found.st_ino), nanoseconds(found.st_mtim),
+                 nanoseconds(found.st_ctim)};
 }
 
 std::string PictureStore::key_of(const std::string& digest, const std::optional<Box>& box) const {
   std::string text = build_ + '\n' + how_ + '\n' + digest + '\n';
   if (box) {
-    for (const int number : {box->left, box->top, box->width, box->height}) text += std::to_string(number) + ' ';
+    for (const int number : {box->left, box->top, box->width, box->height})
+      text += std::to_string(number) + ' ';
   }
   return runner::sha256(text);
 }
 
-std::optional<std::string> PictureStore::known_key(const fs::path& file, const std::optional<Box>& box) const {
+std::optional<std::string> PictureStore::known_key(const fs::path& file,
+                                                   const std::optional<Box>& box) const {
   std::string digest;
   {
     const std::lock_guard lock(mutex_);
@@ -101,8 +113,10 @@ std::optional<std::string> PictureStore::known_key(const fs::path& file, const s
 }
 
 std::string PictureStore::key(const fs::path& file, const std::optional<Box>& box, Bytes bytes) {
-  const std::string digest = runner::sha256({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  // Of a file that is changed meanwhile the size may tell; one that is replaced later has another version.
+  const std::string digest =
+      runner::sha256({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  // Of a file that is changed meanwhile the size may tell; one that is replaced later has another
+  // version.
   if (const auto version = version_of(file); version && version->size == bytes.size()) {
     const std::lock_guard lock(mutex_);
     known_[file] = {*version, digest};
@@ -134,7 +148,8 @@ std::optional<StoredPicture> PictureStore::find(const std::string& key) {
 void PictureStore::survey() {
   is_surveyed_ = true;
   std::error_code error;
-  for (fs::recursive_directory_iterator at(folder_, error), end; !error && at != end; at.increment(error)) {
+  for (fs::recursive_directory_iterator at(folder_, error), end; !error && at != end;
+       at.increment(error)) {
     std::error_code gone;
     if (!at->is_regular_file(gone) || gone) continue;
     const auto used = at->last_write_time(gone);
@@ -150,14 +165,16 @@ void PictureStore::survey() {
 bool PictureStore::make_room(std::int64_t bytes) {
   const auto is_full = [&] {
     const auto free = storage_.free_bytes(folder_);
-    return bytes_ + bytes > most_bytes_ || (free && *free < kStaysFree + static_cast<std::uint64_t>(bytes));
+    return bytes_ + bytes > most_bytes_ ||
+           (free && *free < kStaysFree + static_cast<std::uint64_t>(bytes));
   };
   while (is_full()) {
     if (old_.empty()) return false;
     const Entry entry = std::move(old_.back());
     old_.pop_back();
     std::error_code error;
-    if (fs::last_write_time(entry.path, error) >= start_ && !error) continue;  // it has been used since
+    if (fs::last_write_time(entry.path, error) >= start_ && !error)
+      continue;  // it has been used since
     storage_.remove(entry.path);
     bytes_ -= entry.bytes;
   }
@@ -186,7 +203,8 @@ void PictureStore::put(const std::string& key, const StoredPicture& picture) {
   try {
     // It is not flushed: after a power cut its checksum tells.
     runner::NewFile(draft, storage_).append(entry);
-    if (storage_.rename(draft, path) != 0) throw std::system_error(errno, std::generic_category(), path.string());
+    if (storage_.rename(draft, path) != 0)
+      throw std::system_error(errno, std::generic_category(), path.string());
   } catch (const std::exception& error) {
     storage_.remove(draft);
     const std::lock_guard lock(mutex_);

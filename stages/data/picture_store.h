@@ -20,23 +20,27 @@ struct StoredPicture {
   bool is_stranger = false;  ///< it did not look like what the data is to show
 };
 
-/// Pictures cut to size, in a folder of files that all runs of a user share, for those that memory has no room for. An
-/// entry is known by what was in the picture's file and what was done to it, and holds a checksum: one that a crash or
-/// a disk has damaged is removed, as if it had never been. The folder holds at most `most_bytes`, and some of its disk
-/// stays free: for a new entry those go that were not used since this was made, the oldest first, and without any the
-/// new one is not kept. Once nothing can be written there, nothing more is tried, and the log says why. Thread-safe.
+/// Pictures cut to size, in a folder of files that all runs of a user share, for those that memory
+/// has no room for. An entry is known by what was in the picture's file and what was done to it,
+/// and holds a checksum: one that a crash or a disk has damaged is removed, as if it had never
+/// been. The folder holds at most `most_bytes`, and some of its disk stays free: for a new entry
+/// those go that were not used since this was made, the oldest first, and without any the new one
+/// is not kept. Once nothing can be written there, nothing more is tried, and the log says why.
+/// Thread-safe.
 class PictureStore {
  public:
   /// `how`: all that turns a file's bytes into pixels, by these programs. `storage` is borrowed.
   PictureStore(std::int64_t most_bytes, std::string how, runner::Storage& storage = runner::disk());
 
-  /// Takes the folder "pictures" in `cache`; until then, and where that is empty, nothing is kept. `build`: of these
-  /// programs, which may cut in another way than others. Nothing is made before the first entry.
+  /// Takes the folder "pictures" in `cache`; until then, and where that is empty, nothing is kept.
+  /// `build`: of these programs, which may cut in another way than others. Nothing is made before
+  /// the first entry.
   void open(const std::filesystem::path& cache, const std::string& build);
 
-  /// The key of a picture in `file`, of which `box` is seen, where the file has been read and is what it was by size,
-  /// times and inode; nullopt where it is to be read.
-  std::optional<std::string> known_key(const std::filesystem::path& file, const std::optional<Box>& box) const;
+  /// The key of a picture in `file`, of which `box` is seen, where the file has been read and is
+  /// what it was by size, times and inode; nullopt where it is to be read.
+  std::optional<std::string> known_key(const std::filesystem::path& file,
+                                       const std::optional<Box>& box) const;
   /// The same once it is read.
   std::string key(const std::filesystem::path& file, const std::optional<Box>& box, Bytes bytes);
 

@@ -24,7 +24,7 @@
 namespace stages {
 namespace {
 
-constexpr int kSeenSide = 128;     // pixels that are enough to hash a picture and to know its subject
+constexpr int kSeenSide = 128;  // pixels that are enough to hash a picture and to know its subject
 constexpr double kMostGrey = 1.5;  // between thumbnails of pictures that look the same
 constexpr auto kShownEvery = std::chrono::milliseconds(100);
 
@@ -39,8 +39,10 @@ struct Seen {
 };
 
 std::array<std::uint64_t, 2> half_digest(const std::vector<std::uint8_t>& bytes) {
-  const std::string digest = runner::sha256({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  return {std::stoull(digest.substr(0, 16), nullptr, 16), std::stoull(digest.substr(16, 16), nullptr, 16)};
+  const std::string digest =
+      runner::sha256({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  return {std::stoull(digest.substr(0, 16), nullptr, 16),
+          std::stoull(digest.substr(16, 16), nullptr, 16)};
 }
 
 Seen look_at(const std::filesystem::path& path, const ImageSubject* subject) {
@@ -52,7 +54,8 @@ Seen look_at(const std::filesystem::path& path, const ImageSubject* subject) {
     const ImageHeader header = read_image_header(bytes);
     seen.width = header.shown_width();
     seen.height = header.shown_height();
-    const Image picture = decode_image(bytes, smallest_eighths(bytes, header, kSeenSide, kSeenSide));
+    const Image picture =
+        decode_image(bytes, smallest_eighths(bytes, header, kSeenSide, kSeenSide));
     seen.thumbnail = thumbnail(picture);
     seen.is_stranger = subject && !subject->looks_alike(picture);
   } catch (const ImageError& error) {
@@ -106,7 +109,8 @@ std::vector<Seen> look_at_all(const std::vector<Task>& tasks, const SurveyOption
   while (!finished.wait_for(lock, kShownEvery, [&] { return left == 0; })) {
     lock.unlock();
     if (options.cancelled && options.cancelled()) stops = true;
-    if (options.progress) options.progress(static_cast<std::int64_t>(done), static_cast<std::int64_t>(tasks.size()));
+    if (options.progress)
+      options.progress(static_cast<std::int64_t>(done), static_cast<std::int64_t>(tasks.size()));
     lock.lock();
   }
   lock.unlock();
@@ -125,7 +129,8 @@ std::array<int, 3> range_of(std::vector<int> values) {
 }  // namespace
 
 bool is_across(const PictureSurvey::Group& group) {
-  return std::ranges::any_of(group, [&](const SurveyedPicture& one) { return one.part != group.front().part; });
+  return std::ranges::any_of(
+      group, [&](const SurveyedPicture& one) { return one.part != group.front().part; });
 }
 
 PictureSurvey survey_pictures(const std::vector<std::shared_ptr<const ImageDataset>>& parts,
@@ -142,7 +147,8 @@ PictureSurvey survey_pictures(const std::vector<std::shared_ptr<const ImageDatas
       tasks.push_back({data.get(), &file});
       ++counts[static_cast<std::size_t>(file.label)];
       if (file.names_patient) of_patient[file.patient].insert(data->part());
-      else if (data->options().subject && data->options().subject->has_patients) ++survey.without_patient;
+      else if (data->options().subject && data->options().subject->has_patients)
+        ++survey.without_patient;
     }
   }
   survey.patients = std::ssize(of_patient);
@@ -185,15 +191,17 @@ PictureSurvey survey_pictures(const std::vector<std::shared_ptr<const ImageDatas
   const auto groups = alike(
       hashes, options.most_bits,
       [&](std::size_t one, std::size_t other) {
-        return mean_difference(seen[readable[one]].thumbnail, seen[readable[other]].thumbnail) <= kMostGrey;
+        return mean_difference(seen[readable[one]].thumbnail, seen[readable[other]].thumbnail) <=
+               kMostGrey;
       },
       [&] {
         if (options.cancelled && options.cancelled()) throw runner::Cancelled{};
       });
   for (std::vector<std::size_t> members : groups) {
     for (std::size_t& member : members) member = readable[member];
-    const bool has_copies_alone = std::ranges::all_of(
-        members, [&](std::size_t member) { return seen[member].digest == seen[members.front()].digest; });
+    const bool has_copies_alone = std::ranges::all_of(members, [&](std::size_t member) {
+      return seen[member].digest == seen[members.front()].digest;
+    });
     if (!has_copies_alone) survey.alike.push_back(group_of(members));
   }
   return survey;
@@ -207,14 +215,17 @@ constexpr int kNoise = 1;  // of 255
 /// Who belongs together; Galler and Fischer, "An improved equivalence algorithm", 1964.
 class Connections {
  public:
-  explicit Connections(std::size_t count) : next_(count) { std::iota(next_.begin(), next_.end(), std::size_t{0}); }
+  explicit Connections(std::size_t count) : next_(count) {
+    std::iota(next_.begin(), next_.end(), std::size_t{0});
+  }
 
   std::size_t head(std::size_t member) {
     while (next_[member] != member) member = next_[member] = next_[next_[member]];
     return member;
   }
   void connect(std::size_t one, std::size_t other) {
-    const auto [first, last] = std::minmax({head(one), head(other)});  // two numbers: of references they would be gone
+    const auto [first, last] =
+        std::minmax({head(one), head(other)});  // two numbers: of references they would be gone
     next_[last] = first;
   }
 
@@ -237,14 +248,16 @@ Thumbnail thumbnail(const Image& image) {
   Thumbnail seen{};
   for (std::size_t place = 0; place < seen.size(); ++place) {
     const std::uint8_t* const pixel = &small.pixels[3 * place];
-    seen[place] = static_cast<std::uint8_t>((299 * pixel[0] + 587 * pixel[1] + 114 * pixel[2]) / 1000);
+    seen[place] =
+        static_cast<std::uint8_t>((299 * pixel[0] + 587 * pixel[1] + 114 * pixel[2]) / 1000);
   }
   return seen;
 }
 
 double mean_difference(const Thumbnail& one, const Thumbnail& other) {
   int sum = 0;
-  for (std::size_t place = 0; place < one.size(); ++place) sum += std::abs(one[place] - other[place]);
+  for (std::size_t place = 0; place < one.size(); ++place)
+    sum += std::abs(one[place] - other[place]);
   return static_cast<double>(sum) / static_cast<double>(one.size());
 }
 
@@ -262,13 +275,14 @@ PictureHash picture_hash(const Thumbnail& seen) {
 __attribute__((target_clones("popcnt", "default")))
 #endif
 int distance(const PictureHash& one, const PictureHash& other) {
-  return std::popcount(one[0] ^ other[0]) + std::popcount(one[1] ^ other[1]) + std::popcount(one[2] ^ other[2]) +
-         std::popcount(one[3] ^ other[3]);
+  return std::popcount(one[0] ^ other[0]) + std::popcount(one[1] ^ other[1]) +
+         std::popcount(one[2] ^ other[2]) + std::popcount(one[3] ^ other[3]);
 }
 
-std::vector<std::vector<std::size_t>> alike(std::span<const PictureHash> hashes, int most,
-                                            const std::function<bool(std::size_t, std::size_t)>& confirm,
-                                            const std::function<void()>& look) {
+std::vector<std::vector<std::size_t>> alike(
+    std::span<const PictureHash> hashes, int most,
+    const std::function<bool(std::size_t, std::size_t)>& confirm,
+    const std::function<void()>& look) {
   // Equal hashes are one, so that a thousand black pictures are not compared with each other.
   std::map<PictureHash, std::vector<std::size_t>> of_hash;
   for (std::size_t i = 0; i < hashes.size(); ++i) of_hash[hashes[i]].push_back(i);
@@ -283,15 +297,18 @@ std::vector<std::vector<std::size_t>> alike(std::span<const PictureHash> hashes,
   for (int part = 0; part < parts; ++part) {
     std::vector<std::pair<std::uint64_t, PictureHash>> keyed;
     for (const PictureHash& hash : different)
-      keyed.emplace_back(bits_of(hash, kHashBits * part / parts, kHashBits * (part + 1) / parts), hash);
+      keyed.emplace_back(bits_of(hash, kHashBits * part / parts, kHashBits * (part + 1) / parts),
+                         hash);
     std::ranges::sort(keyed);
     for (auto begin = keyed.begin(); begin != keyed.end();) {
-      const auto end = std::find_if(begin, keyed.end(), [&](const auto& one) { return one.first != begin->first; });
+      const auto end = std::find_if(begin, keyed.end(),
+                                    [&](const auto& one) { return one.first != begin->first; });
       for (auto one = begin; one != end; ++one) {
         if (look) look();
         for (auto other = one + 1; other != end; ++other) {
           if (distance(one->second, other->second) > most) continue;
-          const std::size_t first = of_hash.at(one->second).front(), second = of_hash.at(other->second).front();
+          const std::size_t first = of_hash.at(one->second).front(),
+                            second = of_hash.at(other->second).front();
           if (confirm(first, second)) connections.connect(first, second);
         }
       }

@@ -13,9 +13,13 @@ namespace {
 constexpr double kMiddle = 128;
 
 /// The pixels of `image` themselves.
-cv::Mat seen_by_opencv(Image& image) { return {image.height, image.width, CV_8UC3, image.pixels.data()}; }
+cv::Mat seen_by_opencv(Image& image) {
+  return {image.height, image.width, CV_8UC3, image.pixels.data()};
+}
 
-std::uint8_t cut_to_byte(double value) { return static_cast<std::uint8_t>(std::clamp(value, 0.0, 255.0)); }
+std::uint8_t cut_to_byte(double value) {
+  return static_cast<std::uint8_t>(std::clamp(value, 0.0, 255.0));
+}
 
 /// What becomes of a flattened value.
 cv::Mat stretched(const FlattenSharpen& step) {
@@ -32,8 +36,10 @@ Image flattened(Image image, const FlattenSharpen& step) {
   cv::Mat grey;
   cv::cvtColor(pixels, grey, cv::COLOR_RGB2GRAY);
   cv::Mat sums;  // whose rounded mean OpenCV would give differently for large and for small kernels
-  cv::boxFilter(grey, sums, CV_32S, {step.kernel_size, step.kernel_size}, {-1, -1}, /*normalize=*/false);
-  const auto area = static_cast<unsigned>(step.kernel_size) * static_cast<unsigned>(step.kernel_size);
+  cv::boxFilter(grey, sums, CV_32S, {step.kernel_size, step.kernel_size}, {-1, -1},
+                /*normalize=*/false);
+  const auto area =
+      static_cast<unsigned>(step.kernel_size) * static_cast<unsigned>(step.kernel_size);
   for (int y = 0; y < image.height; ++y) {
     std::uint8_t* value = image.row(y);
     const std::int32_t* sum = sums.ptr<std::int32_t>(y);
@@ -46,7 +52,8 @@ Image flattened(Image image, const FlattenSharpen& step) {
   cv::LUT(pixels, stretched(step), pixels);
   Image sharp = Image::unset(image.width, image.height);
   const auto amount = static_cast<float>(step.sharpen);
-  const cv::Mat kernel = (cv::Mat_<float>(3, 3) << 0, -amount, 0, -amount, 1 + 4 * amount, -amount, 0, -amount, 0);
+  const cv::Mat kernel =
+      (cv::Mat_<float>(3, 3) << 0, -amount, 0, -amount, 1 + 4 * amount, -amount, 0, -amount, 0);
   cv::filter2D(pixels, seen_by_opencv(sharp), -1, kernel);
   return sharp;
 }

@@ -13,15 +13,21 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-bool is_squeezed(const ImageDatasetOptions& options) { return options.resize.shape == ResizeShape::kSquare; }
+bool is_squeezed(const ImageDatasetOptions& options) {
+  return options.resize.shape == ResizeShape::kSquare;
+}
 
 /// Pillow's numbers of its filters.
-int resample(Interpolation interpolation) { return interpolation == Interpolation::kBicubic ? 3 : 2; }
+int resample(Interpolation interpolation) {
+  return interpolation == Interpolation::kBicubic ? 3 : 2;
+}
 
 Json square(int size) { return {{"height", size}, {"width", size}}; }
 
-[[noreturn]] void refuse_preprocessing(const std::string& key, const nlohmann::json& value, const std::string& wanted) {
-  throw std::invalid_argument("its '" + key + "' is " + value.dump() + ", and only " + wanted + " is supported");
+[[noreturn]] void refuse_preprocessing(const std::string& key, const nlohmann::json& value,
+                                       const std::string& wanted) {
+  throw std::invalid_argument("its '" + key + "' is " + value.dump() + ", and only " + wanted +
+                              " is supported");
 }
 
 /// The length at `key` of a size, which may be a number by itself.
@@ -40,10 +46,12 @@ int side_at(const nlohmann::json& config, const char* key) {
   return *height;
 }
 
-std::array<double, 3> three_at(const nlohmann::json& config, const char* key, std::array<double, 3> otherwise) {
+std::array<double, 3> three_at(const nlohmann::json& config, const char* key,
+                               std::array<double, 3> otherwise) {
   const nlohmann::json numbers = config.value(key, nlohmann::json(otherwise));
-  const bool fits = numbers.is_array() && numbers.size() == 3 &&
-                    std::ranges::all_of(numbers, [](const nlohmann::json& one) { return one.is_number(); });
+  const bool fits =
+      numbers.is_array() && numbers.size() == 3 &&
+      std::ranges::all_of(numbers, [](const nlohmann::json& one) { return one.is_number(); });
   if (!fits) refuse_preprocessing(key, numbers, "a list of three numbers");
   return numbers.get<std::array<double, 3>>();
 }
@@ -79,11 +87,13 @@ ImageDatasetOptions options_of_preprocessor(const nlohmann::json& config) {
   constexpr std::array<double, 3> kClipMean = {0.48145466, 0.4578275, 0.40821073},
                                   kClipDeviation = {0.26862954, 0.26130258, 0.27577711};
   for (const char* key : {"do_resize", "do_rescale", "do_normalize"}) {
-    if (config.value(key, nlohmann::json(true)) != true) refuse_preprocessing(key, config[key], "true");
+    if (config.value(key, nlohmann::json(true)) != true)
+      refuse_preprocessing(key, config[key], "true");
   }
   ImageDatasetOptions options;
   const nlohmann::json filter = config.value("resample", nlohmann::json(3));
-  if (filter != 2 && filter != 3) refuse_preprocessing("resample", filter, "2 or 3, bilinear or bicubic,");
+  if (filter != 2 && filter != 3)
+    refuse_preprocessing("resample", filter, "2 or 3, bilinear or bicubic,");
   options.resize.interpolation = filter == 3 ? Interpolation::kBicubic : Interpolation::kBilinear;
   options.mean = three_at(config, "image_mean", kClipMean);
   options.standard_deviation = three_at(config, "image_std", kClipDeviation);
@@ -92,7 +102,8 @@ ImageDatasetOptions options_of_preprocessor(const nlohmann::json& config) {
   const auto shortest = length_at(size, "shortest_edge");
   if (shortest && crops) {
     options.image_size = side_at(config, "crop_size");
-    if (options.image_size > *shortest) refuse_preprocessing("crop_size", options.image_size, "a part of the picture");
+    if (options.image_size > *shortest)
+      refuse_preprocessing("crop_size", options.image_size, "a part of the picture");
     options.resize.crop_fraction = crop_fraction(options.image_size, *shortest);
     return options;
   }
@@ -106,7 +117,8 @@ ImageDatasetOptions options_of_preprocessor(const nlohmann::json& config) {
 Json timm_preprocessing(const ImageDatasetOptions& options) {
   return {{"mean", options.mean},
           {"std", options.standard_deviation},
-          {"interpolation", options.resize.interpolation == Interpolation::kBicubic ? "bicubic" : "bilinear"},
+          {"interpolation",
+           options.resize.interpolation == Interpolation::kBicubic ? "bicubic" : "bilinear"},
           {"crop_pct", options.resize.crop_fraction},
           {"crop_mode", is_squeezed(options) ? "squash" : "center"}};
 }
@@ -115,12 +127,14 @@ std::vector<std::string> lost_in_preprocessor(const ImageDatasetOptions& options
   std::vector<std::string> lost;
   if (options.decode == Decode::kFast) {
     lost.emplace_back(
-        "The training decoded JPEGs with `decode: fast`; Pillow decodes every pixel, so that probabilities "
+        "The training decoded JPEGs with `decode: fast`; Pillow decodes every pixel, so that "
+        "probabilities "
         "differ slightly.");
   }
   if (options.resize.crop_offset == CropOffset::kRound && !is_squeezed(options)) {
     lost.emplace_back(
-        "The training cropped with `crop_offset: round`; with the backend \"pil\" the crop of some sizes "
+        "The training cropped with `crop_offset: round`; with the backend \"pil\" the crop of some "
+        "sizes "
         "begins a pixel earlier.");
   }
   return lost;

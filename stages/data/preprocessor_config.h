@@ -9,12 +9,13 @@
 
 namespace stages {
 
-/// The preprocessor_config.json with which transformers' AutoImageProcessor makes the same pixels of a picture as
-/// `options` do in evaluation; with its backend "pil", bit for bit.
+/// The preprocessor_config.json with which transformers' AutoImageProcessor makes the same pixels
+/// of a picture as `options` do in evaluation; with its backend "pil", bit for bit.
 nlohmann::ordered_json preprocessor_config(const ImageDatasetOptions& options);
 
-/// What such a file asks for, of whichever version of transformers: sizes may be numbers or mappings. Throws
-/// std::invalid_argument, in half a sentence, for what is not done here: "its 'resample' is 1, …".
+/// What such a file asks for, of whichever version of transformers: sizes may be numbers or
+/// mappings. Throws std::invalid_argument, in half a sentence, for what is not done here: "its
+/// 'resample' is 1, …".
 ImageDatasetOptions options_of_preprocessor(const nlohmann::json& config);
 
 /// The same as timm writes it: members of a model's pretrained_cfg.

@@ -52,7 +52,8 @@ constexpr std::array kShapes = {
     Shape{"bar_vertical", [](Point p) { return -abs(p.x); }},
     Shape{"grid", [](Point p) { return max(wave(3, p.x), wave(3, p.y)); }},
     Shape{"spiral", [](Point p) { return cos(3 * kPi * p.radius() - 2 * p.angle()); }},
-    Shape{"zigzag", [](Point p) { return wave(3, p.y + abs(std::fmod(abs(2 * p.x), 2.0f) - 1) * 0.5f); }},
+    Shape{"zigzag",
+          [](Point p) { return wave(3, p.y + abs(std::fmod(abs(2 * p.x), 2.0f) - 1) * 0.5f); }},
     Shape{"waves", [](Point p) { return wave(3, p.x + 0.3f * sin(4 * p.y)); }},
     Shape{"crescent",
           [](Point p) {
@@ -78,17 +79,22 @@ Color random_color(Random& random) {
   return {red, green, level()};
 }
 
-float brightness(const Color& color) { return 0.299f * color.red + 0.587f * color.green + 0.114f * color.blue; }
+float brightness(const Color& color) {
+  return 0.299f * color.red + 0.587f * color.green + 0.114f * color.blue;
+}
 
 /// How much of each pixel the shape covers, 0 to 1.
 std::vector<float> coverage(const Shape& shape, int size, Random& random) {
   const auto turn = static_cast<float>(random.uniform(-0.12, 0.12)),
              scale = static_cast<float>(random.uniform(0.9, 1.1));
-  const Point shift{static_cast<float>(random.uniform(-0.12, 0.12)), static_cast<float>(random.uniform(-0.12, 0.12))};
+  const Point shift{static_cast<float>(random.uniform(-0.12, 0.12)),
+                    static_cast<float>(random.uniform(-0.12, 0.12))};
   const double share = random.uniform(0.3, 0.5);
   const int side = size * kSamples;
   const float across = scale * cos(turn), along = scale * sin(turn);
-  const auto place = [&](int i) { return (2 * static_cast<float>(i) + 1) / static_cast<float>(side) - 1; };
+  const auto place = [&](int i) {
+    return (2 * static_cast<float>(i) + 1) / static_cast<float>(side) - 1;
+  };
   std::vector<float> field;
   field.reserve(static_cast<std::size_t>(side) * static_cast<std::size_t>(side));
   for (int row = 0; row < side; ++row) {
@@ -98,7 +104,8 @@ std::vector<float> coverage(const Shape& shape, int size, Random& random) {
     }
   }
   std::vector<float> sorted = field;
-  const auto level = sorted.begin() + static_cast<std::ptrdiff_t>((1 - share) * static_cast<double>(sorted.size()));
+  const auto level = sorted.begin() +
+                     static_cast<std::ptrdiff_t>((1 - share) * static_cast<double>(sorted.size()));
   std::ranges::nth_element(sorted, level);
 
   std::vector<float> result(static_cast<std::size_t>(size) * static_cast<std::size_t>(size));
@@ -106,7 +113,8 @@ std::vector<float> coverage(const Shape& shape, int size, Random& random) {
     for (int column = 0; column < side; ++column) {
       const bool inside = field[static_cast<std::size_t>(row * side + column)] > *level;
       if (inside)
-        result[static_cast<std::size_t>(row / kSamples * size + column / kSamples)] += 1.0f / (kSamples * kSamples);
+        result[static_cast<std::size_t>(row / kSamples * size + column / kSamples)] +=
+            1.0f / (kSamples * kSamples);
     }
   }
   return result;
@@ -131,14 +139,17 @@ Image draw_shape(std::size_t shape, int size, Random random) {
   Image image(size, size);
   const auto level = [&](float value) {
     const double grain = 12 * (random.uniform() + random.uniform() - 1);
-    return static_cast<std::uint8_t>(std::clamp(std::lround(value + static_cast<float>(grain)), 0L, 255L));
+    return static_cast<std::uint8_t>(
+        std::clamp(std::lround(value + static_cast<float>(grain)), 0L, 255L));
   };
   for (int y = 0; y < size; ++y) {
     for (int x = 0; x < size; ++x) {
       const float share = covered[static_cast<std::size_t>(y * size + x)];
       const float light = light_x * (static_cast<float>(x) / static_cast<float>(size) - 0.5f) +
                           light_y * (static_cast<float>(y) / static_cast<float>(size) - 0.5f);
-      const auto mixed = [&](float below, float above) { return level(below + share * (above - below) + light); };
+      const auto mixed = [&](float below, float above) {
+        return level(below + share * (above - below) + light);
+      };
       std::uint8_t* pixel = image.row(y) + std::ptrdiff_t{3} * x;
       pixel[0] = mixed(ground.red, ink.red);
       pixel[1] = mixed(ground.green, ink.green);
@@ -154,15 +165,18 @@ using runner::StageError;
 void check(const MadeImages& images, std::int64_t fewest) {
   const auto kinds = static_cast<std::int64_t>(shape_names().size());
   if (images.classes < 1 || images.classes > kinds) {
-    throw StageError(ErrorCode::kNotAllowedValue, "cannot make " + std::to_string(images.classes) + " classes")
+    throw StageError(ErrorCode::kNotAllowedValue,
+                     "cannot make " + std::to_string(images.classes) + " classes")
         .at("/make/classes")
         .with_help("there are " + std::to_string(kinds) + " kinds of shapes");
   }
   if (images.per_class < fewest || images.size < 8 || images.size > 4096) {
-    throw StageError(ErrorCode::kNotAllowedValue, "cannot make " + std::to_string(images.per_class) + " images of " +
-                                                      std::to_string(images.size) + " pixels a class")
+    throw StageError(ErrorCode::kNotAllowedValue,
+                     "cannot make " + std::to_string(images.per_class) + " images of " +
+                         std::to_string(images.size) + " pixels a class")
         .at("/make")
-        .with_help("make at least " + (fewest == 1 ? "one" : std::to_string(fewest)) + ", of 8 to 4096 pixels");
+        .with_help("make at least " + (fewest == 1 ? "one" : std::to_string(fewest)) +
+                   ", of 8 to 4096 pixels");
   }
 }
 
@@ -172,7 +186,9 @@ void check_cancelled(const MakeCallbacks& callbacks) {
 
 std::string padded(std::int64_t number, int digits) {
   std::string text = std::to_string(number);
-  return std::string(static_cast<std::size_t>(std::max(0, digits - static_cast<int>(text.size()))), '0') + text;
+  return std::string(static_cast<std::size_t>(std::max(0, digits - static_cast<int>(text.size()))),
+                     '0') +
+         text;
 }
 
 }  // namespace stages

@@ -13,12 +13,14 @@
 
 namespace stages {
 
-/// The kinds of shapes that can be drawn, easiest to tell apart first: "stripes_horizontal", "disc", …
+/// The kinds of shapes that can be drawn, easiest to tell apart first: "stripes_horizontal",
+/// "disc", …
 std::span<const std::string_view> shape_names();
 
-/// A picture of shape number `shape`, `size` x `size`, drawn from `random`: where it lies, how it is turned and what
-/// its two colours are. Every shape covers the same shares of the picture and takes its colours alike, the lighter one
-/// for the shape, so colours alone do not tell the shapes apart.
+/// A picture of shape number `shape`, `size` x `size`, drawn from `random`: where it lies, how it
+/// is turned and what its two colours are. Every shape covers the same shares of the picture and
+/// takes its colours alike, the lighter one for the shape, so colours alone do not tell the shapes
+/// apart.
 Image draw_shape(std::size_t shape, int size, Random random);
 
 /// How many shapes are drawn for a set of images that is made. Same numbers, same bytes.
@@ -47,7 +49,8 @@ struct MadeDataset {
   void (*make)(const std::filesystem::path& folder, const MadeImages&, const MakeCallbacks&);
 };
 
-/// Throws runner::StageError, kNotAllowedValue, for images that cannot be made; `fewest` are needed of each class.
+/// Throws runner::StageError, kNotAllowedValue, for images that cannot be made; `fewest` are needed
+/// of each class.
 void check(const MadeImages& images, std::int64_t fewest);
 
 /// Throws runner::Cancelled if that is wanted. Once before each image.

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "runner/shared/text/printable.h"
-#include "stages/data/image_table.h"
 #include "stages/data/annotation_files.h"
+#include "stages/data/image_table.h"
 
 namespace stages {
 namespace {
@@ -14,8 +14,8 @@ constexpr std::size_t kMaxLabelBytes = 200;
 
 /// Can it be the name of a folder?
 bool is_folder_name(std::string_view label) {
-  return !label.empty() && label.size() <= kMaxLabelBytes && label.front() != '.' && label.find('/') == label.npos &&
-         runner::printable(label) == label;
+  return !label.empty() && label.size() <= kMaxLabelBytes && label.front() != '.' &&
+         label.find('/') == label.npos && runner::printable(label) == label;
 }
 
 }  // namespace
@@ -27,7 +27,8 @@ ListedImages read_split_csv(AnnotationFiles& files, const std::string& name) {
   CsvTable table(files, name, kMaxListBytes);
   if (table.header_line() == 0) return list;
   const auto column = [&](const char* title) {
-    return static_cast<std::size_t>(std::ranges::find(table.columns(), title) - table.columns().begin());
+    return static_cast<std::size_t>(std::ranges::find(table.columns(), title) -
+                                    table.columns().begin());
   };
   const std::size_t file_column = column("filename"), label_column = column("label");
   if (std::max(file_column, label_column) >= table.columns().size()) {

@@ -18,13 +18,15 @@ int centered(std::int64_t outer, int inner, CropOffset offset) {
   return 0;
 }
 
-/// The part to cut out: of random area and shape, or in the middle where ten draws do not fit the picture.
+/// The part to cut out: of random area and shape, or in the middle where ten draws do not fit the
+/// picture.
 Box random_part(int width, int height, const RandomResizedCrop& crop, Random& random) {
   const double area = static_cast<double>(width) * height;
   for (int attempt = 0; attempt < 10; ++attempt) {
     const double wanted = area * random.uniform(crop.smallest_area, crop.largest_area);
     const double ratio = std::exp(random.uniform(std::log(crop.narrowest), std::log(crop.widest)));
-    const double w = std::nearbyint(std::sqrt(wanted * ratio)), h = std::nearbyint(std::sqrt(wanted / ratio));
+    const double w = std::nearbyint(std::sqrt(wanted * ratio)),
+                 h = std::nearbyint(std::sqrt(wanted / ratio));
     if (w < 1 || h < 1 || w > width || h > height) continue;
     Box box{0, 0, static_cast<int>(w), static_cast<int>(h)};
     box.top = static_cast<int>(random.below(height - box.height + 1));
@@ -56,8 +58,8 @@ Cut evaluation_cut(int width, int height, int image_size, const ResizeOptions& o
   return cut;
 }
 
-Cut training_cut(int width, int height, int image_size, const ResizeOptions& options, const AugmentOptions& augment,
-                 Random& random) {
+Cut training_cut(int width, int height, int image_size, const ResizeOptions& options,
+                 const AugmentOptions& augment, Random& random) {
   Cut cut = evaluation_cut(width, height, image_size, options);
   if (augment.random_resized_crop) {
     const Box part = random_part(width, height, *augment.random_resized_crop, random);
@@ -75,8 +77,10 @@ Cut at_size(const Cut& cut, const ImageHeader& header, const Image& decoded) {
   Box& from = result.from;
   from.left = std::min(static_cast<int>(std::nearbyint(cut.from.left * across)), decoded.width - 1);
   from.top = std::min(static_cast<int>(std::nearbyint(cut.from.top * down)), decoded.height - 1);
-  from.width = std::clamp(static_cast<int>(std::nearbyint(cut.from.width * across)), 1, decoded.width - from.left);
-  from.height = std::clamp(static_cast<int>(std::nearbyint(cut.from.height * down)), 1, decoded.height - from.top);
+  from.width = std::clamp(static_cast<int>(std::nearbyint(cut.from.width * across)), 1,
+                          decoded.width - from.left);
+  from.height = std::clamp(static_cast<int>(std::nearbyint(cut.from.height * down)), 1,
+                           decoded.height - from.top);
   return result;
 }
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "stages/data/weighted_sums.h"
 #include "stages/data/image.h"
+#include "stages/data/weighted_sums.h"
 #include "stages/random/random.h"
 
 namespace stages {
@@ -20,7 +20,8 @@ struct ResizeOptions {
   ResizeShape shape = ResizeShape::kShortestSide;
 };
 
-/// Inception's crop: Szegedy et al., "Going deeper with convolutions", 2015, section 6; drawn as torchvision does.
+/// Inception's crop: Szegedy et al., "Going deeper with convolutions", 2015, section 6; drawn as
+/// torchvision does.
 struct RandomResizedCrop {
   double smallest_area = 0.08, largest_area = 1;  ///< shares of the image's
   double narrowest = 0.75, widest = 1.3333;       ///< width divided by height
@@ -33,8 +34,8 @@ struct AugmentOptions {
   double brightness = 0, contrast = 0, saturation = 0;  ///< by how much a factor may differ from 1
   double hue = 0;                                       ///< turns, to both sides
   double rotation = 0, shear = 0;                       ///< degrees, to both sides
-  double translation = 0;                               ///< share of the width and of the height, to both sides
-  double zoom = 0;                                      ///< by how much a factor may differ from 1
+  double translation = 0;  ///< share of the width and of the height, to both sides
+  double zoom = 0;         ///< by how much a factor may differ from 1
 
   bool operator==(const AugmentOptions&) const = default;
 };
@@ -42,7 +43,8 @@ struct AugmentOptions {
 /// True if a picture may be another in every epoch.
 inline bool changes_images(const AugmentOptions& options) { return options != AugmentOptions{}; }
 
-/// Where the pixels of a sample come from: `window` of the image's part `from` resized to width x height.
+/// Where the pixels of a sample come from: `window` of the image's part `from` resized to width x
+/// height.
 struct Cut {
   Box from;
   std::int64_t width = 0, height = 0;
@@ -53,9 +55,10 @@ struct Cut {
 /// The cut for evaluation of a picture of `width` x `height`: a function of its size alone.
 Cut evaluation_cut(int width, int height, int image_size, const ResizeOptions& options);
 
-/// The cut for training, drawn from `random`; of `augment` it is the crop and whether it is mirrored.
-Cut training_cut(int width, int height, int image_size, const ResizeOptions& options, const AugmentOptions& augment,
-                 Random& random);
+/// The cut for training, drawn from `random`; of `augment` it is the crop and whether it is
+/// mirrored.
+Cut training_cut(int width, int height, int image_size, const ResizeOptions& options,
+                 const AugmentOptions& augment, Random& random);
 
 /// The same cut of the same picture decoded at another size.
 Cut at_size(const Cut& cut, const ImageHeader& header, const Image& decoded);

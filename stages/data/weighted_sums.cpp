@@ -25,7 +25,8 @@ class AlongRows {
   int first() const { return first_; }
   std::size_t bytes() const { return std::size_t{3} * static_cast<std::size_t>(count_); }
 
-  /// Makes `count` rows, however many: `source(i)` begins at pixel first() of the ith, and `result(i)` is its place.
+  /// Makes `count` rows, however many: `source(i)` begins at pixel first() of the ith, and
+  /// `result(i)` is its place.
   void make(int count, const auto& source, const auto& result) {
     SumsAlongRows::Sources sources;
     SumsAlongRows::Results results;
@@ -46,8 +47,8 @@ class AlongRows {
 };
 
 /// Adds up the rows that row `y` of the result is made from; `place(i)` is where source row i lies.
-void add_rows_at(const Coefficients& sums, int y, std::vector<const std::uint8_t*>& rows, const auto& place,
-                 std::size_t bytes, std::uint8_t* result) {
+void add_rows_at(const Coefficients& sums, int y, std::vector<const std::uint8_t*>& rows,
+                 const auto& place, std::size_t bytes, std::uint8_t* result) {
   rows.clear();
   const Span span = sums.spans[static_cast<std::size_t>(y)];
   for (int i = span.begin; i < span.end; ++i) rows.push_back(place(i));
@@ -56,8 +57,8 @@ void add_rows_at(const Coefficients& sums, int y, std::vector<const std::uint8_t
 
 }  // namespace
 
-Image resize(const Image& image, const Box& from, std::int64_t width, std::int64_t height, const Box& window,
-             Interpolation interpolation) {
+Image resize(const Image& image, const Box& from, std::int64_t width, std::int64_t height,
+             const Box& window, Interpolation interpolation) {
   assert(from.left >= 0 && from.top >= 0 && from.left + from.width <= image.width &&
          from.top + from.height <= image.height);
   assert(window.width > 0 && window.height > 0 && window.left + window.width <= width &&
@@ -69,25 +70,28 @@ Image resize(const Image& image, const Box& from, std::int64_t width, std::int64
   Image result = Image::unset(window.width, window.height);
   if (height == from.height) {
     along_rows.make(
-        window.height, [&](int y) { return source_row(window.top + y); }, [&](int y) { return result.row(y); });
+        window.height, [&](int y) { return source_row(window.top + y); },
+        [&](int y) { return result.row(y); });
     return result;
   }
 
-  const Coefficients sums = coefficients_of(interpolation, from.height, height, window.top, window.height);
+  const Coefficients sums =
+      coefficients_of(interpolation, from.height, height, window.top, window.height);
   std::vector<const std::uint8_t*> rows;
   const std::int64_t shorter = from.height - height, narrower = from.width - width;
   if (shorter > 0 && shorter > 2 * narrower) {
     Image held = Image::unset(static_cast<int>(along_rows.bytes() / 3), SumsAlongRows::kRows);
     for (int y = 0; y < window.height; y += SumsAlongRows::kRows) {
       const int count = std::min(SumsAlongRows::kRows, window.height - y);
-      for (int i = 0; i < count; ++i) add_rows_at(sums, y + i, rows, source_row, along_rows.bytes(), held.row(i));
+      for (int i = 0; i < count; ++i)
+        add_rows_at(sums, y + i, rows, source_row, along_rows.bytes(), held.row(i));
       along_rows.make(
           count, [&](int i) { return held.row(i); }, [&](int i) { return result.row(y + i); });
     }
     return result;
   }
-  // Of the resized rows only those are held that one row of the result is made from, and those made with the last of
-  // them; row y lies at y modulo their number.
+  // Of the resized rows only those are held that one row of the result is made from, and those made
+  // with the last of them; row y lies at y modulo their number.
   const int most = sums.most + SumsAlongRows::kRows, last = sums.spans.back().end;
   Image held = Image::unset(window.width, most);
   const auto place = [&](int y) { return held.row(y % most); };
@@ -97,16 +101,19 @@ Image resize(const Image& image, const Box& from, std::int64_t width, std::int64
     while (next < sums.spans[static_cast<std::size_t>(y)].end) {
       const int count = std::min(SumsAlongRows::kRows, last - next);
       along_rows.make(
-          count, [&](int i) { return source_row(next + i); }, [&](int i) { return place(next + i); });
+          count, [&](int i) { return source_row(next + i); },
+          [&](int i) { return place(next + i); });
       next += count;
     }
-    add_rows_at(sums, y, rows, place, std::size_t{3} * static_cast<std::size_t>(window.width), result.row(y));
+    add_rows_at(sums, y, rows, place, std::size_t{3} * static_cast<std::size_t>(window.width),
+                result.row(y));
   }
   return result;
 }
 
 Image resize(const Image& image, int width, int height, Interpolation interpolation) {
-  return resize(image, {0, 0, image.width, image.height}, width, height, {0, 0, width, height}, interpolation);
+  return resize(image, {0, 0, image.width, image.height}, width, height, {0, 0, width, height},
+                interpolation);
 }
 
 namespace {
@@ -116,7 +123,8 @@ double triangle(double x) { return std::max(0.0, 1.0 - std::abs(x)); }
 double cubic(double x) {
   constexpr double a = -0.5;
   x = std::abs(x);
-  const double near = ((a + 2.0) * x - (a + 3.0)) * x * x + 1, far = (((x - 5) * x + 8) * x - 4) * a;
+  const double near = ((a + 2.0) * x - (a + 3.0)) * x * x + 1,
+               far = (((x - 5) * x + 8) * x - 4) * a;
   return x < 1.0 ? near : x < 2.0 ? far : 0.0;
 }
 
@@ -130,12 +138,13 @@ double support_of(Interpolation interpolation) {
   return 0.0;
 }
 
-// Compiled for processors that do four at once too. None of them has a product and a sum in one rounding: that would be
-// other bits.
+// Compiled for processors that do four at once too. None of them has a product and a sum in one
+// rounding: that would be other bits.
 #define RETORT_FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "default")))
 
 /// Puts in place of each distance the weight of a pixel that is so far away.
-RETORT_FOR_EACH_PROCESSOR void weigh(Interpolation interpolation, double* distances, std::size_t count) {
+RETORT_FOR_EACH_PROCESSOR void weigh(Interpolation interpolation, double* distances,
+                                     std::size_t count) {
   switch (interpolation) {
     case Interpolation::kBilinear:
       for (std::size_t i = 0; i < count; ++i) distances[i] = triangle(distances[i]);
@@ -147,7 +156,8 @@ RETORT_FOR_EACH_PROCESSOR void weigh(Interpolation interpolation, double* distan
 }
 
 /// Sets each `stride` weights' coefficients: their shares of their sum.
-RETORT_FOR_EACH_PROCESSOR void share(const double* weights, std::size_t stride, Coefficients& result) {
+RETORT_FOR_EACH_PROCESSOR void share(const double* weights, std::size_t stride,
+                                     Coefficients& result) {
   std::int32_t* values = result.values.data();
   for (const Span span : result.spans) {
     double sum = 0.0;
@@ -167,7 +177,8 @@ RETORT_FOR_EACH_PROCESSOR void share(const double* weights, std::size_t stride, 
 
 }  // namespace
 
-Coefficients coefficients_of(Interpolation interpolation, int from, std::int64_t to, std::int64_t first, int count) {
+Coefficients coefficients_of(Interpolation interpolation, int from, std::int64_t to,
+                             std::int64_t first, int count) {
   const double scale = static_cast<double>(from) / static_cast<double>(to);
   const double spread = std::max(scale, 1.0), shrink = 1.0 / spread;
   const double support = support_of(interpolation) * spread;
@@ -183,7 +194,8 @@ Coefficients coefficients_of(Interpolation interpolation, int from, std::int64_t
     result.most = std::max(result.most, result.spans.back().count());
   }
 
-  // So many numbers fill the lanes of registers. Those after a span's end are computed and left out.
+  // So many numbers fill the lanes of registers. Those after a span's end are computed and left
+  // out.
   constexpr std::size_t kLanes = 4;
   result.stride = (static_cast<std::size_t>(result.most) + kLanes - 1) / kLanes * kLanes;
   result.values.resize(result.stride * result.spans.size());
@@ -201,7 +213,8 @@ Coefficients coefficients_of(Interpolation interpolation, int from, std::int64_t
 
 namespace {
 
-// Compiled for several processors; the loader takes the best. Integers are the same bits on all of them.
+// Compiled for several processors; the loader takes the best. Integers are the same bits on all of
+// them.
 #define RETORT_FOR_EACH_PROCESSOR __attribute__((target_clones("avx2", "sse4.1", "default")))
 #define RETORT_IN_EACH __attribute__((always_inline)) inline
 
@@ -222,22 +235,28 @@ RETORT_IN_EACH void turn(const std::uint8_t* const* rows, std::size_t at, Sixtee
     SixteenBytes even = {}, odd = {};
     std::memcpy(&even, rows[2 * i] + at, 8);
     std::memcpy(&odd, rows[2 * i + 1] + at, 8);
-    pairs[i] = __builtin_shufflevector(even, odd, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    pairs[i] =
+        __builtin_shufflevector(even, odd, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
   }
   for (int i = 0; i < 2; ++i) {
     const SixteenBytes a = pairs[2 * i], b = pairs[2 * i + 1];
-    fours[i] = __builtin_shufflevector(a, b, 0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23);
-    fours[2 + i] = __builtin_shufflevector(a, b, 8, 9, 24, 25, 10, 11, 26, 27, 12, 13, 28, 29, 14, 15, 30, 31);
+    fours[i] =
+        __builtin_shufflevector(a, b, 0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23);
+    fours[2 + i] =
+        __builtin_shufflevector(a, b, 8, 9, 24, 25, 10, 11, 26, 27, 12, 13, 28, 29, 14, 15, 30, 31);
   }
   for (int i = 0; i < 2; ++i) {
     const SixteenBytes a = fours[2 * i], b = fours[2 * i + 1];
-    columns[2 * i] = __builtin_shufflevector(a, b, 0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
-    columns[2 * i + 1] = __builtin_shufflevector(a, b, 8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31);
+    columns[2 * i] =
+        __builtin_shufflevector(a, b, 0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
+    columns[2 * i + 1] =
+        __builtin_shufflevector(a, b, 8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31);
   }
 }
 
 /// Writes the bytes of all rows at a place together, as numbers.
-RETORT_FOR_EACH_PROCESSOR void widen(const std::uint8_t* const* rows, std::size_t bytes, SixteenNumbers* result) {
+RETORT_FOR_EACH_PROCESSOR void widen(const std::uint8_t* const* rows, std::size_t bytes,
+                                     SixteenNumbers* result) {
   std::size_t at = 0;
   for (; at + kTurned <= bytes; at += kTurned) {
     for (int half = 0; half < 2; ++half) {
@@ -245,9 +264,11 @@ RETORT_FOR_EACH_PROCESSOR void widen(const std::uint8_t* const* rows, std::size_
       turn(rows + half * kTurned, at, columns);
       for (int i = 0; i < kTurned; ++i) {
         EightBytes column;
-        std::memcpy(&column, reinterpret_cast<const char*>(columns) + sizeof column * i, sizeof column);
+        std::memcpy(&column, reinterpret_cast<const char*>(columns) + sizeof column * i,
+                    sizeof column);
         const EightNumbers numbers = __builtin_convertvector(column, EightNumbers);
-        std::memcpy(reinterpret_cast<char*>(&result[at + i]) + sizeof numbers * half, &numbers, sizeof numbers);
+        std::memcpy(reinterpret_cast<char*>(&result[at + i]) + sizeof numbers * half, &numbers,
+                    sizeof numbers);
       }
     }
   }
@@ -257,16 +278,17 @@ RETORT_FOR_EACH_PROCESSOR void widen(const std::uint8_t* const* rows, std::size_
 }
 
 RETORT_IN_EACH void round(const SixteenNumbers& sums, SixteenBytes& result) {
-  SixteenShorts shorts =
-      __builtin_convertvector(sums >> kCoefficientBits, SixteenShorts);  // they fit: ten bits are left
+  SixteenShorts shorts = __builtin_convertvector(sums >> kCoefficientBits,
+                                                 SixteenShorts);  // they fit: ten bits are left
   shorts = shorts < 0 ? SixteenShorts{} : shorts;
   shorts = shorts > 255 ? SixteenShorts{} + 255 : shorts;
   result = __builtin_convertvector(shorts, SixteenBytes);
 }
 
-/// The pixels of the result in each row. Each is made from as many, so that processors need not guess when one is done.
-RETORT_FOR_EACH_PROCESSOR void add_pixels(const SixteenNumbers* source, const Coefficients& coefficients,
-                                          SixteenBytes* result) {
+/// The pixels of the result in each row. Each is made from as many, so that processors need not
+/// guess when one is done.
+RETORT_FOR_EACH_PROCESSOR void add_pixels(const SixteenNumbers* source,
+                                          const Coefficients& coefficients, SixteenBytes* result) {
   const std::int32_t* values = coefficients.values.data();
   const std::size_t stride = coefficients.stride;
   const int first = coefficients.spans.front().begin, count = coefficients.most;
@@ -287,7 +309,8 @@ RETORT_FOR_EACH_PROCESSOR void add_pixels(const SixteenNumbers* source, const Co
 }
 
 /// The opposite of widen(), of bytes.
-RETORT_FOR_EACH_PROCESSOR void part(const SixteenBytes* source, std::size_t bytes, std::uint8_t* const* rows) {
+RETORT_FOR_EACH_PROCESSOR void part(const SixteenBytes* source, std::size_t bytes,
+                                    std::uint8_t* const* rows) {
   std::size_t at = 0;
   for (; at + kTurned <= bytes; at += kTurned) {
     for (int half = 0; half < 2; ++half) {
@@ -297,7 +320,8 @@ RETORT_FOR_EACH_PROCESSOR void part(const SixteenBytes* source, std::size_t byte
       SixteenBytes columns[4];
       turn(from, 0, columns);
       for (int i = 0; i < kTurned; ++i) {
-        std::memcpy(rows[kTurned * half + i] + at, reinterpret_cast<const char*>(columns) + kTurned * i, kTurned);
+        std::memcpy(rows[kTurned * half + i] + at,
+                    reinterpret_cast<const char*>(columns) + kTurned * i, kTurned);
       }
     }
   }
@@ -308,8 +332,8 @@ RETORT_FOR_EACH_PROCESSOR void part(const SixteenBytes* source, std::size_t byte
 
 /// So many times sixteen bytes at `at`.
 template <int times>
-RETORT_IN_EACH void add_bytes(const std::uint8_t* const* rows, const std::int32_t* coefficients, int count,
-                              std::size_t at, std::uint8_t* result) {
+RETORT_IN_EACH void add_bytes(const std::uint8_t* const* rows, const std::int32_t* coefficients,
+                              int count, std::size_t at, std::uint8_t* result) {
   SixteenNumbers sums[times];
   for (SixteenNumbers& sum : sums) sum = SixteenNumbers{} + kHalfOfOne;
   for (int i = 0; i < count; ++i) {
@@ -326,7 +350,8 @@ RETORT_IN_EACH void add_bytes(const std::uint8_t* const* rows, const std::int32_
   }
 }
 
-RETORT_FOR_EACH_PROCESSOR void add_up(const std::uint8_t* const* rows, const std::int32_t* coefficients, int count,
+RETORT_FOR_EACH_PROCESSOR void add_up(const std::uint8_t* const* rows,
+                                      const std::int32_t* coefficients, int count,
                                       std::size_t bytes, std::uint8_t* result) {
   constexpr int kTimes = 4, kAtOnce = sizeof(SixteenBytes);  // sums that fit the registers
   std::size_t at = 0;
@@ -359,8 +384,8 @@ void SumsAlongRows::operator()(Sources sources, Results results, int rows) {
   part(result_.data(), result_.size(), results.data());
 }
 
-void add_rows(const Coefficients& coefficients, int at, const std::uint8_t* const* rows, std::size_t bytes,
-              std::uint8_t* result) {
+void add_rows(const Coefficients& coefficients, int at, const std::uint8_t* const* rows,
+              std::size_t bytes, std::uint8_t* result) {
   const auto place = static_cast<std::size_t>(at);
   add_up(rows, coefficients.of(place), coefficients.spans[place].count(), bytes, result);
 }

@@ -9,27 +9,31 @@
 
 namespace stages {
 
-/// How a pixel is made from its neighbours; each is widened when an image is made smaller, so nothing aliases.
+/// How a pixel is made from its neighbours; each is widened when an image is made smaller, so
+/// nothing aliases.
 enum class Interpolation {
   kBilinear,  ///< a triangle, one pixel to each side
-  kBicubic,   ///< Keys, "Cubic convolution interpolation for digital image processing", 1981, with a = -0.5
+  kBicubic,  ///< Keys, "Cubic convolution interpolation for digital image processing", 1981, with a
+             ///< = -0.5
 };
 
 /// The part `window` of `image`'s part `from`, resized to `width` x `height`.
 ///
-/// The same bytes as Pillow's Image.crop(from).resize((width, height)).crop(window), which fixes the arithmetic:
-/// coefficients of 22 fractional bits, one pass along rows and one along columns, rounded to 8 bits after each; a pass
-/// that would change nothing is left out. Rows come first, except (since Pillow 13) where the height shrinks and loses
-/// more than twice as many pixels as the width. Only the rows and columns that `window` needs are computed, so `width`
-/// and `height` may be far larger than fits memory. `from` must lie in the image, `window` in the result, neither
-/// empty.
-Image resize(const Image& image, const Box& from, std::int64_t width, std::int64_t height, const Box& window,
-             Interpolation interpolation);
+/// The same bytes as Pillow's Image.crop(from).resize((width, height)).crop(window), which fixes
+/// the arithmetic: coefficients of 22 fractional bits, one pass along rows and one along columns,
+/// rounded to 8 bits after each; a pass that would change nothing is left out. Rows come first,
+/// except (since Pillow 13) where the height shrinks and loses more than twice as many pixels as
+/// the width. Only the rows and columns that `window` needs are computed, so `width` and `height`
+/// may be far larger than fits memory. `from` must lie in the image, `window` in the result,
+/// neither empty.
+Image resize(const Image& image, const Box& from, std::int64_t width, std::int64_t height,
+             const Box& window, Interpolation interpolation);
 
 /// All of `image`, resized.
 Image resize(const Image& image, int width, int height, Interpolation interpolation);
 
-/// How many fractional bits a coefficient has: of its 32, 8 are left for the pixel and 2 for overshoot.
+/// How many fractional bits a coefficient has: of its 32, 8 are left for the pixel and 2 for
+/// overshoot.
 inline constexpr int kCoefficientBits = 22;
 
 /// Some neighbours of a source: pixels of a row, or rows.
@@ -48,12 +52,13 @@ struct Coefficients {
   const std::int32_t* of(std::size_t span) const { return &values[span * stride]; }
 };
 
-/// Along a side of `from` pixels that becomes one of `to`: those of pixels `first` to `first + count - 1` of the
-/// result, as Pillow has them.
-Coefficients coefficients_of(Interpolation interpolation, int from, std::int64_t to, std::int64_t first, int count);
+/// Along a side of `from` pixels that becomes one of `to`: those of pixels `first` to `first +
+/// count - 1` of the result, as Pillow has them.
+Coefficients coefficients_of(Interpolation interpolation, int from, std::int64_t to,
+                             std::int64_t first, int count);
 
-/// Resizes rows of RGB pixels along their length; each sum is rounded to 8 bits. Many rows are done at once, because
-/// their pixels have the same coefficients.
+/// Resizes rows of RGB pixels along their length; each sum is rounded to 8 bits. Many rows are done
+/// at once, because their pixels have the same coefficients.
 class SumsAlongRows {
  public:
   static constexpr int kRows = 16;
@@ -66,8 +71,8 @@ class SumsAlongRows {
   int first() const { return coefficients_.spans.front().begin; }
   int count() const { return coefficients_.spans.back().end - first(); }
 
-  /// Does the first `rows` rows, from 1 to kRows. Each of `sources` is at pixel first(), each of `results` at the first
-  /// pixel of the result.
+  /// Does the first `rows` rows, from 1 to kRows. Each of `sources` is at pixel first(), each of
+  /// `results` at the first pixel of the result.
   void operator()(Sources sources, Results results, int rows);
 
  private:
@@ -80,9 +85,9 @@ class SumsAlongRows {
   std::vector<Bytes> result_;
 };
 
-/// Row `at` of the result of resizing across rows, whatever is in them: `rows` are those of its span, each of `bytes`
-/// bytes.
-void add_rows(const Coefficients& coefficients, int at, const std::uint8_t* const* rows, std::size_t bytes,
-              std::uint8_t* result);
+/// Row `at` of the result of resizing across rows, whatever is in them: `rows` are those of its
+/// span, each of `bytes` bytes.
+void add_rows(const Coefficients& coefficients, int at, const std::uint8_t* const* rows,
+              std::size_t bytes, std::uint8_t* result);
 
 }  // namespace stages

@@ -19,7 +19,9 @@ ClassScores::ClassScores(std::vector<double> logits) : logits_(std::move(logits)
   sum_ = std::accumulate(exponentials.begin(), exponentials.end(), 0.0);
 }
 
-std::int64_t ClassScores::predicted() const { return std::ranges::max_element(logits_) - logits_.begin(); }
+std::int64_t ClassScores::predicted() const {
+  return std::ranges::max_element(logits_) - logits_.begin();
+}
 
 std::int64_t ClassScores::rank(std::int64_t label) const {
   const double own = logits_[static_cast<std::size_t>(label)];
@@ -36,7 +38,8 @@ std::vector<std::int64_t> ClassScores::best(std::int64_t count) const {
   std::iota(order.begin(), order.end(), 0);
   const auto end = order.begin() + std::min(count, classes());
   std::partial_sort(order.begin(), end, order.end(), [&](std::int64_t a, std::int64_t b) {
-    const double first = logits_[static_cast<std::size_t>(a)], second = logits_[static_cast<std::size_t>(b)];
+    const double first = logits_[static_cast<std::size_t>(a)],
+                 second = logits_[static_cast<std::size_t>(b)];
     return first > second || (first == second && a < b);
   });
   order.erase(end, order.end());
@@ -63,7 +66,8 @@ constexpr std::int64_t kBestColumns = 5;
 
 }  // namespace
 
-std::string predictions_csv(const ClassifiedSamples& samples, const std::vector<std::string>& classes) {
+std::string predictions_csv(const ClassifiedSamples& samples,
+                            const std::vector<std::string>& classes) {
   const auto name_of = [&](std::int64_t label) { return classes[static_cast<std::size_t>(label)]; };
   const std::int64_t best = std::min(kBestColumns, static_cast<std::int64_t>(classes.size()));
   std::vector<std::string> fields = {"name", "label", "predicted", "correct", "probability"};
@@ -72,8 +76,10 @@ std::string predictions_csv(const ClassifiedSamples& samples, const std::vector<
   for (std::size_t i = 0; i < samples.names.size(); ++i) {
     const auto row = static_cast<std::int64_t>(i);
     const ClassScores scores = class_scores(samples.logits, row);
-    const std::int64_t label = samples.labels[row].item<std::int64_t>(), predicted = scores.predicted();
-    fields = {samples.names[i], name_of(label), name_of(predicted), label == predicted ? "true" : "false",
+    const std::int64_t label = samples.labels[row].item<std::int64_t>(),
+                       predicted = scores.predicted();
+    fields = {samples.names[i], name_of(label), name_of(predicted),
+              label == predicted ? "true" : "false",
               runner::csv_number(scores.probability(predicted))};
     for (const std::int64_t other : scores.best(best)) fields.push_back(name_of(other));
     text += csv_line(fields);
@@ -81,7 +87,8 @@ std::string predictions_csv(const ClassifiedSamples& samples, const std::vector<
   return text;
 }
 
-std::string confusion_csv(const ConfusionMatrix& confusion, const std::vector<std::string>& classes) {
+std::string confusion_csv(const ConfusionMatrix& confusion,
+                          const std::vector<std::string>& classes) {
   std::vector<std::string> fields = {"label"};
   fields.insert(fields.end(), classes.begin(), classes.end());
   std::string text = csv_line(fields);

@@ -7,9 +7,9 @@
 #include "runner/shared/stage/plan_context.h"
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
+#include "stages/artifact/dataset.h"
 #include "stages/artifact/model.h"
 #include "stages/artifact/results.h"
-#include "stages/artifact/dataset.h"
 #include "stages/evaluate/classification_metrics.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/tested_classes.h"
@@ -27,7 +27,8 @@ struct ClassificationConfig {
   ReportOptions reported;
 };
 
-/// A name for each output of the network, which may have more of them than it was trained with classes.
+/// A name for each output of the network, which may have more of them than it was trained with
+/// classes.
 std::vector<std::string> output_names(std::vector<std::string> classes, std::int64_t outputs) {
   while (static_cast<std::int64_t>(classes.size()) < outputs) {
     classes.push_back("output " + std::to_string(classes.size()));
@@ -41,7 +42,8 @@ class ClassificationStage : public runner::Stage {
 
   bool uses_seed() const override { return false; }
 
-  std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
+  std::optional<runner::Outputs> plan(const runner::Inputs& inputs,
+                                      runner::PlanContext& context) override {
     const Predictor network = predictor(inputs);
     check_trained_images(network.test(), config_.allow_trained, context);
     const auto [logits, batch_size] = network.plan(context);
@@ -62,10 +64,12 @@ class ClassificationStage : public runner::Stage {
     ClassifiedSamples samples = network.classify(context);
     report_remarks({&network.test()}, checkpoint.step, context);
     samples.labels = tested.trained_labels(samples.labels);
-    const std::vector<std::string> classes = output_names(checkpoint.classes, samples.logits.size(1));
-    const ClassificationMetrics metrics =
-        classification_metrics(samples.logits, samples.labels, config_.reported.top_k, tested.present());
-    return report_classification({samples, metrics, classes, checkpoint}, config_.reported, context);
+    const std::vector<std::string> classes =
+        output_names(checkpoint.classes, samples.logits.size(1));
+    const ClassificationMetrics metrics = classification_metrics(
+        samples.logits, samples.labels, config_.reported.top_k, tested.present());
+    return report_classification({samples, metrics, classes, checkpoint}, config_.reported,
+                                 context);
   }
 
  private:
@@ -80,7 +84,8 @@ class ClassificationStage : public runner::Stage {
     return predictor;
   }
 
-  ClassificationConfig config_;  // its batch is no larger than what fits, once that has been planned
+  ClassificationConfig
+      config_;  // its batch is no larger than what fits, once that has been planned
 };
 
 runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {

@@ -4,8 +4,8 @@
 #include <cassert>
 #include <cmath>
 
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "stages/evaluate/class_scores.h"
 
@@ -14,11 +14,15 @@ namespace stages {
 Calibration calibration(std::span<const Confidence> predictions, std::int64_t bins) {
   assert(!predictions.empty() && bins > 0);
   Calibration result;
-  const auto edge = [&](std::int64_t i) { return static_cast<double>(i) / static_cast<double>(bins); };
+  const auto edge = [&](std::int64_t i) {
+    return static_cast<double>(i) / static_cast<double>(bins);
+  };
   for (std::int64_t i = 0; i < bins; ++i) result.bins.push_back({edge(i), edge(i + 1)});
   for (const auto& [probability, is_correct] : predictions) {
-    const auto found = std::ranges::lower_bound(result.bins, probability, {}, &Calibration::Bin::high);
-    Calibration::Bin& bin = found == result.bins.end() ? result.bins.back() : *found;  // 1 + rounding
+    const auto found =
+        std::ranges::lower_bound(result.bins, probability, {}, &Calibration::Bin::high);
+    Calibration::Bin& bin =
+        found == result.bins.end() ? result.bins.back() : *found;  // 1 + rounding
     ++bin.count;
     bin.confidence += probability;
     bin.accuracy += is_correct;
@@ -34,7 +38,8 @@ Calibration calibration(std::span<const Confidence> predictions, std::int64_t bi
 }
 
 std::optional<RocCurve> roc_curve(std::vector<Detected> samples) {
-  const auto positives = static_cast<double>(std::ranges::count_if(samples, &Detected::is_positive));
+  const auto positives =
+      static_cast<double>(std::ranges::count_if(samples, &Detected::is_positive));
   const double negatives = static_cast<double>(samples.size()) - positives;
   if (positives == 0 || negatives == 0) return std::nullopt;
   std::ranges::sort(samples, std::greater{}, &Detected::score);
@@ -46,7 +51,8 @@ std::optional<RocCurve> roc_curve(std::vector<Detected> samples) {
   double hits = 0, alarms = 0, twice_area = 0;
   for (std::size_t i = 0; i < samples.size();) {
     const double score = samples[i].score, hits_before = hits, alarms_before = alarms;
-    for (; i < samples.size() && samples[i].score == score; ++i) ++(samples[i].is_positive ? hits : alarms);
+    for (; i < samples.size() && samples[i].score == score; ++i)
+      ++(samples[i].is_positive ? hits : alarms);
     twice_area += (alarms - alarms_before) * (hits + hits_before);
     curve.false_positives.push_back(alarms / negatives);
     curve.true_positives.push_back(hits / positives);
@@ -63,7 +69,8 @@ double true_positives_at(const RocCurve& curve, double share) {
   const std::size_t left = right - 1;
   const double width = curve.false_positives[right] - curve.false_positives[left];
   const double part = (share - curve.false_positives[left]) / width;
-  return curve.true_positives[left] + part * (curve.true_positives[right] - curve.true_positives[left]);
+  return curve.true_positives[left] +
+         part * (curve.true_positives[right] - curve.true_positives[left]);
 }
 
 RocCurve thinned(const RocCurve& curve, std::size_t points) {
@@ -87,14 +94,15 @@ constexpr std::int64_t kGrid = 100;       // parts of the mean curve
 constexpr std::size_t kMostPoints = 400;  // of a curve that is written
 constexpr std::size_t kMostCurves = 20;   // whose curves are written
 
-/// Of each sample the share of each class. torch's softmax would rank samples of equal shares by the last bit, which is
-/// another on every kind of processor.
+/// Of each sample the share of each class. torch's softmax would rank samples of equal shares by
+/// the last bit, which is another on every kind of processor.
 std::vector<double> shares_of(const at::Tensor& logits) {
   std::vector<double> shares;
   shares.reserve(static_cast<std::size_t>(logits.numel()));
   for (std::int64_t row = 0; row < logits.size(0); ++row) {
     const ClassScores scores = class_scores(logits, row);
-    for (std::int64_t label = 0; label < scores.classes(); ++label) shares.push_back(scores.probability(label));
+    for (std::int64_t label = 0; label < scores.classes(); ++label)
+      shares.push_back(scores.probability(label));
   }
   return shares;
 }
@@ -125,7 +133,8 @@ Json json_of(const std::optional<double>& number) { return number ? Json(*number
 
 }  // namespace
 
-ClassificationCurves classification_curves(const at::Tensor& logits, const at::Tensor& labels, std::int64_t bins,
+ClassificationCurves classification_curves(const at::Tensor& logits, const at::Tensor& labels,
+                                           std::int64_t bins,
                                            const std::vector<std::int64_t>& predicted) {
   const std::int64_t samples = logits.size(0), classes = logits.size(1);
   assert(samples > 0 && labels.size(0) == samples);
@@ -139,7 +148,8 @@ ClassificationCurves classification_curves(const at::Tensor& logits, const at::T
     std::vector<Detected> detected;
     detected.reserve(static_cast<std::size_t>(samples));
     for (std::int64_t row = 0; row < samples; ++row)
-      detected.push_back({share[static_cast<std::size_t>(row * classes + label)], truth[row] == label});
+      detected.push_back(
+          {share[static_cast<std::size_t>(row * classes + label)], truth[row] == label});
     curves.of_class.push_back(roc_curve(std::move(detected)));
     if (!curves.of_class.back()) continue;
     area += curves.of_class.back()->area;
@@ -154,7 +164,8 @@ ClassificationCurves classification_curves(const at::Tensor& logits, const at::T
     pairs.reserve(static_cast<std::size_t>(samples * classes));
     for (std::int64_t row = 0; row < samples; ++row) {
       for (std::int64_t label = 0; label < classes; ++label) {
-        pairs.push_back({share[static_cast<std::size_t>(row * classes + label)], truth[row] == label});
+        pairs.push_back(
+            {share[static_cast<std::size_t>(row * classes + label)], truth[row] == label});
       }
     }
     curves.micro = roc_curve(std::move(pairs));
@@ -162,9 +173,10 @@ ClassificationCurves classification_curves(const at::Tensor& logits, const at::T
   if (bins == 0) return curves;
   std::vector<Confidence> predictions;
   for (std::int64_t row = 0; row < samples; ++row) {
-    const std::int64_t taken_for =
-        predicted.empty() ? class_scores(logits, row).predicted() : predicted[static_cast<std::size_t>(row)];
-    predictions.push_back({share[static_cast<std::size_t>(row * classes + taken_for)], taken_for == truth[row]});
+    const std::int64_t taken_for = predicted.empty() ? class_scores(logits, row).predicted()
+                                                     : predicted[static_cast<std::size_t>(row)];
+    predictions.push_back(
+        {share[static_cast<std::size_t>(row * classes + taken_for)], taken_for == truth[row]});
   }
   curves.calibration = calibration(predictions, bins);
   return curves;
@@ -176,7 +188,9 @@ std::int64_t curve_bytes(std::int64_t samples, std::int64_t classes) {
   const std::int64_t shares = static_cast<std::int64_t>(sizeof(double)) * pairs,
                      of_classes = kPoint * (samples + 1) * classes,
                      micro =
-                         pairs <= kMostPairs ? static_cast<std::int64_t>(sizeof(Detected)) * pairs + kPoint * pairs : 0;
+                         pairs <= kMostPairs
+                             ? static_cast<std::int64_t>(sizeof(Detected)) * pairs + kPoint * pairs
+                             : 0;
   return shares + of_classes + micro;
 }
 
@@ -184,7 +198,8 @@ std::vector<std::pair<std::string, double>> summary(const ClassificationCurves& 
   std::vector<std::pair<std::string, double>> values;
   if (curves.macro_area) values.emplace_back("auc_macro", *curves.macro_area);
   if (curves.micro) values.emplace_back("auc_micro", curves.micro->area);
-  if (!curves.calibration.bins.empty()) values.emplace_back("calibration_error", curves.calibration.error);
+  if (!curves.calibration.bins.empty())
+    values.emplace_back("calibration_error", curves.calibration.error);
   return values;
 }
 
@@ -199,8 +214,11 @@ Json to_json(const ClassificationCurves& curves, const std::vector<std::string>&
     shown.push_back(std::move(one));
   }
   for (const auto& [low, high, count, confidence, accuracy] : curves.calibration.bins) {
-    bins.push_back(
-        {{"low", low}, {"high", high}, {"count", count}, {"confidence", confidence}, {"accuracy", accuracy}});
+    bins.push_back({{"low", low},
+                    {"high", high},
+                    {"count", count},
+                    {"confidence", confidence},
+                    {"accuracy", accuracy}});
   }
   const Json roc = {{"auc_of_class", std::move(areas)},
                     {"auc_macro", json_of(curves.macro_area)},
@@ -209,7 +227,8 @@ Json to_json(const ClassificationCurves& curves, const std::vector<std::string>&
                     {"micro", json_of(curves.micro)},
                     {"classes", std::move(shown)}};
   const Json calibration =
-      bins.empty() ? Json(nullptr) : Json{{"error", curves.calibration.error}, {"bins", std::move(bins)}};
+      bins.empty() ? Json(nullptr)
+                   : Json{{"error", curves.calibration.error}, {"bins", std::move(bins)}};
   return {{"roc", roc}, {"calibration", calibration}};
 }
 

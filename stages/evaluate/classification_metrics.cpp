@@ -7,8 +7,8 @@
 #include <iterator>
 #include <string_view>
 
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/config_reader.h"
@@ -23,7 +23,8 @@
 namespace stages {
 
 ConfusionMatrix::ConfusionMatrix(std::int64_t classes)
-    : support_(static_cast<std::size_t>(classes)), predictions_(static_cast<std::size_t>(classes)) {}
+    : support_(static_cast<std::size_t>(classes)),
+      predictions_(static_cast<std::size_t>(classes)) {}
 
 void ConfusionMatrix::add(std::int64_t truth, std::int64_t predicted) {
   ++support_.at(static_cast<std::size_t>(truth));
@@ -59,7 +60,8 @@ ClassQuality mean(const std::vector<ClassQuality>& qualities, Weight weight) {
   return {sum.precision / weights, sum.recall / weights, sum.f1 / weights};
 }
 
-double mean_recall_of_present(const ConfusionMatrix& confusion, const std::vector<ClassQuality>& qualities) {
+double mean_recall_of_present(const ConfusionMatrix& confusion,
+                              const std::vector<ClassQuality>& qualities) {
   double sum = 0;
   std::int64_t present = 0;
   for (std::size_t label = 0; label < qualities.size(); ++label) {
@@ -75,7 +77,8 @@ double mean_recall_of_present(const ConfusionMatrix& confusion, const std::vecto
 ClassQuality class_quality(const ConfusionMatrix& confusion, std::int64_t label) {
   const std::int64_t correct = confusion.count(label, label);
   const std::int64_t support = confusion.support(label), predictions = confusion.predictions(label);
-  return {ratio(correct, predictions), ratio(correct, support), ratio(2 * correct, support + predictions)};
+  return {ratio(correct, predictions), ratio(correct, support),
+          ratio(2 * correct, support + predictions)};
 }
 
 Interval wilson_interval(std::int64_t successes, std::int64_t trials) {
@@ -84,12 +87,14 @@ Interval wilson_interval(std::int64_t successes, std::int64_t trials) {
   const double n = static_cast<double>(trials), share = static_cast<double>(successes) / n;
   const double square = kQuantile * kQuantile;
   const double center = (share + square / (2 * n)) / (1 + square / n);
-  const double half = kQuantile / (1 + square / n) * std::sqrt(share * (1 - share) / n + square / (4 * n * n));
+  const double half =
+      kQuantile / (1 + square / n) * std::sqrt(share * (1 - share) / n + square / (4 * n * n));
   return {std::max(0.0, center - half), std::min(1.0, center + half)};
 }
 
 ClassificationMetrics classification_metrics(const at::Tensor& logits, const at::Tensor& labels,
-                                             const std::vector<std::int64_t>& top_k, const std::vector<bool>& present,
+                                             const std::vector<std::int64_t>& top_k,
+                                             const std::vector<bool>& present,
                                              const std::vector<std::int64_t>& predicted) {
   const std::int64_t samples = logits.size(0), classes = logits.size(1);
   assert(samples > 0 && labels.size(0) == samples);
@@ -101,18 +106,23 @@ ClassificationMetrics classification_metrics(const at::Tensor& logits, const at:
   for (std::int64_t row = 0; row < samples; ++row) {
     const ClassScores scores = class_scores(logits, row);
     const std::int64_t truth = truths.const_data_ptr<std::int64_t>()[row];
-    metrics.confusion.add(truth, predicted.empty() ? scores.predicted() : predicted[static_cast<std::size_t>(row)]);
+    metrics.confusion.add(
+        truth, predicted.empty() ? scores.predicted() : predicted[static_cast<std::size_t>(row)]);
     ++of_rank[static_cast<std::size_t>(scores.rank(truth))];
     log_probabilities += scores.log_probability(truth);
   }
 
   const ConfusionMatrix& confusion = metrics.confusion;
-  for (std::int64_t label = 0; label < classes; ++label) metrics.of_class.push_back(class_quality(confusion, label));
+  for (std::int64_t label = 0; label < classes; ++label)
+    metrics.of_class.push_back(class_quality(confusion, label));
   const auto may_occur = [&](std::int64_t label) {
-    return present.empty() || (label < std::ssize(present) && present[static_cast<std::size_t>(label)]);
+    return present.empty() ||
+           (label < std::ssize(present) && present[static_cast<std::size_t>(label)]);
   };
-  metrics.macro = mean(metrics.of_class, [&](std::int64_t label) { return may_occur(label) ? 1 : 0; });
-  metrics.weighted = mean(metrics.of_class, [&](std::int64_t label) { return confusion.support(label); });
+  metrics.macro =
+      mean(metrics.of_class, [&](std::int64_t label) { return may_occur(label) ? 1 : 0; });
+  metrics.weighted =
+      mean(metrics.of_class, [&](std::int64_t label) { return confusion.support(label); });
   metrics.top1 = ratio(confusion.correct(), samples);
   for (const std::int64_t k : top_k) {
     if (k >= classes) continue;
@@ -155,8 +165,8 @@ std::string percent(double share) { return decimal(100 * share, 1); }
 
 /// Characters of UTF-8 text: every byte but those that continue one.
 std::size_t characters(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](char letter) { return (static_cast<unsigned char>(letter) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      text, [](char letter) { return (static_cast<unsigned char>(letter) & 0xC0) != 0x80; }));
 }
 
 std::string right_aligned(std::string_view text, std::size_t width) {
@@ -166,16 +176,18 @@ std::string right_aligned(std::string_view text, std::size_t width) {
 
 constexpr std::size_t kColumn = 10;
 
-std::string row(std::string_view label, std::size_t width, const std::array<std::string, 4>& cells) {
+std::string row(std::string_view label, std::size_t width,
+                const std::array<std::string, 4>& cells) {
   std::string text = right_aligned(label, width) + " ";
   for (const std::string& cell : cells) text += right_aligned(cell, kColumn);
   return text + "\n";
 }
 
-std::string row(std::string_view label, std::size_t width, const ClassQuality& quality, std::int64_t support) {
-  return row(
-      label, width,
-      {decimal(quality.precision, 2), decimal(quality.recall, 2), decimal(quality.f1, 2), std::to_string(support)});
+std::string row(std::string_view label, std::size_t width, const ClassQuality& quality,
+                std::int64_t support) {
+  return row(label, width,
+             {decimal(quality.precision, 2), decimal(quality.recall, 2), decimal(quality.f1, 2),
+              std::to_string(support)});
 }
 
 nlohmann::ordered_json json_of(const ClassQuality& quality) {
@@ -184,7 +196,8 @@ nlohmann::ordered_json json_of(const ClassQuality& quality) {
 
 }  // namespace
 
-std::string report_text(const ClassificationMetrics& metrics, const std::vector<std::string>& classes) {
+std::string report_text(const ClassificationMetrics& metrics,
+                        const std::vector<std::string>& classes) {
   constexpr std::string_view kWeighted = "weighted avg";
   std::vector<std::string> names;
   std::size_t width = kWeighted.size();
@@ -195,10 +208,11 @@ std::string report_text(const ClassificationMetrics& metrics, const std::vector<
   const std::int64_t samples = metrics.confusion.samples();
   std::string text = row("", width, {"precision", "recall", "f1-score", "support"}) + "\n";
   for (std::size_t label = 0; label < names.size(); ++label) {
-    text +=
-        row(names[label], width, metrics.of_class[label], metrics.confusion.support(static_cast<std::int64_t>(label)));
+    text += row(names[label], width, metrics.of_class[label],
+                metrics.confusion.support(static_cast<std::int64_t>(label)));
   }
-  text += "\n" + row("accuracy", width, {"", "", decimal(metrics.top1, 2), std::to_string(samples)});
+  text +=
+      "\n" + row("accuracy", width, {"", "", decimal(metrics.top1, 2), std::to_string(samples)});
   text += row("macro avg", width, metrics.macro, samples);
   text += row(kWeighted, width, metrics.weighted, samples);
   return text;
@@ -217,13 +231,15 @@ nlohmann::ordered_json to_json(const ConfusionMatrix& confusion) {
   return rows;
 }
 
-nlohmann::ordered_json to_json(const ClassificationMetrics& metrics, const std::vector<std::string>& classes) {
+nlohmann::ordered_json to_json(const ClassificationMetrics& metrics,
+                               const std::vector<std::string>& classes) {
   nlohmann::ordered_json json;
   json["samples"] = metrics.confusion.samples();
   json["classes"] = metrics.confusion.classes();
   json["top1"] = metrics.top1;
-  json["top1_interval"] = {
-      {"confidence", 0.95}, {"low", metrics.top1_interval.low}, {"high", metrics.top1_interval.high}};
+  json["top1_interval"] = {{"confidence", 0.95},
+                           {"low", metrics.top1_interval.low},
+                           {"high", metrics.top1_interval.high}};
   for (const auto& [k, share] : metrics.top_k) json["top" + std::to_string(k)] = share;
   json["mean_per_class"] = metrics.mean_per_class;
   json["log_loss"] = metrics.log_loss;
@@ -242,15 +258,16 @@ nlohmann::ordered_json to_json(const ClassificationMetrics& metrics, const std::
 }
 
 std::string headline(const ClassificationMetrics& metrics) {
-  return "top-1 " + percent(metrics.top1) + " % (95 % interval " + percent(metrics.top1_interval.low) + "–" +
-         percent(metrics.top1_interval.high) + " %), mean per class " + percent(metrics.mean_per_class) +
-         " %, chance " + percent(metrics.chance) + " %, " + std::to_string(metrics.confusion.samples()) + " images";
+  return "top-1 " + percent(metrics.top1) + " % (95 % interval " +
+         percent(metrics.top1_interval.low) + "–" + percent(metrics.top1_interval.high) +
+         " %), mean per class " + percent(metrics.mean_per_class) + " %, chance " +
+         percent(metrics.chance) + " %, " + std::to_string(metrics.confusion.samples()) + " images";
 }
 
 namespace {
 
-/// The softmax of each row in float32, computed in float64 a few rows at a time: of all rows at once it would take five
-/// times what it gives.
+/// The softmax of each row in float32, computed in float64 a few rows at a time: of all rows at
+/// once it would take five times what it gives.
 at::Tensor shares_of_rows(const at::Tensor& logits) {
   constexpr std::int64_t kAtOnce = 4096;
   const std::int64_t rows = std::max<std::int64_t>(1, kAtOnce / logits.size(1));
@@ -262,7 +279,8 @@ at::Tensor shares_of_rows(const at::Tensor& logits) {
   return shares;
 }
 
-void say_left_out(const std::vector<std::int64_t>& top_k, std::int64_t classes, runner::RunContext& context) {
+void say_left_out(const std::vector<std::int64_t>& top_k, std::int64_t classes,
+                  runner::RunContext& context) {
   for (const std::int64_t k : top_k) {
     if (k < classes) continue;
     context.say("top-" + std::to_string(k) + " is left out: with " + std::to_string(classes) +
@@ -270,8 +288,8 @@ void say_left_out(const std::vector<std::int64_t>& top_k, std::int64_t classes, 
   }
 }
 
-void write(const Classified& classified, const ClassificationCurves& curves, const ReportOptions& options,
-           const runner::RunContext& context) {
+void write(const Classified& classified, const ClassificationCurves& curves,
+           const ReportOptions& options, const runner::RunContext& context) {
   const auto& [samples, metrics, classes, checkpoint, besides, values] = classified;
   nlohmann::ordered_json json = {{"epoch", checkpoint.epoch}, {"step", checkpoint.step}};
   json.update(to_json(metrics, classes));
@@ -289,10 +307,12 @@ void write(const Classified& classified, const ClassificationCurves& curves, con
                            to_json(curves, classes).dump(-1, ' ', false, replace) + "\n");
   runner::write_atomically(context.node().folder / "report.txt", report_text(metrics, classes));
   if (metrics.confusion.classes() <= kLargestMatrix) {
-    runner::write_atomically(context.node().folder / "confusion_matrix.csv", confusion_csv(metrics.confusion, classes));
+    runner::write_atomically(context.node().folder / "confusion_matrix.csv",
+                             confusion_csv(metrics.confusion, classes));
   }
   if (options.csv)
-    runner::write_atomically(context.node().folder / "predictions.csv", predictions_csv(samples, classes));
+    runner::write_atomically(context.node().folder / "predictions.csv",
+                             predictions_csv(samples, classes));
 }
 
 }  // namespace
@@ -308,14 +328,15 @@ ReportOptions read_report_options(runner::ConfigReader& reader) {
 runner::Outputs report_classification(const Classified& classified, const ReportOptions& options,
                                       runner::RunContext& context) {
   const auto& [samples, metrics, classes, checkpoint, besides, values] = classified;
-  const ClassificationCurves curves =
-      classification_curves(samples.logits, samples.labels, options.calibration_bins, samples.predicted);
+  const ClassificationCurves curves = classification_curves(
+      samples.logits, samples.labels, options.calibration_bins, samples.predicted);
   write(classified, curves, options, context);
   const auto numbers = std::make_shared<Metrics>();
   numbers->values = summary(metrics);
   for (auto& value : summary(curves)) numbers->values.push_back(std::move(value));
   std::ranges::copy(values, std::back_inserter(numbers->values));
-  for (const auto& [name, value] : numbers->values) context.metric("evaluate/" + name, value, checkpoint.step);
+  for (const auto& [name, value] : numbers->values)
+    context.metric("evaluate/" + name, value, checkpoint.step);
   const auto predictions = std::make_shared<Predictions>();
   predictions->names = samples.names;
   predictions->scores = shares_of_rows(samples.logits);
@@ -324,10 +345,12 @@ runner::Outputs report_classification(const Classified& classified, const Report
 
   say_left_out(options.top_k, metrics.confusion.classes(), context);
   if (metrics.confusion.classes() > kLargestMatrix) {
-    context.say("the confusion matrix is left out: more than " + std::to_string(kLargestMatrix) + " classes");
+    context.say("the confusion matrix is left out: more than " + std::to_string(kLargestMatrix) +
+                " classes");
   }
   if (samples.skipped > 0) {
-    context.say(std::to_string(samples.skipped) + " samples were skipped because they could not be read");
+    context.say(std::to_string(samples.skipped) +
+                " samples were skipped because they could not be read");
   }
   context.say(headline(metrics));
   return {{"metrics", numbers}, {"predictions", predictions}};
@@ -349,7 +372,8 @@ Json row(const ClassQuality& quality, std::int64_t support) {
 Json report_dict(const ClassificationMetrics& metrics, const std::vector<std::string>& classes) {
   Json report = Json::object();
   for (std::size_t label = 0; label < classes.size(); ++label) {
-    report[classes[label]] = row(metrics.of_class[label], metrics.confusion.support(static_cast<std::int64_t>(label)));
+    report[classes[label]] =
+        row(metrics.of_class[label], metrics.confusion.support(static_cast<std::int64_t>(label)));
   }
   report["accuracy"] = metrics.top1;
   report["macro avg"] = row(metrics.macro, metrics.confusion.samples());
@@ -357,12 +381,14 @@ Json report_dict(const ClassificationMetrics& metrics, const std::vector<std::st
   return report;
 }
 
-std::string evaluation_results(const ClassifiedSamples& samples, const ClassificationMetrics& metrics,
+std::string evaluation_results(const ClassifiedSamples& samples,
+                               const ClassificationMetrics& metrics,
                                const std::vector<std::string>& classes) {
   Json predictions = Json::array(), labels = Json::array();
   for (std::int64_t i = 0; i < samples.logits.size(0); ++i) {
-    predictions.push_back(samples.predicted.empty() ? class_scores(samples.logits, i).predicted()
-                                                    : samples.predicted[static_cast<std::size_t>(i)]);
+    predictions.push_back(samples.predicted.empty()
+                              ? class_scores(samples.logits, i).predicted()
+                              : samples.predicted[static_cast<std::size_t>(i)]);
     labels.push_back(samples.labels[i].item<std::int64_t>());
   }
   const Json fields = {{"test_loss", metrics.log_loss},

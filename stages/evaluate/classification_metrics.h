@@ -22,8 +22,8 @@ class RunContext;
 
 namespace stages {
 
-/// How often samples of each class were predicted to be of each class. Memory grows with what was added, not with the
-/// square of the classes.
+/// How often samples of each class were predicted to be of each class. Memory grows with what was
+/// added, not with the square of the classes.
 class ConfusionMatrix {
  public:
   explicit ConfusionMatrix(std::int64_t classes);
@@ -33,7 +33,9 @@ class ConfusionMatrix {
   std::int64_t classes() const { return static_cast<std::int64_t>(support_.size()); }
   std::int64_t count(std::int64_t truth, std::int64_t predicted) const;
   /// Samples of the class.
-  std::int64_t support(std::int64_t truth) const { return support_.at(static_cast<std::size_t>(truth)); }
+  std::int64_t support(std::int64_t truth) const {
+    return support_.at(static_cast<std::size_t>(truth));
+  }
   /// Samples taken for the class.
   std::int64_t predictions(std::int64_t predicted) const {
     return predictions_.at(static_cast<std::size_t>(predicted));
@@ -60,11 +62,13 @@ struct Interval {
   double low = 0, high = 0;
 };
 
-/// The 95 % interval of a share seen as `successes` of `trials` (Wilson 1927, doi:10.1080/01621459.1927.10502953).
+/// The 95 % interval of a share seen as `successes` of `trials` (Wilson 1927,
+/// doi:10.1080/01621459.1927.10502953).
 Interval wilson_interval(std::int64_t successes, std::int64_t trials);
 
-/// How good a classifier's predictions are, defined as scikit-learn does with zero_division=0: a class never predicted
-/// has precision 0, a class without samples recall 0, and both have F1 0 and count in the macro means.
+/// How good a classifier's predictions are, defined as scikit-learn does with zero_division=0: a
+/// class never predicted has precision 0, a class without samples recall 0, and both have F1 0 and
+/// count in the macro means.
 struct ClassificationMetrics {
   ConfusionMatrix confusion{0};
   std::vector<ClassQuality> of_class;  ///< by label
@@ -74,32 +78,38 @@ struct ClassificationMetrics {
   std::vector<std::pair<std::int64_t, double>>
       top_k;  ///< k, and the share of samples among whose k best is their class
   Interval top1_interval;
-  double mean_per_class = 0;  ///< mean recall of the classes that have samples ("balanced accuracy")
-  double log_loss = 0;        ///< mean of -log of the true class's softmax share, in nats
-  double chance = 0;          ///< top1 of guessing evenly among the classes
+  double mean_per_class =
+      0;                ///< mean recall of the classes that have samples ("balanced accuracy")
+  double log_loss = 0;  ///< mean of -log of the true class's softmax share, in nats
+  double chance = 0;    ///< top1 of guessing evenly among the classes
 };
 
-/// Of logits (n, classes), any floating type, finite, and labels (n) int64 in [0, classes), both on the CPU; n > 0.
-/// Ties go to the lower class. A k of `top_k` that is not below the number of classes is left out: it is 1 by
-/// definition. Classes that are not `present` cannot occur and are left out of the macro means; without it all are.
-/// `predicted`, where it is not empty, says what a sample was taken for in place of its largest logit.
+/// Of logits (n, classes), any floating type, finite, and labels (n) int64 in [0, classes), both on
+/// the CPU; n > 0. Ties go to the lower class. A k of `top_k` that is not below the number of
+/// classes is left out: it is 1 by definition. Classes that are not `present` cannot occur and are
+/// left out of the macro means; without it all are. `predicted`, where it is not empty, says what a
+/// sample was taken for in place of its largest logit.
 ClassificationMetrics classification_metrics(const at::Tensor& logits, const at::Tensor& labels,
                                              const std::vector<std::int64_t>& top_k,
                                              const std::vector<bool>& present = {},
                                              const std::vector<std::int64_t>& predicted = {});
 
-/// The numbers of which a run has one, by name, always in this order: top1, top<k>…, mean_per_class, macro_precision,
-/// macro_recall, macro_f1, weighted_precision, weighted_recall, weighted_f1, log_loss, top1_low, top1_high, chance,
-/// samples.
+/// The numbers of which a run has one, by name, always in this order: top1, top<k>…,
+/// mean_per_class, macro_precision, macro_recall, macro_f1, weighted_precision, weighted_recall,
+/// weighted_f1, log_loss, top1_low, top1_high, chance, samples.
 std::vector<std::pair<std::string, double>> summary(const ClassificationMetrics& metrics);
 
-/// Precision, recall, F1 and support of every class and their means, as a table laid out like scikit-learn's
-/// classification_report. `classes`: names by label. Control characters of a name are shown as '?'.
-std::string report_text(const ClassificationMetrics& metrics, const std::vector<std::string>& classes);
+/// Precision, recall, F1 and support of every class and their means, as a table laid out like
+/// scikit-learn's classification_report. `classes`: names by label. Control characters of a name
+/// are shown as '?'.
+std::string report_text(const ClassificationMetrics& metrics,
+                        const std::vector<std::string>& classes);
 
-/// Everything of `metrics` under whole names, keys in a fixed order; the confusion matrix as a list of rows, a row is a
-/// true class. It is left out, with null in its place, for more than kLargestMatrix classes.
-nlohmann::ordered_json to_json(const ClassificationMetrics& metrics, const std::vector<std::string>& classes);
+/// Everything of `metrics` under whole names, keys in a fixed order; the confusion matrix as a list
+/// of rows, a row is a true class. It is left out, with null in its place, for more than
+/// kLargestMatrix classes.
+nlohmann::ordered_json to_json(const ClassificationMetrics& metrics,
+                               const std::vector<std::string>& classes);
 
 /// A list of rows, a row is a true class; null for more than kLargestMatrix classes.
 nlohmann::ordered_json to_json(const ConfusionMatrix& confusion);
@@ -126,24 +136,27 @@ struct Classified {
   const std::vector<std::string>& classes;  ///< a name for each column of the logits
   const Checkpoint& checkpoint;
   nlohmann::ordered_json besides = nlohmann::ordered_json::object();  ///< more of metrics.json
-  std::vector<std::pair<std::string, double>> values = {};            ///< more metrics, in their order
+  std::vector<std::pair<std::string, double>> values = {};  ///< more metrics, in their order
 };
 
-/// Writes metrics.json, evaluation_results.json, curves, report.txt, the confusion matrix and, where that is wanted,
-/// predictions.csv into the node's folder, says the headline and what is left out, and gives what every such evaluation
-/// puts out: "metrics" and "predictions".
+/// Writes metrics.json, evaluation_results.json, curves, report.txt, the confusion matrix and,
+/// where that is wanted, predictions.csv into the node's folder, says the headline and what is left
+/// out, and gives what every such evaluation puts out: "metrics" and "predictions".
 runner::Outputs report_classification(const Classified& classified, const ReportOptions& options,
                                       runner::RunContext& context);
 
-/// scikit-learn's classification_report(labels=all of them, target_names=classes, output_dict=True, zero_division=0):
-/// by name of a class its precision, recall, f1-score and support, then accuracy, "macro avg" and "weighted avg". Of
-/// several classes of one name the last is there, in the first's place.
-nlohmann::ordered_json report_dict(const ClassificationMetrics& metrics, const std::vector<std::string>& classes);
+/// scikit-learn's classification_report(labels=all of them, target_names=classes, output_dict=True,
+/// zero_division=0): by name of a class its precision, recall, f1-score and support, then accuracy,
+/// "macro avg" and "weighted avg". Of several classes of one name the last is there, in the first's
+/// place.
+nlohmann::ordered_json report_dict(const ClassificationMetrics& metrics,
+                                   const std::vector<std::string>& classes);
 
-/// The text of evaluation_results.json, one line per field: test_loss, test_accuracy, predictions and labels (a number
-/// of a class for each sample), confusion_matrix (rows: true classes; null for more than kLargestMatrix) and
-/// classification_report.
-std::string evaluation_results(const ClassifiedSamples& samples, const ClassificationMetrics& metrics,
+/// The text of evaluation_results.json, one line per field: test_loss, test_accuracy, predictions
+/// and labels (a number of a class for each sample), confusion_matrix (rows: true classes; null for
+/// more than kLargestMatrix) and classification_report.
+std::string evaluation_results(const ClassifiedSamples& samples,
+                               const ClassificationMetrics& metrics,
                                const std::vector<std::string>& classes);
 
 }  // namespace stages

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/plan_context.h"
 #include "runner/shared/stage/stage.h"
@@ -41,25 +41,32 @@ using runner::StageError;
 
 constexpr std::int64_t kBatchesOfSmoke = 2;
 
-std::int64_t first_row(const at::Tensor& is_bad) { return is_bad.to(at::kByte).argmax().item<std::int64_t>(); }
+std::int64_t first_row(const at::Tensor& is_bad) {
+  return is_bad.to(at::kByte).argmax().item<std::int64_t>();
+}
 
 void check(const at::Tensor& logits, bool are_classes, const at::Tensor& labels,
            const std::vector<std::string>& names) {
   const std::int64_t rows_each = logits.size(0) / std::ssize(names);  // an episode has several
-  const auto name_of = [&](std::int64_t row) { return names[static_cast<std::size_t>(row / rows_each)]; };
+  const auto name_of = [&](std::int64_t row) {
+    return names[static_cast<std::size_t>(row / rows_each)];
+  };
   const at::Tensor outside = labels.lt(0).logical_or(labels.ge(logits.size(1)));
   if (are_classes && outside.any().item<bool>()) {
     const std::int64_t row = first_row(outside);
-    throw StageError(ErrorCode::kLabelOutOfRange, "'" + name_of(row) + "' has label " +
-                                                      std::to_string(labels[row].item<std::int64_t>()) +
-                                                      ", the network " + std::to_string(logits.size(1)) + " classes")
+    throw StageError(ErrorCode::kLabelOutOfRange,
+                     "'" + name_of(row) + "' has label " +
+                         std::to_string(labels[row].item<std::int64_t>()) + ", the network " +
+                         std::to_string(logits.size(1)) + " classes")
         .with_help("evaluate on the classes the model was trained on");
   }
   const at::Tensor broken = logits.isfinite().all(1).logical_not();
   if (broken.any().item<bool>()) {
     throw StageError(ErrorCode::kStageFailed,
-                     "the network gives a logit that is not a finite number for '" + name_of(first_row(broken)) + "'")
-        .with_help("the weights or the sample are damaged, or the training diverged: look at train/loss");
+                     "the network gives a logit that is not a finite number for '" +
+                         name_of(first_row(broken)) + "'")
+        .with_help(
+            "the weights or the sample are damaged, or the training diverged: look at train/loss");
   }
 }
 
@@ -71,15 +78,17 @@ std::shared_ptr<const MemoryPolicy> policy_or_none(std::shared_ptr<const MemoryP
 void add_metrics(PlannedForward& planned, std::int64_t samples) {
   constexpr auto kLabel = static_cast<std::int64_t>(sizeof(std::int64_t));
   const std::int64_t classes = planned.output.size(1);
-  const std::int64_t logits = samples * classes * static_cast<std::int64_t>(planned.output.element_size()),
+  const std::int64_t logits = samples * classes *
+                              static_cast<std::int64_t>(planned.output.element_size()),
                      shares = samples * classes * static_cast<std::int64_t>(sizeof(float));
-  add_term(
-      planned.plan,
-      {"metrics", 2 * kLabel * samples + std::max<std::int64_t>(shares - logits, 0) + curve_bytes(samples, classes),
-       "labels, shares and curves over all samples and classes"});
+  add_term(planned.plan, {"metrics",
+                          2 * kLabel * samples + std::max<std::int64_t>(shares - logits, 0) +
+                              curve_bytes(samples, classes),
+                          "labels, shares and curves over all samples and classes"});
 }
 
-/// The shape of one sample. An episode may have another number of them than in training: that its model is asked about.
+/// The shape of one sample. An episode may have another number of them than in training: that its
+/// model is asked about.
 std::vector<std::int64_t> sample_shape(const TensorSpec& spec, const DatasetDescription& test) {
   if (!episode_shape(test)) return spec.shape;
   if (spec.name == "label" || spec.name == "support") return {};
@@ -89,28 +98,32 @@ std::vector<std::int64_t> sample_shape(const TensorSpec& spec, const DatasetDesc
 }  // namespace
 
 Predictor::Predictor(const runner::Inputs& inputs, Options options)
-    : Predictor(inputs.get<Dataset>("test"), inputs.get<Checkpoint>("checkpoint"), inputs.find<MemoryPolicy>("memory"),
-                std::move(options)) {}
+    : Predictor(inputs.get<Dataset>("test"), inputs.get<Checkpoint>("checkpoint"),
+                inputs.find<MemoryPolicy>("memory"), std::move(options)) {}
 
-Predictor::Predictor(std::shared_ptr<const Dataset> test, std::shared_ptr<const Checkpoint> checkpoint,
+Predictor::Predictor(std::shared_ptr<const Dataset> test,
+                     std::shared_ptr<const Checkpoint> checkpoint,
                      std::shared_ptr<const MemoryPolicy> policy, Options options)
     : test_(std::move(test)),
       checkpoint_(std::move(checkpoint)),
       policy_(policy_or_none(std::move(policy))),
       options_(std::move(options)),
-      batch_size_(std::min(options_.batch_size, policy_->micro_batch.value_or(options_.batch_size))) {
+      batch_size_(
+          std::min(options_.batch_size, policy_->micro_batch.value_or(options_.batch_size))) {
   const DatasetDescription described = test_->describe();
   if (described.size == 0) {
     throw StageError(ErrorCode::kTooFewSamples, "the test set is empty")
         .with_help(
-            "give the data stage samples for testing, or a share of them, or leave the evaluation out: "
+            "give the data stage samples for testing, or a share of them, or leave the evaluation "
+            "out: "
             "~evaluate");
   }
   if (options_.draw) test_ = options_.draw(std::move(test_), *checkpoint_);
   const auto image = std::ranges::find(described.tensors, "image", &TensorSpec::name);
   const bool has_pixels = image != described.tensors.end() && image->shape.size() == 3;
   if (options_.flip == TestTimeFlip::kNone || has_pixels) return;
-  throw StageError(ErrorCode::kOptionConflict, "test_time_flip mirrors images, and the test set has none")
+  throw StageError(ErrorCode::kOptionConflict,
+                   "test_time_flip mirrors images, and the test set has none")
       .at("/test_time_flip")
       .with_help("set test_time_flip: none, or evaluate on images");
 }
@@ -127,21 +140,25 @@ void Predictor::say(const std::string& line, runner::RunContext& context) const 
   if (!options_.told || options_.told->insert(line).second) context.say(line);
 }
 
-/// Throws where the network was made for samples of another shape, and says so where they are prepared otherwise.
+/// Throws where the network was made for samples of another shape, and says so where they are
+/// prepared otherwise.
 void Predictor::check_inputs(runner::RunContext& context) const {
-  const auto in_words = [](const std::vector<std::int64_t>& shape) { return nlohmann::json(shape).dump(); };
+  const auto in_words = [](const std::vector<std::int64_t>& shape) {
+    return nlohmann::json(shape).dump();
+  };
   const DatasetDescription test = test_->describe();
   for (const TensorSpec& trained : checkpoint_->inputs) {
     const auto tested = std::ranges::find(test.tensors, trained.name, &TensorSpec::name);
-    if (tested == test.tensors.end() || sample_shape(*tested, test) == sample_shape(trained, test)) continue;
-    throw StageError(ErrorCode::kOptionConflict, "'" + trained.name + "' is " + in_words(tested->shape) +
-                                                     " in the test set, and was " + in_words(trained.shape) +
-                                                     " in training")
+    if (tested == test.tensors.end() || sample_shape(*tested, test) == sample_shape(trained, test))
+      continue;
+    throw StageError(ErrorCode::kOptionConflict,
+                     "'" + trained.name + "' is " + in_words(tested->shape) +
+                         " in the test set, and was " + in_words(trained.shape) + " in training")
         .with_help("give the data stage the size it had in training");
   }
   if (!checkpoint_->transform.empty() && test.transform != checkpoint_->transform) {
-    say("the test set is not prepared as the training data was: " + test.transform + " now, " + checkpoint_->transform +
-            " then",
+    say("the test set is not prepared as the training data was: " + test.transform + " now, " +
+            checkpoint_->transform + " then",
         context);
   }
 }
@@ -162,8 +179,10 @@ PlannedForward Predictor::planned(runner::PlanContext& context) const {
        .batch_size = batch_size_,
        .policy = *policy_,
        .outline = [&] { return model.outline(trained_on); },
-       .batch_option = options_.pointer.substr(std::min<std::size_t>(1, options_.pointer.size())) + ".batch_size",
-       .forward = [&](torch::nn::Module& network, const NamedTensors& inputs) { return logits(network, inputs); },
+       .batch_option = options_.pointer.substr(std::min<std::size_t>(1, options_.pointer.size())) +
+                       ".batch_size",
+       .forward = [&](torch::nn::Module& network,
+                      const NamedTensors& inputs) { return logits(network, inputs); },
        .besides = [&](PlannedForward& planned) { add_metrics(planned, data.size); }},
       /*keeps_results=*/true, context);
 }
@@ -186,8 +205,9 @@ ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
   check_inputs(context);
   const torch::Device device{context.node().device};
   const auto opened = checkpoint_->opened();
-  const Numerics numerics = choose_numerics(policy_->numerics(), *opened, checkpoint_->model_stage, device,
-                                            [&](std::string_view line) { say(std::string(line), context); });
+  const Numerics numerics =
+      choose_numerics(policy_->numerics(), *opened, checkpoint_->model_stage, device,
+                      [&](std::string_view line) { say(std::string(line), context); });
   context.debug("numerics: " + to_json(numerics).dump());
   const PreparedNetwork network(*opened, numerics, device);
 
@@ -206,13 +226,15 @@ ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
     const std::optional<Batch> batch = loader.next();
     if (!batch) break;
     const std::size_t first = result.names.size();
-    for (const std::int64_t index : batch->indices) result.names.push_back(test_->sample_name(index));
+    for (const std::int64_t index : batch->indices)
+      result.names.push_back(test_->sample_name(index));
 
     const auto forward = [&](std::int64_t at_once) {
       std::vector<at::Tensor> parts;
       for (std::int64_t begin = 0; begin < batch->units(); begin += at_once) {
         const Batch placed = network.placed(
-            at_once < batch->units() ? batch->part(begin, std::min(begin + at_once, batch->units())) : *batch);
+            at_once < batch->units() ? batch->part(begin, std::min(begin + at_once, batch->units()))
+                                     : *batch);
         const ScopedInference inference(network);
         parts.push_back(logits(network.module(), placed.tensors()).cpu());
       }
@@ -222,7 +244,8 @@ ClassifiedSamples Predictor::classify(runner::RunContext& context) const {
     labels.push_back((*batch)["label"].to(at::kCPU, at::kLong).flatten());
     check(outputs.back(), /*are_classes=*/!options_.outputs, labels.back(),
           {result.names.begin() + static_cast<std::ptrdiff_t>(first), result.names.end()});
-    context.progress(progress.after(done, static_cast<std::int64_t>(result.names.size()) * samples_each));
+    context.progress(
+        progress.after(done, static_cast<std::int64_t>(result.names.size()) * samples_each));
   }
   result.skipped = loader.skipped();
   if (outputs.empty()) {

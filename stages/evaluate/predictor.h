@@ -36,23 +36,24 @@ inline constexpr std::array<std::pair<std::string_view, TestTimeFlip>, 4> kTestT
      {"vertical", TestTimeFlip::kVertical},
      {"both", TestTimeFlip::kBoth}}};
 
-/// The mean of what `logits` says of each row of `inputs` and of its mirrors, in which "image" (n, channels, height,
-/// width) is turned around.
+/// The mean of what `logits` says of each row of `inputs` and of its mirrors, in which "image" (n,
+/// channels, height, width) is turned around.
 at::Tensor flipped_mean(const NamedTensors& inputs, TestTimeFlip flip,
                         const std::function<at::Tensor(const NamedTensors&)>& logits);
 
 /// What a classifier said about every sample of a dataset, in the dataset's order.
 struct ClassifiedSamples {
   std::vector<std::string> names;  ///< of the samples
-  at::Tensor logits;  ///< (n, classes) on the CPU, of the network's type; all finite; of an episode its queries; or
-                      ///< what else was asked for
+  at::Tensor logits;  ///< (n, classes) on the CPU, of the network's type; all finite; of an episode
+                      ///< its queries; or what else was asked for
   at::Tensor labels;  ///< (n) int64 on the CPU, each in [0, classes)
-  std::int64_t skipped = 0;                  ///< samples the dataset left out because it could not read them
-  std::vector<std::int64_t> predicted = {};  ///< of each sample, where that is not the class of its largest logit
+  std::int64_t skipped = 0;  ///< samples the dataset left out because it could not read them
+  std::vector<std::int64_t> predicted =
+      {};  ///< of each sample, where that is not the class of its largest logit
 };
 
-/// What every kind of evaluation shares: the network of a checkpoint, which is run over a test set as a memory policy
-/// says, and planned as it is run.
+/// What every kind of evaluation shares: the network of a checkpoint, which is run over a test set
+/// as a memory policy says, and planned as it is run.
 ///
 ///   const Predictor predictor(inputs, batch_size);
 ///   check(predictor.test().describe(), predictor.checkpoint());  // what the kind alone asks for
@@ -65,15 +66,18 @@ class Predictor {
     TestTimeFlip flip = TestTimeFlip::kNone;  ///< a sample's logits are the mean over its mirrors
     std::string pointer = {};                 ///< where the recipe says this, "/evaluate"
     /// What is gone through in place of the test set: episodes of it. Null: the test set itself.
-    std::function<std::shared_ptr<const Dataset>(std::shared_ptr<const Dataset> test, const Checkpoint& checkpoint)>
+    std::function<std::shared_ptr<const Dataset>(std::shared_ptr<const Dataset> test,
+                                                 const Checkpoint& checkpoint)>
         draw = {};
-    /// What is kept of each row of a batch in place of the model's logits, (rows, columns). Null: the logits.
+    /// What is kept of each row of a batch in place of the model's logits, (rows, columns). Null:
+    /// the logits.
     std::function<at::Tensor(torch::nn::Module& network, const NamedTensors& inputs)> outputs = {};
-    /// What predictors that share it have said: none says a line again. Null: this one says all of its own.
+    /// What predictors that share it have said: none says a line again. Null: this one says all of
+    /// its own.
     std::shared_ptr<std::set<std::string>> told = {};
   };
-  /// Takes what is on the ports test, checkpoint and memory, which may be empty. Throws runner::StageError where the
-  /// test set is empty, or is to be flipped and holds no images.
+  /// Takes what is on the ports test, checkpoint and memory, which may be empty. Throws
+  /// runner::StageError where the test set is empty, or is to be flipped and holds no images.
   Predictor(const runner::Inputs& inputs, Options options);
   /// The same of what is on such ports; `policy` may be null.
   Predictor(std::shared_ptr<const Dataset> test, std::shared_ptr<const Checkpoint> checkpoint,
@@ -86,7 +90,8 @@ class Predictor {
     at::Tensor logits;        ///< a stand-in for those of all samples, on the Meta device
     std::int64_t batch_size;  ///< that fits
   };
-  /// Shows what classify() would need. Where that does not fit, a smaller batch is taken or named (plan_forward.h).
+  /// Shows what classify() would need. Where that does not fit, a smaller batch is taken or named
+  /// (plan_forward.h).
   Planned plan(runner::PlanContext& context) const;
   /// The same, without showing it.
   PlannedForward planned(runner::PlanContext& context) const;
@@ -94,10 +99,11 @@ class Predictor {
   /// Holds the device to the policy's budget.
   ScopedMemoryBudget hold_budget(const runner::RunContext& context) const;
 
-  /// Runs the network on the context's device, in eval mode and without a graph, over all samples, or over two batches
-  /// of a smoke run. Reports progress and looks for cancellation at every batch. Throws runner::StageError where the
-  /// network was made for samples of another shape, for a label it has no output for and for an output that is not
-  /// finite, naming the sample, and where no sample is left (kTooFewSamples).
+  /// Runs the network on the context's device, in eval mode and without a graph, over all samples,
+  /// or over two batches of a smoke run. Reports progress and looks for cancellation at every
+  /// batch. Throws runner::StageError where the network was made for samples of another shape, for
+  /// a label it has no output for and for an output that is not finite, naming the sample, and
+  /// where no sample is left (kTooFewSamples).
   ClassifiedSamples classify(runner::RunContext& context) const;
 
  private:

@@ -14,7 +14,8 @@ namespace {
 constexpr std::size_t kListedClasses = 20;
 
 /// The number of each name. Throws for a name that stands twice.
-std::map<std::string, std::int64_t> numbered(const std::vector<std::string>& classes, const std::string& where) {
+std::map<std::string, std::int64_t> numbered(const std::vector<std::string>& classes,
+                                             const std::string& where) {
   std::map<std::string, std::int64_t> numbers;
   for (const std::string& name : classes) {
     if (numbers.emplace(name, static_cast<std::int64_t>(numbers.size())).second) continue;
@@ -25,16 +26,19 @@ std::map<std::string, std::int64_t> numbered(const std::vector<std::string>& cla
   return numbers;
 }
 
-[[noreturn]] void refuse_unknown(const std::vector<std::string>& unknown, const std::vector<std::string>& trained) {
+[[noreturn]] void refuse_unknown(const std::vector<std::string>& unknown,
+                                 const std::vector<std::string>& trained) {
   std::string help;
   for (const std::string& name : unknown) {
     const std::string near = runner::nearest_name(name, trained);
-    if (!near.empty() && help.size() < 300) help += (help.empty() ? "" : ", ") + ("'" + near + "' for '" + name + "'");
+    if (!near.empty() && help.size() < 300)
+      help += (help.empty() ? "" : ", ") + ("'" + near + "' for '" + name + "'");
   }
-  throw runner::StageError(runner::ErrorCode::kLabelOutOfRange,
-                           "the test set has " + std::to_string(unknown.size()) +
-                               (unknown.size() == 1 ? " class" : " classes") +
-                               " that the network was not trained on: " + runner::listed(unknown, kListedClasses, "'"))
+  throw runner::StageError(
+      runner::ErrorCode::kLabelOutOfRange,
+      "the test set has " + std::to_string(unknown.size()) +
+          (unknown.size() == 1 ? " class" : " classes") +
+          " that the network was not trained on: " + runner::listed(unknown, kListedClasses, "'"))
       .with_help(help.empty() ? "take them out of the test set; the network knows " +
                                     runner::listed(trained, kListedClasses, "'")
                               : "did you mean " + help + "? take the others out of the test set");
@@ -42,7 +46,8 @@ std::map<std::string, std::int64_t> numbered(const std::vector<std::string>& cla
 
 }  // namespace
 
-TestedClasses::TestedClasses(const std::vector<std::string>& tested, const std::vector<std::string>& trained)
+TestedClasses::TestedClasses(const std::vector<std::string>& tested,
+                             const std::vector<std::string>& trained)
     : present_(trained.size(), tested == trained) {
   if (tested == trained) return;
   const auto known = numbered(trained, "the checkpoint");
@@ -66,9 +71,9 @@ TestedClasses::TestedClasses(const std::vector<std::string>& tested, const std::
 at::Tensor TestedClasses::trained_labels(const at::Tensor& labels) const {
   if (trained_label_.empty()) return labels;
   if (labels.ge(static_cast<std::int64_t>(trained_label_.size())).any().item<bool>()) {
-    throw runner::StageError(
-        runner::ErrorCode::kLabelOutOfRange,
-        "the test set has a label beyond its " + std::to_string(trained_label_.size()) + " classes");
+    throw runner::StageError(runner::ErrorCode::kLabelOutOfRange,
+                             "the test set has a label beyond its " +
+                                 std::to_string(trained_label_.size()) + " classes");
   }
   return torch::tensor(trained_label_).index_select(0, labels);
 }
@@ -77,7 +82,8 @@ std::string TestedClasses::absent_text() const {
   if (absent_.empty()) return "";
   return std::to_string(absent_.size()) + " of " + std::to_string(present_.size()) + " classes " +
          (absent_.size() == 1 ? "is" : "are") +
-         " absent from the test set, and from all means over classes: " + runner::listed(absent_, kListedClasses, "'");
+         " absent from the test set, and from all means over classes: " +
+         runner::listed(absent_, kListedClasses, "'");
 }
 
 }  // namespace stages

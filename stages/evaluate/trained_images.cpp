@@ -36,7 +36,8 @@ std::string digest_of_image(const fs::path& file) {
 /// The images of some parts of a division.
 class TrainedImages {
  public:
-  TrainedImages(const Division& division, const std::set<std::string>& parts) : root_(division.root) {
+  TrainedImages(const Division& division, const std::set<std::string>& parts)
+      : root_(division.root) {
     for (const auto& [part, files] : division.parts) {
       if (!parts.contains(part)) continue;
       for (const Division::File& file : files) {
@@ -46,13 +47,14 @@ class TrainedImages {
     }
   }
 
-  /// Marks those of the images `names` below `root` that are among these. `look` is called before each file that is
-  /// looked at; it may throw.
-  void mark(const std::string& root, const std::vector<std::string>& names, std::vector<bool>& marked,
-            const std::function<void()>& look) {
+  /// Marks those of the images `names` below `root` that are among these. `look` is called before
+  /// each file that is looked at; it may throw.
+  void mark(const std::string& root, const std::vector<std::string>& names,
+            std::vector<bool>& marked, const std::function<void()>& look) {
     std::error_code error;
     if (root == root_) {
-      for (std::size_t i = 0; i < names.size(); ++i) marked[i] = marked[i] || bytes_of_.contains(names[i]);
+      for (std::size_t i = 0; i < names.size(); ++i)
+        marked[i] = marked[i] || bytes_of_.contains(names[i]);
     } else if (fs::is_directory(root_, error)) {
       for (std::size_t i = 0; i < names.size(); ++i) {
         look();
@@ -71,16 +73,17 @@ class TrainedImages {
     auto& digests = digests_[bytes];
     if (!digests) {
       digests.emplace();
-      for (const std::string& name : alike->second) digests->insert(digest_of_image(fs::path(root_) / name));
+      for (const std::string& name : alike->second)
+        digests->insert(digest_of_image(fs::path(root_) / name));
       digests->erase("");
     }
     return !digests->empty() && digests->contains(digest_of_image(path));
   }
 
-  /// The folder of the training is not there any more. It has been moved where most images of one name have one size;
-  /// elsewhere a few have that by chance.
-  void mark_moved(const std::string& root, const std::vector<std::string>& names, std::vector<bool>& marked,
-                  const std::function<void()>& look) const {
+  /// The folder of the training is not there any more. It has been moved where most images of one
+  /// name have one size; elsewhere a few have that by chance.
+  void mark_moved(const std::string& root, const std::vector<std::string>& names,
+                  std::vector<bool>& marked, const std::function<void()>& look) const {
     std::size_t same_name = 0;
     std::vector<std::size_t> same_size;
     for (std::size_t i = 0; i < names.size(); ++i) {
@@ -97,7 +100,8 @@ class TrainedImages {
   std::string root_;
   std::unordered_map<std::string, std::uintmax_t> bytes_of_;
   std::unordered_map<std::uintmax_t, std::vector<std::string>> of_size_;
-  std::unordered_map<std::uintmax_t, std::optional<std::unordered_set<std::string>>> digests_;  // of a size
+  std::unordered_map<std::uintmax_t, std::optional<std::unordered_set<std::string>>>
+      digests_;  // of a size
 };
 
 }  // namespace
@@ -108,15 +112,16 @@ void check_trained_images(const Dataset& test, bool allowed, runner::RunContext&
   const auto& trained_data = context.node().trained_data;
   if (root.empty() || trained_data.empty()) return;
   std::vector<TrainedImages> trained;
-  const bool is_trained_part = std::ranges::any_of(trained_data, [](const auto& one) { return one.folder.empty(); });
+  const bool is_trained_part =
+      std::ranges::any_of(trained_data, [](const auto& one) { return one.folder.empty(); });
   for (const runner::TrainedData& one : trained_data) {
     if (one.folder.empty()) continue;
     const fs::path file = runner::NodeLayout(one.folder).division();
     std::error_code error;
     if (fs::exists(file, error)) trained.emplace_back(read_division(file), one.parts);
     else if (one.is_earlier)
-      context.say("which images the model was trained on is not recorded in '" + one.folder.string() +
-                  "': those that are tested may be among them");
+      context.say("which images the model was trained on is not recorded in '" +
+                  one.folder.string() + "': those that are tested may be among them");
   }
   if (trained.empty() && !is_trained_part) return;
   const std::int64_t size = test.describe().size;
@@ -132,20 +137,24 @@ void check_trained_images(const Dataset& test, bool allowed, runner::RunContext&
   const std::int64_t count = std::ranges::count(is_trained, true);
   for (std::size_t i = 0; i < names.size() && found.size() <= kNamedTrained; ++i)
     if (is_trained[i]) found.push_back(runner::printable(names[i]));
-  const std::string of_all = std::to_string(count) + " of the " + std::to_string(size) + " images that are tested";
+  const std::string of_all =
+      std::to_string(count) + " of the " + std::to_string(size) + " images that are tested";
   if (count == 0) {
-    const std::string line =
-        "the model has been trained on none of the " + std::to_string(size) + " images that are tested";
+    const std::string line = "the model has been trained on none of the " + std::to_string(size) +
+                             " images that are tested";
     const bool is_of_earlier = std::ranges::any_of(trained_data, &runner::TrainedData::is_earlier);
     return is_of_earlier ? context.say(line) : context.detail(line);
   }
   const std::string more = count > std::ssize(found) ? " and others" : "";
   const std::string listed = "'" + runner::join(found, "', '") + "'" + more;
-  const std::string line = "the model has been trained on " + of_all + ", or was chosen by them: " + listed;
+  const std::string line =
+      "the model has been trained on " + of_all + ", or was chosen by them: " + listed;
   if (allowed) return context.say(line);
   throw runner::StageError(runner::ErrorCode::kBadAnnotations, line)
       .at("/allow_trained")
-      .with_help("test the part that the run has kept for that, or other images; allow_trained: true measures these");
+      .with_help(
+          "test the part that the run has kept for that, or other images; allow_trained: true "
+          "measures these");
 }
 
 }  // namespace stages

@@ -33,11 +33,15 @@ std::string sum_of_file(const std::filesystem::path& file, const Checksum& like,
 }
 
 bool is_passing_status(int status) {
-  return status == 408 || status == 425 || status == 429 || status == 500 || (status >= 502 && status <= 504);
+  return status == 408 || status == 425 || status == 429 || status == 500 ||
+         (status >= 502 && status <= 504);
 }
 
-void wait_out(const std::string& why, double seconds, const Patience& patience, const FetchCallbacks& callbacks) {
-  if (callbacks.say) callbacks.say(why + "; trying again in " + std::to_string(std::lround(std::ceil(seconds))) + " s");
+void wait_out(const std::string& why, double seconds, const Patience& patience,
+              const FetchCallbacks& callbacks) {
+  if (callbacks.say)
+    callbacks.say(why + "; trying again in " + std::to_string(std::lround(std::ceil(seconds))) +
+                  " s");
   if (patience.wait) return patience.wait(seconds);
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   while (std::chrono::steady_clock::now() < end) {
@@ -54,7 +58,8 @@ using runner::StageError;
 
 /// A server that fails now and may not the next time.
 struct PassingFailure : std::runtime_error {
-  explicit PassingFailure(const std::string& what, double wait = 0) : std::runtime_error(what), wait(wait) {}
+  explicit PassingFailure(const std::string& what, double wait = 0)
+      : std::runtime_error(what), wait(wait) {}
   double wait;  // seconds that the server asks for
 };
 
@@ -92,7 +97,8 @@ std::optional<ContentRange> content_range(std::string_view text) {
 
 class Fetching {
  public:
-  Fetching(const Download& what, const FetchCallbacks& callbacks, const Patience& patience, runner::Storage& storage)
+  Fetching(const Download& what, const FetchCallbacks& callbacks, const Patience& patience,
+           runner::Storage& storage)
       : what_(what),
         callbacks_(callbacks),
         patience_(patience),
@@ -119,8 +125,9 @@ class Fetching {
   }
 
   std::string kept() const {
-    return runner::bytes_text(part_.bytes()) + (all_ > 0 ? " of " + runner::bytes_text(all_) : "") + " are kept in '" +
-           part_.path().string() + "', and the same command continues from there";
+    return runner::bytes_text(part_.bytes()) + (all_ > 0 ? " of " + runner::bytes_text(all_) : "") +
+           " are kept in '" + part_.path().string() +
+           "', and the same command continues from there";
   }
 
   /// Until the whole file is there.
@@ -147,7 +154,8 @@ class Fetching {
 
   [[noreturn]] void give_up(const std::string& why) const {
     throw StageError(ErrorCode::kDownloadFailed, "cannot fetch '" + name_ + "': " + why)
-        .with_help(part_.bytes() > 0 ? kept() : "check the network, and https_proxy if a proxy is needed");
+        .with_help(part_.bytes() > 0 ? kept()
+                                     : "check the network, and https_proxy if a proxy is needed");
   }
 
   /// One request. Returns when the whole file is there.
@@ -161,13 +169,15 @@ class Fetching {
     has_begun_ = false;
     HttpReply reply;
     try {
-      reply = send(request, {patience_.connect_seconds, patience_.stall_seconds, callbacks_.cancelled},
-                   [this](const HttpReply& answer, std::string_view bytes) { take(answer, bytes); });
+      reply =
+          send(request, {patience_.connect_seconds, patience_.stall_seconds, callbacks_.cancelled},
+               [this](const HttpReply& answer, std::string_view bytes) { take(answer, bytes); });
     } catch (const HttpError& error) {
       if (error.is_passing) throw PassingFailure(error.what());
       give_up(error.what());
     }
-    if (reply.status == 416 && is_resuming_) {  // it may be whole already, and is not what it began as otherwise
+    if (reply.status == 416 &&
+        is_resuming_) {  // it may be whole already, and is not what it began as otherwise
       const std::string range = header(reply, "content-range");
       if (range == "bytes */" + std::to_string(part_.bytes())) return;
       restart("the server's '" + name_ + "' has changed");
@@ -176,7 +186,8 @@ class Fetching {
     if (reply.status != 200 && reply.status != 206) refuse(reply);
     if (!has_begun_) begin(reply);  // an empty file
     if (all_ > 0 && part_.bytes() != all_) {
-      throw PassingFailure(std::to_string(part_.bytes()) + " of " + std::to_string(all_) + " bytes came");
+      throw PassingFailure(std::to_string(part_.bytes()) + " of " + std::to_string(all_) +
+                           " bytes came");
     }
   }
 
@@ -196,7 +207,8 @@ class Fetching {
     progress_.at(part_.bytes());
     if (what_.bytes > 0 && part_.bytes() > what_.bytes)
       drop(ErrorCode::kDownloadFailed,
-           "its server sends more than the " + runner::bytes_text(what_.bytes) + " that it should have",
+           "its server sends more than the " + runner::bytes_text(what_.bytes) +
+               " that it should have",
            "try again later, or another server");
     if (all_ == 0) leave_room(static_cast<std::int64_t>(bytes.size()));
   }
@@ -210,8 +222,8 @@ class Fetching {
     const auto free = storage_.free_bytes(folder.empty() ? "." : folder);
     if (free && *free < kLeft)
       drop(ErrorCode::kDiskFull,
-           "its server does not say how long it is, and after " + runner::bytes_text(part_.bytes()) +
-               " the disk is nearly full",
+           "its server does not say how long it is, and after " +
+               runner::bytes_text(part_.bytes()) + " the disk is nearly full",
            "free up space, or fetch it by other means");
   }
 
@@ -235,7 +247,8 @@ class Fetching {
       was_resumed_ = true;
       say("continuing '" + name_ + "' after " + runner::bytes_text(part_.bytes()));
     } else {
-      if (is_resuming_) restart("the server cannot continue in the middle of '" + name_ + "', or it has changed");
+      if (is_resuming_)
+        restart("the server cannot continue in the middle of '" + name_ + "', or it has changed");
       part_.begin_anew();
       check_room(what_.file.parent_path(), coming + what_.also_needs, storage_);
       say("fetching " + shown_url(what_.url) + (all_ > 0 ? ", " + runner::bytes_text(all_) : ""));
@@ -247,16 +260,20 @@ class Fetching {
   }
 
   [[noreturn]] void refuse(const HttpReply& reply) const {
-    const std::string answer = shown_url(reply.url) + ": the server answers " + std::to_string(reply.status);
+    const std::string answer =
+        shown_url(reply.url) + ": the server answers " + std::to_string(reply.status);
     if (is_passing_status(reply.status)) {
-      throw PassingFailure(answer, static_cast<double>(number(header(reply, "retry-after")).value_or(0)));
+      throw PassingFailure(answer,
+                           static_cast<double>(number(header(reply, "retry-after")).value_or(0)));
     }
     if (reply.status == 401 || reply.status == 403) {
-      throw StageError(ErrorCode::kNotPublished, "cannot fetch '" + name_ + "': " + answer + ", not allowed")
+      throw StageError(ErrorCode::kNotPublished,
+                       "cannot fetch '" + name_ + "': " + answer + ", not allowed")
           .with_help(what_.token_help);
     }
     if (reply.status == 404 || reply.status == 410) {
-      throw StageError(ErrorCode::kNotPublished, "cannot fetch '" + name_ + "': " + answer + ", not found")
+      throw StageError(ErrorCode::kNotPublished,
+                       "cannot fetch '" + name_ + "': " + answer + ", not found")
           .with_help("check whether the address is right, or has changed");
     }
     throw StageError(ErrorCode::kDownloadFailed, "cannot fetch '" + name_ + "': " + answer);
@@ -267,15 +284,19 @@ class Fetching {
       check_sum(part_.path(), name_, *what_.checksum, callbacks_);
     } catch (const StageError& error) {
       if (error.code != ErrorCode::kWrongChecksum) throw;
-      if (!has_restarted_ && (was_resumed_ || received_ == 0)) {  // the beginning may have been another file's
+      if (!has_restarted_ &&
+          (was_resumed_ || received_ == 0)) {  // the beginning may have been another file's
         has_restarted_ = true;
         restart(error.what());
         fetch();
         return check();
       }
       part_.begin_anew();
-      throw StageError(ErrorCode::kWrongChecksum, "'" + name_ + "' from " + shown_url(what_.url) + ": " + error.what())
-          .with_help("nothing of it was kept; fetch it again, or from another place if that does not help");
+      throw StageError(ErrorCode::kWrongChecksum,
+                       "'" + name_ + "' from " + shown_url(what_.url) + ": " + error.what())
+          .with_help(
+              "nothing of it was kept; fetch it again, or from another place if that does not "
+              "help");
     }
   }
 
@@ -296,8 +317,8 @@ class Fetching {
 
 }  // namespace
 
-std::int64_t download(const Download& what, const FetchCallbacks& callbacks, const Patience& patience,
-                      runner::Storage& storage) {
+std::int64_t download(const Download& what, const FetchCallbacks& callbacks,
+                      const Patience& patience, runner::Storage& storage) {
   std::error_code error;
   if (fs::exists(fs::symlink_status(what.file, error)) && what.checksum) {
     try {
@@ -320,16 +341,16 @@ void check_sum(const fs::path& file, const std::string& name, const Checksum& ch
     progress.at(bytes);
   });
   if (sum == checksum.hex) return;
-  throw StageError(ErrorCode::kWrongChecksum,
-                   "its " + std::string(runner::name(checksum.kind)) + " is " + sum + " and should be " + checksum.hex);
+  throw StageError(ErrorCode::kWrongChecksum, "its " + std::string(runner::name(checksum.kind)) +
+                                                  " is " + sum + " and should be " + checksum.hex);
 }
 
 void check_room(const fs::path& folder, std::int64_t bytes, runner::Storage& storage) {
   const auto free = storage.free_bytes(folder.empty() ? "." : folder);
   if (!free || bytes <= 0 || *free >= static_cast<std::uint64_t>(bytes)) return;
   throw StageError(ErrorCode::kDiskFull, "'" + folder.string() + "' has room for " +
-                                             runner::bytes_text(static_cast<std::int64_t>(*free)) + ", and " +
-                                             runner::bytes_text(bytes) + " are needed")
+                                             runner::bytes_text(static_cast<std::int64_t>(*free)) +
+                                             ", and " + runner::bytes_text(bytes) + " are needed")
       .with_help("free up space, or choose another folder");
 }
 

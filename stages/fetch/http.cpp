@@ -56,7 +56,8 @@ std::string_view trimmed(std::string_view text) {
 std::size_t take_header(char* data, std::size_t, std::size_t size, void* pointer) {
   auto& hop = *static_cast<Hop*>(pointer);
   const std::string_view line(data, size);
-  if (line.starts_with("HTTP/")) {  // of an answer; one such as "100 Continue" may come before the real one
+  if (line.starts_with(
+          "HTTP/")) {  // of an answer; one such as "100 Continue" may come before the real one
     hop.reply.headers.clear();
     return size;
   }
@@ -64,7 +65,8 @@ std::size_t take_header(char* data, std::size_t, std::size_t size, void* pointer
   if (colon == line.npos) return size;
   if (hop.reply.headers.size() >= kMostHeaders) return 0;
   std::string name(line.substr(0, colon));
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
+  std::ranges::transform(name, name.begin(),
+                         [](unsigned char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
   hop.reply.headers[std::move(name)] = trimmed(line.substr(colon + 1));
   return size;
 }
@@ -114,20 +116,24 @@ bool is_passing(CURLcode code) {
 
 void set_certificates(CURL* curl) {
   for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
-    if (const char* file = std::getenv(name); file && *file) curl_easy_setopt(curl, CURLOPT_CAINFO, file);
+    if (const char* file = std::getenv(name); file && *file)
+      curl_easy_setopt(curl, CURLOPT_CAINFO, file);
   }
 }
 
-/// One request; its answer goes to `reply`. Gives back where a redirect leads, empty where it is none.
+/// One request; its answer goes to `reply`. Gives back where a redirect leads, empty where it is
+/// none.
 std::string send_once(const HttpRequest& request, const std::string& url, bool is_own_host,
                       const HttpSettings& settings,
-                      const std::function<void(const HttpReply&, std::string_view)>& on_body, HttpReply& reply) {
+                      const std::function<void(const HttpReply&, std::string_view)>& on_body,
+                      HttpReply& reply) {
   const Curl curl(curl_easy_init());
   if (!curl) throw HttpError("libcurl cannot be started", false);
   Hop hop{settings, on_body, reply, curl.get(), {}};
   char message[CURL_ERROR_SIZE] = "";
   curl_slist* lines = nullptr;
-  for (const std::string& header : request.headers) lines = curl_slist_append(lines, header.c_str());
+  for (const std::string& header : request.headers)
+    lines = curl_slist_append(lines, header.c_str());
   const CurlList headers(lines);
 
   CURL* const c = curl.get();
@@ -158,7 +164,8 @@ std::string send_once(const HttpRequest& request, const std::string& url, bool i
   if (hop.thrown) std::rethrow_exception(hop.thrown);
   if (code == CURLE_ABORTED_BY_CALLBACK) throw runner::Cancelled{};
   if (code != CURLE_OK) {
-    throw HttpError(shown_url(url) + ": " + (*message ? message : curl_easy_strerror(code)), is_passing(code));
+    throw HttpError(shown_url(url) + ": " + (*message ? message : curl_easy_strerror(code)),
+                    is_passing(code));
   }
   reply.status = status_of(c);
   for (const auto& [name, value] : reply.headers) reply.first_seen.emplace(name, value);
@@ -174,14 +181,18 @@ HttpReply send(const HttpRequest& request, const HttpSettings& settings,
   static std::once_flag started;
   std::call_once(started, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
   const std::string home = origin_of(request.url);
-  if (home.empty()) throw HttpError("'" + shown_url(request.url) + "' is not an http: or https: address", false);
+  if (home.empty())
+    throw HttpError("'" + shown_url(request.url) + "' is not an http: or https: address", false);
   HttpReply reply;
   reply.url = request.url;
   for (int hops = 0; hops <= kMostRedirects; ++hops) {
-    const std::string next = send_once(request, reply.url, origin_of(reply.url) == home, settings, on_body, reply);
+    const std::string next =
+        send_once(request, reply.url, origin_of(reply.url) == home, settings, on_body, reply);
     if (next.empty()) return reply;
     if (!is_followed(reply.url, next)) {
-      throw HttpError(shown_url(reply.url) + " leads to '" + shown_url(next) + "', which is not followed", false);
+      throw HttpError(
+          shown_url(reply.url) + " leads to '" + shown_url(next) + "', which is not followed",
+          false);
     }
     if (!request.leaves_host && origin_of(next) != home) return reply;
     reply.url = next;
@@ -195,21 +206,25 @@ std::string origin_of(const std::string& url) {
   const std::string scheme = part_of(parsed.get(), CURLUPART_SCHEME);
   if (scheme != "http" && scheme != "https") return "";
   std::string host = part_of(parsed.get(), CURLUPART_HOST);
-  std::ranges::transform(host, host.begin(), [](unsigned char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
+  std::ranges::transform(host, host.begin(),
+                         [](unsigned char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
   return scheme + "://" + host + ":" + part_of(parsed.get(), CURLUPART_PORT, CURLU_DEFAULT_PORT);
 }
 
 bool is_followed(const std::string& from, const std::string& to) {
   const std::string origin = origin_of(to);
-  return origin.starts_with("https:") || (origin.starts_with("http:") && !origin_of(from).starts_with("https:"));
+  return origin.starts_with("https:") ||
+         (origin.starts_with("http:") && !origin_of(from).starts_with("https:"));
 }
 
 std::string shown_url(const std::string& url) {
   const CurlUrl parsed(curl_url());
-  if (curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK) {
+  if (curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), CURLU_NON_SUPPORT_SCHEME) !=
+      CURLUE_OK) {
     return url.substr(0, url.find_first_of("?#@"));
   }
-  for (const CURLUPart part : {CURLUPART_USER, CURLUPART_PASSWORD, CURLUPART_QUERY, CURLUPART_FRAGMENT}) {
+  for (const CURLUPart part :
+       {CURLUPART_USER, CURLUPART_PASSWORD, CURLUPART_QUERY, CURLUPART_FRAGMENT}) {
     curl_url_set(parsed.get(), part, nullptr, 0);
   }
   return part_of(parsed.get(), CURLUPART_URL);

@@ -17,7 +17,8 @@ struct HttpRequest {
   std::string url;  ///< http: or https:
   bool wants_body = true;
   std::vector<std::string> headers = {};  ///< "Range: bytes=5-"
-  std::string token = {};   ///< "Authorization: Bearer <token>", sent to the url's own host and port alone
+  std::string token =
+      {};  ///< "Authorization: Bearer <token>", sent to the url's own host and port alone
   bool leaves_host = true;  ///< follow a redirect to another host or port
 };
 
@@ -36,20 +37,23 @@ struct HttpSettings {
 
 /// A request that got no whole answer. `is_passing`: it may do the next time.
 struct HttpError : std::runtime_error {
-  HttpError(const std::string& what, bool is_passing) : std::runtime_error(what), is_passing(is_passing) {}
+  HttpError(const std::string& what, bool is_passing)
+      : std::runtime_error(what), is_passing(is_passing) {}
   bool is_passing;
 };
 
-/// Sends a request and follows redirects, at most ten and never from https: to http:. The body of the last answer goes
-/// to `on_body` piece by piece; an exception from it ends the transfer and comes through. Obeys http_proxy,
-/// https_proxy, all_proxy and no_proxy, and the certificates of SSL_CERT_FILE. Throws HttpError and runner::Cancelled.
+/// Sends a request and follows redirects, at most ten and never from https: to http:. The body of
+/// the last answer goes to `on_body` piece by piece; an exception from it ends the transfer and
+/// comes through. Obeys http_proxy, https_proxy, all_proxy and no_proxy, and the certificates of
+/// SSL_CERT_FILE. Throws HttpError and runner::Cancelled.
 HttpReply send(const HttpRequest& request, const HttpSettings& settings,
                const std::function<void(const HttpReply& reply, std::string_view bytes)>& on_body);
 
 /// "https://host:443": what a token may be sent to. Empty where `url` is none of http: or https:.
 std::string origin_of(const std::string& url);
 
-/// May a redirect lead from one address to the other? To http: and https:, and never from https: to http:.
+/// May a redirect lead from one address to the other? To http: and https:, and never from https: to
+/// http:.
 bool is_followed(const std::string& from, const std::string& to);
 
 /// `url` for a message: without user, password, query and fragment, which may hold secrets.

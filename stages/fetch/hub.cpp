@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cctype>
+#include <cerrno>
 #include <cstdlib>
 #include <optional>
 #include <utility>
@@ -16,10 +16,10 @@
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/character.h"
 #include "runner/shared/text/join.h"
+#include "runner/shared/value/parse_json.h"
 #include "runner/shared/weights/weights_file.h"
 #include "stages/fetch/http.h"
 #include "stages/fetch/unpack.h"
-#include "runner/shared/value/parse_json.h"
 
 namespace stages {
 namespace {
@@ -31,14 +31,17 @@ using runner::StageError;
 
 constexpr std::string_view kHub = "https://huggingface.co";
 constexpr std::size_t kLongestAnswer = 32 << 20;
-constexpr const char* kTokenHelp = "a private model, or one whose terms must be accepted, needs your token in HF_TOKEN";
+constexpr const char* kTokenHelp =
+    "a private model, or one whose terms must be accepted, needs your token in HF_TOKEN";
 
 /// An environment variable without blanks around it; empty where it is not set.
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   const std::string_view text = value ? value : "";
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  return begin == text.npos ? "" : std::string(text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1));
+  return begin == text.npos
+             ? ""
+             : std::string(text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1));
 }
 
 bool is_hex(std::string_view text, std::size_t digits) {
@@ -47,19 +50,22 @@ bool is_hex(std::string_view text, std::size_t digits) {
 
 /// For a path of a URL: the characters that must be written as %20 and the like.
 std::string escaped(std::string_view text, bool keeps_slash) {
-  constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
   constexpr char kDigits[] = "0123456789ABCDEF";
   std::string result;
   for (const unsigned char c : text) {
-    if (kPlain.find(static_cast<char>(c)) != kPlain.npos || (keeps_slash && c == '/')) result += static_cast<char>(c);
+    if (kPlain.find(static_cast<char>(c)) != kPlain.npos || (keeps_slash && c == '/'))
+      result += static_cast<char>(c);
     else result += {'%', kDigits[c >> 4], kDigits[c & 15]};
   }
   return result;
 }
 
 [[noreturn]] void cannot_create_cache(const fs::path& path, int error) {
-  throw StageError(error == ENOSPC || error == EDQUOT ? ErrorCode::kDiskFull : ErrorCode::kCannotCreate,
-                   "cannot create '" + path.string() + "': " + std::generic_category().message(error))
+  throw StageError(
+      error == ENOSPC || error == EDQUOT ? ErrorCode::kDiskFull : ErrorCode::kCannotCreate,
+      "cannot create '" + path.string() + "': " + std::generic_category().message(error))
       .with_help("free up space, or choose another place with HF_HUB_CACHE");
 }
 
@@ -77,7 +83,8 @@ struct Answer {
 
 class HubFetching {
  public:
-  HubFetching(const HubWish& wish, const FetchCallbacks& callbacks, const Patience& patience, runner::Storage& storage)
+  HubFetching(const HubWish& wish, const FetchCallbacks& callbacks, const Patience& patience,
+              runner::Storage& storage)
       : wish_(wish),
         callbacks_(callbacks),
         patience_(patience),
@@ -86,16 +93,19 @@ class HubFetching {
         token_(variable("HF_TOKEN")) {
     std::string name = "models--" + wish.repository;
     if (safe_parts(wish.repository).empty() || safe_parts(wish.revision).empty()) {
-      throw StageError(ErrorCode::kUsage, "'" + wish.repository + "@" + wish.revision + "' is not the name of a model");
+      throw StageError(ErrorCode::kUsage, "'" + wish.repository + "@" + wish.revision +
+                                              "' is not the name of a model");
     }
     if (const std::size_t slash = name.find('/'); slash != name.npos) name.replace(slash, 1, "--");
     home_ = (wish.cache.empty() ? runner::hub_cache() : wish.cache) / name;
   }
 
   HubSnapshot run() {
-    if (const std::string offline = variable("HF_HUB_OFFLINE"); !offline.empty() && offline != "0") {
-      throw StageError(ErrorCode::kDownloadFailed,
-                       "HF_HUB_OFFLINE=" + offline + " does not allow fetching '" + wish_.repository + "'")
+    if (const std::string offline = variable("HF_HUB_OFFLINE");
+        !offline.empty() && offline != "0") {
+      throw StageError(
+          ErrorCode::kDownloadFailed,
+          "HF_HUB_OFFLINE=" + offline + " does not allow fetching '" + wish_.repository + "'")
           .with_help("unset it");
     }
     ask_for_commit();
@@ -103,7 +113,8 @@ class HubFetching {
     const runner::FolderLock lock = take_lock();
     for (const char* below : {"blobs", "refs", "snapshots"}) make_cache_folders(home_ / below);
     HubSnapshot snapshot{commit_, home_ / "snapshots" / commit_, {}};
-    std::vector<std::pair<std::string, std::string>> links;  // names in the snapshot, and the blobs they point to
+    std::vector<std::pair<std::string, std::string>>
+        links;  // names in the snapshot, and the blobs they point to
     for (const std::string& name : names_) {
       HubFile file{name};
       const std::string blob = fetch(file, snapshot.received);
@@ -124,8 +135,9 @@ class HubFetching {
   }
 
   [[noreturn]] void not_understood(const std::string& what) const {
-    throw StageError(ErrorCode::kDownloadFailed,
-                     shown_url(endpoint_) + " does not answer as the Hugging Face Hub does: " + what)
+    throw StageError(
+        ErrorCode::kDownloadFailed,
+        shown_url(endpoint_) + " does not answer as the Hugging Face Hub does: " + what)
         .with_help("check whether HF_ENDPOINT is right");
   }
 
@@ -136,27 +148,32 @@ class HubFetching {
       std::string why;
       try {
         Answer answer;
-        answer.reply = send(request, {patience_.connect_seconds, patience_.stall_seconds, callbacks_.cancelled},
-                            [&](const HttpReply&, std::string_view bytes) {
-                              if (answer.body.size() + bytes.size() > kLongestAnswer) not_understood("it never ends");
-                              answer.body += bytes;
-                            });
+        answer.reply = send(
+            request, {patience_.connect_seconds, patience_.stall_seconds, callbacks_.cancelled},
+            [&](const HttpReply&, std::string_view bytes) {
+              if (answer.body.size() + bytes.size() > kLongestAnswer)
+                not_understood("it never ends");
+              answer.body += bytes;
+            });
         const int status = answer.reply.status;
         if (status < 400) return answer;
         why = shown_url(request.url) + ": the server answers " + std::to_string(status);
         if (status == 401 || status == 403) {
-          throw StageError(ErrorCode::kNotPublished, "cannot fetch " + about + ": " + why + ", not allowed")
+          throw StageError(ErrorCode::kNotPublished,
+                           "cannot fetch " + about + ": " + why + ", not allowed")
               .with_help(std::string("check whether the name is right; ") + kTokenHelp);
         }
         if (status == 404 || status == 410) {
-          throw StageError(ErrorCode::kNotPublished, "cannot fetch " + about + ": " + why + ", not found")
+          throw StageError(ErrorCode::kNotPublished,
+                           "cannot fetch " + about + ": " + why + ", not found")
               .with_help("check whether the name and the revision are right");
         }
         if (!is_passing_status(status))
           throw StageError(ErrorCode::kDownloadFailed, "cannot fetch " + about + ": " + why);
       } catch (const HttpError& error) {
         why = error.what();
-        if (!error.is_passing) throw StageError(ErrorCode::kDownloadFailed, "cannot fetch " + about + ": " + why);
+        if (!error.is_passing)
+          throw StageError(ErrorCode::kDownloadFailed, "cannot fetch " + about + ": " + why);
       }
       if (failures >= patience_.attempts) {
         throw StageError(ErrorCode::kDownloadFailed, "cannot fetch " + about + ": " + why)
@@ -169,18 +186,20 @@ class HubFetching {
   /// Which commit the revision is, and which of its files are wanted.
   void ask_for_commit() {
     const std::string about = "'" + wish_.repository + "'";
-    const Answer answer = ask({.url = endpoint_ + "/api/models/" + escaped(wish_.repository, true) + "/revision/" +
-                                      escaped(wish_.revision, false),
+    const Answer answer = ask({.url = endpoint_ + "/api/models/" + escaped(wish_.repository, true) +
+                                      "/revision/" + escaped(wish_.revision, false),
                                .token = token_},
                               about);
     const json model = runner::parse_json<json>(answer.body);
-    if (!model.is_object() || !model.contains("sha") || !model["sha"].is_string()) not_understood("no commit");
+    if (!model.is_object() || !model.contains("sha") || !model["sha"].is_string())
+      not_understood("no commit");
     commit_ = model["sha"];
     if (!is_hex(commit_, 40)) not_understood("an invalid commit");
     std::vector<std::string> all;
     if (model.contains("siblings") && model["siblings"].is_array()) {
       for (const json& sibling : model["siblings"]) {
-        if (sibling.is_object() && sibling.contains("rfilename") && sibling["rfilename"].is_string())
+        if (sibling.is_object() && sibling.contains("rfilename") &&
+            sibling["rfilename"].is_string())
           all.push_back(sibling["rfilename"]);
       }
     }
@@ -199,11 +218,12 @@ class HubFetching {
   }
 
   runner::FolderLock take_lock() const {
-    auto lock = runner::FolderLock::take(home_, {ErrorCode::kDownloadFailed,
-                                                 {},
-                                                 "",
-                                                 "another process{} is fetching '" + wish_.repository + "'",
-                                                 "wait for it"});
+    auto lock =
+        runner::FolderLock::take(home_, {ErrorCode::kDownloadFailed,
+                                         {},
+                                         "",
+                                         "another process{} is fetching '" + wish_.repository + "'",
+                                         "wait for it"});
     if (lock) return std::move(*lock);
     const runner::Diagnostic& why = lock.errors().front();
     throw StageError(why.code, why.message).with_help(why.help);
@@ -211,11 +231,12 @@ class HubFetching {
 
   /// Sees to it that the file's blob is there, and names it.
   std::string fetch(HubFile& file, std::int64_t& received) {
-    const std::string url =
-        endpoint_ + "/" + escaped(wish_.repository, true) + "/resolve/" + commit_ + "/" + escaped(file.name, true);
+    const std::string url = endpoint_ + "/" + escaped(wish_.repository, true) + "/resolve/" +
+                            commit_ + "/" + escaped(file.name, true);
     // What a file is called and how long it is, its own host says; another may hold it.
     const HttpHeaders headers =
-        ask({.url = url, .wants_body = false, .token = token_, .leaves_host = false}, "'" + file.name + "'")
+        ask({.url = url, .wants_body = false, .token = token_, .leaves_host = false},
+            "'" + file.name + "'")
             .reply.first_seen;
     const auto header = [&](std::string_view linked, std::string_view plain) {
       const auto found = headers.find(linked);
@@ -228,7 +249,8 @@ class HubFetching {
     const fs::path path = home_ / "blobs" / blob;
     std::optional<Checksum> checksum;
     if (is_hex(blob, 64)) checksum = Checksum{runner::DigestKind::kSha256, blob};
-    if (is_hex(blob, 40)) checksum = Checksum{runner::DigestKind::kSha1, blob, /*is_git_blob=*/true};
+    if (is_hex(blob, 40))
+      checksum = Checksum{runner::DigestKind::kSha1, blob, /*is_git_blob=*/true};
     std::error_code error;
     file.was_there = fs::is_regular_file(path, error);
     if (!file.was_there) {
@@ -247,7 +269,8 @@ class HubFetching {
 
   /// 0 where it says none.
   static std::int64_t length_from(const std::string& text) {
-    const bool is_number = !text.empty() && text.size() <= 18 && std::ranges::all_of(text, runner::is_digit);
+    const bool is_number =
+        !text.empty() && text.size() <= 18 && std::ranges::all_of(text, runner::is_digit);
     return is_number ? std::stoll(text) : 0;
   }
 
@@ -255,14 +278,16 @@ class HubFetching {
   static std::string blob_name(std::string tag) {
     if (tag.starts_with("W/")) tag.erase(0, 2);
     std::erase(tag, '"');
-    const bool is_name =
-        !tag.empty() && tag.size() <= 128 && tag[0] != '.' &&
-        std::ranges::all_of(tag, [](unsigned char c) { return std::isalnum(c) || c == '-' || c == '_' || c == '.'; });
+    const bool is_name = !tag.empty() && tag.size() <= 128 && tag[0] != '.' &&
+                         std::ranges::all_of(tag, [](unsigned char c) {
+                           return std::isalnum(c) || c == '-' || c == '_' || c == '.';
+                         });
     return is_name ? tag : "";
   }
 
   /// Puts the links into the snapshot, which appears with all of them where it is new.
-  void link(const fs::path& snapshot, const std::vector<std::pair<std::string, std::string>>& links) {
+  void link(const fs::path& snapshot,
+            const std::vector<std::pair<std::string, std::string>>& links) {
     std::error_code error;
     std::optional<runner::NewFolder> fresh_snapshot;
     if (!fs::exists(snapshot, error)) {
@@ -305,12 +330,13 @@ class HubFetching {
 
 }  // namespace
 
-HubSnapshot fetch_hub(const HubWish& wish, const FetchCallbacks& callbacks, const Patience& patience,
-                      runner::Storage& storage) {
+HubSnapshot fetch_hub(const HubWish& wish, const FetchCallbacks& callbacks,
+                      const Patience& patience, runner::Storage& storage) {
   try {
     return HubFetching(wish, callbacks, patience, storage).run();
   } catch (const runner::WriteError& error) {  // whose advice is about runs
-    throw StageError(error.code, error.what()).with_help("free up space, or choose another place with HF_HUB_CACHE");
+    throw StageError(error.code, error.what())
+        .with_help("free up space, or choose another place with HF_HUB_CACHE");
   }
 }
 
@@ -323,23 +349,27 @@ std::vector<std::string> wanted_files(const std::vector<std::string>& all) {
     }
     return wanted.size() > before;
   };
-  const auto is_weights = [](std::string_view name, std::string_view stem, std::string_view ending) {
+  const auto is_weights = [](std::string_view name, std::string_view stem,
+                             std::string_view ending) {
     return name == std::string(stem) + std::string(ending) ||
            name == std::string(stem) + std::string(ending) + ".index.json" ||
-           (name.starts_with(std::string(stem) + "-") && name.ends_with(ending) && name.find("-of-") != name.npos);
+           (name.starts_with(std::string(stem) + "-") && name.ends_with(ending) &&
+            name.find("-of-") != name.npos);
   };
   const auto named = [&](std::string_view stem, std::string_view ending) {
     return [=](std::string_view name) { return is_weights(name, stem, ending); };
   };
   take([](std::string_view name) {
-    return name == "config.json" || name == "preprocessor_config.json" || name == "adapter_config.json" ||
-           name == "merges.txt" || name == "vocab.json";
+    return name == "config.json" || name == "preprocessor_config.json" ||
+           name == "adapter_config.json" || name == "merges.txt" || name == "vocab.json";
   });
-  const bool has_adapter = take(named("adapter_model", ".safetensors")) || take(named("adapter_model", ".bin"));
-  const bool has_weights =
-      take(named("model", ".safetensors")) ||
-      (!has_adapter && take([](std::string_view name) { return name.ends_with(".safetensors"); })) ||
-      take(named("pytorch_model", ".bin"));
+  const bool has_adapter =
+      take(named("adapter_model", ".safetensors")) || take(named("adapter_model", ".bin"));
+  const bool has_weights = take(named("model", ".safetensors")) ||
+                           (!has_adapter && take([](std::string_view name) {
+                             return name.ends_with(".safetensors");
+                           })) ||
+                           take(named("pytorch_model", ".bin"));
   if (!has_adapter && !has_weights) return {};
   return wanted;
 }

@@ -34,17 +34,18 @@ struct HubSnapshot {
   std::int64_t received = 0;  ///< bytes that came over the net
 };
 
-/// Fills the Hub's cache as the library of the Hub does, so that it finds the files: blobs/<etag>, relative links to
-/// them in snapshots/<commit>/, and refs/<revision>, which is written last. SHA-256 or git's sum of every file is
-/// checked. HF_TOKEN is sent to the endpoint's own host and port alone. Throws runner::StageError: what download()
-/// does, kNotPublished where the model has no such files, kDownloadFailed where the server says what cannot be
-/// understood; and runner::Cancelled.
-HubSnapshot fetch_hub(const HubWish& wish, const FetchCallbacks& callbacks, const Patience& patience = {},
-                      runner::Storage& storage = runner::disk());
+/// Fills the Hub's cache as the library of the Hub does, so that it finds the files: blobs/<etag>,
+/// relative links to them in snapshots/<commit>/, and refs/<revision>, which is written last.
+/// SHA-256 or git's sum of every file is checked. HF_TOKEN is sent to the endpoint's own host and
+/// port alone. Throws runner::StageError: what download() does, kNotPublished where the model has
+/// no such files, kDownloadFailed where the server says what cannot be understood; and
+/// runner::Cancelled.
+HubSnapshot fetch_hub(const HubWish& wish, const FetchCallbacks& callbacks,
+                      const Patience& patience = {}, runner::Storage& storage = runner::disk());
 
 /// Of a model's files those that hold its weights and say how it is built and fed: config.json,
-/// preprocessor_config.json, merges.txt and vocab.json of a tokenizer, an adapter's files, and the safetensors, or
-/// where there are none the .bin.
+/// preprocessor_config.json, merges.txt and vocab.json of a tokenizer, an adapter's files, and the
+/// safetensors, or where there are none the .bin.
 std::vector<std::string> wanted_files(const std::vector<std::string>& all);
 
 }  // namespace stages

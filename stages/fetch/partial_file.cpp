@@ -23,7 +23,10 @@ using nlohmann::json;
 using runner::ErrorCode;
 
 PartialFile::PartialFile(const fs::path& file, std::string url, runner::Storage& storage)
-    : path_(file.string() + ".part"), note_(path_.string() + ".json"), url_(std::move(url)), storage_(storage) {
+    : path_(file.string() + ".part"),
+      note_(path_.string() + ".json"),
+      url_(std::move(url)),
+      storage_(storage) {
   struct stat status = {};
   if (::lstat(path_.c_str(), &status) == 0) {
     if (S_ISREG(status.st_mode)) bytes_ = status.st_size;
@@ -43,8 +46,9 @@ void PartialFile::begin_anew() {
 
 void PartialFile::note(const std::string& validator) {
   validator_ = validator;
-  runner::write_atomically(note_, json{{"url_sha256", runner::sha256(url_)}, {"validator", validator}}.dump() + "\n",
-                           storage_);
+  runner::write_atomically(
+      note_, json{{"url_sha256", runner::sha256(url_)}, {"validator", validator}}.dump() + "\n",
+      storage_);
 }
 
 void PartialFile::append(std::string_view bytes) {
@@ -68,14 +72,16 @@ void PartialFile::publish(const fs::path& file) {
 }
 
 void PartialFile::cannot_write(const fs::path& path, int error, ErrorCode otherwise) {
-  throw runner::StageError(error == ENOSPC || error == EDQUOT ? ErrorCode::kDiskFull : otherwise,
-                           "cannot write '" + path.string() + "': " + std::generic_category().message(error))
+  throw runner::StageError(
+      error == ENOSPC || error == EDQUOT ? ErrorCode::kDiskFull : otherwise,
+      "cannot write '" + path.string() + "': " + std::generic_category().message(error))
       .with_help("free up space, or choose another folder");
 }
 
 void PartialFile::open() {
-  file_ = runner::Descriptor(bytes_ > 0 ? ::open(path_.c_str(), O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC)
-                                        : (storage_.remove(path_), storage_.create(path_)));
+  file_ = runner::Descriptor(
+      bytes_ > 0 ? ::open(path_.c_str(), O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC)
+                 : (storage_.remove(path_), storage_.create(path_)));
   if (!file_.is_open()) cannot_write(path_, errno, ErrorCode::kCannotCreate);
 }
 

@@ -12,8 +12,9 @@
 namespace stages {
 
 /// A file that is being fetched: it grows as <file>.part, beside a note <file>.part.json that says
-/// what it is the beginning of, and gets its name when it is whole. Both survive a process that is killed; the next
-/// PartialFile of the same name finds them. Throws runner::StageError (kDiskFull, kCannotWrite, kCannotCreate).
+/// what it is the beginning of, and gets its name when it is whole. Both survive a process that is
+/// killed; the next PartialFile of the same name finds them. Throws runner::StageError (kDiskFull,
+/// kCannotWrite, kCannotCreate).
 class PartialFile {
  public:
   /// What is there of `file`. A note of another url is not believed. `storage` is borrowed.
@@ -32,8 +33,9 @@ class PartialFile {
   void publish(const std::filesystem::path& file);
 
   /// Throws the error of a system call that has failed with `error` on `path`.
-  [[noreturn]] static void cannot_write(const std::filesystem::path& path, int error,
-                                        runner::ErrorCode otherwise = runner::ErrorCode::kCannotWrite);
+  [[noreturn]] static void cannot_write(
+      const std::filesystem::path& path, int error,
+      runner::ErrorCode otherwise = runner::ErrorCode::kCannotWrite);
 
  private:
   void open();

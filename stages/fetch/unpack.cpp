@@ -34,8 +34,13 @@ void stop_if_cancelled(const FetchCallbacks& callbacks) {
   if (callbacks.cancelled && callbacks.cancelled()) throw runner::Cancelled{};
 }
 
-ByteProgress::ByteProgress(const FetchCallbacks& callbacks, std::string phase, std::int64_t begin, std::int64_t all)
-    : callbacks_(callbacks), phase_(std::move(phase)), all_(all), told_bytes_(begin), told_seconds_(seconds_now()) {}
+ByteProgress::ByteProgress(const FetchCallbacks& callbacks, std::string phase, std::int64_t begin,
+                           std::int64_t all)
+    : callbacks_(callbacks),
+      phase_(std::move(phase)),
+      all_(all),
+      told_bytes_(begin),
+      told_seconds_(seconds_now()) {}
 
 void ByteProgress::at(std::int64_t done) {
   if (!callbacks_.progress) return;
@@ -71,9 +76,14 @@ struct ArchiveCloser {
 
 class Unpacking {
  public:
-  Unpacking(const fs::path& file, const fs::path& folder, const std::string& inner, const UnpackLimits& limits,
-            const FetchCallbacks& callbacks, runner::Storage& storage)
-      : file_(file), folder_(folder), inner_(inner), limits_(limits), callbacks_(callbacks), storage_(storage) {}
+  Unpacking(const fs::path& file, const fs::path& folder, const std::string& inner,
+            const UnpackLimits& limits, const FetchCallbacks& callbacks, runner::Storage& storage)
+      : file_(file),
+        folder_(folder),
+        inner_(inner),
+        limits_(limits),
+        callbacks_(callbacks),
+        storage_(storage) {}
 
   Unpacked run() {
     const std::unique_ptr<archive, ArchiveCloser> opened(archive_read_new());
@@ -88,9 +98,11 @@ class Unpacking {
     for (std::int64_t entries = 0;; ++entries) {
       const int result = archive_read_next_header(a, &entry);
       if (result == ARCHIVE_EOF) return unpacked_;
-      // A warning is about a name in another alphabet or the like; what is wrong with it shows below.
+      // A warning is about a name in another alphabet or the like; what is wrong with it shows
+      // below.
       if (result != ARCHIVE_OK && result != ARCHIVE_WARN) damaged(a);
-      if (entries >= limits_.entries) refuse("more than " + std::to_string(limits_.entries) + " files and folders");
+      if (entries >= limits_.entries)
+        refuse("more than " + std::to_string(limits_.entries) + " files and folders");
       take(a, entry, progress);
     }
   }
@@ -102,8 +114,9 @@ class Unpacking {
   }
   [[noreturn]] void damaged(archive* a) const {
     const char* why = archive_error_string(a);
-    throw StageError(ErrorCode::kBadArchive,
-                     "'" + file_.filename().string() + "' cannot be unpacked: " + (why ? why : "it is damaged"))
+    throw StageError(
+        ErrorCode::kBadArchive,
+        "'" + file_.filename().string() + "' cannot be unpacked: " + (why ? why : "it is damaged"))
         .with_help("fetch it again");
   }
 
@@ -115,10 +128,12 @@ class Unpacking {
     if (archive_entry_hardlink(entry)) refuse("'" + path + "', a hard link");
     const auto type = archive_entry_filetype(entry);
     if (type == AE_IFLNK) refuse("'" + path + "', a symbolic link");
-    if (type != AE_IFREG && type != AE_IFDIR) refuse("'" + path + "', which is neither a file nor a folder");
+    if (type != AE_IFREG && type != AE_IFDIR)
+      refuse("'" + path + "', which is neither a file nor a folder");
     auto parts = safe_parts(path);
     const bool is_root = type == AE_IFDIR && (path == "." || path == "./");
-    if (parts.empty() && !is_root) refuse("'" + path + "', a path that leads elsewhere or is not a name");
+    if (parts.empty() && !is_root)
+      refuse("'" + path + "', a path that leads elsewhere or is not a name");
     if (!parts.empty() && !inner_.empty() && parts.front() == inner_) parts.erase(parts.begin());
     if (type == AE_IFDIR) make_folders(parts);
     else if (parts.empty()) refuse("'" + path + "', a file in place of a folder");
@@ -138,7 +153,8 @@ class Unpacking {
     }
   }
 
-  void write_file(archive* a, const std::string& shown, std::vector<std::string> parts, ByteProgress& progress) {
+  void write_file(archive* a, const std::string& shown, std::vector<std::string> parts,
+                  ByteProgress& progress) {
     const std::string name = parts.back();
     fs::path path = folder_;
     for (std::size_t i = 0; i + 1 < parts.size(); ++i) path /= parts[i];
@@ -180,8 +196,9 @@ class Unpacking {
 
 }  // namespace
 
-Unpacked unpack(const fs::path& archive, const fs::path& folder, const std::string& inner, const UnpackLimits& limits,
-                const FetchCallbacks& callbacks, runner::Storage& storage) {
+Unpacked unpack(const fs::path& archive, const fs::path& folder, const std::string& inner,
+                const UnpackLimits& limits, const FetchCallbacks& callbacks,
+                runner::Storage& storage) {
   return Unpacking(archive, folder, inner, limits, callbacks, storage).run();
 }
 
@@ -193,8 +210,8 @@ std::vector<std::string> safe_parts(std::string_view path) {
     const std::string_view part = path.substr(0, slash);
     path.remove_prefix(slash == path.npos ? path.size() : slash + 1);
     if (part.empty() || part == ".") continue;
-    const bool has_control =
-        std::ranges::any_of(part, [](unsigned char c) { return c < ' ' || c == 0x7f || c == '\\'; });
+    const bool has_control = std::ranges::any_of(
+        part, [](unsigned char c) { return c < ' ' || c == 0x7f || c == '\\'; });
     if (part == ".." || has_control || part.size() > kLongestName) return {};
     parts.emplace_back(part);
     if (parts.size() > kMostParts) return {};

@@ -29,7 +29,8 @@ void stop_if_cancelled(const FetchCallbacks& callbacks);
 class ByteProgress {
  public:
   /// `callbacks` is borrowed. `all`: 0 where it is unknown.
-  ByteProgress(const FetchCallbacks& callbacks, std::string phase, std::int64_t begin, std::int64_t all);
+  ByteProgress(const FetchCallbacks& callbacks, std::string phase, std::int64_t begin,
+               std::int64_t all);
   /// `done` bytes by now.
   void at(std::int64_t done);
   void set_all(std::int64_t all) { all_ = all; }
@@ -51,17 +52,19 @@ struct Unpacked {
   std::int64_t files = 0, bytes = 0;
 };
 
-/// Unpacks a tar archive, packed by gzip or not, into `folder`, which is there, empty and ours. Regular files and
-/// folders alone are made, with plain permissions, and only below `folder`: anything else in the archive (a path that
-/// is absolute or has "..", a link, a device, a file twice, more than `limits`) is refused, with what was made until
-/// then left to the caller to remove. What lies in the archive's folder `inner` comes to lie in `folder` itself, beside
-/// what lies next to it. Throws runner::StageError (kBadArchive, kDiskFull, kCannotCreate, kCannotWrite) and
-/// runner::Cancelled.
-Unpacked unpack(const std::filesystem::path& archive, const std::filesystem::path& folder, const std::string& inner,
-                const UnpackLimits& limits, const FetchCallbacks& callbacks, runner::Storage& storage);
+/// Unpacks a tar archive, packed by gzip or not, into `folder`, which is there, empty and ours.
+/// Regular files and folders alone are made, with plain permissions, and only below `folder`:
+/// anything else in the archive (a path that is absolute or has "..", a link, a device, a file
+/// twice, more than `limits`) is refused, with what was made until then left to the caller to
+/// remove. What lies in the archive's folder `inner` comes to lie in `folder` itself, beside what
+/// lies next to it. Throws runner::StageError (kBadArchive, kDiskFull, kCannotCreate, kCannotWrite)
+/// and runner::Cancelled.
+Unpacked unpack(const std::filesystem::path& archive, const std::filesystem::path& folder,
+                const std::string& inner, const UnpackLimits& limits,
+                const FetchCallbacks& callbacks, runner::Storage& storage);
 
-/// The parts of a path in an archive, without "."; empty where it is absolute, has "..", or bytes that no name of a
-/// data set's has.
+/// The parts of a path in an archive, without "."; empty where it is absolute, has "..", or bytes
+/// that no name of a data set's has.
 std::vector<std::string> safe_parts(std::string_view path);
 
 }  // namespace stages

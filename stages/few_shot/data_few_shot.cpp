@@ -9,9 +9,9 @@
 #include "runner/shared/stage/image_folder.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/join.h"
-#include "stages/few_shot/few_shot_list.h"
 #include "stages/data/image_stage.h"
 #include "stages/data/kept_division.h"
+#include "stages/few_shot/few_shot_list.h"
 
 namespace stages {
 namespace {
@@ -24,19 +24,22 @@ using PublishedSizes = std::array<PublishedSize, kSplitParts>;
 
 constexpr std::array kFewShotParts = {Part::kTrain, Part::kValidation, Part::kTest};
 
-/// "4 classes and 20 images in place of the 64 and 38400 that are published: …"; empty where both are as published, or
-/// not known.
-std::string unlike_published(const PublishedSize& published, std::size_t classes, std::size_t images) {
-  if (published.classes == 0 || (classes == published.classes && images == published.images)) return "";
-  return std::to_string(classes) + " classes and " + std::to_string(images) + " images in place of the " +
-         std::to_string(published.classes) + " and " + std::to_string(published.images) +
+/// "4 classes and 20 images in place of the 64 and 38400 that are published: …"; empty where both
+/// are as published, or not known.
+std::string unlike_published(const PublishedSize& published, std::size_t classes,
+                             std::size_t images) {
+  if (published.classes == 0 || (classes == published.classes && images == published.images))
+    return "";
+  return std::to_string(classes) + " classes and " + std::to_string(images) +
+         " images in place of the " + std::to_string(published.classes) + " and " +
+         std::to_string(published.images) +
          " that are published: results cannot be compared with published ones";
 }
 
 class FewShotStage final : public runner::Stage {
  public:
-  FewShotStage(ImageOptions options, std::array<FewShotPart, kSplitParts> parts, const PublishedSizes& published,
-               std::string divided_by)
+  FewShotStage(ImageOptions options, std::array<FewShotPart, kSplitParts> parts,
+               const PublishedSizes& published, std::string divided_by)
       : options_(std::move(options)), published_(published), divided_by_(std::move(divided_by)) {
     for (std::size_t i = 0; i < kSplitParts; ++i) {
       places_[i] = std::move(parts[i].place);
@@ -47,17 +50,20 @@ class FewShotStage final : public runner::Stage {
 
   runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
     keep_division(context);
-    context.divided(
-        [lists = lists_, spare = spare_, by = divided_by_] { return to_gzip(division_of(lists, spare, by)); });
+    context.divided([lists = lists_, spare = spare_, by = divided_by_] {
+      return to_gzip(division_of(lists, spare, by));
+    });
     for (std::size_t i = 0; i < kSplitParts; ++i) {
       const ImageList& list = *lists_[i];
       const std::string part(name(kFewShotParts[i]));
       if (places_[i].empty()) continue;
       context.say(part + ": " + std::to_string(list[kFewShotParts[i]].size()) + " images of " +
                   std::to_string(list.classes.size()) + " classes, from " + places_[i]);
-      if (const std::string not_taken = list.not_taken.text(); !not_taken.empty()) context.say(part + ": " + not_taken);
+      if (const std::string not_taken = list.not_taken.text(); !not_taken.empty())
+        context.say(part + ": " + not_taken);
       for (const std::string& note : list.notes) context.say(part + ": " + note);
-      const std::string unlike = unlike_published(published_[i], list.classes.size(), list[kFewShotParts[i]].size());
+      const std::string unlike =
+          unlike_published(published_[i], list.classes.size(), list[kFewShotParts[i]].size());
       if (!unlike.empty()) context.say(part + ": " + unlike);
     }
     return image_datasets(lists_, options_, context);
@@ -91,8 +97,8 @@ std::string division_words(const FewShotSource& source) {
   std::string words;
   for (const Part part : kFewShotParts) {
     const auto& candidates = source.candidates[static_cast<std::size_t>(part)];
-    words +=
-        std::string(name(part)) + " of " + (candidates.empty() ? "nothing" : runner::join(candidates, " or ")) + "; ";
+    words += std::string(name(part)) + " of " +
+             (candidates.empty() ? "nothing" : runner::join(candidates, " or ")) + "; ";
   }
   switch (source.classes) {
     case FolderClasses::kAll:
@@ -130,10 +136,12 @@ PublishedSizes read_published(runner::ConfigReader& reader) {
 runner::Result<std::unique_ptr<runner::Stage>> create_few_shot(runner::ConfigReader& reader) {
   ImageOptions options = read_image_options(reader);
   FewShotSource source{.root = options.root, .allow_outside = options.allow_outside};
-  for (std::size_t i = 0; i < kSplitParts; ++i) source.candidates[i] = read_candidates(reader, name(kFewShotParts[i]));
-  source.classes = runner::choice<FolderClasses>(
-      reader, "classes",
-      {{"all", FolderClasses::kAll}, {"alternating", FolderClasses::kAlternating}, {"random", FolderClasses::kRandom}});
+  for (std::size_t i = 0; i < kSplitParts; ++i)
+    source.candidates[i] = read_candidates(reader, name(kFewShotParts[i]));
+  source.classes = runner::choice<FolderClasses>(reader, "classes",
+                                                 {{"all", FolderClasses::kAll},
+                                                  {"alternating", FolderClasses::kAlternating},
+                                                  {"random", FolderClasses::kRandom}});
   std::int64_t seed = 0;
   reader.read("split_seed", seed);
   source.split_seed = static_cast<std::uint64_t>(seed);
@@ -145,15 +153,17 @@ runner::Result<std::unique_ptr<runner::Stage>> create_few_shot(runner::ConfigRea
   }
   for (std::size_t i = 0; parts && i < kSplitParts; ++i) {
     const FewShotPart& part = (*parts)[i];
-    if (options.images.on_corrupt == OnCorrupt::kSkip || part.list.not_taken.count_other_images() == 0) continue;
+    if (options.images.on_corrupt == OnCorrupt::kSkip ||
+        part.list.not_taken.count_other_images() == 0)
+      continue;
     const auto problem = runner::other_images_error(source.root / part.place, part.list.not_taken);
     reader.fail(name(kFewShotParts[i]), problem.code, problem.message, problem.help);
     break;  // parts may be of the same folder
   }
   if (auto errors = reader.finish(); !errors.empty()) return errors;
   options.images.stage = reader.pointer();
-  return std::unique_ptr<runner::Stage>(
-      std::make_unique<FewShotStage>(std::move(options), *std::move(parts), published, division_words(source)));
+  return std::unique_ptr<runner::Stage>(std::make_unique<FewShotStage>(
+      std::move(options), *std::move(parts), published, division_words(source)));
 }
 
 }  // namespace

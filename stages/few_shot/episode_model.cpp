@@ -40,8 +40,8 @@ ConvNetworkOptions read_conv(ConfigReader& reader) {
 ResNetOptions read_resnet(ConfigReader& reader, std::optional<std::string>& weights) {
   ResNetOptions options;
   reader.read("depth", options.depth);
-  options.stem =
-      runner::choice<ResNetStem>(reader, "stem", {{"imagenet", ResNetStem::kImageNet}, {"feti", ResNetStem::kFeti}});
+  options.stem = runner::choice<ResNetStem>(
+      reader, "stem", {{"imagenet", ResNetStem::kImageNet}, {"feti", ResNetStem::kFeti}});
   reader.read("weights", weights);
   if (!weights) return options;
   try {
@@ -67,7 +67,9 @@ std::shared_ptr<FeatureMaps> EpisodeBackbone::make(const at::TensorOptions& opti
 }
 
 bool EpisodeBackbone::is_fixed() const {
-  return std::visit([](const auto& options) { return options.statistics == BatchNormStatistics::kFixed; }, network);
+  return std::visit(
+      [](const auto& options) { return options.statistics == BatchNormStatistics::kFixed; },
+      network);
 }
 
 std::string EpisodeBackbone::name() const {
@@ -77,16 +79,19 @@ std::string EpisodeBackbone::name() const {
 }
 
 EpisodeBackbone read_episode_backbone(ConfigReader& parent) {
-  if (refuse_backbone(parent, {"clip_vision", "vit"}, "gives no maps of features, which this model takes",
+  if (refuse_backbone(parent, {"clip_vision", "vit"},
+                      "gives no maps of features, which this model takes",
                       "set the backbone's kind to conv or resnet"))
     return {};
   ConfigReader& reader = parent.section("backbone");
   EpisodeBackbone backbone;
   backbone.pointer = reader.pointer();
   const auto kind = runner::choice<EpisodeBackboneKind>(
-      reader, "kind", {{"conv", EpisodeBackboneKind::kConv}, {"resnet", EpisodeBackboneKind::kResNet}});
+      reader, "kind",
+      {{"conv", EpisodeBackboneKind::kConv}, {"resnet", EpisodeBackboneKind::kResNet}});
   reader.read("trainable", backbone.is_trainable);
-  const bool is_by_batch = runner::choice<bool>(reader, "batch_norm", {{"running", false}, {"batch", true}});
+  const bool is_by_batch =
+      runner::choice<bool>(reader, "batch_norm", {{"running", false}, {"batch", true}});
   const BatchNormStatistics statistics = statistics_of(is_by_batch, backbone.is_trainable);
   if (kind == EpisodeBackboneKind::kConv) backbone.network = read_conv(reader);
   else {
@@ -97,13 +102,14 @@ EpisodeBackbone read_episode_backbone(ConfigReader& parent) {
   return backbone;
 }
 
-MapShape fitting_map(const EpisodeBackbone& backbone, const FeatureMaps& network, std::int64_t height,
-                     std::int64_t width) {
+MapShape fitting_map(const EpisodeBackbone& backbone, const FeatureMaps& network,
+                     std::int64_t height, std::int64_t width) {
   if (const auto shape = network.shape(height, width)) return *shape;
   std::int64_t least = 1;
   while (!network.shape(least, least)) ++least;
-  throw StageError(ErrorCode::kOptionConflict, "images of " + std::to_string(height) + " x " + std::to_string(width) +
-                                                   " pixels are too small for this backbone, which pools them")
+  throw StageError(ErrorCode::kOptionConflict,
+                   "images of " + std::to_string(height) + " x " + std::to_string(width) +
+                       " pixels are too small for this backbone, which pools them")
       .in_stage(backbone.pointer)
       .with_help("set the data stage's image_size to " + std::to_string(least) + " or more");
 }
@@ -123,13 +129,17 @@ std::unique_ptr<ResNetPlaces> weight_places(const EpisodeBackbone& backbone, Fea
   const ResNetWeightsReport& report = places->report();
   if (report.fits()) return places;
   const bool is_other_stem = report.missing.empty() && report.wrong_shape.size() == 1;
-  throw StageError(ErrorCode::kDamagedWeights,
-                   "the weights '" + *backbone.weights + "' do not fit " + backbone.name() + ": " + report.misfits())
+  throw StageError(ErrorCode::kDamagedWeights, "the weights '" + *backbone.weights +
+                                                   "' do not fit " + backbone.name() + ": " +
+                                                   report.misfits())
       .at("/weights")
       .in_stage(backbone.pointer)
-      .with_help(is_other_stem ? "set 'stem' to that of the weights: imagenet begins with 7 x 7 pixels, feti with 5 x 5"
-                               : "give weights of this depth, or the backbone the depth of the weights: what is "
-                                 "missing would be random");
+      .with_help(
+          is_other_stem
+              ? "set 'stem' to that of the weights: imagenet begins with 7 x 7 pixels, feti with 5 "
+                "x 5"
+              : "give weights of this depth, or the backbone the depth of the weights: what is "
+                "missing would be random");
 }
 
 namespace {
@@ -142,8 +152,9 @@ EpisodeNetwork& as_episode_network(torch::nn::Module& network) {
   return *episodic;
 }
 
-std::shared_ptr<EpisodeHead> make_head(const EpisodeModelConfig& config, const EpisodeImages& episode,
-                                       const MapShape& map, const at::TensorOptions& options) {
+std::shared_ptr<EpisodeHead> make_head(const EpisodeModelConfig& config,
+                                       const EpisodeImages& episode, const MapShape& map,
+                                       const at::TensorOptions& options) {
   if (const auto* few_shot = std::get_if<FewShotHeadOptions>(&config.head))
     return std::make_shared<FewShotHead>(*few_shot, episode, map, options);
   return std::make_shared<CrossHead>(std::get<CrossHeadOptions>(config.head), map, options);
@@ -156,7 +167,8 @@ std::string map_line(const MapShape& map) {
 
 /// As few channels as may be, of as many layers; returns the image size that goes with them.
 std::int64_t shrink_backbone(EpisodeBackbone& backbone) {
-  constexpr std::int64_t kChannels = 4, kFirstChannels = 2, kSmallImage = 16, kSmallImageOfResNet = 32;
+  constexpr std::int64_t kChannels = 4, kFirstChannels = 2, kSmallImage = 16,
+                         kSmallImageOfResNet = 32;
   backbone.weights.reset();
   if (auto* conv = std::get_if<ConvNetworkOptions>(&backbone.network)) {
     conv->channels = kChannels;
@@ -178,11 +190,13 @@ void shrink_head(FewShotHeadOptions& head) {
 void shrink_head(CrossHeadOptions& head) { head.width = 4; }
 
 /// Episodes of as many supports, a few queries and small images, whose features are such maps.
-DatasetDescription shrunken_episodes(DatasetDescription data, const EpisodeImages& episode, std::int64_t image_size,
-                                     const MapShape& map) {
+DatasetDescription shrunken_episodes(DatasetDescription data, const EpisodeImages& episode,
+                                     std::int64_t image_size, const MapShape& map) {
   if (data.source)
-    data.source = std::make_shared<DatasetDescription>(shrunken_episodes(*data.source, episode, image_size, map));
-  const std::int64_t queries = std::min(episode.queries, episode.ways), images = episode.supports() + queries;
+    data.source = std::make_shared<DatasetDescription>(
+        shrunken_episodes(*data.source, episode, image_size, map));
+  const std::int64_t queries = std::min(episode.queries, episode.ways),
+                     images = episode.supports() + queries;
   for (TensorSpec& tensor : data.tensors) {
     if (tensor.name == "image") tensor.shape = {images, 3, image_size, image_size};
     if (tensor.name == "features") tensor.shape = {images, map.channels, map.height, map.width};
@@ -196,7 +210,8 @@ DatasetDescription shrunken_episodes(DatasetDescription data, const EpisodeImage
 
 }  // namespace
 
-std::shared_ptr<EpisodeNetwork> EpisodeModel::make(const DatasetDescription& data, at::Device device) const {
+std::shared_ptr<EpisodeNetwork> EpisodeModel::make(const DatasetDescription& data,
+                                                   at::Device device) const {
   const at::TensorOptions options = at::TensorOptions(at::kFloat).device(device);
   const EpisodeBackbone& backbone = config_.backbone;
   const EpisodeImages episode = fitting_episode(data, config_.pointer);
@@ -205,14 +220,17 @@ std::shared_ptr<EpisodeNetwork> EpisodeModel::make(const DatasetDescription& dat
   auto network = std::make_shared<EpisodeNetwork>(maps, make_head(config_, episode, map, options));
   network->notes.push_back(map_line(map));
   if (!backbone.is_trainable)
-    network->freeze_backbone(saved_ ? "sha256 " + saved_->sha256 : "random, seed " + std::to_string(base_seed_));
+    network->freeze_backbone(saved_ ? "sha256 " + saved_->sha256
+                                    : "random, seed " + std::to_string(base_seed_));
   return network;
 }
 
-std::shared_ptr<FeatureMaps> EpisodeModel::make_backbone(const DatasetDescription& images, at::Device device) const {
+std::shared_ptr<FeatureMaps> EpisodeModel::make_backbone(const DatasetDescription& images,
+                                                         at::Device device) const {
   const auto image = std::ranges::find(images.tensors, "image", &TensorSpec::name);
   if (image == images.tensors.end() || image->shape.size() != 3 || image->shape[0] != 3) {
-    throw StageError(runner::ErrorCode::kOptionConflict, "the data gives no colour images, whose features are wanted")
+    throw StageError(runner::ErrorCode::kOptionConflict,
+                     "the data gives no colour images, whose features are wanted")
         .in_stage(config_.pointer)
         .with_help("wire the stage that computes the features to a data stage of images");
   }
@@ -226,16 +244,19 @@ std::string EpisodeModel::fill_backbone(FeatureMaps& network, std::uint64_t seed
   const EpisodeBackbone& backbone = config_.backbone;
   if (!saved_) {
     initialize_backbone(network, backbone.is_trainable ? seed : base_seed_);
-    return backbone.is_trainable
-               ? ""
-               : "the backbone has random weights and is not trained: its features are those of chance";
+    return backbone.is_trainable ? ""
+                                 : "the backbone has random weights and is not trained: its "
+                                   "features are those of chance";
   }
   const auto places = weight_places(backbone, network, *saved_);
   try {
     const torch::NoGradGuard no_graph;
     read_saved_weights(*backbone.weights, saved_->sha256, places->sink(), backbone.weights_entry);
   } catch (const StageError& error) {
-    throw StageError(error.code, error.what()).at("/weights").in_stage(backbone.pointer).with_help(error.help);
+    throw StageError(error.code, error.what())
+        .at("/weights")
+        .in_stage(backbone.pointer)
+        .with_help(error.help);
   }
   const std::int64_t depth = std::get<ResNetOptions>(backbone.network).depth;
   return "'" + *backbone.weights + "': " + saved_->choice() + places->report().text(depth);
@@ -247,10 +268,12 @@ void EpisodeModel::check_weights() const {
   weight_places(config_.backbone, *network, *saved_);
 }
 
-std::shared_ptr<torch::nn::Module> EpisodeModel::build(const DatasetDescription& data, std::uint64_t seed) const {
+std::shared_ptr<torch::nn::Module> EpisodeModel::build(const DatasetDescription& data,
+                                                       std::uint64_t seed) const {
   auto network = make(data, at::kCPU);
   initialize_head(*network, seed);
-  if (std::string line = fill_backbone(network->backbone(), seed); !line.empty()) network->notes.push_back(line);
+  if (std::string line = fill_backbone(network->backbone(), seed); !line.empty())
+    network->notes.push_back(line);
   return network;
 }
 
@@ -262,17 +285,20 @@ NamedTensors EpisodeModel::forward(torch::nn::Module& network, const NamedTensor
   return as_episode_network(network).forward(inputs);
 }
 
-std::shared_ptr<torch::nn::Module> EpisodeModel::build_frozen(const DatasetDescription& images) const {
+std::shared_ptr<torch::nn::Module> EpisodeModel::build_frozen(
+    const DatasetDescription& images) const {
   const auto backbone = make_backbone(images, at::kCPU);
   fill_backbone(*backbone, base_seed_);
   return backbone;
 }
 
-std::shared_ptr<torch::nn::Module> EpisodeModel::outline_frozen(const DatasetDescription& images) const {
+std::shared_ptr<torch::nn::Module> EpisodeModel::outline_frozen(
+    const DatasetDescription& images) const {
   return make_backbone(images, at::kMeta);
 }
 
-NamedTensors EpisodeModel::frozen_features(torch::nn::Module& network, const NamedTensors& inputs) const {
+NamedTensors EpisodeModel::frozen_features(torch::nn::Module& network,
+                                           const NamedTensors& inputs) const {
   const torch::NoGradGuard no_graph;
   const auto& backbone = dynamic_cast<const FeatureMaps&>(network);
   const OwnPrecision own(backbone);
@@ -312,7 +338,8 @@ class LayerInitializer {
   LayerInitializer(ConvolutionRule rule, std::uint64_t seed) : rule_(rule), seed_(seed) {}
 
   void operator()(const std::string& path, torch::nn::Module& module) const {
-    const auto draw = [&](const at::Tensor& weight, const char* name, const Distribution& distribution) {
+    const auto draw = [&](const at::Tensor& weight, const char* name,
+                          const Distribution& distribution) {
       if (weight.defined()) draw_weight(weight, distribution, path + "." + name, seed_);
     };
     if (const auto* linear = module.as<Linear>()) {
@@ -321,7 +348,8 @@ class LayerInitializer {
       draw(linear->bias, "bias", uniform);
     } else if (const auto* convolution = module.as<Convolution>()) {
       const Distribution uniform = uniform_of_inputs(convolution->weight[0].numel());
-      draw(convolution->weight, "weight", rule_ == ConvolutionRule::kUniform ? uniform : normal_of(*convolution));
+      draw(convolution->weight, "weight",
+           rule_ == ConvolutionRule::kUniform ? uniform : normal_of(*convolution));
       draw(convolution->bias, "bias", uniform);
     } else if (const auto* layer_norm = module.as<LayerNorm>()) {
       draw(layer_norm->weight, "weight", kOnes);
@@ -373,7 +401,9 @@ class EpisodeModelStage : public runner::Stage {
     return *sha256_;
   }
   /// The random weights of a frozen backbone follow from it.
-  bool uses_seed() const override { return !config_.backbone.weights && !config_.backbone.is_trainable; }
+  bool uses_seed() const override {
+    return !config_.backbone.weights && !config_.backbone.is_trainable;
+  }
 
   runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
     auto model = std::make_shared<EpisodeModel>(config_, shapes_of_weights(), context.node().seed);
@@ -392,7 +422,10 @@ class EpisodeModelStage : public runner::Stage {
       saved->sha256 = fingerprint();
       return saved;
     } catch (const StageError& error) {
-      throw StageError(error.code, error.what()).at("/weights").in_stage(backbone.pointer).with_help(error.help);
+      throw StageError(error.code, error.what())
+          .at("/weights")
+          .in_stage(backbone.pointer)
+          .with_help(error.help);
     }
   }
 

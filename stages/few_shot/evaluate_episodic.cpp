@@ -7,8 +7,8 @@
 #include <numeric>
 #include <optional>
 
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/config_reader.h"
@@ -18,11 +18,11 @@
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/csv.h"
 #include "runner/shared/text/decimal.h"
-#include "stages/artifact/model.h"
 #include "stages/artifact/episode_set.h"
+#include "stages/artifact/model.h"
 #include "stages/artifact/results.h"
-#include "stages/evaluate/classification_metrics.h"
 #include "stages/evaluate/class_scores.h"
+#include "stages/evaluate/classification_metrics.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/trained_images.h"
 
@@ -40,7 +40,8 @@ struct EpisodicTest {
 };
 
 /// The test classes in episodes. Throws where the checkpoint was not trained on episodes.
-std::shared_ptr<const EpisodeSet> test_episodes(const EpisodicTest& test, std::shared_ptr<const Dataset> images,
+std::shared_ptr<const EpisodeSet> test_episodes(const EpisodicTest& test,
+                                                std::shared_ptr<const Dataset> images,
                                                 const Checkpoint& checkpoint) {
   const auto trained = episode_shape({.tensors = checkpoint.inputs});
   if (!trained) {
@@ -52,15 +53,18 @@ std::shared_ptr<const EpisodeSet> test_episodes(const EpisodicTest& test, std::s
                               .queries = test.queries.value_or(trained->queries)};
   return std::make_shared<EpisodeSet>(
       std::move(images),
-      EpisodeSet::Options{.shape = shape, .episodes = test.episodes, .seed = static_cast<std::uint64_t>(test.seed)},
+      EpisodeSet::Options{
+          .shape = shape, .episodes = test.episodes, .seed = static_cast<std::uint64_t>(test.seed)},
       "the test data");
 }
 
 /// The classes that a training has seen, of those that it is tested on.
-std::vector<std::string> classes_seen(const std::vector<std::string>& tested, const std::vector<std::string>& trained) {
+std::vector<std::string> classes_seen(const std::vector<std::string>& tested,
+                                      const std::vector<std::string>& trained) {
   std::vector<std::string> seen;
-  std::ranges::copy_if(tested, std::back_inserter(seen),
-                       [&](const std::string& name) { return std::ranges::find(trained, name) != trained.end(); });
+  std::ranges::copy_if(tested, std::back_inserter(seen), [&](const std::string& name) {
+    return std::ranges::find(trained, name) != trained.end();
+  });
   return seen;
 }
 
@@ -70,7 +74,8 @@ class EpisodicEvaluation final : public runner::Stage {
 
   bool uses_seed() const override { return false; }
 
-  std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
+  std::optional<runner::Outputs> plan(const runner::Inputs& inputs,
+                                      runner::PlanContext& context) override {
     const Predictor network = predictor(inputs);
     check_trained_images(*inputs.get<Dataset>("test"), test_.allow_trained, context);
     network.plan(context);
@@ -85,20 +90,22 @@ class EpisodicEvaluation final : public runner::Stage {
     const std::vector<std::string> classes = network.test().describe().classes;
     if (const auto seen = classes_seen(classes, checkpoint.classes); !seen.empty()) {
       context.say(std::to_string(seen.size()) + " of the " + std::to_string(classes.size()) +
-                  " test classes were trained on, such as '" + seen.front() + "': this measures no new classes");
+                  " test classes were trained on, such as '" + seen.front() +
+                  "': this measures no new classes");
     }
     const ClassifiedSamples samples = network.classify(context);
     const auto& episodes = dynamic_cast<const EpisodeSet&>(network.test());
     std::vector<std::vector<std::int64_t>> ways;
     for (std::size_t episode = 0; episode < samples.names.size(); ++episode)
       ways.push_back(episodes.classes(/*epoch=*/0, static_cast<std::int64_t>(episode)));
-    const EpisodeMetrics metrics =
-        episode_metrics(samples.logits, samples.labels, ways, static_cast<std::int64_t>(classes.size()));
+    const EpisodeMetrics metrics = episode_metrics(samples.logits, samples.labels, ways,
+                                                   static_cast<std::int64_t>(classes.size()));
     write(metrics, ways, classes, episodes.fingerprint(), checkpoint, context);
 
     const auto numbers = std::make_shared<Metrics>();
     numbers->values = summary(metrics);
-    for (const auto& [name, value] : numbers->values) context.metric("evaluate/" + name, value, checkpoint.step);
+    for (const auto& [name, value] : numbers->values)
+      context.metric("evaluate/" + name, value, checkpoint.step);
     context.say(headline(metrics));
     return {{"metrics", numbers}};
   }
@@ -111,9 +118,10 @@ class EpisodicEvaluation final : public runner::Stage {
     return Predictor(inputs, {.batch_size = 1, .pointer = test_.pointer, .draw = draw});
   }
 
-  static void write(const EpisodeMetrics& metrics, const std::vector<std::vector<std::int64_t>>& ways,
-                    const std::vector<std::string>& classes, const std::string& drawn, const Checkpoint& checkpoint,
-                    const runner::RunContext& context) {
+  static void write(const EpisodeMetrics& metrics,
+                    const std::vector<std::vector<std::int64_t>>& ways,
+                    const std::vector<std::string>& classes, const std::string& drawn,
+                    const Checkpoint& checkpoint, const runner::RunContext& context) {
     nlohmann::ordered_json json = {{"epoch", checkpoint.epoch}, {"step", checkpoint.step}};
     json.update(to_json(metrics, classes));
     json["accuracies"] = metrics.accuracies;
@@ -134,7 +142,8 @@ class EpisodicEvaluation final : public runner::Stage {
   const EpisodicTest test_;
 };
 
-runner::Result<std::unique_ptr<runner::Stage>> create_episodic_evaluation(runner::ConfigReader& reader) {
+runner::Result<std::unique_ptr<runner::Stage>> create_episodic_evaluation(
+    runner::ConfigReader& reader) {
   EpisodicTest test;
   reader.read("episodes", test.episodes);
   reader.read("seed", test.seed);
@@ -149,10 +158,12 @@ runner::Result<std::unique_ptr<runner::Stage>> create_episodic_evaluation(runner
 
 }  // namespace
 
-extern const runner::StageKind kEvaluateEpisodic = {"evaluate.episodic", create_episodic_evaluation};
+extern const runner::StageKind kEvaluateEpisodic = {"evaluate.episodic",
+                                                    create_episodic_evaluation};
 
 EpisodeMetrics episode_metrics(const at::Tensor& logits, const at::Tensor& labels,
-                               const std::vector<std::vector<std::int64_t>>& ways, std::int64_t classes) {
+                               const std::vector<std::vector<std::int64_t>>& ways,
+                               std::int64_t classes) {
   EpisodeMetrics metrics{.confusion = ConfusionMatrix(classes)};
   const std::int64_t episodes = std::ssize(ways), queries = logits.size(0) / episodes;
   const at::Tensor predicted = logits.argmax(1).contiguous(), truth = labels.contiguous();
@@ -163,7 +174,8 @@ EpisodeMetrics episode_metrics(const at::Tensor& logits, const at::Tensor& label
     std::int64_t correct = 0;
     for (std::int64_t row = episode * queries; row < (episode + 1) * queries; ++row) {
       correct += guess[row] == label[row] ? 1 : 0;
-      metrics.confusion.add(own[static_cast<std::size_t>(label[row])], own[static_cast<std::size_t>(guess[row])]);
+      metrics.confusion.add(own[static_cast<std::size_t>(label[row])],
+                            own[static_cast<std::size_t>(guess[row])]);
     }
     metrics.accuracies.push_back(static_cast<double>(correct) / static_cast<double>(queries));
   }
@@ -171,7 +183,8 @@ EpisodeMetrics episode_metrics(const at::Tensor& logits, const at::Tensor& label
   const auto count = static_cast<double>(episodes);
   metrics.mean = std::accumulate(metrics.accuracies.begin(), metrics.accuracies.end(), 0.0) / count;
   double squares = 0;
-  for (const double accuracy : metrics.accuracies) squares += (accuracy - metrics.mean) * (accuracy - metrics.mean);
+  for (const double accuracy : metrics.accuracies)
+    squares += (accuracy - metrics.mean) * (accuracy - metrics.mean);
   metrics.deviation = std::sqrt(squares / count);
   metrics.half_width = 1.96 * metrics.deviation / std::sqrt(count);
   metrics.chance = 1 / static_cast<double>(logits.size(1));
@@ -196,46 +209,59 @@ Interval EpisodeMetrics::interval() const {
 }
 
 std::vector<std::pair<std::string, double>> summary(const EpisodeMetrics& metrics) {
-  return {{"episode_accuracy", metrics.mean}, {"half_width", metrics.half_width},
-          {"deviation", metrics.deviation},   {"mean_per_class", metrics.mean_per_class},
-          {"macro_f1", metrics.macro_f1},     {"log_loss", metrics.log_loss},
-          {"chance", metrics.chance},         {"episodes", static_cast<double>(metrics.accuracies.size())}};
+  return {{"episode_accuracy", metrics.mean},
+          {"half_width", metrics.half_width},
+          {"deviation", metrics.deviation},
+          {"mean_per_class", metrics.mean_per_class},
+          {"macro_f1", metrics.macro_f1},
+          {"log_loss", metrics.log_loss},
+          {"chance", metrics.chance},
+          {"episodes", static_cast<double>(metrics.accuracies.size())}};
 }
 
-nlohmann::ordered_json to_json(const EpisodeMetrics& metrics, const std::vector<std::string>& classes) {
-  nlohmann::ordered_json json = {{"top1", metrics.mean}};  // under which every kind of evaluation is compared
+nlohmann::ordered_json to_json(const EpisodeMetrics& metrics,
+                               const std::vector<std::string>& classes) {
+  nlohmann::ordered_json json = {
+      {"top1", metrics.mean}};  // under which every kind of evaluation is compared
   for (const auto& [name, value] : summary(metrics))
     if (name != "episode_accuracy") json[name] = value;
   json["episodes"] = metrics.accuracies.size();
-  json["top1_interval"] = {{"confidence", 0.95}, {"low", metrics.interval().low}, {"high", metrics.interval().high}};
+  json["top1_interval"] = {
+      {"confidence", 0.95}, {"low", metrics.interval().low}, {"high", metrics.interval().high}};
   json["samples"] = metrics.confusion.samples();
   json["per_class"] = nlohmann::ordered_json::array();
   for (std::size_t label = 0; label < classes.size(); ++label) {
     const ClassQuality& quality = metrics.of_class[label];
-    json["per_class"].push_back({{"class", classes[label]},
-                                 {"precision", quality.precision},
-                                 {"recall", quality.recall},
-                                 {"f1", quality.f1},
-                                 {"support", metrics.confusion.support(static_cast<std::int64_t>(label))}});
+    json["per_class"].push_back(
+        {{"class", classes[label]},
+         {"precision", quality.precision},
+         {"recall", quality.recall},
+         {"f1", quality.f1},
+         {"support", metrics.confusion.support(static_cast<std::int64_t>(label))}});
   }
   json["confusion_matrix"] = to_json(metrics.confusion);
   return json;
 }
 
 std::string headline(const EpisodeMetrics& metrics) {
-  const auto percent = [](double share, int digits) { return runner::decimal(100 * share, digits) + " %"; };
-  return "accuracy " + percent(metrics.mean, 2) + " +- " + percent(metrics.half_width, 2) + " over " +
-         std::to_string(metrics.accuracies.size()) + " episodes (95 % interval), chance " + percent(metrics.chance, 1);
+  const auto percent = [](double share, int digits) {
+    return runner::decimal(100 * share, digits) + " %";
+  };
+  return "accuracy " + percent(metrics.mean, 2) + " +- " + percent(metrics.half_width, 2) +
+         " over " + std::to_string(metrics.accuracies.size()) +
+         " episodes (95 % interval), chance " + percent(metrics.chance, 1);
 }
 
-std::string episodes_csv(const EpisodeMetrics& metrics, const std::vector<std::vector<std::int64_t>>& ways,
+std::string episodes_csv(const EpisodeMetrics& metrics,
+                         const std::vector<std::vector<std::int64_t>>& ways,
                          const std::vector<std::string>& classes) {
   std::string text = runner::csv_line({"episode", "accuracy", "classes"});
   for (std::size_t episode = 0; episode < ways.size(); ++episode) {
     std::string names;
     for (const std::int64_t label : ways[episode])
       names += (names.empty() ? "" : ";") + classes[static_cast<std::size_t>(label)];
-    text += runner::csv_line({std::to_string(episode), runner::csv_number(metrics.accuracies[episode]), names});
+    text += runner::csv_line(
+        {std::to_string(episode), runner::csv_number(metrics.accuracies[episode]), names});
   }
   return text;
 }

@@ -13,8 +13,8 @@
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/printable.h"
 #include "stages/data/annotation_files.h"
-#include "stages/few_shot/model_few_shot_transformer.h"
 #include "stages/data/image_files.h"
+#include "stages/few_shot/model_few_shot_transformer.h"
 #include "stages/random/random.h"
 
 namespace stages {
@@ -42,7 +42,8 @@ ImageList with_classes(const ImageList& all, const std::set<std::size_t>& positi
   ImageList some{.root = all.root};
   std::map<std::int64_t, std::int64_t> labels;
   for (const std::size_t position : positions) {
-    labels.emplace(static_cast<std::int64_t>(position), static_cast<std::int64_t>(some.classes.size()));
+    labels.emplace(static_cast<std::int64_t>(position),
+                   static_cast<std::int64_t>(some.classes.size()));
     some.classes.push_back(all.classes[position]);
   }
   for (const ImageFile& file : all[Part::kTrain]) {
@@ -56,7 +57,8 @@ ImageList with_classes(const ImageList& all, const std::set<std::size_t>& positi
 
 class FewShotLister {
  public:
-  explicit FewShotLister(const FewShotSource& source) : source_(source), root_(normal_form(source.root)) {
+  explicit FewShotLister(const FewShotSource& source)
+      : source_(source), root_(normal_form(source.root)) {
     std::error_code error;
     real_root_ = fs::canonical(source.root, error);
   }
@@ -64,8 +66,11 @@ class FewShotLister {
   runner::Result<std::array<FewShotPart, kSplitParts>> list() {
     std::error_code error;
     if (!fs::is_directory(source_.root, error)) {
-      return Diagnostic{
-          ErrorCode::kMissingFolder, {}, "/root", "there is no folder '" + source_.root.string() + "'", kGetIt};
+      return Diagnostic{ErrorCode::kMissingFolder,
+                        {},
+                        "/root",
+                        "there is no folder '" + source_.root.string() + "'",
+                        kGetIt};
     }
     std::array<FewShotPart, kSplitParts> parts;
     for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest}) {
@@ -84,17 +89,20 @@ class FewShotLister {
 
  private:
   static constexpr const char* kGetIt =
-      "correct the path; `retort data make mini_imagenet --out DIR` makes a small set for few-shot learning, `retort "
+      "correct the path; `retort data make mini_imagenet --out DIR` makes a small set for few-shot "
+      "learning, `retort "
       "data fetch cub200 --out DIR` fetches birds";
 
   FewShotPart list_part() {
     const auto& candidates = source_.candidates[static_cast<std::size_t>(part_)];
     std::error_code error;
-    const auto found = std::ranges::find_if(
-        candidates, [&](const std::string& path) { return fs::exists(source_.root / path, error); });
+    const auto found = std::ranges::find_if(candidates, [&](const std::string& path) {
+      return fs::exists(source_.root / path, error);
+    });
     if (found == candidates.end()) {
       fail(ErrorCode::kMissingAnnotations,
-           "there is no file or folder '" + runner::join(paths_of(candidates), "', nor '") + "'", kGetIt);
+           "there is no file or folder '" + runner::join(paths_of(candidates), "', nor '") + "'",
+           kGetIt);
       return {};
     }
     const fs::path path = source_.root / *found;
@@ -104,8 +112,10 @@ class FewShotLister {
     else if (path.extension() == ".csv") part = listed(path, &read_split_csv);
     else if (path.extension() == ".txt") part = named(path);
     else {
-      fail(ErrorCode::kNotAllowedValue, "'" + path.string() + "' is no list of images that can be read",
-           "name a filelist (.json), a split (.csv), names of classes (.txt), or a folder of class folders");
+      fail(ErrorCode::kNotAllowedValue,
+           "'" + path.string() + "' is no list of images that can be read",
+           "name a filelist (.json), a split (.csv), names of classes (.txt), or a folder of class "
+           "folders");
     }
     part.place = *found;
     return part;
@@ -119,11 +129,13 @@ class FewShotLister {
 
   // Lists of images.
 
-  FewShotPart listed(const fs::path& path, ListedImages (*read)(AnnotationFiles&, const std::string&)) {
+  FewShotPart listed(const fs::path& path,
+                     ListedImages (*read)(AnnotationFiles&, const std::string&)) {
     AnnotationFiles files(path.parent_path(), kListHelp);
     const std::string name = path.filename().string();
     ListedImages images = read(files, name);
-    for (std::string& image : images.paths) std::ranges::replace(image, '\\', '/');  // as it is written on Windows
+    for (std::string& image : images.paths)
+      std::ranges::replace(image, '\\', '/');  // as it is written on Windows
     if (files.is_faultless() && images.paths.empty()) files.fault(name, "it lists no image");
     FewShotPart part;
     part.is_named = images.is_named;
@@ -139,8 +151,8 @@ class FewShotLister {
     return part;
   }
 
-  /// Gives the files of a table the folder that they lie in: the first of folders_near() where one of them is there, in
-  /// the folder of its class or in none.
+  /// Gives the files of a table the folder that they lie in: the first of folders_near() where one
+  /// of them is there, in the folder of its class or in none.
   void find_below(const fs::path& list, ListedImages& images) const {
     const auto in_class = [&](std::size_t i) {
       return fs::path(images.classes[static_cast<std::size_t>(images.labels[i])]) / images.paths[i];
@@ -148,7 +160,8 @@ class FewShotLister {
     const auto [folder, has_classes] = [&]() -> std::pair<fs::path, bool> {
       std::error_code error;
       const auto folders = folders_near(list);
-      for (std::size_t i = 0; i < images.paths.size(); i += std::max<std::size_t>(1, images.paths.size() / 100)) {
+      for (std::size_t i = 0; i < images.paths.size();
+           i += std::max<std::size_t>(1, images.paths.size() / 100)) {
         for (const fs::path& folder : folders) {
           if (fs::exists(folder / in_class(i), error)) return {folder, true};
           if (fs::exists(folder / images.paths[i], error)) return {folder, false};
@@ -160,8 +173,8 @@ class FewShotLister {
       images.paths[i] = (folder / (has_classes ? in_class(i) : fs::path(images.paths[i]))).string();
   }
 
-  /// Where the images of a list that names no folder may lie: beside it, in a folder there that is called as usual, or
-  /// in the same way above it, up to root.
+  /// Where the images of a list that names no folder may lie: beside it, in a folder there that is
+  /// called as usual, or in the same way above it, up to root.
   std::vector<fs::path> folders_near(const fs::path& list) const {
     std::vector<fs::path> folders;
     const auto add = [&](const fs::path& base) {
@@ -175,8 +188,8 @@ class FewShotLister {
     return folders;
   }
 
-  void take(AnnotationFiles& files, const std::string& name, const fs::path& folder, const ListedImages& images,
-            ImageList& list) {
+  void take(AnnotationFiles& files, const std::string& name, const fs::path& folder,
+            const ListedImages& images, ImageList& list) {
     std::vector<std::string> outside;
     std::unordered_map<std::string, std::size_t> lines;
     for (std::size_t i = 0; i < images.paths.size(); ++i) {
@@ -194,8 +207,8 @@ class FewShotLister {
       const auto [first, is_new] = lines.emplace(*below, images.lines[i]);
       if (!is_new) {
         files.fault(name, images.lines[i],
-                    "'" + runner::printable_ascii(images.paths[i]) + "' is listed twice, first in line " +
-                        std::to_string(first->second));
+                    "'" + runner::printable_ascii(images.paths[i]) +
+                        "' is listed twice, first in line " + std::to_string(first->second));
       }
       list[part_].push_back({*below, images.labels[i]});
     }
@@ -209,7 +222,9 @@ class FewShotLister {
 
   /// A path in normal form as the recipe would write it.
   fs::path shown(const fs::path& path) const {
-    return is_below(path, root_) ? (source_.root / path.lexically_relative(root_)).lexically_normal() : path;
+    return is_below(path, root_)
+               ? (source_.root / path.lexically_relative(root_)).lexically_normal()
+               : path;
   }
 
   /// How a path, in normal form, is called below root; as it is where it leads elsewhere and may.
@@ -247,8 +262,8 @@ class FewShotLister {
     }
     if (mine.empty()) {
       fail(ErrorCode::kTooFewSamples,
-           "of the " + std::to_string(count) + " classes in '" + folder.string() + "' none is left for " +
-               std::string(name(part_)),
+           "of the " + std::to_string(count) + " classes in '" + folder.string() +
+               "' none is left for " + std::string(name(part_)),
            "give it four classes at least, or set classes: all");
     }
     std::set<std::size_t> spare;
@@ -262,8 +277,8 @@ class FewShotLister {
     return place % 4 == 1 ? Part::kValidation : Part::kTest;
   }
 
-  /// Where in an order drawn of `count` classes this part's stand: as many as of alternating ones, and one after the
-  /// other, so that a class more moves few.
+  /// Where in an order drawn of `count` classes this part's stand: as many as of alternating ones,
+  /// and one after the other, so that a class more moves few.
   std::pair<std::ptrdiff_t, std::ptrdiff_t> drawn_places(std::size_t count) const {
     std::ptrdiff_t begin = 0, end = 0;
     for (std::size_t place = 0; place < count; ++place) {
@@ -282,11 +297,12 @@ class FewShotLister {
       const std::size_t begin = line.find_first_not_of(" \t");
       if (begin == line.npos) return;
       line = line.substr(begin, line.find_last_not_of(" \t") - begin + 1);
-      const bool is_name =
-          line.front() != '.' && line.find('/') == line.npos && line.size() <= 200 && runner::printable(line) == line;
+      const bool is_name = line.front() != '.' && line.find('/') == line.npos &&
+                           line.size() <= 200 && runner::printable(line) == line;
       if (!is_name) files.fault(file, number, "it cannot be the name of a folder");
       else if (const auto [first, is_new] = lines.emplace(line, number); !is_new)
-        files.fault(file, number, "the class is named in line " + std::to_string(first->second) + ", too");
+        files.fault(file, number,
+                    "the class is named in line " + std::to_string(first->second) + ", too");
     });
     if (files.is_faultless() && lines.empty()) files.fault(file, "it names no class");
     FewShotPart part;
@@ -296,19 +312,23 @@ class FewShotLister {
     return part;
   }
 
-  /// The classes that are named in these lines of a text, from the first of folders_near() that has one.
-  ImageList classes_of(const fs::path& text, const std::map<std::string, std::size_t>& lines, AnnotationFiles& files) {
+  /// The classes that are named in these lines of a text, from the first of folders_near() that has
+  /// one.
+  ImageList classes_of(const fs::path& text, const std::map<std::string, std::size_t>& lines,
+                       AnnotationFiles& files) {
     std::error_code error;
     std::set<std::string> names;
     for (const auto& line : lines) names.insert(line.first);
     const auto folders = folders_near(text);
     const auto folder = std::ranges::find_if(folders, [&](const fs::path& folder) {
-      return std::ranges::any_of(names, [&](const auto& name) { return fs::is_directory(folder / name, error); });
+      return std::ranges::any_of(
+          names, [&](const auto& name) { return fs::is_directory(folder / name, error); });
     });
     const fs::path place = folder == folders.end() ? folders.front() : *folder;
     for (const auto& [name, number] : lines) {
       if (fs::is_directory(place / name, error)) continue;
-      files.fault(text.filename().string(), number, "there is no folder '" + (shown(place) / name).string() + "'");
+      files.fault(text.filename().string(), number,
+                  "there is no folder '" + (shown(place) / name).string() + "'");
     }
     if (!files.is_faultless()) return {};
     const std::optional<ImageList> found = list_folder(place, names);
@@ -317,8 +337,8 @@ class FewShotLister {
     return found ? with_classes(*found, all, part_) : ImageList{};
   }
 
-  /// What is in the folder, with the names of files below root; null, and errors at the first part that it is of, where
-  /// it cannot be listed.
+  /// What is in the folder, with the names of files below root; null, and errors at the first part
+  /// that it is of, where it cannot be listed.
   const ImageList* class_folders(const fs::path& folder) {
     const fs::path place = normal_form(folder);
     const auto known = folders_.find(place);
@@ -331,13 +351,15 @@ class FewShotLister {
   std::optional<ImageList> list_folder(const fs::path& place, const std::set<std::string>& only) {
     std::error_code error;
     if (!source_.allow_outside && !is_below(fs::canonical(place, error), real_root_)) {
-      fail(ErrorCode::kOutsideRoot, "'" + shown(place).string() + "' is not below '" + source_.root.string() + "'",
+      fail(ErrorCode::kOutsideRoot,
+           "'" + shown(place).string() + "' is not below '" + source_.root.string() + "'",
            "choose another root, or set allow_outside: true");
       return std::nullopt;
     }
     auto listed = list_class_folders(shown(place), source_.root, source_.allow_outside, only);
     if (!listed) {
-      for (const Diagnostic& problem : listed.errors()) fail(problem.code, problem.message, problem.help);
+      for (const Diagnostic& problem : listed.errors())
+        fail(problem.code, problem.message, problem.help);
       return std::nullopt;
     }
     if (place != root_) {
@@ -348,7 +370,8 @@ class FewShotLister {
   }
 
   void fail(ErrorCode code, std::string message, std::string help) {
-    errors_.push_back({code, {}, "/" + std::string(name(part_)), std::move(message), std::move(help)});
+    errors_.push_back(
+        {code, {}, "/" + std::string(name(part_)), std::move(message), std::move(help)});
   }
 
   const FewShotSource& source_;

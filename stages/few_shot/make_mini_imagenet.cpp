@@ -22,19 +22,23 @@ constexpr std::int64_t kFewestClasses = 3;  // one for each part
 struct MadePart {
   const char *json, *csv;
   std::int64_t classes;
-  nlohmann::ordered_json paths = nlohmann::ordered_json::array(), labels = nlohmann::ordered_json::array();
+  nlohmann::ordered_json paths = nlohmann::ordered_json::array(),
+                         labels = nlohmann::ordered_json::array();
   std::string table = "filename,label\n";
 };
 
 }  // namespace
 
-void make_mini_imagenet(const std::filesystem::path& folder, const MadeImages& images, const MakeCallbacks& callbacks) {
+void make_mini_imagenet(const std::filesystem::path& folder, const MadeImages& images,
+                        const MakeCallbacks& callbacks) {
   check(images, 1);
   if (images.classes < kFewestClasses) {
-    throw runner::StageError(runner::ErrorCode::kNotAllowedValue,
-                             "cannot make " + std::to_string(images.classes) + " classes of this form")
+    throw runner::StageError(
+        runner::ErrorCode::kNotAllowedValue,
+        "cannot make " + std::to_string(images.classes) + " classes of this form")
         .at("/make/classes")
-        .with_help("each part has classes of its own: make at least three; 20 are enough for five ways");
+        .with_help(
+            "each part has classes of its own: make at least three; 20 are enough for five ways");
   }
   runner::NewFolder made(folder, *callbacks.storage, "/root");
   made.create("Dataset");
@@ -54,9 +58,12 @@ void make_mini_imagenet(const std::filesystem::path& folder, const MadeImages& i
       made.create("Dataset/" + name);
       for (std::int64_t image = 0; image < images.per_class; ++image) {
         check_cancelled(callbacks);
-        const std::string file = name + padded(image + 1, 8) + ".jpg", path = "Dataset/" + name + "/" + file;
-        const Random random({static_cast<std::uint64_t>(images.seed), shape, static_cast<std::uint64_t>(image)});
-        made.write(path, encode_jpeg(draw_shape(shape, static_cast<int>(images.size), random), kMadeQuality));
+        const std::string file = name + padded(image + 1, 8) + ".jpg",
+                          path = "Dataset/" + name + "/" + file;
+        const Random random(
+            {static_cast<std::uint64_t>(images.seed), shape, static_cast<std::uint64_t>(image)});
+        made.write(path, encode_jpeg(draw_shape(shape, static_cast<int>(images.size), random),
+                                     kMadeQuality));
         part.paths.push_back(path);
         part.labels.push_back(label);
         part.table += runner::csv_line({file, name});
@@ -64,9 +71,12 @@ void make_mini_imagenet(const std::filesystem::path& folder, const MadeImages& i
       }
     }
   }
-  nlohmann::ordered_json paths = nlohmann::ordered_json::array(), labels = nlohmann::ordered_json::array();
-  const auto list = [&](const nlohmann::ordered_json& its_paths, const nlohmann::ordered_json& its_labels) {
-    return nlohmann::ordered_json{{"label_names", names}, {"image_names", its_paths}, {"image_labels", its_labels}}
+  nlohmann::ordered_json paths = nlohmann::ordered_json::array(),
+                         labels = nlohmann::ordered_json::array();
+  const auto list = [&](const nlohmann::ordered_json& its_paths,
+                        const nlohmann::ordered_json& its_labels) {
+    return nlohmann::ordered_json{
+               {"label_names", names}, {"image_names", its_paths}, {"image_labels", its_labels}}
                .dump() +
            "\n";
   };

@@ -5,7 +5,8 @@
 namespace stages {
 namespace {
 
-runner::Result<std::unique_ptr<runner::Stage>> create_cross_transformer(runner::ConfigReader& reader) {
+runner::Result<std::unique_ptr<runner::Stage>> create_cross_transformer(
+    runner::ConfigReader& reader) {
   CrossHeadOptions head;
   head.attention = runner::choice<PairAttention>(reader, "attention", kPairAttentions);
   reader.read("width", head.width);
@@ -14,6 +15,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_cross_transformer(runner::
 
 }  // namespace
 
-extern const runner::StageKind kModelCrossTransformer = {"model.cross_transformer", create_cross_transformer};
+extern const runner::StageKind kModelCrossTransformer = {"model.cross_transformer",
+                                                         create_cross_transformer};
 
 }  // namespace stages

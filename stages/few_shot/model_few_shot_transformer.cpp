@@ -22,9 +22,11 @@
 namespace stages {
 namespace {
 
-runner::Result<std::unique_ptr<runner::Stage>> create_few_shot_transformer(runner::ConfigReader& reader) {
+runner::Result<std::unique_ptr<runner::Stage>> create_few_shot_transformer(
+    runner::ConfigReader& reader) {
   FewShotHeadOptions head;
-  head.learned_prototypes = runner::choice<bool>(reader, "prototype", {{"learned", true}, {"mean", false}});
+  head.learned_prototypes =
+      runner::choice<bool>(reader, "prototype", {{"learned", true}, {"mean", false}});
   head.attention = runner::choice<PairAttention>(reader, "attention", kPairAttentions);
   reader.read("depth", head.depth);
   reader.read("heads", head.heads);
@@ -32,7 +34,8 @@ runner::Result<std::unique_ptr<runner::Stage>> create_few_shot_transformer(runne
   reader.read("mlp_width", head.mlp_width);
   runner::ConfigReader& score = reader.section("score");
   score.read("width", head.score.width);
-  head.score.weight_normalized = runner::choice<bool>(score, "form", {{"weight_normalized", true}, {"linear", false}});
+  head.score.weight_normalized =
+      runner::choice<bool>(score, "form", {{"weight_normalized", true}, {"linear", false}});
   head.score.norm = runner::choice<ScoreNorm>(score, "normalize_over", kScoreNorms);
   score.read("scale", head.score.scale);
   return episode_model_stage(reader, {.pointer = {}, .backbone = {}, .head = std::move(head)});
@@ -40,7 +43,8 @@ runner::Result<std::unique_ptr<runner::Stage>> create_few_shot_transformer(runne
 
 }  // namespace
 
-extern const runner::StageKind kModelFewShotTransformer = {"model.few_shot_transformer", create_few_shot_transformer};
+extern const runner::StageKind kModelFewShotTransformer = {"model.few_shot_transformer",
+                                                           create_few_shot_transformer};
 
 namespace {
 
@@ -59,8 +63,8 @@ class SharedThings {
     return {runner::ErrorCode::kBadAnnotations,
             {},
             "/" + std::string(name(later)),
-            "train, validation and test must share nothing: " + std::string(name(earlier)) + " and " +
-                std::string(name(later)) + " both have the " +
+            "train, validation and test must share nothing: " + std::string(name(earlier)) +
+                " and " + std::string(name(later)) + " both have the " +
                 (names_.size() == 1 ? one_ : std::to_string(names_.size()) + " " + many_) + " " +
                 runner::listed(names_, kNamedShared, "'"),
             help};
@@ -75,7 +79,8 @@ SharedThings shared_classes(const FewShotPart& earlier, const FewShotPart& later
   SharedThings shared("class", "classes");
   if (!earlier.is_named || !later.is_named) return shared;
   for (const std::string& name : later.list.classes) {
-    if (std::ranges::find(earlier.list.classes, name) != earlier.list.classes.end()) shared.add(name);
+    if (std::ranges::find(earlier.list.classes, name) != earlier.list.classes.end())
+      shared.add(name);
   }
   return shared;
 }
@@ -100,9 +105,10 @@ void check_overlap(const std::array<FewShotPart, kSplitParts>& parts, runner::Di
     for (std::size_t earlier = 0; earlier < later; ++earlier) {
       const SharedThings classes = shared_classes(parts[earlier], parts[later]);
       if (classes.any()) {
-        errors.push_back(classes.error(kParts[earlier], kParts[later],
-                                       "give each part classes of its own; classes: alternating divides one folder, "
-                                       "and validation: null leaves that part out"));
+        errors.push_back(classes.error(
+            kParts[earlier], kParts[later],
+            "give each part classes of its own; classes: alternating divides one folder, "
+            "and validation: null leaves that part out"));
         continue;  // whose images are the same, too
       }
       SharedThings images("image", "images");
@@ -110,7 +116,8 @@ void check_overlap(const std::array<FewShotPart, kSplitParts>& parts, runner::Di
         if (files[earlier].contains(identity)) images.add(file->name);
       }
       if (images.any())
-        errors.push_back(images.error(kParts[earlier], kParts[later], "take them out of one of the lists"));
+        errors.push_back(
+            images.error(kParts[earlier], kParts[later], "take them out of one of the lists"));
     }
   }
 }
@@ -122,8 +129,11 @@ const TensorSpec* tensor_named(const DatasetDescription& data, std::string_view 
   return found == data.tensors.end() ? nullptr : &*found;
 }
 
-[[noreturn]] void refuse_episode(const std::string& message, const std::string& help, const std::string& pointer) {
-  throw runner::StageError(runner::ErrorCode::kOptionConflict, message).in_stage(pointer).with_help(help);
+[[noreturn]] void refuse_episode(const std::string& message, const std::string& help,
+                                 const std::string& pointer) {
+  throw runner::StageError(runner::ErrorCode::kOptionConflict, message)
+      .in_stage(pointer)
+      .with_help(help);
 }
 
 }  // namespace
@@ -132,12 +142,14 @@ EpisodeImages fitting_episode(const DatasetDescription& data, const std::string&
   const TensorSpec *support = tensor_named(data, "support"), *label = tensor_named(data, "label");
   if (!support || !label || support->shape.size() != 2 || label->shape.size() != 1) {
     refuse_episode("this model learns from episodes, and the data gives single samples",
-                   "train it by train.episodic, which makes episodes of the images of a data stage", pointer);
+                   "train it by train.episodic, which makes episodes of the images of a data stage",
+                   pointer);
   }
   const TensorSpec* image = tensor_named(data, "image");
   if (!image || image->shape.size() != 4 || image->shape[1] != 3) {
     refuse_episode("the episodes have no images of three channels",
-                   "this model classifies colour images: wire it to a data stage that gives them", pointer);
+                   "this model classifies colour images: wire it to a data stage that gives them",
+                   pointer);
   }
   const EpisodeImages episode{.ways = support->shape[0],
                               .shots = support->shape[1],
@@ -146,8 +158,8 @@ EpisodeImages fitting_episode(const DatasetDescription& data, const std::string&
                               .width = image->shape[3]};
   if (image->shape[0] != episode.supports() + episode.queries) {
     refuse_episode("an episode has " + std::to_string(image->shape[0]) + " images, and " +
-                       std::to_string(episode.supports()) + " supports and " + std::to_string(episode.queries) +
-                       " queries",
+                       std::to_string(episode.supports()) + " supports and " +
+                       std::to_string(episode.queries) + " queries",
                    "give an image for each of them", pointer);
   }
   return episode;
@@ -167,8 +179,10 @@ at::Tensor directions(const at::Tensor& x) {
   return wide / length.masked_fill(length == 0, 1);
 }
 
-EpisodeNetwork::EpisodeNetwork(std::shared_ptr<FeatureMaps> backbone, std::shared_ptr<EpisodeHead> head)
-    : backbone_(register_module("backbone", std::move(backbone))), head_(register_module("head", std::move(head))) {}
+EpisodeNetwork::EpisodeNetwork(std::shared_ptr<FeatureMaps> backbone,
+                               std::shared_ptr<EpisodeHead> head)
+    : backbone_(register_module("backbone", std::move(backbone))),
+      head_(register_module("head", std::move(head))) {}
 
 void EpisodeNetwork::freeze_backbone(std::string base) {
   is_backbone_frozen_ = true;
@@ -225,7 +239,8 @@ std::string episode_text(std::int64_t ways, std::int64_t shots) {
 }
 
 std::string map_text(const MapShape& map) {
-  return std::to_string(map.channels) + " x " + std::to_string(map.height) + " x " + std::to_string(map.width);
+  return std::to_string(map.channels) + " x " + std::to_string(map.height) + " x " +
+         std::to_string(map.width);
 }
 
 }  // namespace
@@ -234,19 +249,21 @@ PairAttentionLayer::PairAttentionLayer(std::int64_t width, const FewShotHeadOpti
                                        const at::TensorOptions& options)
     : attention_(head.attention),
       heads_(head.heads),
-      norm_(register_module("norm", std::make_shared<LayerNorm>(width, kLayerNormEpsilon, options))),
-      in_(register_module(
-          "in", std::make_shared<Linear>(width, head.heads * head.head_width, /*with_bias=*/false, options))) {
+      norm_(
+          register_module("norm", std::make_shared<LayerNorm>(width, kLayerNormEpsilon, options))),
+      in_(register_module("in", std::make_shared<Linear>(width, head.heads * head.head_width,
+                                                         /*with_bias=*/false, options))) {
   if (head.heads == 1 && head.head_width == width) return;
-  out_ = register_module("out",
-                         std::make_shared<Linear>(head.heads * head.head_width, width, /*with_bias=*/true, options));
+  out_ = register_module("out", std::make_shared<Linear>(head.heads * head.head_width, width,
+                                                         /*with_bias=*/true, options));
 }
 
 at::Tensor PairAttentionLayer::projected(const at::Tensor& x) const {
   return in_->forward(norm_->forward(x)).unflatten(-1, {heads_, -1});
 }
 
-at::Tensor PairAttentionLayer::cosines_of(const at::Tensor& asking, const at::Tensor& projected_queries) const {
+at::Tensor PairAttentionLayer::cosines_of(const at::Tensor& asking,
+                                          const at::Tensor& projected_queries) const {
   return (directions(projected(asking)) * directions(projected_queries).unsqueeze(1)).sum(-1);
 }
 
@@ -271,9 +288,12 @@ at::Tensor PairAttentionLayer::forward(const at::Tensor& asking, const at::Tenso
   return out_ ? out_->forward(seen) : seen;
 }
 
-ResidualMlp::ResidualMlp(std::int64_t width, std::int64_t inner_width, const at::TensorOptions& options)
-    : norm_(register_module("norm", std::make_shared<LayerNorm>(width, kLayerNormEpsilon, options))),
-      mlp_(register_module("mlp", std::make_shared<Mlp>(width, inner_width, Activation::kGelu, options))) {}
+ResidualMlp::ResidualMlp(std::int64_t width, std::int64_t inner_width,
+                         const at::TensorOptions& options)
+    : norm_(
+          register_module("norm", std::make_shared<LayerNorm>(width, kLayerNormEpsilon, options))),
+      mlp_(register_module(
+          "mlp", std::make_shared<Mlp>(width, inner_width, Activation::kGelu, options))) {}
 
 at::Tensor ResidualMlp::compute(const at::Tensor& input) const {
   const OwnPrecision own(*this);
@@ -281,12 +301,16 @@ at::Tensor ResidualMlp::compute(const at::Tensor& input) const {
   return mlp_->forward(norm_->forward(x)) + x;
 }
 
-PairScore::PairScore(std::int64_t inputs, const PairScoreOptions& score, const at::TensorOptions& options)
+PairScore::PairScore(std::int64_t inputs, const PairScoreOptions& score,
+                     const at::TensorOptions& options)
     : score_(score),
-      norm_(register_module("norm", std::make_shared<LayerNorm>(inputs, kLayerNormEpsilon, options))),
-      inner_(register_module("inner", std::make_shared<Linear>(inputs, score.width, /*with_bias=*/true, options))) {
+      norm_(
+          register_module("norm", std::make_shared<LayerNorm>(inputs, kLayerNormEpsilon, options))),
+      inner_(register_module(
+          "inner", std::make_shared<Linear>(inputs, score.width, /*with_bias=*/true, options))) {
   if (!score.weight_normalized) {
-    out_ = register_module("out", std::make_shared<Linear>(score.width, 1, /*with_bias=*/true, options));
+    out_ = register_module("out",
+                           std::make_shared<Linear>(score.width, 1, /*with_bias=*/true, options));
     return;
   }
   direction = register_parameter("direction", torch::empty({1, score.width}, options));
@@ -304,31 +328,37 @@ at::Tensor PairScore::forward(const at::Tensor& input) const {
     const std::int64_t over = score_.norm == ScoreNorm::kWay ? kWays : kFeatures;
     x = x / (x.norm(2, {over}, /*keepdim=*/true) + kLeastLength);
   }
-  const at::Tensor scores = out_ ? out_->forward(x) : torch::linear(x, length * directions(direction));
+  const at::Tensor scores =
+      out_ ? out_->forward(x) : torch::linear(x, length * directions(direction));
   return scores.squeeze(-1) * score_.scale;
 }
 
-FewShotHead::FewShotHead(const FewShotHeadOptions& head, const EpisodeImages& episode, const MapShape& map,
-                         const at::TensorOptions& options)
+FewShotHead::FewShotHead(const FewShotHeadOptions& head, const EpisodeImages& episode,
+                         const MapShape& map, const at::TensorOptions& options)
     : options_(head),
       map_(map),
-      attention_(register_module("attention", std::make_shared<PairAttentionLayer>(map.features(), head, options))),
-      mlp_(register_module("mlp", std::make_shared<ResidualMlp>(map.features(), head.mlp_width, options))),
-      score_(register_module("score", std::make_shared<PairScore>(map.features(), head.score, options))) {
+      attention_(register_module(
+          "attention", std::make_shared<PairAttentionLayer>(map.features(), head, options))),
+      mlp_(register_module("mlp",
+                           std::make_shared<ResidualMlp>(map.features(), head.mlp_width, options))),
+      score_(register_module("score",
+                             std::make_shared<PairScore>(map.features(), head.score, options))) {
   if (!head.learned_prototypes) return;
-  prototype_weight = register_parameter("prototype_weight", torch::empty({episode.ways, episode.shots, 1}, options));
+  prototype_weight = register_parameter("prototype_weight",
+                                        torch::empty({episode.ways, episode.shots, 1}, options));
 }
 
 at::Tensor FewShotHead::prototypes(const at::Tensor& supports) const {
   if (!prototype_weight.defined()) return float_at_least(supports).mean(1);
   const std::int64_t ways = prototype_weight.size(0), shots = prototype_weight.size(1);
   if (supports.size(0) != ways || supports.size(1) != shots) {
-    throw StageError(ErrorCode::kOptionConflict, "the prototypes are learned for episodes of " +
-                                                     episode_text(ways, shots) + ", and these have " +
-                                                     episode_text(supports.size(0), supports.size(1)))
+    throw StageError(ErrorCode::kOptionConflict,
+                     "the prototypes are learned for episodes of " + episode_text(ways, shots) +
+                         ", and these have " + episode_text(supports.size(0), supports.size(1)))
         .at("/prototype")
         .in_stage(options_.pointer)
-        .with_help("train and evaluate with the same ways and shots, or train with 'prototype: mean'");
+        .with_help(
+            "train and evaluate with the same ways and shots, or train with 'prototype: mean'");
   }
   return (torch::softmax(prototype_weight, /*dim=*/1) * float_at_least(supports)).sum(1);
 }
@@ -336,24 +366,27 @@ at::Tensor FewShotHead::prototypes(const at::Tensor& supports) const {
 at::Tensor FewShotHead::forward(const EpisodeFeatures& features) const {
   const OwnPrecision own(*this);
   if (features.map != map_) {
-    throw StageError(ErrorCode::kOptionConflict, "the model is made for features of " + map_text(map_) +
-                                                     ", and these images give " + map_text(features.map))
+    throw StageError(ErrorCode::kOptionConflict, "the model is made for features of " +
+                                                     map_text(map_) + ", and these images give " +
+                                                     map_text(features.map))
         .in_stage(options_.pointer)
         .with_help("train and evaluate with images of the same size");
   }
   const at::Tensor queries = own(features.queries);
   at::Tensor x = prototypes(own(features.supports)).unsqueeze(0);
-  for (std::int64_t layer = 0; layer < options_.depth; ++layer) x = mlp_->forward(attention_->forward(x, queries) + x);
+  for (std::int64_t layer = 0; layer < options_.depth; ++layer)
+    x = mlp_->forward(attention_->forward(x, queries) + x);
   return score_->forward(x);
 }
 
-CrossHead::CrossHead(const CrossHeadOptions& head, const MapShape& map, const at::TensorOptions& options)
+CrossHead::CrossHead(const CrossHeadOptions& head, const MapShape& map,
+                     const at::TensorOptions& options)
     : options_(head),
       channels_(map.channels),
       projection_(register_module(
           "projection",
-          std::make_shared<Convolution>(ConvolutionSizes{.in = map.channels, .out = head.width, .size = 1}, options))) {
-}
+          std::make_shared<Convolution>(
+              ConvolutionSizes{.in = map.channels, .out = head.width, .size = 1}, options))) {}
 
 at::Tensor CrossHead::projected(const at::Tensor& features, const MapShape& map) const {
   const at::Tensor maps = features.view({-1, channels_, map.height, map.width});
@@ -364,8 +397,10 @@ at::Tensor CrossHead::weights_of(const at::Tensor& queries, const at::Tensor& su
   const auto products = [&](const at::Tensor& q, const at::Tensor& s) {
     return q.matmul(s.flatten(0, 1).t()).view({q.size(0), s.size(0), s.size(1)});
   };
-  if (options_.attention == PairAttention::kCosine) return products(directions(queries), directions(supports));
-  return torch::softmax(products(queries, supports) / std::sqrt(static_cast<double>(options_.width)), /*dim=*/2);
+  if (options_.attention == PairAttention::kCosine)
+    return products(directions(queries), directions(supports));
+  return torch::softmax(
+      products(queries, supports) / std::sqrt(static_cast<double>(options_.width)), /*dim=*/2);
 }
 
 at::Tensor CrossHead::forward(const EpisodeFeatures& features) const {
@@ -376,12 +411,15 @@ at::Tensor CrossHead::forward(const EpisodeFeatures& features) const {
   };
   const at::Tensor queries = in_float(projected(own(features.queries), features.map));
   const at::Tensor supports =
-      in_float(projected(own(features.supports).flatten(0, 1), features.map)).view({ways, shots, -1});
+      in_float(projected(own(features.supports).flatten(0, 1), features.map))
+          .view({ways, shots, -1});
   // Distances are differences of large numbers.
   const ScopedPrecision full(Precision::kFp32, queries.device());
-  const at::Tensor weights = weights_of(queries, supports).transpose(0, 1);           // (ways, queries, shots)
-  const at::Tensor prototypes = weights.matmul(supports);                             // (ways, queries, d)
-  const at::Tensor distances = (queries.unsqueeze(0) - prototypes).square().sum(-1);  // (ways, queries)
+  const at::Tensor weights =
+      weights_of(queries, supports).transpose(0, 1);       // (ways, queries, shots)
+  const at::Tensor prototypes = weights.matmul(supports);  // (ways, queries, d)
+  const at::Tensor distances =
+      (queries.unsqueeze(0) - prototypes).square().sum(-1);  // (ways, queries)
   return -distances.t() / static_cast<double>(features.map.height * features.map.width);
 }
 

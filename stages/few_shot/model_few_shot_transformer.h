@@ -20,20 +20,22 @@
 
 namespace stages {
 
-/// Adds an error for classes of one name, or for one and the same file, in two parts, at the later of them: what is
-/// tested would have been trained on. Files are known by the disk, whatever links lead to them.
+/// Adds an error for classes of one name, or for one and the same file, in two parts, at the later
+/// of them: what is tested would have been trained on. Files are known by the disk, whatever links
+/// lead to them.
 void check_overlap(const std::array<FewShotPart, kSplitParts>& parts, runner::Diagnostics& errors);
 
-/// The numbers of an episode: a few images of each of some classes (ways, shots), and images to be told apart by them.
+/// The numbers of an episode: a few images of each of some classes (ways, shots), and images to be
+/// told apart by them.
 struct EpisodeImages {
   std::int64_t ways = 0, shots = 0, queries = 0;  ///< queries of all classes together
   std::int64_t height = 0, width = 0;             ///< of an image
   std::int64_t supports() const { return ways * shots; }
 };
 
-/// What episodes such data are. A sample is one: "image" (supports + queries, 3, height, width), the supports first,
-/// class by class; "support" (ways, shots); "label" (queries). Throws runner::StageError, which blames the stage at
-/// `pointer`, where they are none.
+/// What episodes such data are. A sample is one: "image" (supports + queries, 3, height, width),
+/// the supports first, class by class; "support" (ways, shots); "label" (queries). Throws
+/// runner::StageError, which blames the stage at `pointer`, where they are none.
 EpisodeImages fitting_episode(const DatasetDescription& data, const std::string& pointer);
 
 /// What a backbone makes of the images of one episode: its maps, flattened channel by channel.
@@ -46,12 +48,14 @@ struct EpisodeFeatures {
 /// The part of a network that tells the queries of an episode apart by its supports.
 class EpisodeHead : public PrecisionModule {
  public:
-  /// The logits (queries, ways). Throws runner::StageError where the head does not suit such an episode.
+  /// The logits (queries, ways). Throws runner::StageError where the head does not suit such an
+  /// episode.
   virtual at::Tensor forward(const EpisodeFeatures& features) const = 0;
 };
 
-/// `x` with its last dimension divided by its length, in float32 at least. What is 0 throughout has no direction and
-/// stays 0, so that its cosine with anything is 0, and gets the gradient of what it is divided to: nothing becomes NaN.
+/// `x` with its last dimension divided by its length, in float32 at least. What is 0 throughout has
+/// no direction and stays 0, so that its cosine with anything is 0, and gets the gradient of what
+/// it is divided to: nothing becomes NaN.
 at::Tensor directions(const at::Tensor& x);
 
 /// A backbone and a head. Children: backbone and head.
@@ -62,14 +66,16 @@ class EpisodeNetwork : public PrecisionModule, public OnFrozenBase {
   /// What the backbone makes of images (n, 3, height, width), without a graph where it is frozen.
   at::Tensor maps_of(const at::Tensor& images) const;
 
-  /// Of "image" (episodes, supports + queries, 3, height, width), supports first and class by class, and "support"
-  /// (episodes, ways, shots), of which only the shape matters: {"logits": (episodes, queries, ways),
-  /// "support_features": (episodes, ways, shots, features)}. One episode after the other goes through, all its images
-  /// as one batch, so that what one becomes depends on no other. "features" (episodes, supports + queries, channels,
-  /// height', width') stand for the maps of the images.
+  /// Of "image" (episodes, supports + queries, 3, height, width), supports first and class by
+  /// class, and "support" (episodes, ways, shots), of which only the shape matters: {"logits":
+  /// (episodes, queries, ways), "support_features": (episodes, ways, shots, features)}. One episode
+  /// after the other goes through, all its images as one batch, so that what one becomes depends on
+  /// no other. "features" (episodes, supports + queries, channels, height', width') stand for the
+  /// maps of the images.
   NamedTensors forward(const NamedTensors& inputs) const;
 
-  /// From now on the backbone is not trained and runs without a graph. `base` stands for its weights and buffers.
+  /// From now on the backbone is not trained and runs without a graph. `base` stands for its
+  /// weights and buffers.
   void freeze_backbone(std::string base);
   bool is_base(std::string_view weight) const override;
   const std::string& base() const override { return base_; }
@@ -118,15 +124,18 @@ struct FewShotHeadOptions {
   PairScoreOptions score;
 };
 
-/// Prototypes ask and query images answer, one each: every query image is its own key and value. Children: norm, in,
-/// which projects both, and out, which is left out where one head is as wide as the features.
+/// Prototypes ask and query images answer, one each: every query image is its own key and value.
+/// Children: norm, in, which projects both, and out, which is left out where one head is as wide as
+/// the features.
 class PairAttentionLayer : public PrecisionModule {
  public:
-  PairAttentionLayer(std::int64_t width, const FewShotHeadOptions& head, const at::TensorOptions& options);
-  /// Of what asks, (1 or queries, ways, width), and the queries, (queries, width): (queries, ways, width), or of
-  /// softmax attention (queries, 1, width), the same for all that ask.
+  PairAttentionLayer(std::int64_t width, const FewShotHeadOptions& head,
+                     const at::TensorOptions& options);
+  /// Of what asks, (1 or queries, ways, width), and the queries, (queries, width): (queries, ways,
+  /// width), or of softmax attention (queries, 1, width), the same for all that ask.
   at::Tensor forward(const at::Tensor& asking, const at::Tensor& queries) const;
-  /// The cosine of what a pair is projected to, in each head: (queries, ways, heads). In float32 at least.
+  /// The cosine of what a pair is projected to, in each head: (queries, ways, heads). In float32 at
+  /// least.
   at::Tensor cosines(const at::Tensor& asking, const at::Tensor& queries) const;
 
  private:
@@ -152,8 +161,9 @@ class ResidualMlp : public RecomputableModule {
   std::shared_ptr<Mlp> mlp_;
 };
 
-/// One number for each pair of a query and a class. Children: norm and inner; and out, or, where weights are
-/// normalised, parameters `direction` (1, width) and `length` (1, 1): the weight has that length and direction.
+/// One number for each pair of a query and a class. Children: norm and inner; and out, or, where
+/// weights are normalised, parameters `direction` (1, width) and `length` (1, 1): the weight has
+/// that length and direction.
 class PairScore : public PrecisionModule {
  public:
   PairScore(std::int64_t inputs, const PairScoreOptions& score, const at::TensorOptions& options);
@@ -168,8 +178,9 @@ class PairScore : public PrecisionModule {
   std::shared_ptr<Linear> inner_, out_;
 };
 
-/// Few-Shot Cosine Transformer (Nguyen and others 2023, arXiv:2211.06828) behind its backbone. Children: attention, mlp
-/// and score; parameter prototype_weight (ways, shots, 1), where prototypes are learned.
+/// Few-Shot Cosine Transformer (Nguyen and others 2023, arXiv:2211.06828) behind its backbone.
+/// Children: attention, mlp and score; parameter prototype_weight (ways, shots, 1), where
+/// prototypes are learned.
 class FewShotHead : public EpisodeHead {
  public:
   FewShotHead(const FewShotHeadOptions& head, const EpisodeImages& episode, const MapShape& map,
@@ -194,10 +205,11 @@ struct CrossHeadOptions {
   std::int64_t width = 128;
 };
 
-/// CrossTransformer (Doersch and others 2020, arXiv:2007.11498) behind its backbone, as its comparison in Nguyen and
-/// others 2023 has it: one projection makes queries, keys and values, and positions are flattened, so that nothing is
-/// matched in space. Each query makes prototypes of its own, of the supports of each class weighted by how near they
-/// are; the score is the negative mean squared distance to them, over positions. Children: projection.
+/// CrossTransformer (Doersch and others 2020, arXiv:2007.11498) behind its backbone, as its
+/// comparison in Nguyen and others 2023 has it: one projection makes queries, keys and values, and
+/// positions are flattened, so that nothing is matched in space. Each query makes prototypes of its
+/// own, of the supports of each class weighted by how near they are; the score is the negative mean
+/// squared distance to them, over positions. Children: projection.
 class CrossHead : public EpisodeHead {
  public:
   CrossHead(const CrossHeadOptions& head, const MapShape& map, const at::TensorOptions& options);

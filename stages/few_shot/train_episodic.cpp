@@ -28,7 +28,8 @@ struct EpisodicLoss {
   double variance_target = 1;
   Deviation deviation = Deviation::kUnbiased;
   CovarianceForm form = CovarianceForm::kDirect;
-  bool runs_twice = false;  ///< the backbone, once for the features of the supports and once for the scores
+  bool runs_twice =
+      false;  ///< the backbone, once for the features of the supports and once for the scores
 
   bool sees_features() const { return variance > 0 || covariance > 0; }
 };
@@ -39,9 +40,10 @@ struct EpisodicOptions {
   EpisodicLoss loss;
 };
 
-/// Cross-entropy of the queries of each episode, and how the features of its supports vary: Nguyen and others,
-/// "Enhancing Few-Shot Image Classification With Cosine Transformer", IEEE Access 11 (2023), and the terms that a fork
-/// of its program added. A unit is an episode, and the loss the mean over episodes.
+/// Cross-entropy of the queries of each episode, and how the features of its supports vary: Nguyen
+/// and others, "Enhancing Few-Shot Image Classification With Cosine Transformer", IEEE Access 11
+/// (2023), and the terms that a fork of its program added. A unit is an episode, and the loss the
+/// mean over episodes.
 class EpisodicStep final : public TrainingStep {
  public:
   EpisodicStep(const Model& model, const EpisodicLoss& loss) : model_(model), loss_(loss) {}
@@ -50,7 +52,8 @@ class EpisodicStep final : public TrainingStep {
     std::vector<LossTerm> terms;
     if (loss_.classification > 0) terms.push_back({"classification", Coupling::kPerGroup});
     if (loss_.variance > 0) terms.push_back({"variance", Coupling::kPerGroup});
-    if (loss_.covariance > 0) terms.push_back({"covariance", Coupling::kPerGroup, /*has_forms=*/true});
+    if (loss_.covariance > 0)
+      terms.push_back({"covariance", Coupling::kPerGroup, /*has_forms=*/true});
     return terms;
   }
   bool mixes_samples() const override { return model_.mixes_samples(); }
@@ -67,36 +70,44 @@ class EpisodicStep final : public TrainingStep {
     if (loss_.classification > 0) {
       const ScopedLossTerm term("loss.classification");
       const at::Tensor& logits = encoded.at("logits");  // (episodes, queries, ways)
-      const at::Tensor sum = cross_entropy_sum(logits.flatten(0, 1), part["label"].flatten(), /*label_smoothing=*/0);
-      sums.set("classification", sum * (loss_.classification / static_cast<double>(logits.size(1))));
+      const at::Tensor sum =
+          cross_entropy_sum(logits.flatten(0, 1), part["label"].flatten(), /*label_smoothing=*/0);
+      sums.set("classification",
+               sum * (loss_.classification / static_cast<double>(logits.size(1))));
     }
     if (loss_.variance > 0) {
       const ScopedLossTerm term("loss.variance");
-      sums.set("variance", sum_over_episodes(encoded, loss_.variance, [&](const at::Tensor& features) {
+      sums.set("variance",
+               sum_over_episodes(encoded, loss_.variance, [&](const at::Tensor& features) {
                  return support_variance_loss(features, loss_.variance_target, loss_.deviation);
                }));
     }
     if (loss_.covariance > 0) {
       const ScopedLossTerm term("loss.covariance");
-      sums.set("covariance", sum_over_episodes(encoded, loss_.covariance, [&](const at::Tensor& features) {
+      sums.set("covariance",
+               sum_over_episodes(encoded, loss_.covariance, [&](const at::Tensor& features) {
                  return support_covariance_loss(features, loss_.form);
                }));
     }
     return sums;
   }
   NamedTensors score(const NamedTensors& encoded, const Batch& part) const override {
-    return {{"accuracy", correct_count(encoded.at("logits").flatten(0, 1), part["label"].flatten())}};
+    return {
+        {"accuracy", correct_count(encoded.at("logits").flatten(0, 1), part["label"].flatten())}};
   }
   /// Queries.
   std::int64_t scored(const Batch& batch) const override { return batch["label"].numel(); }
 
  private:
-  /// The sum of a term over the support features (ways, shots, width) of each episode, times its weight.
+  /// The sum of a term over the support features (ways, shots, width) of each episode, times its
+  /// weight.
   template <typename Term>
-  static at::Tensor sum_over_episodes(const NamedTensors& encoded, double weight, const Term& term) {
+  static at::Tensor sum_over_episodes(const NamedTensors& encoded, double weight,
+                                      const Term& term) {
     const at::Tensor& features = encoded.at("support_features");
     at::Tensor sum = term(features[0]);
-    for (std::int64_t episode = 1; episode < features.size(0); ++episode) sum = sum + term(features[episode]);
+    for (std::int64_t episode = 1; episode < features.size(0); ++episode)
+      sum = sum + term(features[episode]);
     return sum * weight;
   }
 
@@ -110,11 +121,11 @@ EpisodicLoss read_episodic_loss(runner::ConfigReader& reader) {
   reader.read("variance", loss.variance);
   reader.read("covariance", loss.covariance);
   reader.read("variance_target", loss.variance_target);
-  loss.deviation = runner::choice<Deviation>(reader, "deviation",
-                                             {{"unbiased", Deviation::kUnbiased}, {"biased", Deviation::kBiased}});
+  loss.deviation = runner::choice<Deviation>(
+      reader, "deviation", {{"unbiased", Deviation::kUnbiased}, {"biased", Deviation::kBiased}});
   if (loss.classification == 0 && loss.variance == 0 && loss.covariance == 0) {
-    reader.fail("classification", runner::ErrorCode::kOptionConflict, "all terms of the loss have weight 0",
-                "set classification: 1.0");
+    reader.fail("classification", runner::ErrorCode::kOptionConflict,
+                "all terms of the loss have weight 0", "set classification: 1.0");
   }
   return loss;
 }
@@ -132,35 +143,42 @@ runner::Result<std::unique_ptr<runner::Stage>> create_episodic(runner::ConfigRea
   const auto draw = [options](TrainingData data, std::uint64_t seed) {
     data.train = std::make_shared<EpisodeSet>(
         data.train,
-        EpisodeSet::Options{.shape = options.shape, .episodes = options.episodes, .seed = seed, .draws_anew = true},
+        EpisodeSet::Options{
+            .shape = options.shape, .episodes = options.episodes, .seed = seed, .draws_anew = true},
         "the training data");
     if (data.validation) {
       data.validation = std::make_shared<EpisodeSet>(
           data.validation,
-          EpisodeSet::Options{.shape = options.shape, .episodes = options.validation_episodes, .seed = seed},
+          EpisodeSet::Options{
+              .shape = options.shape, .episodes = options.validation_episodes, .seed = seed},
           "the validation data");
     }
     return data;
   };
-  const auto make_step = [options](const Model& model, const TrainingData&, const MemoryPolicy& policy) {
+  const auto make_step = [options](const Model& model, const TrainingData&,
+                                   const MemoryPolicy& policy) {
     EpisodicLoss loss = options.loss;
     if (policy.uses_gram_form()) loss.form = CovarianceForm::kGram;
     return std::make_unique<EpisodicStep>(model, loss);
   };
-  return make_training_stage(
-      reader, {.draw = draw, .make_step = make_step, .scores = {"accuracy"}, .batch_option = "episodes_per_step"});
+  return make_training_stage(reader, {.draw = draw,
+                                      .make_step = make_step,
+                                      .scores = {"accuracy"},
+                                      .batch_option = "episodes_per_step"});
 }
 
 }  // namespace
 
-extern const runner::StageKind kTrainEpisodic = {.name = "train.episodic", .create = create_episodic};
+extern const runner::StageKind kTrainEpisodic = {.name = "train.episodic",
+                                                 .create = create_episodic};
 
 namespace {
 
 /// Squares of halves overflow, and their sums lose what is looked for.
 at::Tensor in_full_precision(const at::Tensor& features) {
   assert(features.dim() == 3);
-  const bool is_half = features.scalar_type() == at::kHalf || features.scalar_type() == at::kBFloat16;
+  const bool is_half =
+      features.scalar_type() == at::kHalf || features.scalar_type() == at::kBFloat16;
   return is_half ? features.to(at::kFloat) : features;
 }
 

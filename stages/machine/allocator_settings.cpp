@@ -26,7 +26,8 @@ std::string text_of(double number) {
   for (int digits = 1; digits < 17; ++digits) {  // the shortest that is the same number
     std::array<char, 32> shorter;
     const int length = std::snprintf(shorter.data(), shorter.size(), "%.*g", digits, number);
-    if (std::strtod(shorter.data(), nullptr) == number) return {shorter.data(), static_cast<std::size_t>(length)};
+    if (std::strtod(shorter.data(), nullptr) == number)
+      return {shorter.data(), static_cast<std::size_t>(length)};
   }
   return {text.data(), static_cast<std::size_t>(size)};
 }
@@ -36,15 +37,19 @@ std::vector<std::pair<std::string, std::string>> pairs(const AllocatorSettings& 
   std::vector<std::pair<std::string, std::string>> pairs;
   if (settings.expandable_segments)
     pairs.emplace_back("expandable_segments", *settings.expandable_segments ? "True" : "False");
-  if (settings.max_split_size_mb) pairs.emplace_back("max_split_size_mb", std::to_string(*settings.max_split_size_mb));
+  if (settings.max_split_size_mb)
+    pairs.emplace_back("max_split_size_mb", std::to_string(*settings.max_split_size_mb));
   if (settings.garbage_collection_threshold)
-    pairs.emplace_back("garbage_collection_threshold", text_of(*settings.garbage_collection_threshold));
+    pairs.emplace_back("garbage_collection_threshold",
+                       text_of(*settings.garbage_collection_threshold));
   if (settings.roundup_power2_divisions)
-    pairs.emplace_back("roundup_power2_divisions", std::to_string(*settings.roundup_power2_divisions));
+    pairs.emplace_back("roundup_power2_divisions",
+                       std::to_string(*settings.roundup_power2_divisions));
   return pairs;
 }
 
-/// What `conf`, "key:value,key:value", says of `key`; nullopt: nothing. Values in brackets are given as they stand.
+/// What `conf`, "key:value,key:value", says of `key`; nullopt: nothing. Values in brackets are
+/// given as they stand.
 std::optional<std::string> value_in(std::string_view conf, std::string_view key) {
   std::string plain;
   for (const char c : conf) {
@@ -64,7 +69,8 @@ std::optional<std::string> value_in(std::string_view conf, std::string_view key)
   return found;
 }
 
-/// LibTorch reads its variables when it is first asked anything, and throws at one that it does not understand.
+/// LibTorch reads its variables when it is first asked anything, and throws at one that it does not
+/// understand.
 void let_libtorch_read_its_variables() {
   try {
     Config::instance();
@@ -73,8 +79,8 @@ void let_libtorch_read_its_variables() {
     for (const AllocatorVariable& one : allocator_variables())
       said += (said.empty() ? "" : ", ") + one.name + "=" + one.value;
     const std::string_view what = error.what();
-    throw StageError(ErrorCode::kOptionConflict,
-                     "LibTorch does not understand " + said + ": " + std::string(what.substr(0, what.find('\n'))))
+    throw StageError(ErrorCode::kOptionConflict, "LibTorch does not understand " + said + ": " +
+                                                     std::string(what.substr(0, what.find('\n'))))
         .at("/allocator")
         .with_help("unset the variable, or write it as expandable_segments:True");
   }
@@ -82,7 +88,9 @@ void let_libtorch_read_its_variables() {
 
 /// The number that every entry of the list is; nullopt: they differ, or round nothing.
 std::optional<std::int64_t> divisions(const std::vector<std::size_t>& list) {
-  if (list.empty() || list.front() == 0 || std::ranges::count(list, list.front()) != std::ssize(list)) return {};
+  if (list.empty() || list.front() == 0 ||
+      std::ranges::count(list, list.front()) != std::ssize(list))
+    return {};
   return static_cast<std::int64_t>(list.front());
 }
 
@@ -90,7 +98,8 @@ std::optional<std::int64_t> divisions(const std::vector<std::size_t>& list) {
 
 std::string to_text(const AllocatorSettings& settings) {
   std::string text;
-  for (const auto& [key, value] : pairs(settings)) text += (text.empty() ? "" : ",") + key + ":" + value;
+  for (const auto& [key, value] : pairs(settings))
+    text += (text.empty() ? "" : ",") + key + ":" + value;
   return text;
 }
 
@@ -122,31 +131,35 @@ std::vector<std::string> apply_settings(const AllocatorSettings& settings) {
     for (const auto& [key, value] : wanted) {
       const auto said = value_in(one.value, key);
       if (said && *said != value)
-        lines.push_back("allocator: " + key + ": " + value + " of the recipe wins over " + one.name + ", which says " +
-                        *said);
+        lines.push_back("allocator: " + key + ": " + value + " of the recipe wins over " +
+                        one.name + ", which says " + *said);
     }
   }
   if (!wanted.empty()) {
-    // What a text does not name LibTorch sets back, so what was said before is said again; of two values the last
-    // counts.
+    // What a text does not name LibTorch sets back, so what was said before is said again; of two
+    // values the last counts.
     const std::string before = c10::CachingAllocator::getAllocatorSettings();
-    c10::CachingAllocator::setAllocatorSettings((before.empty() ? "" : before + ",") + to_text(settings));
+    c10::CachingAllocator::setAllocatorSettings((before.empty() ? "" : before + ",") +
+                                                to_text(settings));
   }
 
   AllocatorSettings in_force = allocator_settings_in_force();
   if (in_force.expandable_segments && in_force.max_split_size_mb)
-    throw StageError(ErrorCode::kOptionConflict, "expandable_segments is in force together with max_split_size_mb " +
-                                                     std::to_string(*in_force.max_split_size_mb) +
-                                                     ", and one of them is from the environment")
+    throw StageError(ErrorCode::kOptionConflict,
+                     "expandable_segments is in force together with max_split_size_mb " +
+                         std::to_string(*in_force.max_split_size_mb) +
+                         ", and one of them is from the environment")
         .at("/allocator")
-        .with_help("set allocator.expandable_segments: false, or unset PYTORCH_ALLOC_CONF and PYTORCH_CUDA_ALLOC_CONF");
+        .with_help(
+            "set allocator.expandable_segments: false, or unset PYTORCH_ALLOC_CONF and "
+            "PYTORCH_CUDA_ALLOC_CONF");
   // What is not written is not compared; false is how LibTorch has it.
   if (!in_force.expandable_segments) in_force.expandable_segments = false;
   const auto found = pairs(in_force);
   for (const auto& pair : wanted) {
     if (std::ranges::find(found, pair) == found.end())
-      throw StageError(ErrorCode::kStageFailed,
-                       "LibTorch was told " + pair.first + ":" + pair.second + " and does " + to_text(in_force))
+      throw StageError(ErrorCode::kStageFailed, "LibTorch was told " + pair.first + ":" +
+                                                    pair.second + " and does " + to_text(in_force))
           .at("/allocator/" + pair.first)
           .with_help("please report it");
   }

@@ -36,7 +36,8 @@ void PageSet::add(AddressRange range) {
       whole.end = after->second;
       after = ranges_.erase(after);
     }
-    if (after != ranges_.begin() && std::prev(after)->second == gap.begin) std::prev(after)->second = whole.end;
+    if (after != ranges_.begin() && std::prev(after)->second == gap.begin)
+      std::prev(after)->second = whole.end;
     else ranges_.emplace_hint(after, whole.begin, whole.end);
   }
 }
@@ -70,7 +71,8 @@ std::int64_t Arena::free(std::int64_t begin) {
   const std::int64_t bytes = used->second;
   used_.erase(used);
   AddressRange block{begin, begin + bytes};
-  if (const auto after = begins_.find(block.end); after != begins_.end()) block.end = take_unused(after->first).end;
+  if (const auto after = begins_.find(block.end); after != begins_.end())
+    block.end = take_unused(after->first).end;
   if (const auto before = ends_.find(block.begin); before != ends_.end())
     block.begin = take_unused(before->first - before->second).begin;
   add_unused(block);
@@ -103,7 +105,9 @@ namespace {
 constexpr std::int64_t kAligned = 2 << 20;  // the parts begin where a huge page can
 
 std::int64_t down_to(std::int64_t bytes, std::int64_t unit) { return bytes / unit * unit; }
-std::int64_t up_to(std::int64_t bytes, std::int64_t unit) { return down_to(bytes + unit - 1, unit); }
+std::int64_t up_to(std::int64_t bytes, std::int64_t unit) {
+  return down_to(bytes + unit - 1, unit);
+}
 
 /// The pages that a block lies in, be it with a byte.
 AddressRange pages_around(AddressRange block) {
@@ -130,7 +134,9 @@ BlockPool::BlockPool(std::int64_t addresses, Pages* pages)
 
 std::optional<std::int64_t> BlockPool::allocate(std::int64_t bytes, Lane lane) {
   const std::int64_t size = up_to(std::max<std::int64_t>(bytes, 1), kGrain);
-  Part& part = parts_[lane == Lane::kBeside ? kBesidePart : size <= kSmall ? kSmallPart : kLargePart];
+  Part& part = parts_[lane == Lane::kBeside ? kBesidePart
+                      : size <= kSmall      ? kSmallPart
+                                            : kLargePart];
   const std::optional<std::int64_t> address = part.arena.allocate(size);
   if (!address) {
     wanted_limit_ = 0;
@@ -175,8 +181,9 @@ std::int64_t BlockPool::reserved(Lane lane) const {
 }
 
 BlockPool::Part& BlockPool::part_of(std::int64_t address) {
-  return *std::ranges::find_if(
-      parts_, [&](const Part& part) { return part.addresses.begin <= address && address < part.addresses.end; });
+  return *std::ranges::find_if(parts_, [&](const Part& part) {
+    return part.addresses.begin <= address && address < part.addresses.end;
+  });
 }
 
 /// The pages of a block that are not reserved yet.

@@ -19,8 +19,8 @@
 
 namespace stages {
 
-/// The allocator itself. Its blocks may outlive the scope, so the last of them and the scope share it. The lock is not
-/// held while the allocator below is at work, which may be one of these too.
+/// The allocator itself. Its blocks may outlive the scope, so the last of them and the scope share
+/// it. The lock is not held while the allocator below is at work, which may be one of these too.
 class CountingAllocator::Counter final : public c10::Allocator {
  public:
   explicit Counter(CountingAllocator* scope) : scope_(scope) {}
@@ -47,7 +47,9 @@ class CountingAllocator::Counter final : public c10::Allocator {
     return {data, data, free, at::Device(at::kCPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return free; }
-  void copy_data(void* to, const void* from, std::size_t bytes) const override { default_copy_data(to, from, bytes); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
 
   void release() {
     std::unique_lock lock(mutex_);
@@ -63,7 +65,8 @@ class CountingAllocator::Counter final : public c10::Allocator {
   }
   std::vector<LiveBlock> alive() const {
     std::vector<LiveBlock> blocks;
-    for (const Head* head = first_; head; head = head->next) blocks.push_back({head + 1, head->bytes, head->phase});
+    for (const Head* head = first_; head; head = head->next)
+      blocks.push_back({head + 1, head->bytes, head->phase});
     return blocks;
   }
 
@@ -111,10 +114,12 @@ class CountingAllocator::Counter final : public c10::Allocator {
         return;
       }
       ++refusals_;
-      refused_ = {bytes, live_, live_, live_ + bytes, is_too_much ? limit_ : std::nullopt, current_phase(), alive()};
+      refused_ = {
+          bytes,           live_,  live_, live_ + bytes, is_too_much ? limit_ : std::nullopt,
+          current_phase(), alive()};
       using runner::bytes_text;
-      message = is_too_much ? "tried to allocate " + bytes_text(bytes) + " while " + bytes_text(live_) + " of " +
-                                  bytes_text(*limit_) + " are in use"
+      message = is_too_much ? "tried to allocate " + bytes_text(bytes) + " while " +
+                                  bytes_text(live_) + " of " + bytes_text(*limit_) + " are in use"
                             : std::to_string(bytes) + " bytes are refused, as a test asks for";
     }
     TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory: ", message);

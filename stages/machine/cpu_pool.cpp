@@ -25,15 +25,19 @@ constexpr std::int64_t kLeastAddresses = 64 << 20;  // bytes of addresses that a
 thread_local Lane lane_of_thread = Lane::kStep;
 
 std::int64_t huge_page_before(std::int64_t address) { return address / kHugePage * kHugePage; }
-std::int64_t huge_page_after(std::int64_t address) { return huge_page_before(address + kHugePage - 1); }
+std::int64_t huge_page_after(std::int64_t address) {
+  return huge_page_before(address + kHugePage - 1);
+}
 
-/// Addresses are not memory: there are many times more than are ever reserved, so that no arena comes to its end. Of
-/// those that a process may have (ulimit -v) half are left to others.
+/// Addresses are not memory: there are many times more than are ever reserved, so that no arena
+/// comes to its end. Of those that a process may have (ulimit -v) half are left to others.
 std::int64_t wanted_addresses() {
-  const std::int64_t machine = std::max<std::int64_t>(kilobytes_field("/proc/meminfo", "MemTotal"), kLeastAddresses);
+  const std::int64_t machine =
+      std::max<std::int64_t>(kilobytes_field("/proc/meminfo", "MemTotal"), kLeastAddresses);
   rlimit may{};
   if (getrlimit(RLIMIT_AS, &may) != 0 || may.rlim_cur == RLIM_INFINITY) return 16 * machine;
-  const std::int64_t left = static_cast<std::int64_t>(may.rlim_cur) - kilobytes_field("/proc/self/status", "VmSize");
+  const std::int64_t left =
+      static_cast<std::int64_t>(may.rlim_cur) - kilobytes_field("/proc/self/status", "VmSize");
   return std::clamp<std::int64_t>(left / 2, kLeastAddresses, 16 * machine);
 }
 
@@ -41,8 +45,10 @@ std::int64_t wanted_addresses() {
 class Addresses final : public Pages {
  public:
   explicit Addresses(std::int64_t wanted) {
-    for (bytes_ = huge_page_after(wanted); bytes_ >= kLeastAddresses; bytes_ = huge_page_before(bytes_ / 2)) {
-      // What is reserved shall be what is resident, so huge pages only where all of one is reserved.
+    for (bytes_ = huge_page_after(wanted); bytes_ >= kLeastAddresses;
+         bytes_ = huge_page_before(bytes_ / 2)) {
+      // What is reserved shall be what is resident, so huge pages only where all of one is
+      // reserved.
       mapped_ = mmap(nullptr, static_cast<std::size_t>(bytes_ + kHugePage), PROT_NONE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (mapped_ != MAP_FAILED) break;
@@ -57,10 +63,14 @@ class Addresses final : public Pages {
 
   std::int64_t bytes() const { return bytes_; }
   char* at(std::int64_t address) const { return start_ + address; }
-  std::int64_t address_of(const void* data) const { return static_cast<const char*>(data) - start_; }
+  std::int64_t address_of(const void* data) const {
+    return static_cast<const char*>(data) - start_;
+  }
 
   bool take(AddressRange range) override {
-    if (mprotect(at(range.begin), static_cast<std::size_t>(range.bytes()), PROT_READ | PROT_WRITE) != 0) return false;
+    if (mprotect(at(range.begin), static_cast<std::size_t>(range.bytes()),
+                 PROT_READ | PROT_WRITE) != 0)
+      return false;
     const AddressRange whole{huge_page_after(range.begin), huge_page_before(range.end)};
     if (whole.bytes() > 0) advise(whole, MADV_HUGEPAGE);
     return true;
@@ -72,7 +82,8 @@ class Addresses final : public Pages {
 
  private:
   void advise(AddressRange range, int advice) const {
-    madvise(at(range.begin), static_cast<std::size_t>(range.bytes()), advice);  // some kernels know no huge pages
+    madvise(at(range.begin), static_cast<std::size_t>(range.bytes()),
+            advice);  // some kernels know no huge pages
   }
 
   std::int64_t bytes_ = 0;
@@ -82,7 +93,8 @@ class Addresses final : public Pages {
 
 }  // namespace
 
-/// The allocator itself. Its blocks may outlive the scope, so the last of them and the scope share it.
+/// The allocator itself. Its blocks may outlive the scope, so the last of them and the scope share
+/// it.
 class CpuPool::Memory final : public c10::Allocator, public std::enable_shared_from_this<Memory> {
  public:
   Memory(CpuPool* scope, std::int64_t addresses)
@@ -102,8 +114,12 @@ class CpuPool::Memory final : public c10::Allocator, public std::enable_shared_f
     }
     return {addresses.at(block->address), block.release(), free, at::Device(at::kCPU)};
   }
-  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }  // a block is more than its data
-  void copy_data(void* to, const void* from, std::size_t bytes) const override { default_copy_data(to, from, bytes); }
+  c10::DeleterFnPtr raw_deleter() const override {
+    return nullptr;
+  }  // a block is more than its data
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
 
   CpuPool* scope;
   std::mutex mutex;
@@ -124,10 +140,12 @@ class CpuPool::Memory final : public c10::Allocator, public std::enable_shared_f
   }
   [[noreturn]] void refuse(std::int64_t bytes) const {
     using runner::bytes_text;
-    std::string message = "tried to take " + bytes_text(bytes) + " while " + bytes_text(pool.reserved());
+    std::string message =
+        "tried to take " + bytes_text(bytes) + " while " + bytes_text(pool.reserved());
     if (pool.limit()) message += " of " + bytes_text(*pool.limit());
     message += " are taken";
-    if (!pool.limit() || pool.wanted_limit() <= *pool.limit()) message += ", and the system gives no more";
+    if (!pool.limit() || pool.wanted_limit() <= *pool.limit())
+      message += ", and the system gives no more";
     TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory: ", message);
   }
 };

@@ -10,21 +10,24 @@
 
 namespace stages {
 
-/// Gives torch's CPU tensors their memory while it lives, by the rules of block_pool.h: what is let go is kept for the
-/// next tensor, where malloc would return it to the kernel and fetch it page by page again.
+/// Gives torch's CPU tensors their memory while it lives, by the rules of block_pool.h: what is let
+/// go is kept for the next tensor, where malloc would return it to the kernel and fetch it page by
+/// page again.
 ///
 ///   CpuPool pool;
 ///   CountingAllocator counter;      // stands on top, and finds it
 ///   run();
 ///   use(pool.reserved());           // and no more than that is resident for tensors
 ///
-/// Only one thread makes and ends it, while nobody else makes tensors; in between any number may. A tensor may outlive
-/// it. Blocks are aligned to 64 bytes. Where memory or the limit does not hold a block, c10::OutOfMemoryError is
-/// thrown. After a fork the child has its own copy; it may allocate if no other thread did at that moment.
+/// Only one thread makes and ends it, while nobody else makes tensors; in between any number may. A
+/// tensor may outlive it. Blocks are aligned to 64 bytes. Where memory or the limit does not hold a
+/// block, c10::OutOfMemoryError is thrown. After a fork the child has its own copy; it may allocate
+/// if no other thread did at that moment.
 class CpuPool {
  public:
-  /// Throws std::logic_error where another allocator cannot be displaced, std::bad_alloc where the process may not have
-  /// the addresses. `addresses`: bytes of them; 0: more than the machine has memory, as far as the process may.
+  /// Throws std::logic_error where another allocator cannot be displaced, std::bad_alloc where the
+  /// process may not have the addresses. `addresses`: bytes of them; 0: more than the machine has
+  /// memory, as far as the process may.
   explicit CpuPool(std::int64_t addresses = 0);
   ~CpuPool();
   CpuPool(const CpuPool&) = delete;
@@ -52,8 +55,8 @@ class CpuPool {
   c10::Allocator* const before_;
 };
 
-/// Marks this thread as none of a step's as long as it lives: a thread that reads ahead, say, allocates when it happens
-/// to, and must not decide where the tensors of a step lie.
+/// Marks this thread as none of a step's as long as it lives: a thread that reads ahead, say,
+/// allocates when it happens to, and must not decide where the tensors of a step lie.
 class [[nodiscard]] ScopedLaneBeside {
  public:
   ScopedLaneBeside();

@@ -44,7 +44,8 @@ struct ScopedDeterminism::State : c10::WarningHandler {
   const bool benchmark = at::globalContext().benchmarkCuDNN();
 };
 
-ScopedDeterminism::ScopedDeterminism(Determinism determinism, std::function<void(const std::string&)> tell)
+ScopedDeterminism::ScopedDeterminism(Determinism determinism,
+                                     std::function<void(const std::string&)> tell)
     : state_(std::make_unique<State>(std::move(tell))) {
   if (determinism == Determinism::kOff) return;
   at::Context& context = at::globalContext();
@@ -67,11 +68,12 @@ CublasWorkspace use_cublas_workspace(Determinism determinism) {
   }
   const std::string_view value = users;
   if (value == ":4096:8" || value == ":16:8") return {};
-  runner::Diagnostic complaint{runner::ErrorCode::kNotDeterministic,
-                               {},
-                               "/determinism",
-                               "with " + std::string(kWorkspace) + "='" + users + "' cuBLAS is not deterministic",
-                               "unset it, or set it to :4096:8 or :16:8"};
+  runner::Diagnostic complaint{
+      runner::ErrorCode::kNotDeterministic,
+      {},
+      "/determinism",
+      "with " + std::string(kWorkspace) + "='" + users + "' cuBLAS is not deterministic",
+      "unset it, or set it to :4096:8 or :16:8"};
   if (determinism == Determinism::kWarn) complaint.severity = runner::Severity::kWarning;
   else complaint.help += "; or write determinism: warn";
   return {.set = {}, .complaint = std::move(complaint)};

@@ -17,9 +17,9 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/util/Exception.h>
-#include <nlohmann/json.hpp>
 #include <torch/cuda.h>
 #include <torch/version.h>
+#include <nlohmann/json.hpp>
 
 #include "stages/machine/memory_meter.h"
 #include "stages/machine/threads.h"
@@ -37,7 +37,8 @@ std::optional<int> gpu_number(std::string_view text) {
   text.remove_prefix(5);
   int number = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || number < 0 || number > 127) return std::nullopt;
+  if (error != std::errc{} || end != text.data() + text.size() || number < 0 || number > 127)
+    return std::nullopt;
   return number;
 }
 
@@ -55,7 +56,8 @@ Gpus find_gpus() {
 #ifdef RETORT_LIBTORCH_CUDA
   const int count = static_cast<int>(torch::cuda::device_count());
   if (count > 0) return {count, ""};
-  if (!std::filesystem::exists("/proc/driver/nvidia/version")) return {0, "this machine has no NVIDIA driver"};
+  if (!std::filesystem::exists("/proc/driver/nvidia/version"))
+    return {0, "this machine has no NVIDIA driver"};
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   return {0, visible ? "CUDA_VISIBLE_DEVICES='" + std::string(visible) + "' leaves no GPU"
                      : std::string("the NVIDIA driver finds no GPU it can use")};
@@ -69,11 +71,13 @@ runner::Result<c10::Device> choose_device(std::string_view text, const Gpus& gpu
   const auto number = gpu_number(text);
   if (!number) return unavailable(text, "this worker does not know it", "use cpu, cuda or cuda:K");
   if (gpus.count == 0) {
-    return unavailable(text, gpus.why_none, "use device=cpu; `retort doctor` says what this machine has");
+    return unavailable(text, gpus.why_none,
+                       "use device=cpu; `retort doctor` says what this machine has");
   }
   if (*number >= gpus.count) {
-    const std::string known =
-        gpus.count == 1 ? "there is only cuda:0" : "there are cuda:0 to cuda:" + std::to_string(gpus.count - 1);
+    const std::string known = gpus.count == 1
+                                  ? "there is only cuda:0"
+                                  : "there are cuda:0 to cuda:" + std::to_string(gpus.count - 1);
     return unavailable(text, known, "use one of those, or device=cpu");
   }
   return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(*number));
@@ -98,11 +102,11 @@ Json devices_and_versions() {
 #ifdef RETORT_LIBTORCH_CUDA
   for (int i = 0; i < gpus.count; ++i) {
     const auto* properties = at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(i));
-    json["devices"].push_back(
-        {{"name", "cuda:" + std::to_string(i)},
-         {"model", properties->name},
-         {"memory_bytes", properties->totalGlobalMem},
-         {"capability", std::to_string(properties->major) + "." + std::to_string(properties->minor)}});
+    json["devices"].push_back({{"name", "cuda:" + std::to_string(i)},
+                               {"model", properties->name},
+                               {"memory_bytes", properties->totalGlobalMem},
+                               {"capability", std::to_string(properties->major) + "." +
+                                                  std::to_string(properties->minor)}});
   }
 #endif
   json["gpus_missing_because"] = gpus.why_none;
@@ -115,16 +119,19 @@ namespace {
 
 constexpr int kCudaMemoryAllocation = 2;
 
-// Of cudaError_t, in CUDA 12 and 13: cudaErrorDevicesUnavailable, EccUncorrectable, NvlinkUncorrectable,
-// IllegalAddress, LaunchTimeout, Assert, HardwareStackError, IllegalInstruction, MisalignedAddress,
-// InvalidAddressSpace, InvalidPc, LaunchFailure, ExternalDevice, Contained, and Unknown.
-constexpr std::array kSticky = {46, 214, 220, 226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 999};
+// Of cudaError_t, in CUDA 12 and 13: cudaErrorDevicesUnavailable, EccUncorrectable,
+// NvlinkUncorrectable, IllegalAddress, LaunchTimeout, Assert, HardwareStackError,
+// IllegalInstruction, MisalignedAddress, InvalidAddressSpace, InvalidPc, LaunchFailure,
+// ExternalDevice, Contained, and Unknown.
+constexpr std::array kSticky = {46,  214, 220, 226, 700, 702, 710,
+                                714, 715, 716, 717, 718, 719, 999};
 
 bool has_words(const std::exception& error, std::span<const std::string_view> all) {
   const auto* plain = dynamic_cast<const c10::Error*>(&error);
   if (!plain) return false;
   const std::string_view message = plain->what_without_backtrace();
-  return std::ranges::any_of(all, [&](std::string_view words) { return message.find(words) != message.npos; });
+  return std::ranges::any_of(
+      all, [&](std::string_view words) { return message.find(words) != message.npos; });
 }
 
 }  // namespace
@@ -135,7 +142,8 @@ std::optional<std::int64_t> free_device_bytes([[maybe_unused]] c10::Device devic
   try {
     const c10::DeviceGuard guard(device);
     c10::cuda::device_synchronize();
-    return static_cast<std::int64_t>(c10::cuda::CUDACachingAllocator::get()->getMemoryInfo(device.index()).first);
+    return static_cast<std::int64_t>(
+        c10::cuda::CUDACachingAllocator::get()->getMemoryInfo(device.index()).first);
   } catch (const c10::Error&) {
     return {};
   }
@@ -148,23 +156,26 @@ bool is_out_of_memory(const std::exception& error, c10::Device device,
                       const std::function<std::optional<std::int64_t>(c10::Device)>& free_bytes) {
   if (is_out_of_memory(error)) return true;
   static constexpr std::array<std::string_view, 5> kWords = {
-      "CUBLAS_STATUS_INTERNAL_ERROR", "CUBLAS_STATUS_EXECUTION_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED",
-      "CUDNN_STATUS_INTERNAL_ERROR", "CUDNN_STATUS_EXECUTION_FAILED"};
+      "CUBLAS_STATUS_INTERNAL_ERROR", "CUBLAS_STATUS_EXECUTION_FAILED",
+      "CUBLAS_STATUS_NOT_INITIALIZED", "CUDNN_STATUS_INTERNAL_ERROR",
+      "CUDNN_STATUS_EXECUTION_FAILED"};
   if (!has_words(error, kWords)) return false;
   const std::optional<std::int64_t> free = free_bytes(device);
   return free && *free < kNearlyNil;
 }
 
 bool is_out_of_memory(const std::exception& error) {
-  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) || dynamic_cast<const std::bad_alloc*>(&error)) return true;
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) ||
+      dynamic_cast<const std::bad_alloc*>(&error))
+    return true;
   // Memory that CUDA itself was asked for, past torch's allocator.
   if (const auto* device = dynamic_cast<const c10::AcceleratorError*>(&error))
     return device->get_error_code() == kCudaMemoryAllocation;
-  // The CPU's allocator and CUDA's libraries have no type of their own; where the driver does not answer (MIG,
-  // containers, Jetson), LibTorch fails when it asks how much memory is left.
-  static constexpr std::array<std::string_view, 5> kWords = {"can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED",
-                                                             "CUDNN_STATUS_ALLOC_FAILED",
-                                                             "CUSOLVER_STATUS_ALLOC_FAILED", "NVML_SUCCESS == r"};
+  // The CPU's allocator and CUDA's libraries have no type of their own; where the driver does not
+  // answer (MIG, containers, Jetson), LibTorch fails when it asks how much memory is left.
+  static constexpr std::array<std::string_view, 5> kWords = {
+      "can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED",
+      "CUSOLVER_STATUS_ALLOC_FAILED", "NVML_SUCCESS == r"};
   return has_words(error, kWords);
 }
 

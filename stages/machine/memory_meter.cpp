@@ -23,7 +23,8 @@
 namespace stages {
 namespace {
 
-/// Everybody who watches a peak. A device has but one high-water mark: who resets it tells the others what it was.
+/// Everybody who watches a peak. A device has but one high-water mark: who resets it tells the
+/// others what it was.
 struct Watchers {
   std::mutex mutex;
   std::vector<MemoryMeter*> meters;
@@ -38,7 +39,8 @@ Watchers& watchers() {
 std::int64_t take_cpu_peak() {
   if (auto* const counter = CountingAllocator::innermost()) return counter->take_peak();
   const std::int64_t peak = kilobytes_field("/proc/self/status", "VmHWM");
-  // "5" makes the kernel forget the high-water mark; a sandbox may forbid it, and then the mark only rises.
+  // "5" makes the kernel forget the high-water mark; a sandbox may forbid it, and then the mark
+  // only rises.
   std::ofstream("/proc/self/clear_refs") << "5";
   if (peak > 0) return peak;
   rusage usage{};
@@ -76,7 +78,8 @@ std::int64_t kilobytes_field(const std::filesystem::path& file, std::string_view
       return std::strtoll(line.c_str() + field.size() + 1, nullptr, 10) * 1024;
     }
   }
-  // Where there is no /proc, the C library knows of the machine's memory what it asks the kernel itself.
+  // Where there is no /proc, the C library knows of the machine's memory what it asks the kernel
+  // itself.
   if (in.is_open() || file != "/proc/meminfo") return 0;
   const std::int64_t pages = sysconf(field == "MemTotal" ? _SC_PHYS_PAGES : _SC_AVPHYS_PAGES);
   return std::max<std::int64_t>(pages, 0) * sysconf(_SC_PAGESIZE);
@@ -127,7 +130,8 @@ MemoryUse MemoryMeter::use() const {
 std::int64_t MemoryMeter::budget() const {
   const std::int64_t all = available();
   if (device_.is_cpu()) {
-    if (const auto* const counter = CountingAllocator::innermost()) return counter->limit().value_or(all);
+    if (const auto* const counter = CountingAllocator::innermost())
+      return counter->limit().value_or(all);
   }
 #ifdef RETORT_LIBTORCH_CUDA
   using namespace c10::cuda::CUDACachingAllocator;
@@ -140,7 +144,8 @@ std::int64_t MemoryMeter::budget() const {
 std::int64_t MemoryMeter::available() const {
 #ifdef RETORT_LIBTORCH_CUDA
   if (device_.is_cuda())
-    return static_cast<std::int64_t>(at::cuda::getDeviceProperties(device_.index())->totalGlobalMem);
+    return static_cast<std::int64_t>(
+        at::cuda::getDeviceProperties(device_.index())->totalGlobalMem);
 #endif
   const std::int64_t machine = kilobytes_field("/proc/meminfo", "MemTotal");
   return std::min(machine, cgroup_memory().value_or(machine));
@@ -154,7 +159,8 @@ namespace fs = std::filesystem;
 std::vector<fs::path> folders(const fs::path& root, const std::string& controller) {
   std::vector<fs::path> result;
   const auto add_with_parents = [&](const fs::path& mount, fs::path group) {
-    for (; group.has_relative_path(); group = group.parent_path()) result.push_back(mount / group.relative_path());
+    for (; group.has_relative_path(); group = group.parent_path())
+      result.push_back(mount / group.relative_path());
     result.push_back(mount);
   };
   std::ifstream in(root / "proc/self/cgroup");

@@ -70,7 +70,8 @@ int threads_that_start(int wanted) {
 
 int use_threads(std::optional<int> wanted) {
   const auto automatic = [] {
-    return auto_threads(physical_cores(allowed_cpus()), cgroup_cpus(), std::getenv("OMP_NUM_THREADS"));
+    return auto_threads(physical_cores(allowed_cpus()), cgroup_cpus(),
+                        std::getenv("OMP_NUM_THREADS"));
   };
   const int threads = wanted ? *wanted : automatic();
   // LibTorch has two pools of them, of each of which this thread is one.
@@ -78,12 +79,13 @@ int use_threads(std::optional<int> wanted) {
   if (const int started = threads_that_start(others); started < others) {
     const int fit = started / 2 + 1;
     throw runner::StageError(runner::ErrorCode::kDeviceUnavailable,
-                             "the system does not start the threads that " + std::to_string(threads) +
-                                 " threads of tensor operations need: " + std::to_string(started) + " of " +
-                                 std::to_string(others))
+                             "the system does not start the threads that " +
+                                 std::to_string(threads) + " threads of tensor operations need: " +
+                                 std::to_string(started) + " of " + std::to_string(others))
         .at("/threads")
         .with_help("set threads to " + std::to_string(fit) +
-                   " or fewer, or raise the limit of processes: `ulimit -u`, or pids.max of the container");
+                   " or fewer, or raise the limit of processes: `ulimit -u`, or pids.max of the "
+                   "container");
   }
   at::set_num_threads(threads);
   return at::get_num_threads();

@@ -17,7 +17,8 @@ using runner::ErrorCode;
 
 constexpr int kMostThreads = 1024;
 
-/// What oneDNN 3, as LibTorch 2.11 has it, takes in capitals or not: "CPU dispatcher control" of its guide.
+/// What oneDNN 3, as LibTorch 2.11 has it, takes in capitals or not: "CPU dispatcher control" of
+/// its guide.
 constexpr std::array<std::string_view, 18> kOneDnnSets = {"DEFAULT",
                                                           "ALL",
                                                           "SSE41",
@@ -41,7 +42,8 @@ constexpr std::array<std::string_view, 3> kTorchSets = {"default", "avx2", "avx5
 #endif
 
 std::string capitals(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  std::ranges::transform(text, text.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   return text;
 }
 
@@ -84,7 +86,8 @@ runner::Diagnostics check_user_variables(std::optional<int> threads, const UserV
     if (!value || value->empty()) continue;
     const auto wish = threads_in(*value);
     if (!wish) {
-      found.push_back(unknown_value(name, *value, "no number of threads", "a number from 1 to 1024"));
+      found.push_back(
+          unknown_value(name, *value, "no number of threads", "a number from 1 to 1024"));
     } else if (threads && *wish != *threads) {
       found.push_back({ErrorCode::kOptionConflict,
                        {},
@@ -99,18 +102,21 @@ runner::Diagnostics check_user_variables(std::optional<int> threads, const UserV
   for (const char* const name : {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"}) {
     const auto value = variable(name);
     if (value && !value->empty() && !std::ranges::count(kOneDnnSets, capitals(*value)))
-      found.push_back(unknown_value(name, *value, "no set of instructions that oneDNN knows", choice(kOneDnnSets)));
+      found.push_back(unknown_value(name, *value, "no set of instructions that oneDNN knows",
+                                    choice(kOneDnnSets)));
   }
 #if defined(__x86_64__)
   if (const auto value = variable("ATEN_CPU_CAPABILITY");
       value && !value->empty() && !std::ranges::count(kTorchSets, *value))
-    found.push_back(
-        unknown_value("ATEN_CPU_CAPABILITY", *value, "no set of instructions that LibTorch knows", choice(kTorchSets)));
+    found.push_back(unknown_value("ATEN_CPU_CAPABILITY", *value,
+                                  "no set of instructions that LibTorch knows",
+                                  choice(kTorchSets)));
 #endif
   return found;
 }
 
-runner::Diagnostics refused_user_variables(int threads, const std::function<void(std::string_view line)>& say) {
+runner::Diagnostics refused_user_variables(int threads,
+                                           const std::function<void(std::string_view line)>& say) {
   runner::Diagnostics errors;
   for (Diagnostic& found : check_user_variables(threads)) {
     if (found.severity == runner::Severity::kError) errors.push_back(std::move(found));

@@ -16,22 +16,28 @@
 namespace stages {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, OnOom>, 4> kOnOom = {
-    {{"replan", OnOom::kReplan}, {"gpu", OnOom::kGpu}, {"cpu", OnOom::kCpu}, {"stop", OnOom::kStop}}};
+constexpr std::array<std::pair<std::string_view, OnOom>, 4> kOnOom = {{{"replan", OnOom::kReplan},
+                                                                       {"gpu", OnOom::kGpu},
+                                                                       {"cpu", OnOom::kCpu},
+                                                                       {"stop", OnOom::kStop}}};
 
 std::vector<OnOom> read_on_oom(runner::ConfigReader& reader) {
   std::vector<std::string> words;
   reader.read("on_oom", words);
   std::vector<OnOom> all;
   for (const std::string& word : words) {
-    const auto found = std::ranges::find(kOnOom, word, [](const auto& entry) { return entry.first; });
+    const auto found =
+        std::ranges::find(kOnOom, word, [](const auto& entry) { return entry.first; });
     const auto refuse = [&](const std::string& why, const std::string& help) {
       reader.fail("on_oom", runner::ErrorCode::kOptionConflict, "'" + word + "' " + why, help);
     };
-    if (found == kOnOom.end()) refuse("is not known here", "this is a bug in Retort: please report it");
-    else if (!all.empty() && all.back() == OnOom::kStop) refuse("is never reached after 'stop'", "put stop last");
+    if (found == kOnOom.end())
+      refuse("is not known here", "this is a bug in Retort: please report it");
+    else if (!all.empty() && all.back() == OnOom::kStop)
+      refuse("is never reached after 'stop'", "put stop last");
     else if (!all.empty() && found->second == OnOom::kReplan)
-      refuse("must come first: another device is tried once nothing else fits on this one", "put replan first");
+      refuse("must come first: another device is tried once nothing else fits on this one",
+             "put replan first");
     else all.push_back(found->second);
   }
   return all;
@@ -43,9 +49,11 @@ RecoveryOptions read_recovery_options(runner::ConfigReader& reader) {
   RecoveryOptions options;
   runner::read_or_auto(reader, "max_retries", options.max_retries);
   options.on_oom = read_on_oom(reader);
-  options.is_legacy = runner::choice<bool>(reader, "on_oom_policy", {{"exact", false}, {"legacy", true}});
+  options.is_legacy =
+      runner::choice<bool>(reader, "on_oom_policy", {{"exact", false}, {"legacy", true}});
   if (options.is_legacy && !options.max_retries) {
-    reader.fail("max_retries", runner::ErrorCode::kOptionConflict, "on_oom_policy: legacy needs a number of retries",
+    reader.fail("max_retries", runner::ErrorCode::kOptionConflict,
+                "on_oom_policy: legacy needs a number of retries",
                 "set max_retries: 3, as the published program does");
   }
   return options;
@@ -78,7 +86,9 @@ ActivationCheckpointing read_activation_checkpointing(runner::ConfigReader& read
   ActivationCheckpointing modules;
   const runner::Value* const value = reader.raw(kKey);
   if (value && value->list()) reader.read(kKey, modules.modules);
-  else modules.blocks = runner::choice<bool>(reader, kKey, {{"none", false}, {"block", true}, {"auto", false}});
+  else
+    modules.blocks =
+        runner::choice<bool>(reader, kKey, {{"none", false}, {"block", true}, {"auto", false}});
   return modules;
 }
 
@@ -86,7 +96,8 @@ ActivationCheckpointing read_activation_checkpointing(runner::ConfigReader& read
 bool read_switch(runner::ConfigReader& reader, std::string_view key) {
   bool is_on = false;
   const runner::Value* const value = reader.raw(key);
-  if (value && value->text()) return runner::choice<bool>(reader, key, {{"on", true}, {"off", false}, {"auto", false}});
+  if (value && value->text())
+    return runner::choice<bool>(reader, key, {{"on", true}, {"off", false}, {"auto", false}});
   reader.read(key, is_on);
   return is_on;
 }
@@ -98,7 +109,8 @@ std::optional<double> read_share(runner::ConfigReader& reader) {
   double percent = 0;
   std::from_chars(text.data(), text.data() + text.size(), percent);
   if (percent > 0 && percent <= 100) return percent / 100;
-  reader.fail("budget", runner::ErrorCode::kOutOfRange, "a budget of " + text + " is no share of a device",
+  reader.fail("budget", runner::ErrorCode::kOutOfRange,
+              "a budget of " + text + " is no share of a device",
               "write more than 0% and at most 100%");
   return {};
 }
@@ -112,7 +124,8 @@ bool is_share(runner::ConfigReader& reader) {
 std::optional<std::int64_t> read_budget(runner::ConfigReader& reader) {
   const runner::Value* const value = reader.raw("budget");
   const auto bytes = value && value->text() ? runner::bytes_from(*value->text()) : std::nullopt;
-  if (!bytes) return runner::choice<std::optional<std::int64_t>>(reader, "budget", {{"auto", std::nullopt}});
+  if (!bytes)
+    return runner::choice<std::optional<std::int64_t>>(reader, "budget", {{"auto", std::nullopt}});
   if (*bytes == 0)
     reader.fail("budget", runner::ErrorCode::kOutOfRange, "a budget of 0 bytes holds no weight",
                 "give it the size of a device, or auto");
@@ -153,30 +166,34 @@ class Policy final : public runner::Stage {
     runner::read_or_auto(reader, "micro_batch", policy->micro_batch);
     policy->precision = read_precision(reader);
     reader.read("tf32", policy->tf32);
-    policy->layout = runner::choice<std::optional<Layout>>(
-        reader, "layout",
-        {{"auto", std::nullopt}, {"contiguous", Layout::kContiguous}, {"channels_last", Layout::kChannelsLast}});
+    policy->layout =
+        runner::choice<std::optional<Layout>>(reader, "layout",
+                                              {{"auto", std::nullopt},
+                                               {"contiguous", Layout::kContiguous},
+                                               {"channels_last", Layout::kChannelsLast}});
     if (is_share(reader)) policy->budget_share = read_share(reader);
     else policy->budget = read_budget(reader);
     reader.read("memory_fraction", policy->memory_fraction);
     policy->empty_cache_every = empty_cache_every(reader);
     policy->allocator = allocator_settings(reader);
     policy->allow = runner::choice<Allow>(
-        reader, "allow", {{"nothing", Allow::kNothing}, {"bit", Allow::kBit}, {"exact", Allow::kExact}});
+        reader, "allow",
+        {{"nothing", Allow::kNothing}, {"bit", Allow::kBit}, {"exact", Allow::kExact}});
     reader.read("min_micro_batch", policy->min_micro_batch);
     policy->activation_checkpointing = read_activation_checkpointing(reader);
     policy->activation_checkpointing.updates_twice =
         runner::choice<bool>(reader, "recompute_batch_norm", {{"once", false}, {"twice", true}});
     policy->checkpointing_is_open = says_auto(reader, "activation_checkpointing");
-    policy->offloads_optimizer =
-        runner::choice<bool>(reader, "offload", {{"none", false}, {"optimizer", true}, {"auto", false}});
+    policy->offloads_optimizer = runner::choice<bool>(
+        reader, "offload", {{"none", false}, {"optimizer", true}, {"auto", false}});
     policy->offload_is_open = says_auto(reader, "offload");
     policy->optimizer_in_backward = read_switch(reader, "optimizer_in_backward");
     policy->in_backward_is_open = says_auto(reader, "optimizer_in_backward");
     policy->two_pass = read_switch(reader, "two_pass");
     policy->two_pass_is_open = says_auto(reader, "two_pass");
     policy->loss_form = runner::choice<LossForm>(
-        reader, "loss_form", {{"direct", LossForm::kDirect}, {"gram", LossForm::kGram}, {"auto", LossForm::kAuto}});
+        reader, "loss_form",
+        {{"direct", LossForm::kDirect}, {"gram", LossForm::kGram}, {"auto", LossForm::kAuto}});
     policy->recovery = read_recovery_options(reader);
     if (auto errors = reader.finish(); !errors.empty()) return errors;
     return std::unique_ptr<runner::Stage>(std::make_unique<Policy>(std::move(policy)));
@@ -189,7 +206,8 @@ class Policy final : public runner::Stage {
     if (context.node().device != "cpu")
       for (const std::string& line : apply_settings(policy_->allocator)) context.say(line);
     else if (!set.empty())
-      context.detail("allocator: " + set + " has no effect on a CPU: 0 B, it divides a GPU's memory");
+      context.detail("allocator: " + set +
+                     " has no effect on a CPU: 0 B, it divides a GPU's memory");
     return {{"memory", policy_}};
   }
   bool uses_seed() const override { return false; }

@@ -21,15 +21,16 @@ std::vector<std::int64_t> factor_shape(std::int64_t outputs, at::IntArrayRef res
 LoraFactor::LoraFactor(at::IntArrayRef shape, const at::TensorOptions& options)
     : weight(register_parameter("weight", torch::empty(shape, options))) {}
 
-LoraAdapter::LoraAdapter(const at::Tensor& layer_weight, std::int64_t rank, double scaling, double dropout)
+LoraAdapter::LoraAdapter(const at::Tensor& layer_weight, std::int64_t rank, double scaling,
+                         double dropout)
     : scaling_(scaling) {
   if (rank < 1) throw std::invalid_argument("an adapter's rank is at least 1");
-  const auto options =
-      at::TensorOptions(layer_weight.device()).dtype(at::promote_types(layer_weight.scalar_type(), at::kFloat));
+  const auto options = at::TensorOptions(layer_weight.device())
+                           .dtype(at::promote_types(layer_weight.scalar_type(), at::kFloat));
   std::vector<std::int64_t> of_b = {layer_weight.size(0), rank};
   of_b.resize(static_cast<std::size_t>(layer_weight.dim()), 1);
-  a_ = register_module("lora_A",
-                       std::make_shared<LoraFactor>(factor_shape(rank, layer_weight.sizes().slice(1)), options));
+  a_ = register_module("lora_A", std::make_shared<LoraFactor>(
+                                     factor_shape(rank, layer_weight.sizes().slice(1)), options));
   b_ = register_module("lora_B", std::make_shared<LoraFactor>(of_b, options));
   dropout_ = register_module("lora_dropout", std::make_shared<Dropout>(dropout));
 }
@@ -37,7 +38,8 @@ LoraAdapter::LoraAdapter(const at::Tensor& layer_weight, std::int64_t rank, doub
 at::Tensor LoraAdapter::forward(const at::Tensor& x) const {
   const at::Tensor kept = dropout_->forward(x.to(a().scalar_type()));
   // The narrow tensor is scaled, not the wide one.
-  if (a().dim() == 4) return torch::conv2d(torch::conv2d(kept, a(), {}, /*stride=*/a().size(2)) * scaling_, b());
+  if (a().dim() == 4)
+    return torch::conv2d(torch::conv2d(kept, a(), {}, /*stride=*/a().size(2)) * scaling_, b());
   return torch::linear(torch::linear(kept, a()) * scaling_, b());
 }
 
@@ -66,7 +68,8 @@ at::Tensor AdaptableLayer::merged_weight() const {
   const torch::NoGradGuard no_graph;
   const at::Tensor product = adapter_->product();
   const at::Tensor sum = (weight.to(product.scalar_type()) + product).to(weight.scalar_type());
-  if (!torch::isfinite(sum).all().item<bool>()) throw std::domain_error("the merged weight is not finite");
+  if (!torch::isfinite(sum).all().item<bool>())
+    throw std::domain_error("the merged weight is not finite");
   return sum;
 }
 
@@ -81,7 +84,8 @@ at::Tensor AdaptableLayer::adapted(const at::Tensor& x, const at::Tensor& output
   return (output + adapter_->forward(x)).to(output.scalar_type());
 }
 
-std::optional<LowRank> AdaptableLayer::low_rank_for(const at::Tensor& x, const at::Tensor& used) const {
+std::optional<LowRank> AdaptableLayer::low_rank_for(const at::Tensor& x,
+                                                    const at::Tensor& used) const {
   if (!adapter_ || is_merged_ || adapter_->drops() || adapter_->a().dim() != 2) return {};
   if (!takes_adapter(x, used, adapter_->a().scalar_type())) return {};
   return LowRank{adapter_->a(), adapter_->b(), adapter_->scaling()};

@@ -7,8 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "stages/text/expression.h"
 #include "runner/shared/value/parse_json.h"
+#include "stages/text/expression.h"
 
 namespace stages {
 namespace {
@@ -28,11 +28,13 @@ std::string shown(const Json& value) {
 }
 
 bool says_nothing(const Json& value) {
-  return value.is_null() || value == false || (value.is_string() && value.get_ref<const std::string&>().empty()) ||
+  return value.is_null() || value == false ||
+         (value.is_string() && value.get_ref<const std::string&>().empty()) ||
          ((value.is_array() || value.is_object()) && value.empty());
 }
 
-/// Keys that say nothing about what an adapter computes, or only together with others that are refused.
+/// Keys that say nothing about what an adapter computes, or only together with others that are
+/// refused.
 constexpr std::array kWithoutEffect = {"inference_mode", "megatron_core",     "peft_version",
                                        "task_type",      "qalora_group_size", "runtime_config"};
 
@@ -84,7 +86,8 @@ class Members {
   static std::int64_t count(const std::string& key, const Json& value, std::int64_t least) {
     constexpr std::int64_t kMost = 16384;
     const bool fits = value.is_number_integer() && value >= least && value <= kMost;
-    if (!fits) refuse_type(key, least == 0 ? "a number from 0 to 16384" : "a number from 1 to 16384", value);
+    if (!fits)
+      refuse_type(key, least == 0 ? "a number from 0 to 16384" : "a number from 1 to 16384", value);
     return value.get<std::int64_t>();
   }
   static double number(const std::string& key, const Json& value) {
@@ -120,11 +123,13 @@ void check_expressions(const LoraOptions& options) {
     try {
       const Expression compiled(text);
     } catch (const std::invalid_argument& error) {
-      refuse_config("'" + key + "' has '" + text + "', which is not a regular expression: " + error.what());
+      refuse_config("'" + key + "' has '" + text +
+                    "', which is not a regular expression: " + error.what());
     }
   };
   if (const auto* text = std::get_if<std::string>(&options.targets)) check("target_modules", *text);
-  if (const auto* text = std::get_if<std::string>(&options.exclude)) check("exclude_modules", *text);
+  if (const auto* text = std::get_if<std::string>(&options.exclude))
+    check("exclude_modules", *text);
   for (const auto& text : options.layers_pattern) check("layers_pattern", text);
   for (const auto& [text, rank] : options.rank_pattern) check("rank_pattern", text);
   for (const auto& [text, alpha] : options.alpha_pattern) check("alpha_pattern", text);
@@ -135,15 +140,19 @@ void read_layers(Members& members, LoraOptions& options) {
     if (layers->is_number()) options.layers = {Members::count("layers_to_transform", *layers, 0)};
     else if (!layers->is_array()) refuse_type("layers_to_transform", "a list of numbers", *layers);
     else
-      for (const Json& item : *layers) options.layers.push_back(Members::count("layers_to_transform", item, 0));
+      for (const Json& item : *layers)
+        options.layers.push_back(Members::count("layers_to_transform", item, 0));
   }
   if (const Json* pattern = members.take("layers_pattern")) {
     if (!pattern->is_string()) options.layers_pattern = Members::texts("layers_pattern", *pattern);
-    else if (!pattern->get_ref<const std::string&>().empty()) options.layers_pattern = {pattern->get<std::string>()};
+    else if (!pattern->get_ref<const std::string&>().empty())
+      options.layers_pattern = {pattern->get<std::string>()};
   }
   if (std::holds_alternative<std::string>(options.targets) &&
       !(options.layers.empty() && options.layers_pattern.empty()))
-    refuse_config("'layers_to_transform' and 'layers_pattern' cannot be used when 'target_modules' is an expression");
+    refuse_config(
+        "'layers_to_transform' and 'layers_pattern' cannot be used when 'target_modules' is an "
+        "expression");
 }
 
 LoraBias read_bias(Members& members) {
@@ -159,8 +168,9 @@ LoraInitialization read_initialization(Members& members) {
   if (!value || *value == true) return LoraInitialization::kKaiming;
   if (*value == false) return LoraInitialization::kRandom;
   if (*value == "gaussian") return LoraInitialization::kGaussian;
-  refuse_config("it says 'init_lora_weights': " + shown(*value) +
-                ", which may have changed the weights below the adapter: convert it to plain LoRA first");
+  refuse_config(
+      "it says 'init_lora_weights': " + shown(*value) +
+      ", which may have changed the weights below the adapter: convert it to plain LoRA first");
 }
 
 void read_base(Members& members, AdapterConfig& config) {
@@ -170,7 +180,8 @@ void read_base(Members& members, AdapterConfig& config) {
   if (!mapping || !mapping->is_object()) return;
   const auto text = [&](const char* key) {
     const auto found = mapping->find(key);
-    return found != mapping->end() && found->is_string() ? found->get<std::string>() : std::string();
+    return found != mapping->end() && found->is_string() ? found->get<std::string>()
+                                                         : std::string();
   };
   config.base_class = text("base_model_class");
   config.parent_library = text("parent_library");
@@ -179,7 +190,8 @@ void read_base(Members& members, AdapterConfig& config) {
 /// A number as Python would write it: 16, 0.5.
 Json plain(double number) {
   constexpr double kExact = 9007199254740992.0;  // 2^53
-  if (std::trunc(number) == number && std::abs(number) < kExact) return static_cast<std::int64_t>(number);
+  if (std::trunc(number) == number && std::abs(number) < kExact)
+    return static_cast<std::int64_t>(number);
   return number;
 }
 
@@ -191,7 +203,8 @@ Json json_of(const ModuleSelection& selection) {
 template <typename T>
 Json json_of(const std::vector<std::pair<std::string, T>>& patterns) {
   Json result = Json::object();
-  for (const auto& [pattern, number] : patterns) result[pattern] = plain(static_cast<double>(number));
+  for (const auto& [pattern, number] : patterns)
+    result[pattern] = plain(static_cast<double>(number));
   return result;
 }
 
@@ -235,14 +248,16 @@ AdapterConfig parse_adapter_config(std::string_view text) {
   Members members(json);
   const Json* type = members.take("peft_type");
   if (!type) refuse_config("it has no 'peft_type'");
-  if (*type != "LORA") refuse_config("it says 'peft_type': " + shown(*type) + ", and only LORA can be read");
+  if (*type != "LORA")
+    refuse_config("it says 'peft_type': " + shown(*type) + ", and only LORA can be read");
 
   AdapterConfig config;
   LoraOptions& options = config.options;
   if (const Json* rank = members.take("r")) options.rank = Members::count("r", *rank, 1);
   members.read("lora_alpha", options.alpha);
   members.read("lora_dropout", options.dropout);
-  if (!(options.dropout >= 0 && options.dropout < 1)) refuse_config("'lora_dropout' is not a probability below 1");
+  if (!(options.dropout >= 0 && options.dropout < 1))
+    refuse_config("'lora_dropout' is not a probability below 1");
   members.read("use_rslora", options.rank_stabilized);
   members.read("target_modules", options.targets);
   members.read("exclude_modules", options.exclude);
@@ -255,7 +270,9 @@ AdapterConfig parse_adapter_config(std::string_view text) {
   read_base(members, config);
   bool is_transposed = false;
   members.read("fan_in_fan_out", is_transposed);
-  if (is_transposed) config.notes.push_back("fan_in_fan_out has no effect: no layer here keeps its weight transposed");
+  if (is_transposed)
+    config.notes.push_back(
+        "fan_in_fan_out has no effect: no layer here keeps its weight transposed");
   members.finish();
   if (options.targets == ModuleSelection()) refuse_config("it has no 'target_modules'");
   check_expressions(options);
@@ -264,10 +281,13 @@ AdapterConfig parse_adapter_config(std::string_view text) {
 
 std::string to_text(const AdapterConfig& config) {
   const LoraOptions& options = config.options;
-  const auto or_null_text = [](const std::optional<std::string>& text) { return text ? Json(*text) : Json(nullptr); };
+  const auto or_null_text = [](const std::optional<std::string>& text) {
+    return text ? Json(*text) : Json(nullptr);
+  };
   Json json = {
       {"alpha_pattern", json_of(options.alpha_pattern)},
-      {"auto_mapping", {{"base_model_class", config.base_class}, {"parent_library", config.parent_library}}},
+      {"auto_mapping",
+       {{"base_model_class", config.base_class}, {"parent_library", config.parent_library}}},
       {"base_model_name_or_path", or_null_text(config.base_model)},
       {"bias", word(options.bias)},
   };
@@ -276,8 +296,8 @@ std::string to_text(const AdapterConfig& config) {
   json["fan_in_fan_out"] = false;
   json["inference_mode"] = true;
   json["init_lora_weights"] = json_of(options.initialization);
-  json["layers_pattern"] =
-      options.layers_pattern.size() == 1 ? Json(options.layers_pattern.front()) : or_null(options.layers_pattern);
+  json["layers_pattern"] = options.layers_pattern.size() == 1 ? Json(options.layers_pattern.front())
+                                                              : or_null(options.layers_pattern);
   json["layers_to_transform"] = or_null(options.layers);
   json["lora_alpha"] = plain(options.alpha);
   json["lora_dropout"] = options.dropout;

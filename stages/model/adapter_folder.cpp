@@ -9,15 +9,15 @@
 #include <set>
 #include <stdexcept>
 
-#include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 #include <torch/utils.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/value/parse_json.h"
-#include "runner/shared/weights/weights_file.h"
 #include "runner/shared/weights/pretrained_config.h"
+#include "runner/shared/weights/weights_file.h"
 #include "stages/weights/safetensors.h"
 #include "stages/weights/saved_weights.h"
 
@@ -34,7 +34,8 @@ constexpr const char* kWeightsFile = "adapter_model.safetensors";
 constexpr const char* kHeadFile = "head.safetensors";
 constexpr const char* kClassesFile = "classes.json";
 
-[[noreturn]] void damaged_adapter(const fs::path& path, const std::string& why, const std::string& help = "") {
+[[noreturn]] void damaged_adapter(const fs::path& path, const std::string& why,
+                                  const std::string& help = "") {
   throw StageError(ErrorCode::kDamagedWeights, "'" + path.string() + "' cannot be used: " + why)
       .at("/adapter")
       .with_help(help);
@@ -46,7 +47,8 @@ std::string read_text(const fs::path& path) {
   const bool is_file = fs::is_regular_file(path, error);
   const std::uintmax_t size = is_file ? fs::file_size(path, error) : 0;
   if (!is_file || error) damaged_adapter(path, "it cannot be read as a file");
-  if (size > kMost) damaged_adapter(path, "it has " + std::to_string(size) + " bytes, more than any such file");
+  if (size > kMost)
+    damaged_adapter(path, "it has " + std::to_string(size) + " bytes, more than any such file");
   std::ifstream file(path, std::ios::binary);
   std::string text(size, '\0');
   file.read(text.data(), static_cast<std::streamsize>(size));
@@ -59,21 +61,25 @@ fs::path adapter_in(const fs::path& folder) {
   std::error_code error;
   if (fs::exists(folder / kConfigFile, error)) return folder;
   std::vector<std::string> named;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
     std::error_code of_entry;
-    if (fs::exists(entry->path() / kConfigFile, of_entry)) named.push_back(entry->path().filename().string());
+    if (fs::exists(entry->path() / kConfigFile, of_entry))
+      named.push_back(entry->path().filename().string());
   }
   if (named.size() == 1) return folder / named.front();
   if (named.empty()) {
-    throw StageError(ErrorCode::kMissingWeights,
-                     "'" + folder.string() + "' holds no adapter: there is no " + kConfigFile + " in it")
+    throw StageError(
+        ErrorCode::kMissingWeights,
+        "'" + folder.string() + "' holds no adapter: there is no " + kConfigFile + " in it")
         .at("/adapter")
         .with_help("give the folder that peft's save_pretrained has written");
   }
   std::ranges::sort(named);
   std::string list;
   for (const std::string& name : named) list += (list.empty() ? "" : ", ") + name;
-  throw StageError(ErrorCode::kMissingWeights, "'" + folder.string() + "' holds several adapters: " + list)
+  throw StageError(ErrorCode::kMissingWeights,
+                   "'" + folder.string() + "' holds several adapters: " + list)
       .at("/adapter")
       .with_help("give the folder of one");
 }
@@ -99,8 +105,8 @@ AdapterHead checked_head(const fs::path& file, const at::Tensor& weight, const a
   if (!fs::exists(classes, error)) return head;
   head.classes = read_classes(classes);
   if (static_cast<std::int64_t>(head.classes.size()) != bias.size(0)) {
-    damaged_adapter(classes, "it names " + std::to_string(head.classes.size()) + " classes, and the head has " +
-                                 std::to_string(bias.size(0)));
+    damaged_adapter(classes, "it names " + std::to_string(head.classes.size()) +
+                                 " classes, and the head has " + std::to_string(bias.size(0)));
   }
   return head;
 }
@@ -119,7 +125,9 @@ std::optional<AdapterHead> read_head(const fs::path& folder) {
 fs::path weights_in(const fs::path& folder) {
   std::error_code error;
   const fs::path legacy = folder / "adapter_model.bin";
-  return !fs::exists(folder / kWeightsFile, error) && fs::exists(legacy, error) ? legacy : folder / kWeightsFile;
+  return !fs::exists(folder / kWeightsFile, error) && fs::exists(legacy, error)
+             ? legacy
+             : folder / kWeightsFile;
 }
 
 /// The module that a tensor of an adapter file belongs to.
@@ -133,14 +141,17 @@ std::string module_of(std::string name) {
 /// "3 tensors are missing: a, b, c", with the first few names.
 std::string counted(const std::vector<std::string>& names, const std::string& what) {
   constexpr std::size_t kShown = 4;
-  std::string text = std::to_string(names.size()) + (names.size() == 1 ? " tensor " : " tensors ") + what + ": ";
-  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i) text += (i == 0 ? "" : ", ") + names[i];
+  std::string text =
+      std::to_string(names.size()) + (names.size() == 1 ? " tensor " : " tensors ") + what + ": ";
+  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i)
+    text += (i == 0 ? "" : ", ") + names[i];
   return names.size() > kShown ? text + ", …" : text;
 }
 
 std::string shape(const at::Tensor& tensor) {
   std::string text;
-  for (const std::int64_t size : tensor.sizes()) text += (text.empty() ? "" : " x ") + std::to_string(size);
+  for (const std::int64_t size : tensor.sizes())
+    text += (text.empty() ? "" : " x ") + std::to_string(size);
   return text.empty() ? "a number" : text;
 }
 
@@ -156,10 +167,12 @@ struct Misfits {
     for (const auto& [name, tensor] : wanted) {
       if (!saved.contains(name)) missing.push_back(kPeftPrefix + name);
       else if (saved.at(name).sizes() != tensor.sizes())
-        shapes.push_back(kPeftPrefix + name + " (" + shape(saved.at(name)) + ", not " + shape(tensor) + ")");
+        shapes.push_back(kPeftPrefix + name + " (" + shape(saved.at(name)) + ", not " +
+                         shape(tensor) + ")");
     }
     for (const auto& [name, tensor] : saved) {
-      if (!wanted.contains(name)) (is_of_text_tower(name) ? of_text : unexpected).push_back(kPeftPrefix + name);
+      if (!wanted.contains(name))
+        (is_of_text_tower(name) ? of_text : unexpected).push_back(kPeftPrefix + name);
     }
   }
   std::string text() const {
@@ -184,13 +197,16 @@ std::string described(const ChosenLayer& layer) {
   return "rank " + std::to_string(layer.rank) + " and scaling " + plain_number(layer.scaling);
 }
 
-/// How the layers that an adapter's options choose differ from those that have one here; empty: not at all.
-std::string difference(const std::vector<ChosenLayer>& there, const std::vector<ChosenLayer>& here) {
+/// How the layers that an adapter's options choose differ from those that have one here; empty: not
+/// at all.
+std::string difference(const std::vector<ChosenLayer>& there,
+                       const std::vector<ChosenLayer>& here) {
   for (const ChosenLayer& layer : there) {
     const auto own = std::ranges::find(here, layer.module, &ChosenLayer::module);
     if (own == here.end()) return "'" + layer.module + "' has an adapter there, but not here";
     if (*own != layer)
-      return "'" + layer.module + "' has " + described(layer) + " there and " + described(*own) + " here";
+      return "'" + layer.module + "' has " + described(layer) + " there and " + described(*own) +
+             " here";
   }
   for (const ChosenLayer& layer : here) {
     if (std::ranges::find(there, layer.module, &ChosenLayer::module) == there.end())
@@ -199,25 +215,30 @@ std::string difference(const std::vector<ChosenLayer>& there, const std::vector<
   return "";
 }
 
-void write(const fs::path& folder, const LoraOptions& options, const AdapterBase& base, const NamedTensors& named,
-           runner::Storage& storage) {
+void write(const fs::path& folder, const LoraOptions& options, const AdapterBase& base,
+           const NamedTensors& named, runner::Storage& storage) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
-    throw StageError(ErrorCode::kCannotCreate, "cannot make the folder '" + folder.string() + "': " + error.message());
+    throw StageError(ErrorCode::kCannotCreate,
+                     "cannot make the folder '" + folder.string() + "': " + error.message());
   }
   std::vector<NamedTensors::Item> tensors;
   for (const auto& [name, tensor] : named) tensors.emplace_back(kPeftPrefix + name, tensor);
-  write_safetensors(folder / kWeightsFile, NamedTensors(std::move(tensors)), {{"format", "pt"}}, storage);
-  const AdapterConfig config{options, base.base_class, base.parent_library, base.name_or_path, base.revision};
+  write_safetensors(folder / kWeightsFile, NamedTensors(std::move(tensors)), {{"format", "pt"}},
+                    storage);
+  const AdapterConfig config{options, base.base_class, base.parent_library, base.name_or_path,
+                             base.revision};
   runner::write_atomically(folder / kConfigFile, to_text(config), storage);
 }
 
-void write_classes(const fs::path& folder, const std::vector<std::string>& classes, runner::Storage& storage) {
+void write_classes(const fs::path& folder, const std::vector<std::string>& classes,
+                   runner::Storage& storage) {
   if (classes.empty()) return;
   const nlohmann::json json = classes;
-  runner::write_atomically(folder / kClassesFile,
-                           json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", storage);
+  runner::write_atomically(
+      folder / kClassesFile,
+      json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", storage);
 }
 
 }  // namespace
@@ -235,7 +256,8 @@ SavedAdapter read_adapter(const fs::path& folder) {
   std::vector<NamedTensors::Item> tensors;
   for (const auto& [name, tensor] : read_saved_weights(weights.string()).tensors) {
     if (!name.starts_with(kPeftPrefix))
-      damaged_adapter(weights, "the tensor '" + name + "' does not begin with '" + kPeftPrefix + "'");
+      damaged_adapter(weights,
+                      "the tensor '" + name + "' does not begin with '" + kPeftPrefix + "'");
     tensors.emplace_back(name.substr(std::string_view(kPeftPrefix).size()), tensor);
   }
   adapter.tensors = NamedTensors(std::move(tensors));
@@ -252,8 +274,9 @@ std::size_t names_of_adapter(const SavedAdapter& adapter, const torch::nn::Modul
     for (const auto& module : modules) {
       if (const auto name = libraries[i](module.key())) known.insert(*name);
     }
-    const auto count = std::ranges::count_if(
-        adapter.tensors, [&](const NamedTensors::Item& item) { return known.contains(module_of(item.first)); });
+    const auto count = std::ranges::count_if(adapter.tensors, [&](const NamedTensors::Item& item) {
+      return known.contains(module_of(item.first));
+    });
     if (static_cast<std::size_t>(count) <= most) continue;
     most = static_cast<std::size_t>(count);
     best = i;
@@ -269,8 +292,11 @@ std::size_t names_of_adapter(const SavedAdapter& adapter, const torch::nn::Modul
 
 void take_head(SavedAdapter& saved, const ModuleNames& names) {
   const std::optional<std::string> name = names("head");
-  if (!name || !saved.tensors.contains(*name + ".weight") || !saved.tensors.contains(*name + ".bias")) return;
-  const at::Tensor weight = saved.tensors.at(*name + ".weight"), bias = saved.tensors.at(*name + ".bias");
+  if (!name || !saved.tensors.contains(*name + ".weight") ||
+      !saved.tensors.contains(*name + ".bias"))
+    return;
+  const at::Tensor weight = saved.tensors.at(*name + ".weight"),
+                   bias = saved.tensors.at(*name + ".bias");
   saved.head = checked_head(weights_in(saved.folder), weight, bias);
   std::vector<NamedTensors::Item> others;
   for (const auto& item : saved.tensors) {
@@ -279,14 +305,17 @@ void take_head(SavedAdapter& saved, const ModuleNames& names) {
   saved.tensors = NamedTensors(std::move(others));
 }
 
-std::vector<std::string> load_adapter(const AttachedLora& lora, const SavedAdapter& saved, const ModuleNames& names) {
+std::vector<std::string> load_adapter(const AttachedLora& lora, const SavedAdapter& saved,
+                                      const ModuleNames& names) {
   const auto chosen = chosen_layers(lora, saved.config.options, names);
   if (const std::string text = difference(chosen, adapted_layers(lora)); !text.empty())
-    damaged_adapter(saved.folder, text, "write the adapter's own rank, alpha and targets into the recipe");
+    damaged_adapter(saved.folder, text,
+                    "write the adapter's own rank, alpha and targets into the recipe");
   const NamedTensors own = adapter_tensors(lora, names);
   const Misfits misfits(own, saved.tensors);
   if (const std::string text = misfits.text(); !text.empty()) {
-    damaged_adapter(saved.folder, text, "it is for another network, or has been changed: nothing of it was taken");
+    damaged_adapter(saved.folder, text,
+                    "it is for another network, or has been changed: nothing of it was taken");
   }
   const torch::NoGradGuard no_graph;
   for (const auto& [name, tensor] : own) tensor.copy_(saved.tensors.at(name));
@@ -294,24 +323,28 @@ std::vector<std::string> load_adapter(const AttachedLora& lora, const SavedAdapt
   if (!misfits.of_text.empty()) {
     const std::size_t count = misfits.of_text.size();
     notes.push_back("of the adapter in '" + saved.folder.string() + "' " + std::to_string(count) +
-                    (count == 1 ? " tensor is" : " tensors are") + " left out: this model has no text tower of CLIP");
+                    (count == 1 ? " tensor is" : " tensors are") +
+                    " left out: this model has no text tower of CLIP");
   }
   return notes;
 }
 
 void save_head(const fs::path& folder, const AdapterHead& head, runner::Storage& storage) {
-  write_safetensors(folder / kHeadFile, {{"bias", head.bias}, {"weight", head.weight}}, {{"format", "pt"}}, storage);
+  write_safetensors(folder / kHeadFile, {{"bias", head.bias}, {"weight", head.weight}},
+                    {{"format", "pt"}}, storage);
   write_classes(folder, head.classes, storage);
 }
 
-void save_adapter(const fs::path& folder, const AttachedLora& lora, const ModuleNames& names, const AdapterBase& base,
-                  const std::optional<AdapterHead>& head, runner::Storage& storage) {
+void save_adapter(const fs::path& folder, const AttachedLora& lora, const ModuleNames& names,
+                  const AdapterBase& base, const std::optional<AdapterHead>& head,
+                  runner::Storage& storage) {
   write(folder, options_for(lora, names), base, adapter_tensors(lora, names), storage);
   if (head) save_head(folder, *head, storage);
 }
 
-void save_adapter_with_head(const fs::path& folder, const AttachedLora& lora, const ModuleNames& names,
-                            const AdapterBase& base, const AdapterHead& head, runner::Storage& storage) {
+void save_adapter_with_head(const fs::path& folder, const AttachedLora& lora,
+                            const ModuleNames& names, const AdapterBase& base,
+                            const AdapterHead& head, runner::Storage& storage) {
   const std::optional<std::string> name = names("head");
   if (!name) {
     throw StageError(ErrorCode::kOptionConflict, "this layout has no module for a head")
@@ -346,8 +379,8 @@ bool is_of_library(const nlohmann::json& config, WeightLayout layout) {
 
 /// The names by which a library finds weights in a folder.
 bool is_found_in_folder(const fs::path& file) {
-  constexpr std::array kNames = {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
-                                 "pytorch_model.bin.index.json"};
+  constexpr std::array kNames = {"model.safetensors", "model.safetensors.index.json",
+                                 "pytorch_model.bin", "pytorch_model.bin.index.json"};
   return std::ranges::find(kNames, file.filename()) != kNames.end();
 }
 
@@ -358,9 +391,11 @@ PublishedBase hub_base(const std::string& reference) {
   return {path.substr(0, at), path.substr(at + 1)};
 }
 
-/// Where `reference` leads, if a library finds weights there by a config that suits and for images of this side.
-std::optional<PublishedBase> base_at(const std::optional<std::string>& weights, std::int64_t image_size,
-                                     const std::function<bool(const nlohmann::json& config)>& suits) {
+/// Where `reference` leads, if a library finds weights there by a config that suits and for images
+/// of this side.
+std::optional<PublishedBase> base_at(
+    const std::optional<std::string>& weights, std::int64_t image_size,
+    const std::function<bool(const nlohmann::json& config)>& suits) {
   if (!weights) return std::nullopt;
   const std::string& reference = *weights;
   const fs::path file = find_weights(reference);
@@ -368,7 +403,8 @@ std::optional<PublishedBase> base_at(const std::optional<std::string>& weights, 
   if (!config || !is_found_in_folder(file) || !suits(*config)) return std::nullopt;
   try {
     constexpr std::int64_t kDefault = 224;  // of transformers' configs, which leave it out then
-    if (image_size != runner::pretrained_config(*config).image_size.value_or(kDefault)) return std::nullopt;
+    if (image_size != runner::pretrained_config(*config).image_size.value_or(kDefault))
+      return std::nullopt;
   } catch (const std::invalid_argument&) {
     return std::nullopt;
   }
@@ -378,14 +414,16 @@ std::optional<PublishedBase> base_at(const std::optional<std::string>& weights, 
 
 }  // namespace
 
-std::optional<PublishedBase> published_base(const FineTunedClassifier& network, WeightLayout layout) {
+std::optional<PublishedBase> published_base(const FineTunedClassifier& network,
+                                            WeightLayout layout) {
   return base_at(network.weights_reference, network.options().tower.image_size,
                  [&](const nlohmann::json& config) { return is_of_library(config, layout); });
 }
 
 std::optional<PublishedBase> published_base(const AdaptedClip& network) {
-  return base_at(network.weights_reference, network.options().image.image_size,
-                 [](const nlohmann::json& config) { return config_word(config, "model_type") == "clip"; });
+  return base_at(
+      network.weights_reference, network.options().image.image_size,
+      [](const nlohmann::json& config) { return config_word(config, "model_type") == "clip"; });
 }
 
 }  // namespace stages

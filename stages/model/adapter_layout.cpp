@@ -16,9 +16,10 @@ namespace stages {
 namespace {
 
 /// Those that peft adapts layer by layer. Of two that fit alike, the first one is taken.
-constexpr std::array kLayouts = {WeightLayout::kClip, WeightLayout::kClipInner, WeightLayout::kVit,
-                                 WeightLayout::kVit5, WeightLayout::kVitInner,  WeightLayout::kVit5Inner,
-                                 WeightLayout::kTimm, WeightLayout::kTimmClip};
+constexpr std::array kLayouts = {WeightLayout::kClip,     WeightLayout::kClipInner,
+                                 WeightLayout::kVit,      WeightLayout::kVit5,
+                                 WeightLayout::kVitInner, WeightLayout::kVit5Inner,
+                                 WeightLayout::kTimm,     WeightLayout::kTimmClip};
 
 constexpr const char* kClipLibrary = "transformers.models.clip.modeling_clip";
 constexpr const char* kVitLibrary = "transformers.models.vit.modeling_vit";
@@ -36,8 +37,8 @@ WeightLayout layout_of_adapter(const SavedAdapter& adapter, const torch::nn::Mod
   return kLayouts[names_of_adapter(adapter, network, libraries)];
 }
 
-/// transformers' CLIPTextModel from version 5: encoder.layers.0.…, as its CLIPVisionModel calls other layers. Only the
-/// adapter's config tells them apart.
+/// transformers' CLIPTextModel from version 5: encoder.layers.0.…, as its CLIPVisionModel calls
+/// other layers. Only the adapter's config tells them apart.
 ModuleNames names_in_adapter(const SavedAdapter& adapter, const torch::nn::Module& network) {
   const ModuleNames of_text_model = [](std::string_view ours) -> std::optional<std::string> {
     constexpr std::string_view kTextModel = "text_model.";
@@ -45,7 +46,9 @@ ModuleNames names_in_adapter(const SavedAdapter& adapter, const torch::nn::Modul
     if (!name || !name->starts_with(kTextModel)) return std::nullopt;
     return name->substr(kTextModel.size());
   };
-  const auto has_prefix = [](const NamedTensors::Item& item) { return item.first.starts_with("text_"); };
+  const auto has_prefix = [](const NamedTensors::Item& item) {
+    return item.first.starts_with("text_");
+  };
   const bool is_of_texts = adapter.config.base_class.starts_with("CLIPText");
   if (is_of_texts && std::ranges::none_of(adapter.tensors, has_prefix)) {
     const std::array libraries = {of_text_model};
@@ -58,8 +61,9 @@ ModuleNames names_in_adapter(const SavedAdapter& adapter, const torch::nn::Modul
 AdapterBase base_of_adapter(const AttachedLora& lora, WeightLayout layout, bool is_projected) {
   const auto check = [&](const std::string& module) {
     if (library_name(layout, module)) return;
-    throw runner::StageError(runner::ErrorCode::kOptionConflict,
-                             std::string(name(layout)) + " has no layer for the adapter of '" + module + "'")
+    throw runner::StageError(
+        runner::ErrorCode::kOptionConflict,
+        std::string(name(layout)) + " has no layer for the adapter of '" + module + "'")
         .with_help("export it by the names that it was trained with: leave --names out");
   };
   for (const LoraLayer& layer : lora.layers) check(layer.module);
@@ -93,10 +97,12 @@ using runner::StageError;
 
 void check_fit(const AdapterHead& saved, const std::string& folder, const HeadWeights& head) {
   if (saved.weight.sizes() == head.weight.sizes()) return;
-  throw StageError(ErrorCode::kOptionConflict, "the head beside the adapter in '" + folder + "' has " +
-                                                   std::to_string(saved.bias.size(0)) + " classes, and the data " +
+  throw StageError(ErrorCode::kOptionConflict, "the head beside the adapter in '" + folder +
+                                                   "' has " + std::to_string(saved.bias.size(0)) +
+                                                   " classes, and the data " +
                                                    std::to_string(head.bias.size(0)))
-      .with_help("train on the classes that it knows, or remove head.safetensors to train a new head");
+      .with_help(
+          "train on the classes that it knows, or remove head.safetensors to train a new head");
 }
 
 }  // namespace
@@ -126,9 +132,11 @@ std::vector<std::string> begin_from(const std::string& folder, const torch::nn::
 
 std::vector<std::string> without_effect(const AttachedLora& lora) {
   std::vector<std::string> notes;
-  for (const std::string& target : lora.unused_targets) notes.push_back("targets: '" + target + "' names no layer");
+  for (const std::string& target : lora.unused_targets)
+    notes.push_back("targets: '" + target + "' names no layer");
   for (const std::string& pattern : lora.unused_patterns)
-    notes.push_back("'" + pattern + "' of rank_pattern or alpha_pattern matches no layer that has an adapter");
+    notes.push_back("'" + pattern +
+                    "' of rank_pattern or alpha_pattern matches no layer that has an adapter");
   return notes;
 }
 

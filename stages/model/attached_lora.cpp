@@ -31,7 +31,8 @@ std::vector<Named> named_modules(const torch::nn::Module& network, const ModuleN
   for (const auto& item : network.named_modules("", /*include_self=*/false)) {
     const std::optional<std::string> name = names(item.key());
     if (!name) continue;
-    result.push_back({item.key(), *name, item.value(), std::dynamic_pointer_cast<AdaptableLayer>(item.value())});
+    result.push_back(
+        {item.key(), *name, item.value(), std::dynamic_pointer_cast<AdaptableLayer>(item.value())});
   }
   return result;
 }
@@ -40,18 +41,23 @@ void initialize(const Named& target, const LoraAdapter& adapter, LoraInitializat
                 std::uint64_t seed) {
   const torch::NoGradGuard no_graph;
   at::Tensor a = adapter.a(), b = adapter.b();
-  const auto generator = [&](const char* factor) { return weight_generator(target.ours + factor, seed); };
+  const auto generator = [&](const char* factor) {
+    return weight_generator(target.ours + factor, seed);
+  };
   const double bound = 1 / std::sqrt(static_cast<double>(a[0].numel()));
   const double deviation = 1 / static_cast<double>(adapter.rank());
-  if (initialization == LoraInitialization::kGaussian) a.normal_(0, deviation, generator(".lora_A.weight"));
+  if (initialization == LoraInitialization::kGaussian)
+    a.normal_(0, deviation, generator(".lora_A.weight"));
   else a.uniform_(-bound, bound, generator(".lora_A.weight"));
   const double bound_of_b = std::sqrt(deviation);
-  if (initialization == LoraInitialization::kRandom) b.uniform_(-bound_of_b, bound_of_b, generator(".lora_B.weight"));
+  if (initialization == LoraInitialization::kRandom)
+    b.uniform_(-bound_of_b, bound_of_b, generator(".lora_B.weight"));
   else b.zero_();
 }
 
 /// Is the module an item of `names` or does its name end in '.' and one?
-std::vector<std::string> missing_modules(const std::vector<std::string>& names, const std::vector<Named>& modules) {
+std::vector<std::string> missing_modules(const std::vector<std::string>& names,
+                                         const std::vector<Named>& modules) {
   std::vector<std::string> missing;
   for (const std::string& item : names) {
     const auto is_in = [&](const Named& module) { return is_in_module(module.name, {item}); };
@@ -61,13 +67,15 @@ std::vector<std::string> missing_modules(const std::vector<std::string>& names, 
 }
 
 /// Biases and saved modules, in the order of the network's modules.
-std::vector<LoraCompanion> companions(const LoraOptions& options, const std::vector<Named>& modules) {
+std::vector<LoraCompanion> companions(const LoraOptions& options,
+                                      const std::vector<Named>& modules) {
   std::vector<LoraCompanion> result;
   for (const Named& named : modules) {
     const bool is_adapted = named.layer && named.layer->adapter();
     const bool is_saved = is_in_module(named.name, options.modules_to_save);
     for (const auto& parameter : named.module->named_parameters(/*recurse=*/false)) {
-      const bool trains_bias = options.bias == LoraBias::kAll || (options.bias == LoraBias::kAdapted && is_adapted);
+      const bool trains_bias =
+          options.bias == LoraBias::kAll || (options.bias == LoraBias::kAdapted && is_adapted);
       if (is_saved || (parameter.key() == "bias" && trains_bias))
         result.push_back({named.ours, parameter.key(), is_adapted, parameter.value()});
     }
@@ -76,12 +84,15 @@ std::vector<LoraCompanion> companions(const LoraOptions& options, const std::vec
 }
 
 /// What adapter files call the module; "?" where the library has no such module.
-std::string called(const ModuleNames& names, const std::string& ours) { return names(ours).value_or("?" + ours); }
+std::string called(const ModuleNames& names, const std::string& ours) {
+  return names(ours).value_or("?" + ours);
+}
 
 /// A name as an expression for itself.
 std::string escaped(const std::string& name) {
   std::string text;
-  for (const char letter : name) text += letter == '.' ? std::string("\\.") : std::string(1, letter);
+  for (const char letter : name)
+    text += letter == '.' ? std::string("\\.") : std::string(1, letter);
   return text;
 }
 
@@ -102,7 +113,8 @@ bool means_the_same(const AttachedLora& lora, const ModuleNames& names) {
     if (name && is_in_module(*name, lora.options.modules_to_save)) saved.insert(module);
   }
   try {
-    return saved == saved_modules(lora) && chosen_layers(lora, lora.options, names) == adapted_layers(lora);
+    return saved == saved_modules(lora) &&
+           chosen_layers(lora, lora.options, names) == adapted_layers(lora);
   } catch (const StageError&) {
     return false;
   }
@@ -115,7 +127,8 @@ std::string with_commas(std::int64_t number) {
 }
 
 /// Every layer that has an adapter, by its name.
-std::vector<std::pair<std::string, AdaptableLayer*>> layers_with_adapter(const torch::nn::Module& network) {
+std::vector<std::pair<std::string, AdaptableLayer*>> layers_with_adapter(
+    const torch::nn::Module& network) {
   std::vector<std::pair<std::string, AdaptableLayer*>> result;
   for (const auto& item : network.named_modules("", /*include_self=*/false)) {
     auto* layer = dynamic_cast<AdaptableLayer*>(item.value().get());
@@ -126,8 +139,8 @@ std::vector<std::pair<std::string, AdaptableLayer*>> layers_with_adapter(const t
 
 }  // namespace
 
-AttachedLora attach_lora(torch::nn::Module& network, const LoraOptions& options, const ModuleNames& names,
-                         std::uint64_t seed) {
+AttachedLora attach_lora(torch::nn::Module& network, const LoraOptions& options,
+                         const ModuleNames& names, std::uint64_t seed) {
   const std::vector<Named> modules = named_modules(network, names);
   std::vector<TargetCandidate> candidates;
   for (const Named& module : modules) candidates.push_back({module.name, module.layer != nullptr});
@@ -135,7 +148,8 @@ AttachedLora attach_lora(torch::nn::Module& network, const LoraOptions& options,
   if (const auto missing = missing_modules(options.modules_to_save, modules); !missing.empty()) {
     throw StageError(ErrorCode::kOptionConflict, "no module is called '" + missing.front() + "'")
         .at("/modules_to_save")
-        .with_help("it lists modules that are trained as a whole, such as a head inside the backbone");
+        .with_help(
+            "it lists modules that are trained as a whole, such as a head inside the backbone");
   }
 
   AttachedLora lora{.options = options,
@@ -146,7 +160,8 @@ AttachedLora attach_lora(torch::nn::Module& network, const LoraOptions& options,
   for (const LoraTarget& target : targets) {
     const Named& named = modules[target.index];
     const auto adapter = std::make_shared<LoraAdapter>(
-        named.layer->weight, target.rank, lora_scaling(options, target.rank, target.alpha), options.dropout);
+        named.layer->weight, target.rank, lora_scaling(options, target.rank, target.alpha),
+        options.dropout);
     if (!named.layer->weight.is_meta()) initialize(named, *adapter, options.initialization, seed);
     named.layer->attach(adapter);
     lora.layers.push_back({named.ours, named.layer, target.alpha});
@@ -165,7 +180,8 @@ NamedTensors adapter_tensors(const AttachedLora& lora, const ModuleNames& names)
   }
   for (const LoraCompanion& companion : lora.companions) {
     const char* between = companion.is_adapted ? ".base_layer." : ".";
-    tensors.emplace_back(called(names, companion.module) + between + companion.parameter, companion.tensor);
+    tensors.emplace_back(called(names, companion.module) + between + companion.parameter,
+                         companion.tensor);
   }
   return NamedTensors(std::move(tensors));
 }
@@ -179,7 +195,8 @@ std::vector<ChosenLayer> adapted_layers(const AttachedLora& lora) {
   return result;
 }
 
-std::vector<ChosenLayer> chosen_layers(const AttachedLora& lora, const LoraOptions& options, const ModuleNames& names) {
+std::vector<ChosenLayer> chosen_layers(const AttachedLora& lora, const LoraOptions& options,
+                                       const ModuleNames& names) {
   std::vector<TargetCandidate> candidates;
   std::vector<std::string> ours;
   for (const auto& [module, is_adaptable] : lora.modules) {
@@ -190,7 +207,8 @@ std::vector<ChosenLayer> chosen_layers(const AttachedLora& lora, const LoraOptio
   }
   std::vector<ChosenLayer> result;
   for (const LoraTarget& target : select_targets(options, candidates))
-    result.push_back({ours[target.index], target.rank, lora_scaling(options, target.rank, target.alpha)});
+    result.push_back(
+        {ours[target.index], target.rank, lora_scaling(options, target.rank, target.alpha)});
   return result;
 }
 
@@ -212,7 +230,8 @@ LoraOptions options_for(const AttachedLora& lora, const ModuleNames& names) {
   }
   options.targets = targets;
   options.modules_to_save = {};
-  for (const std::string& module : saved_modules(lora)) options.modules_to_save.push_back(called(names, module));
+  for (const std::string& module : saved_modules(lora))
+    options.modules_to_save.push_back(called(names, module));
   return options;
 }
 
@@ -222,8 +241,9 @@ void merge_lora(torch::nn::Module& network) {
     try {
       layer->merged_weight();
     } catch (const std::domain_error&) {
-      throw StageError(ErrorCode::kStageFailed,
-                       "the adapter of '" + name + "' cannot be merged: the weight would not be finite")
+      throw StageError(
+          ErrorCode::kStageFailed,
+          "the adapter of '" + name + "' cannot be merged: the weight would not be finite")
           .with_help("the training has diverged: take an earlier checkpoint");
     }
   }

@@ -45,25 +45,27 @@ class Comparison {
 
   /// Fills in what the recipe leaves open.
   template <typename T>
-  void settle(const char* option, std::optional<T>& written, const std::optional<T>& config, const T& of_random,
-              const auto& shown) {
+  void settle(const char* option, std::optional<T>& written, const std::optional<T>& config,
+              const T& of_random, const auto& shown) {
     if (written && config) expect_equal(option, shown(*written), std::optional(shown(*config)));
     if (!written && config) written = *config;
     if (!written && !backbone_.weights) written = of_random;
     if (written) return;
-    throw StageError(ErrorCode::kOptionConflict, std::string(option) +
-                                                     " is auto, and there is no config.json beside the weights '" +
-                                                     *backbone_.weights + "' that says it")
+    throw StageError(ErrorCode::kOptionConflict,
+                     std::string(option) +
+                         " is auto, and there is no config.json beside the weights '" +
+                         *backbone_.weights + "' that says it")
         .at("/" + std::string(option))
         .in_stage(backbone_.pointer)
-        .with_help("write the value that the weights were trained with: the weights do not contain it");
+        .with_help(
+            "write the value that the weights were trained with: the weights do not contain it");
   }
 
   void finish() const {
     if (contradictions_.empty()) return;
-    throw StageError(
-        ErrorCode::kOptionConflict,
-        runner::join(contradictions_, "; ") + " in the config.json beside the weights '" + *backbone_.weights + "'")
+    throw StageError(ErrorCode::kOptionConflict, runner::join(contradictions_, "; ") +
+                                                     " in the config.json beside the weights '" +
+                                                     *backbone_.weights + "'")
         .at("/" + first_)
         .in_stage(backbone_.pointer)
         .with_help(contradictions_.size() == 1 ? "give the option the weights' value"
@@ -79,7 +81,8 @@ class Comparison {
 }  // namespace
 
 WeightLayout BackboneConfig::layout() const {
-  if (family == BackboneFamily::kVit) return has_timm_names ? WeightLayout::kTimm : WeightLayout::kVit;
+  if (family == BackboneFamily::kVit)
+    return has_timm_names ? WeightLayout::kTimm : WeightLayout::kVit;
   return has_timm_names ? WeightLayout::kTimmClip : WeightLayout::kClip;
 }
 
@@ -89,12 +92,14 @@ InitializerOptions BackboneConfig::initializer() const {
           family == BackboneFamily::kVit ? InitializerRule::kVit : InitializerRule::kClip};
 }
 
-bool refuse_backbone(ConfigReader& parent, std::initializer_list<std::string_view> kinds, const std::string& why,
-                     const std::string& help) {
+bool refuse_backbone(ConfigReader& parent, std::initializer_list<std::string_view> kinds,
+                     const std::string& why, const std::string& help) {
   const runner::Value* const backbone = parent.raw("backbone");
   const runner::Value* const kind = backbone ? backbone->find("kind") : nullptr;
-  if (!kind || !kind->text() || std::ranges::find(kinds, *kind->text()) == kinds.end()) return false;
-  parent.fail("backbone", ErrorCode::kOptionConflict, "a backbone '" + *kind->text() + "' " + why, help);
+  if (!kind || !kind->text() || std::ranges::find(kinds, *kind->text()) == kinds.end())
+    return false;
+  parent.fail("backbone", ErrorCode::kOptionConflict, "a backbone '" + *kind->text() + "' " + why,
+              help);
   return true;
 }
 
@@ -117,14 +122,18 @@ BackboneConfig read_backbone(ConfigReader& parent) {
   reader.read("patch_size", tower.patch_size);
   runner::read_or_auto(reader, "image_size", backbone.image_size);
   runner::read_or_auto(reader, "layer_norm_eps", backbone.layer_norm_eps);
-  backbone.hidden_act = runner::choice<std::optional<Activation>>(
-      reader, "hidden_act",
-      {{"auto", std::nullopt}, {"gelu", Activation::kGelu}, {"quick_gelu", Activation::kQuickGelu}});
-  backbone.has_timm_names = runner::choice<bool>(reader, "names", {{"transformers", false}, {"timm", true}});
+  backbone.hidden_act =
+      runner::choice<std::optional<Activation>>(reader, "hidden_act",
+                                                {{"auto", std::nullopt},
+                                                 {"gelu", Activation::kGelu},
+                                                 {"quick_gelu", Activation::kQuickGelu}});
+  backbone.has_timm_names =
+      runner::choice<bool>(reader, "names", {{"transformers", false}, {"timm", true}});
   backbone.dtype = scalar_type(runner::choice<Precision>(reader, "dtype", kPrecisions));
-  backbone.position_resize = runner::choice<PositionResize>(
-      reader, "position_resize",
-      {{"bicubic", PositionResize::kBicubic}, {"bicubic_antialias", PositionResize::kBicubicAntialias}});
+  backbone.position_resize =
+      runner::choice<PositionResize>(reader, "position_resize",
+                                     {{"bicubic", PositionResize::kBicubic},
+                                      {"bicubic_antialias", PositionResize::kBicubicAntialias}});
   if (backbone.family == BackboneFamily::kClip) {
     reader.read("projection_dim", backbone.projection_dim);
     backbone.feature = runner::choice<Feature>(reader, "features", kFeatures);
@@ -136,22 +145,27 @@ BackboneConfig read_backbone(ConfigReader& parent) {
   return backbone;
 }
 
-BackboneConfig settled(BackboneConfig backbone, const std::optional<runner::PretrainedConfig>& config) {
+BackboneConfig settled(BackboneConfig backbone,
+                       const std::optional<runner::PretrainedConfig>& config) {
   const BackboneConfig written = backbone;
   Comparison comparison(written);
   const runner::PretrainedConfig said = config.value_or(runner::PretrainedConfig{});
   std::optional<Activation> activation;
   if (said.hidden_act) activation = activation_named(*said.hidden_act);
   comparison.expect_equal("hidden_size", backbone.tower.block.hidden_size, said.hidden_size);
-  comparison.expect_equal("intermediate_size", backbone.tower.block.intermediate_size, said.intermediate_size);
-  comparison.expect_equal("num_hidden_layers", backbone.tower.num_hidden_layers, said.num_hidden_layers);
-  comparison.expect_equal("num_attention_heads", backbone.tower.block.num_attention_heads, said.num_attention_heads);
+  comparison.expect_equal("intermediate_size", backbone.tower.block.intermediate_size,
+                          said.intermediate_size);
+  comparison.expect_equal("num_hidden_layers", backbone.tower.num_hidden_layers,
+                          said.num_hidden_layers);
+  comparison.expect_equal("num_attention_heads", backbone.tower.block.num_attention_heads,
+                          said.num_attention_heads);
   comparison.expect_equal("patch_size", backbone.tower.patch_size, said.patch_size);
   const bool is_clip = backbone.family == BackboneFamily::kClip;
-  comparison.settle("hidden_act", backbone.hidden_act, activation, is_clip ? Activation::kQuickGelu : Activation::kGelu,
+  comparison.settle("hidden_act", backbone.hidden_act, activation,
+                    is_clip ? Activation::kQuickGelu : Activation::kGelu,
                     [](Activation value) { return name(value); });
-  comparison.settle("layer_norm_eps", backbone.layer_norm_eps, said.layer_norm_eps, is_clip ? 1e-5 : 1e-12,
-                    [](double value) { return value; });
+  comparison.settle("layer_norm_eps", backbone.layer_norm_eps, said.layer_norm_eps,
+                    is_clip ? 1e-5 : 1e-12, [](double value) { return value; });
   comparison.finish();
   backbone.tower.block.hidden_act = *backbone.hidden_act;
   backbone.tower.block.layer_norm_eps = *backbone.layer_norm_eps;
@@ -160,15 +174,18 @@ BackboneConfig settled(BackboneConfig backbone, const std::optional<runner::Pret
 
 std::string differing_sizes(const BackboneConfig& backbone, const runner::PretrainedConfig& sizes) {
   std::vector<std::string> texts;
-  const auto compare = [&](const char* option, std::optional<std::int64_t> ours, std::optional<std::int64_t> theirs) {
+  const auto compare = [&](const char* option, std::optional<std::int64_t> ours,
+                           std::optional<std::int64_t> theirs) {
     if (!ours || !theirs || *ours == *theirs) return;
-    texts.push_back(std::string(option) + " is " + std::to_string(*ours) + ", and theirs " + std::to_string(*theirs));
+    texts.push_back(std::string(option) + " is " + std::to_string(*ours) + ", and theirs " +
+                    std::to_string(*theirs));
   };
   compare("hidden_size", backbone.tower.block.hidden_size, sizes.hidden_size);
   compare("intermediate_size", backbone.tower.block.intermediate_size, sizes.intermediate_size);
   compare("num_hidden_layers", backbone.tower.num_hidden_layers, sizes.num_hidden_layers);
   compare("patch_size", backbone.tower.patch_size, sizes.patch_size);
-  if (is_projected(backbone.feature)) compare("projection_dim", backbone.projection_dim, sizes.projection_dim);
+  if (is_projected(backbone.feature))
+    compare("projection_dim", backbone.projection_dim, sizes.projection_dim);
   return runner::join(texts, "; ");
 }
 
@@ -176,7 +193,8 @@ ImageClassifierOptions classifier_on(const BackboneConfig& backbone, const Datas
                                      std::int64_t classes) {
   ImageClassifierOptions options;
   options.tower = backbone.tower;
-  options.tower.image_size = fitting_image_size(data, backbone.image_size, backbone.tower.patch_size, backbone.pointer);
+  options.tower.image_size =
+      fitting_image_size(data, backbone.image_size, backbone.tower.patch_size, backbone.pointer);
   options.feature = backbone.feature;
   if (is_projected(backbone.feature)) options.projection_dim = backbone.projection_dim;
   options.projection_bias = backbone.has_timm_names;
@@ -195,7 +213,10 @@ auto read_by(const BackboneConfig& backbone, Read read) {
   try {
     return read(*backbone.weights);
   } catch (const StageError& error) {
-    throw StageError(error.code, error.what()).at("/weights").in_stage(backbone.pointer).with_help(error.help);
+    throw StageError(error.code, error.what())
+        .at("/weights")
+        .in_stage(backbone.pointer)
+        .with_help(error.help);
   }
 }
 
@@ -207,16 +228,19 @@ SavedWeights shapes_of_weights(const BackboneConfig& backbone) {
   });
 }
 
-std::string sha256_of_weights(const BackboneConfig& backbone) { return read_by(backbone, weights_sha256); }
+std::string sha256_of_weights(const BackboneConfig& backbone) {
+  return read_by(backbone, weights_sha256);
+}
 
-std::optional<runner::PretrainedConfig> config_of_weights(const std::optional<nlohmann::json>& config,
-                                                          const BackboneConfig& backbone) {
+std::optional<runner::PretrainedConfig> config_of_weights(
+    const std::optional<nlohmann::json>& config, const BackboneConfig& backbone) {
   if (!config) return std::nullopt;
   try {
     return runner::pretrained_config(*config);
   } catch (const std::invalid_argument& error) {
-    throw StageError(ErrorCode::kOptionConflict, "the config.json beside '" + *backbone.weights +
-                                                     "' describes an unsupported model: " + error.what())
+    throw StageError(ErrorCode::kOptionConflict,
+                     "the config.json beside '" + *backbone.weights +
+                         "' describes an unsupported model: " + error.what())
         .at("/weights")
         .in_stage(backbone.pointer)
         .with_help("give weights of a CLIP or ViT");

@@ -9,9 +9,9 @@
 
 #include "runner/shared/weights/pretrained_config.h"
 #include "stages/artifact/dataset.h"
-#include "stages/model/vision_tower.h"
 #include "stages/model/initializer.h"
 #include "stages/model/pretrained.h"
+#include "stages/model/vision_tower.h"
 #include "stages/weights/saved_weights.h"
 
 namespace runner {
@@ -23,8 +23,8 @@ namespace stages {
 /// Which of the families of vision transformers a backbone is of.
 enum class BackboneFamily { kClip, kVit };
 
-/// True, and an error of `parent`, where its backbone is of one of these kinds, which another kind of model takes.
-/// `why` goes on after "a backbone 'vit' ".
+/// True, and an error of `parent`, where its backbone is of one of these kinds, which another kind
+/// of model takes. `why` goes on after "a backbone 'vit' ".
 bool refuse_backbone(runner::ConfigReader& parent, std::initializer_list<std::string_view> kinds,
                      const std::string& why, const std::string& help);
 
@@ -49,24 +49,27 @@ struct BackboneConfig {
   InitializerOptions initializer() const;
 };
 
-/// Reads the section `backbone` of a model's options. What is wrong becomes an error of `reader`. Looks whether the
-/// weights are there, and reads none.
+/// Reads the section `backbone` of a model's options. What is wrong becomes an error of `reader`.
+/// Looks whether the weights are there, and reads none.
 BackboneConfig read_backbone(runner::ConfigReader& reader);
 
-/// `backbone` with what the config beside its weights says where it leaves that open. Throws runner::StageError where
-/// the two contradict each other, of all options at the first of them, or where neither says it.
-BackboneConfig settled(BackboneConfig backbone, const std::optional<runner::PretrainedConfig>& config);
+/// `backbone` with what the config beside its weights says where it leaves that open. Throws
+/// runner::StageError where the two contradict each other, of all options at the first of them, or
+/// where neither says it.
+BackboneConfig settled(BackboneConfig backbone,
+                       const std::optional<runner::PretrainedConfig>& config);
 
-/// "hidden_size is 768, and theirs 1024; …": the sizes of `backbone` that differ from those of weights; empty: none.
+/// "hidden_size is 768, and theirs 1024; …": the sizes of `backbone` that differ from those of
+/// weights; empty: none.
 std::string differing_sizes(const BackboneConfig& backbone, const runner::PretrainedConfig& sizes);
 
-/// The classifier of `classes` classes for such data. Throws runner::StageError where the backbone does not suit them.
-/// hidden_act and layer_norm_eps must be settled.
+/// The classifier of `classes` classes for such data. Throws runner::StageError where the backbone
+/// does not suit them. hidden_act and layer_norm_eps must be settled.
 ImageClassifierOptions classifier_on(const BackboneConfig& backbone, const DatasetDescription& data,
                                      std::int64_t classes);
 
-// What lies where a backbone's `weights` lead, which must be given. All throw runner::StageError, which blames that
-// option.
+// What lies where a backbone's `weights` lead, which must be given. All throw runner::StageError,
+// which blames that option.
 
 /// Of the weights the shapes alone, without a digest, and the config beside them.
 SavedWeights shapes_of_weights(const BackboneConfig& backbone);
@@ -75,7 +78,7 @@ SavedWeights shapes_of_weights(const BackboneConfig& backbone);
 std::string sha256_of_weights(const BackboneConfig& backbone);
 
 /// What the config beside the weights says, where there is one; it describes a CLIP or ViT.
-std::optional<runner::PretrainedConfig> config_of_weights(const std::optional<nlohmann::json>& config,
-                                                          const BackboneConfig& backbone);
+std::optional<runner::PretrainedConfig> config_of_weights(
+    const std::optional<nlohmann::json>& config, const BackboneConfig& backbone);
 
 }  // namespace stages

@@ -17,20 +17,23 @@ namespace {
 
 constexpr std::int64_t kExpansion = 4, kReferencePlanes = 64, kPixelsOfLastMap = 32;
 
-std::shared_ptr<BatchNorm> collecting_norm(std::int64_t channels, const at::TensorOptions& options) {
+std::shared_ptr<BatchNorm> collecting_norm(std::int64_t channels,
+                                           const at::TensorOptions& options) {
   return std::make_shared<BatchNorm>(channels, BatchNormStatistics::kCollected, options);
 }
 
 /// The width of a gate: a multiple of 8 near `channels / ratio`.
 std::int64_t squeezed_width(std::int64_t channels, std::int64_t ratio) {
   constexpr std::int64_t kMultiple = 8;
-  const std::int64_t doubled = 2 * channels / ratio;  // half of the multiple more, then rounded down
+  const std::int64_t doubled =
+      2 * channels / ratio;  // half of the multiple more, then rounded down
   return std::max(kMultiple, (doubled + kMultiple) / (2 * kMultiple) * kMultiple);
 }
 
 BottleneckSizes sizes_of_stage(const BottleneckOptions& network, std::size_t stage) {
   const std::int64_t planes = network.planes << stage, out = kExpansion * planes;
-  return {.width = std::max<std::int64_t>(1, planes * network.base_width / kReferencePlanes) * network.cardinality,
+  return {.width = std::max<std::int64_t>(1, planes * network.base_width / kReferencePlanes) *
+                   network.cardinality,
           .out = out,
           .groups = network.cardinality,
           .squeezed = network.squeeze_ratio > 0 ? squeezed_width(out, network.squeeze_ratio) : 0};
@@ -46,17 +49,23 @@ Bottleneck::Bottleneck(const BottleneckSizes& sizes, const at::TensorOptions& op
   };
   add("1", conv1_, bn1_, {.in = sizes.in, .out = sizes.width, .size = 1});
   add("2", conv2_, bn2_,
-      {.in = sizes.width, .out = sizes.width, .stride = sizes.stride, .padding = 1, .groups = sizes.groups});
+      {.in = sizes.width,
+       .out = sizes.width,
+       .stride = sizes.stride,
+       .padding = 1,
+       .groups = sizes.groups});
   add("3", conv3_, bn3_, {.in = sizes.width, .out = sizes.out, .size = 1});
   if (sizes.squeezed > 0) {
     const SqueezeExcitationStyle style{.squeeze = "fc1", .excite = "fc2"};
     se_ = register_module(
-        "se", std::make_shared<SqueezeExcitation>(SqueezeExcitationSizes{sizes.out, sizes.squeezed}, style, options));
+        "se", std::make_shared<SqueezeExcitation>(SqueezeExcitationSizes{sizes.out, sizes.squeezed},
+                                                  style, options));
   }
   if (sizes.in == sizes.out && sizes.stride == 1) return;
   const auto list = register_module("downsample", std::make_shared<torch::nn::ModuleListImpl>());
   shortcut_ = std::make_shared<Convolution>(
-      ConvolutionSizes{.in = sizes.in, .out = sizes.out, .size = 1, .stride = sizes.stride}, options);
+      ConvolutionSizes{.in = sizes.in, .out = sizes.out, .size = 1, .stride = sizes.stride},
+      options);
   shortcut_norm_ = collecting_norm(sizes.out, options);
   list->push_back(shortcut_);
   list->push_back(shortcut_norm_);
@@ -73,17 +82,20 @@ at::Tensor Bottleneck::compute(const at::Tensor& input) const {
   return (y.scalar_type() == added.scalar_type() ? y.add_(added) : y + added).relu_();
 }
 
-BottleneckNetwork::BottleneckNetwork(const BottleneckOptions& network, const at::TensorOptions& options)
+BottleneckNetwork::BottleneckNetwork(const BottleneckOptions& network,
+                                     const at::TensorOptions& options)
     : channels_(kExpansion * (network.planes << (network.layers.size() - 1))) {
   conv1_ = register_module(
-      "conv1", std::make_shared<Convolution>(
-                   ConvolutionSizes{.in = 3, .out = network.planes, .size = 7, .stride = 2, .padding = 3}, options));
+      "conv1",
+      std::make_shared<Convolution>(
+          ConvolutionSizes{.in = 3, .out = network.planes, .size = 7, .stride = 2, .padding = 3},
+          options));
   bn1_ = register_module("bn1", collecting_norm(network.planes, options));
   std::int64_t in = network.planes;
   for (std::size_t stage = 0; stage < network.layers.size(); ++stage) {
     BottleneckSizes sizes = sizes_of_stage(network, stage);
-    const auto list =
-        register_module("layer" + std::to_string(stage + 1), std::make_shared<torch::nn::ModuleListImpl>());
+    const auto list = register_module("layer" + std::to_string(stage + 1),
+                                      std::make_shared<torch::nn::ModuleListImpl>());
     for (std::int64_t block = 0; block < network.layers[stage]; ++block) {
       sizes.in = in;
       sizes.stride = stage > 0 && block == 0 ? 2 : 1;
@@ -103,7 +115,9 @@ at::Tensor BottleneckNetwork::forward(const at::Tensor& images) const {
 }
 
 std::optional<MapShape> BottleneckNetwork::shape(std::int64_t height, std::int64_t width) const {
-  const auto pixels = [](std::int64_t size) { return (size + kPixelsOfLastMap - 1) / kPixelsOfLastMap; };
+  const auto pixels = [](std::int64_t size) {
+    return (size + kPixelsOfLastMap - 1) / kPixelsOfLastMap;
+  };
   return MapShape{channels_, pixels(height), pixels(width)};
 }
 
@@ -112,19 +126,21 @@ namespace {
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
 
 constexpr at::MemoryFormat kByPixel = at::MemoryFormat::ChannelsLast;
-/// Of which the gradient of a gate is added up in one go; that of an image is the sum of its parts. So it does not
-/// depend on the threads, and small numbers do not vanish in a large sum.
+/// Of which the gradient of a gate is added up in one go; that of an image is the sum of its parts.
+/// So it does not depend on the threads, and small numbers do not vanish in a large sum.
 constexpr std::int64_t kPixelsOfPart = 32;
 
-/// Maps (images, channels, h, w) that lie pixel by pixel, cut into parts of some pixels of one image.
+/// Maps (images, channels, h, w) that lie pixel by pixel, cut into parts of some pixels of one
+/// image.
 class Parts {
  public:
   struct Part {
-    std::int64_t image = 0, number = 0;           ///< its place among all images, and among all parts
+    std::int64_t image = 0, number = 0;  ///< its place among all images, and among all parts
     std::int64_t first_pixel = 0, end_pixel = 0;  ///< among those of all images
   };
 
-  explicit Parts(const at::Tensor& maps) : images_(maps.size(0)), pixels_(maps.size(2) * maps.size(3)) {}
+  explicit Parts(const at::Tensor& maps)
+      : images_(maps.size(0)), pixels_(maps.size(2) * maps.size(3)) {}
 
   std::int64_t of_image() const { return (pixels_ + kPixelsOfPart - 1) / kPixelsOfPart; }
 
@@ -143,9 +159,10 @@ class Parts {
   const std::int64_t images_, pixels_;
 };
 
-/// relu(x · open + added) of one pixel. Nothing here overlaps, so that several channels are computed at a time.
-void add_gated(const float* __restrict x, const float* __restrict open, const float* __restrict added,
-               float* __restrict y, std::int64_t channels) {
+/// relu(x · open + added) of one pixel. Nothing here overlaps, so that several channels are
+/// computed at a time.
+void add_gated(const float* __restrict x, const float* __restrict open,
+               const float* __restrict added, float* __restrict y, std::int64_t channels) {
   for (std::int64_t c = 0; c < channels; ++c) {
     const float product = x[c] * open[c], sum = product + added[c];
     y[c] = sum < 0 ? 0 : sum;  // NaN stays
@@ -153,9 +170,10 @@ void add_gated(const float* __restrict x, const float* __restrict open, const fl
 }
 
 /// Of one pixel the gradients of x and of what was added, and its share of the gate's.
-void add_gated_backward(const float* __restrict dy, const float* __restrict y, const float* __restrict x,
-                        const float* __restrict open, float* __restrict dx, float* __restrict d_added,
-                        float* __restrict d_open, std::int64_t channels) {
+void add_gated_backward(const float* __restrict dy, const float* __restrict y,
+                        const float* __restrict x, const float* __restrict open,
+                        float* __restrict dx, float* __restrict d_added, float* __restrict d_open,
+                        std::int64_t channels) {
   for (std::int64_t c = 0; c < channels; ++c) {
     const float slope = dy[c], d = y[c] <= 0 ? 0 : slope;  // read in any case: no branch
     d_added[c] = d;
@@ -166,13 +184,14 @@ void add_gated_backward(const float* __restrict dy, const float* __restrict y, c
 
 class GatedResidual : public torch::autograd::Function<GatedResidual> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& maps, const at::Tensor& gate,
-                            const at::Tensor& added) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& maps,
+                            const at::Tensor& gate, const at::Tensor& added) {
     const at::Tensor y = at::empty_like(maps);
     context->save_for_backward({maps, gate, y});
     if (y.is_meta()) return y;
     const std::int64_t channels = maps.size(1);
-    const auto *const x = maps.const_data_ptr<float>(), *const other = added.const_data_ptr<float>();
+    const auto *const x = maps.const_data_ptr<float>(), *const other =
+                                                            added.const_data_ptr<float>();
     const auto* const open = gate.const_data_ptr<float>();
     auto* const to = y.mutable_data_ptr<float>();
     Parts(maps).each([=](const Parts::Part& part) {
@@ -185,24 +204,28 @@ class GatedResidual : public torch::autograd::Function<GatedResidual> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    if (torch::GradMode::is_enabled()) throw std::logic_error("a gated residual has no gradient of its gradient");
+    if (torch::GradMode::is_enabled())
+      throw std::logic_error("a gated residual has no gradient of its gradient");
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &maps = saved[0], &gate = saved[1], &y = saved[2];
     const at::Tensor dy = gradients[0].contiguous(kByPixel);
     const at::Tensor d_maps = at::empty_like(maps), d_added = at::empty_like(maps);
     const Parts parts(maps);
     const std::int64_t channels = maps.size(1);
-    const at::Tensor d_gates = at::zeros({maps.size(0), parts.of_image(), channels}, gate.options());
+    const at::Tensor d_gates =
+        at::zeros({maps.size(0), parts.of_image(), channels}, gate.options());
     if (!maps.is_meta()) {
       const auto *const x = maps.const_data_ptr<float>(), *const result = y.const_data_ptr<float>();
-      const auto *const slope = dy.const_data_ptr<float>(), *const open = gate.const_data_ptr<float>();
-      auto *const dx = d_maps.mutable_data_ptr<float>(), *const d_other = d_added.mutable_data_ptr<float>();
+      const auto *const slope = dy.const_data_ptr<float>(), *const open =
+                                                                gate.const_data_ptr<float>();
+      auto *const dx = d_maps.mutable_data_ptr<float>(), *const d_other =
+                                                             d_added.mutable_data_ptr<float>();
       auto* const d_open = d_gates.mutable_data_ptr<float>();
       parts.each([=](const Parts::Part& part) {
         for (std::int64_t pixel = part.first_pixel; pixel < part.end_pixel; ++pixel) {
           const std::int64_t at = pixel * channels;
-          add_gated_backward(slope + at, result + at, x + at, open + part.image * channels, dx + at, d_other + at,
-                             d_open + part.number * channels, channels);
+          add_gated_backward(slope + at, result + at, x + at, open + part.image * channels, dx + at,
+                             d_other + at, d_open + part.number * channels, channels);
         }
       });
     }
@@ -211,8 +234,11 @@ class GatedResidual : public torch::autograd::Function<GatedResidual> {
 };
 
 bool is_ours(const at::Tensor& maps, const at::Tensor& gate, const at::Tensor& added) {
-  const auto is_plain = [](const at::Tensor& x) { return x.scalar_type() == at::kFloat && x.is_contiguous(kByPixel); };
-  return is_on_cpu(maps) && is_plain(maps) && is_plain(gate) && is_plain(added) && added.sizes() == maps.sizes();
+  const auto is_plain = [](const at::Tensor& x) {
+    return x.scalar_type() == at::kFloat && x.is_contiguous(kByPixel);
+  };
+  return is_on_cpu(maps) && is_plain(maps) && is_plain(gate) && is_plain(added) &&
+         added.sizes() == maps.sizes();
 }
 
 }  // namespace
@@ -227,7 +253,8 @@ namespace {
 
 constexpr std::int64_t kSqueezeRatio = 4, kPixelsOfLastMapped = 32;
 
-std::shared_ptr<Convolution> convolution_of(const ConvolutionSizes& sizes, const at::TensorOptions& options) {
+std::shared_ptr<Convolution> convolution_of(const ConvolutionSizes& sizes,
+                                            const at::TensorOptions& options) {
   return std::make_shared<Convolution>(sizes, options);
 }
 
@@ -236,26 +263,37 @@ std::shared_ptr<BatchNorm> inverted_norm(std::int64_t channels, const at::Tensor
 }
 
 /// SiLU or ReLU6, in place where the gradient allows it.
-at::Tensor activated(at::Tensor x, bool is_silu) { return is_silu ? torch::silu(x) : torch::hardtanh_(x, 0, 6); }
+at::Tensor activated(at::Tensor x, bool is_silu) {
+  return is_silu ? torch::silu(x) : torch::hardtanh_(x, 0, 6);
+}
 
 }  // namespace
 
 InvertedResidualOptions InvertedResidualOptions::mobile_net_v2() {
-  return {
-      .stages =
-          {{1, 3, 1, 16}, {2, 3, 2, 24}, {3, 3, 2, 32}, {4, 3, 2, 64}, {3, 3, 1, 96}, {3, 3, 2, 160}, {1, 3, 1, 320}},
-      .head = 1280};
+  return {.stages = {{1, 3, 1, 16},
+                     {2, 3, 2, 24},
+                     {3, 3, 2, 32},
+                     {4, 3, 2, 64},
+                     {3, 3, 1, 96},
+                     {3, 3, 2, 160},
+                     {1, 3, 1, 320}},
+          .head = 1280};
 }
 
 InvertedResidualOptions InvertedResidualOptions::efficient_net_b2() {
-  return {
-      .stages =
-          {{2, 3, 1, 16}, {3, 3, 2, 24}, {3, 5, 2, 48}, {4, 3, 2, 88}, {4, 5, 1, 120}, {5, 5, 2, 208}, {2, 3, 1, 352}},
-      .head = 1408,
-      .is_efficient_net = true};
+  return {.stages = {{2, 3, 1, 16},
+                     {3, 3, 2, 24},
+                     {3, 5, 2, 48},
+                     {4, 3, 2, 88},
+                     {4, 5, 1, 120},
+                     {5, 5, 2, 208},
+                     {2, 3, 1, 352}},
+          .head = 1408,
+          .is_efficient_net = true};
 }
 
-InvertedResidual::InvertedResidual(const InvertedResidualSizes& sizes, const at::TensorOptions& options)
+InvertedResidual::InvertedResidual(const InvertedResidualSizes& sizes,
+                                   const at::TensorOptions& options)
     : is_silu_(sizes.is_efficient_net), adds_input_(sizes.stride == 1 && sizes.in == sizes.out) {
   const bool widens = sizes.expansion > 1;
   const std::int64_t inside = sizes.in * sizes.expansion;
@@ -264,7 +302,8 @@ InvertedResidual::InvertedResidual(const InvertedResidualSizes& sizes, const at:
     return register_module("bn" + std::to_string(++norms), inverted_norm(channels, options));
   };
   if (widens) {
-    widen_ = register_module("conv_pw", convolution_of({.in = sizes.in, .out = inside, .size = 1}, options));
+    widen_ = register_module("conv_pw",
+                             convolution_of({.in = sizes.in, .out = inside, .size = 1}, options));
     widen_norm_ = add_norm(inside);
   }
   depthwise_ = register_module("conv_dw", convolution_of({.in = inside,
@@ -276,9 +315,11 @@ InvertedResidual::InvertedResidual(const InvertedResidualSizes& sizes, const at:
                                                          options));
   depthwise_norm_ = add_norm(inside);
   if (sizes.is_efficient_net) {
-    const SqueezeExcitationStyle style{.squeeze = "conv_reduce", .excite = "conv_expand", .is_silu = true};
-    se_ = register_module("se", std::make_shared<SqueezeExcitation>(
-                                    SqueezeExcitationSizes{inside, sizes.in / kSqueezeRatio}, style, options));
+    const SqueezeExcitationStyle style{
+        .squeeze = "conv_reduce", .excite = "conv_expand", .is_silu = true};
+    se_ = register_module(
+        "se", std::make_shared<SqueezeExcitation>(
+                  SqueezeExcitationSizes{inside, sizes.in / kSqueezeRatio}, style, options));
   }
   narrow_ = register_module(widens ? "conv_pwl" : "conv_pw",
                             convolution_of({.in = inside, .out = sizes.out, .size = 1}, options));
@@ -300,7 +341,9 @@ InvertedResidualNetwork::InvertedResidualNetwork(const InvertedResidualOptions& 
                                                  const at::TensorOptions& options)
     : options_(network),
       conv_stem_(register_module(
-          "conv_stem", convolution_of({.in = 3, .out = network.stem, .size = 3, .stride = 2, .padding = 1}, options))),
+          "conv_stem",
+          convolution_of({.in = 3, .out = network.stem, .size = 3, .stride = 2, .padding = 1},
+                         options))),
       bn1_(register_module("bn1", inverted_norm(network.stem, options))) {
   const auto stages = register_module("blocks", std::make_shared<torch::nn::ModuleListImpl>());
   std::int64_t in = network.stem;
@@ -308,20 +351,21 @@ InvertedResidualNetwork::InvertedResidualNetwork(const InvertedResidualOptions& 
     const InvertedResidualStage& stage = network.stages[number];
     const auto list = std::make_shared<torch::nn::ModuleListImpl>();
     for (std::int64_t block = 0; block < stage.blocks; ++block) {
-      blocks_.push_back(
-          std::make_shared<InvertedResidual>(InvertedResidualSizes{.in = in,
-                                                                   .expansion = number == 0 ? 1 : network.expansion,
-                                                                   .out = stage.out,
-                                                                   .size = stage.size,
-                                                                   .stride = block == 0 ? stage.stride : 1,
-                                                                   .is_efficient_net = network.is_efficient_net},
-                                             options));
+      blocks_.push_back(std::make_shared<InvertedResidual>(
+          InvertedResidualSizes{.in = in,
+                                .expansion = number == 0 ? 1 : network.expansion,
+                                .out = stage.out,
+                                .size = stage.size,
+                                .stride = block == 0 ? stage.stride : 1,
+                                .is_efficient_net = network.is_efficient_net},
+          options));
       list->push_back(blocks_.back());
       in = stage.out;
     }
     stages->push_back(list);
   }
-  conv_head_ = register_module("conv_head", convolution_of({.in = in, .out = network.head, .size = 1}, options));
+  conv_head_ = register_module("conv_head",
+                               convolution_of({.in = in, .out = network.head, .size = 1}, options));
   bn2_ = register_module("bn2", inverted_norm(network.head, options));
 }
 
@@ -333,8 +377,11 @@ at::Tensor InvertedResidualNetwork::forward(const at::Tensor& images) const {
   return activated(bn2_->forward(conv_head_->forward(x)), is_silu);
 }
 
-std::optional<MapShape> InvertedResidualNetwork::shape(std::int64_t height, std::int64_t width) const {
-  const auto pixels = [](std::int64_t size) { return (size + kPixelsOfLastMapped - 1) / kPixelsOfLastMapped; };
+std::optional<MapShape> InvertedResidualNetwork::shape(std::int64_t height,
+                                                       std::int64_t width) const {
+  const auto pixels = [](std::int64_t size) {
+    return (size + kPixelsOfLastMapped - 1) / kPixelsOfLastMapped;
+  };
   return MapShape{options_.head, pixels(height), pixels(width)};
 }
 

@@ -12,14 +12,14 @@
 
 namespace stages {
 
-/// A residual network of bottlenecks: ResNet-50 (He and others, 2015), and with groups and gates SE-ResNeXt-50 32x4d
-/// (Xie, 2017; Hu, 2018).
+/// A residual network of bottlenecks: ResNet-50 (He and others, 2015), and with groups and gates
+/// SE-ResNeXt-50 32x4d (Xie, 2017; Hu, 2018).
 struct BottleneckOptions {
   std::array<std::int64_t, 4> layers = {3, 4, 6, 3};  ///< blocks of each stage
   std::int64_t cardinality = 1;                       ///< groups of the 3 x 3 convolution
-  std::int64_t base_width = 64;                       ///< channels of a group, where a stage has 64 planes
-  std::int64_t squeeze_ratio = 0;                     ///< channels of a block for each one of its gate; 0: no gates
-  std::int64_t planes = 64;                           ///< of the first stage; each other has twice those before
+  std::int64_t base_width = 64;    ///< channels of a group, where a stage has 64 planes
+  std::int64_t squeeze_ratio = 0;  ///< channels of a block for each one of its gate; 0: no gates
+  std::int64_t planes = 64;        ///< of the first stage; each other has twice those before
 };
 
 /// Of one block.
@@ -28,8 +28,9 @@ struct BottleneckSizes {
   std::int64_t squeezed = 0;  ///< channels of the gate; 0: none
 };
 
-/// A 1 x 1, a 3 x 3 and a 1 x 1 convolution, a gate, and what is added to them. Children by timm's names: conv1, bn1,
-/// conv2, bn2, conv3, bn3, se, and where the shape changes downsample.0 and downsample.1.
+/// A 1 x 1, a 3 x 3 and a 1 x 1 convolution, a gate, and what is added to them. Children by timm's
+/// names: conv1, bn1, conv2, bn2, conv3, bn3, se, and where the shape changes downsample.0 and
+/// downsample.1.
 class Bottleneck : public RecomputableModule {
  public:
   Bottleneck(const BottleneckSizes& sizes, const at::TensorOptions& options);
@@ -63,10 +64,11 @@ class BottleneckNetwork : public FeatureMaps {
   std::vector<std::shared_ptr<Bottleneck>> blocks_;
 };
 
-/// relu(maps · gate + added), the end of a block with a gate: `maps` and `added` (n, channels, h, w), `gate`
-/// (n, channels, 1, 1). The bits are those of torch's operators, and so is what is kept for the backward pass: maps,
-/// gate and the result. On a CPU maps of float32 that lie pixel by pixel are read and written once in each direction;
-/// there a gradient of the gradient is refused with std::logic_error.
+/// relu(maps · gate + added), the end of a block with a gate: `maps` and `added` (n, channels, h,
+/// w), `gate` (n, channels, 1, 1). The bits are those of torch's operators, and so is what is kept
+/// for the backward pass: maps, gate and the result. On a CPU maps of float32 that lie pixel by
+/// pixel are read and written once in each direction; there a gradient of the gradient is refused
+/// with std::logic_error.
 at::Tensor gated_residual(const at::Tensor& maps, const at::Tensor& gate, const at::Tensor& added);
 
 /// One stage of such a network: blocks of one shape, of which the first has the stride.
@@ -74,7 +76,8 @@ struct InvertedResidualStage {
   std::int64_t blocks = 1, size = 3, stride = 1, out = 0;
 };
 
-/// MobileNetV2 (Sandler and others, 2018) or EfficientNet (Tan and Le, 2019). The first stage is not widened.
+/// MobileNetV2 (Sandler and others, 2018) or EfficientNet (Tan and Le, 2019). The first stage is
+/// not widened.
 struct InvertedResidualOptions {
   std::vector<InvertedResidualStage> stages;
   std::int64_t stem = 32, head = 0;  ///< channels before the first stage, and after the last
@@ -91,8 +94,9 @@ struct InvertedResidualSizes {
   bool is_efficient_net = false;
 };
 
-/// A 1 x 1 convolution that widens, one of each channel by itself, a gate, and one that narrows. Children by timm's
-/// names: conv_pw, bn1, conv_dw, bn2, se, conv_pwl, bn3; where nothing is widened conv_dw, bn1, se, conv_pw, bn2.
+/// A 1 x 1 convolution that widens, one of each channel by itself, a gate, and one that narrows.
+/// Children by timm's names: conv_pw, bn1, conv_dw, bn2, se, conv_pwl, bn3; where nothing is
+/// widened conv_dw, bn1, se, conv_pw, bn2.
 class InvertedResidual : public RecomputableModule {
  public:
   InvertedResidual(const InvertedResidualSizes& sizes, const at::TensorOptions& options);
@@ -107,7 +111,8 @@ class InvertedResidual : public RecomputableModule {
   std::shared_ptr<SqueezeExcitation> se_;  // null: none
 };
 
-/// Up to its last feature map. Children by timm's names: conv_stem, bn1, blocks.0.0 …, conv_head, bn2.
+/// Up to its last feature map. Children by timm's names: conv_stem, bn1, blocks.0.0 …, conv_head,
+/// bn2.
 class InvertedResidualNetwork : public FeatureMaps {
  public:
   InvertedResidualNetwork(const InvertedResidualOptions& network, const at::TensorOptions& options);

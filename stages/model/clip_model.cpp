@@ -30,9 +30,13 @@ ClipNetwork& as_clip(torch::nn::Module& network) {
 }
 
 bool is_of_lora(std::string_view weight) { return weight.find(".lora_") != weight.npos; }
-bool is_of_texts(std::string_view weight) { return weight.starts_with("text_") && !is_of_lora(weight); }
+bool is_of_texts(std::string_view weight) {
+  return weight.starts_with("text_") && !is_of_lora(weight);
+}
 bool is_class_head(std::string_view weight) { return weight.starts_with("class_head."); }
-bool is_of_images(std::string_view weight) { return weight.starts_with("vis") && !is_of_lora(weight); }
+bool is_of_images(std::string_view weight) {
+  return weight.starts_with("vis") && !is_of_lora(weight);
+}
 
 InitializerOptions initializer_of(const BlockOptions& block, std::int64_t layers) {
   constexpr double kRange = 0.02, kFactor = 1;  // the defaults of transformers' configs
@@ -44,11 +48,14 @@ std::string quoted_texts(const std::vector<std::string>& texts) {
   constexpr std::size_t kShownBytes = 80;
   std::vector<std::string> shown;
   for (const std::string& text : texts)
-    shown.push_back("'" + (text.size() > kShownBytes ? text.substr(0, kShownBytes) + "…" : text) + "'");
+    shown.push_back("'" + (text.size() > kShownBytes ? text.substr(0, kShownBytes) + "…" : text) +
+                    "'");
   return runner::listed(shown, kShownTexts);
 }
 
-bool is_blank(const std::string& text) { return text.find_first_not_of(" \t\r\n\f\v") == text.npos; }
+bool is_blank(const std::string& text) {
+  return text.find_first_not_of(" \t\r\n\f\v") == text.npos;
+}
 
 }  // namespace
 
@@ -57,13 +64,15 @@ ClipOptions Clip::fit(const DatasetDescription& data) const {
                       .text = config_.text,
                       .projection_dim = *config_.image.projection_dim,
                       .class_count = 0};
-  options.image.image_size =
-      fitting_image_size(data, config_.image.image_size, config_.image.tower.patch_size, config_.pointer);
-  if (config_.has_class_head) options.class_count = fitting_classes(data, config_.num_classes, config_.pointer);
+  options.image.image_size = fitting_image_size(data, config_.image.image_size,
+                                                config_.image.tower.patch_size, config_.pointer);
+  if (config_.has_class_head)
+    options.class_count = fitting_classes(data, config_.num_classes, config_.pointer);
   return options;
 }
 
-std::shared_ptr<ClipNetwork> Clip::make(const DatasetDescription& data, std::uint64_t seed, at::Device device) const {
+std::shared_ptr<ClipNetwork> Clip::make(const DatasetDescription& data, std::uint64_t seed,
+                                        at::Device device) const {
   const auto tensors = at::TensorOptions(at::kFloat).device(device);
   if (!config_.lora) return std::make_shared<ClipNetwork>(fit(data), tensors);
   const auto network = std::make_shared<AdaptedClip>(fit(data), *config_.lora, seed, tensors);
@@ -74,18 +83,21 @@ std::shared_ptr<ClipNetwork> Clip::make(const DatasetDescription& data, std::uin
 std::unique_ptr<PretrainedPlaces> Clip::places_in(torch::nn::Module& network) const {
   const BackboneConfig& image = config_.image;
   const auto refuse = [&](const std::string& why, const std::string& help) {
-    throw StageError(ErrorCode::kDamagedWeights, "the weights '" + *image.weights + "' do not fit the model: " + why)
+    throw StageError(ErrorCode::kDamagedWeights,
+                     "the weights '" + *image.weights + "' do not fit the model: " + why)
         .at("/weights")
         .in_stage(config_.pointer)
         .with_help(help);
   };
   try {
-    auto places = std::make_unique<PretrainedPlaces>(network, saved_->tensors, image.position_resize);
+    auto places =
+        std::make_unique<PretrainedPlaces>(network, saved_->tensors, image.position_resize);
     if (places->report().fits()) return places;
     const std::string sizes = differing_sizes(image, sizes_of_weights(saved_->tensors));
     if (sizes.empty())
-      refuse(places->report().misfits(),
-             "give weights of both towers of a CLIP of this shape, or the model the shape of these");
+      refuse(
+          places->report().misfits(),
+          "give weights of both towers of a CLIP of this shape, or the model the shape of these");
     refuse(sizes, "give the model the sizes of the weights, or other weights");
   } catch (const StageError& error) {
     if (!error.stage.empty()) throw;
@@ -96,12 +108,14 @@ std::unique_ptr<PretrainedPlaces> Clip::places_in(torch::nn::Module& network) co
 
 void Clip::fill(ClipNetwork& network, std::uint64_t seed) const {
   const BackboneConfig& image = config_.image;
-  const InitializerOptions of_images = initializer_of(image.tower.block, image.tower.num_hidden_layers);
+  const InitializerOptions of_images =
+      initializer_of(image.tower.block, image.tower.num_hidden_layers);
   initialize(network, of_images, seed, is_class_head);
   if (!saved_) {
     const std::uint64_t base_seed = config_.lora ? config_.base_seed : seed;
     initialize(network, of_images, base_seed, is_of_images);
-    initialize(network, initializer_of(config_.text.block, config_.text.num_hidden_layers), base_seed, is_of_texts);
+    initialize(network, initializer_of(config_.text.block, config_.text.num_hidden_layers),
+               base_seed, is_of_texts);
     const torch::NoGradGuard no_graph;
     at::Tensor(network.logit_scale()).fill_(config_.logit_scale);
     network.notes.push_back("both towers have random weights");
@@ -112,27 +126,35 @@ void Clip::fill(ClipNetwork& network, std::uint64_t seed) const {
     const torch::NoGradGuard no_graph;
     read_saved_weights(*image.weights, saved_->sha256, places->sink(), image.weights_entry);
   } catch (const StageError& error) {
-    throw StageError(error.code, error.what()).at("/weights").in_stage(config_.pointer).with_help(error.help);
+    throw StageError(error.code, error.what())
+        .at("/weights")
+        .in_stage(config_.pointer)
+        .with_help(error.help);
   }
-  network.notes.push_back("'" + *image.weights + "': " + saved_->choice() + places->report().text());
+  network.notes.push_back("'" + *image.weights + "': " + saved_->choice() +
+                          places->report().text());
 }
 
 void Clip::check_weights() const {
   if (!saved_) return;
-  ClipOptions options{
-      .image = config_.image.tower, .text = config_.text, .projection_dim = *config_.image.projection_dim};
-  options.image.image_size = options.image.patch_size;  // any will do: the position embeddings are resized
+  ClipOptions options{.image = config_.image.tower,
+                      .text = config_.text,
+                      .projection_dim = *config_.image.projection_dim};
+  options.image.image_size =
+      options.image.patch_size;  // any will do: the position embeddings are resized
   ClipNetwork network(options, at::TensorOptions(at::kFloat).device(at::kMeta));
   places_in(network);
 }
 
 std::string Clip::base_text(const ClipNetwork& network) const {
   if (!saved_) return "random, seed " + std::to_string(config_.base_seed);
-  const auto positions = network.named_parameters()["vision_model.embeddings.position_embedding.weight"].size(0);
+  const auto positions =
+      network.named_parameters()["vision_model.embeddings.position_embedding.weight"].size(0);
   return "sha256 " + saved_->sha256 + ", " + std::to_string(positions) + " positions";
 }
 
-std::shared_ptr<torch::nn::Module> Clip::build(const DatasetDescription& data, std::uint64_t seed) const {
+std::shared_ptr<torch::nn::Module> Clip::build(const DatasetDescription& data,
+                                               std::uint64_t seed) const {
   auto network = make(data, seed, at::kCPU);
   fill(*network, seed);
   constrain(*network);
@@ -161,7 +183,8 @@ NamedTensors Clip::forward(torch::nn::Module& network, const NamedTensors& input
     outputs.set("image_embeddings", embeddings);
     if (config_.has_class_head) outputs.set("logits", clip.classify(embeddings));
   }
-  if (inputs.contains("tokens")) outputs.set("text_embeddings", clip.embed_texts(inputs.at("tokens")));
+  if (inputs.contains("tokens"))
+    outputs.set("text_embeddings", clip.embed_texts(inputs.at("tokens")));
   outputs.set("logit_scale", clip.logit_scale());
   return outputs;
 }
@@ -173,7 +196,8 @@ void Clip::constrain(torch::nn::Module& network) const {
     scale.clamp_max_(*config_.maximum_logit_scale);
     return;
   }
-  if (scale.item<double>() > *config_.maximum_logit_scale) scale.fill_(*config_.maximum_logit_scale);
+  if (scale.item<double>() > *config_.maximum_logit_scale)
+    scale.fill_(*config_.maximum_logit_scale);
 }
 
 std::vector<std::string> Clip::notes(const torch::nn::Module& network) const {
@@ -191,7 +215,8 @@ Shrunken Clip::shrunken(const DatasetDescription& data) const {
   config.text.block.hidden_size = small.hidden_size;
   config.text.block.intermediate_size = small.intermediate_size;
   config.text.block.num_attention_heads = small.num_attention_heads;
-  return {std::make_shared<Clip>(std::move(config), tokenizer_, nullptr), shrunken_data(data, small.hidden_size)};
+  return {std::make_shared<Clip>(std::move(config), tokenizer_, nullptr),
+          shrunken_data(data, small.hidden_size)};
 }
 
 TokenizedTexts Clip::tokenized(const std::vector<std::string>& texts) const {
@@ -215,23 +240,29 @@ TokenizedTexts Clip::tokenized(const std::vector<std::string>& texts) const {
     std::ranges::copy(*tokens, ids.begin() + static_cast<std::ptrdiff_t>(i * context));
     result.lengths.push_back(static_cast<std::int64_t>(tokens->size()));
   }
-  const auto refuse = [&](const std::vector<std::string>& which, const std::string& what, const std::string& help) {
+  const auto refuse = [&](const std::vector<std::string>& which, const std::string& what,
+                          const std::string& help) {
     const bool is_one = which.size() == 1;
-    throw StageError(ErrorCode::kBadAnnotations, (is_one ? "a caption" : std::to_string(which.size()) + " captions") +
-                                                     what + ": " + quoted_texts(which))
+    throw StageError(ErrorCode::kBadAnnotations,
+                     (is_one ? "a caption" : std::to_string(which.size()) + " captions") + what +
+                         ": " + quoted_texts(which))
         .with_help(help);
   };
   const auto are = [](const std::vector<std::string>& which) -> std::string {
     return which.size() == 1 ? " is " : " are ";
   };
-  if (!blank.empty()) refuse(blank, are(blank) + "empty", "give each image a caption, or leave the image out");
-  if (!damaged.empty()) refuse(damaged, " cannot be read (" + why_damaged + ")", "write texts in UTF-8");
+  if (!blank.empty())
+    refuse(blank, are(blank) + "empty", "give each image a caption, or leave the image out");
+  if (!damaged.empty())
+    refuse(damaged, " cannot be read (" + why_damaged + ")", "write texts in UTF-8");
   if (!long_ones.empty() && !config_.cuts_texts) {
     refuse(long_ones,
-           are(long_ones) + "longer than the " + std::to_string(context) + " tokens of the text tower's context",
+           are(long_ones) + "longer than the " + std::to_string(context) +
+               " tokens of the text tower's context",
            "shorten them, or set model.tokenizer.too_long: cut");
   }
-  result.ids = torch::tensor(ids).view({static_cast<std::int64_t>(texts.size()), config_.text.context_length});
+  result.ids = torch::tensor(ids).view(
+      {static_cast<std::int64_t>(texts.size()), config_.text.context_length});
   return result;
 }
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "stages/artifact/model.h"
-#include "stages/model/clip_network.h"
 #include "stages/model/backbone.h"
+#include "stages/model/clip_network.h"
 #include "stages/text/tokenizer.h"
 #include "stages/weights/saved_weights.h"
 
@@ -17,13 +17,14 @@ namespace stages {
 /// The options of model.clip.
 struct ClipConfig {
   std::string pointer;    ///< where they stand, "/model": build() runs inside another stage
-  BackboneConfig image;   ///< the image tower with its projection, and the weights of all; its pointer is `pointer`
+  BackboneConfig image;   ///< the image tower with its projection, and the weights of all; its
+                          ///< pointer is `pointer`
   TextTowerOptions text;  ///< its vocabulary and tokens are the tokenizer's
   bool has_class_head = true;
   std::optional<std::int64_t> num_classes;  ///< nullopt: as many as the data's
   double logit_scale = 0;                   ///< at first, where the weights are random
   std::optional<double> maximum_logit_scale;
-  bool cuts_texts = false;                ///< that are longer than the context; false: they are refused
+  bool cuts_texts = false;  ///< that are longer than the context; false: they are refused
   std::optional<ClipAdapterConfig> lora;  ///< nullopt: all its weights are trained
   std::uint64_t base_seed = 0;            ///< of random weights below adapters
 };
@@ -31,12 +32,14 @@ struct ClipConfig {
 /// CLIP, both towers. build() makes a ClipNetwork or, where adapters are trained, an AdaptedClip.
 class Clip : public Model, public ImageTextModel, public ShrinkableModel {
  public:
-  /// `saved` are the shapes of the weights and their digest: each build() reads the numbers anew. null: they are
-  /// random. `config` is settled.
-  Clip(ClipConfig config, std::shared_ptr<const Tokenizer> tokenizer, std::shared_ptr<const SavedWeights> saved)
+  /// `saved` are the shapes of the weights and their digest: each build() reads the numbers anew.
+  /// null: they are random. `config` is settled.
+  Clip(ClipConfig config, std::shared_ptr<const Tokenizer> tokenizer,
+       std::shared_ptr<const SavedWeights> saved)
       : config_(std::move(config)), tokenizer_(std::move(tokenizer)), saved_(std::move(saved)) {}
 
-  std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data, std::uint64_t seed) const override;
+  std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data,
+                                           std::uint64_t seed) const override;
   std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override;
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override;
   bool mixes_samples() const override { return false; }
@@ -53,7 +56,8 @@ class Clip : public Model, public ImageTextModel, public ShrinkableModel {
 
  private:
   ClipOptions fit(const DatasetDescription& data) const;
-  std::shared_ptr<ClipNetwork> make(const DatasetDescription& data, std::uint64_t seed, at::Device device) const;
+  std::shared_ptr<ClipNetwork> make(const DatasetDescription& data, std::uint64_t seed,
+                                    at::Device device) const;
   void fill(ClipNetwork& network, std::uint64_t seed) const;
   std::string base_text(const ClipNetwork& network) const;
   std::unique_ptr<PretrainedPlaces> places_in(torch::nn::Module& network) const;

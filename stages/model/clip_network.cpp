@@ -3,9 +3,9 @@
 #include <cassert>
 #include <stdexcept>
 
-#include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/stage.h"
 #include "stages/model/adapter_layout.h"
@@ -21,21 +21,25 @@ BlockOptions causal(BlockOptions block) {
 
 /// Of each row the place of its first true, 0 where there is none.
 at::Tensor first_true(const at::Tensor& mask) {
-  const at::Tensor before = mask.to(at::kLong).cumsum(1).eq(0).sum(1);  // how many tokens come before it
+  const at::Tensor before =
+      mask.to(at::kLong).cumsum(1).eq(0).sum(1);  // how many tokens come before it
   return before.remainder(mask.size(1));
 }
 
 }  // namespace
 
 at::Tensor end_places(const at::Tensor& ids, EndToken rule, std::int64_t end_id) {
-  return first_true(rule == EndToken::kFirstEnd ? ids.eq(end_id) : ids.eq(ids.amax(1, /*keepdim=*/true)));
+  return first_true(rule == EndToken::kFirstEnd ? ids.eq(end_id)
+                                                : ids.eq(ids.amax(1, /*keepdim=*/true)));
 }
 
 TextEmbeddings::TextEmbeddings(const TextTowerOptions& tower, const at::TensorOptions& options)
-    : tokens_(register_module("token_embedding",
-                              std::make_shared<PositionEmbedding>(tower.vocab_size, tower.block.hidden_size, options))),
-      positions_(register_module("position_embedding", std::make_shared<PositionEmbedding>(
-                                                           tower.context_length, tower.block.hidden_size, options))) {}
+    : tokens_(register_module(
+          "token_embedding",
+          std::make_shared<PositionEmbedding>(tower.vocab_size, tower.block.hidden_size, options))),
+      positions_(register_module("position_embedding",
+                                 std::make_shared<PositionEmbedding>(
+                                     tower.context_length, tower.block.hidden_size, options))) {}
 
 at::Tensor TextEmbeddings::forward(const at::Tensor& ids) const {
   const OwnPrecision own(*this);
@@ -47,10 +51,11 @@ TextTower::TextTower(const TextTowerOptions& tower, const at::TensorOptions& opt
     : end_token_(tower.end_token),
       end_id_(tower.end_id),
       embeddings_(register_module("embeddings", std::make_shared<TextEmbeddings>(tower, options))),
-      blocks_(register_blocks(*this, causal(tower.block), tower.num_hidden_layers, /*drop_path=*/0, options)),
-      final_norm_(
-          register_module("final_layer_norm",
-                          std::make_shared<LayerNorm>(tower.block.hidden_size, tower.block.layer_norm_eps, options))) {}
+      blocks_(register_blocks(*this, causal(tower.block), tower.num_hidden_layers, /*drop_path=*/0,
+                              options)),
+      final_norm_(register_module(
+          "final_layer_norm", std::make_shared<LayerNorm>(tower.block.hidden_size,
+                                                          tower.block.layer_norm_eps, options))) {}
 
 at::Tensor TextTower::last_hidden_state(const at::Tensor& ids) const {
   const OwnPrecision own(*this);
@@ -63,8 +68,8 @@ at::Tensor TextTower::last_hidden_state(const at::Tensor& ids) const {
 at::Tensor TextTower::forward(const at::Tensor& ids) const {
   const OwnPrecision own(*this);
   const at::Tensor x = last_hidden_state(ids);
-  const at::Tensor rows =
-      torch::arange(ids.size(0), ids.options()) * ids.size(1) + end_places(ids, end_token_, end_id_);
+  const at::Tensor rows = torch::arange(ids.size(0), ids.options()) * ids.size(1) +
+                          end_places(ids, end_token_, end_id_);
   return normalize(x.flatten(0, 1).index_select(0, rows));
 }
 
@@ -79,12 +84,16 @@ ClipNetwork::ClipNetwork(const ClipOptions& clip, const at::TensorOptions& optio
       logit_scale_(register_parameter("logit_scale", torch::empty({}, options))),
       images_(register_module("vision_model", std::make_shared<VisionTower>(clip.image, options))),
       texts_(register_module("text_model", std::make_shared<TextTower>(clip.text, options))) {
-  const auto linear = [&](const char* name, std::int64_t inputs, std::int64_t outputs, bool with_bias) {
+  const auto linear = [&](const char* name, std::int64_t inputs, std::int64_t outputs,
+                          bool with_bias) {
     return register_module(name, std::make_shared<Linear>(inputs, outputs, with_bias, options));
   };
-  image_projection_ = linear("visual_projection", clip.image.block.hidden_size, clip.projection_dim, false);
-  text_projection_ = linear("text_projection", clip.text.block.hidden_size, clip.projection_dim, false);
-  if (clip.class_count > 0) class_head_ = linear("class_head", clip.projection_dim, clip.class_count, true);
+  image_projection_ =
+      linear("visual_projection", clip.image.block.hidden_size, clip.projection_dim, false);
+  text_projection_ =
+      linear("text_projection", clip.text.block.hidden_size, clip.projection_dim, false);
+  if (clip.class_count > 0)
+    class_head_ = linear("class_head", clip.projection_dim, clip.class_count, true);
 }
 
 at::Tensor ClipNetwork::embed_images(const at::Tensor& pixels) const {
@@ -113,7 +122,10 @@ auto in_section(const ClipAdapterConfig& config, const Act& act) {
   try {
     return act();
   } catch (const StageError& error) {
-    throw StageError(error.code, error.what()).at(error.option).in_stage(config.pointer).with_help(error.help);
+    throw StageError(error.code, error.what())
+        .at(error.option)
+        .in_stage(config.pointer)
+        .with_help(error.help);
   }
 }
 
@@ -125,8 +137,8 @@ HeadWeights class_head_of(const torch::nn::Module& network) {
 
 }  // namespace
 
-AdaptedClip::AdaptedClip(const ClipOptions& clip, const ClipAdapterConfig& config, std::uint64_t seed,
-                         const at::TensorOptions& options)
+AdaptedClip::AdaptedClip(const ClipOptions& clip, const ClipAdapterConfig& config,
+                         std::uint64_t seed, const at::TensorOptions& options)
     : ClipNetwork(clip, options), lora_(in_section(config, [&] {
         return attach_lora(*this, config.options, module_names(WeightLayout::kClip), seed);
       })) {
@@ -151,7 +163,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// What transformers calls alike in the configs of both towers.
-Json tower_config(const char* type, const BlockOptions& block, std::int64_t layers, std::int64_t projection_dim) {
+Json tower_config(const char* type, const BlockOptions& block, std::int64_t layers,
+                  std::int64_t projection_dim) {
   return {{"model_type", type},
           {"hidden_size", block.hidden_size},
           {"intermediate_size", block.intermediate_size},
@@ -174,22 +187,29 @@ NamedTensors exported(const ClipNetwork& network) {
   return tensors;
 }
 
-/// An end of text of 2 asks for the token with the highest id, as in the configs of OpenAI's weights.
+/// An end of text of 2 asks for the token with the highest id, as in the configs of OpenAI's
+/// weights.
 Json exported_config(const ClipOptions& options) {
   constexpr std::int64_t kHighestId = 2;
-  Json images =
-      tower_config("clip_vision_model", options.image.block, options.image.num_hidden_layers, options.projection_dim);
-  images.update(
-      {{"image_size", options.image.image_size}, {"patch_size", options.image.patch_size}, {"num_channels", 3}});
-  Json texts =
-      tower_config("clip_text_model", options.text.block, options.text.num_hidden_layers, options.projection_dim);
+  Json images = tower_config("clip_vision_model", options.image.block,
+                             options.image.num_hidden_layers, options.projection_dim);
+  images.update({{"image_size", options.image.image_size},
+                 {"patch_size", options.image.patch_size},
+                 {"num_channels", 3}});
+  Json texts = tower_config("clip_text_model", options.text.block, options.text.num_hidden_layers,
+                            options.projection_dim);
   texts.update({{"vocab_size", options.text.vocab_size},
                 {"max_position_embeddings", options.text.context_length},
                 {"bos_token_id", options.text.end_id - 1},
-                {"eos_token_id", options.text.end_token == EndToken::kHighestId ? kHighestId : options.text.end_id},
+                {"eos_token_id",
+                 options.text.end_token == EndToken::kHighestId ? kHighestId : options.text.end_id},
                 {"pad_token_id", options.text.end_id}});
-  return {{"model_type", "clip"},     {"architectures", {"CLIPModel"}},     {"projection_dim", options.projection_dim},
-          {"torch_dtype", "float32"}, {"vision_config", std::move(images)}, {"text_config", std::move(texts)}};
+  return {{"model_type", "clip"},
+          {"architectures", {"CLIPModel"}},
+          {"projection_dim", options.projection_dim},
+          {"torch_dtype", "float32"},
+          {"vision_config", std::move(images)},
+          {"text_config", std::move(texts)}};
 }
 
 }  // namespace stages

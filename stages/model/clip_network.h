@@ -18,7 +18,8 @@ namespace stages {
 
 /// The token whose output represents a text.
 enum class EndToken {
-  kHighestId,  ///< the first one with the highest id, as in OpenAI's weights, whose end of text has it
+  kHighestId,  ///< the first one with the highest id, as in OpenAI's weights, whose end of text has
+               ///< it
   kFirstEnd,   ///< the first end of text, as in newer ones; the first token where there is none
 };
 
@@ -35,7 +36,8 @@ struct TextTowerOptions {
 /// For each row of `ids` (n, tokens), int64, the place of the token that represents it, (n).
 at::Tensor end_places(const at::Tensor& ids, EndToken rule, std::int64_t end_id);
 
-/// A vector for each token, and one for each position. Children: token_embedding, position_embedding.
+/// A vector for each token, and one for each position. Children: token_embedding,
+/// position_embedding.
 class TextEmbeddings : public PrecisionModule {
  public:
   TextEmbeddings(const TextTowerOptions& tower, const at::TensorOptions& options);
@@ -46,11 +48,13 @@ class TextEmbeddings : public PrecisionModule {
   std::shared_ptr<PositionEmbedding> tokens_, positions_;  // a table each
 };
 
-/// CLIP's text transformer (Radford et al. 2021, arXiv:2103.00020). The parameter names are those of HF's `text_model`:
-/// embeddings.{token_embedding, position_embedding}.weight, encoder.layers.<i>.…, final_layer_norm.
+/// CLIP's text transformer (Radford et al. 2021, arXiv:2103.00020). The parameter names are those
+/// of HF's `text_model`: embeddings.{token_embedding, position_embedding}.weight,
+/// encoder.layers.<i>.…, final_layer_norm.
 ///
-/// Since attention is causal, what follows the end of a text changes nothing: texts may be padded with any token, and
-/// cut to the longest of them. The weights are unset until somebody initialises or loads them.
+/// Since attention is causal, what follows the end of a text changes nothing: texts may be padded
+/// with any token, and cut to the longest of them. The weights are unset until somebody initialises
+/// or loads them.
 class TextTower : public PrecisionModule {
  public:
   explicit TextTower(const TextTowerOptions& tower, const at::TensorOptions& options = {});
@@ -82,15 +86,17 @@ struct ClipOptions {
   std::int64_t class_count = 0;     ///< outputs of the class head; 0: it has none
 };
 
-/// CLIP (Radford et al. 2021, arXiv:2103.00020): two towers whose outputs are projected into one space, and the
-/// logarithm of the factor by which the similarities there are multiplied. Children by HF's names: vision_model,
-/// text_model, visual_projection, text_projection and the parameter logit_scale; besides class_head, a linear layer
-/// over the normalised image embedding, where there is one.
+/// CLIP (Radford et al. 2021, arXiv:2103.00020): two towers whose outputs are projected into one
+/// space, and the logarithm of the factor by which the similarities there are multiplied. Children
+/// by HF's names: vision_model, text_model, visual_projection, text_projection and the parameter
+/// logit_scale; besides class_head, a linear layer over the normalised image embedding, where there
+/// is one.
 class ClipNetwork : public PrecisionModule {
  public:
   explicit ClipNetwork(const ClipOptions& clip, const at::TensorOptions& options = {});
 
-  /// Of pixels (n, 3, size, size): what a common embedding of them is, (n, projection_dim), of length 1.
+  /// Of pixels (n, 3, size, size): what a common embedding of them is, (n, projection_dim), of
+  /// length 1.
   at::Tensor embed_images(const at::Tensor& pixels) const;
   /// The same of token ids (m, tokens), int64.
   at::Tensor embed_texts(const at::Tensor& ids) const;
@@ -100,9 +106,14 @@ class ClipNetwork : public PrecisionModule {
   const ClipOptions& options() const { return options_; }
   const VisionTower& image_tower() const { return *images_; }
   const TextTower& text_tower() const { return *texts_; }
-  /// Projections of what represents an image (n, hidden_size) or a text, (n, projection_dim), of any length.
-  at::Tensor project_images(const at::Tensor& pooled) const { return image_projection_->forward(pooled); }
-  at::Tensor project_texts(const at::Tensor& pooled) const { return text_projection_->forward(pooled); }
+  /// Projections of what represents an image (n, hidden_size) or a text, (n, projection_dim), of
+  /// any length.
+  at::Tensor project_images(const at::Tensor& pooled) const {
+    return image_projection_->forward(pooled);
+  }
+  at::Tensor project_texts(const at::Tensor& pooled) const {
+    return text_projection_->forward(pooled);
+  }
   at::Tensor& logit_scale() { return logit_scale_; }
   const at::Tensor& logit_scale() const { return logit_scale_; }
 
@@ -113,27 +124,31 @@ class ClipNetwork : public PrecisionModule {
   at::Tensor logit_scale_;  // a scalar
   std::shared_ptr<VisionTower> images_;
   std::shared_ptr<TextTower> texts_;
-  std::shared_ptr<Linear> image_projection_, text_projection_, class_head_;  // the last is null where there is none
+  std::shared_ptr<Linear> image_projection_, text_projection_,
+      class_head_;  // the last is null where there is none
 };
 
 /// The options of model.clip's section adapters.
 struct ClipAdapterConfig {
   std::string pointer;  ///< where they stand, "/model/adapters"
   LoraOptions options;
-  std::optional<std::string> adapter;  ///< a folder of peft's form to begin from; nullopt: a new adapter
+  std::optional<std::string>
+      adapter;  ///< a folder of peft's form to begin from; nullopt: a new adapter
 };
 
-/// A CLIP whose weights are given and frozen, but for low-rank adapters in its towers and the class head.
+/// A CLIP whose weights are given and frozen, but for low-rank adapters in its towers and the class
+/// head.
 class AdaptedClip : public ClipNetwork, public FrozenBase {
  public:
-  /// Its weights are unset but for those of the adapters, which follow from `seed`; none where they are on the Meta
-  /// device. Exactly those that are trained need a gradient. Throws runner::StageError, which blames an option of
-  /// `config`, where its targets are no layers of the towers.
+  /// Its weights are unset but for those of the adapters, which follow from `seed`; none where they
+  /// are on the Meta device. Exactly those that are trained need a gradient. Throws
+  /// runner::StageError, which blames an option of `config`, where its targets are no layers of the
+  /// towers.
   AdaptedClip(const ClipOptions& clip, const ClipAdapterConfig& config, std::uint64_t seed,
               const at::TensorOptions& options = {});
 
-  /// Says in the notes what of `config` has no effect, and begins from the adapter that it names. Throws
-  /// runner::StageError where that does not fit.
+  /// Says in the notes what of `config` has no effect, and begins from the adapter that it names.
+  /// Throws runner::StageError where that does not fit.
   void begin(const ClipAdapterConfig& config);
   void freeze(std::string base) { FrozenBase::freeze(*this, std::move(base)); }
 
@@ -145,8 +160,8 @@ class AdaptedClip : public ClipNetwork, public FrozenBase {
   AttachedLora lora_;
 };
 
-/// The weights of a CLIP of both towers by the names of transformers' CLIPModel, as model.safetensors has them, which
-/// has none for the class head. The network has no adapters.
+/// The weights of a CLIP of both towers by the names of transformers' CLIPModel, as
+/// model.safetensors has them, which has none for the class head. The network has no adapters.
 NamedTensors exported(const ClipNetwork& network);
 
 /// The config.json with which transformers makes that CLIPModel again.

@@ -28,8 +28,8 @@ class ClipVisionStage : public runner::Stage {
     ClipVisionConfig config = config_;
     if (config.projection_dim && !is_projected(config.feature)) {
       const std::int64_t bytes = 4 * config.tower.block.hidden_size * *config.projection_dim;
-      context.say("projection_dim has no effect with 'features: pooled': its weights, " + std::to_string(bytes) +
-                  " bytes, are left out");
+      context.say("projection_dim has no effect with 'features: pooled': its weights, " +
+                  std::to_string(bytes) + " bytes, are left out");
       config.projection_dim.reset();
     }
     return {{"model", std::make_shared<ClipVision>(config)}};
@@ -67,17 +67,20 @@ runner::Result<std::unique_ptr<runner::Stage>> create_tower(runner::ConfigReader
 }  // namespace
 
 ImageClassifierOptions ClipVision::fit(const DatasetDescription& data) const {
-  ImageClassifierOptions options{config_.tower, config_.feature, config_.projection_dim, 0, config_.dropout};
-  options.tower.image_size = fitting_image_size(data, config_.image_size, config_.tower.patch_size, config_.pointer);
+  ImageClassifierOptions options{config_.tower, config_.feature, config_.projection_dim, 0,
+                                 config_.dropout};
+  options.tower.image_size =
+      fitting_image_size(data, config_.image_size, config_.tower.patch_size, config_.pointer);
   options.num_classes = fitting_classes(data, config_.num_classes, config_.pointer);
   return options;
 }
 
-std::shared_ptr<torch::nn::Module> ClipVision::build(const DatasetDescription& data, std::uint64_t seed) const {
+std::shared_ptr<torch::nn::Module> ClipVision::build(const DatasetDescription& data,
+                                                     std::uint64_t seed) const {
   const auto network = std::make_shared<ImageClassifier>(fit(data), at::TensorOptions(at::kFloat));
   initialize(*network,
-             {config_.tower.block.hidden_size, config_.tower.num_hidden_layers, config_.initializer_range,
-              config_.initializer_factor},
+             {config_.tower.block.hidden_size, config_.tower.num_hidden_layers,
+              config_.initializer_range, config_.initializer_factor},
              seed);
   return network;
 }
@@ -86,12 +89,14 @@ Shrunken ClipVision::shrunken(const DatasetDescription& data) const {
   ClipVisionConfig config = config_;
   shrink(config.tower, config.image_size, config.projection_dim);
   const bool is_projection = is_projected(config.feature);
-  const std::int64_t width = is_projection ? *config.projection_dim : config.tower.block.hidden_size;
+  const std::int64_t width =
+      is_projection ? *config.projection_dim : config.tower.block.hidden_size;
   return {std::make_shared<ClipVision>(config), shrunken_data(data, width)};
 }
 
 std::shared_ptr<torch::nn::Module> ClipVision::outline(const DatasetDescription& data) const {
-  return std::make_shared<ImageClassifier>(fit(data), at::TensorOptions(at::kFloat).device(at::kMeta));
+  return std::make_shared<ImageClassifier>(fit(data),
+                                           at::TensorOptions(at::kFloat).device(at::kMeta));
 }
 
 NamedTensors ClipVision::forward(torch::nn::Module& network, const NamedTensors& inputs) const {
@@ -116,9 +121,10 @@ std::int64_t square_size(const DatasetDescription& data, const std::string& poin
         .with_help("this model classifies colour images: wire it to a data stage that gives them");
   }
   if (image->shape[1] != image->shape[2]) {
-    throw StageError(ErrorCode::kOptionConflict, "the data's images are " + std::to_string(image->shape[1]) +
-                                                     " pixels high and " + std::to_string(image->shape[2]) +
-                                                     " wide, the model takes square ones")
+    throw StageError(ErrorCode::kOptionConflict,
+                     "the data's images are " + std::to_string(image->shape[1]) +
+                         " pixels high and " + std::to_string(image->shape[2]) +
+                         " wide, the model takes square ones")
         .at("/image_size")
         .in_stage(pointer)
         .with_help("let the data stage crop them square");
@@ -128,9 +134,10 @@ std::int64_t square_size(const DatasetDescription& data, const std::string& poin
 
 }  // namespace
 
-std::string not_a_multiple(std::string_view what, std::int64_t value, std::string_view by, std::int64_t divisor) {
-  return std::string(what) + " " + std::to_string(value) + " is not a multiple of " + std::string(by) + " " +
-         std::to_string(divisor);
+std::string not_a_multiple(std::string_view what, std::int64_t value, std::string_view by,
+                           std::int64_t divisor) {
+  return std::string(what) + " " + std::to_string(value) + " is not a multiple of " +
+         std::string(by) + " " + std::to_string(divisor);
 }
 
 std::int64_t fitting_image_size(const DatasetDescription& data, std::optional<std::int64_t> wanted,
@@ -138,7 +145,8 @@ std::int64_t fitting_image_size(const DatasetDescription& data, std::optional<st
   const std::int64_t size = square_size(data, pointer);
   if (wanted && *wanted != size) {
     throw StageError(ErrorCode::kOptionConflict, "the data's images are " + std::to_string(size) +
-                                                     " pixels wide, the model takes " + std::to_string(*wanted))
+                                                     " pixels wide, the model takes " +
+                                                     std::to_string(*wanted))
         .at("/image_size")
         .in_stage(pointer)
         .with_help("set 'image_size: auto', or the data stage's size");
@@ -164,8 +172,9 @@ std::int64_t fitting_classes(const DatasetDescription& data, std::optional<std::
   }
   const std::int64_t in_all = data.pair_of > 0 ? data.pair_of : classes;
   if (wanted && *wanted != in_all) {
-    throw StageError(ErrorCode::kLabelOutOfRange, "num_classes is " + std::to_string(*wanted) + ", the data has " +
-                                                      std::to_string(in_all) + " classes")
+    throw StageError(ErrorCode::kLabelOutOfRange, "num_classes is " + std::to_string(*wanted) +
+                                                      ", the data has " + std::to_string(in_all) +
+                                                      " classes")
         .at("/num_classes")
         .in_stage(pointer)
         .with_help("set 'num_classes: auto'");

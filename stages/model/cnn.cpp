@@ -19,18 +19,20 @@ std::string parts_of(const FeatureMaps& backbone) {
     const std::string& name = item.key();
     if (name != "features" && name != "blocks") parts.push_back(name);
     else
-      for (const auto& child : item.value()->named_children()) parts.push_back(name + "." + child.key());
+      for (const auto& child : item.value()->named_children())
+        parts.push_back(name + "." + child.key());
   }
   return runner::listed(parts, parts.size());
 }
 
 runner::Result<std::unique_ptr<runner::Stage>> create_cnn(runner::ConfigReader& reader) {
   const auto architectures = convolutional_architectures();
-  ConvolutionalClassifierConfig config{
-      .backbone = runner::choice<ConvolutionalBackbone>(reader, "architecture", std::span(architectures))};
+  ConvolutionalClassifierConfig config{.backbone = runner::choice<ConvolutionalBackbone>(
+                                           reader, "architecture", std::span(architectures))};
   reader.read("architecture", config.name);
   reader.read("frozen", config.frozen);
-  const auto backbone = make_backbone(config.backbone, at::TensorOptions(at::kFloat).device(at::kMeta));
+  const auto backbone =
+      make_backbone(config.backbone, at::TensorOptions(at::kFloat).device(at::kMeta));
   for (const std::string& path : config.frozen) {
     if (has_module(*backbone, path)) continue;
     reader.fail("frozen", ErrorCode::kOptionConflict, config.name + " has no module '" + path + "'",

@@ -26,28 +26,33 @@ constexpr std::int64_t kRowsOfPart = 8;
 // Channels of one pixel that are computed at a time.
 constexpr std::int64_t kLanes = 16;
 using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
-using LanesInMemory = float __attribute__((vector_size(kLanes * sizeof(float)), aligned(sizeof(float)), may_alias));
+using LanesInMemory =
+    float __attribute__((vector_size(kLanes * sizeof(float)), aligned(sizeof(float)), may_alias));
 
 #define RETORT_INLINE __attribute__((always_inline)) inline
-// Compiled for several processors; the loader takes the best. Where one multiplies and adds at once, bits differ.
+// Compiled for several processors; the loader takes the best. Where one multiplies and adds at
+// once, bits differ.
 #define RETORT_FOR_EACH_PROCESSOR __attribute__((target_clones("avx512f", "avx2", "default")))
 
 RETORT_INLINE const LanesInMemory& lanes_at(const float* numbers) {
   return *reinterpret_cast<const LanesInMemory*>(numbers);
 }
 
-/// A row of the result's gradient and one of the maps that it saw, all channels of one pixel after another.
+/// A row of the result's gradient and one of the maps that it saw, all channels of one pixel after
+/// another.
 struct RowPair {
   const float *slopes, *maps;
   std::int64_t result_width, width, stride, channels;
 };
 
-/// Adds what each channel of a group, set in all lanes of the group, contributes at one place of the kernel.
+/// Adds what each channel of a group, set in all lanes of the group, contributes at one place of
+/// the kernel.
 template <int kOfGroup, int kOne = 0>
 RETORT_INLINE void add_products(const Lanes& slopes, const Lanes& x, Lanes* sums) {
   constexpr auto of = [](int lane) { return lane / kOfGroup * kOfGroup + kOne; };
-  sums[kOne] += slopes * __builtin_shufflevector(x, x, of(0), of(1), of(2), of(3), of(4), of(5), of(6), of(7), of(8),
-                                                 of(9), of(10), of(11), of(12), of(13), of(14), of(15));
+  sums[kOne] += slopes * __builtin_shufflevector(x, x, of(0), of(1), of(2), of(3), of(4), of(5),
+                                                 of(6), of(7), of(8), of(9), of(10), of(11), of(12),
+                                                 of(13), of(14), of(15));
   if constexpr (kOne + 1 < kOfGroup) add_products<kOfGroup, kOne + 1>(slopes, x, sums);
 }
 
@@ -83,12 +88,17 @@ RETORT_INLINE void add_rows(const RowPair& rows, float* sums) {
   }
 }
 
-RETORT_FOR_EACH_PROCESSOR void add_rows_of_fours(const RowPair& rows, float* sums) { add_rows<4>(rows, sums); }
-RETORT_FOR_EACH_PROCESSOR void add_rows_of_eights(const RowPair& rows, float* sums) { add_rows<8>(rows, sums); }
+RETORT_FOR_EACH_PROCESSOR void add_rows_of_fours(const RowPair& rows, float* sums) {
+  add_rows<4>(rows, sums);
+}
+RETORT_FOR_EACH_PROCESSOR void add_rows_of_eights(const RowPair& rows, float* sums) {
+  add_rows<8>(rows, sums);
+}
 
 /// Adds up the parts of `sums`, (parts, kSide, kSide, channels of a group, channels).
 void put_together(const at::Tensor& sums, const at::Tensor& gradient) {
-  const std::int64_t parts = sums.size(0), of_part = sums[0].numel(), of_group = sums.size(3), channels = sums.size(4);
+  const std::int64_t parts = sums.size(0), of_part = sums[0].numel(), of_group = sums.size(3),
+                     channels = sums.size(4);
   const auto* const all_sums = sums.const_data_ptr<float>();
   auto* const to = gradient.mutable_data_ptr<float>();
   const at::IntArrayRef strides = gradient.strides();
@@ -98,18 +108,20 @@ void put_together(const at::Tensor& sums, const at::Tensor& gradient) {
       for (std::int64_t part = 0; part < parts; ++part) sum += all_sums[part * of_part + number];
       const std::int64_t channel = number % channels, one = number / channels % of_group,
                          place = number / channels / of_group;
-      to[channel * strides[0] + one * strides[1] + place / kSide * strides[2] + place % kSide * strides[3]] =
-          static_cast<float>(sum);
+      to[channel * strides[0] + one * strides[1] + place / kSide * strides[2] +
+         place % kSide * strides[3]] = static_cast<float>(sum);
     }
   });
 }
 
 /// The gradient of the weight, in its layout.
-at::Tensor weight_gradient(const at::Tensor& maps, const at::Tensor& weight, const at::Tensor& slopes,
-                           std::int64_t stride) {
-  const std::int64_t height = maps.size(2), width = maps.size(3), channels = maps.size(1), of_group = weight.size(1);
+at::Tensor weight_gradient(const at::Tensor& maps, const at::Tensor& weight,
+                           const at::Tensor& slopes, std::int64_t stride) {
+  const std::int64_t height = maps.size(2), width = maps.size(3), channels = maps.size(1),
+                     of_group = weight.size(1);
   const std::int64_t result_height = slopes.size(2), result_width = slopes.size(3);
-  const std::int64_t rows = maps.size(0) * result_height, parts = (rows + kRowsOfPart - 1) / kRowsOfPart;
+  const std::int64_t rows = maps.size(0) * result_height,
+                     parts = (rows + kRowsOfPart - 1) / kRowsOfPart;
   const at::Tensor sums = at::zeros({parts, kSide, kSide, of_group, channels}, weight.options()),
                    gradient = at::empty_like(weight);
   if (maps.is_meta()) {
@@ -121,7 +133,8 @@ at::Tensor weight_gradient(const at::Tensor& maps, const at::Tensor& weight, con
   auto* const all_sums = sums.mutable_data_ptr<float>();
   const auto add_row = [=](std::int64_t row) {
     for (std::int64_t of_kernel = 0; of_kernel < kSide; ++of_kernel) {
-      const std::int64_t image = row / result_height, seen = row % result_height * stride + of_kernel - 1;
+      const std::int64_t image = row / result_height,
+                         seen = row % result_height * stride + of_kernel - 1;
       if (seen < 0 || seen >= height) continue;
       const RowPair pair{.slopes = dy + row * result_width * channels,
                          .maps = x + (image * height + seen) * width * channels,
@@ -129,12 +142,14 @@ at::Tensor weight_gradient(const at::Tensor& maps, const at::Tensor& weight, con
                          .width = width,
                          .stride = stride,
                          .channels = channels};
-      float* const to = all_sums + (row / kRowsOfPart * kSide + of_kernel) * kSide * of_group * channels;
+      float* const to =
+          all_sums + (row / kRowsOfPart * kSide + of_kernel) * kSide * of_group * channels;
       of_group == 4 ? add_rows_of_fours(pair, to) : add_rows_of_eights(pair, to);
     }
   };
   parallel_for(parts, /*grain=*/1, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin * kRowsOfPart; row < std::min(rows, end * kRowsOfPart); ++row) add_row(row);
+    for (std::int64_t row = begin * kRowsOfPart; row < std::min(rows, end * kRowsOfPart); ++row)
+      add_row(row);
   });
   put_together(sums, gradient);
   return gradient;
@@ -142,24 +157,26 @@ at::Tensor weight_gradient(const at::Tensor& maps, const at::Tensor& weight, con
 
 class GroupedConvolution : public torch::autograd::Function<GroupedConvolution> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& maps, const at::Tensor& weight,
-                            std::int64_t stride) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& maps,
+                            const at::Tensor& weight, std::int64_t stride) {
     context->save_for_backward({maps, weight});
     context->saved_data["stride"] = stride;
-    return at::conv2d(maps, weight, {}, stride, /*padding=*/1, /*dilation=*/1, maps.size(1) / weight.size(1));
+    return at::conv2d(maps, weight, {}, stride, /*padding=*/1, /*dilation=*/1,
+                      maps.size(1) / weight.size(1));
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    if (torch::GradMode::is_enabled()) throw std::logic_error("a grouped convolution has no gradient of its gradient");
+    if (torch::GradMode::is_enabled())
+      throw std::logic_error("a grouped convolution has no gradient of its gradient");
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &maps = saved[0], &weight = saved[1];
     const std::int64_t stride = context->saved_data.at("stride").toInt();
     const at::Tensor slopes = gradients[0].contiguous(at::MemoryFormat::ChannelsLast);
     variable_list result(3);
     if (context->needs_input_grad(0)) {
-      result[0] = std::get<0>(at::convolution_backward(slopes, maps, weight, {}, {stride, stride}, {1, 1}, {1, 1},
-                                                       /*transposed=*/false, {0, 0}, maps.size(1) / weight.size(1),
-                                                       {true, false, false}));
+      result[0] = std::get<0>(at::convolution_backward(
+          slopes, maps, weight, {}, {stride, stride}, {1, 1}, {1, 1},
+          /*transposed=*/false, {0, 0}, maps.size(1) / weight.size(1), {true, false, false}));
     }
     if (context->needs_input_grad(1)) result[1] = weight_gradient(maps, weight, slopes, stride);
     return result;
@@ -169,15 +186,19 @@ class GroupedConvolution : public torch::autograd::Function<GroupedConvolution> 
 }  // namespace
 
 bool can_convolve_groups(const at::Tensor& maps, const at::Tensor& weight, std::int64_t stride) {
-  const auto is_plain = [](const at::Tensor& x) { return x.dim() == 4 && x.scalar_type() == at::kFloat; };
+  const auto is_plain = [](const at::Tensor& x) {
+    return x.dim() == 4 && x.scalar_type() == at::kFloat;
+  };
   if (!is_plain(maps) || !is_plain(weight) || !is_on_cpu(maps)) return false;
   const std::int64_t of_group = weight.size(1);
-  return (of_group == 4 || (of_group == 8 && stride == 2)) && weight.size(2) == kSide && weight.size(3) == kSide &&
-         weight.size(0) == maps.size(1) && maps.size(1) % kLanes == 0 && maps.numel() > 0 &&
-         maps.is_contiguous(at::MemoryFormat::ChannelsLast) && current_precision(maps.device()) == Precision::kFp32;
+  return (of_group == 4 || (of_group == 8 && stride == 2)) && weight.size(2) == kSide &&
+         weight.size(3) == kSide && weight.size(0) == maps.size(1) && maps.size(1) % kLanes == 0 &&
+         maps.numel() > 0 && maps.is_contiguous(at::MemoryFormat::ChannelsLast) &&
+         current_precision(maps.device()) == Precision::kFp32;
 }
 
-at::Tensor grouped_convolution(const at::Tensor& maps, const at::Tensor& weight, std::int64_t stride) {
+at::Tensor grouped_convolution(const at::Tensor& maps, const at::Tensor& weight,
+                               std::int64_t stride) {
   return GroupedConvolution::apply(maps, weight, stride);
 }
 
@@ -186,18 +207,20 @@ namespace {
 /// A row of channels for each pixel, where they lie one after another.
 at::Tensor pixels_of(const at::Tensor& x) { return x.permute({0, 2, 3, 1}); }
 
-/// A kernel of one pixel whose steps are of one pixel multiplies a matrix: a product needs no copies in blocks, as
-/// oneDNN's convolutions do.
+/// A kernel of one pixel whose steps are of one pixel multiplies a matrix: a product needs no
+/// copies in blocks, as oneDNN's convolutions do.
 bool is_product(const at::Tensor& x, const at::Tensor& weight, const ConvolutionSizes& shape) {
   return shape.size == 1 && shape.stride == 1 && shape.padding == 0 && shape.groups == 1 &&
-         x.is_contiguous(at::MemoryFormat::ChannelsLast) && has_torch_product(pixels_of(x), weight.flatten(1));
+         x.is_contiguous(at::MemoryFormat::ChannelsLast) &&
+         has_torch_product(pixels_of(x), weight.flatten(1));
 }
 
 }  // namespace
 
 Convolution::Convolution(const ConvolutionSizes& shape, const at::TensorOptions& options)
-    : weight(register_parameter("weight",
-                                torch::empty({shape.out, shape.in / shape.groups, shape.size, shape.size}, options))),
+    : weight(register_parameter(
+          "weight",
+          torch::empty({shape.out, shape.in / shape.groups, shape.size, shape.size}, options))),
       shape_(shape) {
   if (shape.has_bias) bias = register_parameter("bias", torch::empty({shape.out}, options));
 }
@@ -205,49 +228,59 @@ Convolution::Convolution(const ConvolutionSizes& shape, const at::TensorOptions&
 at::Tensor Convolution::forward(const at::Tensor& input) const {
   const OwnPrecision own(*this);
   const at::Tensor x = own(input);
-  if (is_product(x, weight, shape_)) return linear_layer(pixels_of(x), weight.flatten(1), bias).permute({0, 3, 1, 2});
+  if (is_product(x, weight, shape_))
+    return linear_layer(pixels_of(x), weight.flatten(1), bias).permute({0, 3, 1, 2});
   if (shape_.padding == 1 && !shape_.has_bias && can_convolve_groups(x, weight, shape_.stride)) {
     return grouped_convolution(x, weight, shape_.stride);
   }
-  return torch::conv2d(x, weight, bias, shape_.stride, shape_.padding, /*dilation=*/1, shape_.groups);
+  return torch::conv2d(x, weight, bias, shape_.stride, shape_.padding, /*dilation=*/1,
+                       shape_.groups);
 }
 
-BatchNorm::BatchNorm(std::int64_t channels, BatchNormStatistics statistics, const at::TensorOptions& options)
+BatchNorm::BatchNorm(std::int64_t channels, BatchNormStatistics statistics,
+                     const at::TensorOptions& options)
     : weight(register_parameter("weight", torch::empty({channels}, options))),
       bias(register_parameter("bias", torch::empty({channels}, options))),
       running_mean_(register_buffer("running_mean", torch::zeros({channels}, options))),
       running_var_(register_buffer("running_var", torch::ones({channels}, options))),
-      num_batches_tracked_(register_buffer("num_batches_tracked", torch::zeros({}, options.dtype(torch::kLong)))),
+      num_batches_tracked_(
+          register_buffer("num_batches_tracked", torch::zeros({}, options.dtype(torch::kLong)))),
       statistics_(statistics) {}
 
 at::Tensor BatchNorm::forward(const at::Tensor& x) const { return compute(x, /*has_relu=*/false); }
 
-at::Tensor BatchNorm::forward_relu(const at::Tensor& x) const { return compute(x, /*has_relu=*/true); }
+at::Tensor BatchNorm::forward_relu(const at::Tensor& x) const {
+  return compute(x, /*has_relu=*/true);
+}
 
 at::Tensor BatchNorm::compute(const at::Tensor& input, bool has_relu) const {
   const OwnPrecision own(*this);
   const at::Tensor x = own(input);
   const bool has_spread = input.numel() > weight.numel();
-  const bool collects = statistics_ == BatchNormStatistics::kCollected && is_training() && has_spread;
+  const bool collects =
+      statistics_ == BatchNormStatistics::kCollected && is_training() && has_spread;
   const bool is_by_batch = collects || statistics_ == BatchNormStatistics::kOfBatch;
   const bool sees_collected = collects || !is_by_batch;
   if (collects) num_batches_tracked_.add_(1);
   const BatchNormTensors tensors{weight, bias, sees_collected ? running_mean_ : at::Tensor(),
                                  sees_collected ? running_var_ : at::Tensor()};
   if (is_by_batch && can_normalize_batch(x, weight)) return normalize_batch(x, tensors, has_relu);
-  const at::Tensor y = torch::batch_norm(x, weight, bias, tensors.running_mean, tensors.running_var, is_by_batch,
-                                         kBatchNormMomentum, kBatchNormEpsilon, at::globalContext().userEnabledCuDNN());
+  const at::Tensor y = torch::batch_norm(x, weight, bias, tensors.running_mean, tensors.running_var,
+                                         is_by_batch, kBatchNormMomentum, kBatchNormEpsilon,
+                                         at::globalContext().userEnabledCuDNN());
   return has_relu ? y.relu_() : y;
 }
 
 namespace {
 
-std::shared_ptr<Convolution> pointwise(std::int64_t in, std::int64_t out, const at::TensorOptions& options) {
-  return std::make_shared<Convolution>(ConvolutionSizes{.in = in, .out = out, .size = 1, .has_bias = true}, options);
+std::shared_ptr<Convolution> pointwise(std::int64_t in, std::int64_t out,
+                                       const at::TensorOptions& options) {
+  return std::make_shared<Convolution>(
+      ConvolutionSizes{.in = in, .out = out, .size = 1, .has_bias = true}, options);
 }
 
-/// The mean of each channel, (n, channels, 1, 1). Its gradient is one number for all pixels, and is kept as one:
-/// torch's writes it out for each of them.
+/// The mean of each channel, (n, channels, 1, 1). Its gradient is one number for all pixels, and is
+/// kept as one: torch's writes it out for each of them.
 class ChannelMeans : public torch::autograd::Function<ChannelMeans> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& maps) {
@@ -264,7 +297,8 @@ class ChannelMeans : public torch::autograd::Function<ChannelMeans> {
 
 }  // namespace
 
-SqueezeExcitation::SqueezeExcitation(const SqueezeExcitationSizes& sizes, const SqueezeExcitationStyle& style,
+SqueezeExcitation::SqueezeExcitation(const SqueezeExcitationSizes& sizes,
+                                     const SqueezeExcitationStyle& style,
                                      const at::TensorOptions& options)
     : is_silu_(style.is_silu),
       squeeze_(register_module(style.squeeze, pointwise(sizes.channels, sizes.squeezed, options))),

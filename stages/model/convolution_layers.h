@@ -10,15 +10,16 @@
 
 namespace stages {
 
-/// Whether grouped_convolution() takes maps (n, channels, h, w) and a weight (channels, channels of a group, 3, 3): of
-/// float32 on a CPU, not under autocast, maps that lie pixel by pixel, and groups of four channels, or of eight where
-/// the stride is two.
+/// Whether grouped_convolution() takes maps (n, channels, h, w) and a weight (channels, channels of
+/// a group, 3, 3): of float32 on a CPU, not under autocast, maps that lie pixel by pixel, and
+/// groups of four channels, or of eight where the stride is two.
 bool can_convolve_groups(const at::Tensor& maps, const at::Tensor& weight, std::int64_t stride);
 
-/// Torch's conv2d by groups, with a padding of one. oneDNN computes the gradient of the weight as if each group were as
-/// wide as a vector; here a vector holds several groups, and the sums do not depend on the threads. A gradient of the
-/// gradient is refused with std::logic_error.
-at::Tensor grouped_convolution(const at::Tensor& maps, const at::Tensor& weight, std::int64_t stride);
+/// Torch's conv2d by groups, with a padding of one. oneDNN computes the gradient of the weight as
+/// if each group were as wide as a vector; here a vector holds several groups, and the sums do not
+/// depend on the threads. A gradient of the gradient is refused with std::logic_error.
+at::Tensor grouped_convolution(const at::Tensor& maps, const at::Tensor& weight,
+                               std::int64_t stride);
 
 // Layers of convolutional networks. As those of layers.h they leave their weights unset.
 
@@ -45,19 +46,22 @@ class Convolution : public PrecisionModule {
 
 /// By which statistics a BatchNorm normalises.
 enum class BatchNormStatistics {
-  kCollected,  ///< in training by those of the batch, which it collects; in eval mode by what it has collected
+  kCollected,  ///< in training by those of the batch, which it collects; in eval mode by what it
+               ///< has collected
   kOfBatch,    ///< always by those of the batch; nothing is collected
   kFixed,      ///< always by those that it was given; nothing is collected
 };
 
-/// Normalisation of each channel (Ioffe and Szegedy, 2015), as torch's, with its momentum of 0.1 and epsilon of 1e-5;
-/// parameters `weight` and `bias` (channels), buffers running_mean, running_var and num_batches_tracked.
+/// Normalisation of each channel (Ioffe and Szegedy, 2015), as torch's, with its momentum of 0.1
+/// and epsilon of 1e-5; parameters `weight` and `bias` (channels), buffers running_mean,
+/// running_var and num_batches_tracked.
 class BatchNorm : public PrecisionModule {
  public:
-  BatchNorm(std::int64_t channels, BatchNormStatistics statistics, const at::TensorOptions& options);
-  /// (n, channels, h, w) or (n, channels) to the same. The result shares no memory with `x`, and no gradient needs it.
-  /// One number a channel has no spread: where statistics are collected, those that have been collected are used for
-  /// it, and nothing is.
+  BatchNorm(std::int64_t channels, BatchNormStatistics statistics,
+            const at::TensorOptions& options);
+  /// (n, channels, h, w) or (n, channels) to the same. The result shares no memory with `x`, and no
+  /// gradient needs it. One number a channel has no spread: where statistics are collected, those
+  /// that have been collected are used for it, and nothing is.
   at::Tensor forward(const at::Tensor& x) const;
   /// relu of it.
   at::Tensor forward_relu(const at::Tensor& x) const;
@@ -80,12 +84,13 @@ struct SqueezeExcitationSizes {
 
 /// How networks name the two layers of a gate, and what is between these.
 struct SqueezeExcitationStyle {
-  std::string squeeze, excite;  ///< "fc1" and "fc2" of ResNets, "conv_reduce" and "conv_expand" of EfficientNets
-  bool is_silu = false;         ///< else ReLU
+  std::string squeeze,
+      excite;  ///< "fc1" and "fc2" of ResNets, "conv_reduce" and "conv_expand" of EfficientNets
+  bool is_silu = false;  ///< else ReLU
 };
 
-/// The gate of a block: a number between 0 and 1 for each channel of each image. Children by the style's names, both
-/// 1 x 1 convolutions with a bias.
+/// The gate of a block: a number between 0 and 1 for each channel of each image. Children by the
+/// style's names, both 1 x 1 convolutions with a bias.
 class SqueezeExcitation : public PrecisionModule {
  public:
   SqueezeExcitation(const SqueezeExcitationSizes& sizes, const SqueezeExcitationStyle& style,

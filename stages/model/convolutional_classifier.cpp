@@ -6,10 +6,10 @@
 #include <stdexcept>
 #include <string>
 
-#include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 #include <torch/types.h>
 #include <torch/utils.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/run_context.h"
@@ -20,19 +20,21 @@
 
 namespace stages {
 
-ClassifierHead::ClassifierHead(const ClassifierHeadOptions& head, std::int64_t features, std::int64_t outputs,
-                               const at::TensorOptions& options) {
+ClassifierHead::ClassifierHead(const ClassifierHeadOptions& head, std::int64_t features,
+                               std::int64_t outputs, const at::TensorOptions& options) {
   int next = 0;
   std::int64_t in = features;
   const auto add = [&](std::int64_t out, bool is_last) {
     Layer layer;
     const double dropout = layers_.empty() ? head.dropout : head.dropout / 2;
     layer.dropout = register_module(std::to_string(next++), std::make_shared<Dropout>(dropout));
-    layer.linear = register_module(std::to_string(next++), std::make_shared<Linear>(in, out, true, options));
+    layer.linear =
+        register_module(std::to_string(next++), std::make_shared<Linear>(in, out, true, options));
     ++next;  // ReLU
     if (!is_last) {
-      layer.norm = register_module(std::to_string(next++),
-                                   std::make_shared<BatchNorm>(out, BatchNormStatistics::kCollected, options));
+      layer.norm = register_module(
+          std::to_string(next++),
+          std::make_shared<BatchNorm>(out, BatchNormStatistics::kCollected, options));
     }
     layers_.push_back(std::move(layer));
     in = out;
@@ -69,7 +71,8 @@ void ClassifierHead::initialize(const std::string& path, std::uint64_t seed) {
 
 namespace {
 
-constexpr BottleneckOptions kSeResNeXt50 = {.cardinality = 32, .base_width = 4, .squeeze_ratio = 16};
+constexpr BottleneckOptions kSeResNeXt50 = {
+    .cardinality = 32, .base_width = 4, .squeeze_ratio = 16};
 
 /// How timm draws the weights of one family of networks.
 enum class ConvolutionFamily { kResNet, kDenseNet, kEfficientNet };
@@ -80,8 +83,8 @@ ConvolutionFamily family_of(const ConvolutionalBackbone& backbone) {
   return ConvolutionFamily::kEfficientNet;
 }
 
-/// By He and others (2015), for ReLU: by what a layer makes, or in a DenseNet by what it sees. Only EfficientNet's rule
-/// knows groups.
+/// By He and others (2015), for ReLU: by what a layer makes, or in a DenseNet by what it sees. Only
+/// EfficientNet's rule knows groups.
 Distribution kaiming(const at::Tensor& weight, ConvolutionFamily family) {
   const std::int64_t area = weight.size(2) * weight.size(3);
   std::int64_t fan = weight.size(0) * area;
@@ -93,27 +96,32 @@ Distribution kaiming(const at::Tensor& weight, ConvolutionFamily family) {
 
 class BackboneInitializer {
  public:
-  BackboneInitializer(ConvolutionFamily family, std::uint64_t seed) : family_(family), seed_(seed) {}
+  BackboneInitializer(ConvolutionFamily family, std::uint64_t seed)
+      : family_(family), seed_(seed) {}
 
   void operator()(const std::string& path, torch::nn::Module& module) const {
     if (const auto* convolution = module.as<Convolution>()) {
       draw(convolution->weight, path + ".weight", kaiming(convolution->weight, family_));
-      if (convolution->bias.defined()) draw(convolution->bias, path + ".bias", bias_rule(*convolution));
+      if (convolution->bias.defined())
+        draw(convolution->bias, path + ".bias", bias_rule(*convolution));
     } else if (const auto* norm = module.as<BatchNorm>()) {
       // A block of a ResNet begins as what is added to it.
       const bool ends_branch = family_ == ConvolutionFamily::kResNet && path.ends_with(".bn3");
-      draw(norm->weight, path + ".weight", {ends_branch ? Distribution::Kind::kZero : Distribution::Kind::kOne});
+      draw(norm->weight, path + ".weight",
+           {ends_branch ? Distribution::Kind::kZero : Distribution::Kind::kOne});
       draw(norm->bias, path + ".bias", {Distribution::Kind::kZero});
     }
   }
 
  private:
-  void draw(const at::Tensor& weight, const std::string& name, const Distribution& distribution) const {
+  void draw(const at::Tensor& weight, const std::string& name,
+            const Distribution& distribution) const {
     draw_weight(weight, distribution, name, seed_);
   }
   Distribution bias_rule(const Convolution& convolution) const {
     if (family_ != ConvolutionFamily::kResNet) return {Distribution::Kind::kZero};
-    return {Distribution::Kind::kUniform, 1 / std::sqrt(static_cast<double>(convolution.weight[0].numel()))};
+    return {Distribution::Kind::kUniform,
+            1 / std::sqrt(static_cast<double>(convolution.weight[0].numel()))};
   }
 
   const ConvolutionFamily family_;
@@ -130,11 +138,14 @@ std::array<std::pair<std::string_view, ConvolutionalBackbone>, 5> convolutional_
            {"mobilenetv2_100", InvertedResidualOptions::mobile_net_v2()}}};
 }
 
-std::shared_ptr<FeatureMaps> make_backbone(const ConvolutionalBackbone& backbone, const at::TensorOptions& options) {
+std::shared_ptr<FeatureMaps> make_backbone(const ConvolutionalBackbone& backbone,
+                                           const at::TensorOptions& options) {
   if (const auto* bottleneck = std::get_if<BottleneckOptions>(&backbone))
     return std::make_shared<BottleneckNetwork>(*bottleneck, options);
-  if (const auto* dense = std::get_if<DenseOptions>(&backbone)) return std::make_shared<DenseNetwork>(*dense, options);
-  return std::make_shared<InvertedResidualNetwork>(std::get<InvertedResidualOptions>(backbone), options);
+  if (const auto* dense = std::get_if<DenseOptions>(&backbone))
+    return std::make_shared<DenseNetwork>(*dense, options);
+  return std::make_shared<InvertedResidualNetwork>(std::get<InvertedResidualOptions>(backbone),
+                                                   options);
 }
 
 ConvolutionalBackbone shrunken_backbone(const ConvolutionalBackbone& backbone) {
@@ -153,11 +164,13 @@ ConvolutionalBackbone shrunken_backbone(const ConvolutionalBackbone& backbone) {
   InvertedResidualOptions small = std::get<InvertedResidualOptions>(backbone);
   small.stem = small.head = 8;
   // Two widths, so that what has a shortcut has one still.
-  for (std::size_t stage = 0; stage < small.stages.size(); ++stage) small.stages[stage].out = stage % 2 == 0 ? 4 : 8;
+  for (std::size_t stage = 0; stage < small.stages.size(); ++stage)
+    small.stages[stage].out = stage % 2 == 0 ? 4 : 8;
   return small;
 }
 
-void initialize_backbone(const ConvolutionalBackbone& backbone, FeatureMaps& network, std::uint64_t seed) {
+void initialize_backbone(const ConvolutionalBackbone& backbone, FeatureMaps& network,
+                         std::uint64_t seed) {
   network.apply(BackboneInitializer(family_of(backbone), seed), "backbone");
 }
 
@@ -168,7 +181,8 @@ using runner::StageError;
 
 ConvolutionalClassifierNetwork& as_convolutional(torch::nn::Module& network) {
   auto* classifier = dynamic_cast<ConvolutionalClassifierNetwork*>(&network);
-  if (!classifier) throw std::logic_error("not a network that ConvolutionalClassifier::build() has made");
+  if (!classifier)
+    throw std::logic_error("not a network that ConvolutionalClassifier::build() has made");
   return *classifier;
 }
 
@@ -180,13 +194,15 @@ bool is_below(std::string_view path, std::string_view module) {
 /// A part's norms keep their statistics too.
 void freeze(FeatureMaps& backbone, const std::vector<std::string>& modules) {
   const auto is_frozen = [&](const std::string& path) {
-    return std::ranges::any_of(modules, [&](const std::string& module) { return is_below(path, module); });
+    return std::ranges::any_of(modules,
+                               [&](const std::string& module) { return is_below(path, module); });
   };
   for (const auto& item : backbone.named_parameters()) {
     if (is_frozen(item.key())) item.value().requires_grad_(false);
   }
   for (const auto& item : backbone.named_modules()) {
-    if (auto* norm = item.value()->as<BatchNorm>(); norm && is_frozen(item.key())) norm->fix_statistics();
+    if (auto* norm = item.value()->as<BatchNorm>(); norm && is_frozen(item.key()))
+      norm->fix_statistics();
   }
 }
 
@@ -202,16 +218,17 @@ void check_images(const ConvolutionalClassifierConfig& config, const FeatureMaps
   if (backbone.shape(image->shape[1], image->shape[2])) return;
   std::int64_t least = 1;
   while (!backbone.shape(least, least)) ++least;
-  throw StageError(ErrorCode::kOptionConflict, "images of " + std::to_string(image->shape[1]) + " x " +
-                                                   std::to_string(image->shape[2]) + " pixels are too small for " +
-                                                   config.name + ", which pools them")
+  throw StageError(ErrorCode::kOptionConflict, "images of " + std::to_string(image->shape[1]) +
+                                                   " x " + std::to_string(image->shape[2]) +
+                                                   " pixels are too small for " + config.name +
+                                                   ", which pools them")
       .in_stage(config.pointer)
       .with_help("set the data stage's image_size to " + std::to_string(least) + " or more");
 }
 
 /// Where the saved weights go. Throws where they do not fit.
-std::unique_ptr<TimmWeightPlaces> fitting_places(const ConvolutionalClassifierConfig& config, FeatureMaps& backbone,
-                                                 const SavedWeights& saved) {
+std::unique_ptr<TimmWeightPlaces> fitting_places(const ConvolutionalClassifierConfig& config,
+                                                 FeatureMaps& backbone, const SavedWeights& saved) {
   auto places = [&] {
     try {
       return std::make_unique<TimmWeightPlaces>(backbone, saved.tensors);
@@ -225,11 +242,16 @@ std::unique_ptr<TimmWeightPlaces> fitting_places(const ConvolutionalClassifierCo
   const TimmWeightsReport& report = places->report();
   if (report.fits()) return places;
   const auto refuse = [&](const std::string& message, const std::string& help) {
-    throw StageError(ErrorCode::kDamagedWeights, message).at("/weights").in_stage(config.pointer).with_help(help);
+    throw StageError(ErrorCode::kDamagedWeights, message)
+        .at("/weights")
+        .in_stage(config.pointer)
+        .with_help(help);
   };
   const std::string file = "the weights '" + *config.weights + "' ";
   if (report.has_cadene_names) {
-    refuse(file + "have Cadene's names (layer0, se_module, last_linear), as timm's legacy_seresnext50_32x4d has",
+    refuse(file +
+               "have Cadene's names (layer0, se_module, last_linear), as timm's "
+               "legacy_seresnext50_32x4d has",
            "give timm's weights of " + config.name + ", or rename these");
   }
   refuse(file + "do not fit " + config.name + ": " + report.misfits(),
@@ -241,15 +263,18 @@ std::unique_ptr<TimmWeightPlaces> fitting_places(const ConvolutionalClassifierCo
 
 bool has_module(const FeatureMaps& backbone, const std::string& path) {
   const auto modules = backbone.named_modules();
-  return !path.empty() && std::ranges::any_of(modules, [&](const auto& item) { return item.key() == path; });
+  return !path.empty() &&
+         std::ranges::any_of(modules, [&](const auto& item) { return item.key() == path; });
 }
 
-ConvolutionalClassifierNetwork::ConvolutionalClassifierNetwork(const ConvolutionalClassifierConfig& config,
-                                                               std::int64_t outputs, const at::TensorOptions& options)
+ConvolutionalClassifierNetwork::ConvolutionalClassifierNetwork(
+    const ConvolutionalClassifierConfig& config, std::int64_t outputs,
+    const at::TensorOptions& options)
     : backbone_(register_module("backbone", make_backbone(config.backbone, options))) {
   constexpr std::int64_t kAnySize = 224;
   const std::int64_t channels = backbone_->shape(kAnySize, kAnySize)->channels;
-  head_ = register_module("classifier", std::make_shared<ClassifierHead>(config.head, channels, outputs, options));
+  head_ = register_module(
+      "classifier", std::make_shared<ClassifierHead>(config.head, channels, outputs, options));
   freeze(*backbone_, config.frozen);
 }
 
@@ -264,11 +289,11 @@ NamedTensors ConvolutionalClassifierNetwork::forward(const at::Tensor& pixels) c
   return {{"logits", head_->forward(seen)}, {"features", seen}};
 }
 
-std::shared_ptr<ConvolutionalClassifierNetwork> ConvolutionalClassifier::make(const DatasetDescription& data,
-                                                                              at::Device device) const {
+std::shared_ptr<ConvolutionalClassifierNetwork> ConvolutionalClassifier::make(
+    const DatasetDescription& data, at::Device device) const {
   const std::int64_t outputs = fitting_classes(data, config_.num_classes, config_.pointer);
-  auto network =
-      std::make_shared<ConvolutionalClassifierNetwork>(config_, outputs, at::TensorOptions(at::kFloat).device(device));
+  auto network = std::make_shared<ConvolutionalClassifierNetwork>(
+      config_, outputs, at::TensorOptions(at::kFloat).device(device));
   check_images(config_, network->backbone(), data);
   return network;
 }
@@ -286,23 +311,30 @@ std::shared_ptr<torch::nn::Module> ConvolutionalClassifier::build(const DatasetD
     const torch::NoGradGuard no_graph;
     read_saved_weights(*config_.weights, saved_->sha256, places->sink(), config_.weights_entry);
   } catch (const StageError& error) {
-    throw StageError(error.code, error.what()).at("/weights").in_stage(config_.pointer).with_help(error.help);
+    throw StageError(error.code, error.what())
+        .at("/weights")
+        .in_stage(config_.pointer)
+        .with_help(error.help);
   }
-  network->notes.push_back("'" + *config_.weights + "': " + saved_->choice() + places->report().text());
+  network->notes.push_back("'" + *config_.weights + "': " + saved_->choice() +
+                           places->report().text());
   return network;
 }
 
-std::shared_ptr<torch::nn::Module> ConvolutionalClassifier::outline(const DatasetDescription& data) const {
+std::shared_ptr<torch::nn::Module> ConvolutionalClassifier::outline(
+    const DatasetDescription& data) const {
   return make(data, at::kMeta);
 }
 
 void ConvolutionalClassifier::check_weights() const {
   if (!saved_) return;
-  const auto backbone = make_backbone(config_.backbone, at::TensorOptions(at::kFloat).device(at::kMeta));
+  const auto backbone =
+      make_backbone(config_.backbone, at::TensorOptions(at::kFloat).device(at::kMeta));
   fitting_places(config_, *backbone, *saved_);
 }
 
-NamedTensors ConvolutionalClassifier::forward(torch::nn::Module& network, const NamedTensors& inputs) const {
+NamedTensors ConvolutionalClassifier::forward(torch::nn::Module& network,
+                                              const NamedTensors& inputs) const {
   return as_convolutional(network).forward(inputs.at("image"));
 }
 
@@ -330,7 +362,8 @@ using runner::StageError;
 
 class ConvolutionalClassifierStage : public runner::Stage {
  public:
-  explicit ConvolutionalClassifierStage(ConvolutionalClassifierConfig config) : config_(std::move(config)) {}
+  explicit ConvolutionalClassifierStage(ConvolutionalClassifierConfig config)
+      : config_(std::move(config)) {}
 
   std::string fingerprint() const override {
     if (!config_.weights) return "";
@@ -356,7 +389,10 @@ class ConvolutionalClassifierStage : public runner::Stage {
       saved->sha256 = fingerprint();
       return saved;
     } catch (const StageError& error) {
-      throw StageError(error.code, error.what()).at("/weights").in_stage(config_.pointer).with_help(error.help);
+      throw StageError(error.code, error.what())
+          .at("/weights")
+          .in_stage(config_.pointer)
+          .with_help(error.help);
     }
   }
 
@@ -366,8 +402,8 @@ class ConvolutionalClassifierStage : public runner::Stage {
 
 }  // namespace
 
-runner::Result<std::unique_ptr<runner::Stage>> convolutional_classifier_stage(runner::ConfigReader& reader,
-                                                                              ConvolutionalClassifierConfig config) {
+runner::Result<std::unique_ptr<runner::Stage>> convolutional_classifier_stage(
+    runner::ConfigReader& reader, ConvolutionalClassifierConfig config) {
   config.pointer = reader.pointer();
   reader.read("weights", config.weights);
   reader.read("weights_entry", config.weights_entry);
@@ -383,7 +419,8 @@ runner::Result<std::unique_ptr<runner::Stage>> convolutional_classifier_stage(ru
   head.read("widths", config.head.widths);
   head.read("dropout", config.head.dropout);
   if (runner::Diagnostics errors = reader.finish(); !errors.empty()) return errors;
-  return std::unique_ptr<runner::Stage>(std::make_unique<ConvolutionalClassifierStage>(std::move(config)));
+  return std::unique_ptr<runner::Stage>(
+      std::make_unique<ConvolutionalClassifierStage>(std::move(config)));
 }
 
 }  // namespace stages

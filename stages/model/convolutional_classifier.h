@@ -33,15 +33,17 @@ struct ClassifierHeadOptions {
   double dropout = 0;                ///< before the first layer; half of it before the others
 };
 
-/// For each width a linear layer, ReLU and BatchNorm, preceded by dropout; then a linear layer. Children are numbered
-/// as in the published torch::nn::Sequential, which counts ReLU too: 0 dropout, 1 linear, 3 norm, 4 dropout …
+/// For each width a linear layer, ReLU and BatchNorm, preceded by dropout; then a linear layer.
+/// Children are numbered as in the published torch::nn::Sequential, which counts ReLU too: 0
+/// dropout, 1 linear, 3 norm, 4 dropout …
 class ClassifierHead : public PrecisionModule {
  public:
   ClassifierHead(const ClassifierHeadOptions& head, std::int64_t features, std::int64_t outputs,
                  const at::TensorOptions& options);
   /// (n, features) to (n, outputs).
   at::Tensor forward(const at::Tensor& features) const;
-  /// Draws the weights by torch's rule of nn.Linear; a function of `seed` and their names below `path`.
+  /// Draws the weights by torch's rule of nn.Linear; a function of `seed` and their names below
+  /// `path`.
   void initialize(const std::string& path, std::uint64_t seed);
 
  private:
@@ -54,20 +56,23 @@ class ClassifierHead : public PrecisionModule {
 };
 
 /// One of timm's convolutional networks, without its classifier.
-using ConvolutionalBackbone = std::variant<BottleneckOptions, DenseOptions, InvertedResidualOptions>;
+using ConvolutionalBackbone =
+    std::variant<BottleneckOptions, DenseOptions, InvertedResidualOptions>;
 
 /// Those of the schema of model.cnn, by timm's names.
 std::array<std::pair<std::string_view, ConvolutionalBackbone>, 5> convolutional_architectures();
 
 /// Without values, in float32.
-std::shared_ptr<FeatureMaps> make_backbone(const ConvolutionalBackbone& backbone, const at::TensorOptions& options);
+std::shared_ptr<FeatureMaps> make_backbone(const ConvolutionalBackbone& backbone,
+                                           const at::TensorOptions& options);
 
 /// The same with as few channels as may be.
 ConvolutionalBackbone shrunken_backbone(const ConvolutionalBackbone& backbone);
 
-/// Draws the weights of such a network by timm's rules; what becomes of each is a function of `seed` and its name
-/// alone.
-void initialize_backbone(const ConvolutionalBackbone& backbone, FeatureMaps& network, std::uint64_t seed);
+/// Draws the weights of such a network by timm's rules; what becomes of each is a function of
+/// `seed` and its name alone.
+void initialize_backbone(const ConvolutionalBackbone& backbone, FeatureMaps& network,
+                         std::uint64_t seed);
 
 /// What model.se_resnext and model.cnn have in common.
 struct ConvolutionalClassifierConfig {
@@ -76,8 +81,9 @@ struct ConvolutionalClassifierConfig {
   ConvolutionalBackbone backbone;
   std::optional<std::string> weights;        ///< a reference (saved_weights.h); nullopt: random
   std::optional<std::string> weights_entry;  ///< of them, where the file has several
-  std::vector<std::string> frozen;           ///< paths of modules of the backbone, whose weights are not trained
-  std::optional<std::int64_t> num_classes;   ///< nullopt: as many as the data's
+  std::vector<std::string>
+      frozen;  ///< paths of modules of the backbone, whose weights are not trained
+  std::optional<std::int64_t> num_classes;  ///< nullopt: as many as the data's
   ClassifierHeadOptions head;
 };
 
@@ -105,13 +111,15 @@ class ConvolutionalClassifierNetwork : public PrecisionModule {
 /// build() makes a ConvolutionalClassifierNetwork.
 class ConvolutionalClassifier : public Model, public ShrinkableModel, public NamedModel {
  public:
-  /// `saved` are the shapes of the weights and their digest: each build() reads the numbers anew, so that none are kept
-  /// beside a network. null: they are random.
-  ConvolutionalClassifier(ConvolutionalClassifierConfig config, std::shared_ptr<const SavedWeights> saved)
+  /// `saved` are the shapes of the weights and their digest: each build() reads the numbers anew,
+  /// so that none are kept beside a network. null: they are random.
+  ConvolutionalClassifier(ConvolutionalClassifierConfig config,
+                          std::shared_ptr<const SavedWeights> saved)
       : config_(std::move(config)), saved_(std::move(saved)) {}
 
   /// Throws where the saved weights have changed meanwhile.
-  std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data, std::uint64_t seed) const override;
+  std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data,
+                                           std::uint64_t seed) const override;
   std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override;
   /// Reads "image".
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override;
@@ -121,12 +129,14 @@ class ConvolutionalClassifier : public Model, public ShrinkableModel, public Nam
   std::vector<std::string> notes(const torch::nn::Module& network) const override;
 
   const ConvolutionalClassifierConfig& config() const { return config_; }
-  /// Throws as build() does where the saved weights do not fit the backbone; their shapes alone need be there.
+  /// Throws as build() does where the saved weights do not fit the backbone; their shapes alone
+  /// need be there.
   void check_weights() const;
 
  private:
   /// Without values.
-  std::shared_ptr<ConvolutionalClassifierNetwork> make(const DatasetDescription& data, at::Device device) const;
+  std::shared_ptr<ConvolutionalClassifierNetwork> make(const DatasetDescription& data,
+                                                       at::Device device) const;
 
   const ConvolutionalClassifierConfig config_;
   const std::shared_ptr<const SavedWeights> saved_;
@@ -135,9 +145,9 @@ class ConvolutionalClassifier : public Model, public ShrinkableModel, public Nam
 /// Whether the backbone has a module of such a path: "layer1", "features.denseblock1".
 bool has_module(const FeatureMaps& backbone, const std::string& path);
 
-/// The stage of such a model: reads what both kinds have, all but `frozen`, into `config`, whose backbone has been
-/// read. Everything wrong with any of them is in the result.
-runner::Result<std::unique_ptr<runner::Stage>> convolutional_classifier_stage(runner::ConfigReader& reader,
-                                                                              ConvolutionalClassifierConfig config);
+/// The stage of such a model: reads what both kinds have, all but `frozen`, into `config`, whose
+/// backbone has been read. Everything wrong with any of them is in the result.
+runner::Result<std::unique_ptr<runner::Stage>> convolutional_classifier_stage(
+    runner::ConfigReader& reader, ConvolutionalClassifierConfig config);
 
 }  // namespace stages

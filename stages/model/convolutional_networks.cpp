@@ -22,12 +22,14 @@ class DenseBlock::Layer : public RecomputableModule {
       : norm1_(register_module("norm1", dense_norm(in, options))),
         conv1_(register_module(
             "conv1",
-            std::make_shared<Convolution>(ConvolutionSizes{.in = in, .out = kWidening * growth, .size = 1}, options))),
+            std::make_shared<Convolution>(
+                ConvolutionSizes{.in = in, .out = kWidening * growth, .size = 1}, options))),
         norm2_(register_module("norm2", dense_norm(kWidening * growth, options))),
         conv2_(register_module(
             "conv2",
             std::make_shared<Convolution>(
-                ConvolutionSizes{.in = kWidening * growth, .out = growth, .size = 3, .padding = 1}, options))) {}
+                ConvolutionSizes{.in = kWidening * growth, .out = growth, .size = 3, .padding = 1},
+                options))) {}
 
  private:
   static constexpr std::int64_t kWidening = 4;
@@ -44,10 +46,12 @@ class DenseBlock::Layer : public RecomputableModule {
   std::shared_ptr<Convolution> conv2_;
 };
 
-DenseBlock::DenseBlock(std::int64_t in, std::int64_t layers, std::int64_t growth, const at::TensorOptions& options) {
+DenseBlock::DenseBlock(std::int64_t in, std::int64_t layers, std::int64_t growth,
+                       const at::TensorOptions& options) {
   for (std::int64_t layer = 0; layer < layers; ++layer) {
-    layers_.push_back(register_module("denselayer" + std::to_string(layer + 1),
-                                      std::make_shared<Layer>(in + layer * growth, growth, options)));
+    layers_.push_back(
+        register_module("denselayer" + std::to_string(layer + 1),
+                        std::make_shared<Layer>(in + layer * growth, growth, options)));
   }
 }
 
@@ -60,12 +64,14 @@ at::Tensor DenseBlock::compute(const at::Tensor& input) const {
 
 DenseTransition::DenseTransition(std::int64_t in, const at::TensorOptions& options)
     : norm_(register_module("norm", dense_norm(in, options))),
-      conv_(register_module(
-          "conv", std::make_shared<Convolution>(ConvolutionSizes{.in = in, .out = in / 2, .size = 1}, options))) {}
+      conv_(register_module("conv",
+                            std::make_shared<Convolution>(
+                                ConvolutionSizes{.in = in, .out = in / 2, .size = 1}, options))) {}
 
 at::Tensor DenseTransition::compute(const at::Tensor& input) const {
   const OwnPrecision own(*this);
-  return torch::avg_pool2d(conv_->forward(norm_->forward_relu(own(input))), /*kernel_size=*/2, /*stride=*/2);
+  return torch::avg_pool2d(conv_->forward(norm_->forward_relu(own(input))), /*kernel_size=*/2,
+                           /*stride=*/2);
 }
 
 DenseNetwork::DenseNetwork(const DenseOptions& network, const at::TensorOptions& options) {
@@ -74,18 +80,22 @@ DenseNetwork::DenseNetwork(const DenseOptions& network, const at::TensorOptions&
     features->update({{name, std::static_pointer_cast<torch::nn::Module>(module)}});
     return module;
   };
-  conv0_ = add("conv0",
-               std::make_shared<Convolution>(
-                   ConvolutionSizes{.in = 3, .out = network.channels, .size = 7, .stride = 2, .padding = 3}, options));
+  conv0_ = add(
+      "conv0",
+      std::make_shared<Convolution>(
+          ConvolutionSizes{.in = 3, .out = network.channels, .size = 7, .stride = 2, .padding = 3},
+          options));
   norm0_ = add("norm0", dense_norm(network.channels, options));
   std::int64_t channels = network.channels;
   for (std::size_t block = 0; block < network.layers.size(); ++block) {
     const std::string number = std::to_string(block + 1);
-    blocks_.push_back(add("denseblock" + number,
-                          std::make_shared<DenseBlock>(channels, network.layers[block], network.growth, options)));
+    blocks_.push_back(add(
+        "denseblock" + number,
+        std::make_shared<DenseBlock>(channels, network.layers[block], network.growth, options)));
     channels += network.layers[block] * network.growth;
     if (block + 1 == network.layers.size()) break;
-    transitions_.push_back(add("transition" + number, std::make_shared<DenseTransition>(channels, options)));
+    transitions_.push_back(
+        add("transition" + number, std::make_shared<DenseTransition>(channels, options)));
     channels /= 2;
   }
   norm5_ = add("norm5", dense_norm(channels, options));
@@ -105,7 +115,9 @@ at::Tensor DenseNetwork::forward(const at::Tensor& images) const {
 
 std::optional<MapShape> DenseNetwork::shape(std::int64_t height, std::int64_t width) const {
   const auto halved = [](std::int64_t size) { return (size + 1) / 2; };
-  const auto last = [&](std::int64_t size) { return halved(halved(size)) / 8; };  // three transitions round down
+  const auto last = [&](std::int64_t size) {
+    return halved(halved(size)) / 8;
+  };  // three transitions round down
   if (last(height) == 0 || last(width) == 0) return std::nullopt;
   return MapShape{channels_, last(height), last(width)};
 }
@@ -119,15 +131,18 @@ constexpr std::int64_t kPoolingBlocks = 4, kPixelsOfOneFeature = 16;
 ConvBlock::ConvBlock(std::int64_t in, std::int64_t out, bool pools, BatchNormStatistics statistics,
                      const at::TensorOptions& options)
     : conv_(register_module(
-          "conv", std::make_shared<Convolution>(
-                      ConvolutionSizes{.in = in, .out = out, .size = 3, .padding = 1, .has_bias = true}, options))),
+          "conv",
+          std::make_shared<Convolution>(
+              ConvolutionSizes{.in = in, .out = out, .size = 3, .padding = 1, .has_bias = true},
+              options))),
       norm_(register_module("norm", std::make_shared<BatchNorm>(out, statistics, options))),
       pools_(pools) {}
 
 at::Tensor ConvBlock::compute(const at::Tensor& input) const {
   const OwnPrecision own(*this);
   const at::Tensor x = norm_->forward(conv_->forward(own(input)));
-  // The largest number above 0 is the same whichever comes first, and after pooling there is a quarter of them.
+  // The largest number above 0 is the same whichever comes first, and after pooling there is a
+  // quarter of them.
   return (pools_ ? torch::max_pool2d(x, /*kernel_size=*/2) : x).relu_();
 }
 
@@ -135,8 +150,9 @@ ConvNetwork::ConvNetwork(const ConvNetworkOptions& network, const at::TensorOpti
     : channels_(network.channels) {
   const auto list = register_module("blocks", std::make_shared<torch::nn::ModuleListImpl>());
   for (std::int64_t block = 0; block < network.blocks; ++block) {
-    blocks_.push_back(std::make_shared<ConvBlock>(block == 0 ? 3 : channels_, channels_, block < kPoolingBlocks,
-                                                  network.statistics, options));
+    blocks_.push_back(std::make_shared<ConvBlock>(block == 0 ? 3 : channels_, channels_,
+                                                  block < kPoolingBlocks, network.statistics,
+                                                  options));
     list->push_back(blocks_.back());
   }
 }

@@ -23,7 +23,8 @@ class FeatureMaps : public PrecisionModule {
  public:
   /// (n, 3, height, width) to (n, channels, height', width') of shape().
   virtual at::Tensor forward(const at::Tensor& images) const = 0;
-  /// What it makes of images of that size; nullopt where they are too small to be pooled as often as it does.
+  /// What it makes of images of that size; nullopt where they are too small to be pooled as often
+  /// as it does.
   virtual std::optional<MapShape> shape(std::int64_t height, std::int64_t width) const = 0;
 };
 
@@ -34,11 +35,12 @@ struct DenseOptions {
   std::int64_t channels = 64;                            ///< before the first block
 };
 
-/// Layers of which each sees what all before it have made. Children: denselayer1 …, of which each has norm1, conv1,
-/// norm2 and conv2.
+/// Layers of which each sees what all before it have made. Children: denselayer1 …, of which each
+/// has norm1, conv1, norm2 and conv2.
 class DenseBlock : public RecomputableModule {
  public:
-  DenseBlock(std::int64_t in, std::int64_t layers, std::int64_t growth, const at::TensorOptions& options);
+  DenseBlock(std::int64_t in, std::int64_t layers, std::int64_t growth,
+             const at::TensorOptions& options);
   bool is_block() const override { return true; }
 
  private:
@@ -60,8 +62,8 @@ class DenseTransition : public RecomputableModule {
   std::shared_ptr<Convolution> conv_;
 };
 
-/// Up to its last feature map. Children by timm's names, below features: conv0, norm0, denseblock1, transition1 …
-/// norm5.
+/// Up to its last feature map. Children by timm's names, below features: conv0, norm0, denseblock1,
+/// transition1 … norm5.
 class DenseNetwork : public FeatureMaps {
  public:
   DenseNetwork(const DenseOptions& network, const at::TensorOptions& options);
@@ -82,7 +84,8 @@ struct ConvNetworkOptions {
   BatchNormStatistics statistics = BatchNormStatistics::kCollected;
 };
 
-/// A 3 x 3 convolution, BatchNorm, ReLU and, where it `pools`, max-pooling by 2. Children: conv and norm.
+/// A 3 x 3 convolution, BatchNorm, ReLU and, where it `pools`, max-pooling by 2. Children: conv and
+/// norm.
 class ConvBlock : public RecomputableModule {
  public:
   ConvBlock(std::int64_t in, std::int64_t out, bool pools, BatchNormStatistics statistics,
@@ -97,8 +100,8 @@ class ConvBlock : public RecomputableModule {
   const bool pools_;
 };
 
-/// The small network of few-shot learning (Vinyals and others, 2016): blocks of one width, of which the first four
-/// pool. Children: blocks.0, blocks.1 …
+/// The small network of few-shot learning (Vinyals and others, 2016): blocks of one width, of which
+/// the first four pool. Children: blocks.0, blocks.1 …
 class ConvNetwork : public FeatureMaps {
  public:
   ConvNetwork(const ConvNetworkOptions& network, const at::TensorOptions& options);

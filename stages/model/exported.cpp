@@ -2,17 +2,18 @@
 
 #include <cassert>
 
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 namespace stages {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What both of transformers' families call alike. It computes in float32, as this program does, whatever type the
-/// weights are stored in.
-Json transformers_config(const ImageClassifierOptions& options, const std::vector<std::string>& classes) {
+/// What both of transformers' families call alike. It computes in float32, as this program does,
+/// whatever type the weights are stored in.
+Json transformers_config(const ImageClassifierOptions& options,
+                         const std::vector<std::string>& classes) {
   const BlockOptions& block = options.tower.block;
   Json config = {{"hidden_size", block.hidden_size},
                  {"intermediate_size", block.intermediate_size},
@@ -34,7 +35,8 @@ Json transformers_config(const ImageClassifierOptions& options, const std::vecto
 Json clip_config(const ImageClassifierOptions& options, const std::vector<std::string>& classes) {
   Json config = transformers_config(options, classes);
   config["model_type"] = "clip_vision_model";
-  config["architectures"] = {options.projection_dim ? "CLIPVisionModelWithProjection" : "CLIPVisionModel"};
+  config["architectures"] = {options.projection_dim ? "CLIPVisionModelWithProjection"
+                                                    : "CLIPVisionModel"};
   if (options.projection_dim) config["projection_dim"] = *options.projection_dim;
   config["attention_dropout"] = options.tower.block.attention_dropout;
   return config;
@@ -51,30 +53,32 @@ Json vit_config(const ImageClassifierOptions& options, const std::vector<std::st
   return config;
 }
 
-/// One of timm's names for the family; model_args say the shape. Its norms' epsilon follows from the name.
-Json timm_config(const ImageClassifierOptions& options, bool is_clip, const std::vector<std::string>& classes) {
+/// One of timm's names for the family; model_args say the shape. Its norms' epsilon follows from
+/// the name.
+Json timm_config(const ImageClassifierOptions& options, bool is_clip,
+                 const std::vector<std::string>& classes) {
   const BlockOptions& block = options.tower.block;
   const bool is_quick = block.hidden_act == Activation::kQuickGelu;
   const std::int64_t outputs = is_clip ? options.projection_dim.value_or(0) : options.num_classes;
-  Json config = {
-      {"architecture", !is_clip   ? "vit_base_patch16_224"
-                       : is_quick ? "vit_base_patch16_clip_quickgelu_224"
-                                  : "vit_base_patch16_clip_224"},
-      {"num_classes", outputs},
-      {"num_features", block.hidden_size},
-      {"global_pool", "token"},
-      {"model_args",
-       {{"img_size", options.tower.image_size},
-        {"patch_size", options.tower.patch_size},
-        {"embed_dim", block.hidden_size},
-        {"depth", options.tower.num_hidden_layers},
-        {"num_heads", block.num_attention_heads},
-        {"mlp_ratio", static_cast<double>(block.intermediate_size) / static_cast<double>(block.hidden_size)}}},
-      {"pretrained_cfg",
-       {{"num_classes", outputs},
-        {"input_size", {3, options.tower.image_size, options.tower.image_size}},
-        {"first_conv", "patch_embed.proj"},
-        {"classifier", "head"}}}};
+  Json config = {{"architecture", !is_clip   ? "vit_base_patch16_224"
+                                  : is_quick ? "vit_base_patch16_clip_quickgelu_224"
+                                             : "vit_base_patch16_clip_224"},
+                 {"num_classes", outputs},
+                 {"num_features", block.hidden_size},
+                 {"global_pool", "token"},
+                 {"model_args",
+                  {{"img_size", options.tower.image_size},
+                   {"patch_size", options.tower.patch_size},
+                   {"embed_dim", block.hidden_size},
+                   {"depth", options.tower.num_hidden_layers},
+                   {"num_heads", block.num_attention_heads},
+                   {"mlp_ratio", static_cast<double>(block.intermediate_size) /
+                                     static_cast<double>(block.hidden_size)}}},
+                 {"pretrained_cfg",
+                  {{"num_classes", outputs},
+                   {"input_size", {3, options.tower.image_size, options.tower.image_size}},
+                   {"first_conv", "patch_embed.proj"},
+                   {"classifier", "head"}}}};
   if (!is_clip) config["label_names"] = classes;
   return config;
 }
@@ -92,8 +96,10 @@ ExportedModel exported(const ImageClassifier& network, WeightLayout layout) {
     at::Tensor tensor = item.value().detach();
     // Both of ViT's libraries keep these with dimensions of one sample.
     const bool is_vit = layout != WeightLayout::kClip && layout != WeightLayout::kClipInner;
-    if (is_vit && item.key() == "vision_model.embeddings.class_embedding") tensor = tensor.view({1, 1, -1});
-    if (is_vit && item.key() == "vision_model.embeddings.position_embedding.weight") tensor = tensor.unsqueeze(0);
+    if (is_vit && item.key() == "vision_model.embeddings.class_embedding")
+      tensor = tensor.view({1, 1, -1});
+    if (is_vit && item.key() == "vision_model.embeddings.position_embedding.weight")
+      tensor = tensor.unsqueeze(0);
     result.tensors.set(*theirs, tensor.contiguous());
   }
   return result;

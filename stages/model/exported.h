@@ -17,11 +17,12 @@ struct ExportedModel {
   bool has_head = false;  ///< the head is among them; else the library's model has none
 };
 
-/// The weights of `network` by the names of `layout`, whose library computes the same from them. The network keeps its
-/// projections as the layout does, and has no adapters.
+/// The weights of `network` by the names of `layout`, whose library computes the same from them.
+/// The network keeps its projections as the layout does, and has no adapters.
 ExportedModel exported(const ImageClassifier& network, WeightLayout layout);
 
-/// The config.json with which the layout's library makes that model again. `classes`: names by label.
+/// The config.json with which the layout's library makes that model again. `classes`: names by
+/// label.
 nlohmann::ordered_json exported_config(const ImageClassifierOptions& options, WeightLayout layout,
                                        const std::vector<std::string>& classes);
 

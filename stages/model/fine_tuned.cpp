@@ -30,7 +30,8 @@ using runner::StageError;
 bool is_of_head(std::string_view weight) { return weight.starts_with("head."); }
 
 bool is_of_base(std::string_view weight) {
-  return !is_of_head(weight) && weight.find(".lora_A.") == weight.npos && weight.find(".lora_B.") == weight.npos;
+  return !is_of_head(weight) && weight.find(".lora_A.") == weight.npos &&
+         weight.find(".lora_B.") == weight.npos;
 }
 
 /// Whatever the base is held in, what is trained is float32. It has no values yet.
@@ -52,7 +53,8 @@ FineTunedClassifier& as_classifier(torch::nn::Module& network) {
 std::unique_ptr<PretrainedPlaces> FineTuned::places_in(torch::nn::Module& network) const {
   const BackboneConfig& backbone = config_.backbone;
   try {
-    auto places = std::make_unique<PretrainedPlaces>(network, saved_->tensors, backbone.position_resize);
+    auto places =
+        std::make_unique<PretrainedPlaces>(network, saved_->tensors, backbone.position_resize);
     check_fit(places->report());
     return places;
   } catch (const StageError& error) {
@@ -68,12 +70,14 @@ void FineTuned::check_fit(const PretrainedReport& report) const {
   if (report.fits()) return;
   const BackboneConfig& backbone = config_.backbone;
   const std::string sizes = differing_sizes(backbone, sizes_of_weights(saved_->tensors));
-  throw StageError(ErrorCode::kDamagedWeights, "the weights '" + *backbone.weights + "' do not fit the backbone: " +
-                                                   (sizes.empty() ? report.misfits() : sizes))
+  throw StageError(ErrorCode::kDamagedWeights,
+                   "the weights '" + *backbone.weights +
+                       "' do not fit the backbone: " + (sizes.empty() ? report.misfits() : sizes))
       .at("/weights")
       .in_stage(backbone.pointer)
-      .with_help(sizes.empty() ? "give weights of a model of this shape, or the backbone the shape of these"
-                               : "give the backbone the sizes of the weights, or other weights");
+      .with_help(sizes.empty()
+                     ? "give weights of a model of this shape, or the backbone the shape of these"
+                     : "give the backbone the sizes of the weights, or other weights");
 }
 
 void FineTuned::fill_base(FineTunedClassifier& network) const {
@@ -87,16 +91,22 @@ void FineTuned::fill_base(FineTunedClassifier& network) const {
   try {
     read_saved_weights(*backbone.weights, saved_->sha256, places->sink(), backbone.weights_entry);
   } catch (const StageError& error) {
-    throw StageError(error.code, error.what()).at("/weights").in_stage(backbone.pointer).with_help(error.help);
+    throw StageError(error.code, error.what())
+        .at("/weights")
+        .in_stage(backbone.pointer)
+        .with_help(error.help);
   }
   check_fit(places->report());
-  network.notes.push_back("'" + *backbone.weights + "': " + saved_->choice() + places->report().text());
+  network.notes.push_back("'" + *backbone.weights + "': " + saved_->choice() +
+                          places->report().text());
 }
 
 void FineTuned::check_base() const {
   if (!saved_) return;
-  ImageClassifierOptions options{.tower = config_.backbone.tower, .feature = config_.backbone.feature};
-  options.tower.image_size = options.tower.patch_size;  // any will do: the position embeddings are resized
+  ImageClassifierOptions options{.tower = config_.backbone.tower,
+                                 .feature = config_.backbone.feature};
+  options.tower.image_size =
+      options.tower.patch_size;  // any will do: the position embeddings are resized
   if (is_projected(options.feature)) options.projection_dim = config_.backbone.projection_dim;
   options.projection_bias = config_.backbone.has_timm_names;
   options.num_classes = 1;
@@ -111,7 +121,8 @@ AttachedLora FineTuned::attach(FineTunedClassifier& network, std::uint64_t seed)
   } catch (const StageError&) {
     if (network.layout != WeightLayout::kVit) throw;
     try {
-      AttachedLora lora = attach_lora(network, *config_.lora, module_names(WeightLayout::kVit5), seed);
+      AttachedLora lora =
+          attach_lora(network, *config_.lora, module_names(WeightLayout::kVit5), seed);
       network.layout = WeightLayout::kVit5;
       return lora;
     } catch (const StageError&) {
@@ -128,9 +139,13 @@ void FineTuned::begin_from_adapter(FineTunedClassifier& network) const {
   if (config_.adapter) {
     try {
       const auto weights = network.named_parameters();
-      add(begin_from(*config_.adapter, network, *network.lora, {weights["head.weight"], weights["head.bias"]}));
+      add(begin_from(*config_.adapter, network, *network.lora,
+                     {weights["head.weight"], weights["head.bias"]}));
     } catch (const StageError& error) {
-      throw StageError(error.code, error.what()).at(error.option).in_stage(config_.pointer).with_help(error.help);
+      throw StageError(error.code, error.what())
+          .at(error.option)
+          .in_stage(config_.pointer)
+          .with_help(error.help);
     }
   }
   add(without_effect(*network.lora));
@@ -139,30 +154,37 @@ void FineTuned::begin_from_adapter(FineTunedClassifier& network) const {
 std::string FineTuned::base_text(const FineTunedClassifier& network) const {
   const std::string of_type = std::string(" as ") + c10::toString(config_.backbone.dtype);
   if (!saved_) return "random, seed " + std::to_string(base_seed_) + of_type;
-  const auto positions = network.named_parameters()["vision_model.embeddings.position_embedding.weight"].size(0);
+  const auto positions =
+      network.named_parameters()["vision_model.embeddings.position_embedding.weight"].size(0);
   return "sha256 " + saved_->sha256 + of_type + ", " + std::to_string(positions) + " positions";
 }
 
-std::shared_ptr<FineTunedClassifier> FineTuned::make(const DatasetDescription& data, std::uint64_t seed,
-                                                     at::Device device) const {
+std::shared_ptr<FineTunedClassifier> FineTuned::make(const DatasetDescription& data,
+                                                     std::uint64_t seed, at::Device device) const {
   const std::int64_t classes = fitting_classes(data, config_.num_classes, config_.pointer);
-  auto network = std::make_shared<FineTunedClassifier>(classifier_on(config_.backbone, data, classes),
-                                                       at::TensorOptions(config_.backbone.dtype).device(device));
+  auto network = std::make_shared<FineTunedClassifier>(
+      classifier_on(config_.backbone, data, classes),
+      at::TensorOptions(config_.backbone.dtype).device(device));
   network->layout = config_.backbone.layout();
   network->weights_reference = config_.backbone.weights;
   try {
     if (config_.lora) network->lora = attach(*network, seed);
   } catch (const StageError& error) {
-    throw StageError(error.code, error.what()).at(error.option).in_stage(config_.pointer).with_help(error.help);
+    throw StageError(error.code, error.what())
+        .at(error.option)
+        .in_stage(config_.pointer)
+        .with_help(error.help);
   }
   for (const auto& item : network->named_parameters()) {
-    if (!config_.lora || is_of_head(item.key())) item.value().requires_grad_(is_of_head(item.key()));
+    if (!config_.lora || is_of_head(item.key()))
+      item.value().requires_grad_(is_of_head(item.key()));
   }
   widen_what_is_trained(*network);
   return network;
 }
 
-std::shared_ptr<torch::nn::Module> FineTuned::build(const DatasetDescription& data, std::uint64_t seed) const {
+std::shared_ptr<torch::nn::Module> FineTuned::build(const DatasetDescription& data,
+                                                    std::uint64_t seed) const {
   const auto network = make(data, seed, at::kCPU);
   fill_base(*network);
   initialize(*network, config_.backbone.initializer(), seed, is_of_head);
@@ -187,8 +209,10 @@ Shrunken FineTuned::shrunken(const DatasetDescription& data) const {
   config.adapter.reset();
   shrink(backbone.tower, backbone.image_size, backbone.projection_dim);
   const bool is_projection = is_projected(backbone.feature);
-  const std::int64_t width = is_projection ? *backbone.projection_dim : backbone.tower.block.hidden_size;
-  return {std::make_shared<FineTuned>(std::move(config), nullptr, base_seed_), shrunken_data(data, width)};
+  const std::int64_t width =
+      is_projection ? *backbone.projection_dim : backbone.tower.block.hidden_size;
+  return {std::make_shared<FineTuned>(std::move(config), nullptr, base_seed_),
+          shrunken_data(data, width)};
 }
 
 NamedTensors FineTuned::forward(torch::nn::Module& network, const NamedTensors& inputs) const {
@@ -198,7 +222,8 @@ NamedTensors FineTuned::forward(torch::nn::Module& network, const NamedTensors& 
   return {{"logits", classifier.classify(features)}, {"features", features}};
 }
 
-NamedTensors FineTuned::frozen_features(torch::nn::Module& network, const NamedTensors& inputs) const {
+NamedTensors FineTuned::frozen_features(torch::nn::Module& network,
+                                        const NamedTensors& inputs) const {
   return {{"features", as_classifier(network).features(inputs.at("image"))}};
 }
 

@@ -16,7 +16,8 @@ namespace stages {
 /// Which rule of transformers a tower's first weights follow.
 enum class InitializerRule {
   kClip,  ///< CLIPPreTrainedModel
-  kVit,   ///< ViTPreTrainedModel: every weight, the class token and the positions normal with deviation `range`
+  kVit,   ///< ViTPreTrainedModel: every weight, the class token and the positions normal with
+          ///< deviation `range`
 };
 
 /// What the spread of a tower's first weights depends on.
@@ -35,21 +36,26 @@ struct Distribution {
   double scale = 0;  ///< standard deviation of kNormal, bound of kUniform
 };
 
-/// The distribution of the weight `name` of an ImageClassifier, such as "vision_model.embeddings.class_embedding", or
-/// of a ClipNetwork: options.rule (transformers 5, modeling_clip.py and modeling_vit.py) for a tower and its
-/// projection, and torch's rule of nn.Linear, uniform within 1/sqrt(head_inputs), for a head.
-Distribution initial_distribution(std::string_view name, const InitializerOptions& options, std::int64_t head_inputs);
+/// The distribution of the weight `name` of an ImageClassifier, such as
+/// "vision_model.embeddings.class_embedding", or of a ClipNetwork: options.rule (transformers 5,
+/// modeling_clip.py and modeling_vit.py) for a tower and its projection, and torch's rule of
+/// nn.Linear, uniform within 1/sqrt(head_inputs), for a head.
+Distribution initial_distribution(std::string_view name, const InitializerOptions& options,
+                                  std::int64_t head_inputs);
 
-/// A generator of the weight's own, for the CPU: what it draws is a function of the seed and the weight's name.
+/// A generator of the weight's own, for the CPU: what it draws is a function of the seed and the
+/// weight's name.
 at::Generator weight_generator(std::string_view name, std::uint64_t seed);
 
-/// Draws the weight `name` of a network in place, without a graph; a function of the seed, the name and the shape.
-void draw_weight(const at::Tensor& weight, const Distribution& distribution, std::string_view name, std::uint64_t seed);
+/// Draws the weight `name` of a network in place, without a graph; a function of the seed, the name
+/// and the shape.
+void draw_weight(const at::Tensor& weight, const Distribution& distribution, std::string_view name,
+                 std::uint64_t seed);
 
-/// Draws every weight of such a network as initial_distribution() says, in place, wherever it lies on the CPU; one
-/// that is held in half precision is rounded from what it would be in float32.
-/// A weight is a function of (seed, its name, its shape): no other weight shifts it, and no global generator is used.
-/// Those that are not `wanted` keep their values.
+/// Draws every weight of such a network as initial_distribution() says, in place, wherever it lies
+/// on the CPU; one that is held in half precision is rounded from what it would be in float32. A
+/// weight is a function of (seed, its name, its shape): no other weight shifts it, and no global
+/// generator is used. Those that are not `wanted` keep their values.
 void initialize(torch::nn::Module& network, const InitializerOptions& options, std::uint64_t seed,
                 const std::function<bool(std::string_view name)>& wanted = {});
 

@@ -11,7 +11,8 @@
 
 namespace stages {
 
-Linear::Linear(std::int64_t in, std::int64_t out, bool with_bias, const at::TensorOptions& options) {
+Linear::Linear(std::int64_t in, std::int64_t out, bool with_bias,
+               const at::TensorOptions& options) {
   weight = register_parameter("weight", torch::empty({out, in}, options));
   if (with_bias) bias = register_parameter("bias", torch::empty({out}, options));
 }
@@ -20,7 +21,8 @@ at::Tensor Linear::forward(const at::Tensor& input) const {
   const OwnPrecision own(*this);
   const at::Tensor x = own(input);
   const at::Tensor used = operand(weight, x);
-  if (const auto added = low_rank_for(x, used)) return linear_layer(x, used, operand(bias, x), added);
+  if (const auto added = low_rank_for(x, used))
+    return linear_layer(x, used, operand(bias, x), added);
   return adapted(x, linear_layer(x, used, operand(bias, x)));
 }
 
@@ -44,10 +46,13 @@ PatchEmbedding::PatchEmbedding(std::int64_t patch, std::int64_t width, bool with
 at::Tensor PatchEmbedding::forward(const at::Tensor& pixels) const {
   const OwnPrecision own(*this);
   const at::Tensor x = own(pixels);
-  return adapted(x, convolved_patches(x, operand(weight, x), operand(bias, x))).flatten(2).transpose(1, 2);
+  return adapted(x, convolved_patches(x, operand(weight, x), operand(bias, x)))
+      .flatten(2)
+      .transpose(1, 2);
 }
 
-PositionEmbedding::PositionEmbedding(std::int64_t positions, std::int64_t width, const at::TensorOptions& options)
+PositionEmbedding::PositionEmbedding(std::int64_t positions, std::int64_t width,
+                                     const at::TensorOptions& options)
     : weight(register_parameter("weight", torch::empty({positions, width}, options))) {}
 
 namespace {
@@ -63,13 +68,14 @@ at::Tensor patches_of(const at::Tensor& x, std::int64_t patch) {
 
 /// Images of the shape of `like` of such rows.
 at::Tensor images_of(const at::Tensor& rows, const at::Tensor& like, std::int64_t patch) {
-  return rows.view({like.size(0), like.size(2) / patch, like.size(3) / patch, like.size(1), patch, patch})
+  return rows
+      .view({like.size(0), like.size(2) / patch, like.size(3) / patch, like.size(1), patch, patch})
       .permute({0, 3, 1, 4, 2, 5})
       .reshape(like.sizes());
 }
 
-/// The patches of x times `weight` (out, numbers of a patch), a row each. For the gradient of the weight they are put
-/// in order once more, which takes less than to keep them.
+/// The patches of x times `weight` (out, numbers of a patch), a row each. For the gradient of the
+/// weight they are put in order once more, which takes less than to keep them.
 class PatchProducts : public torch::autograd::Function<PatchProducts> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
@@ -81,14 +87,16 @@ class PatchProducts : public torch::autograd::Function<PatchProducts> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    if (torch::GradMode::is_enabled()) throw std::logic_error("products of patches have no gradient of their gradient");
+    if (torch::GradMode::is_enabled())
+      throw std::logic_error("products of patches have no gradient of their gradient");
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &dy = gradients[0];
     const std::int64_t patch = context->saved_data.at("patch").toInt();
     variable_list result(4);
     if (context->needs_input_grad(0)) result[0] = images_of(dy.mm(weight), x, patch);
     if (context->needs_input_grad(1)) result[1] = dy.t().mm(patches_of(x, patch));
-    if (context->saved_data.at("has_bias").toBool() && context->needs_input_grad(2)) result[2] = dy.sum(0);
+    if (context->saved_data.at("has_bias").toBool() && context->needs_input_grad(2))
+      result[2] = dy.sum(0);
     return result;
   }
 };
@@ -103,10 +111,12 @@ bool is_product(const at::Tensor& x, const at::Tensor& weight) {
 
 }  // namespace
 
-at::Tensor convolved_patches(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+at::Tensor convolved_patches(const at::Tensor& x, const at::Tensor& weight,
+                             const at::Tensor& bias) {
   const std::int64_t patch = weight.size(2);
   if (!is_product(x, weight)) return torch::conv2d(x, weight, bias, /*stride=*/patch);
-  return PatchProducts::apply(x, weight.flatten(1), bias.defined() ? std::optional(bias) : std::nullopt, patch)
+  return PatchProducts::apply(x, weight.flatten(1),
+                              bias.defined() ? std::optional(bias) : std::nullopt, patch)
       .view({x.size(0), x.size(2) / patch, x.size(3) / patch, weight.size(0)})
       .permute({0, 3, 1, 2});
 }

@@ -8,10 +8,11 @@
 
 namespace stages {
 
-// The layers of torch::nn fill their weights from the global random generator as soon as they are made, and always on
-// the CPU. These leave them unset: whoever makes a network initialises it (stages/model/initializer.h) or loads it, and
-// a network on the Meta device costs no memory at all. Weights may be held in half precision under wider inputs: they
-// are then widened where they are used.
+// The layers of torch::nn fill their weights from the global random generator as soon as they are
+// made, and always on the CPU. These leave them unset: whoever makes a network initialises it
+// (stages/model/initializer.h) or loads it, and a network on the Meta device costs no memory at
+// all. Weights may be held in half precision under wider inputs: they are then widened where they
+// are used.
 
 /// y = x Wᵀ + b over the last dimension; `weight` (out, in), `bias` (out) or undefined.
 class Linear : public AdaptableLayer {
@@ -32,10 +33,12 @@ class LayerNorm : public PrecisionModule {
   const double epsilon_;
 };
 
-/// A convolution whose stride is its size; `weight` (width, 3, patch, patch), `bias` (width) or undefined.
+/// A convolution whose stride is its size; `weight` (width, 3, patch, patch), `bias` (width) or
+/// undefined.
 class PatchEmbedding : public AdaptableLayer {
  public:
-  PatchEmbedding(std::int64_t patch, std::int64_t width, bool with_bias, const at::TensorOptions& options);
+  PatchEmbedding(std::int64_t patch, std::int64_t width, bool with_bias,
+                 const at::TensorOptions& options);
   /// (n, 3, height, width) to (n, patches, width), patches row by row.
   at::Tensor forward(const at::Tensor& pixels) const;
 };
@@ -48,12 +51,13 @@ class PositionEmbedding : public torch::nn::Module {
   at::Tensor weight;
 };
 
-/// The convolution of images `x` (n, channels, height, width) by `weight` (out, channels, patch, patch), whose stride
-/// is its size; `bias` may be undefined. (n, out, height / patch, width / patch), torch's conv2d in exact arithmetic.
+/// The convolution of images `x` (n, channels, height, width) by `weight` (out, channels, patch,
+/// patch), whose stride is its size; `bias` may be undefined. (n, out, height / patch, width /
+/// patch), torch's conv2d in exact arithmetic.
 ///
-/// On a CPU in float32 or float64 it is the product of a matrix of patches, as linear_layer() has them, with channels
-/// last in memory. Of the images nothing but `x` is kept for the gradients. Elsewhere, and where patches do not fill
-/// the images, it is torch's own.
+/// On a CPU in float32 or float64 it is the product of a matrix of patches, as linear_layer() has
+/// them, with channels last in memory. Of the images nothing but `x` is kept for the gradients.
+/// Elsewhere, and where patches do not fill the images, it is torch's own.
 at::Tensor convolved_patches(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
 }  // namespace stages

@@ -31,16 +31,19 @@ const Processor& processor_for(const at::Tensor& x) {
 
 /// Whether oneDNN multiplies (rows, in) and (out, in) of float32.
 bool is_for_onednn(const at::Tensor& x, const at::Tensor& weight) {
-  return x.scalar_type() == at::kFloat && x.is_contiguous() && x.numel() * weight.size(0) >= kLeastProducts &&
-         processor_for(x).onednn_multiplies && at::globalContext().userEnabledMkldnn();
+  return x.scalar_type() == at::kFloat && x.is_contiguous() &&
+         x.numel() * weight.size(0) >= kLeastProducts && processor_for(x).onednn_multiplies &&
+         at::globalContext().userEnabledMkldnn();
 }
 
 /// x Wᵀ + b by oneDNN.
 at::Tensor onednn_product(const at::Tensor& x, const at::Tensor& weight, const MaybeTensor& bias) {
-  using Operation = at::Tensor(const at::Tensor&, const at::Tensor&, const MaybeTensor&, std::string_view,
-                               c10::List<std::optional<at::Scalar>>, std::optional<std::string_view>);
-  static const auto operation =
-      c10::Dispatcher::singleton().findSchemaOrThrow("mkldnn::_linear_pointwise", "").typed<Operation>();
+  using Operation =
+      at::Tensor(const at::Tensor&, const at::Tensor&, const MaybeTensor&, std::string_view,
+                 c10::List<std::optional<at::Scalar>>, std::optional<std::string_view>);
+  static const auto operation = c10::Dispatcher::singleton()
+                                    .findSchemaOrThrow("mkldnn::_linear_pointwise", "")
+                                    .typed<Operation>();
   return operation.call(x, weight, bias, "none", c10::List<std::optional<at::Scalar>>(), "");
 }
 
@@ -77,9 +80,12 @@ at::Tensor shaped(const at::Tensor& rows, const at::Tensor& like) {
   return rows.view(shape);
 }
 
-at::Tensor if_needed(bool is_needed, const at::Tensor& tensor) { return is_needed ? tensor : at::Tensor(); }
+at::Tensor if_needed(bool is_needed, const at::Tensor& tensor) {
+  return is_needed ? tensor : at::Tensor();
+}
 
-/// Where no graph is made, tensors that are reshaped are no views of others, so that autograd may add to them in place.
+/// Where no graph is made, tensors that are reshaped are no views of others, so that autograd may
+/// add to them in place.
 using NoViews = at::AutoDispatchBelowADInplaceOrView;
 
 class LinearFunction : public torch::autograd::Function<LinearFunction> {
@@ -88,7 +94,8 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
                             const MaybeTensor& bias) {
     const NoViews no_views;
     context->saved_data["has_bias"] = bias.has_value();
-    context->save_for_backward({if_needed(weight.requires_grad(), x), if_needed(x.requires_grad(), weight)});
+    context->save_for_backward(
+        {if_needed(weight.requires_grad(), x), if_needed(x.requires_grad(), weight)});
     return shaped(product(in_rows(x), weight, bias), x);
   }
 
@@ -103,7 +110,8 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
       result[0] = shaped(has_graph ? dy.mm(weight) : input_gradient(dy, weight), gradients[0]);
     }
     if (context->needs_input_grad(1)) result[1] = dy.t().mm(in_rows(x));
-    if (context->saved_data.at("has_bias").toBool() && context->needs_input_grad(2)) result[2] = dy.sum(0);
+    if (context->saved_data.at("has_bias").toBool() && context->needs_input_grad(2))
+      result[2] = dy.sum(0);
     return result;
   }
 };
@@ -111,7 +119,8 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
 class AdaptedLinearFunction : public torch::autograd::Function<AdaptedLinearFunction> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& a, const at::Tensor& b, const MaybeTensor& bias, double scaling) {
+                            const at::Tensor& a, const at::Tensor& b, const MaybeTensor& bias,
+                            double scaling) {
     const NoViews no_views;
     context->saved_data["has_bias"] = bias.has_value();
     at::Tensor y = product(in_rows(x), weight, bias);
@@ -119,17 +128,19 @@ class AdaptedLinearFunction : public torch::autograd::Function<AdaptedLinearFunc
     const at::Tensor narrow = at::linear(in_rows(x), a).mul_(scaling);
     y.addmm_(narrow, b.t());
     context->save_for_backward({if_needed(weight.requires_grad() || a.requires_grad(), x),
-                                if_needed(b.requires_grad(), narrow), if_needed(x.requires_grad(), weight), a, b});
+                                if_needed(b.requires_grad(), narrow),
+                                if_needed(x.requires_grad(), weight), a, b});
     context->saved_data["scaling"] = scaling;
     return shaped(y, x);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    if (torch::GradMode::is_enabled()) throw std::logic_error("an adapted layer has no gradient of its gradient");
+    if (torch::GradMode::is_enabled())
+      throw std::logic_error("an adapted layer has no gradient of its gradient");
     const NoViews no_views;
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor &x = saved[0], &narrow = saved[1], &weight = saved[2], &a = saved[3], &b = saved[4],
-                     dy = in_rows(gradients[0]);
+    const at::Tensor &x = saved[0], &narrow = saved[1], &weight = saved[2], &a = saved[3],
+                     &b = saved[4], dy = in_rows(gradients[0]);
     const bool needs_x = context->needs_input_grad(0), needs_a = context->needs_input_grad(2);
     at::Tensor by_narrow;
     if (needs_x || needs_a) by_narrow = dy.mm(b).mul_(context->saved_data.at("scaling").toDouble());
@@ -138,7 +149,8 @@ class AdaptedLinearFunction : public torch::autograd::Function<AdaptedLinearFunc
     if (context->needs_input_grad(1)) result[1] = dy.t().mm(in_rows(x));
     if (needs_a) result[2] = by_narrow.t().mm(in_rows(x));
     if (context->needs_input_grad(3)) result[3] = dy.t().mm(narrow);
-    if (context->saved_data.at("has_bias").toBool() && context->needs_input_grad(4)) result[4] = dy.sum(0);
+    if (context->saved_data.at("has_bias").toBool() && context->needs_input_grad(4))
+      result[4] = dy.sum(0);
     return result;
   }
 };
@@ -146,8 +158,8 @@ class AdaptedLinearFunction : public torch::autograd::Function<AdaptedLinearFunc
 /// Whether the functions above compute it.
 bool is_ours(const at::Tensor& x, const at::Tensor& weight) {
   const at::ScalarType type = x.scalar_type();
-  return (type == at::kFloat || type == at::kDouble) && weight.scalar_type() == type && is_on_cpu(x) &&
-         current_precision(x.device()) == Precision::kFp32;
+  return (type == at::kFloat || type == at::kDouble) && weight.scalar_type() == type &&
+         is_on_cpu(x) && current_precision(x.device()) == Precision::kFp32;
 }
 
 }  // namespace
@@ -171,7 +183,8 @@ at::Tensor linear_layer(const at::Tensor& x, const at::Tensor& weight, const at:
   if (!is_ours(x, weight)) return torch::linear(x, weight, bias);
   const MaybeTensor maybe_bias = bias.defined() ? MaybeTensor(bias) : std::nullopt;
   if (!adapter) return LinearFunction::apply(x, weight, maybe_bias);
-  return AdaptedLinearFunction::apply(x, weight, adapter->a, adapter->b, maybe_bias, adapter->scaling);
+  return AdaptedLinearFunction::apply(x, weight, adapter->a, adapter->b, maybe_bias,
+                                      adapter->scaling);
 }
 
 }  // namespace stages

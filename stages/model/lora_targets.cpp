@@ -20,7 +20,8 @@ void check_expression(runner::ConfigReader& reader, std::string_view key, const 
   try {
     const Expression compiled(text);
   } catch (const std::invalid_argument& error) {
-    reader.fail(key, ErrorCode::kBadPattern, "'" + text + "' is not a regular expression: " + error.what(),
+    reader.fail(key, ErrorCode::kBadPattern,
+                "'" + text + "' is not a regular expression: " + error.what(),
                 "write it as Python does, or give a list of names");
   }
 }
@@ -38,7 +39,8 @@ ModuleSelection read_selection(runner::ConfigReader& reader, std::string_view ke
 
 /// A mapping from expressions to numbers, in the order written.
 template <typename T>
-std::vector<std::pair<std::string, T>> read_patterns(runner::ConfigReader& reader, std::string_view key) {
+std::vector<std::pair<std::string, T>> read_patterns(runner::ConfigReader& reader,
+                                                     std::string_view key) {
   std::vector<std::pair<std::string, T>> patterns;
   runner::ConfigReader& section = reader.section(key);
   const runner::Value* value = reader.raw(key);
@@ -74,14 +76,16 @@ LoraOptions read_lora_options(runner::ConfigReader& reader) {
   if (layers_pattern) check_expression(reader, "layers_pattern", *layers_pattern);
   if (layers) {
     options.layers = *layers;
-    // peft's own rule without a pattern misses numbers in the second part of a name: timm's blocks.0.attn.
+    // peft's own rule without a pattern misses numbers in the second part of a name: timm's
+    // blocks.0.attn.
     options.layers_pattern = {layers_pattern.value_or("[^.]*")};
   }
   options.rank_pattern = read_patterns<std::int64_t>(reader, "rank_pattern");
   options.alpha_pattern = read_patterns<double>(reader, "alpha_pattern");
   reader.read("modules_to_save", options.modules_to_save);
   options.bias = runner::choice<LoraBias>(
-      reader, "bias", {{"none", LoraBias::kNone}, {"all", LoraBias::kAll}, {"lora_only", LoraBias::kAdapted}});
+      reader, "bias",
+      {{"none", LoraBias::kNone}, {"all", LoraBias::kAll}, {"lora_only", LoraBias::kAdapted}});
   options.initialization = runner::choice<LoraInitialization>(
       reader, "initialization",
       {{"kaiming", LoraInitialization::kKaiming}, {"gaussian", LoraInitialization::kGaussian}});
@@ -107,7 +111,8 @@ class Selection {
   }
   bool names(std::string_view module) const {
     if (expression_) return expression_->matches(module);
-    return std::ranges::any_of(names_, [&](const std::string& item) { return is_or_ends_with(module, item); });
+    return std::ranges::any_of(
+        names_, [&](const std::string& item) { return is_or_ends_with(module, item); });
   }
 
  private:
@@ -143,7 +148,9 @@ class Blocks {
 };
 
 /// `pattern` as the whole of a name or its end after a dot.
-Expression end_of_name(const std::string& pattern) { return Expression("(?:.*\\.)?(?:" + pattern + ")"); }
+Expression end_of_name(const std::string& pattern) {
+  return Expression("(?:.*\\.)?(?:" + pattern + ")");
+}
 
 /// The numbers that patterns give to modules.
 template <typename T>
@@ -172,13 +179,15 @@ std::string quoted(const std::vector<std::string>& names) {
   return text;
 }
 
-[[noreturn]] void fail_without_targets(const LoraOptions& options, std::span<const TargetCandidate> candidates) {
+[[noreturn]] void fail_without_targets(const LoraOptions& options,
+                                       std::span<const TargetCandidate> candidates) {
   std::vector<std::string> known;
   for (const TargetCandidate& candidate : candidates) {
     if (candidate.is_adaptable) known.push_back(candidate.name);
   }
   if (const auto* expression = std::get_if<std::string>(&options.targets)) {
-    throw StageError(ErrorCode::kOptionConflict, "no layer's whole name matches '" + *expression + "'")
+    throw StageError(ErrorCode::kOptionConflict,
+                     "no layer's whole name matches '" + *expression + "'")
         .at("/targets")
         .with_help(known.empty() ? "" : "the first layer is called '" + known.front() + "'");
   }
@@ -191,18 +200,22 @@ std::string quoted(const std::vector<std::string>& names) {
   std::string help = names.empty() ? "" : runner::did_you_mean(names.front(), ends);
   if (help.empty() && !names.empty()) help = runner::did_you_mean(names.front(), known);
   if (help.empty() && !known.empty()) help = "this backbone has " + quoted(ends);
-  throw StageError(ErrorCode::kOptionConflict, "no layer is called " + quoted(names)).at("/targets").with_help(help);
+  throw StageError(ErrorCode::kOptionConflict, "no layer is called " + quoted(names))
+      .at("/targets")
+      .with_help(help);
 }
 
 }  // namespace
 
 bool is_in_module(std::string_view name, const std::vector<std::string>& modules) {
   const std::string within = "." + std::string(name) + ".";
-  return std::ranges::any_of(modules,
-                             [&](const std::string& module) { return within.find("." + module + ".") != within.npos; });
+  return std::ranges::any_of(modules, [&](const std::string& module) {
+    return within.find("." + module + ".") != within.npos;
+  });
 }
 
-std::vector<LoraTarget> select_targets(const LoraOptions& options, std::span<const TargetCandidate> candidates) {
+std::vector<LoraTarget> select_targets(const LoraOptions& options,
+                                       std::span<const TargetCandidate> candidates) {
   const Selection targets(options.targets), exclude(options.exclude);
   const Blocks blocks(options);
   const Patterns ranks(options.rank_pattern);
@@ -214,10 +227,13 @@ std::vector<LoraTarget> select_targets(const LoraOptions& options, std::span<con
     const std::string& name = candidates[i].name;
     if (!targets.names(name)) continue;
     ++named;
-    if (exclude.names(name) || is_in_module(name, options.modules_to_save) || !blocks.have(name)) continue;
+    if (exclude.names(name) || is_in_module(name, options.modules_to_save) || !blocks.have(name))
+      continue;
     if (!candidates[i].is_adaptable) {
-      throw StageError(ErrorCode::kOptionConflict,
-                       "'" + name + "' cannot have an adapter: it is neither a linear layer nor a patch embedding")
+      throw StageError(
+          ErrorCode::kOptionConflict,
+          "'" + name +
+              "' cannot have an adapter: it is neither a linear layer nor a patch embedding")
           .at("/targets")
           .with_help("name it in 'exclude', or narrow 'targets'");
     }
@@ -225,31 +241,38 @@ std::vector<LoraTarget> select_targets(const LoraOptions& options, std::span<con
   }
   if (named == 0) fail_without_targets(options, candidates);
   if (chosen.empty()) {
-    throw StageError(ErrorCode::kOptionConflict, "of the " + std::to_string(named) +
-                                                     " layers that 'targets' names none is left by 'exclude', " +
-                                                     "'layers' and 'modules_to_save'")
+    throw StageError(ErrorCode::kOptionConflict,
+                     "of the " + std::to_string(named) +
+                         " layers that 'targets' names none is left by 'exclude', " +
+                         "'layers' and 'modules_to_save'")
         .at("/targets")
         .with_help("a model without adapters is 'kind: model.linear_probe'");
   }
   return chosen;
 }
 
-std::vector<std::string> unused_targets(const LoraOptions& options, std::span<const TargetCandidate> candidates) {
+std::vector<std::string> unused_targets(const LoraOptions& options,
+                                        std::span<const TargetCandidate> candidates) {
   std::vector<std::string> unused;
   if (std::holds_alternative<std::string>(options.targets)) return unused;
   for (const std::string& item : std::get<std::vector<std::string>>(options.targets)) {
-    const auto is_named = [&](const TargetCandidate& candidate) { return is_or_ends_with(candidate.name, item); };
+    const auto is_named = [&](const TargetCandidate& candidate) {
+      return is_or_ends_with(candidate.name, item);
+    };
     if (std::ranges::none_of(candidates, is_named)) unused.push_back(item);
   }
   return unused;
 }
 
-std::vector<std::string> unused_patterns(const LoraOptions& options, std::span<const TargetCandidate> candidates,
+std::vector<std::string> unused_patterns(const LoraOptions& options,
+                                         std::span<const TargetCandidate> candidates,
                                          const std::vector<LoraTarget>& targets) {
   std::vector<std::string> unused;
   const auto look_at = [&](const std::string& pattern) {
     const Expression expression = end_of_name(pattern);
-    const auto is_matched = [&](const LoraTarget& target) { return expression.matches(candidates[target.index].name); };
+    const auto is_matched = [&](const LoraTarget& target) {
+      return expression.matches(candidates[target.index].name);
+    };
     if (std::ranges::none_of(targets, is_matched)) unused.push_back(pattern);
   };
   for (const auto& [pattern, rank] : options.rank_pattern) look_at(pattern);

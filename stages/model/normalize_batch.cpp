@@ -60,13 +60,15 @@ class Pixels {
   const std::int64_t channels_, count_, of_part_;
 };
 
-// Of one pixel, and channel by channel. Nothing overlaps, so that several channels are computed at a time.
+// Of one pixel, and channel by channel. Nothing overlaps, so that several channels are computed at
+// a time.
 
 void add(const float* __restrict x, float* __restrict sum, std::int64_t channels) {
   for (std::int64_t c = 0; c < channels; ++c) sum[c] += x[c];
 }
 
-void add_square(const float* __restrict x, const float* __restrict mean, float* __restrict sum, std::int64_t channels) {
+void add_square(const float* __restrict x, const float* __restrict mean, float* __restrict sum,
+                std::int64_t channels) {
   for (std::int64_t c = 0; c < channels; ++c) {
     const float distance = x[c] - mean[c];
     sum[c] += distance * distance;
@@ -86,7 +88,8 @@ void apply(const float* __restrict x, const float* __restrict scale, const float
 /// What each channel's numbers are computed with.
 struct Slopes {
   const float *mean, *scale, *offset;  ///< as apply() has them
-  const float *of_mean, *of_square;    ///< what a number's slope loses for its share in the mean and the variance
+  const float *of_mean,
+      *of_square;  ///< what a number's slope loses for its share in the mean and the variance
 };
 
 /// The gradient of what apply() made before its relu.
@@ -97,8 +100,8 @@ float slope_of(float dy, float x, float scale, float offset) {
 }
 
 template <bool kHasRelu>
-void add_slopes(const float* __restrict dy, const float* __restrict x, const Slopes& of, float* __restrict sum,
-                float* __restrict product_sum, std::int64_t channels) {
+void add_slopes(const float* __restrict dy, const float* __restrict x, const Slopes& of,
+                float* __restrict sum, float* __restrict product_sum, std::int64_t channels) {
   const float* const __restrict mean = of.mean, * const __restrict scale = of.scale, * const __restrict offset = of.offset;
   for (std::int64_t c = 0; c < channels; ++c) {
     const float slope = slope_of<kHasRelu>(dy[c], x[c], scale[c], offset[c]);
@@ -108,8 +111,8 @@ void add_slopes(const float* __restrict dy, const float* __restrict x, const Slo
 }
 
 template <bool kHasRelu>
-void apply_slopes(const float* __restrict dy, const float* __restrict x, const Slopes& of, float* __restrict dx,
-                  std::int64_t channels) {
+void apply_slopes(const float* __restrict dy, const float* __restrict x, const Slopes& of,
+                  float* __restrict dx, std::int64_t channels) {
   const float* const __restrict mean = of.mean, * const __restrict scale = of.scale, * const __restrict offset = of.offset, * const __restrict of_mean = of.of_mean, * const __restrict of_square = of.of_square;
   for (std::int64_t c = 0; c < channels; ++c) {
     const float slope = slope_of<kHasRelu>(dy[c], x[c], scale[c], offset[c]);
@@ -117,7 +120,8 @@ void apply_slopes(const float* __restrict dy, const float* __restrict x, const S
   }
 }
 
-/// Of the numbers of one part, which lie in two rows of channels: means and sums of squares about them, or sums.
+/// Of the numbers of one part, which lie in two rows of channels: means and sums of squares about
+/// them, or sums.
 struct OfPart {
   float *first, *second;
 };
@@ -131,20 +135,23 @@ at::Tensor memory_of_parts(const Pixels& pixels, const at::TensorOptions& option
 }
 
 /// Sets the mean and the variance of each channel: the maps are read once.
-void compute_moments(const Pixels& pixels, const float* x, float* of_parts, double* means, double* variances) {
+void compute_moments(const Pixels& pixels, const float* x, float* of_parts, double* means,
+                     double* variances) {
   const std::int64_t channels = pixels.channels();
   pixels.each_part([=](const Pixels::Part& part) {
     const auto [mean, squares] = of_part(pixels, of_parts, part.number);
     std::fill_n(mean, 2 * channels, 0.0F);
     for (std::int64_t at = part.first; at < part.end; ++at) add(x + at * channels, mean, channels);
     for (std::int64_t c = 0; c < channels; ++c) mean[c] /= static_cast<float>(part.size());
-    for (std::int64_t at = part.first; at < part.end; ++at) add_square(x + at * channels, mean, squares, channels);
+    for (std::int64_t at = part.first; at < part.end; ++at)
+      add_square(x + at * channels, mean, squares, channels);
   });
   const auto count = static_cast<double>(pixels.count());
   pixels.each_channel([=](std::int64_t c) {
     double sum = 0, squares = 0;
     for (std::int64_t number = 0; number < pixels.parts(); ++number) {
-      sum += static_cast<double>(pixels.part(number).size()) * of_part(pixels, of_parts, number).first[c];
+      sum += static_cast<double>(pixels.part(number).size()) *
+             of_part(pixels, of_parts, number).first[c];
     }
     means[c] = sum / count;
     for (std::int64_t number = 0; number < pixels.parts(); ++number) {
@@ -165,12 +172,14 @@ void collect(const at::Tensor& collected, std::int64_t channel, double of_batch)
 template <bool kHasRelu>
 class NormalizedBatch : public torch::autograd::Function<NormalizedBatch<kHasRelu>> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& maps, const at::Tensor& weight,
-                            const at::Tensor& bias, const std::optional<at::Tensor>& running_mean,
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& maps,
+                            const at::Tensor& weight, const at::Tensor& bias,
+                            const std::optional<at::Tensor>& running_mean,
                             const std::optional<at::Tensor>& running_var) {
     const Pixels pixels(maps);
     const std::int64_t channels = pixels.channels();
-    const at::Tensor y = at::empty_like(maps), statistics = at::empty({4, channels}, weight.options());
+    const at::Tensor y = at::empty_like(maps),
+                     statistics = at::empty({4, channels}, weight.options());
     const at::Tensor of_parts = memory_of_parts(pixels, weight.options()),
                      moments = at::empty({2, channels}, weight.options().dtype(at::kDouble));
     context->save_for_backward({maps, statistics});
@@ -180,7 +189,8 @@ class NormalizedBatch : public torch::autograd::Function<NormalizedBatch<kHasRel
     auto *const means = moments.mutable_data_ptr<double>(), *const variances = means + channels;
     compute_moments(pixels, x, of_parts.mutable_data_ptr<float>(), means, variances);
     const auto count = static_cast<double>(pixels.count());
-    const auto *const weights = weight.const_data_ptr<float>(), *const biases = bias.const_data_ptr<float>();
+    const auto *const weights = weight.const_data_ptr<float>(), *const biases =
+                                                                    bias.const_data_ptr<float>();
     auto *const mean = statistics.mutable_data_ptr<float>(), *const inverse = mean + channels,
                 *const scale = inverse + channels, *const offset = scale + channels;
     for (std::int64_t c = 0; c < channels; ++c) {
@@ -202,7 +212,8 @@ class NormalizedBatch : public torch::autograd::Function<NormalizedBatch<kHasRel
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    if (torch::GradMode::is_enabled()) throw std::logic_error("a normalised batch has no gradient of its gradient");
+    if (torch::GradMode::is_enabled())
+      throw std::logic_error("a normalised batch has no gradient of its gradient");
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &maps = saved[0], &statistics = saved[1];
     const Pixels pixels(maps);
@@ -211,7 +222,8 @@ class NormalizedBatch : public torch::autograd::Function<NormalizedBatch<kHasRel
     const at::Tensor dx = context->needs_input_grad(0) ? at::empty_like(maps) : at::Tensor();
     const at::Tensor of_parts = memory_of_parts(pixels, statistics.options());
     const at::Tensor shares = at::empty({2, channels}, statistics.options());
-    const at::Tensor d_weight = at::empty({channels}, statistics.options()), d_bias = at::empty_like(d_weight);
+    const at::Tensor d_weight = at::empty({channels}, statistics.options()),
+                     d_bias = at::empty_like(d_weight);
     if (maps.is_meta()) return {dx, d_weight, d_bias, {}, {}};
 
     const auto *const x = maps.const_data_ptr<float>(), *const dy = slopes.const_data_ptr<float>();
@@ -226,7 +238,9 @@ class NormalizedBatch : public torch::autograd::Function<NormalizedBatch<kHasRel
         add_slopes<kHasRelu>(dy + at, x + at, of, sum, product_sum, channels);
       }
     });
-    auto *const to_weight = d_weight.mutable_data_ptr<float>(), *const to_bias = d_bias.mutable_data_ptr<float>();
+    auto *const to_weight = d_weight.mutable_data_ptr<float>(), *const to_bias =
+                                                                    d_bias
+                                                                        .mutable_data_ptr<float>();
     const auto count = static_cast<double>(pixels.count());
     pixels.each_channel([=](std::int64_t c) {
       double sum = 0, product_sum = 0;
@@ -264,8 +278,9 @@ at::Tensor normalize(const at::Tensor& maps, const BatchNormTensors& of) {
 }  // namespace
 
 bool can_normalize_batch(const at::Tensor& maps, const at::Tensor& weight) {
-  return maps.dim() == 4 && maps.scalar_type() == at::kFloat && weight.scalar_type() == at::kFloat &&
-         maps.is_contiguous(at::MemoryFormat::ChannelsLast) && maps.numel() > weight.numel() && is_on_cpu(maps);
+  return maps.dim() == 4 && maps.scalar_type() == at::kFloat &&
+         weight.scalar_type() == at::kFloat && maps.is_contiguous(at::MemoryFormat::ChannelsLast) &&
+         maps.numel() > weight.numel() && is_on_cpu(maps);
 }
 
 at::Tensor normalize_batch(const at::Tensor& maps, const BatchNormTensors& tensors, bool has_relu) {

@@ -19,12 +19,14 @@
 namespace stages {
 
 std::int64_t grid_side(std::int64_t tokens) {
-  const auto side = static_cast<std::int64_t>(std::llround(std::sqrt(static_cast<double>(tokens - 1))));
+  const auto side =
+      static_cast<std::int64_t>(std::llround(std::sqrt(static_cast<double>(tokens - 1))));
   return side * side == tokens - 1 ? side : 0;
 }
 
 at::Tensor resize_positions(const at::Tensor& positions, std::int64_t tokens, PositionResize how) {
-  const std::int64_t before = grid_side(positions.size(0)), after = grid_side(tokens), width = positions.size(1);
+  const std::int64_t before = grid_side(positions.size(0)), after = grid_side(tokens),
+                     width = positions.size(1);
   assert(before > 0 && after > 0);
   if (before == after) return positions;
   const bool is_double = positions.scalar_type() == at::kDouble && how == PositionResize::kBicubic;
@@ -32,9 +34,10 @@ at::Tensor resize_positions(const at::Tensor& positions, std::int64_t tokens, Po
                               .slice(0, 1)
                               .reshape({1, before, before, width})
                               .permute({0, 3, 1, 2});
-  const at::Tensor resized = how == PositionResize::kBicubicAntialias
-                                 ? at::_upsample_bicubic2d_aa(grid, {after, after}, /*align_corners=*/false)
-                                 : at::upsample_bicubic2d(grid, {after, after}, /*align_corners=*/false);
+  const at::Tensor resized =
+      how == PositionResize::kBicubicAntialias
+          ? at::_upsample_bicubic2d_aa(grid, {after, after}, /*align_corners=*/false)
+          : at::upsample_bicubic2d(grid, {after, after}, /*align_corners=*/false);
   const at::Tensor rows = resized.permute({0, 2, 3, 1}).reshape({after * after, width});
   return torch::cat({positions.slice(0, 0, 1), rows.to(positions.scalar_type())});
 }
@@ -46,9 +49,11 @@ using runner::StageError;
 
 constexpr std::string_view kHead = "head.", kClassHead = "class_head.";
 constexpr std::string_view kPositions = "vision_model.embeddings.position_embedding.weight";
-constexpr std::string_view kProjection = "visual_projection.", kProjectionBias = "visual_projection.bias",
+constexpr std::string_view kProjection = "visual_projection.",
+                           kProjectionBias = "visual_projection.bias",
                            kTextProjection = "text_projection.", kTextTower = "text_model.";
-constexpr std::array<std::string_view, 3> kFusedParts = {"q_proj", "k_proj", "v_proj"};  // the rows of a fused layer
+constexpr std::array<std::string_view, 3> kFusedParts = {"q_proj", "k_proj",
+                                                         "v_proj"};  // the rows of a fused layer
 
 /// Tensors that are no weights: numbers of a shape, and positions in order.
 constexpr std::array<std::string_view, 6> kNoWeights = {"input_resolution",
@@ -57,17 +62,21 @@ constexpr std::array<std::string_view, 6> kNoWeights = {"input_resolution",
                                                         "embeddings.position_ids",
                                                         "vision_model.embeddings.position_ids",
                                                         "text_model.embeddings.position_ids"};
-/// Tensors that whole models have besides a vision tower. A name that ends in '.' stands for all below it.
+/// Tensors that whole models have besides a vision tower. A name that ends in '.' stands for all
+/// below it.
 constexpr std::array<std::string_view, 11> kOfOtherParts = {
-    "text_model.",      "text_projection.", "text_projection",      "logit_scale", "logit_bias", "transformer.",
-    "token_embedding.", "ln_final.",        "positional_embedding", "vit.pooler.", "pooler."};
-constexpr std::array<std::string_view, 4> kOtherHeads = {"classifier.", "head.", "pre_logits.", "make_classifier."};
+    "text_model.",          "text_projection.", "text_projection",  "logit_scale",
+    "logit_bias",           "transformer.",     "token_embedding.", "ln_final.",
+    "positional_embedding", "vit.pooler.",      "pooler."};
+constexpr std::array<std::string_view, 4> kOtherHeads = {"classifier.", "head.", "pre_logits.",
+                                                         "make_classifier."};
 /// What a published training calls the class head beside its CLIP.
 constexpr std::string_view kPublishedHead = "make_classifier.";
 
 bool is_one_of(std::string_view name, auto& list) {
-  return std::ranges::any_of(
-      list, [&](std::string_view item) { return item.ends_with('.') ? name.starts_with(item) : name == item; });
+  return std::ranges::any_of(list, [&](std::string_view item) {
+    return item.ends_with('.') ? name.starts_with(item) : name == item;
+  });
 }
 
 std::string listed_weights(const std::vector<std::string>& names) {
@@ -82,11 +91,12 @@ bool is_of_adapter(std::string_view weight) {
 enum class Fit { kNone, kSame, kResized };
 
 /// Whether tensors differ in dimensions of 1 or in the number of positions alone.
-Fit fit_of(const std::string& name, const at::Tensor& weight, const at::Tensor& values, PretrainedReport& report) {
+Fit fit_of(const std::string& name, const at::Tensor& weight, const at::Tensor& values,
+           PretrainedReport& report) {
   const at::Tensor tensor = values.squeeze();
   if (values.sizes() == weight.sizes() || tensor.sizes() == weight.sizes()) return Fit::kSame;
-  const bool is_grid =
-      name == kPositions && tensor.dim() == 2 && tensor.size(1) == weight.size(1) && grid_side(tensor.size(0)) > 0;
+  const bool is_grid = name == kPositions && tensor.dim() == 2 &&
+                       tensor.size(1) == weight.size(1) && grid_side(tensor.size(0)) > 0;
   if (!is_grid) return Fit::kNone;
   report.positions_before = grid_side(tensor.size(0));
   report.positions_after = grid_side(weight.size(0));
@@ -94,13 +104,15 @@ Fit fit_of(const std::string& name, const at::Tensor& weight, const at::Tensor& 
 }
 
 /// What is in the file and was not asked for.
-void sort_out(const std::vector<std::string>& unused, bool has_projection, bool has_texts, PretrainedReport& report) {
+void sort_out(const std::vector<std::string>& unused, bool has_projection, bool has_texts,
+              PretrainedReport& report) {
   for (const std::string& name : unused) {
     const auto ours = our_name(report.layout, name);
     const bool is_head = is_one_of(name, kOtherHeads) || (ours && ours->starts_with(kHead));
     const bool is_spare_projection = !has_projection && ours && ours->starts_with(kProjection);
     const bool is_of_other_part = !has_texts && is_one_of(name, kOfOtherParts);
-    const bool is_elsewhere = is_head || is_spare_projection || is_of_other_part || is_one_of(name, kNoWeights);
+    const bool is_elsewhere =
+        is_head || is_spare_projection || is_of_other_part || is_one_of(name, kNoWeights);
     (is_elsewhere ? report.left_out : report.unexpected).push_back(name);
   }
 }
@@ -119,7 +131,7 @@ struct PretrainedPlaces::Place {
   How how = How::kInOrder;
   std::int64_t offset = 0;          // in the weight, of the first number that is taken
   std::int64_t begin = 0, end = 0;  // of the numbers that are taken
-  at::Tensor whole = {};            // what has come of a tensor that cannot be placed piece by piece
+  at::Tensor whole = {};  // what has come of a tensor that cannot be placed piece by piece
 };
 
 /// Finds the tensors that a weight is made of, and remembers which have been asked for.
@@ -129,19 +141,23 @@ class PretrainedPlaces::Source {
     for (const auto& [name, tensor] : saved) by_name_.emplace(name, tensor.to(at::kMeta));
   }
 
-  /// What our weight `ours` is made of, and its shape there. The shape is undefined where the file lacks the weight;
-  /// the names that it would have there are then in `lacking`.
-  std::pair<at::Tensor, std::vector<Place>> find(const std::string& ours, std::vector<std::string>& lacking) {
+  /// What our weight `ours` is made of, and its shape there. The shape is undefined where the file
+  /// lacks the weight; the names that it would have there are then in `lacking`.
+  std::pair<at::Tensor, std::vector<Place>> find(const std::string& ours,
+                                                 std::vector<std::string>& lacking) {
     if (const auto theirs = library_name(layout_, ours)) {
       const at::Tensor tensor = take(*theirs, lacking);
       if (!tensor.defined()) return {};
       // Theirs is applied from the right.
       const bool is_projection = ours.starts_with(kProjection) || ours.starts_with(kTextProjection);
-      const bool is_transposed = layout_ == WeightLayout::kOpenClip && is_projection && tensor.dim() == 2;
+      const bool is_transposed =
+          layout_ == WeightLayout::kOpenClip && is_projection && tensor.dim() == 2;
       const auto how = is_transposed ? Place::How::kTransposed : Place::How::kInOrder;
-      return {is_transposed ? tensor.t() : tensor, {{.theirs = *theirs, .how = how, .end = tensor.numel()}}};
+      return {is_transposed ? tensor.t() : tensor,
+              {{.theirs = *theirs, .how = how, .end = tensor.numel()}}};
     }
-    if (const std::size_t at = ours.find(".qkv."); at != ours.npos) return joined(ours, at, lacking);
+    if (const std::size_t at = ours.find(".qkv."); at != ours.npos)
+      return joined(ours, at, lacking);
     for (std::size_t part = 0; part < kFusedParts.size(); ++part) {
       const std::size_t at = ours.find("." + std::string(kFusedParts[part]) + ".");
       if (at != ours.npos) return cut(ours, at, static_cast<std::int64_t>(part), lacking);
@@ -191,16 +207,20 @@ class PretrainedPlaces::Source {
       if (!theirs) continue;
       rows.push_back(take(*theirs, lacking));
       const std::int64_t count = rows.back().defined() ? rows.back().numel() : 0;
-      places.push_back({.theirs = *theirs, .offset = static_cast<std::int64_t>(places.size()) * count, .end = count});
+      places.push_back({.theirs = *theirs,
+                        .offset = static_cast<std::int64_t>(places.size()) * count,
+                        .end = count});
     }
-    const bool is_whole = rows.size() == kFusedParts.size() && std::ranges::all_of(rows, [&](const at::Tensor& part) {
-                            return part.defined() && part.sizes() == rows[0].sizes() && part.dim() > 0;
-                          });
+    const bool is_whole =
+        rows.size() == kFusedParts.size() && std::ranges::all_of(rows, [&](const at::Tensor& part) {
+          return part.defined() && part.sizes() == rows[0].sizes() && part.dim() > 0;
+        });
     if (!is_whole) return {};
     return {torch::cat(rows), std::move(places)};
   }
 
-  std::pair<at::Tensor, std::vector<Place>> cut(const std::string& ours, std::size_t at, std::int64_t part,
+  std::pair<at::Tensor, std::vector<Place>> cut(const std::string& ours, std::size_t at,
+                                                std::int64_t part,
                                                 std::vector<std::string>& lacking) {
     const auto theirs = library_name(layout_, with_layer(ours, at, "qkv"));
     if (!theirs) return {};
@@ -218,7 +238,8 @@ class PretrainedPlaces::Source {
 
 PretrainedPlaces::~PretrainedPlaces() = default;
 
-PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensors& saved, PositionResize resize)
+PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensors& saved,
+                                   PositionResize resize)
     : resize_(resize) {
   const auto wrapper = wrapper_of(saved);
   if (!wrapper) {
@@ -237,7 +258,8 @@ PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensor
   for (const auto& item : network.named_parameters()) {
     if (is_of_adapter(item.key())) continue;
     if (item.key().starts_with(kHead) || item.key().starts_with(kClassHead)) {
-      const bool is_taken = item.key().starts_with(kClassHead) && take_class_head(item.key(), item.value(), source);
+      const bool is_taken =
+          item.key().starts_with(kClassHead) && take_class_head(item.key(), item.value(), source);
       if (!is_taken) report_.random.push_back(item.key());
       continue;
     }
@@ -254,7 +276,8 @@ PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensor
     const Fit fit = fit_of(item.key(), item.value(), shape, report_);
     if (fit == Fit::kNone) {
       report_.wrong_shape.push_back(library_name(*layout, item.key()).value_or(item.key()) + " " +
-                                    c10::str(shape.sizes()) + " for " + c10::str(item.value().sizes()));
+                                    c10::str(shape.sizes()) + " for " +
+                                    c10::str(item.value().sizes()));
       continue;
     }
     for (Place& place : places) {
@@ -266,17 +289,21 @@ PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensor
     ++report_.taken;
   }
   sort_out(source.unused(), has_projection, has_texts, report_);
-  // timm keeps CLIP's projection as a head with a bias, which is zero in OpenAI's weights: nobody else has one.
+  // timm keeps CLIP's projection as a head with a bias, which is zero in OpenAI's weights: nobody
+  // else has one.
   constexpr const char* kBias = "head.bias";
-  if (*layout == WeightLayout::kTimmClip && has_projection && std::ranges::count(report_.left_out, kBias) > 0)
+  if (*layout == WeightLayout::kTimmClip && has_projection &&
+      std::ranges::count(report_.left_out, kBias) > 0)
     bias_that_must_be_zero_ = kBias;
   std::ranges::sort(report_.missing);
-  report_.missing.erase(std::unique(report_.missing.begin(), report_.missing.end()), report_.missing.end());
+  report_.missing.erase(std::unique(report_.missing.begin(), report_.missing.end()),
+                        report_.missing.end());
   if (!report_.fits()) report_.taken = 0;
 }
 
 /// Of as many classes; of others it is left out.
-bool PretrainedPlaces::take_class_head(const std::string& ours, const at::Tensor& weight, Source& source) {
+bool PretrainedPlaces::take_class_head(const std::string& ours, const at::Tensor& weight,
+                                       Source& source) {
   const std::string theirs = std::string(kPublishedHead) + ours.substr(kClassHead.size());
   if (!source.take_of_shape(theirs, weight.sizes())) return false;
   places_.push_back({.weight = weight, .theirs = theirs, .end = weight.numel()});
@@ -289,7 +316,8 @@ WeightSink PretrainedPlaces::sink() {
   return {.wants =
               [this](const std::string& saved) {
                 const std::string name = unwrapped_name(saved, report_.wrapper);
-                return name == bias_that_must_be_zero_ || std::ranges::count(places_, name, &Place::theirs) > 0;
+                return name == bias_that_must_be_zero_ ||
+                       std::ranges::count(places_, name, &Place::theirs) > 0;
               },
           .take =
               [this](const WeightPiece& piece) {
@@ -299,7 +327,8 @@ WeightSink PretrainedPlaces::sink() {
 
 void PretrainedPlaces::take(const WeightPiece& piece) {
   const torch::NoGradGuard no_graph;
-  if (piece.tensor == bias_that_must_be_zero_ && piece.numbers.count_nonzero().item<std::int64_t>() > 0) {
+  if (piece.tensor == bias_that_must_be_zero_ &&
+      piece.numbers.count_nonzero().item<std::int64_t>() > 0) {
     std::erase(report_.left_out, piece.tensor);
     report_.unexpected.push_back(piece.tensor + ", which is not zero");
     bias_that_must_be_zero_.clear();
@@ -308,14 +337,16 @@ void PretrainedPlaces::take(const WeightPiece& piece) {
   for (Place& place : places_) {
     if (place.theirs != piece.tensor) continue;
     if (place.how == Place::How::kInOrder) {
-      const std::int64_t begin = std::max(piece.begin, place.begin), end = std::min(piece_end, place.end);
+      const std::int64_t begin = std::max(piece.begin, place.begin),
+                         end = std::min(piece_end, place.end);
       if (begin >= end) continue;
       const at::Tensor to = place.weight.detach().view(-1);
       to.narrow(0, place.offset + begin - place.begin, end - begin)
           .copy_(piece.numbers.narrow(0, begin - piece.begin, end - begin));
       continue;
     }
-    if (!place.whole.defined()) place.whole = torch::empty({place.end}, piece.numbers.scalar_type());
+    if (!place.whole.defined())
+      place.whole = torch::empty({place.end}, piece.numbers.scalar_type());
     place.whole.narrow(0, piece.begin, piece.numbers.numel()).copy_(piece.numbers);
     if (piece_end < place.end) continue;
     if (place.how == Place::How::kTransposed) {
@@ -329,14 +360,16 @@ void PretrainedPlaces::take(const WeightPiece& piece) {
   }
 }
 
-PretrainedReport load_pretrained(torch::nn::Module& network, const NamedTensors& saved, PositionResize resize) {
+PretrainedReport load_pretrained(torch::nn::Module& network, const NamedTensors& saved,
+                                 PositionResize resize) {
   PretrainedPlaces places(network, saved, resize);
   if (!places.report().fits()) return places.report();
   const WeightSink sink = places.sink();
   const auto give = [&](bool is_head) {
     for (const auto& [name, tensor] : saved) {
       const bool has_numbers = tensor.defined() && !tensor.is_meta();
-      if (places.report().fits() && has_numbers && name.starts_with(kHead) == is_head && sink.wants(name))
+      if (places.report().fits() && has_numbers && name.starts_with(kHead) == is_head &&
+          sink.wants(name))
         sink.take({name, 0, tensor.contiguous().view(-1)});
     }
   };
@@ -348,9 +381,12 @@ PretrainedReport load_pretrained(torch::nn::Module& network, const NamedTensors&
 std::string PretrainedReport::text() const {
   std::string text = std::to_string(taken) + " weights of " + std::string(name(layout));
   if (!wrapper.empty()) text += ", all below '" + wrapper + "'";
-  const auto grid = [](std::int64_t side) { return std::to_string(side) + " x " + std::to_string(side); };
+  const auto grid = [](std::int64_t side) {
+    return std::to_string(side) + " x " + std::to_string(side);
+  };
   if (positions_before > 0) {
-    text += "; position embeddings resized from " + grid(positions_before) + " to " + grid(positions_after);
+    text += "; position embeddings resized from " + grid(positions_before) + " to " +
+            grid(positions_after);
   }
   if (!left_out.empty()) text += "; left out: " + listed_weights(left_out);
   if (!random.empty()) text += "; random: " + listed_weights(random);
@@ -361,7 +397,8 @@ std::string PretrainedReport::misfits() const {
   std::string text;
   const auto add = [&](const std::vector<std::string>& names, const char* what) {
     if (names.empty()) return;
-    text += (text.empty() ? "" : ", ") + std::to_string(names.size()) + " " + what + " (" + listed_weights(names) + ")";
+    text += (text.empty() ? "" : ", ") + std::to_string(names.size()) + " " + what + " (" +
+            listed_weights(names) + ")";
   };
   add(missing, "missing");
   add(unexpected, "unexpected");

@@ -26,25 +26,29 @@ std::array<std::int64_t, kStages> blocks_of_depth(std::int64_t depth) {
   throw std::logic_error("no ResNet of depth " + std::to_string(depth));
 }
 
-/// Each bin of an adaptive pooling; where all are of one size, the mean over them, whose gradient a GPU adds up in one
-/// order.
+/// Each bin of an adaptive pooling; where all are of one size, the mean over them, whose gradient a
+/// GPU adds up in one order.
 at::Tensor pooled_to(const at::Tensor& x, std::int64_t size) {
   if (x.size(2) == size && x.size(3) == size) return x;
-  if (x.size(2) % size != 0 || x.size(3) % size != 0) return torch::adaptive_avg_pool2d(x, {size, size});
-  return x.reshape({x.size(0), x.size(1), size, x.size(2) / size, size, x.size(3) / size}).mean({3, 5});
+  if (x.size(2) % size != 0 || x.size(3) % size != 0)
+    return torch::adaptive_avg_pool2d(x, {size, size});
+  return x.reshape({x.size(0), x.size(1), size, x.size(2) / size, size, x.size(3) / size})
+      .mean({3, 5});
 }
 
-std::shared_ptr<Convolution> square_convolution(std::int64_t in, std::int64_t out, std::int64_t size,
-                                                std::int64_t stride, std::int64_t padding,
+std::shared_ptr<Convolution> square_convolution(std::int64_t in, std::int64_t out,
+                                                std::int64_t size, std::int64_t stride,
+                                                std::int64_t padding,
                                                 const at::TensorOptions& options) {
   return std::make_shared<Convolution>(
-      ConvolutionSizes{.in = in, .out = out, .size = size, .stride = stride, .padding = padding}, options);
+      ConvolutionSizes{.in = in, .out = out, .size = size, .stride = stride, .padding = padding},
+      options);
 }
 
 }  // namespace
 
-BasicBlock::BasicBlock(std::int64_t in, std::int64_t out, std::int64_t stride, BatchNormStatistics statistics,
-                       const at::TensorOptions& options)
+BasicBlock::BasicBlock(std::int64_t in, std::int64_t out, std::int64_t stride,
+                       BatchNormStatistics statistics, const at::TensorOptions& options)
     : conv1_(register_module("conv1", square_convolution(in, out, 3, stride, 1, options))),
       conv2_(register_module("conv2", square_convolution(out, out, 3, 1, 1, options))),
       bn1_(register_module("bn1", std::make_shared<BatchNorm>(out, statistics, options))),
@@ -67,14 +71,16 @@ at::Tensor BasicBlock::compute(const at::Tensor& input) const {
 
 ResNet::ResNet(const ResNetOptions& network, const at::TensorOptions& options) : options_(network) {
   const bool is_feti = network.stem == ResNetStem::kFeti;
-  conv1_ = register_module("conv1", square_convolution(3, network.width, is_feti ? 5 : 7, 2, is_feti ? 1 : 3, options));
-  bn1_ = register_module("bn1", std::make_shared<BatchNorm>(network.width, network.statistics, options));
+  conv1_ = register_module(
+      "conv1", square_convolution(3, network.width, is_feti ? 5 : 7, 2, is_feti ? 1 : 3, options));
+  bn1_ = register_module("bn1",
+                         std::make_shared<BatchNorm>(network.width, network.statistics, options));
   const auto blocks = blocks_of_depth(network.depth);
   std::int64_t in = network.width;
   for (std::size_t stage = 0; stage < kStages; ++stage) {
     const std::int64_t out = network.width << stage;
-    const auto list =
-        register_module("layer" + std::to_string(stage + 1), std::make_shared<torch::nn::ModuleListImpl>());
+    const auto list = register_module("layer" + std::to_string(stage + 1),
+                                      std::make_shared<torch::nn::ModuleListImpl>());
     for (std::int64_t block = 0; block < blocks[stage]; ++block) {
       const std::int64_t stride = stage > 0 && block == 0 ? 2 : 1;
       blocks_.push_back(std::make_shared<BasicBlock>(in, out, stride, network.statistics, options));
@@ -87,7 +93,8 @@ ResNet::ResNet(const ResNetOptions& network, const at::TensorOptions& options) :
 at::Tensor ResNet::forward(const at::Tensor& images) const {
   const OwnPrecision own(*this);
   at::Tensor x = bn1_->forward_relu(conv1_->forward(own(images)));
-  if (options_.stem == ResNetStem::kImageNet) x = torch::max_pool2d(x, /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
+  if (options_.stem == ResNetStem::kImageNet)
+    x = torch::max_pool2d(x, /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
   for (const auto& block : blocks_) x = block->forward(x);
   return options_.stem == ResNetStem::kFeti ? pooled_to(x, options_.pooled_size) : x;
 }
@@ -98,7 +105,9 @@ std::optional<MapShape> ResNet::shape(std::int64_t height, std::int64_t width) c
   const auto in_stages = [&](std::int64_t size) { return halved(halved(halved(size))); };
   if (options_.stem == ResNetStem::kFeti) {
     const std::int64_t pooled = options_.pooled_size;
-    const auto last = [&](std::int64_t size) { return size < 3 ? 0 : in_stages((size - 3) / 2 + 1); };
+    const auto last = [&](std::int64_t size) {
+      return size < 3 ? 0 : in_stages((size - 3) / 2 + 1);
+    };
     if (last(height) < pooled || last(width) < pooled) return std::nullopt;
     return MapShape{channels, pooled, pooled};
   }
@@ -192,7 +201,8 @@ std::string ResNetWeightsReport::misfits() const {
       if (std::ranges::find(parts, part) == parts.end()) parts.push_back(part);
     }
     constexpr std::size_t kPartsShown = 16;
-    text = std::to_string(missing.size()) + " tensors are missing, of " + runner::listed(parts, kPartsShown);
+    text = std::to_string(missing.size()) + " tensors are missing, of " +
+           runner::listed(parts, kPartsShown);
   }
   if (!wrong_shape.empty()) {
     text += (text.empty() ? "" : "; ") + std::to_string(wrong_shape.size()) +

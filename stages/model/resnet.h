@@ -25,12 +25,13 @@ struct ResNetOptions {
   std::int64_t depth = 18;  ///< 12, 18 or 34
   ResNetStem stem = ResNetStem::kImageNet;
   BatchNormStatistics statistics = BatchNormStatistics::kOfBatch;
-  std::int64_t width = 64;       ///< channels of the first stage; each other stage has twice those of the one before
+  std::int64_t width =
+      64;  ///< channels of the first stage; each other stage has twice those of the one before
   std::int64_t pooled_size = 7;  ///< of the map that kFeti ends with
 };
 
-/// Two 3 x 3 convolutions and what is added to them. Children by torchvision's names: conv1, bn1, conv2, bn2, and
-/// where the shape changes downsample.0 and downsample.1.
+/// Two 3 x 3 convolutions and what is added to them. Children by torchvision's names: conv1, bn1,
+/// conv2, bn2, and where the shape changes downsample.0 and downsample.1.
 class BasicBlock : public RecomputableModule {
  public:
   BasicBlock(std::int64_t in, std::int64_t out, std::int64_t stride, BatchNormStatistics statistics,
@@ -44,8 +45,8 @@ class BasicBlock : public RecomputableModule {
   std::shared_ptr<BatchNorm> bn1_, bn2_, shortcut_norm_;
 };
 
-/// A residual network (He and others, 2015) up to its last feature map. Children by torchvision's names: conv1, bn1,
-/// layer1.0 … layer4.N.
+/// A residual network (He and others, 2015) up to its last feature map. Children by torchvision's
+/// names: conv1, bn1, layer1.0 … layer4.N.
 class ResNet : public FeatureMaps {
  public:
   ResNet(const ResNetOptions& network, const at::TensorOptions& options);
@@ -62,28 +63,29 @@ class ResNet : public FeatureMaps {
 
 /// What became of every tensor that a file of weights held, and of every weight that a ResNet has.
 struct ResNetWeightsReport {
-  std::string prefix;                    ///< before torchvision's names in the file: "module.resnet."; mostly empty
-  std::int64_t taken = 0;                ///< weights and buffers of the network that have the file's values
+  std::string prefix;  ///< before torchvision's names in the file: "module.resnet."; mostly empty
+  std::int64_t taken = 0;  ///< weights and buffers of the network that have the file's values
   std::vector<std::string> missing;      ///< names of those that the file lacks
   std::vector<std::string> wrong_shape;  ///< "conv1.weight [64, 3, 7, 7] for [64, 3, 5, 5]"
   std::vector<std::string> left_out;     ///< tensors of a classifier's head: fc.weight, fc.bias
   std::vector<std::string> unused;       ///< all other tensors that the network has no place for
 
   bool fits() const { return missing.empty() && wrong_shape.empty(); }
-  /// "110 tensors of ResNet-18; left out: fc.bias, fc.weight; without a place: layer2.1.bn1.bias and 19 more".
+  /// "110 tensors of ResNet-18; left out: fc.bias, fc.weight; without a place: layer2.1.bn1.bias
+  /// and 19 more".
   std::string text(std::int64_t depth) const;
   /// "40 tensors of 3 blocks are missing (layer1.2, layer2.2, layer2.3)"; empty where all fits.
   std::string misfits() const;
 };
 
-/// How the tensors of a file become a ResNet, by torchvision's names: as torchvision saves them, or all below a prefix
-/// that a program's own modules have put before them. The tensors come piece by piece, as in PretrainedPlaces
-/// (stages/model/pretrained.h). How many batches BatchNorm has seen may be missing, as in files of before 2018; it is 0
-/// then, and nothing depends on it.
+/// How the tensors of a file become a ResNet, by torchvision's names: as torchvision saves them, or
+/// all below a prefix that a program's own modules have put before them. The tensors come piece by
+/// piece, as in PretrainedPlaces (stages/model/pretrained.h). How many batches BatchNorm has seen
+/// may be missing, as in files of before 2018; it is 0 then, and nothing depends on it.
 class ResNetPlaces {
  public:
-  /// `saved` are the tensors, of which only names and shapes are looked at. The network may be on the Meta device, then
-  /// only the report is of use; it must outlive this.
+  /// `saved` are the tensors, of which only names and shapes are looked at. The network may be on
+  /// the Meta device, then only the report is of use; it must outlive this.
   ResNetPlaces(ResNet& network, const NamedTensors& saved);
 
   const ResNetWeightsReport& report() const { return report_; }

@@ -12,7 +12,8 @@ runner::Result<std::unique_ptr<runner::Stage>> create_se_resnext(runner::ConfigR
   BottleneckOptions network;
   std::vector<std::int64_t> layers;
   reader.read("layers", layers);
-  std::ranges::copy_n(layers.begin(), static_cast<std::ptrdiff_t>(std::min(layers.size(), network.layers.size())),
+  std::ranges::copy_n(layers.begin(),
+                      static_cast<std::ptrdiff_t>(std::min(layers.size(), network.layers.size())),
                       network.layers.begin());
   reader.read("cardinality", network.cardinality);
   reader.read("base_width", network.base_width);

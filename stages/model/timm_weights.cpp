@@ -25,32 +25,37 @@ NamedTensors weights_of(const torch::nn::Module& network) {
 }
 
 /// What stands before the names of `ours` in `saved`: where most of them are.
-std::string common_prefix(const NamedTensors& ours, const std::string& first, const NamedTensors& saved) {
+std::string common_prefix(const NamedTensors& ours, const std::string& first,
+                          const NamedTensors& saved) {
   std::string best;
   std::ptrdiff_t most = 0;
   for (const auto& [name, tensor] : saved) {
     if (!name.ends_with(first)) continue;
     const std::string prefix = name.substr(0, name.size() - first.size());
     if (!prefix.empty() && !prefix.ends_with('.')) continue;
-    const std::ptrdiff_t found =
-        std::ranges::count_if(ours, [&](const auto& item) { return saved.contains(prefix + item.first); });
+    const std::ptrdiff_t found = std::ranges::count_if(
+        ours, [&](const auto& item) { return saved.contains(prefix + item.first); });
     if (found > most) best = prefix;
     most = std::max(most, found);
   }
   return best;
 }
 
-/// Is the tensor of a classifier on the backbone below `prefix`: "fc.weight", "classifier.9.weight"?
+/// Is the tensor of a classifier on the backbone below `prefix`: "fc.weight",
+/// "classifier.9.weight"?
 bool is_of_classifier(std::string_view name, std::string_view prefix) {
-  if (prefix.ends_with(kOfBackbone) && !name.starts_with(prefix)) prefix.remove_suffix(kOfBackbone.size());
+  if (prefix.ends_with(kOfBackbone) && !name.starts_with(prefix))
+    prefix.remove_suffix(kOfBackbone.size());
   if (!name.starts_with(prefix)) return false;
   const std::string_view own = name.substr(prefix.size());
-  return std::ranges::any_of(kClassifiers, [&](std::string_view head) { return own.starts_with(head); });
+  return std::ranges::any_of(kClassifiers,
+                             [&](std::string_view head) { return own.starts_with(head); });
 }
 
 bool has_names_of_cadene(const NamedTensors& saved) {
   return std::ranges::any_of(saved, [](const auto& item) {
-    return item.first.find("se_module.") != item.first.npos || item.first.find("layer0.conv1.") != item.first.npos ||
+    return item.first.find("se_module.") != item.first.npos ||
+           item.first.find("layer0.conv1.") != item.first.npos ||
            item.first.find("last_linear.") != item.first.npos;
   });
 }
@@ -71,7 +76,8 @@ TimmWeightPlaces::TimmWeightPlaces(FeatureMaps& backbone, const NamedTensors& sa
     }
     const at::Tensor& tensor = saved.at(theirs);
     if (tensor.sizes() != weight.sizes()) {
-      report_.wrong_shape.push_back(name + " " + c10::str(tensor.sizes()) + " for " + c10::str(weight.sizes()));
+      report_.wrong_shape.push_back(name + " " + c10::str(tensor.sizes()) + " for " +
+                                    c10::str(weight.sizes()));
       continue;
     }
     refuse_integers(name, tensor, weight);
@@ -104,8 +110,8 @@ std::string TimmWeightsReport::misfits() const {
   std::string text;
   const auto add = [&](std::string_view what, const std::vector<std::string>& names) {
     if (names.empty()) return;
-    text += (text.empty() ? "" : "; ") + std::to_string(names.size()) + " " + std::string(what) + ": " +
-            runner::listed(names, kWeightsShown);
+    text += (text.empty() ? "" : "; ") + std::to_string(names.size()) + " " + std::string(what) +
+            ": " + runner::listed(names, kWeightsShown);
   };
   add("missing", missing);
   add("of another shape", wrong_shape);

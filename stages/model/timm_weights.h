@@ -11,10 +11,11 @@
 
 namespace stages {
 
-/// What became of every tensor that a file of weights held, and of every weight that a backbone has.
+/// What became of every tensor that a file of weights held, and of every weight that a backbone
+/// has.
 struct TimmWeightsReport {
-  std::string prefix;                    ///< before timm's names in the file: "backbone."; mostly empty
-  std::int64_t taken = 0;                ///< weights and buffers of the backbone that have the file's values
+  std::string prefix;      ///< before timm's names in the file: "backbone."; mostly empty
+  std::int64_t taken = 0;  ///< weights and buffers of the backbone that have the file's values
   std::vector<std::string> missing;      ///< names of those that the file lacks
   std::vector<std::string> wrong_shape;  ///< "conv1.weight [64, 3, 7, 7] for [64, 3, 5, 5]"
   std::vector<std::string> left_out;     ///< tensors of a classifier: fc.weight, fc.bias
@@ -28,14 +29,14 @@ struct TimmWeightsReport {
   std::string misfits() const;
 };
 
-/// How the tensors of a file become a backbone, by timm's names: as timm saves them, or all below a prefix, as in a
-/// checkpoint of a backbone with a head. The tensors come piece by piece, as in PretrainedPlaces
-/// (stages/model/pretrained.h). How many batches a BatchNorm has seen may be missing; it is 0 then, and nothing depends
-/// on it.
+/// How the tensors of a file become a backbone, by timm's names: as timm saves them, or all below a
+/// prefix, as in a checkpoint of a backbone with a head. The tensors come piece by piece, as in
+/// PretrainedPlaces (stages/model/pretrained.h). How many batches a BatchNorm has seen may be
+/// missing; it is 0 then, and nothing depends on it.
 class TimmWeightPlaces {
  public:
-  /// `saved` are the tensors, of which only names and shapes are looked at. The backbone may be on the Meta device,
-  /// then only the report is of use; it must outlive this.
+  /// `saved` are the tensors, of which only names and shapes are looked at. The backbone may be on
+  /// the Meta device, then only the report is of use; it must outlive this.
   TimmWeightPlaces(FeatureMaps& backbone, const NamedTensors& saved);
 
   const TimmWeightsReport& report() const { return report_; }

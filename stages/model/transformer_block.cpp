@@ -23,13 +23,14 @@ namespace {
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
 using Tensors = std::vector<at::Tensor>;
 
-/// Elements of two or three tensors that stay in a core's cache from one operator to the next; with fewer, starting the
-/// operators costs more than is gained.
+/// Elements of two or three tensors that stay in a core's cache from one operator to the next; with
+/// fewer, starting the operators costs more than is gained.
 constexpr std::int64_t kPieceElements = 1 << 16;
 
-/// Does `work`, which treats each element alone, to tensors of one type and one shape: on a CPU piece by piece, so that
-/// several operators read and write the memory once. Torch computes some elements at the end of each thread's share by
-/// other instructions than the rest; pieces do not depend on the threads.
+/// Does `work`, which treats each element alone, to tensors of one type and one shape: on a CPU
+/// piece by piece, so that several operators read and write the memory once. Torch computes some
+/// elements at the end of each thread's share by other instructions than the rest; pieces do not
+/// depend on the threads.
 void in_pieces(const Tensors& tensors, const std::function<void(const Tensors&)>& work) {
   const at::Tensor& first = tensors.front();
   const bool lie_alike = std::ranges::all_of(tensors, [&first](const at::Tensor& one) {
@@ -42,8 +43,10 @@ void in_pieces(const Tensors& tensors, const std::function<void(const Tensors&)>
       const std::int64_t from = piece * kPieceElements;
       Tensors parts;
       for (const at::Tensor& one : tensors) {
-        auto* const memory = static_cast<char*>(one.data_ptr()) + from * static_cast<std::int64_t>(one.element_size());
-        parts.push_back(at::from_blob(memory, {std::min(kPieceElements, count - from)}, one.options()));
+        auto* const memory = static_cast<char*>(one.data_ptr()) +
+                             from * static_cast<std::int64_t>(one.element_size());
+        parts.push_back(
+            at::from_blob(memory, {std::min(kPieceElements, count - from)}, one.options()));
       }
       work(parts);
     }
@@ -68,7 +71,8 @@ class QuickGelu : public torch::autograd::Function<QuickGelu> {
 
   /// It is silu(1.702 x) / 1.702, so its derivative is that of silu at 1.702 x.
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    if (torch::GradMode::is_enabled()) throw std::logic_error("quick_gelu has no gradient of its gradient");
+    if (torch::GradMode::is_enabled())
+      throw std::logic_error("quick_gelu has no gradient of its gradient");
     const at::Tensor x = context->get_saved_variables()[0];
     const at::Tensor slope = at::native::wrapped_scalar_tensor(kSlope);
     const at::Tensor dx = at::empty_like(x);
@@ -98,7 +102,8 @@ std::string_view name(Activation activation) {
 }
 
 Activation activation_named(std::string_view word) {
-  const auto* const found = std::ranges::find(kActivations, word, [](const auto& item) { return item.first; });
+  const auto* const found =
+      std::ranges::find(kActivations, word, [](const auto& item) { return item.first; });
   assert(found != kActivations.end());
   return found->second;
 }
@@ -129,7 +134,8 @@ at::Tensor added_to(at::Tensor y, const at::Tensor& x) {
 
 }  // namespace
 
-// The children of each module are registered in the order of HF's state dict, which formulas for weights count along.
+// The children of each module are registered in the order of HF's state dict, which formulas for
+// weights count along.
 
 Attention::Attention(const BlockOptions& block, const at::TensorOptions& options)
     : heads_(block.num_attention_heads), is_causal_(block.is_causal) {
@@ -156,10 +162,12 @@ at::Tensor Attention::split_heads(const at::Tensor& y) const {
 Attention::Heads Attention::project(const at::Tensor& x, Tokens asking) const {
   if (!fused_) {
     const at::Tensor asks = asking == Tokens::kFirst ? first_token(x) : x;
-    return {split_heads(queries_->forward(asks)), split_heads(keys_->forward(x)), split_heads(values_->forward(x))};
+    return {split_heads(queries_->forward(asks)), split_heads(keys_->forward(x)),
+            split_heads(values_->forward(x))};
   }
   const at::Tensor all = fused_->forward(x);  // (n, tokens, 3 width)
-  const at::Tensor parts = all.view({all.size(0), all.size(1), 3, heads_, -1}).permute({2, 0, 3, 1, 4});
+  const at::Tensor parts =
+      all.view({all.size(0), all.size(1), 3, heads_, -1}).permute({2, 0, 3, 1, 4});
   return {asking == Tokens::kFirst ? parts[0].narrow(2, 0, 1) : parts[0], parts[1], parts[2]};
 }
 
@@ -173,45 +181,53 @@ at::Tensor Attention::attend(const at::Tensor& input, Tokens asking) const {
   const at::Tensor x = own(input);
   at::Tensor attended;
   if (dropout_->is_active()) {
-    // torch's own attention draws its masks from a global generator. What is dropped goes by an element's place among
-    // the weights of all tokens.
+    // torch's own attention draws its masks from a global generator. What is dropped goes by an
+    // element's place among the weights of all tokens.
     const auto [queries, keys, values] = project(x, Tokens::kAll);
     const double scale = 1 / std::sqrt(static_cast<double>(queries.size(3)));
     at::Tensor scores = (queries * scale).matmul(keys.transpose(2, 3));
     if (is_causal_) {
-      const at::Tensor later = torch::ones({x.size(1), x.size(1)}, scores.options().dtype(at::kBool)).triu(1);
+      const at::Tensor later =
+          torch::ones({x.size(1), x.size(1)}, scores.options().dtype(at::kBool)).triu(1);
       scores = scores.masked_fill(later, -std::numeric_limits<double>::infinity());
     }
     const at::Tensor weights = dropout_->forward(torch::softmax(scores, -1));
     attended = (asking == Tokens::kFirst ? weights.narrow(2, 0, 1) : weights).matmul(values);
   } else {
     const auto [queries, keys, values] = project(x, asking);
-    attended =
-        torch::scaled_dot_product_attention(queries, keys, values, /*attn_mask=*/{}, /*dropout_p=*/0, is_causal_);
+    attended = torch::scaled_dot_product_attention(queries, keys, values, /*attn_mask=*/{},
+                                                   /*dropout_p=*/0, is_causal_);
   }
   return out_->forward(attended.transpose(1, 2).reshape({x.size(0), attended.size(2), x.size(2)}));
 }
 
-Mlp::Mlp(std::int64_t width, std::int64_t inner_width, Activation activation, const at::TensorOptions& options)
+Mlp::Mlp(std::int64_t width, std::int64_t inner_width, Activation activation,
+         const at::TensorOptions& options)
     : activation_(activation),
       first_(register_module("fc1", std::make_shared<Linear>(width, inner_width, true, options))),
-      second_(register_module("fc2", std::make_shared<Linear>(inner_width, width, true, options))) {}
+      second_(register_module("fc2", std::make_shared<Linear>(inner_width, width, true, options))) {
+}
 
 at::Tensor Mlp::compute(const at::Tensor& x) const {
   const OwnPrecision own(*this);
   return second_->forward(activate(activation_, first_->forward(own(x))));
 }
 
-TransformerBlock::TransformerBlock(const BlockOptions& block, double drop_path, const at::TensorOptions& options)
+TransformerBlock::TransformerBlock(const BlockOptions& block, double drop_path,
+                                   const at::TensorOptions& options)
     : attention_(register_module("self_attn", std::make_shared<Attention>(block, options))),
       norm_before_attention_(register_module(
-          "layer_norm1", std::make_shared<LayerNorm>(block.hidden_size, block.layer_norm_eps, options))),
-      mlp_(register_module(
-          "mlp", std::make_shared<Mlp>(block.hidden_size, block.intermediate_size, block.hidden_act, options))),
-      norm_before_mlp_(register_module("layer_norm2",
-                                       std::make_shared<LayerNorm>(block.hidden_size, block.layer_norm_eps, options))),
-      path_of_attention_(register_module("drop_path1", std::make_shared<Dropout>(drop_path, DropoutUnit::kSample))),
-      path_of_mlp_(register_module("drop_path2", std::make_shared<Dropout>(drop_path, DropoutUnit::kSample))) {}
+          "layer_norm1",
+          std::make_shared<LayerNorm>(block.hidden_size, block.layer_norm_eps, options))),
+      mlp_(register_module("mlp", std::make_shared<Mlp>(block.hidden_size, block.intermediate_size,
+                                                        block.hidden_act, options))),
+      norm_before_mlp_(register_module(
+          "layer_norm2",
+          std::make_shared<LayerNorm>(block.hidden_size, block.layer_norm_eps, options))),
+      path_of_attention_(register_module(
+          "drop_path1", std::make_shared<Dropout>(drop_path, DropoutUnit::kSample))),
+      path_of_mlp_(register_module("drop_path2",
+                                   std::make_shared<Dropout>(drop_path, DropoutUnit::kSample))) {}
 
 at::Tensor TransformerBlock::add_mlp(const at::Tensor& x) const {
   return added_to(path_of_mlp_->forward(mlp_->forward(norm_before_mlp_->forward(x))), x);
@@ -220,7 +236,8 @@ at::Tensor TransformerBlock::add_mlp(const at::Tensor& x) const {
 at::Tensor TransformerBlock::compute(const at::Tensor& input) const {
   const OwnPrecision own(*this);
   const at::Tensor x = own(input);
-  return add_mlp(added_to(path_of_attention_->forward(attention_->forward(norm_before_attention_->forward(x))), x));
+  return add_mlp(added_to(
+      path_of_attention_->forward(attention_->forward(norm_before_attention_->forward(x))), x));
 }
 
 at::Tensor TransformerBlock::compute_first(const at::Tensor& input) const {
@@ -234,7 +251,8 @@ at::Tensor TransformerBlock::forward_first(const at::Tensor& x) const {
   return forward_of(x, [this](const at::Tensor& input) { return compute_first(input); });
 }
 
-std::vector<std::shared_ptr<TransformerBlock>> register_blocks(torch::nn::Module& tower, const BlockOptions& block,
+std::vector<std::shared_ptr<TransformerBlock>> register_blocks(torch::nn::Module& tower,
+                                                               const BlockOptions& block,
                                                                std::int64_t count, double drop_path,
                                                                const at::TensorOptions& options) {
   const auto encoder = tower.register_module("encoder", std::make_shared<Level>());
@@ -242,8 +260,8 @@ std::vector<std::shared_ptr<TransformerBlock>> register_blocks(torch::nn::Module
   std::vector<std::shared_ptr<TransformerBlock>> blocks;
   for (std::int64_t i = 0; i < count; ++i) {
     const double depth = i == 0 ? 0 : static_cast<double>(i) / static_cast<double>(count - 1);
-    blocks.push_back(layers->register_module(std::to_string(i),
-                                             std::make_shared<TransformerBlock>(block, depth * drop_path, options)));
+    blocks.push_back(layers->register_module(
+        std::to_string(i), std::make_shared<TransformerBlock>(block, depth * drop_path, options)));
   }
   return blocks;
 }

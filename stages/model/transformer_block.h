@@ -28,9 +28,9 @@ std::string_view name(Activation activation);
 /// That of a word in kActivations.
 Activation activation_named(std::string_view word);
 
-/// The activation of each element. For the backward pass `x` is kept and nothing else. quick_gelu has the bits of
-/// torch's `x * sigmoid(1.702 * x)` on one thread, whatever the number of threads; a gradient of its gradient is
-/// refused with std::logic_error.
+/// The activation of each element. For the backward pass `x` is kept and nothing else. quick_gelu
+/// has the bits of torch's `x * sigmoid(1.702 * x)` on one thread, whatever the number of threads;
+/// a gradient of its gradient is refused with std::logic_error.
 at::Tensor activate(Activation activation, const at::Tensor& x);
 
 /// What all blocks of a tower share.
@@ -45,10 +45,11 @@ struct BlockOptions {
   bool is_causal = false;        ///< a token sees itself and those before it
 };
 
-/// Multi-head self-attention over the tokens of each row (Vaswani et al. 2017, arXiv:1706.03762): (n, tokens, width) to
-/// the same. Each token asks all tokens or, where it is causal, itself and those before it.
-/// In training each weight of a token for a token is dropped with a probability. Children: k_proj, v_proj, q_proj, or
-/// fused in qkv, whose rows are the queries', the keys' and the values'; out_proj and dropout. All have biases.
+/// Multi-head self-attention over the tokens of each row (Vaswani et al. 2017, arXiv:1706.03762):
+/// (n, tokens, width) to the same. Each token asks all tokens or, where it is causal, itself and
+/// those before it. In training each weight of a token for a token is dropped with a probability.
+/// Children: k_proj, v_proj, q_proj, or fused in qkv, whose rows are the queries', the keys' and
+/// the values'; out_proj and dropout. All have biases.
 class Attention : public RecomputableModule {
  public:
   /// hidden_size of `block` is a multiple of num_attention_heads.
@@ -69,14 +70,16 @@ class Attention : public RecomputableModule {
   Heads project(const at::Tensor& x, Tokens asking) const;
   at::Tensor split_heads(const at::Tensor& y) const;
 
-  std::shared_ptr<Linear> keys_, values_, queries_, fused_, out_;  // fused_ in place of the first three
+  std::shared_ptr<Linear> keys_, values_, queries_, fused_,
+      out_;  // fused_ in place of the first three
   std::shared_ptr<Dropout> dropout_;
 };
 
 /// Two layers with an activation between them. Children: fc1, fc2.
 class Mlp : public RecomputableModule {
  public:
-  Mlp(std::int64_t width, std::int64_t inner_width, Activation activation, const at::TensorOptions& options);
+  Mlp(std::int64_t width, std::int64_t inner_width, Activation activation,
+      const at::TensorOptions& options);
 
  private:
   at::Tensor compute(const at::Tensor& x) const override;
@@ -85,14 +88,16 @@ class Mlp : public RecomputableModule {
   std::shared_ptr<Linear> first_, second_;
 };
 
-/// x += attention(norm(x)); x += mlp(norm(x)). In training either addition is left out for a sample with probability
-/// `drop_path`. Children: self_attn, layer_norm1, mlp, layer_norm2, drop_path1, drop_path2.
+/// x += attention(norm(x)); x += mlp(norm(x)). In training either addition is left out for a sample
+/// with probability `drop_path`. Children: self_attn, layer_norm1, mlp, layer_norm2, drop_path1,
+/// drop_path2.
 class TransformerBlock : public RecomputableModule {
  public:
   TransformerBlock(const BlockOptions& block, double drop_path, const at::TensorOptions& options);
   bool is_block() const override { return true; }
-  /// What forward() gives of the first token alone, (n, 1, width): of the others it computes keys and values and no
-  /// more. In exact arithmetic it and all gradients are those of forward(), under the same names of dropout.
+  /// What forward() gives of the first token alone, (n, 1, width): of the others it computes keys
+  /// and values and no more. In exact arithmetic it and all gradients are those of forward(), under
+  /// the same names of dropout.
   at::Tensor forward_first(const at::Tensor& x) const;
 
  private:
@@ -108,9 +113,11 @@ class TransformerBlock : public RecomputableModule {
   std::shared_ptr<Dropout> path_of_attention_, path_of_mlp_;
 };
 
-/// Makes the blocks of a tower and registers them in it as encoder.layers.<i>, as HF calls them. The probability of
-/// leaving a branch out rises in equal steps from 0 at the first block to `drop_path` at the last.
-std::vector<std::shared_ptr<TransformerBlock>> register_blocks(torch::nn::Module& tower, const BlockOptions& block,
+/// Makes the blocks of a tower and registers them in it as encoder.layers.<i>, as HF calls them.
+/// The probability of leaving a branch out rises in equal steps from 0 at the first block to
+/// `drop_path` at the last.
+std::vector<std::shared_ptr<TransformerBlock>> register_blocks(torch::nn::Module& tower,
+                                                               const BlockOptions& block,
                                                                std::int64_t count, double drop_path,
                                                                const at::TensorOptions& options);
 

@@ -6,13 +6,16 @@
 
 namespace stages {
 
-VisionEmbeddings::VisionEmbeddings(const VisionTowerOptions& tower, const at::TensorOptions& options)
-    : class_embedding_(register_parameter("class_embedding", torch::empty({tower.block.hidden_size}, options))),
-      patches_(register_module(
-          "patch_embedding",
-          std::make_shared<PatchEmbedding>(tower.patch_size, tower.block.hidden_size, tower.patch_bias, options))),
-      positions_(register_module("position_embedding", std::make_shared<PositionEmbedding>(
-                                                           tower.tokens(), tower.block.hidden_size, options))) {}
+VisionEmbeddings::VisionEmbeddings(const VisionTowerOptions& tower,
+                                   const at::TensorOptions& options)
+    : class_embedding_(
+          register_parameter("class_embedding", torch::empty({tower.block.hidden_size}, options))),
+      patches_(register_module("patch_embedding", std::make_shared<PatchEmbedding>(
+                                                      tower.patch_size, tower.block.hidden_size,
+                                                      tower.patch_bias, options))),
+      positions_(register_module(
+          "position_embedding",
+          std::make_shared<PositionEmbedding>(tower.tokens(), tower.block.hidden_size, options))) {}
 
 at::Tensor VisionEmbeddings::forward(const at::Tensor& pixels) const {
   const OwnPrecision own(*this);
@@ -28,10 +31,12 @@ VisionTower::VisionTower(const VisionTowerOptions& tower, const at::TensorOption
 
   embeddings_ = register_module("embeddings", std::make_shared<VisionEmbeddings>(tower, options));
   if (tower.norm_before_blocks) {
-    norm_before_blocks_ = register_module("pre_layrnorm", std::make_shared<LayerNorm>(width, epsilon, options));
+    norm_before_blocks_ =
+        register_module("pre_layrnorm", std::make_shared<LayerNorm>(width, epsilon, options));
   }
   blocks_ = register_blocks(*this, tower.block, tower.num_hidden_layers, tower.drop_path, options);
-  norm_of_pooled_ = register_module("post_layernorm", std::make_shared<LayerNorm>(width, epsilon, options));
+  norm_of_pooled_ =
+      register_module("post_layernorm", std::make_shared<LayerNorm>(width, epsilon, options));
 }
 
 at::Tensor VisionTower::embed(const at::Tensor& pixels) const {
@@ -61,7 +66,8 @@ at::Tensor VisionTower::pool(const at::Tensor& last_hidden_state) const {
 
 namespace {
 
-constexpr std::int64_t kWidth = 8, kInnerWidth = 16, kHeads = 2, kSmallProjection = 6, kPatch = 4, kImage = 8;
+constexpr std::int64_t kWidth = 8, kInnerWidth = 16, kHeads = 2, kSmallProjection = 6, kPatch = 4,
+                       kImage = 8;
 
 }  // namespace
 
@@ -77,10 +83,12 @@ void shrink(VisionTowerOptions& tower, std::optional<std::int64_t>& image_size,
 
 DatasetDescription shrunken_data(DatasetDescription data, std::int64_t width) {
   for (TensorSpec& tensor : data.tensors) {
-    if (tensor.name == "image" && tensor.shape.size() == 3) tensor.shape = {tensor.shape[0], kImage, kImage};
+    if (tensor.name == "image" && tensor.shape.size() == 3)
+      tensor.shape = {tensor.shape[0], kImage, kImage};
     if (tensor.name == "features") tensor.shape = {width};
   }
-  if (data.source) data.source = std::make_shared<const DatasetDescription>(shrunken_data(*data.source, width));
+  if (data.source)
+    data.source = std::make_shared<const DatasetDescription>(shrunken_data(*data.source, width));
   return data;
 }
 
@@ -97,17 +105,21 @@ bool is_projected(Feature feature) {
   return false;
 }
 
-ImageClassifier::ImageClassifier(const ImageClassifierOptions& classifier, const at::TensorOptions& options)
+ImageClassifier::ImageClassifier(const ImageClassifierOptions& classifier,
+                                 const at::TensorOptions& options)
     : options_(classifier),
-      tower_(register_module("vision_model", std::make_shared<VisionTower>(classifier.tower, options))) {
+      tower_(register_module("vision_model",
+                             std::make_shared<VisionTower>(classifier.tower, options))) {
   assert(classifier.projection_dim || !is_projected(options_.feature));
   if (classifier.projection_dim) {
     projection_ = register_module(
-        "visual_projection", std::make_shared<Linear>(classifier.tower.block.hidden_size, *classifier.projection_dim,
-                                                      classifier.projection_bias, options));
+        "visual_projection",
+        std::make_shared<Linear>(classifier.tower.block.hidden_size, *classifier.projection_dim,
+                                 classifier.projection_bias, options));
   }
-  head_ = register_module("head", std::make_shared<Linear>(classifier.feature_width(), classifier.num_classes,
-                                                           /*with_bias=*/true, options));
+  head_ = register_module(
+      "head", std::make_shared<Linear>(classifier.feature_width(), classifier.num_classes,
+                                       /*with_bias=*/true, options));
   dropout_ = register_module("dropout", std::make_shared<Dropout>(classifier.dropout));
 }
 
@@ -124,7 +136,9 @@ at::Tensor ImageClassifier::feature(const at::Tensor& last_hidden_state) const {
   return {};
 }
 
-at::Tensor ImageClassifier::projected(const at::Tensor& tokens) const { return projection_->forward(tokens); }
+at::Tensor ImageClassifier::projected(const at::Tensor& tokens) const {
+  return projection_->forward(tokens);
+}
 
 at::Tensor ImageClassifier::features(const at::Tensor& pixels) const {
   const OwnPrecision own(*this);

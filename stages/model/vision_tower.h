@@ -19,17 +19,17 @@ struct VisionTowerOptions {
   BlockOptions block;
   std::int64_t num_hidden_layers = 0;
   std::int64_t patch_size = 0;
-  std::int64_t image_size = 0;     ///< height and width in pixels, a multiple of patch_size
-  double drop_path = 0;            ///< of the last block; it rises in equal steps from 0 at the first
-  bool patch_bias = false;         ///< the patches' convolution has a bias, as in ViT
+  std::int64_t image_size = 0;  ///< height and width in pixels, a multiple of patch_size
+  double drop_path = 0;         ///< of the last block; it rises in equal steps from 0 at the first
+  bool patch_bias = false;      ///< the patches' convolution has a bias, as in ViT
   bool norm_before_blocks = true;  ///< a norm before the first block, as in CLIP
 
   /// The patches of one image and the class token.
   std::int64_t tokens() const { return (image_size / patch_size) * (image_size / patch_size) + 1; }
 };
 
-/// Patches, a class token before them, and a vector for each position added. Children: patch_embedding and
-/// position_embedding, besides the parameter class_embedding.
+/// Patches, a class token before them, and a vector for each position added. Children:
+/// patch_embedding and position_embedding, besides the parameter class_embedding.
 class VisionEmbeddings : public PrecisionModule {
  public:
   VisionEmbeddings(const VisionTowerOptions& tower, const at::TensorOptions& options);
@@ -42,30 +42,33 @@ class VisionEmbeddings : public PrecisionModule {
   std::shared_ptr<PositionEmbedding> positions_;
 };
 
-/// CLIP's vision transformer (Radford et al. 2021, arXiv:2103.00020) or, by its options, the first one (Dosovitskiy et
-/// al. 2020, arXiv:2010.11929). The parameter names are those of HF's `vision_model` for both:
-/// embeddings.{class_embedding, patch_embedding.weight, position_embedding.weight}, pre_layrnorm,
-/// encoder.layers.<i>.{self_attn.{k,v,q,out}_proj, layer_norm1, mlp.{fc1,fc2}, layer_norm2}, post_layernorm;
-/// weight_names.h has those of other libraries.
+/// CLIP's vision transformer (Radford et al. 2021, arXiv:2103.00020) or, by its options, the first
+/// one (Dosovitskiy et al. 2020, arXiv:2010.11929). The parameter names are those of HF's
+/// `vision_model` for both: embeddings.{class_embedding, patch_embedding.weight,
+/// position_embedding.weight}, pre_layrnorm, encoder.layers.<i>.{self_attn.{k,v,q,out}_proj,
+/// layer_norm1, mlp.{fc1,fc2}, layer_norm2}, post_layernorm; weight_names.h has those of other
+/// libraries.
 ///
 ///   const at::Tensor tokens = tower.forward(pixels);   // (n, tokens, hidden_size)
 ///   const at::Tensor pooled = tower.pool(tokens);      // (n, hidden_size)
 ///
-/// Its dropout is that of stages/random/dropout.h and takes part where its probability is not 0. It computes in
-/// whatever type its weights have. A submodule is found by its dotted name in named_modules(). The weights are unset
-/// until somebody initialises or loads them.
+/// Its dropout is that of stages/random/dropout.h and takes part where its probability is not 0. It
+/// computes in whatever type its weights have. A submodule is found by its dotted name in
+/// named_modules(). The weights are unset until somebody initialises or loads them.
 class VisionTower : public PrecisionModule {
  public:
   explicit VisionTower(const VisionTowerOptions& tower, const at::TensorOptions& options = {});
 
-  /// What enters the first block, (n, tokens, hidden_size), of `pixels` (n, 3, image_size, image_size).
+  /// What enters the first block, (n, tokens, hidden_size), of `pixels` (n, 3, image_size,
+  /// image_size).
   at::Tensor embed(const at::Tensor& pixels) const;
   /// What leaves the last block, without a final norm.
   at::Tensor forward(const at::Tensor& pixels) const;
-  /// The class token of forward()'s result alone, (n, 1, hidden_size): what the last block computes for others is left
-  /// out.
+  /// The class token of forward()'s result alone, (n, 1, hidden_size): what the last block computes
+  /// for others is left out.
   at::Tensor forward_class_token(const at::Tensor& pixels) const;
-  /// The class token of forward()'s result, or of forward_class_token()'s, after post_layernorm, (n, hidden_size).
+  /// The class token of forward()'s result, or of forward_class_token()'s, after post_layernorm,
+  /// (n, hidden_size).
   at::Tensor pool(const at::Tensor& last_hidden_state) const;
 
   const std::vector<std::shared_ptr<TransformerBlock>>& blocks() const { return blocks_; }
@@ -77,7 +80,8 @@ class VisionTower : public PrecisionModule {
   std::shared_ptr<LayerNorm> norm_of_pooled_;
 };
 
-/// Makes each layer of a tower as narrow as may be, and the image as small; there are as many layers as before.
+/// Makes each layer of a tower as narrow as may be, and the image as small; there are as many
+/// layers as before.
 void shrink(VisionTowerOptions& tower, std::optional<std::int64_t>& image_size,
             std::optional<std::int64_t>& projection_dim);
 
@@ -88,7 +92,8 @@ DatasetDescription shrunken_data(DatasetDescription data, std::int64_t width);
 enum class Feature {
   kPooled,               ///< the class token after post_layernorm [pooler_output]
   kProjected,            ///< the same, projected [image_embeds of CLIPVisionModelWithProjection]
-  kProjectedBeforeNorm,  ///< the class token projected without post_layernorm [last_hidden_state[:, 0]]
+  kProjectedBeforeNorm,  ///< the class token projected without post_layernorm [last_hidden_state[:,
+                         ///< 0]]
 };
 
 /// What recipes call them.
@@ -104,22 +109,27 @@ bool is_projected(Feature feature);
 struct ImageClassifierOptions {
   VisionTowerOptions tower;
   Feature feature = Feature::kPooled;
-  std::optional<std::int64_t> projection_dim;  ///< width of the projection; nullopt: none, then the feature is kPooled
+  std::optional<std::int64_t>
+      projection_dim;  ///< width of the projection; nullopt: none, then the feature is kPooled
   std::int64_t num_classes = 0;
-  double dropout = 0;            ///< probability that an element of the feature does not reach the head, in training
+  double dropout =
+      0;  ///< probability that an element of the feature does not reach the head, in training
   bool projection_bias = false;  ///< as timm's CLIP has it, whose projection is its head
 
-  std::int64_t feature_width() const { return is_projected(feature) ? *projection_dim : tower.block.hidden_size; }
+  std::int64_t feature_width() const {
+    return is_projected(feature) ? *projection_dim : tower.block.hidden_size;
+  }
 };
 
-/// A vision tower and a linear layer over one of its features. Children: vision_model (VisionTower), visual_projection
-/// (where there is one), head and dropout.
+/// A vision tower and a linear layer over one of its features. Children: vision_model
+/// (VisionTower), visual_projection (where there is one), head and dropout.
 class ImageClassifier : public PrecisionModule {
  public:
-  explicit ImageClassifier(const ImageClassifierOptions& classifier, const at::TensorOptions& options = {});
+  explicit ImageClassifier(const ImageClassifierOptions& classifier,
+                           const at::TensorOptions& options = {});
 
-  /// Of pixels (n, 3, image_size, image_size): {"logits": (n, num_classes), "features": (n, feature_width())}; nothing
-  /// of the features is dropped.
+  /// Of pixels (n, 3, image_size, image_size): {"logits": (n, num_classes), "features": (n,
+  /// feature_width())}; nothing of the features is dropped.
   NamedTensors forward(const at::Tensor& pixels) const;
   /// The features of pixels alone, (n, feature_width()).
   at::Tensor features(const at::Tensor& pixels) const;

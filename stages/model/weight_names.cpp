@@ -16,18 +16,20 @@
 namespace stages {
 namespace {
 
-/// Ours, theirs. A name stands for itself and all below it; where the first ends in "weight" or "bias" for itself.
+/// Ours, theirs. A name stands for itself and all below it; where the first ends in "weight" or
+/// "bias" for itself.
 using Pair = std::pair<std::string_view, std::string_view>;
 
 /// Ours, before the number of a block.
-constexpr std::string_view kBlocks = "vision_model.encoder.layers.", kTextBlocks = "text_model.encoder.layers.";
+constexpr std::string_view kBlocks = "vision_model.encoder.layers.",
+                           kTextBlocks = "text_model.encoder.layers.";
 
 struct Names {
-  std::string_view prefix;            ///< before all that follows but `outside` and the text tower's
-  std::string_view blocks;            ///< before the number of a block
-  std::span<const Pair> around;       ///< beside the blocks
-  std::span<const Pair> in_block;     ///< after the number of a block
-  std::span<const Pair> outside;      ///< without prefix
+  std::string_view prefix;         ///< before all that follows but `outside` and the text tower's
+  std::string_view blocks;         ///< before the number of a block
+  std::span<const Pair> around;    ///< beside the blocks
+  std::span<const Pair> in_block;  ///< after the number of a block
+  std::span<const Pair> outside;   ///< without prefix
   std::string_view text_blocks = {};  ///< of the text tower; empty: such a model has none
 };
 
@@ -76,11 +78,12 @@ constexpr std::array<Pair, 8> kVit5InBlock = {{{"self_attn.q_proj", "attention.q
                                                {"mlp.fc2", "mlp.fc2"}}};
 constexpr std::array<Pair, 1> kVitOutside = {{{"head", "classifier"}}};
 
-constexpr std::array<Pair, 5> kTimmAround = {{{"vision_model.embeddings.class_embedding", "cls_token"},
-                                              {"vision_model.embeddings.patch_embedding", "patch_embed.proj"},
-                                              {"vision_model.embeddings.position_embedding.weight", "pos_embed"},
-                                              {"vision_model.pre_layrnorm", "norm_pre"},
-                                              {"vision_model.post_layernorm", "norm"}}};
+constexpr std::array<Pair, 5> kTimmAround = {
+    {{"vision_model.embeddings.class_embedding", "cls_token"},
+     {"vision_model.embeddings.patch_embedding", "patch_embed.proj"},
+     {"vision_model.embeddings.position_embedding.weight", "pos_embed"},
+     {"vision_model.pre_layrnorm", "norm_pre"},
+     {"vision_model.post_layernorm", "norm"}}};
 constexpr std::array<Pair, 6> kTimmInBlock = {{{"self_attn.qkv", "attn.qkv"},
                                                {"self_attn.out_proj", "attn.proj"},
                                                {"layer_norm1", "norm1"},
@@ -114,7 +117,8 @@ constexpr std::array<Pair, 5> kOpenClipOutside = {
 Names names(WeightLayout layout) {
   switch (layout) {
     case WeightLayout::kClip:
-      return {"vision_model.", "encoder.layers.", kClipAround, kClipInBlock, kClipOutside, kTextBlocks};
+      return {"vision_model.", "encoder.layers.", kClipAround,
+              kClipInBlock,    kClipOutside,      kTextBlocks};
     case WeightLayout::kClipInner:
       return {"", "encoder.layers.", kClipAround, kClipInBlock, kClipOutside};
     case WeightLayout::kVit:
@@ -137,10 +141,13 @@ Names names(WeightLayout layout) {
   return {};
 }
 
-bool is_parameter(std::string_view name) { return name.ends_with("weight") || name.ends_with("bias"); }
+bool is_parameter(std::string_view name) {
+  return name.ends_with("weight") || name.ends_with("bias");
+}
 
 /// `name` with `from` in front replaced by `to`, where it is there as a whole.
-std::optional<std::string> replaced(std::string_view name, std::string_view from, std::string_view to, bool is_whole) {
+std::optional<std::string> replaced(std::string_view name, std::string_view from,
+                                    std::string_view to, bool is_whole) {
   if (!name.starts_with(from)) return std::nullopt;
   const std::string_view rest = name.substr(from.size());
   if (!rest.empty() && (is_whole || rest.front() != '.')) return std::nullopt;
@@ -152,8 +159,8 @@ enum class Way { kToTheirs, kToOurs };
 std::optional<std::string> translated(std::span<const Pair> pairs, std::string_view name, Way way) {
   for (const auto& [ours, theirs] : pairs) {
     const bool is_whole = is_parameter(ours);
-    auto found =
-        way == Way::kToTheirs ? replaced(name, ours, theirs, is_whole) : replaced(name, theirs, ours, is_whole);
+    auto found = way == Way::kToTheirs ? replaced(name, ours, theirs, is_whole)
+                                       : replaced(name, theirs, ours, is_whole);
     if (found) return found;
   }
   return std::nullopt;
@@ -172,10 +179,12 @@ std::optional<std::string> with_prefix(std::string_view prefix, std::optional<st
   return name;
 }
 
-std::optional<std::string> in_block(const Names& table, std::string_view before, std::string_view text, Way way) {
+std::optional<std::string> in_block(const Names& table, std::string_view before,
+                                    std::string_view text, Way way) {
   const auto [number, rest] = numbered(text);
   if (number.empty()) return std::nullopt;
-  return with_prefix(std::string(before) + std::string(number) + ".", translated(table.in_block, rest, way));
+  return with_prefix(std::string(before) + std::string(number) + ".",
+                     translated(table.in_block, rest, way));
 }
 
 }  // namespace
@@ -204,7 +213,8 @@ std::string_view name(WeightLayout layout) {
 std::optional<std::string> library_name(WeightLayout layout, std::string_view ours) {
   const Names table = names(layout);
   if (ours.starts_with(kBlocks)) {
-    return with_prefix(table.prefix, in_block(table, table.blocks, ours.substr(kBlocks.size()), Way::kToTheirs));
+    return with_prefix(table.prefix,
+                       in_block(table, table.blocks, ours.substr(kBlocks.size()), Way::kToTheirs));
   }
   if (ours.starts_with(kTextBlocks)) {
     if (table.text_blocks.empty()) return std::nullopt;
@@ -221,12 +231,14 @@ std::optional<std::string> our_name(WeightLayout layout, std::string_view theirs
     return in_block(table, kTextBlocks, theirs.substr(table.text_blocks.size()), Way::kToOurs);
   if (!theirs.starts_with(table.prefix)) return std::nullopt;
   const std::string_view rest = theirs.substr(table.prefix.size());
-  if (rest.starts_with(table.blocks)) return in_block(table, kBlocks, rest.substr(table.blocks.size()), Way::kToOurs);
+  if (rest.starts_with(table.blocks))
+    return in_block(table, kBlocks, rest.substr(table.blocks.size()), Way::kToOurs);
   return translated(table.around, rest, Way::kToOurs);
 }
 
 bool is_fused(WeightLayout layout) {
-  return layout == WeightLayout::kTimm || layout == WeightLayout::kTimmClip || layout == WeightLayout::kOpenClip;
+  return layout == WeightLayout::kTimm || layout == WeightLayout::kTimmClip ||
+         layout == WeightLayout::kOpenClip;
 }
 
 std::optional<WeightLayout> layout_of(const NamedTensors& saved) {
@@ -235,12 +247,14 @@ std::optional<WeightLayout> layout_of(const NamedTensors& saved) {
   if (has("visual.conv1.weight")) return WeightLayout::kOpenClip;
   if (has("vision_model.embeddings.patch_embedding.weight")) return WeightLayout::kClip;
   if (has("embeddings.patch_embedding.weight")) return WeightLayout::kClipInner;
-  if (has("patch_embed.proj.weight")) return has("norm_pre.weight") ? WeightLayout::kTimmClip : WeightLayout::kTimm;
+  if (has("patch_embed.proj.weight"))
+    return has("norm_pre.weight") ? WeightLayout::kTimmClip : WeightLayout::kTimm;
   if (has("vit.embeddings.patch_embeddings.projection.weight")) {
     return has("vit.layers.0.attention.q_proj.weight") ? WeightLayout::kVit5 : WeightLayout::kVit;
   }
   if (has("embeddings.patch_embeddings.projection.weight")) {
-    return has("layers.0.attention.q_proj.weight") ? WeightLayout::kVit5Inner : WeightLayout::kVitInner;
+    return has("layers.0.attention.q_proj.weight") ? WeightLayout::kVit5Inner
+                                                   : WeightLayout::kVitInner;
   }
   return std::nullopt;
 }
@@ -256,7 +270,8 @@ std::string unwrapped_name(std::string_view name, std::string_view wrapper) {
 
 NamedTensors unwrapped(const NamedTensors& saved, std::string_view wrapper) {
   std::vector<NamedTensors::Item> items;
-  for (const auto& [name, tensor] : saved) items.emplace_back(unwrapped_name(name, wrapper), tensor);
+  for (const auto& [name, tensor] : saved)
+    items.emplace_back(unwrapped_name(name, wrapper), tensor);
   std::ranges::sort(items, {}, &NamedTensors::Item::first);
   const auto are_called_alike = [](const auto& a, const auto& b) { return a.first == b.first; };
   items.erase(std::unique(items.begin(), items.end(), are_called_alike), items.end());
@@ -265,10 +280,11 @@ NamedTensors unwrapped(const NamedTensors& saved, std::string_view wrapper) {
 
 std::optional<std::string> wrapper_of(const NamedTensors& saved) {
   if (layout_of(saved)) return "";
-  // The patches' weight is in every layout; what stands before it may be a layout's own, so that the shortest is taken.
-  constexpr std::array<std::string_view, 4> kPatches = {"visual.conv1.weight", "embeddings.patch_embedding.weight",
-                                                        "patch_embed.proj.weight",
-                                                        "embeddings.patch_embeddings.projection.weight"};
+  // The patches' weight is in every layout; what stands before it may be a layout's own, so that
+  // the shortest is taken.
+  constexpr std::array<std::string_view, 4> kPatches = {
+      "visual.conv1.weight", "embeddings.patch_embedding.weight", "patch_embed.proj.weight",
+      "embeddings.patch_embeddings.projection.weight"};
   std::vector<std::string> wrappers;
   for (const auto& [name, tensor] : saved) {
     for (const std::string_view patches : kPatches) {
@@ -287,8 +303,9 @@ std::optional<std::string> wrapper_of(const NamedTensors& saved) {
   }
   if (wrappers.empty()) return std::nullopt;
   if (std::ranges::adjacent_find(wrappers, std::ranges::not_equal_to()) != wrappers.end()) {
-    throw runner::StageError(runner::ErrorCode::kOptionConflict,
-                             "the weights are those of several models, below " + runner::listed(wrappers, 8, "'"))
+    throw runner::StageError(
+        runner::ErrorCode::kOptionConflict,
+        "the weights are those of several models, below " + runner::listed(wrappers, 8, "'"))
         .with_help("choose one: weights_entry=" + wrappers[0].substr(0, wrappers[0].size() - 1));
   }
   return wrappers[0];
@@ -300,7 +317,8 @@ runner::PretrainedConfig sizes_of_weights(const NamedTensors& named) {
   const auto layout = layout_of(saved);
   if (!layout) return sizes;
   /// The size of our weight `ours` along `dimension`, counted from the last one where negative.
-  const auto size = [&](const std::string& ours, std::int64_t dimension) -> std::optional<std::int64_t> {
+  const auto size = [&](const std::string& ours,
+                        std::int64_t dimension) -> std::optional<std::int64_t> {
     const auto theirs = library_name(*layout, ours);
     if (!theirs || !saved.contains(*theirs)) return std::nullopt;
     const at::Tensor& tensor = saved.at(*theirs);
@@ -315,7 +333,8 @@ runner::PretrainedConfig sizes_of_weights(const NamedTensors& named) {
   while (size(blocks + std::to_string(layers) + ".layer_norm1.weight", 0)) ++layers;
   if (layers > 0) sizes.num_hidden_layers = layers;
   // OpenAI applies its projection from the right.
-  sizes.projection_dim = size("visual_projection.weight", *layout == WeightLayout::kOpenClip ? -1 : 0);
+  sizes.projection_dim =
+      size("visual_projection.weight", *layout == WeightLayout::kOpenClip ? -1 : 0);
   return sizes;
 }
 

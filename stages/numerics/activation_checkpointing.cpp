@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <optional>
 
-#include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/suggest.h"
-#include "stages/tensor/module_names.h"
 #include "stages/numerics/recomputable_module.h"
+#include "stages/tensor/module_names.h"
 
 namespace stages {
 namespace {
@@ -47,7 +47,8 @@ class Choice {
       if (!named) named = module;
     }
     if (named) {
-      refuse(place, "'" + written + "' names nothing that can be recomputed by itself", advice(*path));
+      refuse(place, "'" + written + "' names nothing that can be recomputed by itself",
+             advice(*path));
     }
     std::string help = runner::did_you_mean(written, known());
     if (help.empty()) help = advice("");
@@ -60,13 +61,15 @@ class Choice {
     const auto within = std::ranges::find_if(modules_, [&path](const auto& entry) {
       return !path.empty() && recomputable(entry.second) && names_module(path + ".*", entry.first);
     });
-    if (within != modules_.end()) return "name what is in it, such as '" + name_in_recipe(name_, within->first) + "'";
+    if (within != modules_.end())
+      return "name what is in it, such as '" + name_in_recipe(name_, within->first) + "'";
     while (!path.empty()) {
       path.resize(path.find('.') == path.npos ? 0 : path.rfind('.'));
       const auto around = std::ranges::find_if(modules_, [&path](const auto& entry) {
         return names_module(path, entry.first) && recomputable(entry.second);
       });
-      if (around != modules_.end()) return "name '" + name_in_recipe(name_, path) + "', in which it is";
+      if (around != modules_.end())
+        return "name '" + name_in_recipe(name_, path) + "', in which it is";
     }
     const std::vector<std::string> names = known();
     if (names.empty()) return "set activation_checkpointing: none: no part of this network can be";
@@ -82,7 +85,8 @@ class Choice {
     return names;
   }
 
-  [[noreturn]] void refuse(const std::string& place, const std::string& message, const std::string& help) const {
+  [[noreturn]] void refuse(const std::string& place, const std::string& message,
+                           const std::string& help) const {
     throw runner::StageError(runner::ErrorCode::kUnknownKey, message)
         .at("/activation_checkpointing" + place)
         .in_stage(policy_)
@@ -96,12 +100,14 @@ class Choice {
 
 }  // namespace
 
-ActivationCheckpointing activation_checkpointing_for(const torch::nn::Module& network, const std::string& name,
+ActivationCheckpointing activation_checkpointing_for(const torch::nn::Module& network,
+                                                     const std::string& name,
                                                      const ActivationCheckpointing& written,
                                                      const std::string& policy) {
   const Choice choice(network, name, policy);
   if (written.blocks) choice.check_blocks();
-  ActivationCheckpointing own{.blocks = written.blocks, .modules = {}, .updates_twice = written.updates_twice};
+  ActivationCheckpointing own{
+      .blocks = written.blocks, .modules = {}, .updates_twice = written.updates_twice};
   for (std::size_t number = 0; number < written.modules.size(); ++number)
     own.modules.push_back(choice.path(number, written.modules[number]));
   return own;

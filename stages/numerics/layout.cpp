@@ -7,12 +7,15 @@ namespace stages {
 namespace {
 
 at::MemoryFormat memory_format(Layout layout) {
-  return layout == Layout::kChannelsLast ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  return layout == Layout::kChannelsLast ? at::MemoryFormat::ChannelsLast
+                                         : at::MemoryFormat::Contiguous;
 }
 
 }  // namespace
 
-std::string_view name(Layout layout) { return layout == Layout::kChannelsLast ? "channels_last" : "contiguous"; }
+std::string_view name(Layout layout) {
+  return layout == Layout::kChannelsLast ? "channels_last" : "contiguous";
+}
 
 void set_layout(torch::nn::Module& network, Layout layout) {
   const auto move = [&](at::Tensor tensor) {

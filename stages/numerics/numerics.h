@@ -25,8 +25,8 @@ struct NumericsOptions {
   std::string pointer = {};           ///< where the recipe says it, "/memory"
 };
 
-/// How a network computes what it computes: what a recipe leaves open is decided here. Whoever runs a network obeys all
-/// of it.
+/// How a network computes what it computes: what a recipe leaves open is decided here. Whoever runs
+/// a network obeys all of it.
 struct Numerics {
   PrecisionMap precision;  ///< its rules are paths in the network
   bool tf32 = false;
@@ -36,17 +36,18 @@ struct Numerics {
   bool operator==(const Numerics&) const = default;
 };
 
-/// What `options` ask for, for `network` on the context's device. `name` is the stage that makes the network. Says what
-/// has been chosen, and what has no effect here. Throws runner::StageError where a rule of the precision is
-/// not one for this network.
-Numerics choose_numerics(const NumericsOptions& options, const torch::nn::Module& network, const std::string& name,
-                         runner::RunContext& context);
+/// What `options` ask for, for `network` on the context's device. `name` is the stage that makes
+/// the network. Says what has been chosen, and what has no effect here. Throws runner::StageError
+/// where a rule of the precision is not one for this network.
+Numerics choose_numerics(const NumericsOptions& options, const torch::nn::Module& network,
+                         const std::string& name, runner::RunContext& context);
 /// The same on `device`; `say` gets the lines.
-Numerics choose_numerics(const NumericsOptions& options, const torch::nn::Module& network, const std::string& name,
-                         c10::Device device, const std::function<void(std::string_view)>& say);
+Numerics choose_numerics(const NumericsOptions& options, const torch::nn::Module& network,
+                         const std::string& name, c10::Device device,
+                         const std::function<void(std::string_view)>& say);
 
-/// {"precision": "bf16" or {"default": "bf16", "modules": {"head": "fp32"}}, "tf32", "layout", "layout_rule"}; the rule
-/// only where there is one.
+/// {"precision": "bf16" or {"default": "bf16", "modules": {"head": "fp32"}}, "tf32", "layout",
+/// "layout_rule"}; the rule only where there is one.
 nlohmann::ordered_json to_json(const Numerics& numerics);
 
 }  // namespace stages

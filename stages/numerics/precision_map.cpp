@@ -28,12 +28,15 @@ bool is_on(c10::DeviceType type) {
 
 at::ScalarType half_of(c10::DeviceType type) {
   if (type == at::kMeta) return meta_autocast().half;
-  return at::autocast::is_autocast_available(type) ? at::autocast::get_autocast_dtype(type) : at::kFloat;
+  return at::autocast::is_autocast_available(type) ? at::autocast::get_autocast_dtype(type)
+                                                   : at::kFloat;
 }
 
-/// Casts in one format must not be found by operations in another: the cache knows them by their weights alone.
+/// Casts in one format must not be found by operations in another: the cache knows them by their
+/// weights alone.
 void set_half(c10::DeviceType type, at::ScalarType half) {
-  if (type == at::kMeta) return set_meta_autocast({.enabled = meta_autocast().enabled, .half = half});
+  if (type == at::kMeta)
+    return set_meta_autocast({.enabled = meta_autocast().enabled, .half = half});
   if (at::autocast::get_autocast_dtype(type) == half) return;
   at::autocast::clear_cache();
   at::autocast::set_autocast_dtype(type, half);
@@ -118,9 +121,9 @@ PathNames split(std::string_view path) {
 /// True if `pattern` names the module at `path` or one around it.
 bool covers(const PathNames& pattern, const PathNames& path) {
   if (pattern.size() > path.size()) return false;
-  return std::ranges::equal(pattern,
-                            PathNames(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(pattern.size())),
-                            [](std::string_view name, std::string_view own) { return name == "*" || name == own; });
+  return std::ranges::equal(
+      pattern, PathNames(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(pattern.size())),
+      [](std::string_view name, std::string_view own) { return name == "*" || name == own; });
 }
 
 /// Of two patterns that cover the same path.
@@ -141,7 +144,8 @@ const PrecisionRule* PrecisionMap::rule_for(std::string_view path) const {
   const PrecisionRule* nearest = nullptr;
   for (const PrecisionRule& rule : rules) {
     const PathNames pattern = split(rule.modules);
-    if (covers(pattern, names) && (!nearest || is_nearer(pattern, split(nearest->modules)))) nearest = &rule;
+    if (covers(pattern, names) && (!nearest || is_nearer(pattern, split(nearest->modules))))
+      nearest = &rule;
   }
   return nearest;
 }
@@ -168,16 +172,16 @@ std::string advice(const ModulesByPath& modules, const std::string& name, std::s
   return "write one precision for the whole network, such as 'precision: bf16'";
 }
 
-[[noreturn]] void refuse(const std::string& rule, const std::string& policy, const std::string& message,
-                         const std::string& help) {
+[[noreturn]] void refuse(const std::string& rule, const std::string& policy,
+                         const std::string& message, const std::string& help) {
   throw StageError(ErrorCode::kUnknownKey, message)
       .at(runner::pointer_to("/precision", rule))
       .in_stage(policy)
       .with_help(help);
 }
 
-[[noreturn]] void refuse_unknown(const ModulesByPath& modules, const std::string& name, const std::string& rule,
-                                 const std::string& policy) {
+[[noreturn]] void refuse_unknown(const ModulesByPath& modules, const std::string& name,
+                                 const std::string& rule, const std::string& policy) {
   std::vector<std::string> known;
   for (const auto& [path, module] : modules) {
     if (has_own_precision(*module)) known.push_back(name_in_recipe(name, path));
@@ -191,8 +195,8 @@ std::string advice(const ModulesByPath& modules, const std::string& name, std::s
 
 }  // namespace
 
-PrecisionMap rules_for(const torch::nn::Module& network, const std::string& name, const PrecisionMap& written_map,
-                       const std::string& policy) {
+PrecisionMap rules_for(const torch::nn::Module& network, const std::string& name,
+                       const PrecisionMap& written_map, const std::string& policy) {
   const ModulesByPath modules = modules_by_path(network);
   PrecisionMap map = written_map.base;
   for (const PrecisionRule& rule : written_map.rules) {
@@ -205,13 +209,15 @@ PrecisionMap rules_for(const torch::nn::Module& network, const std::string& name
       if (has_own_precision(*module)) {
         is_obeyed = true;
       } else if (has_weights || rule.modules.find('*') == rule.modules.npos) {
-        refuse(rule.modules, policy, "'" + name_in_recipe(name, own_path) + "' cannot have a precision of its own",
+        refuse(rule.modules, policy,
+               "'" + name_in_recipe(name, own_path) + "' cannot have a precision of its own",
                advice(modules, name, own_path));
       }
     }
     if (!is_known) refuse_unknown(modules, name, rule.modules, policy);
     if (!is_obeyed) {
-      refuse(rule.modules, policy, "nothing that '" + rule.modules + "' names has a precision of its own",
+      refuse(rule.modules, policy,
+             "nothing that '" + rule.modules + "' names has a precision of its own",
              "name the modules around them");
     }
     // "model.head" is nearer than "*.head", and in the network both are "head".

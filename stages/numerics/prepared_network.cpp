@@ -6,7 +6,8 @@
 namespace stages {
 
 ScopedTf32::ScopedTf32(bool allow)
-    : products_(at::globalContext().allowTF32CuBLAS()), convolutions_(at::globalContext().allowTF32CuDNN()) {
+    : products_(at::globalContext().allowTF32CuBLAS()),
+      convolutions_(at::globalContext().allowTF32CuDNN()) {
   at::globalContext().setAllowTF32CuBLAS(allow);
   at::globalContext().setAllowTF32CuDNN(allow);
 }
@@ -16,7 +17,8 @@ ScopedTf32::~ScopedTf32() {
   at::globalContext().setAllowTF32CuDNN(convolutions_);
 }
 
-PreparedNetwork::PreparedNetwork(torch::nn::Module& network, const Numerics& numerics, c10::Device device)
+PreparedNetwork::PreparedNetwork(torch::nn::Module& network, const Numerics& numerics,
+                                 c10::Device device)
     : network_(network),
       numerics_(numerics),
       device_(device),
@@ -25,7 +27,9 @@ PreparedNetwork::PreparedNetwork(torch::nn::Module& network, const Numerics& num
   set_layout(network, numerics.layout);
 }
 
-Batch PreparedNetwork::placed(const Batch& batch) const { return in_layout(batch.to(device_), numerics_.layout); }
+Batch PreparedNetwork::placed(const Batch& batch) const {
+  return in_layout(batch.to(device_), numerics_.layout);
+}
 
 ScopedInference::ScopedInference(const PreparedNetwork& network)
     : eval_(network.module()), precision_(network.precision(), network.device()) {}

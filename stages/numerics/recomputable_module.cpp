@@ -57,9 +57,12 @@ OwnPrecision::OwnPrecision(const PrecisionModule& module) : running_(module) {
   scope_.emplace(*precision_, module.own_->device);
 }
 
-at::Tensor OwnPrecision::operator()(const at::Tensor& x) const { return precision_ ? taken_in(*precision_, x) : x; }
+at::Tensor OwnPrecision::operator()(const at::Tensor& x) const {
+  return precision_ ? taken_in(*precision_, x) : x;
+}
 
-ScopedPrecisionMap::ScopedPrecisionMap(torch::nn::Module& network, const PrecisionMap& map, c10::Device device) {
+ScopedPrecisionMap::ScopedPrecisionMap(torch::nn::Module& network, const PrecisionMap& map,
+                                       c10::Device device) {
   if (map.rules.empty()) return;
   network.apply([&](const std::string& path, torch::nn::Module& any) {
     auto* module = dynamic_cast<PrecisionModule*>(&any);
@@ -72,7 +75,8 @@ ScopedPrecisionMap::ScopedPrecisionMap(torch::nn::Module& network, const Precisi
 
 ScopedPrecisionMap::~ScopedPrecisionMap() {
   // A module that is in the network twice is put back to what it was first.
-  for (auto entry = before_.rbegin(); entry != before_.rend(); ++entry) entry->first->own_ = entry->second;
+  for (auto entry = before_.rbegin(); entry != before_.rend(); ++entry)
+    entry->first->own_ = entry->second;
 }
 
 bool has_own_precision(const torch::nn::Module& module) {
@@ -86,10 +90,13 @@ using torch::autograd::AutogradContext, torch::autograd::variable_list;
 using Compute = std::function<at::Tensor(const at::Tensor&)>;
 
 /// Whose generators may be drawn from.
-at::Device drawing_device(at::Device device) { return device.is_meta() ? at::Device(at::kCPU) : device; }
+at::Device drawing_device(at::Device device) {
+  return device.is_meta() ? at::Device(at::kCPU) : device;
+}
 
 bool same(const GeneratorStates& a, const GeneratorStates& b) {
-  return std::ranges::equal(a, b, [](const auto& one, const auto& other) { return one.second.equal(other.second); });
+  return std::ranges::equal(
+      a, b, [](const auto& one, const auto& other) { return one.second.equal(other.second); });
 }
 
 variable_list trained(const torch::nn::Module& module) {
@@ -98,13 +105,14 @@ variable_list trained(const torch::nn::Module& module) {
   return parameters;
 }
 
-/// A module's buffers, each with values for it. They are written past the version counters: what a graph has saved of
-/// a buffer is what it was saved for once all values are back.
+/// A module's buffers, each with values for it. They are written past the version counters: what a
+/// graph has saved of a buffer is what it was saved for once all values are back.
 using Buffers = std::vector<std::pair<at::Tensor, at::Tensor>>;
 
 Buffers copied(const torch::nn::Module& module) {
   Buffers buffers;
-  for (const at::Tensor& buffer : module.buffers()) buffers.emplace_back(buffer, buffer.detach().clone());
+  for (const at::Tensor& buffer : module.buffers())
+    buffers.emplace_back(buffer, buffer.detach().clone());
   return buffers;
 }
 
@@ -113,7 +121,8 @@ void write(const Buffers& buffers) {
   for (const auto& [own, values] : buffers) own.variable_data().copy_(values);
 }
 
-/// What compute() depends on besides its input and the parameters, as the forward pass has found it.
+/// What compute() depends on besides its input and the parameters, as the forward pass has found
+/// it.
 struct Conditions : torch::CustomClassHolder {
   Conditions(torch::nn::Module& module, Compute compute, at::Device device, bool updates_twice)
       : module(module),
@@ -128,11 +137,12 @@ struct Conditions : torch::CustomClassHolder {
   const at::Device device;
   const Precision precision;
   const DropoutNames dropout;
-  const Buffers buffers;                      // that are put back; none where computing again may change them
+  const Buffers buffers;  // that are put back; none where computing again may change them
   std::optional<GeneratorStates> generators;  // nullopt: nothing was drawn from them
 };
 
-/// While it lives, generators and those of the buffers that are put back are as the forward pass has found them.
+/// While it lives, generators and those of the buffers that are put back are as the forward pass
+/// has found them.
 class ScopedConditions {
  public:
   explicit ScopedConditions(const Conditions& conditions)
@@ -153,8 +163,8 @@ class ScopedConditions {
   std::optional<GeneratorStates> generators_;
 };
 
-/// While it lives, autocast neither keeps the halves that it makes of weights nor finds any: those that are made
-/// without a graph must not come into one.
+/// While it lives, autocast neither keeps the halves that it makes of weights nor finds any: those
+/// that are made without a graph must not come into one.
 class ScopedNoCastCache {
  public:
   ScopedNoCastCache() : before_(at::autocast::is_autocast_cache_enabled()) {
@@ -168,23 +178,26 @@ class ScopedNoCastCache {
   const bool before_;
 };
 
-/// The parameters are inputs of it as well, so that their gradients go where they would without it: they add up in the
-/// same order, and come also where `x` needs none.
+/// The parameters are inputs of it as well, so that their gradients go where they would without it:
+/// they add up in the same order, and come also where `x` needs none.
 class Recompute : public torch::autograd::Function<Recompute> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::TensorList& /*parameters*/,
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
+                            const at::TensorList& /*parameters*/,
                             const c10::intrusive_ptr<Conditions>& conditions) {
     const GeneratorStates before = generator_states(drawing_device(x.device()));
     const ScopedNoCastCache no_cache;
     at::Tensor y = conditions->compute(x);
-    if (!same(before, generator_states(drawing_device(x.device())))) conditions->generators = before;
+    if (!same(before, generator_states(drawing_device(x.device()))))
+      conditions->generators = before;
     context->save_for_backward({x});
     context->saved_data["conditions"] = at::IValue::make_capsule(conditions);
     return y;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    if (torch::GradMode::is_enabled()) throw std::logic_error("what is recomputed has no gradient of its gradient");
+    if (torch::GradMode::is_enabled())
+      throw std::logic_error("what is recomputed has no gradient of its gradient");
     const auto capsule = context->saved_data.at("conditions").toCapsule();
     const auto& conditions = static_cast<const Conditions&>(*capsule);
     const at::Tensor saved = context->get_saved_variables()[0];
@@ -197,7 +210,8 @@ class Recompute : public torch::autograd::Function<Recompute> {
     const at::Tensor y = once_more(conditions, x);
     variable_list result(inputs.size());
     if (y.requires_grad()) {
-      result = torch::autograd::grad({y}, inputs, {gradients[0]}, /*retain_graph=*/false, /*create_graph=*/false,
+      result = torch::autograd::grad({y}, inputs, {gradients[0]}, /*retain_graph=*/false,
+                                     /*create_graph=*/false,
                                      /*allow_unused=*/true);
     }
     if (result.size() == parameters) result.insert(result.begin(), at::Tensor());
@@ -216,21 +230,24 @@ class Recompute : public torch::autograd::Function<Recompute> {
   }
 };
 
-/// compute(x), of whose activations none but `x` is kept for the backward pass, which computes them again: under the
-/// same names of dropout, in the same precision, from the same states of torch's generators and of the module's
-/// buffers, which it leaves as they were found unless it `updates_twice`. The gradients have the same bits and reach
-/// the parameters by the same ways, with one exception: halves that autocast has made of a weight are not shared with
-/// what runs outside, so that the gradients of a weight that is used several times add up in float32.
+/// compute(x), of whose activations none but `x` is kept for the backward pass, which computes them
+/// again: under the same names of dropout, in the same precision, from the same states of torch's
+/// generators and of the module's buffers, which it leaves as they were found unless it
+/// `updates_twice`. The gradients have the same bits and reach the parameters by the same ways,
+/// with one exception: halves that autocast has made of a weight are not shared with what runs
+/// outside, so that the gradients of a weight that is used several times add up in float32.
 ///
-/// `compute` uses no parameter, buffer or random layer that is not of `module`, and captures nothing that goes before
-/// the backward pass. Where nothing is to have a gradient it is compute(x) and no more. A gradient of the gradient is
-/// refused with std::logic_error.
-at::Tensor recomputed(torch::nn::Module& module, bool updates_twice, const Compute& compute, const at::Tensor& x) {
+/// `compute` uses no parameter, buffer or random layer that is not of `module`, and captures
+/// nothing that goes before the backward pass. Where nothing is to have a gradient it is compute(x)
+/// and no more. A gradient of the gradient is refused with std::logic_error.
+at::Tensor recomputed(torch::nn::Module& module, bool updates_twice, const Compute& compute,
+                      const at::Tensor& x) {
   if (!torch::GradMode::is_enabled()) return compute(x);
   const variable_list parameters = trained(module);
   if (parameters.empty() && !x.requires_grad()) return compute(x);
-  return Recompute::apply(x, at::TensorList(parameters),
-                          c10::make_intrusive<Conditions>(module, compute, x.device(), updates_twice));
+  return Recompute::apply(
+      x, at::TensorList(parameters),
+      c10::make_intrusive<Conditions>(module, compute, x.device(), updates_twice));
 }
 
 }  // namespace
@@ -245,14 +262,15 @@ at::Tensor RecomputableModule::forward_of(const at::Tensor& x, const Compute& co
   return recomputed(*recomputed_, updates_twice_, compute, x);
 }
 
-ScopedActivationCheckpointing::ScopedActivationCheckpointing(torch::nn::Module& network,
-                                                             const ActivationCheckpointing& modules) {
+ScopedActivationCheckpointing::ScopedActivationCheckpointing(
+    torch::nn::Module& network, const ActivationCheckpointing& modules) {
   network.apply([&](const std::string& path, torch::nn::Module& any) {
     auto* module = dynamic_cast<RecomputableModule*>(&any);
     if (!module) return;
     before_.push_back({module, module->recomputed_, module->updates_twice_});
-    const bool is_named = std::ranges::any_of(
-        modules.modules, [&path](const std::string& pattern) { return names_module(pattern, path); });
+    const bool is_named = std::ranges::any_of(modules.modules, [&path](const std::string& pattern) {
+      return names_module(pattern, path);
+    });
     // A module that is in the network twice may be named by either path.
     const bool is_second = std::ranges::count(before_, module, &Before::module) > 1;
     module->updates_twice_ = modules.updates_twice;

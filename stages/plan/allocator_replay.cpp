@@ -13,9 +13,12 @@ constexpr std::int64_t kSmall = kMiB;             // up to it blocks come from t
 constexpr std::int64_t kSmallSegment = 2 * kMiB;  // and large ones are rounded up to it
 constexpr std::int64_t kLargeSegment = 20 * kMiB;
 constexpr std::int64_t kOwnSegment = 10 * kMiB;  // from it on a block has a segment of its own
-constexpr std::int64_t kOversize = 20 * kMiB;    // a block that is not split may exceed what is asked for by so much
+constexpr std::int64_t kOversize =
+    20 * kMiB;  // a block that is not split may exceed what is asked for by so much
 
-std::int64_t rounded_up(std::int64_t bytes, std::int64_t unit) { return (bytes + unit - 1) / unit * unit; }
+std::int64_t rounded_up(std::int64_t bytes, std::int64_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
 
 }  // namespace
 
@@ -92,8 +95,10 @@ AllocatorReplay::Block* AllocatorReplay::best_fit(bool is_small, std::int64_t si
   Pool& unused = pool(is_small);
   const Block wanted{.size = size};
   auto found = unused.lower_bound(const_cast<Block*>(&wanted));
-  // The end of an expandable segment counts as large as it could grow, so that any other fit is better.
-  if (found != unused.end() && *found == end_of(is_small) && std::next(found) != unused.end()) ++found;
+  // The end of an expandable segment counts as large as it could grow, so that any other fit is
+  // better.
+  if (found != unused.end() && *found == end_of(is_small) && std::next(found) != unused.end())
+    ++found;
   if (found == unused.end()) return nullptr;
   Block* const block = *found;
   if (size < rules_.max_split_size && block->size >= rules_.max_split_size) return nullptr;
@@ -131,8 +136,10 @@ AllocatorReplay::Block* AllocatorReplay::grown_segment(bool is_small, std::int64
   if (!end) ++segments_;
   // Far apart, so that the pools' addresses do not meet.
   const std::int64_t start = is_small ? 0 : std::int64_t{1} << 60;
-  Block* const block =
-      make({.address = end ? end->address + end->size : start, .size = more, .is_small = is_small, .before = end});
+  Block* const block = make({.address = end ? end->address + end->size : start,
+                             .size = more,
+                             .is_small = is_small,
+                             .before = end});
   if (end) end->after = block;
   return end = block;
 }

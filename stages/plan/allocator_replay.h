@@ -14,18 +14,20 @@ namespace stages {
 /// What LibTorch's caching allocator of GPUs goes by.
 struct AllocatorRules {
   bool expandable_segments = false;
-  std::int64_t max_split_size = std::numeric_limits<std::int64_t>::max();  ///< bytes; larger blocks are never split
-  std::int64_t roundup_power2_divisions = 0;                               ///< steps between powers of two; 0: none
-  std::int64_t limit = std::numeric_limits<std::int64_t>::max();           ///< bytes that the device gives
+  std::int64_t max_split_size =
+      std::numeric_limits<std::int64_t>::max();  ///< bytes; larger blocks are never split
+  std::int64_t roundup_power2_divisions = 0;     ///< steps between powers of two; 0: none
+  std::int64_t limit = std::numeric_limits<std::int64_t>::max();  ///< bytes that the device gives
 };
 
 /// What a recipe leaves open is as LibTorch has it.
 AllocatorRules rules_of(const AllocatorSettings& settings);
 
-/// Does with numbers what LibTorch 2.11's caching allocator does with a GPU's memory: rounds sizes to 512 bytes, takes
-/// the best fit of two pools (up to 1 MiB, and above), splits and merges blocks, and asks the device for segments of
-/// 2 MiB, of 20 MiB for blocks below 10 MiB, or of their size rounded up to 2 MiB. Expandable segments grow by 2 MiB
-/// and 20 MiB instead. When the device has no more it gives back what is unused and tries once more.
+/// Does with numbers what LibTorch 2.11's caching allocator does with a GPU's memory: rounds sizes
+/// to 512 bytes, takes the best fit of two pools (up to 1 MiB, and above), splits and merges
+/// blocks, and asks the device for segments of 2 MiB, of 20 MiB for blocks below 10 MiB, or of
+/// their size rounded up to 2 MiB. Expandable segments grow by 2 MiB and 20 MiB instead. When the
+/// device has no more it gives back what is unused and tries once more.
 ///
 ///   AllocatorReplay replay({.limit = 8 << 30});
 ///   for (const TraceEvent& event : trace.events()) {
@@ -41,8 +43,8 @@ class AllocatorReplay {
   AllocatorReplay(const AllocatorReplay&) = delete;
   AllocatorReplay& operator=(const AllocatorReplay&) = delete;
 
-  /// A block of `bytes` under a name that no living one has. False where the device has no more; then nothing changes
-  /// but retries(). No bytes are no block.
+  /// A block of `bytes` under a name that no living one has. False where the device has no more;
+  /// then nothing changes but retries(). No bytes are no block.
   bool allocate(std::size_t name, std::int64_t bytes);
   /// The block of that name; one that was never there is none.
   void free(std::size_t name);
@@ -51,10 +53,14 @@ class AllocatorReplay {
 
   std::int64_t reserved() const { return reserved_; }
   std::int64_t peak_reserved() const { return peak_reserved_; }
-  std::int64_t allocated() const { return allocated_; }  ///< in blocks that are in use, rounded as they are
+  std::int64_t allocated() const {
+    return allocated_;
+  }  ///< in blocks that are in use, rounded as they are
   std::int64_t peak_allocated() const { return peak_allocated_; }
   std::int64_t segments() const { return segments_; }  ///< asked for so far
-  std::int64_t retries() const { return retries_; }    ///< times that unused blocks were given back to try once more
+  std::int64_t retries() const {
+    return retries_;
+  }  ///< times that unused blocks were given back to try once more
 
  private:
   /// A piece of a segment; its neighbours lie before and after it in memory.

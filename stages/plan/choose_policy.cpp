@@ -12,16 +12,17 @@
 
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/value/json_fields.h"
-#include "stages/tensor/module_names.h"
 #include "stages/plan/step_profile.h"
+#include "stages/tensor/module_names.h"
 
 namespace stages {
 namespace {
 
 using runner::MemoryPlan;
 
-constexpr std::size_t kSizesWithBlocks = 6;  // of a micro-batch, for which a subset of blocks is looked for
-constexpr int kRefinements = 12;             // of such a subset
+constexpr std::size_t kSizesWithBlocks =
+    6;                            // of a micro-batch, for which a subset of blocks is looked for
+constexpr int kRefinements = 12;  // of such a subset
 
 /// One way of computing a step.
 struct PolicyWay {
@@ -31,7 +32,8 @@ struct PolicyWay {
   bool offloads = false, in_backward = false;  // the optimizer
 
   auto key() const {
-    return std::tuple(micro_batch, two_pass, recomputed.blocks, recomputed.modules, offloads, in_backward);
+    return std::tuple(micro_batch, two_pass, recomputed.blocks, recomputed.modules, offloads,
+                      in_backward);
   }
 };
 
@@ -53,7 +55,8 @@ class WaySearch {
         whole_(as_written_) {}
 
   ChosenPolicy run() {
-    // A loss over the whole batch, of which the recipe declares parts, is computed in two passes or not at all.
+    // A loss over the whole batch, of which the recipe declares parts, is computed in two passes or
+    // not at all.
     const bool may_pass_twice = written_.two_pass_is_open;
     if (!attempt(as_written_, may_pass_twice ? Illegal::kNoted : Illegal::kThrown).traced) {
       as_written_.two_pass = true;
@@ -78,7 +81,8 @@ class WaySearch {
     for (const bool two_pass : {false, true}) {
       if (two_pass != written_.two_pass && !(two_pass && written_.two_pass_is_open)) continue;
       // Two passes cost a second forward pass: they are for a loss that cannot be cut without them.
-      if (two_pass && written_.two_pass_is_open && (whole_.in_backward || can_be_cut(false))) continue;
+      if (two_pass && written_.two_pass_is_open && (whole_.in_backward || can_be_cut(false)))
+        continue;
       look(two_pass);
     }
   }
@@ -103,7 +107,8 @@ class WaySearch {
   /// The sizes of a part that differ in their number of parts, largest first; the whole batch is 0.
   std::vector<std::int64_t> sizes() const {
     std::vector<std::int64_t> sizes = {written_.micro_batch.value_or(0)};
-    if (written_.allow != Allow::kExact || (written_.micro_batch && !written_.micro_batch_is_most)) return sizes;
+    if (written_.allow != Allow::kExact || (written_.micro_batch && !written_.micro_batch_is_most))
+      return sizes;
     for (std::int64_t parts = 2; parts <= search_.batch.units; ++parts) {
       const std::int64_t size = (search_.batch.units + parts - 1) / parts;
       if (size < written_.min_micro_batch) break;
@@ -112,7 +117,9 @@ class WaySearch {
     return sizes;
   }
 
-  bool may_recompute() const { return written_.checkpointing_is_open && written_.allow != Allow::kNothing; }
+  bool may_recompute() const {
+    return written_.checkpointing_is_open && written_.allow != Allow::kNothing;
+  }
 
   /// Looks at the ways with one number of passes.
   void look(bool two_pass) {
@@ -126,7 +133,8 @@ class WaySearch {
       return one;
     };
     const auto first = [&](bool blocks) {
-      return first_that_fits(all.size(), [&](std::size_t i) { return fits(attempt(way(i, blocks))); });
+      return first_that_fits(all.size(),
+                             [&](std::size_t i) { return fits(attempt(way(i, blocks))); });
     };
     const std::size_t kept = first(false);
     if (kept == 0 || !may_recompute() || !attempt(way(0, true)).traced) return;
@@ -136,14 +144,16 @@ class WaySearch {
     });
     first(true);  // one way of them, where the allocator's losses count
     // Larger parts, of which fewer blocks are kept.
-    const std::size_t count = kept - std::min(kept, recomputed), looked_at = std::min(count, kSizesWithBlocks);
+    const std::size_t count = kept - std::min(kept, recomputed),
+                      looked_at = std::min(count, kSizesWithBlocks);
     for (std::size_t n = 0; n < looked_at; ++n) {
       const std::size_t i = recomputed + (looked_at == 1 ? 0 : n * (count - 1) / (looked_at - 1));
       mix(attempt(way(i, false)), attempt(way(i, true)));
     }
   }
 
-  /// The first of `count` for which `is_one` holds, where that holds for all after it too; `count` where none.
+  /// The first of `count` for which `is_one` holds, where that holds for all after it too; `count`
+  /// where none.
   template <typename Is>
   static std::size_t first_that_fits(std::size_t count, Is is_one) {
     if (is_one(0)) return 0;
@@ -166,16 +176,18 @@ class WaySearch {
     return attempt(way).traced.has_value();
   }
 
-  /// Keeps as many blocks as fit, where all of them do not. What is reckoned from the two profiles is traced: the
-  /// reckoning knows what is live, and not what the allocator loses, which may be the most where all blocks are
-  /// recomputed.
+  /// Keeps as many blocks as fit, where all of them do not. What is reckoned from the two profiles
+  /// is traced: the reckoning knows what is live, and not what the allocator loses, which may be
+  /// the most where all blocks are recomputed.
   void mix(const Tried& kept, const Tried& recomputed) {
     if (!kept.traced || !recomputed.traced) return;
     const StepProfile &without = kept.traced->profile, &with = recomputed.traced->profile;
     if (without.blocks.size() != with.blocks.size() || with.blocks.empty()) return;
     const std::int64_t besides =
-        without_loss(recomputed) - bytes_needed(without, with, std::vector<bool>(with.blocks.size(), true));
-    // By the reckoning, ways of up to `low` bytes fit or there are none, and ways of `high` and more do not fit.
+        without_loss(recomputed) -
+        bytes_needed(without, with, std::vector<bool>(with.blocks.size(), true));
+    // By the reckoning, ways of up to `low` bytes fit or there are none, and ways of `high` and
+    // more do not fit.
     std::int64_t low = 0, high = search_.budget - besides + 1, bytes = high - 1;
     for (int i = 0; i < kRefinements && high - low > search_.budget / 1024; ++i) {
       const auto blocks = choose_blocks(without, with, bytes, search_.seconds);
@@ -215,7 +227,8 @@ class WaySearch {
     try {
       tried.traced = search_.trace(policy_of(way));
       const MemoryPlan& plan = tried.traced->plan;
-      tried.seconds = search_.seconds({plan.flops, plan.traffic, static_cast<double>(plan.operations), plan.moved});
+      tried.seconds = search_.seconds(
+          {plan.flops, plan.traffic, static_cast<double>(plan.operations), plan.moved});
     } catch (const runner::StageError&) {
       if (illegal == Illegal::kThrown) throw;
     }
@@ -234,11 +247,15 @@ class WaySearch {
     return policy;
   }
 
-  bool fits(const Tried& tried) const { return tried.traced && tried.traced->plan.predicted <= search_.budget; }
+  bool fits(const Tried& tried) const {
+    return tried.traced && tried.traced->plan.predicted <= search_.budget;
+  }
 
   const Tried* quickest_that_fits() const {
     const Tried* best = nullptr;
-    const auto cost = [](const Tried& one) { return std::tuple(one.seconds, one.traced->plan.predicted); };
+    const auto cost = [](const Tried& one) {
+      return std::tuple(one.seconds, one.traced->plan.predicted);
+    };
     for (const auto& [key, tried] : tried_) {
       if (fits(tried) && (!best || cost(tried) < cost(*best))) best = &tried;
     }
@@ -248,7 +265,8 @@ class WaySearch {
   const Tried& smallest() const {
     const Tried* least = nullptr;
     for (const auto& [key, tried] : tried_) {
-      if (tried.traced && (!least || tried.traced->plan.predicted < least->traced->plan.predicted)) least = &tried;
+      if (tried.traced && (!least || tried.traced->plan.predicted < least->traced->plan.predicted))
+        least = &tried;
     }
     return *least;
   }
@@ -258,11 +276,14 @@ class WaySearch {
     std::string text = "the whole batch at once";
     const std::int64_t size = tried.way.micro_batch, units = search_.batch.units;
     if (size > 0 && size < units) {
-      text = "micro_batch " + std::to_string(size) + " (" + std::to_string((units + size - 1) / size) + " parts" +
+      text = "micro_batch " + std::to_string(size) + " (" +
+             std::to_string((units + size - 1) / size) + " parts" +
              (tried.way.two_pass ? ", two passes)" : ")");
     }
-    if (tried.way.in_backward && !written_.optimizer_in_backward) text += ", the optimizer in the backward pass";
-    if (tried.way.offloads && !written_.offloads_optimizer) text += ", its state in the host's memory";
+    if (tried.way.in_backward && !written_.optimizer_in_backward)
+      text += ", the optimizer in the backward pass";
+    if (tried.way.offloads && !written_.offloads_optimizer)
+      text += ", its state in the host's memory";
     const ActivationCheckpointing& recomputed = tried.way.recomputed;
     if (!may_recompute() || !recomputed.recomputes()) return text;
     if (recomputed.blocks) return text + ", all blocks recomputed";
@@ -274,12 +295,13 @@ class WaySearch {
     const Tried& whole = attempt(whole_);
     ChosenPolicy result{policy_of(tried.way), tried.traced->plan};
     const bool is_cut = tried.way.micro_batch != written_.micro_batch.value_or(0);
-    result.plan.choice = {.overrides = overrides_between(written_, result.policy, search_.batch),
-                          .exactness = is_cut || tried.way.two_pass != written_.two_pass ? "exact" : "bit",
-                          .summary = summary(tried),
-                          .whole = whole.traced ? whole.traced->plan.predicted : 0,
-                          .relative_time = whole.traced && whole.seconds > 0 ? tried.seconds / whole.seconds : 1,
-                          .time_model = std::string(time_model_version())};
+    result.plan.choice = {
+        .overrides = overrides_between(written_, result.policy, search_.batch),
+        .exactness = is_cut || tried.way.two_pass != written_.two_pass ? "exact" : "bit",
+        .summary = summary(tried),
+        .whole = whole.traced ? whole.traced->plan.predicted : 0,
+        .relative_time = whole.traced && whole.seconds > 0 ? tried.seconds / whole.seconds : 1,
+        .time_model = std::string(time_model_version())};
     for (const auto& [key, other] : tried_) {
       if (&other == &tried || !other.traced) continue;
       const bool is_other_cut = other.way.micro_batch > 0 || other.way.two_pass;
@@ -288,19 +310,22 @@ class WaySearch {
     if (!fits(tried)) list_half(result);
     // Cheapest first, and of ways that compute as much the one in larger parts.
     std::ranges::stable_sort(result.plan.alternatives, {}, [](const runner::PlanAlternative& one) {
-      return std::tuple(one.exactness == "declared", std::lround(20 * one.relative_flops), -one.predicted);
+      return std::tuple(one.exactness == "declared", std::lround(20 * one.relative_flops),
+                        -one.predicted);
     });
     return result;
   }
 
-  void list(const MemoryPolicy& policy, const MemoryPlan& other, const char* exactness, MemoryPlan& plan) const {
+  void list(const MemoryPolicy& policy, const MemoryPlan& other, const char* exactness,
+            MemoryPlan& plan) const {
     const auto relative = [](double one, double all) { return all > 0 ? one / all : 1; };
     plan.alternatives.push_back(
         {.overrides = overrides_between(written_, policy, search_.batch),
          .exactness = exactness,
          .predicted = other.predicted,
          .relative_flops = relative(other.flops, plan.flops),
-         .relative_operations = relative(static_cast<double>(other.operations), static_cast<double>(plan.operations))});
+         .relative_operations = relative(static_cast<double>(other.operations),
+                                         static_cast<double>(plan.operations))});
   }
 
   /// Nothing that keeps the training fits: half precision is what changes it the least.
@@ -322,7 +347,8 @@ class WaySearch {
 
 ChosenPolicy choose_policy(const PolicySearch& search) { return WaySearch(search).run(); }
 
-std::optional<MemoryPolicy> replayed_policy(const nlohmann::ordered_json& step, const MemoryPolicy& written,
+std::optional<MemoryPolicy> replayed_policy(const nlohmann::ordered_json& step,
+                                            const MemoryPolicy& written,
                                             const std::string& model_stage) {
   if (!step.is_object()) return {};
   const runner::JsonFields fields(step, "how a step was computed");
@@ -342,12 +368,16 @@ std::optional<MemoryPolicy> replayed_policy(const nlohmann::ordered_json& step, 
     for (const std::string& path : fields.texts("activation_checkpointing"))
       recomputed.modules.push_back(name_in_recipe(model_stage, path));
   }
-  const bool is_small = !written.micro_batch || (written.micro_batch_is_most && micro_batch < *written.micro_batch);
-  const bool may_cut = written.allow == Allow::kExact && is_small && micro_batch >= written.min_micro_batch;
-  const bool is_open = (policy.micro_batch == written.micro_batch || may_cut) &&
-                       (policy.two_pass == written.two_pass || written.two_pass_is_open) &&
-                       (policy.optimizer_in_backward == written.optimizer_in_backward || written.in_backward_is_open) &&
-                       (recomputed == written.activation_checkpointing || written.checkpointing_is_open);
+  const bool is_small =
+      !written.micro_batch || (written.micro_batch_is_most && micro_batch < *written.micro_batch);
+  const bool may_cut =
+      written.allow == Allow::kExact && is_small && micro_batch >= written.min_micro_batch;
+  const bool is_open =
+      (policy.micro_batch == written.micro_batch || may_cut) &&
+      (policy.two_pass == written.two_pass || written.two_pass_is_open) &&
+      (policy.optimizer_in_backward == written.optimizer_in_backward ||
+       written.in_backward_is_open) &&
+      (recomputed == written.activation_checkpointing || written.checkpointing_is_open);
   return is_open ? std::optional(policy) : std::nullopt;
 }
 

@@ -6,8 +6,8 @@
 namespace stages::meta {
 namespace {
 
-/// Numbers in a vector, of the widest; channels in the widest block of them; numbers in a row of a tile of half types;
-/// channels of a picture.
+/// Numbers in a vector, of the widest; channels in the widest block of them; numbers in a row of a
+/// tile of half types; channels of a picture.
 constexpr std::int64_t kVector = 16, kBlock = 64, kTile = 32, kColours = 3;
 constexpr std::int64_t kSum = 4;  // bytes
 
@@ -17,21 +17,23 @@ std::int64_t in_vectors(std::int64_t channels) { return rounded_up(channels, kVe
 
 /// As networks have them: of kernels of their own. Others are computed as groups of one channel.
 bool is_depthwise(const ConvolutionShape& shape) {
-  return shape.groups > 1 && shape.groups == shape.in && shape.groups == shape.out && shape.stride <= 2 &&
-         shape.dilation == 1 && shape.kernel_height == shape.kernel_width && shape.kernel_width <= 7 &&
-         shape.padding <= shape.kernel_width / 2;
+  return shape.groups > 1 && shape.groups == shape.in && shape.groups == shape.out &&
+         shape.stride <= 2 && shape.dilation == 1 && shape.kernel_height == shape.kernel_width &&
+         shape.kernel_width <= 7 && shape.padding <= shape.kernel_width / 2;
 }
 
 /// Each group of channels is padded for itself.
 std::int64_t padded_groups(const ConvolutionShape& shape) {
-  return shape.groups * in_vectors(shape.in / shape.groups) * in_vectors(shape.out / shape.groups) * shape.kernel();
+  return shape.groups * in_vectors(shape.in / shape.groups) * in_vectors(shape.out / shape.groups) *
+         shape.kernel();
 }
 
 /// The channels of all groups where they are the sum of a product, which takes blocks of them.
 std::int64_t in_blocks(const ConvolutionShape& shape, std::int64_t channels) {
   if (is_depthwise(shape)) return in_vectors(channels);
   const std::int64_t each = channels / shape.groups;
-  return shape.groups * rounded_up(each, each < kBlock ? (shape.is_half() ? kTile : kVector) : kBlock);
+  return shape.groups *
+         rounded_up(each, each < kBlock ? (shape.is_half() ? kTile : kVector) : kBlock);
 }
 
 /// Pixels of an image of the input with `border` on each side.
@@ -42,30 +44,35 @@ std::int64_t bordered(const ConvolutionShape& shape, std::int64_t border) {
 /// Whether a kernel may be of the family that unfolds images.
 bool may_unfold(const ConvolutionShape& shape) {
   constexpr std::int64_t kLargest = 7, kMostBytes = std::numeric_limits<std::int32_t>::max();
-  const std::int64_t side = shape.kernel_height, channels = std::max(in_vectors(shape.in), in_vectors(shape.out));
-  const bool is_usual = side == shape.kernel_width && side <= kLargest && shape.padding <= side / 2 &&
-                        shape.stride <= std::max<std::int64_t>(side, 2) && shape.dilation == 1 && shape.groups == 1 &&
-                        shape.in > 1 && side <= std::min(shape.in_height, shape.in_width) && !shape.is_half() &&
-                        shape.batch * channels * shape.in_area() * shape.element_bytes <= kMostBytes;
+  const std::int64_t side = shape.kernel_height,
+                     channels = std::max(in_vectors(shape.in), in_vectors(shape.out));
+  const bool is_usual =
+      side == shape.kernel_width && side <= kLargest && shape.padding <= side / 2 &&
+      shape.stride <= std::max<std::int64_t>(side, 2) && shape.dilation == 1 && shape.groups == 1 &&
+      shape.in > 1 && side <= std::min(shape.in_height, shape.in_width) && !shape.is_half() &&
+      shape.batch * channels * shape.in_area() * shape.element_bytes <= kMostBytes;
   return shape.unfolds_images || !is_usual;
 }
 
 /// An unfolded image, which is turned before where it is channels_last.
 std::int64_t unfolded(const ConvolutionShape& shape) {
   if (!may_unfold(shape)) return 0;
-  return shape.unfolded_elements() + (shape.is_copied() ? 0 : shape.in / shape.groups * shape.in_area());
+  return shape.unfolded_elements() +
+         (shape.is_copied() ? 0 : shape.in / shape.groups * shape.in_area());
 }
 
-/// An image as a thread may hold it for its result: with its border, and then for each step of a stride. Of one channel
-/// it is repeated for each row of a kernel, and each pixel for each row too.
+/// An image as a thread may hold it for its result: with its border, and then for each step of a
+/// stride. Of one channel it is repeated for each row of a kernel, and each pixel for each row too.
 std::int64_t read_image(const ConvolutionShape& shape) {
   if (shape.is_pointwise() && shape.padding == 0) return 0;
   const bool is_single = shape.in == shape.groups && !is_depthwise(shape);
-  const std::int64_t rows = shape.in_height + 2 * shape.padding + shape.kernel_height * (shape.dilation + 1),
+  const std::int64_t rows = shape.in_height + 2 * shape.padding +
+                            shape.kernel_height * (shape.dilation + 1),
                      pixels = rows * (shape.in_width + 2 * shape.padding) *
                               (shape.padding > 0 || is_single ? shape.stride : 1);
-  return pixels * (is_single && shape.dilation == 1 ? shape.kernel_height * shape.kernel_height * shape.in
-                                                    : in_blocks(shape, shape.in));
+  return pixels * (is_single && shape.dilation == 1
+                       ? shape.kernel_height * shape.kernel_height * shape.in
+                       : in_blocks(shape, shape.in));
 }
 
 /// Likewise of the result's gradient.
@@ -81,24 +88,28 @@ std::int64_t lists(const ConvolutionShape& shape) {
   return (32 << 10) + shape.threads * ((24 << 10) + 80 * shape.kernel());
 }
 
-/// What threads gather that compute a pointwise convolution of `channels` and `area`: what a stride leaves of an
-/// image, and of half types the sums.
+/// What threads gather that compute a pointwise convolution of `channels` and `area`: what a stride
+/// leaves of an image, and of half types the sums.
 std::int64_t gathered(const ConvolutionShape& shape, std::int64_t channels, std::int64_t area) {
   if (!shape.is_pointwise()) return 0;
-  const std::int64_t read = shape.stride > 1 ? in_vectors(shape.in) * shape.area() * shape.element_bytes : 0;
+  const std::int64_t read =
+      shape.stride > 1 ? in_vectors(shape.in) * shape.area() * shape.element_bytes : 0;
   return shape.threads * (read + (shape.is_half() ? kSum * in_vectors(channels) * area : 0));
 }
 
-/// What a kernel of the other family takes beyond what the copies of a direct one do, or the direct one's scratch.
-std::int64_t larger(const ConvolutionShape& shape, std::int64_t direct, std::int64_t unfolding, std::int64_t copies) {
+/// What a kernel of the other family takes beyond what the copies of a direct one do, or the direct
+/// one's scratch.
+std::int64_t larger(const ConvolutionShape& shape, std::int64_t direct, std::int64_t unfolding,
+                    std::int64_t copies) {
   return std::max(direct, unfolding - (shape.is_copied() ? copies : 0));
 }
 
-/// Images of half types and gradients of their results as threads turn them, whose rows are padded to tiles: of each
-/// thread, or of each group, before more threads than one compute the same group.
+/// Images of half types and gradients of their results as threads turn them, whose rows are padded
+/// to tiles: of each thread, or of each group, before more threads than one compute the same group.
 std::int64_t turned_halves(const ConvolutionShape& shape) {
-  const std::int64_t row =
-                         shape.stride * rounded_up(divided_up(shape.in_width, shape.stride) + shape.padding + 2, kTile),
+  const std::int64_t row = shape.stride *
+                           rounded_up(divided_up(shape.in_width, shape.stride) + shape.padding + 2,
+                                      kTile),
                      images = std::max<std::int64_t>(divided_up(shape.threads, shape.groups), 1);
   return images * shape.groups *
          (in_vectors(shape.in / shape.groups) * shape.in_height * row +
@@ -109,16 +120,18 @@ std::int64_t turned_halves(const ConvolutionShape& shape) {
 
 bool takes_onednn(const ConvolutionShape& shape) {
   const bool strided_or_dilated = shape.stride > 1 || shape.dilation > 1;
-  if (!strided_or_dilated && shape.batch < 16 && shape.is_pointwise() && shape.threads == 1) return false;
-  return shape.groups > 1 || (shape.kernel_width > 3 && shape.kernel_height > 3) || shape.batch > 1 ||
-         shape.batch * shape.in * shape.in_area() > 20480;
+  if (!strided_or_dilated && shape.batch < 16 && shape.is_pointwise() && shape.threads == 1)
+    return false;
+  return shape.groups > 1 || (shape.kernel_width > 3 && shape.kernel_height > 3) ||
+         shape.batch > 1 || shape.batch * shape.in * shape.in_area() > 20480;
 }
 
 std::int64_t blocked_input(const ConvolutionShape& shape) {
   if (!shape.may_be_copied()) return 0;
   // A picture is not padded, but as a matrix.
   const bool is_picture = shape.in == kColours && shape.groups == 1 && !shape.is_pointwise();
-  return shape.batch * (is_picture ? shape.in : in_vectors(shape.in)) * shape.in_area() * shape.element_bytes;
+  return shape.batch * (is_picture ? shape.in : in_vectors(shape.in)) * shape.in_area() *
+         shape.element_bytes;
 }
 
 std::int64_t blocked_input_gradient(const ConvolutionShape& shape) {
@@ -147,32 +160,43 @@ std::int64_t forward_scratch(const ConvolutionShape& shape) {
   const std::int64_t sums = shape.is_half() ? kSum * shape.out * shape.area() : 0,
                      read = shape.threads * (read_image(shape) * shape.element_bytes + sums),
                      unfolding = shape.threads * (unfolded(shape) * shape.element_bytes + sums);
-  return lists(shape) + larger(shape, std::max(gathered(shape, shape.out, shape.area()), read), unfolding,
-                               blocked_input(shape) + blocked_weight(shape));
+  return lists(shape) + larger(shape, std::max(gathered(shape, shape.out, shape.area()), read),
+                               unfolding, blocked_input(shape) + blocked_weight(shape));
 }
 
 std::int64_t input_gradient_scratch(const ConvolutionShape& shape) {
-  // Where patches overlap or leave gaps, each thread adds up a block of channels of an image with its border.
+  // Where patches overlap or leave gaps, each thread adds up a block of channels of an image with
+  // its border.
   const std::int64_t border = (shape.kernel_width + shape.stride) / 2 + 4,
-                     collected = shape.stride > 1 ? shape.threads * kSum * kBlock * bordered(shape, border) : 0,
+                     collected = shape.stride > 1
+                                     ? shape.threads * kSum * kBlock * bordered(shape, border)
+                                     : 0,
                      sums = shape.is_half() ? shape.threads * kSum * shape.in * shape.in_area() : 0,
                      read = shape.threads * shape.element_bytes * read_gradient(shape),
-                     added = shape.threads * kSum * in_vectors(shape.in) * bordered(shape, shape.padding);
+                     added = shape.threads * kSum * in_vectors(shape.in) *
+                             bordered(shape, shape.padding);
   return lists(shape) + sums +
          larger(shape, std::max({collected, read, gathered(shape, shape.in, shape.in_area())}),
-                std::max(shape.threads * kSum * unfolded(shape), added), blocked_result(shape) + blocked_weight(shape));
+                std::max(shape.threads * kSum * unfolded(shape), added),
+                blocked_result(shape) + blocked_weight(shape));
 }
 
 std::int64_t weight_gradient_scratch(const ConvolutionShape& shape) {
   // Groups are divided among threads before images are.
   const std::int64_t parts =
-      shape.groups == 1 ? shape.threads : std::min(shape.threads, divided_up(kVector * shape.threads, shape.groups));
-  const std::int64_t one = is_depthwise(shape) ? in_vectors(shape.groups) * shape.kernel() : padded_groups(shape);
+      shape.groups == 1
+          ? shape.threads
+          : std::min(shape.threads, divided_up(kVector * shape.threads, shape.groups));
+  const std::int64_t one =
+      is_depthwise(shape) ? in_vectors(shape.groups) * shape.kernel() : padded_groups(shape);
   std::int64_t direct = parts * kSum * one + gathered(shape, shape.out, shape.area());
-  if (shape.is_half()) direct += kSum * padded_groups(shape) + turned_halves(shape) * shape.element_bytes;
-  const std::int64_t unfolding = shape.threads * (unfolded(shape) * shape.element_bytes +
-                                                  (may_unfold(shape) ? 4 * kSum * shape.weight_elements() : 0));
-  return lists(shape) + larger(shape, direct, unfolding, blocked_input(shape) + blocked_result(shape));
+  if (shape.is_half())
+    direct += kSum * padded_groups(shape) + turned_halves(shape) * shape.element_bytes;
+  const std::int64_t unfolding =
+      shape.threads * (unfolded(shape) * shape.element_bytes +
+                       (may_unfold(shape) ? 4 * kSum * shape.weight_elements() : 0));
+  return lists(shape) +
+         larger(shape, direct, unfolding, blocked_input(shape) + blocked_result(shape));
 }
 
 }  // namespace stages::meta

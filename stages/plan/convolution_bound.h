@@ -8,8 +8,9 @@ namespace stages::meta {
 struct ConvolutionShape {
   std::int64_t batch = 0, in = 0, out = 0, groups = 1;  ///< channels in all
   std::int64_t kernel_height = 0, kernel_width = 0;
-  std::int64_t stride = 1, padding = 0, dilation = 1;                       ///< the largest of each
-  std::int64_t in_height = 0, in_width = 0, out_height = 0, out_width = 0;  ///< pixels of the input and of the result
+  std::int64_t stride = 1, padding = 0, dilation = 1;  ///< the largest of each
+  std::int64_t in_height = 0, in_width = 0, out_height = 0,
+               out_width = 0;      ///< pixels of the input and of the result
   std::int64_t element_bytes = 4;  ///< 2: of a half type, whose sums are float32
   bool channels_last = false;
   std::int64_t threads = 1;
@@ -32,12 +33,16 @@ struct ConvolutionShape {
 /// Whether torch gives a convolution of float32 to oneDNN at all; else it unfolds images itself.
 bool takes_onednn(const ConvolutionShape& shape);
 
-// Upper bounds, in bytes, of what oneDNN takes besides the tensors of a convolution. Its kernels differ by processor
-// and by version, and so does how they divide the work; they are of two families, and the larger counts that may be:
-// - direct ones read and write copies in which channels are padded to vectors, of at most 16 numbers, and hold for each
+// Upper bounds, in bytes, of what oneDNN takes besides the tensors of a convolution. Its kernels
+// differ by processor and by version, and so does how they divide the work; they are of two
+// families, and the larger counts that may be:
+// - direct ones read and write copies in which channels are padded to vectors, of at most 16
+// numbers, and hold for each
 //   thread what it gathers of an image or sums up of the weight's gradient;
-// - others multiply matrices, and hold for each thread an image that is unfolded into one, and four times the weight's
-//   gradient (oneDNN books its bytes as numbers). With AVX2 they are for shapes that networks seldom have.
+// - others multiply matrices, and hold for each thread an image that is unfolded into one, and four
+// times the weight's
+//   gradient (oneDNN books its bytes as numbers). With AVX2 they are for shapes that networks
+//   seldom have.
 
 /// Copies in the order of a direct kernel. Images that are channels_last have none.
 std::int64_t blocked_input(const ConvolutionShape& shape);

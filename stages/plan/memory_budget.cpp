@@ -9,9 +9,9 @@
 
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/text/bytes.h"
-#include "stages/machine/memory_meter.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/device.h"
+#include "stages/machine/memory_meter.h"
 #include "stages/memory/policy.h"
 #include "stages/plan/summarize.h"
 
@@ -62,16 +62,20 @@ std::optional<runner::NamedBytes> memory_budget(const MemoryPolicy& policy,
                                                 const std::optional<runner::NamedBytes>& whole) {
   std::optional<runner::NamedBytes> smallest = whole;
   if (whole) {
-    const auto share = static_cast<std::int64_t>(policy.memory_fraction * static_cast<double>(whole->bytes));
+    const auto share =
+        static_cast<std::int64_t>(policy.memory_fraction * static_cast<double>(whole->bytes));
     if (share < whole->bytes) smallest = {"memory_fraction of " + whole->name, share};
   }
-  const std::string option = policy.pointer.empty() ? "budget" : policy.pointer.substr(1) + ".budget";
+  const std::string option =
+      policy.pointer.empty() ? "budget" : policy.pointer.substr(1) + ".budget";
   if (policy.budget_share && whole) {
-    const auto share = static_cast<std::int64_t>(*policy.budget_share * static_cast<double>(whole->bytes));
+    const auto share =
+        static_cast<std::int64_t>(*policy.budget_share * static_cast<double>(whole->bytes));
     if (share < smallest->bytes) smallest = {option + " of " + whole->name, share};
   }
   if (!policy.budget) return smallest;
-  if (!smallest || *policy.budget < smallest->bytes) return runner::NamedBytes{option, *policy.budget};
+  if (!smallest || *policy.budget < smallest->bytes)
+    return runner::NamedBytes{option, *policy.budget};
   if (*policy.budget > smallest->bytes)
     smallest->name += ", which is less than " + option + ", " + runner::size_text(*policy.budget);
   return smallest;
@@ -134,15 +138,17 @@ std::optional<MemoryPolicy> next_plan(const MemoryPolicy& failed, std::int64_t u
 }
 
 Replan search_again(PolicySearch search) {
-  return [search = std::move(search)](const MemoryPolicy& failed, std::int64_t bytes) -> std::optional<MemoryPolicy> {
+  return [search = std::move(search)](const MemoryPolicy& failed,
+                                      std::int64_t bytes) -> std::optional<MemoryPolicy> {
     try {
       const std::int64_t needed = search.trace(failed).plan.predicted;
       MemoryPolicy written = search.written;
       written.offloads_optimizer = failed.offloads_optimizer;
       written.offload_is_open = false;
       PolicySearch again{written, search.batch, 0, search.has_host, search.trace, search.seconds};
-      again.budget = std::min(memory_budget(search.written, runner::NamedBytes{"what is free", bytes})->bytes,
-                              static_cast<std::int64_t>(kShrunk * static_cast<double>(needed)));
+      again.budget =
+          std::min(memory_budget(search.written, runner::NamedBytes{"what is free", bytes})->bytes,
+                   static_cast<std::int64_t>(kShrunk * static_cast<double>(needed)));
       ChosenPolicy other = choose_policy(again);
       if (other.plan.predicted >= needed) return {};
       return std::move(other.policy);

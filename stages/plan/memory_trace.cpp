@@ -19,8 +19,8 @@ bool torch_says(const char* operation) {
   return found && found->typed<bool()>().call();
 }
 
-/// MKL, which torch asks, has its best kernels for Intel's: on two cores of an EPYC 9004 it computes 190 GFLOPS, and
-/// oneDNN 215.
+/// MKL, which torch asks, has its best kernels for Intel's: on two cores of an EPYC 9004 it
+/// computes 190 GFLOPS, and oneDNN 215.
 bool is_quicker_by_onednn() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
@@ -46,10 +46,10 @@ bool onednn_unfolds_images() {
     const at::Tensor image = torch::zeros({1, kChannels, kSide, kSide}),
                      weight = torch::zeros({kChannels, kChannels, kKernel, kKernel});
     const CountingAllocator counter;
-    at::convolution_backward(image, image, weight, {}, {1, 1}, {kPadding, kPadding}, {1, 1}, /*transposed=*/false,
-                             {0, 0}, /*groups=*/1, {false, true, false});
-    // A direct kernel has the gradient twice, the second time in an order of its own; the other kind takes four times
-    // as much for each thread, and the unfolded image.
+    at::convolution_backward(image, image, weight, {}, {1, 1}, {kPadding, kPadding}, {1, 1},
+                             /*transposed=*/false, {0, 0}, /*groups=*/1, {false, true, false});
+    // A direct kernel has the gradient twice, the second time in an order of its own; the other
+    // kind takes four times as much for each thread, and the unfolded image.
     return counter.peak_bytes() > 4 * static_cast<std::int64_t>(weight.nbytes());
   }();
   return is_so;

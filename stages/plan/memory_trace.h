@@ -13,10 +13,11 @@
 
 namespace stages {
 
-/// What the tensors of a step on a CPU depend on. How much memory its kernels take is bounded for all alike
-/// (convolution_bound.h, product_bound.h).
+/// What the tensors of a step on a CPU depend on. How much memory its kernels take is bounded for
+/// all alike (convolution_bound.h, product_bound.h).
 struct Processor {
-  bool bf16 = true;   ///< oneDNN computes convolutions and products of bfloat16; else loops of torch's own do
+  bool bf16 = true;   ///< oneDNN computes convolutions and products of bfloat16; else loops of
+                      ///< torch's own do
   bool fp16 = false;  ///< likewise of float16
   /// Large products of float32 are left to oneDNN (stages/model/linear_layer.h).
   bool onednn_multiplies = false;
@@ -26,12 +27,20 @@ struct Processor {
 /// The one that runs this process. Which half types it computes is asked of torch.
 const Processor& this_processor();
 
-/// Whether oneDNN computes weights' gradients of float32 by unfolded images alone, as it does without AVX2. Asked of
-/// it, once in a process, by what a small one takes.
+/// Whether oneDNN computes weights' gradients of float32 by unfolded images alone, as it does
+/// without AVX2. Asked of it, once in a process, by what a small one takes.
 bool onednn_unfolds_images();
 
 /// Whose memory a storage is.
-enum class Owner { kParameter, kGradient, kOptimizerState, kSavedActivation, kBuffer, kInput, kTransient };
+enum class Owner {
+  kParameter,
+  kGradient,
+  kOptimizerState,
+  kSavedActivation,
+  kBuffer,
+  kInput,
+  kTransient
+};
 /// "parameter", "saved_activation", …
 std::string_view name(Owner owner);
 
@@ -49,16 +58,18 @@ struct Backend {
 struct TracedStorage {
   std::int64_t bytes = 0;  ///< as asked for
   Owner owner = Owner::kTransient;
-  /// As own() said; or what it was made for, of a saved activation what saved it: the path of a module, a term of the
-  /// loss, "loss.covariance", or in a backward pass those of its forward. Empty where nothing says so.
+  /// As own() said; or what it was made for, of a saved activation what saved it: the path of a
+  /// module, a term of the loss, "loss.covariance", or in a backward pass those of its forward.
+  /// Empty where nothing says so.
   std::string name;
   std::string operation;  ///< in which it was born, the outermost: "aten::linear", "AddmmBackward0"
-  std::string module;     ///< the path of the module that ran then; empty: none, as in a backward pass
+  std::string module;  ///< the path of the module that ran then; empty: none, as in a backward pass
   StepPhase phase = StepPhase::kIdle;
   std::vector<std::int64_t> shape;  ///< of the tensor that was seen in it; empty where none was
   at::ScalarType dtype = at::kByte;
-  bool is_scratch = false;  ///< what a kernel may take and gives back when it returns: no tensor of the program
-  bool is_cast = false;     ///< a weight in half precision, which autocast keeps for a while
+  bool is_scratch =
+      false;  ///< what a kernel may take and gives back when it returns: no tensor of the program
+  bool is_cast = false;  ///< a weight in half precision, which autocast keeps for a while
   bool operator==(const TracedStorage&) const = default;
 };
 
@@ -76,18 +87,18 @@ enum class Repeated {
   kComputed,  ///< it is, which gives the same and takes longer
 };
 
-/// Records the birth and death of every storage on the Meta device while it lives, none of which has memory:
+/// Records the birth and death of every storage on the Meta device while it lives, none of which
+/// has memory:
 ///
 ///   register_meta_kernels();
 ///   MemoryTrace trace({.device = at::kCPU, .threads = 2});
 ///   const auto network = model.outline(data);
-///   for (auto& item : network->named_parameters()) trace.own(item.value(), Owner::kParameter, item.key());
-///   step(*network);
-///   use(trace.events());
+///   for (auto& item : network->named_parameters()) trace.own(item.value(), Owner::kParameter,
+///   item.key()); step(*network); use(trace.events());
 ///
-/// One at a time in a process, on one thread: operators, phases and saved tensors are those of the thread that made
-/// it. Tensors that are made before it are not known to it, and may die in it; its own may outlive it. A block of no
-/// bytes is none.
+/// One at a time in a process, on one thread: operators, phases and saved tensors are those of the
+/// thread that made it. Tensors that are made before it are not known to it, and may die in it; its
+/// own may outlive it. A block of no bytes is none.
 class MemoryTrace {
  public:
   /// Throws std::logic_error where another one lives.
@@ -96,14 +107,16 @@ class MemoryTrace {
   MemoryTrace(const MemoryTrace&) = delete;
   MemoryTrace& operator=(const MemoryTrace&) = delete;
 
-  /// Says whose a tensor's storage is. What own() says counts, whenever it is said while the tensor lives.
+  /// Says whose a tensor's storage is. What own() says counts, whenever it is said while the tensor
+  /// lives.
   void own(const at::Tensor& tensor, Owner owner, std::string name);
 
   const Backend& backend() const;
   std::vector<TracedStorage> storages() const;
   std::vector<TraceEvent> events() const;
-  double flops() const;           ///< so far
-  std::int64_t launches() const;  ///< operations that have been started so far, those within others not counted
+  double flops() const;  ///< so far
+  std::int64_t launches()
+      const;  ///< operations that have been started so far, those within others not counted
 
   class Recorder;
 
@@ -111,8 +124,8 @@ class MemoryTrace {
   const std::shared_ptr<Recorder> recorder_;
 };
 
-/// While it lives, what is born on the Meta device is not that of the device that a trace stands in for, and no trace
-/// knows of it: memory of the host beside a GPU.
+/// While it lives, what is born on the Meta device is not that of the device that a trace stands in
+/// for, and no trace knows of it: memory of the host beside a GPU.
 class [[nodiscard]] ScopedUntraced {
  public:
   ScopedUntraced();
@@ -125,9 +138,11 @@ class [[nodiscard]] ScopedUntraced {
 const Backend* traced_backend();
 /// Adds to the living trace's, if there is one, what a kernel computes.
 void count_flops(double flops);
-/// Says to the living trace, if there is one, that this stands for what a kernel may take for itself.
+/// Says to the living trace, if there is one, that this stands for what a kernel may take for
+/// itself.
 void mark_scratch(const at::Tensor& tensor);
-/// Likewise that this is the gradient of a parameter, which will not be there when the step is computed.
+/// Likewise that this is the gradient of a parameter, which will not be there when the step is
+/// computed.
 void mark_gradient(const at::Tensor& tensor);
 /// Likewise that this is a cast of a weight that autocast keeps.
 void mark_cast(const at::Tensor& tensor);

@@ -17,7 +17,8 @@
 namespace stages {
 namespace {
 
-// Which operators LibTorch 2.11's autocast casts on both, on CPUs and on GPUs alone, as far as networks use them.
+// Which operators LibTorch 2.11's autocast casts on both, on CPUs and on GPUs alone, as far as
+// networks use them.
 
 /// Run in the half type.
 constexpr std::array kHalfEverywhere = {"_convolution.deprecated",
@@ -38,8 +39,10 @@ constexpr std::array kHalfEverywhere = {"_convolution.deprecated",
                                         "mm",
                                         "prelu",
                                         "scaled_dot_product_attention"};
-constexpr std::array kHalfOfCpu = {"_addmm_activation", "conv1d.padding", "conv2d.padding", "conv3d.padding"};
-constexpr std::array kHalfOfGpu = {"_convolution",     "addmv", "addr", "chain_matmul", "convolution", "einsum",
+constexpr std::array kHalfOfCpu = {"_addmm_activation", "conv1d.padding", "conv2d.padding",
+                                   "conv3d.padding"};
+constexpr std::array kHalfOfGpu = {"_convolution",     "addmv",       "addr",
+                                   "chain_matmul",     "convolution", "einsum",
                                    "linalg_multi_dot", "mv"};
 
 /// Run in float32.
@@ -62,9 +65,10 @@ constexpr std::array kFloatEverywhere = {"binary_cross_entropy_with_logits",
                                          "smooth_l1_loss",
                                          "soft_margin_loss",
                                          "triplet_margin_loss"};
-constexpr std::array kFloatOfCpu = {
-    "adaptive_avg_pool3d", "avg_pool3d",   "binary_cross_entropy", "cross_entropy_loss", "grid_sampler", "inverse",
-    "linalg_inv",          "linalg_solve", "linalg_svd",           "max_pool3d",         "quantile",     "trace"};
+constexpr std::array kFloatOfCpu = {"adaptive_avg_pool3d", "avg_pool3d",   "binary_cross_entropy",
+                                    "cross_entropy_loss",  "grid_sampler", "inverse",
+                                    "linalg_inv",          "linalg_solve", "linalg_svd",
+                                    "max_pool3d",          "quantile",     "trace"};
 constexpr std::array kFloatOfGpu = {"acos",
                                     "asin",
                                     "cosh",
@@ -104,8 +108,9 @@ constexpr std::array kFloatOfGpu = {"acos",
 
 /// Run in the widest type of their inputs.
 constexpr std::array kWidestOfCpu = {"cat", "index_copy", "stack"};
-constexpr std::array kWidestOfGpu = {"addcdiv",      "addcmul",   "atan2",       "bilinear",  "cross", "dot",
-                                     "grid_sampler", "index_put", "scatter_add", "tensordot", "vdot"};
+constexpr std::array kWidestOfGpu = {"addcdiv",     "addcmul",   "atan2",        "bilinear",
+                                     "cross",       "dot",       "grid_sampler", "index_put",
+                                     "scatter_add", "tensordot", "vdot"};
 
 enum class CastPolicy { kHalf, kFloat, kWidest };
 
@@ -139,7 +144,8 @@ const std::unordered_map<std::string_view, Policies>& table() {
 }
 
 struct Cast {
-  c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> weight;  // keeps the address from being another's
+  c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>
+      weight;  // keeps the address from being another's
   at::Tensor cast;
 };
 std::unordered_map<c10::TensorImpl*, Cast>& casts_of_thread() {
@@ -154,8 +160,8 @@ bool is_castable(const at::Tensor& x) {
 /// Weights are cast once: trained leaves are, frozen ones are not.
 at::Tensor cast(const at::Tensor& x, at::ScalarType to) {
   if (!is_castable(x) || x.scalar_type() == to) return x;
-  const bool is_weight =
-      to == meta_autocast().half && x.scalar_type() == at::kFloat && x.requires_grad() && x.is_leaf() && !x.is_view();
+  const bool is_weight = to == meta_autocast().half && x.scalar_type() == at::kFloat &&
+                         x.requires_grad() && x.is_leaf() && !x.is_view();
   if (!is_weight) return x.to(to);
   auto& casts = casts_of_thread();
   const auto found = casts.find(x.unsafeGetTensorImpl());
@@ -190,9 +196,11 @@ at::ScalarType type_for(CastPolicy policy, at::ArrayRef<c10::IValue> arguments) 
   return widest;
 }
 
-void run_cast(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+void run_cast(const c10::OperatorHandle& operation, c10::DispatchKeySet keys,
+              torch::jit::Stack* stack) {
   const auto& [name, overload] = operation.operator_name();
-  const std::string full = name.substr(name.find("::") + 2) + (overload.empty() ? "" : "." + overload);
+  const std::string full =
+      name.substr(name.find("::") + 2) + (overload.empty() ? "" : "." + overload);
   const Policies& policies = table().at(full);
   const std::optional<CastPolicy> policy = meta::on_cpu() ? policies.cpu : policies.gpu;
   const c10::impl::ExcludeDispatchKeyGuard within(kMetaAutocastKey);
@@ -205,7 +213,8 @@ void run_cast(const c10::OperatorHandle& operation, c10::DispatchKeySet keys, to
       for_each_tensor(*(stack->end() - static_cast<std::ptrdiff_t>(count - i)),
                       [&](const at::Tensor& x) { return cast(x, to); });
   }
-  operation.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kMetaAutocastKey), stack);
+  operation.redispatchBoxed(
+      keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kMetaAutocastKey), stack);
 }
 
 }  // namespace

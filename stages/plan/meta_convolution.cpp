@@ -15,21 +15,24 @@ using at::IntArrayRef;
 using at::Tensor;
 using Three = std::tuple<Tensor, Tensor, Tensor>;
 
-std::vector<std::int64_t> result_shape(const Tensor& x, const Tensor& weight, IntArrayRef stride, IntArrayRef padding,
-                                       IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
-                                       std::int64_t groups) {
-  std::vector<std::int64_t> shape = {x.size(0), transposed ? weight.size(1) * groups : weight.size(0)};
+std::vector<std::int64_t> result_shape(const Tensor& x, const Tensor& weight, IntArrayRef stride,
+                                       IntArrayRef padding, IntArrayRef dilation, bool transposed,
+                                       IntArrayRef output_padding, std::int64_t groups) {
+  std::vector<std::int64_t> shape = {x.size(0),
+                                     transposed ? weight.size(1) * groups : weight.size(0)};
   for (std::size_t i = 0; i < stride.size(); ++i) {
     const auto dimension = static_cast<std::int64_t>(i) + 2;
     const std::int64_t reach = dilation[i] * (weight.size(dimension) - 1), in = x.size(dimension);
-    shape.push_back(transposed ? (in - 1) * stride[i] - 2 * padding[i] + reach + output_padding[i] + 1
-                               : (in + 2 * padding[i] - reach - 1) / stride[i] + 1);
+    shape.push_back(transposed
+                        ? (in - 1) * stride[i] - 2 * padding[i] + reach + output_padding[i] + 1
+                        : (in + 2 * padding[i] - reach - 1) / stride[i] + 1);
   }
   return shape;
 }
 
 double product_flops(const Tensor& x, const Tensor& y, const Tensor& weight, bool transposed) {
-  return 2.0 * static_cast<double>((transposed ? x : y).numel()) * static_cast<double>(weight.numel() / weight.size(0));
+  return 2.0 * static_cast<double>((transposed ? x : y).numel()) *
+         static_cast<double>(weight.numel() / weight.size(0));
 }
 
 at::MemoryFormat format_of(const Tensor& x, const Tensor& weight) {
@@ -38,9 +41,10 @@ at::MemoryFormat format_of(const Tensor& x, const Tensor& weight) {
 }
 
 /// In two dimensions; nullopt where what is known of a CPU's kernels says nothing.
-std::optional<ConvolutionShape> shape_of(const Tensor& x, const Tensor& weight, IntArrayRef result, IntArrayRef stride,
-                                         IntArrayRef padding, IntArrayRef dilation, bool transposed,
-                                         std::int64_t groups, at::MemoryFormat format) {
+std::optional<ConvolutionShape> shape_of(const Tensor& x, const Tensor& weight, IntArrayRef result,
+                                         IntArrayRef stride, IntArrayRef padding,
+                                         IntArrayRef dilation, bool transposed, std::int64_t groups,
+                                         at::MemoryFormat format) {
   if (!on_cpu() || transposed || x.dim() != 4) return {};
   return ConvolutionShape{.batch = x.size(0),
                           .in = x.size(1),
@@ -67,32 +71,41 @@ bool takes_onednn(const ConvolutionShape& shape, const Tensor& x) {
 }
 
 /// Memory of a kernel for a while.
-Tensor kernel_memory(std::int64_t elements, const Tensor& x) { return scratch({elements}, x.options()); }
-Tensor kernel_bytes(std::int64_t bytes, const Tensor& x) { return scratch({bytes}, x.options().dtype(at::kByte)); }
+Tensor kernel_memory(std::int64_t elements, const Tensor& x) {
+  return scratch({elements}, x.options());
+}
+Tensor kernel_bytes(std::int64_t bytes, const Tensor& x) {
+  return scratch({bytes}, x.options().dtype(at::kByte));
+}
 
-Tensor onednn_convolution(const ConvolutionShape& shape, const Tensor& x, IntArrayRef sizes, at::MemoryFormat format) {
+Tensor onednn_convolution(const ConvolutionShape& shape, const Tensor& x, IntArrayRef sizes,
+                          at::MemoryFormat format) {
   Tensor y;
   if (!shape.may_be_copied()) y = at::empty(sizes, x.options(), format);
   const Tensor y_copy = kernel_bytes(blocked_result(shape), x);
   {
-    const Tensor x_copy = kernel_bytes(blocked_input(shape), x), weight_copy = kernel_bytes(blocked_weight(shape), x),
+    const Tensor x_copy = kernel_bytes(blocked_input(shape), x),
+                 weight_copy = kernel_bytes(blocked_weight(shape), x),
                  own = kernel_bytes(forward_scratch(shape), x);
   }
   return y.defined() ? y : at::empty(sizes, x.options(), format);
 }
 
-Tensor onednn_input_gradient(const ConvolutionShape& shape, const Tensor& x, at::MemoryFormat format) {
+Tensor onednn_input_gradient(const ConvolutionShape& shape, const Tensor& x,
+                             at::MemoryFormat format) {
   Tensor dx;
   if (!shape.may_be_copied()) dx = at::empty_like(x, format);
   Tensor dx_copy;
   {
-    const Tensor dy_copy = kernel_bytes(blocked_result(shape), x), weight_copy = kernel_bytes(blocked_weight(shape), x);
+    const Tensor dy_copy = kernel_bytes(blocked_result(shape), x),
+                 weight_copy = kernel_bytes(blocked_weight(shape), x);
     dx_copy = kernel_bytes(blocked_input_gradient(shape), x);
     const Tensor own = kernel_bytes(input_gradient_scratch(shape), x);
   }
   if (!dx.defined()) dx = at::empty_like(x, format);
   // Where the kernel has a stride, its result may be in an order of its own.
-  const Tensor turned = shape.stride > 1 ? kernel_bytes(blocked_input_gradient(shape), x) : Tensor();
+  const Tensor turned =
+      shape.stride > 1 ? kernel_bytes(blocked_input_gradient(shape), x) : Tensor();
   return dx;
 }
 
@@ -100,7 +113,8 @@ Tensor onednn_weight_gradient(const ConvolutionShape& shape, const Tensor& x, co
                               at::MemoryFormat format) {
   Tensor dweight_copy;
   {
-    const Tensor x_copy = kernel_bytes(blocked_input(shape), x), dy_copy = kernel_bytes(blocked_result(shape), x);
+    const Tensor x_copy = kernel_bytes(blocked_input(shape), x),
+                 dy_copy = kernel_bytes(blocked_result(shape), x);
     dweight_copy = kernel_bytes(blocked_weight_gradient(shape), x);
     const Tensor own = kernel_bytes(weight_gradient_scratch(shape), x);
   }
@@ -109,7 +123,8 @@ Tensor onednn_weight_gradient(const ConvolutionShape& shape, const Tensor& x, co
   return dweight;
 }
 
-/// The images as torch's own kernels unfold them: all at once, or where the kernel is dilated one after another.
+/// The images as torch's own kernels unfold them: all at once, or where the kernel is dilated one
+/// after another.
 Tensor unfolded_images(const ConvolutionShape& shape, const Tensor& x) {
   if (shape.dilation > 1) return kernel_memory(shape.unfolded_elements(), x);
   if (shape.is_pointwise() && shape.stride == 1 && shape.padding == 0) return {};
@@ -117,11 +132,13 @@ Tensor unfolded_images(const ConvolutionShape& shape, const Tensor& x) {
 }
 
 /// Likewise for gradients: those of images are of another matrix, unless the kernel is dilated.
-Tensor unfolded_images(const ConvolutionShape& shape, const Tensor& x, const std::array<bool, 3>& wanted) {
+Tensor unfolded_images(const ConvolutionShape& shape, const Tensor& x,
+                       const std::array<bool, 3>& wanted) {
   return wanted[1] || (wanted[0] && shape.dilation > 1) ? unfolded_images(shape, x) : Tensor();
 }
 
-/// One group after another, each with a copy of its channels; the results are put together in the end.
+/// One group after another, each with a copy of its channels; the results are put together in the
+/// end.
 Tensor unfolding_convolution(const ConvolutionShape& shape, const Tensor& x, IntArrayRef sizes,
                              at::MemoryFormat format) {
   if (shape.groups == 1) {
@@ -130,20 +147,22 @@ Tensor unfolding_convolution(const ConvolutionShape& shape, const Tensor& x, Int
   }
   const Tensor of_groups = kernel_memory(shape.batch * shape.out * shape.area(), x);
   {
-    const Tensor channels = kernel_memory(shape.batch * shape.in / shape.groups * shape.in_area(), x),
+    const Tensor channels =
+                     kernel_memory(shape.batch * shape.in / shape.groups * shape.in_area(), x),
                  unfolded = unfolded_images(shape, x);
   }
   return at::empty(sizes, x.options(), format);
 }
 
-Tensor convolution(const Tensor& input, const Tensor& kernel, const std::optional<Tensor>&, IntArrayRef stride,
-                   IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
-                   std::int64_t groups) {
+Tensor convolution(const Tensor& input, const Tensor& kernel, const std::optional<Tensor>&,
+                   IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
+                   IntArrayRef output_padding, std::int64_t groups) {
   const at::MemoryFormat format = format_of(input, kernel);
   const Tensor x = input.contiguous(format), weight = kernel.contiguous(format);
   const std::vector<std::int64_t> sizes =
       result_shape(x, weight, stride, padding, dilation, transposed, output_padding, groups);
-  const auto shape = shape_of(x, weight, sizes, stride, padding, dilation, transposed, groups, format);
+  const auto shape =
+      shape_of(x, weight, sizes, stride, padding, dilation, transposed, groups, format);
   Tensor y = !shape                    ? at::empty(sizes, x.options(), format)
              : takes_onednn(*shape, x) ? onednn_convolution(*shape, x, sizes, format)
                                        : unfolding_convolution(*shape, x, sizes, format);
@@ -151,25 +170,31 @@ Tensor convolution(const Tensor& input, const Tensor& kernel, const std::optiona
   return y;
 }
 
-Three convolution_backward(const Tensor& gradient, const Tensor& input, const Tensor& kernel, IntArrayRef stride,
-                           IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef, std::int64_t groups,
+Three convolution_backward(const Tensor& gradient, const Tensor& input, const Tensor& kernel,
+                           IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation,
+                           bool transposed, IntArrayRef, std::int64_t groups,
                            std::array<bool, 3> wanted) {
   const at::MemoryFormat format = format_of(input, kernel);
-  const Tensor x = input.contiguous(format), weight = kernel.contiguous(format), dy = gradient.contiguous(format);
+  const Tensor x = input.contiguous(format), weight = kernel.contiguous(format),
+               dy = gradient.contiguous(format);
   count_flops((wanted[0] + wanted[1]) * product_flops(x, dy, weight, transposed));
-  const auto shape = shape_of(x, weight, dy.sizes(), stride, padding, dilation, transposed, groups, format);
+  const auto shape =
+      shape_of(x, weight, dy.sizes(), stride, padding, dilation, transposed, groups, format);
   const bool is_onednn = shape && takes_onednn(*shape, x);
   Tensor dx, dweight, dbias;
   // Of groups, the gradients of each are kept until all are put together.
   const bool keeps = shape && !is_onednn && groups > 1;
-  const Tensor of_groups = keeps ? kernel_memory(x.numel() * wanted[0] + weight.numel() * wanted[1], x) : Tensor();
+  const Tensor of_groups =
+      keeps ? kernel_memory(x.numel() * wanted[0] + weight.numel() * wanted[1], x) : Tensor();
   if (keeps) {
     const Tensor channels = kernel_memory((x.numel() + dy.numel()) / groups, x),
                  unfolded = unfolded_images(*shape, x, wanted);
   }
-  if (wanted[0]) dx = is_onednn ? onednn_input_gradient(*shape, x, format) : at::empty_like(x, format);
+  if (wanted[0])
+    dx = is_onednn ? onednn_input_gradient(*shape, x, format) : at::empty_like(x, format);
   if (wanted[1])
-    dweight = is_onednn ? onednn_weight_gradient(*shape, x, weight, format) : at::empty_like(weight, format);
+    dweight = is_onednn ? onednn_weight_gradient(*shape, x, weight, format)
+                        : at::empty_like(weight, format);
   if (shape && !is_onednn && !keeps) unfolded_images(*shape, x, wanted);
   if (wanted[2]) dbias = at::empty({dy.size(1)}, weight.options());
   return {dx, dweight, dbias};

@@ -22,15 +22,18 @@ class Silence final : public c10::WarningHandler {
 };
 
 /// The Meta device's own resize_ writes the new size into the storage and asks no allocator.
-const at::Tensor& resize_meta(const at::Tensor& x, at::IntArrayRef size, std::optional<at::MemoryFormat> format) {
+const at::Tensor& resize_meta(const at::Tensor& x, at::IntArrayRef size,
+                              std::optional<at::MemoryFormat> format) {
   at::Storage storage = x.storage();
-  const std::size_t needed = static_cast<std::size_t>(c10::multiply_integers(size) + x.storage_offset()) * x.itemsize();
+  const std::size_t needed =
+      static_cast<std::size_t>(c10::multiply_integers(size) + x.storage_offset()) * x.itemsize();
   if (needed > storage.nbytes()) {
     storage.set_data_ptr(c10::GetAllocator(at::kMeta)->allocate(needed));
     storage.set_nbytes(needed);
   }
   x.unsafeGetTensorImpl()->set_sizes_contiguous(size);
-  if (format && *format != at::MemoryFormat::Preserve) x.unsafeGetTensorImpl()->empty_tensor_restride(*format);
+  if (format && *format != at::MemoryFormat::Preserve)
+    x.unsafeGetTensorImpl()->empty_tensor_restride(*format);
   return x;
 }
 
@@ -103,7 +106,8 @@ at::TensorOptions statistics_of(const at::Tensor& x) {
 namespace stages::meta {
 namespace {
 
-/// Works in place and allocates nothing. Boxed, because the overloads differ in the type of the rate alone.
+/// Works in place and allocates nothing. Boxed, because the overloads differ in the type of the
+/// rate alone.
 void write_in_place(const c10::OperatorHandle& operation, torch::jit::Stack* stack) {
   torch::jit::drop(*stack, operation.schema().arguments().size());
 }
@@ -111,9 +115,9 @@ void write_in_place(const c10::OperatorHandle& operation, torch::jit::Stack* sta
 }  // namespace
 
 void register_optimizers(torch::Library& meta) {
-  for (const char* name :
-       {"_fused_sgd_", "_fused_sgd_.tensor_lr", "_fused_adam_", "_fused_adam_.tensor_lr", "_fused_adamw_",
-        "_fused_adamw_.tensor_lr", "_fused_adagrad_", "_amp_foreach_non_finite_check_and_unscale_"}) {
+  for (const char* name : {"_fused_sgd_", "_fused_sgd_.tensor_lr", "_fused_adam_",
+                           "_fused_adam_.tensor_lr", "_fused_adamw_", "_fused_adamw_.tensor_lr",
+                           "_fused_adagrad_", "_amp_foreach_non_finite_check_and_unscale_"}) {
     meta.impl(name, torch::CppFunction::makeFromBoxedFunction<&write_in_place>());
   }
 }
@@ -133,14 +137,17 @@ Tensor distances(const Tensor& a, const Tensor& b, double, std::optional<std::in
 void register_losses(torch::Library& meta) {
   // The second result is what the CPU keeps of the exponentials.
   meta.impl("log_sigmoid_forward", [](const Tensor& x) {
-    return std::tuple(at::empty_like(x), on_cpu() ? at::empty_like(x) : at::empty({0}, x.options()));
+    return std::tuple(at::empty_like(x),
+                      on_cpu() ? at::empty_like(x) : at::empty({0}, x.options()));
   });
-  meta.impl("log_sigmoid_backward", [](const Tensor&, const Tensor& x, const Tensor&) { return at::empty_like(x); });
-  meta.impl("mse_loss_backward",
-            [](const Tensor&, const Tensor& x, const Tensor&, std::int64_t) { return at::empty_like(x); });
+  meta.impl("log_sigmoid_backward",
+            [](const Tensor&, const Tensor& x, const Tensor&) { return at::empty_like(x); });
+  meta.impl("mse_loss_backward", [](const Tensor&, const Tensor& x, const Tensor&, std::int64_t) {
+    return at::empty_like(x);
+  });
   meta.impl("_cdist_forward", distances);
-  meta.impl("_cdist_backward",
-            [](const Tensor&, const Tensor& a, const Tensor&, double, const Tensor&) { return at::empty_like(a); });
+  meta.impl("_cdist_backward", [](const Tensor&, const Tensor& a, const Tensor&, double,
+                                  const Tensor&) { return at::empty_like(a); });
 }
 
 namespace {
@@ -150,11 +157,15 @@ using at::Tensor;
 
 /// What the CPU's products of the last two dimensions take for a while.
 void take_scratch(const Tensor& a, const Tensor& b) {
-  if (!on_cpu() || !at::isReducedFloatingType(a.scalar_type()) || !onednn_computes(a.scalar_type())) return;
+  if (!on_cpu() || !at::isReducedFloatingType(a.scalar_type()) || !onednn_computes(a.scalar_type()))
+    return;
   const std::int64_t dimensions = a.dim();
-  const ProductShape shape = {
-      .batch = dimensions == 3 ? a.size(0) : 1, .rows = a.size(-2), .inner = a.size(-1), .columns = b.size(-1)};
-  if (takes_onednn(shape)) scratch({half_product_scratch(shape, threads())}, a.options().dtype(at::kByte));
+  const ProductShape shape = {.batch = dimensions == 3 ? a.size(0) : 1,
+                              .rows = a.size(-2),
+                              .inner = a.size(-1),
+                              .columns = b.size(-1)};
+  if (takes_onednn(shape))
+    scratch({half_product_scratch(shape, threads())}, a.options().dtype(at::kByte));
 }
 
 /// a b. The shapes, and what is wrong with them, are `kShapes`, torch's own, to say.
@@ -166,8 +177,10 @@ Tensor product(const Tensor& a, const Tensor& b) {
 }
 
 /// beta x + alpha a b, likewise.
-template <Tensor (*kShapes)(const Tensor&, const Tensor&, const Tensor&, const Scalar&, const Scalar&)>
-Tensor sum_with_product(const Tensor& x, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
+template <Tensor (*kShapes)(const Tensor&, const Tensor&, const Tensor&, const Scalar&,
+                            const Scalar&)>
+Tensor sum_with_product(const Tensor& x, const Tensor& a, const Tensor& b, const Scalar& beta,
+                        const Scalar& alpha) {
   const Tensor y = kShapes(x, a, b, beta, alpha);
   take_scratch(a, b);
   return y;
@@ -198,7 +211,8 @@ bool takes_onednn(const ProductShape& shape) {
 std::int64_t half_product_scratch(const ProductShape& shape, std::int64_t threads) {
   // A sum is padded to pairs and vectors, and to a distance that the cache likes.
   const std::int64_t rows = std::min(shape.rows + 32, kMostRows), inner = shape.inner + 128;
-  const std::int64_t blocks = threads * (kHalf * inner * (kColumns + rows) + 2 * kFloat * rows * kColumns + 1024);
+  const std::int64_t blocks =
+      threads * (kHalf * inner * (kColumns + rows) + 2 * kFloat * rows * kColumns + 1024);
   const std::int64_t whole = std::min(threads, shape.batch) * kFloat * shape.rows * shape.columns;
   return std::max(blocks, whole) + kAligned;
 }
@@ -214,18 +228,26 @@ using at::Tensor;
 using Maybe = std::optional<Tensor>;
 using Three = std::tuple<Tensor, Tensor, Tensor>;
 
-Three batch_norm(const Tensor& x, const Maybe&, const Maybe&, const Maybe&, const Maybe&, bool train, double, double) {
+Three batch_norm(const Tensor& x, const Maybe&, const Maybe&, const Maybe&, const Maybe&,
+                 bool train, double, double) {
   const std::int64_t statistics = train ? x.size(1) : 0;
-  return {at::empty_like(x), at::empty({statistics}, statistics_of(x)), at::empty({statistics}, statistics_of(x))};
+  return {at::empty_like(x), at::empty({statistics}, statistics_of(x)),
+          at::empty({statistics}, statistics_of(x))};
 }
 
-bool is_dense(const Tensor& x) { return x.is_contiguous() || x.is_contiguous(x.suggest_memory_format()); }
+bool is_dense(const Tensor& x) {
+  return x.is_contiguous() || x.is_contiguous(x.suggest_memory_format());
+}
 
-/// The CPU's kernel makes its result a second time before it lets go of the first, where what it gets is dense.
-Three batch_norm_backward(const Tensor& gradient, const Tensor& x, const Maybe& weight, const Maybe&, const Maybe&,
-                          const Maybe&, const Maybe&, bool, double, std::array<bool, 3> wanted) {
+/// The CPU's kernel makes its result a second time before it lets go of the first, where what it
+/// gets is dense.
+Three batch_norm_backward(const Tensor& gradient, const Tensor& x, const Maybe& weight,
+                          const Maybe&, const Maybe&, const Maybe&, const Maybe&, bool, double,
+                          std::array<bool, 3> wanted) {
   const auto options = weight && weight->defined() ? weight->options() : statistics_of(x);
-  const auto channels = [&](bool is_wanted) { return is_wanted ? at::empty({x.size(1)}, options) : Tensor(); };
+  const auto channels = [&](bool is_wanted) {
+    return is_wanted ? at::empty({x.size(1)}, options) : Tensor();
+  };
   const bool makes_two = wanted[0] && on_cpu() && is_dense(x) && is_dense(gradient) &&
                          x.suggest_memory_format() == gradient.suggest_memory_format();
   const Tensor first = makes_two ? at::empty_like(x) : Tensor();
@@ -240,27 +262,32 @@ Three layer_norm(const Tensor& x, IntArrayRef normalized, const Maybe&, const Ma
   return {y, at::empty(shape, statistics_of(x)), at::empty(shape, statistics_of(x))};
 }
 
-Three layer_norm_backward(const Tensor& gradient, const Tensor& x, IntArrayRef normalized, const Tensor&, const Tensor&,
-                          const Maybe& weight, const Maybe&, std::array<bool, 3> wanted) {
+Three layer_norm_backward(const Tensor& gradient, const Tensor& x, IntArrayRef normalized,
+                          const Tensor&, const Tensor&, const Maybe& weight, const Maybe&,
+                          std::array<bool, 3> wanted) {
   const Tensor input = x.contiguous(), dy = gradient.contiguous();
   const auto options = weight && weight->defined() ? weight->options() : x.options();
-  const auto affine = [&](bool is_wanted) { return is_wanted ? at::empty(normalized, options) : Tensor(); };
+  const auto affine = [&](bool is_wanted) {
+    return is_wanted ? at::empty(normalized, options) : Tensor();
+  };
   const Tensor dx = wanted[0] ? at::empty_like(input, at::MemoryFormat::Contiguous) : Tensor();
   const Tensor dweight = affine(wanted[1]), dbias = affine(wanted[2]);
   if (on_cpu() && (wanted[1] || wanted[2])) {
-    const Tensor sums = scratch({2, threads(), c10::multiply_integers(normalized)}, statistics_of(x));
+    const Tensor sums =
+        scratch({2, threads(), c10::multiply_integers(normalized)}, statistics_of(x));
   }
   return {dx, dweight, dbias};
 }
 
-Three group_norm(const Tensor& x, const Maybe&, const Maybe&, c10::SymInt n, c10::SymInt, c10::SymInt,
-                 std::int64_t groups, double) {
+Three group_norm(const Tensor& x, const Maybe&, const Maybe&, c10::SymInt n, c10::SymInt,
+                 c10::SymInt, std::int64_t groups, double) {
   const auto statistics = [&] { return at::empty({n.expect_int(), groups}, statistics_of(x)); };
   return {at::empty_like(x), statistics(), statistics()};
 }
 
-Three group_norm_backward(const Tensor&, const Tensor& x, const Tensor&, const Tensor&, const Maybe& weight,
-                          c10::SymInt, c10::SymInt channels, c10::SymInt, std::int64_t, std::array<bool, 3> wanted) {
+Three group_norm_backward(const Tensor&, const Tensor& x, const Tensor&, const Tensor&,
+                          const Maybe& weight, c10::SymInt, c10::SymInt channels, c10::SymInt,
+                          std::int64_t, std::array<bool, 3> wanted) {
   const auto options = weight && weight->defined() ? weight->options() : statistics_of(x);
   const auto affine = [&](bool is_wanted) {
     return is_wanted ? at::empty({channels.expect_int()}, options) : Tensor();
@@ -284,9 +311,11 @@ namespace {
 using at::Tensor;
 using Maybe = std::optional<Tensor>;
 
-/// (n, heads, tokens, width) that lies in memory as (n, tokens, heads, width), as the CPU's kernel makes its results.
+/// (n, heads, tokens, width) that lies in memory as (n, tokens, heads, width), as the CPU's kernel
+/// makes its results.
 Tensor token_major(const Tensor& like) {
-  return at::empty({like.size(0), like.size(2), like.size(1), like.size(3)}, like.options()).transpose(1, 2);
+  return at::empty({like.size(0), like.size(2), like.size(1), like.size(3)}, like.options())
+      .transpose(1, 2);
 }
 
 /// How many queries and keys a thread of the CPU's kernel takes at once.
@@ -302,61 +331,73 @@ Tile tile(const Tensor& queries, const Tensor& keys) {
           std::min<std::int64_t>(512, keys.size(2))};
 }
 
-std::tuple<Tensor, Tensor> flash(const Tensor& q, const Tensor& k, const Tensor& v, double, bool, const Maybe&,
-                                 std::optional<double>) {
-  count_flops(2.0 * static_cast<double>(q.numel() * k.size(2)) + 2.0 * static_cast<double>(q.numel() * v.size(2)));
+std::tuple<Tensor, Tensor> flash(const Tensor& q, const Tensor& k, const Tensor& v, double, bool,
+                                 const Maybe&, std::optional<double>) {
+  count_flops(2.0 * static_cast<double>(q.numel() * k.size(2)) +
+              2.0 * static_cast<double>(q.numel() * v.size(2)));
   const Tensor y = token_major(q);
-  const Tensor log_sum = at::empty({q.size(0), q.size(2), q.size(1)}, statistics_of(q)).transpose(1, 2);
+  const Tensor log_sum =
+      at::empty({q.size(0), q.size(2), q.size(1)}, statistics_of(q)).transpose(1, 2);
   if (!on_cpu()) return {y, log_sum};
   const auto [queries, keys] = tile(q, k);
-  const Tensor sums = scratch({threads(), queries * keys + 2 * queries + queries * q.size(3)}, statistics_of(q));
+  const Tensor sums =
+      scratch({threads(), queries * keys + 2 * queries + queries * q.size(3)}, statistics_of(q));
   const Tensor narrowed = is_half(q) ? scratch({threads(), queries * keys}, q.options()) : Tensor();
   return {y, log_sum};
 }
 
-std::tuple<Tensor, Tensor, Tensor> flash_backward(const Tensor&, const Tensor& q, const Tensor& k, const Tensor& v,
-                                                  const Tensor&, const Tensor&, double, bool, const Maybe&,
+std::tuple<Tensor, Tensor, Tensor> flash_backward(const Tensor&, const Tensor& q, const Tensor& k,
+                                                  const Tensor& v, const Tensor&, const Tensor&,
+                                                  double, bool, const Maybe&,
                                                   std::optional<double>) {
   count_flops(10.0 * static_cast<double>(q.numel() * k.size(2)));
   const Tensor dq = token_major(q), dk = token_major(k), dv = token_major(v);
   if (!on_cpu()) return {dq, dk, dv};
   const auto [queries, keys] = tile(q, k);
   const Tensor sums = scratch({threads(), 2 * queries * keys + queries}, statistics_of(q));
-  const Tensor narrowed = is_half(q) ? scratch({threads(), 2 * queries * keys}, q.options()) : Tensor();
+  const Tensor narrowed =
+      is_half(q) ? scratch({threads(), 2 * queries * keys}, q.options()) : Tensor();
   if (is_half(q) && onednn_computes(q.scalar_type())) {
     // Each thread multiplies tiles by oneDNN, which cuts them as if all threads were its own.
     const ProductShape of_keys = {.rows = keys, .inner = queries, .columns = q.size(3)},
                        of_queries = {.rows = queries, .inner = keys, .columns = q.size(3)};
     std::int64_t bytes = 0;
     for (const ProductShape& product : {of_keys, of_queries}) {
-      if (meta::takes_onednn(product)) bytes = std::max(bytes, half_product_scratch(product, threads()));
+      if (meta::takes_onednn(product))
+        bytes = std::max(bytes, half_product_scratch(product, threads()));
     }
     scratch({std::min(threads(), q.size(0) * q.size(1)), bytes}, q.options().dtype(at::kByte));
   }
   return {dq, dk, dv};
 }
 
-/// A GPU's kernels, flash and memory-efficient, load whole words of 16 bytes, and none is for float64. What one of them
-/// takes on some generation and not on another is planned as plain products, which is the upper bound.
+/// A GPU's kernels, flash and memory-efficient, load whole words of 16 bytes, and none is for
+/// float64. What one of them takes on some generation and not on another is planned as plain
+/// products, which is the upper bound.
 bool has_gpu_kernel(const Tensor& q) {
-  return q.scalar_type() != at::kDouble && q.size(3) % (16 / q.element_size()) == 0 && q.size(3) <= 256;
+  return q.scalar_type() != at::kDouble && q.size(3) % (16 / q.element_size()) == 0 &&
+         q.size(3) <= 256;
 }
 
 /// What torch's choice looks at.
 bool takes_flash(const Tensor& q, const Tensor& k, const Tensor& v, double dropout) {
-  if (dropout != 0 || q.dim() != 4 || k.dim() != 4 || v.dim() != 4 || q.size(3) != v.size(3)) return false;
-  return (on_cpu() || has_gpu_kernel(q)) && q.size(2) > 0 && k.size(2) > 0 && q.stride(3) == 1 && k.stride(3) == 1 &&
-         v.stride(3) == 1;
+  if (dropout != 0 || q.dim() != 4 || k.dim() != 4 || v.dim() != 4 || q.size(3) != v.size(3))
+    return false;
+  return (on_cpu() || has_gpu_kernel(q)) && q.size(2) > 0 && k.size(2) > 0 && q.stride(3) == 1 &&
+         k.stride(3) == 1 && v.stride(3) == 1;
 }
 
-/// On Meta torch always computes attention by plain products; the traced device has kernels of its own. The choice is
-/// made above autograd, so that the derivative is that of what is chosen.
-Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Maybe& mask,
-                                    double dropout, bool causal, std::optional<double> scale, bool grouped) {
+/// On Meta torch always computes attention by plain products; the traced device has kernels of its
+/// own. The choice is made above autograd, so that the derivative is that of what is chosen.
+Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                                    const Maybe& mask, double dropout, bool causal,
+                                    std::optional<double> scale, bool grouped) {
   if (traced_backend() && takes_flash(q, k, v, dropout)) {
-    return std::get<0>(at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, dropout, causal, mask, scale));
+    return std::get<0>(
+        at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, dropout, causal, mask, scale));
   }
-  return std::get<0>(at::_scaled_dot_product_attention_math(q, k, v, mask, dropout, causal, {}, scale, grouped));
+  return std::get<0>(
+      at::_scaled_dot_product_attention_math(q, k, v, mask, dropout, causal, {}, scale, grouped));
 }
 
 }  // namespace

@@ -11,17 +11,18 @@
 
 namespace stages {
 
-/// Gives the Meta device the operators that LibTorch has no Meta kernel for in C++: shape functions, which allocate
-/// what the kernels of the living trace's backend allocate, their temporaries included; without a trace those of a CPU
-/// with one thread. To be called before a dry run; calls after the first do nothing.
+/// Gives the Meta device the operators that LibTorch has no Meta kernel for in C++: shape
+/// functions, which allocate what the kernels of the living trace's backend allocate, their
+/// temporaries included; without a trace those of a CPU with one thread. To be called before a dry
+/// run; calls after the first do nothing.
 void register_meta_kernels();
 
 }  // namespace stages
 
 namespace stages::meta {
 
-// The families of shape functions, which register_meta_kernels() registers: at the Meta device, and where an operator
-// is chosen by device, above autograd.
+// The families of shape functions, which register_meta_kernels() registers: at the Meta device, and
+// where an operator is chosen by device, above autograd.
 void register_convolutions(torch::Library& meta);
 void register_products(torch::Library& meta);
 void register_norms(torch::Library& meta);
@@ -29,7 +30,8 @@ void register_attention(torch::Library& meta, torch::Library& above_autograd);
 void register_losses(torch::Library& meta);
 void register_pointwise(torch::Library& meta);
 void register_optimizers(torch::Library& meta);
-/// Autocast of Meta tensors, at a key of its own, and that this key means nothing to all other operators.
+/// Autocast of Meta tensors, at a key of its own, and that this key means nothing to all other
+/// operators.
 void register_autocast(torch::Library& casting, torch::Library& others);
 
 /// True where the traced kernels are a CPU's.
@@ -46,7 +48,8 @@ bool onednn_computes(at::ScalarType type);
 /// True of bfloat16 and float16.
 bool is_half(const at::Tensor& x);
 
-/// Memory that a kernel may take and gives back before it returns: `shape` of the type and device of `options`.
+/// Memory that a kernel may take and gives back before it returns: `shape` of the type and device
+/// of `options`.
 at::Tensor scratch(at::IntArrayRef shape, const at::TensorOptions& options);
 
 /// The options of statistics of `x`: of half types they are float32.
@@ -60,11 +63,11 @@ struct ProductShape {
 /// Whether torch gives a product of a half type to oneDNN.
 bool takes_onednn(const ProductShape& shape);
 
-// Upper bounds, in bytes, of what oneDNN takes besides the factors and the result, whatever the processor and the
-// version.
+// Upper bounds, in bytes, of what oneDNN takes besides the factors and the result, whatever the
+// processor and the version.
 
-/// Of a half type: each thread puts blocks of both factors in order and adds up float32; or all of a result is added up
-/// in float32, for each thread that has one.
+/// Of a half type: each thread puts blocks of both factors in order and adds up float32; or all of
+/// a result is added up in float32, for each thread that has one.
 std::int64_t half_product_scratch(const ProductShape& shape, std::int64_t threads);
 /// Of float32: each thread puts a strip of the second factor in order.
 std::int64_t float_product_scratch(const ProductShape& shape, std::int64_t threads);

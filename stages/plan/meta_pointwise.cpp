@@ -24,7 +24,8 @@ Tensor& where_out(const Tensor& condition, const Tensor& a, const Tensor& b, Ten
   return out;
 }
 
-/// The copy that a CPU first makes of the narrower of two tensors of different types; undefined: none.
+/// The copy that a CPU first makes of the narrower of two tensors of different types; undefined:
+/// none.
 Tensor widened_copy(const Tensor& a, const Tensor& b) {
   const at::ScalarType type = at::result_type(a, b);
   const auto is_narrower = [&](const Tensor& x) { return x.dim() > 0 && x.scalar_type() != type; };
@@ -45,11 +46,14 @@ Tensor product_of_two(const Tensor& a, const Tensor& b) {
 
 Tensor index_select(const Tensor& x, std::int64_t dimension, const Tensor& index) {
   std::vector<std::int64_t> shape = x.sizes().vec();
-  if (!shape.empty()) shape[static_cast<std::size_t>(dimension < 0 ? dimension + x.dim() : dimension)] = index.numel();
+  if (!shape.empty())
+    shape[static_cast<std::size_t>(dimension < 0 ? dimension + x.dim() : dimension)] =
+        index.numel();
   return at::empty(shape, x.options());
 }
 
-Tensor embedding_backward(const Tensor& gradient, const Tensor&, c10::SymInt rows, c10::SymInt, bool) {
+Tensor embedding_backward(const Tensor& gradient, const Tensor&, c10::SymInt rows, c10::SymInt,
+                          bool) {
   const Tensor dy = gradient.contiguous();
   return at::empty({rows.expect_int(), dy.size(-1)}, dy.options());
 }
@@ -77,19 +81,23 @@ void register_pointwise(torch::Library& meta) {
   meta.impl("hardswish", like);
   meta.impl("hardswish_", [](Tensor& x) -> Tensor& { return x; });
   meta.impl("hardswish_backward", like_first_of_two);
-  meta.impl("hardtanh", [](const Tensor& x, const Scalar&, const Scalar&) { return at::empty_like(x); });
+  meta.impl("hardtanh",
+            [](const Tensor& x, const Scalar&, const Scalar&) { return at::empty_like(x); });
   meta.impl("hardtanh_", [](Tensor& x, const Scalar&, const Scalar&) -> Tensor& { return x; });
-  meta.impl("hardtanh_backward",
-            [](const Tensor&, const Tensor& x, const Scalar&, const Scalar&) { return at::empty_like(x); });
+  meta.impl("hardtanh_backward", [](const Tensor&, const Tensor& x, const Scalar&, const Scalar&) {
+    return at::empty_like(x);
+  });
   meta.impl("flip", [](const Tensor& x, IntArrayRef) { return at::empty_like(x); });
-  meta.impl("roll", [](const Tensor& x, c10::SymIntArrayRef, IntArrayRef) { return at::empty_like(x); });
+  meta.impl("roll",
+            [](const Tensor& x, c10::SymIntArrayRef, IntArrayRef) { return at::empty_like(x); });
   meta.impl("dot", [](const Tensor& x, const Tensor&) { return at::empty({}, x.options()); });
   meta.impl("max", scalar);
   meta.impl("add.Tensor", sum_of_two);
   meta.impl("mul.Tensor", product_of_two);
   meta.impl("where.self", where);
   meta.impl("where.self_out", where_out);
-  meta.impl("logical_and.out", [](const Tensor&, const Tensor&, Tensor& out) -> Tensor& { return out; });
+  meta.impl("logical_and.out",
+            [](const Tensor&, const Tensor&, Tensor& out) -> Tensor& { return out; });
   meta.impl("logical_not.out", [](const Tensor& x, Tensor& out) -> Tensor& {
     out.resize_(x.sizes());
     return out;

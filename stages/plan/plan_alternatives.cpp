@@ -11,16 +11,20 @@
 
 namespace stages {
 
-std::string option_of(const std::string& stage, const std::string& name) { return stage.substr(1) + "." + name; }
+std::string option_of(const std::string& stage, const std::string& name) {
+  return stage.substr(1) + "." + name;
+}
 
 std::string option_text(const ActivationCheckpointing& checkpointing) {
   if (checkpointing.blocks) return "block";
   std::string modules;
-  for (const std::string& module : checkpointing.modules) modules += (modules.empty() ? "" : ",") + module;
+  for (const std::string& module : checkpointing.modules)
+    modules += (modules.empty() ? "" : ",") + module;
   return modules.empty() ? "none" : "[" + modules + "]";
 }
 
-std::vector<std::string> overrides_between(const MemoryPolicy& from, const MemoryPolicy& to, const CutBatch& batch) {
+std::vector<std::string> overrides_between(const MemoryPolicy& from, const MemoryPolicy& to,
+                                           const CutBatch& batch) {
   std::vector<std::string> overrides;
   const auto set = [&](const std::string& stage, const std::string& text) {
     overrides.push_back(option_of(stage, text));
@@ -38,10 +42,12 @@ std::vector<std::string> overrides_between(const MemoryPolicy& from, const Memor
   if (to.offloads_optimizer != from.offloads_optimizer)
     set(to.pointer, to.offloads_optimizer ? "offload=optimizer" : "offload=none");
   if (to.optimizer_in_backward != from.optimizer_in_backward)
-    set(to.pointer, to.optimizer_in_backward ? "optimizer_in_backward=true" : "optimizer_in_backward=false");
+    set(to.pointer,
+        to.optimizer_in_backward ? "optimizer_in_backward=true" : "optimizer_in_backward=false");
   if (to.uses_gram_form() != from.uses_gram_form())
     set(to.pointer, to.uses_gram_form() ? "loss_form=gram" : "loss_form=direct");
-  if (to.precision.base != from.precision.base) set(to.pointer, "precision=" + std::string(name(to.precision.base)));
+  if (to.precision.base != from.precision.base)
+    set(to.pointer, "precision=" + std::string(name(to.precision.base)));
   return overrides;
 }
 
@@ -53,7 +59,8 @@ using runner::PlanAlternative;
 std::string option_text(const EmptyCacheEvery& every) {
   std::string units;
   const auto add = [&](const char* name, std::int64_t count) {
-    if (count > 0) units += (units.empty() ? "" : ", ") + std::string(name) + ": " + std::to_string(count);
+    if (count > 0)
+      units += (units.empty() ? "" : ", ") + std::string(name) + ": " + std::to_string(count);
   };
   add("micro_batches", every.micro_batches);
   add("steps", every.steps);
@@ -80,7 +87,8 @@ struct Outcome {
 
 class Alternatives {
  public:
-  Alternatives(MemoryPlan& plan, const MemoryPolicy& policy, const CutBatch& batch, const PlanUnder& under)
+  Alternatives(MemoryPlan& plan, const MemoryPolicy& policy, const CutBatch& batch,
+               const PlanUnder& under)
       : plan_(plan), policy_(policy), batch_(batch), units_(batch.units), under_(under) {}
 
   void add() {
@@ -89,10 +97,12 @@ class Alternatives {
       consider({policy_.micro_batch.value_or(0), has_blocks, policy_.two_pass, /*gram=*/true});
     for (const bool blocks : {false, true}) {
       if (has_blocks && !blocks) continue;
-      if (blocks != has_blocks) consider({policy_.micro_batch.value_or(0), blocks, policy_.two_pass});
+      if (blocks != has_blocks)
+        consider({policy_.micro_batch.value_or(0), blocks, policy_.two_pass});
       if (units_ < 2) continue;
       // A loss over the whole batch can be cut in two passes only, which cost a second forward.
-      const bool two_pass = policy_.two_pass || !outcome({units_ / 2, blocks, false}).refused.empty();
+      const bool two_pass =
+          policy_.two_pass || !outcome({units_ / 2, blocks, false}).refused.empty();
       const std::int64_t largest = plan_.fits() ? 0 : largest_that_fits(blocks, two_pass);
       for (std::int64_t size = largest > 0 ? largest : units_ / 2; size >= 1; size /= 2) {
         if (!consider({size, blocks, two_pass})) break;
@@ -144,7 +154,8 @@ class Alternatives {
     return result;
   }
 
-  /// The peak rises with the size of a part, so that halving the range finds it; 0: not even one fits.
+  /// The peak rises with the size of a part, so that halving the range finds it; 0: not even one
+  /// fits.
   std::int64_t largest_that_fits(bool blocks, bool two_pass) {
     const auto fits = [&](std::int64_t size) {
       const Outcome& found = outcome({size, blocks, two_pass});
@@ -162,7 +173,8 @@ class Alternatives {
   bool consider(const Alternative& way) {
     PlanAlternative alternative{.overrides = overrides_between(policy_, policy_of(way), batch_)};
     if (alternative.overrides.empty()) return true;
-    const auto listed = std::ranges::find(plan_.alternatives, alternative.overrides, &PlanAlternative::overrides);
+    const auto listed =
+        std::ranges::find(plan_.alternatives, alternative.overrides, &PlanAlternative::overrides);
     if (listed != plan_.alternatives.end()) return listed->refused.empty();
     const bool is_cut = way.micro_batch > 0 || way.two_pass;
     alternative.exactness = is_cut || way.gram ? "exact" : "bit";
@@ -172,7 +184,9 @@ class Alternatives {
       alternative.predicted = other.predicted;
       alternative.relative_flops = plan_.flops > 0 ? other.flops / plan_.flops : 1;
       alternative.relative_operations =
-          plan_.operations > 0 ? static_cast<double>(other.operations) / static_cast<double>(plan_.operations) : 1;
+          plan_.operations > 0
+              ? static_cast<double>(other.operations) / static_cast<double>(plan_.operations)
+              : 1;
     }
     plan_.alternatives.push_back(alternative);
     return alternative.refused.empty();
@@ -190,7 +204,8 @@ class Alternatives {
 
 void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const MemoryPolicy& written,
                         const CutBatch& batch, const PlanUnder& under) {
-  const auto add_option = [&](const std::string& option, const std::string& value, const MemoryPolicy& without) {
+  const auto add_option = [&](const std::string& option, const std::string& value,
+                              const MemoryPolicy& without) {
     runner::OptionEffect effect{option, value};
     try {
       effect.bytes = under(without).predicted - plan.predicted;
@@ -199,10 +214,12 @@ void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const Memo
     }
     plan.options.push_back(std::move(effect));
   };
-  const auto add = [&](const std::string& name, const std::string& value, const MemoryPolicy& without) {
+  const auto add = [&](const std::string& name, const std::string& value,
+                       const MemoryPolicy& without) {
     add_option(option_of(policy.pointer, name), value, without);
   };
-  const auto add_without_effect = [&](const std::string& name, const std::string& value, const std::string& why) {
+  const auto add_without_effect = [&](const std::string& name, const std::string& value,
+                                      const std::string& why) {
     plan.options.push_back({option_of(policy.pointer, name), value, 0, why});
   };
   MemoryPolicy without = policy;
@@ -231,7 +248,8 @@ void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const Memo
     add("offload", "optimizer", without);
     without = policy;
   } else if (written.offloads_optimizer) {
-    add_without_effect("offload", "optimizer", "the optimizer's state is in the host's memory anyway");
+    add_without_effect("offload", "optimizer",
+                       "the optimizer's state is in the host's memory anyway");
   }
   if (written.optimizer_in_backward) {
     without.optimizer_in_backward = false;
@@ -254,29 +272,33 @@ void add_option_effects(MemoryPlan& plan, const MemoryPolicy& policy, const Memo
     without = policy;
   }
   if (policy.empty_cache_every != EmptyCacheEvery{}) {
-    add_without_effect(
-        "empty_cache_every", option_text(policy.empty_cache_every),
-        "unused blocks are returned, which does not lower the peak: the allocator does the same before it gives up");
+    add_without_effect("empty_cache_every", option_text(policy.empty_cache_every),
+                       "unused blocks are returned, which does not lower the peak: the allocator "
+                       "does the same before it gives up");
   }
   if (written.loss_form != LossForm::kDirect) {
     const char* const word = written.loss_form == LossForm::kAuto ? "auto" : "gram";
     if (!batch.has_loss_forms) {
       add_without_effect("loss_form", word, "each loss of this training has one form");
     } else if (!policy.uses_gram_form()) {
-      add_without_effect("loss_form", word, "direct: another form is equal in exact arithmetic, which allow excludes");
+      add_without_effect("loss_form", word,
+                         "direct: another form is equal in exact arithmetic, which allow excludes");
     } else {
       without.loss_form = LossForm::kDirect;
       add("loss_form", word, without);
       without = policy;
     }
   }
-  if (policy.activation_checkpointing.updates_twice && !policy.activation_checkpointing.recomputes()) {
+  if (policy.activation_checkpointing.updates_twice &&
+      !policy.activation_checkpointing.recomputes()) {
     add_without_effect("recompute_batch_norm", "twice", "nothing is recomputed");
   }
-  if (policy.tf32) add_without_effect("tf32", "true", "it changes how products are computed, not what is kept");
+  if (policy.tf32)
+    add_without_effect("tf32", "true", "it changes how products are computed, not what is kept");
 }
 
-void add_alternatives(MemoryPlan& plan, const MemoryPolicy& policy, const CutBatch& batch, const PlanUnder& under) {
+void add_alternatives(MemoryPlan& plan, const MemoryPolicy& policy, const CutBatch& batch,
+                      const PlanUnder& under) {
   Alternatives(plan, policy, batch, under).add();
 }
 

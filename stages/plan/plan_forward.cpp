@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
-#include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "stages/artifact/episode_set.h"
 #include "stages/numerics/prepared_network.h"
@@ -21,20 +21,22 @@
 namespace stages {
 namespace {
 
-PlannedForward trace_forward(const ForwardToPlan& forward, std::int64_t batch_size, bool keeps_results,
-                             runner::PlanContext& context) {
+PlannedForward trace_forward(const ForwardToPlan& forward, std::int64_t batch_size,
+                             bool keeps_results, runner::PlanContext& context) {
   const at::Device device{context.node().device};
   const Backend backend{device.type(), at::get_num_threads(), context.dry().device_model};
   const std::int64_t units = std::min(batch_size, forward.data.size);
 
   MemoryTrace trace(backend);
   const std::shared_ptr<torch::nn::Module> network = forward.outline();
-  const Numerics numerics = choose_numerics(forward.policy.numerics(), *network, forward.name, context);
+  const Numerics numerics =
+      choose_numerics(forward.policy.numerics(), *network, forward.name, context);
   const PreparedNetwork prepared(*network, numerics, at::kMeta);
   const auto in_network = [&](const std::string& name) { return forward.name + "." + name; };
   for (const auto& item : network->named_parameters())
     trace.own(item.value(), Owner::kParameter, in_network(item.key()));
-  for (const auto& item : network->named_buffers()) trace.own(item.value(), Owner::kBuffer, in_network(item.key()));
+  for (const auto& item : network->named_buffers())
+    trace.own(item.value(), Owner::kBuffer, in_network(item.key()));
   const ScopedModuleNames names(*network, forward.name);
   const ScopedPhase phase(StepPhase::kEvaluate);
   PlannedForward planned{.plan = {}, .output = {}, .batch_size = batch_size};
@@ -49,8 +51,10 @@ PlannedForward trace_forward(const ForwardToPlan& forward, std::int64_t batch_si
   }
   planned.plan = summarize(trace, 0, backend, forward.policy.allocator);
   if (keeps_results && device.is_cpu() && units > 0) {
-    const std::int64_t all = static_cast<std::int64_t>(planned.output.nbytes()) / units * forward.data.size;
-    add_term(planned.plan, {"results", 2 * all, "of all samples, computed batch by batch and joined"});
+    const std::int64_t all =
+        static_cast<std::int64_t>(planned.output.nbytes()) / units * forward.data.size;
+    add_term(planned.plan,
+             {"results", 2 * all, "of all samples, computed batch by batch and joined"});
   }
   add_read_ahead(planned.plan, backend.device, forward.data, forward.loader, units);
   add_held_memory(planned.plan, context, {forward.dataset});
@@ -62,7 +66,8 @@ PlannedForward trace_forward(const ForwardToPlan& forward, std::int64_t batch_si
   return planned;
 }
 
-/// The peak rises with the size of a batch, so that halving the range finds it; nullopt: not even one sample fits.
+/// The peak rises with the size of a batch, so that halving the range finds it; nullopt: not even
+/// one sample fits.
 std::optional<PlannedForward> largest_that_fits(const ForwardToPlan& forward, bool keeps_results,
                                                 runner::PlanContext& context) {
   std::optional<PlannedForward> largest;
@@ -79,7 +84,8 @@ std::optional<PlannedForward> largest_that_fits(const ForwardToPlan& forward, bo
 
 }  // namespace
 
-PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results, runner::PlanContext& context) {
+PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results,
+                            runner::PlanContext& context) {
   register_meta_kernels();
   PlannedForward asked = trace_forward(forward, forward.batch_size, keeps_results, context);
   if (asked.plan.fits()) return asked;
@@ -87,8 +93,9 @@ PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results, ru
   if (!smaller) return asked;
   const std::string size = std::to_string(smaller->batch_size);
   if (forward.policy.allow != Allow::kExact) {
-    asked.plan.alternatives.push_back(
-        {.overrides = {forward.batch_option + "=" + size}, .exactness = "exact", .predicted = smaller->plan.predicted});
+    asked.plan.alternatives.push_back({.overrides = {forward.batch_option + "=" + size},
+                                       .exactness = "exact",
+                                       .predicted = smaller->plan.predicted});
     return asked;
   }
   smaller->plan.choice = {.overrides = {forward.batch_option + "=" + size},
@@ -119,7 +126,8 @@ Batch meta_batch(const DatasetDescription& data, std::int64_t units) {
   for (const TensorSpec& spec : data.tensors) {
     std::vector<std::int64_t> shape = {units};
     shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());
-    tensors.set(spec.name, torch::empty(shape, torch::TensorOptions(spec.dtype).device(torch::kMeta)));
+    tensors.set(spec.name,
+                torch::empty(shape, torch::TensorOptions(spec.dtype).device(torch::kMeta)));
   }
   Batch batch(std::move(tensors), units);
   batch.indices.resize(static_cast<std::size_t>(units));
@@ -137,28 +145,32 @@ void add_read_ahead(runner::MemoryPlan& plan, at::DeviceType device, const Datas
   if (device != at::kCPU || loader.workers == 0 || units == 0) return;
   const std::int64_t all = loader.drop_last ? data.size - data.size % units : data.size;
   const std::int64_t after_the_first = std::max<std::int64_t>(all - units, 0);
-  const std::int64_t ahead = std::min(std::max<std::int64_t>(loader.prefetch, 1) * units, after_the_first);
+  const std::int64_t ahead =
+      std::min(std::max<std::int64_t>(loader.prefetch, 1) * units, after_the_first);
   const std::int64_t bytes = sample_bytes(data);
   // What reads an episode has one of its images beside it.
   const auto episode = episode_shape(data);
   const std::int64_t image = episode ? bytes / episode->samples() : 0;
   add_term(plan, {"loader", ahead * bytes + loader.workers * (bytes + image),
-                  std::to_string(ahead) + " samples read ahead, and one for each of " + std::to_string(loader.workers) +
-                      " workers"});
+                  std::to_string(ahead) + " samples read ahead, and one for each of " +
+                      std::to_string(loader.workers) + " workers"});
 }
 
 void add_held_memory(runner::MemoryPlan& plan, const runner::PlanContext& context,
                      std::initializer_list<const Dataset*> datasets) {
   std::int64_t bytes = 0;
   for (const Dataset* dataset : datasets) bytes += dataset ? dataset->held().on_host : 0;
-  if (bytes > 0 && at::Device(context.node().device).is_cpu()) add_term(plan, {"data", bytes, "kept in memory"});
+  if (bytes > 0 && at::Device(context.node().device).is_cpu())
+    add_term(plan, {"data", bytes, "kept in memory"});
   plan.held = context.held();
   plan.predicted += plan.held_bytes();
 }
 
-void set_budget(runner::MemoryPlan& plan, const MemoryPolicy& policy, const runner::PlanContext& context) {
+void set_budget(runner::MemoryPlan& plan, const MemoryPolicy& policy,
+                const runner::PlanContext& context) {
   std::optional<runner::NamedBytes> whole = context.dry().budget;
-  if (!whole && context.dry().device_model.empty()) whole = device_memory(at::Device(context.node().device));
+  if (!whole && context.dry().device_model.empty())
+    whole = device_memory(at::Device(context.node().device));
   const std::optional<runner::NamedBytes> budget = memory_budget(policy, whole);
   plan.must_fit = !policy.recovery.is_legacy;
   if (!budget) return;

@@ -30,7 +30,7 @@ struct ForwardToPlan {
   std::int64_t batch_size;
   const MemoryPolicy& policy;
   std::function<std::shared_ptr<torch::nn::Module>()> outline;  ///< the network on the Meta device
-  std::string batch_option;                                     ///< that `batch_size` is from, "evaluate.batch_size"
+  std::string batch_option;  ///< that `batch_size` is from, "evaluate.batch_size"
   /// What it makes of the rows of a batch.
   std::function<at::Tensor(torch::nn::Module& network, const NamedTensors& inputs)> forward;
   /// Adds to a plan, on a CPU, what is made of the results; may be empty.
@@ -44,35 +44,39 @@ struct PlannedForward {
       0;  ///< that is to be run: smaller than asked for where the policy allows that and it must be
 };
 
-/// Shows what that needs on the context's device: two batches on the Meta device. Where the results of all batches are
-/// kept until the end, `keeps_results`, they are counted in, batch by batch and put together. Where it does not fit,
-/// the largest batch that does is taken, which gives the same in exact arithmetic, or named where the policy does not
-/// allow that.
-PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results, runner::PlanContext& context);
+/// Shows what that needs on the context's device: two batches on the Meta device. Where the results
+/// of all batches are kept until the end, `keeps_results`, they are counted in, batch by batch and
+/// put together. Where it does not fit, the largest batch that does is taken, which gives the same
+/// in exact arithmetic, or named where the policy does not allow that.
+PlannedForward plan_forward(const ForwardToPlan& forward, bool keeps_results,
+                            runner::PlanContext& context);
 
-// What a plan is made of beside its trace: the batch that is traced, the memory that nobody traces, and the budget.
+// What a plan is made of beside its trace: the batch that is traced, the memory that nobody traces,
+// and the budget.
 
-/// `units` samples as `data` describes them, on the Meta device: shapes and types without values. Their indices are 0,
-/// 1, 2 …
+/// `units` samples as `data` describes them, on the Meta device: shapes and types without values.
+/// Their indices are 0, 1, 2 …
 Batch meta_batch(const DatasetDescription& data, std::int64_t units);
 
-/// Adds to `plan` what stands beside the trace that summarize() has made it of. Only this and add_held_memory() change
-/// its prediction from then on.
+/// Adds to `plan` what stands beside the trace that summarize() has made it of. Only this and
+/// add_held_memory() change its prediction from then on.
 void add_term(runner::MemoryPlan& plan, runner::NamedBytes term);
 
-/// Adds to `plan` what a Loader of batches of `units` holds besides the batch that is computed, where that is the
-/// memory planned for: on the CPU, with workers.
+/// Adds to `plan` what a Loader of batches of `units` holds besides the batch that is computed,
+/// where that is the memory planned for: on the CPU, with workers.
 void add_read_ahead(runner::MemoryPlan& plan, at::DeviceType device, const DatasetDescription& data,
                     const LoaderOptions& loader, std::int64_t units);
 
-/// Adds to `plan` what is in memory as long as a stage works: what its inputs among `datasets` hold, of which any may
-/// be null, where that is the memory planned for, on the CPU; and what earlier nodes hold.
+/// Adds to `plan` what is in memory as long as a stage works: what its inputs among `datasets`
+/// hold, of which any may be null, where that is the memory planned for, on the CPU; and what
+/// earlier nodes hold.
 void add_held_memory(runner::MemoryPlan& plan, const runner::PlanContext& context,
                      std::initializer_list<const Dataset*> datasets);
 
-/// Says in `plan` what it is held against: the memory_budget() of what the device has, or whoever asks for the plan
-/// says it has.
-void set_budget(runner::MemoryPlan& plan, const MemoryPolicy& policy, const runner::PlanContext& context);
+/// Says in `plan` what it is held against: the memory_budget() of what the device has, or whoever
+/// asks for the plan says it has.
+void set_budget(runner::MemoryPlan& plan, const MemoryPolicy& policy,
+                const runner::PlanContext& context);
 
 /// A dry run beside the work of a run, that nobody is shown.
 class UnseenPlan final : public runner::PlanContext {

@@ -25,9 +25,10 @@ constexpr std::string_view kEngine = "autograd::engine::evaluate_function: ";
 
 /// Where the two factors stand among the arguments of a product; 0: it is none.
 int first_factor(std::string_view name) {
-  if (name == "aten::mm" || name == "aten::bmm" || name == "aten::mv" || name == "aten::dot") return 1;
-  if (name == "aten::addmm" || name == "aten::addmm_" || name == "aten::baddbmm" || name == "aten::baddbmm_" ||
-      name == "aten::addmv" || name == "aten::addmv_")
+  if (name == "aten::mm" || name == "aten::bmm" || name == "aten::mv" || name == "aten::dot")
+    return 1;
+  if (name == "aten::addmm" || name == "aten::addmm_" || name == "aten::baddbmm" ||
+      name == "aten::baddbmm_" || name == "aten::addmv" || name == "aten::addmv_")
     return 2;
   return 0;
 }
@@ -38,8 +39,8 @@ double product_flops(const at::Tensor& first, const at::Tensor& second) {
   return 2.0 * static_cast<double>(first.numel()) * row;
 }
 
-/// "QuickGeluBackward" of "torch::autograd::CppNode<stages::(anonymous namespace)::QuickGelu>", a function of our own;
-/// "LinearBackward" of one called LinearFunction. Any other name as it is.
+/// "QuickGeluBackward" of "torch::autograd::CppNode<stages::(anonymous namespace)::QuickGelu>", a
+/// function of our own; "LinearBackward" of one called LinearFunction. Any other name as it is.
 std::string short_name(std::string_view name) {
   constexpr std::string_view kOwn = "torch::autograd::CppNode<", kFunction = "Function";
   if (!name.starts_with(kOwn)) return std::string(name);
@@ -72,10 +73,11 @@ struct ScopedOperations::Callbacks {
       self->levels_.push_back(Level::kNode);
       return nullptr;
     }
-    const bool is_within =
-        !self->levels_.empty() && self->levels_.back() != Level::kEngine && self->levels_.back() != Level::kNode;
+    const bool is_within = !self->levels_.empty() && self->levels_.back() != Level::kEngine &&
+                           self->levels_.back() != Level::kNode;
     if (!is_engine && !is_within) ++self->launches_;
-    const bool is_sum = name == "aten::add" && !self->levels_.empty() && self->levels_.back() == Level::kEngine;
+    const bool is_sum =
+        name == "aten::add" && !self->levels_.empty() && self->levels_.back() == Level::kEngine;
     self->levels_.push_back(is_engine ? Level::kEngine : is_sum ? Level::kSum : Level::kOperation);
     if (is_sum) self->observer_.sum_begins(function.inputs()[0].toTensor());
     if (const int factor = first_factor(name)) {
@@ -91,14 +93,16 @@ struct ScopedOperations::Callbacks {
     if (!self || self->levels_.empty()) return;
     const Level level = self->levels_.back();
     self->levels_.pop_back();
-    if (level == Level::kOperation || level == Level::kSum) self->show(function, level == Level::kSum);
+    if (level == Level::kOperation || level == Level::kSum)
+      self->show(function, level == Level::kSum);
     if (!self->levels_.empty()) return;
     self->outermost_.clear();
     self->purpose_of_node_.clear();
   }
 };
 
-/// An operation is told the number that the next node will have, so that the last one to be told it has made that node.
+/// An operation is told the number that the next node will have, so that the last one to be told it
+/// has made that node.
 void ScopedOperations::note_purpose(const at::RecordFunction& function) {
   const std::int64_t number = function.seqNr();
   if (number < 0) return;
@@ -131,10 +135,11 @@ void ScopedOperations::show(const at::RecordFunction& function, bool is_sum) {
 ScopedOperations::ScopedOperations(Observer& observer) : observer_(observer) {
   if (operations_of_thread) throw std::logic_error("operations are watched on this thread already");
   operations_of_thread = this;
-  handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&Callbacks::begin, &Callbacks::end)
-                                           .needsInputs(true)
-                                           .needsOutputs(true)
-                                           .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
+  handle_ = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(&Callbacks::begin, &Callbacks::end)
+          .needsInputs(true)
+          .needsOutputs(true)
+          .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
 }
 
 ScopedOperations::~ScopedOperations() {
@@ -146,8 +151,8 @@ namespace {
 
 thread_local const std::function<void(const at::Tensor&)>* show_on_thread = nullptr;
 
-/// Keeps the tensor's memory, as autograd does without hooks; not its history, of which the graph would then hold
-/// itself.
+/// Keeps the tensor's memory, as autograd does without hooks; not its history, of which the graph
+/// would then hold itself.
 class Shown final : public torch::autograd::SavedVariableHooks {
  public:
   void call_pack_hook(const at::Tensor& tensor) override {
@@ -241,7 +246,10 @@ void MemoryTrace::Recorder::death(void* context) {
     self.sum_.reset();
     return;
   }
-  self.events.push_back({.storage = index, .is_birth = false, .phase = current_phase(), .flops = self.flops_so_far()});
+  self.events.push_back({.storage = index,
+                         .is_birth = false,
+                         .phase = current_phase(),
+                         .flops = self.flops_so_far()});
 }
 
 std::optional<std::size_t> MemoryTrace::Recorder::index_of(const at::Tensor& tensor) const {
@@ -278,15 +286,16 @@ void MemoryTrace::Recorder::saved(const at::Tensor& tensor) {
   if (root.is_leaf() && root.requires_grad()) return;  // a parameter, which lives anyway
   const std::lock_guard lock(mutex);
   const auto index = index_of(tensor);
-  if (!index || is_owned_[*index] || storages[*index].is_cast || storages[*index].owner == Owner::kSavedActivation)
+  if (!index || is_owned_[*index] || storages[*index].is_cast ||
+      storages[*index].owner == Owner::kSavedActivation)
     return;
   storages[*index].owner = Owner::kSavedActivation;
   storages[*index].name = running_purpose();
   if (storages[*index].shape.empty()) describe(*index, tensor);
 }
 
-/// The result of the outermost operation that made a storage says its shape; those of the operations within it may be
-/// views of other shapes, which come first.
+/// The result of the outermost operation that made a storage says its shape; those of the
+/// operations within it may be views of other shapes, which come first.
 void MemoryTrace::Recorder::result(const at::Tensor& tensor) {
   const std::lock_guard lock(mutex);
   const auto index = index_of(tensor);
@@ -316,14 +325,15 @@ MemoryTrace::Recorder::Place MemoryTrace::Recorder::place() const {
 
 namespace {
 
-/// What dies at once, such as autocast's casts, dies in an order of no meaning: brings it into that of the births.
+/// What dies at once, such as autocast's casts, dies in an order of no meaning: brings it into that
+/// of the births.
 std::vector<TraceEvent> sorted_deaths(std::vector<TraceEvent> events) {
   const auto is_at_once = [](const TraceEvent& a, const TraceEvent& b) {
     return !a.is_birth && !b.is_birth && a.phase == b.phase && a.flops == b.flops;
   };
   for (auto begin = events.begin(); begin != events.end();) {
-    const auto end =
-        std::find_if_not(std::next(begin), events.end(), [&](const auto& one) { return is_at_once(*begin, one); });
+    const auto end = std::find_if_not(std::next(begin), events.end(),
+                                      [&](const auto& one) { return is_at_once(*begin, one); });
     std::ranges::sort(begin, end, {}, &TraceEvent::storage);
     begin = end;
   }
@@ -337,7 +347,8 @@ bool MemoryTrace::Recorder::Stretch::is_like(const Stretch& other) const {
          survivors == other.survivors && flops == other.flops && launches == other.launches;
 }
 
-std::optional<MemoryTrace::Recorder::Stretch> MemoryTrace::Recorder::since(const Place& begin) const {
+std::optional<MemoryTrace::Recorder::Stretch> MemoryTrace::Recorder::since(
+    const Place& begin) const {
   const std::lock_guard lock(mutex);
   const auto from = [](const auto& all, std::size_t first) {
     return std::vector(all.begin() + static_cast<std::ptrdiff_t>(first), all.end());
@@ -362,8 +373,8 @@ std::optional<MemoryTrace::Recorder::Stretch> MemoryTrace::Recorder::since(const
   return stretch;
 }
 
-/// What dies within the stretch is noted under the index that it had: it is dead by now, and there is no second one of
-/// it at a time.
+/// What dies within the stretch is noted under the index that it had: it is dead by now, and there
+/// is no second one of it at a time.
 std::vector<c10::Storage> MemoryTrace::Recorder::note_again(const Stretch& stretch) {
   const std::lock_guard lock(mutex);
   sum_.reset();
@@ -372,7 +383,8 @@ std::vector<c10::Storage> MemoryTrace::Recorder::note_again(const Stretch& stret
   std::vector<c10::Storage> alive;
   for (const std::size_t survivor : stretch.survivors) {
     index_of[survivor] = add(stretch.storages[survivor]);
-    alive.emplace_back(c10::Storage::use_byte_size_t(), static_cast<std::size_t>(stretch.storages[survivor].bytes),
+    alive.emplace_back(c10::Storage::use_byte_size_t(),
+                       static_cast<std::size_t>(stretch.storages[survivor].bytes),
                        block(index_of[survivor]));
   }
   const double flops_before = flops_so_far();

@@ -20,10 +20,12 @@ struct RecordFunction;
 
 namespace stages {
 
-/// What the current thread computes: the path of the running module, or the term of the loss; "" where neither runs.
+/// What the current thread computes: the path of the running module, or the term of the loss; ""
+/// where neither runs.
 std::string running_purpose();
 
-/// Knows which operation of torch this thread is in, as long as it lives; one at a time on a thread.
+/// Knows which operation of torch this thread is in, as long as it lives; one at a time on a
+/// thread.
 class [[nodiscard]] ScopedOperations {
  public:
   class Observer {
@@ -42,17 +44,18 @@ class [[nodiscard]] ScopedOperations {
   ScopedOperations(const ScopedOperations&) = delete;
   ScopedOperations& operator=(const ScopedOperations&) = delete;
 
-  /// The outermost, "aten::linear", or of a backward pass its node, "AddmmBackward0"; "" outside of all.
+  /// The outermost, "aten::linear", or of a backward pass its node, "AddmmBackward0"; "" outside of
+  /// all.
   const std::string& current() const { return outermost_; }
   /// running_purpose(), or in a backward pass that of the forward of its node.
   std::string purpose() const;
   /// How many of the outermost have begun: tells one from the next.
   std::size_t number() const { return number_; }
-  /// How many operations have begun that are in no other: those of a backward pass count each, and so do those of an
-  /// autograd function and of what is computed again in one.
+  /// How many operations have begun that are in no other: those of a backward pass count each, and
+  /// so do those of an autograd function and of what is computed again in one.
   std::int64_t launches() const { return launches_; }
-  /// Of the matrix products so far, two for each product of numbers. Convolutions and attention count themselves
-  /// (count_flops()).
+  /// Of the matrix products so far, two for each product of numbers. Convolutions and attention
+  /// count themselves (count_flops()).
   double flops() const { return flops_; }
 
  private:
@@ -67,16 +70,17 @@ class [[nodiscard]] ScopedOperations {
   std::uint64_t handle_;
   std::string outermost_;
   std::vector<Level> levels_;
-  std::unordered_map<std::int64_t, std::string> purposes_;  // by the sequence number of a node that is yet to be made
-  std::string purpose_of_node_;                             // of the outermost node; empty outside of all
+  std::unordered_map<std::int64_t, std::string>
+      purposes_;                 // by the sequence number of a node that is yet to be made
+  std::string purpose_of_node_;  // of the outermost node; empty outside of all
   std::size_t number_ = 0;
   std::int64_t launches_ = 0;
   double flops_ = 0;
 };
 
-/// Shows every tensor that autograd keeps for a backward pass, on this thread as long as it lives. A tensor is shown
-/// once for each operation that keeps it. The inner scope counts. The first one installs an engine of ours in torch,
-/// which differs from torch's own in nothing else.
+/// Shows every tensor that autograd keeps for a backward pass, on this thread as long as it lives.
+/// A tensor is shown once for each operation that keeps it. The inner scope counts. The first one
+/// installs an engine of ours in torch, which differs from torch's own in nothing else.
 class [[nodiscard]] ScopedSavedTensors {
  public:
   explicit ScopedSavedTensors(std::function<void(const at::Tensor&)> show);
@@ -89,7 +93,8 @@ class [[nodiscard]] ScopedSavedTensors {
   const std::function<void(const at::Tensor&)>* const before_;
 };
 
-/// What a trace knows. Its storages may outlive the trace, so the last of them and the trace share it.
+/// What a trace knows. Its storages may outlive the trace, so the last of them and the trace share
+/// it.
 class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTrace::Recorder>,
                                     public ScopedOperations::Observer {
  public:
@@ -104,7 +109,9 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
   void own(const at::Tensor& tensor, Owner owner, std::string name);
   void mark(const at::Tensor& tensor, bool TracedStorage::*as);
   double flops_so_far() const { return flops + (operations ? operations->flops() : 0); }
-  std::int64_t launches_so_far() const { return launches + (operations ? operations->launches() : 0); }
+  std::int64_t launches_so_far() const {
+    return launches + (operations ? operations->launches() : 0);
+  }
 
   /// How far the trace has come.
   struct Place {
@@ -113,7 +120,8 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
     std::int64_t launches;
   };
   Place place() const;
-  /// A stretch of the trace, by itself: storages are numbered from its first on, and flops counted from its beginning.
+  /// A stretch of the trace, by itself: storages are numbered from its first on, and flops counted
+  /// from its beginning.
   struct Stretch {
     std::size_t first_storage;
     std::vector<TracedStorage> storages;
@@ -156,8 +164,8 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
   void sum_begins(const at::Tensor& gradient) override;
   void sum_ends(const at::Tensor& sum) override;
 
-  /// A sum of the engine's: on other devices it is written over one of its parts, if nobody else holds that; on Meta it
-  /// never is.
+  /// A sum of the engine's: on other devices it is written over one of its parts, if nobody else
+  /// holds that; on Meta it never is.
   struct Sum {
     std::size_t part;
     std::optional<std::size_t> result = {};  // once it is there
@@ -165,10 +173,12 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
   };
 
   bool is_open_ = false;
-  std::vector<bool> is_owned_;             // of each storage: own() has spoken
-  std::vector<std::size_t> operation_of_;  // of each storage: the number of the operation that made it
-  std::vector<std::size_t> stands_for_;    // of each storage: the one whose memory it has, or it itself
-  std::optional<Sum> sum_;                 // the last one, as long as nothing was born after it
+  std::vector<bool> is_owned_;  // of each storage: own() has spoken
+  std::vector<std::size_t>
+      operation_of_;  // of each storage: the number of the operation that made it
+  std::vector<std::size_t>
+      stands_for_;          // of each storage: the one whose memory it has, or it itself
+  std::optional<Sum> sum_;  // the last one, as long as nothing was born after it
   std::optional<ScopedSavedTensors> saved_tensors_;
 };
 

@@ -31,7 +31,8 @@ std::string in_words(const runner::Recovery& incident) {
   std::string text = incident.cause;
   if (!incident.phase.empty()) text += " in phase '" + incident.phase + "'";
   if (incident.tried > 0) {
-    text += " (" + bytes_text(incident.tried) + " were asked for while " + bytes_text(incident.taken);
+    text +=
+        " (" + bytes_text(incident.tried) + " were asked for while " + bytes_text(incident.taken);
     if (incident.limit > 0) text += " of " + bytes_text(incident.limit);
     text += " were taken)";
   }
@@ -58,7 +59,9 @@ bool RowsAtOnce::retries(std::int64_t units, std::int64_t at_once, std::int64_t 
   const std::int64_t half = std::max((at_once + 1) / 2, std::min(policy_.min_micro_batch, at_once));
   if (!policy_.recovery.allows_retry(times) || (times > 0 && half >= at_once)) return false;
   runner::Recovery incident = memory_incident(device_);
-  const auto rows = [&](std::int64_t count) { return std::to_string(count) + (count == 1 ? " row" : " rows"); };
+  const auto rows = [&](std::int64_t count) {
+    return std::to_string(count) + (count == 1 ? " row" : " rows");
+  };
   const std::string before = what_ + ": " + in_words(incident) + ": ";
   incident.from = incident.to = rows(at_once);
   if (times > 0) {
@@ -73,8 +76,8 @@ bool RowsAtOnce::retries(std::int64_t units, std::int64_t at_once, std::int64_t 
   return true;
 }
 
-void do_with_retry(const MemoryPolicy& policy, c10::Device device, const std::string& what, runner::RunContext& context,
-                   const std::function<void()>& work) {
+void do_with_retry(const MemoryPolicy& policy, c10::Device device, const std::string& what,
+                   runner::RunContext& context, const std::function<void()>& work) {
   try {
     return work();
   } catch (const std::exception& error) {
@@ -97,7 +100,8 @@ std::vector<std::string> other_devices(const MemoryPolicy& policy, c10::Device d
   return others;
 }
 
-void run_or_go_elsewhere(const MemoryPolicy& policy, c10::Device device, const std::function<void()>& work) {
+void run_or_go_elsewhere(const MemoryPolicy& policy, c10::Device device,
+                         const std::function<void()>& work) {
   try {
     work();
   } catch (const std::exception& error) {
@@ -131,7 +135,8 @@ std::optional<Batch> RetriedLoader::next() {
 
 Loader& RetriedLoader::loader() {
   if (!loader_)
-    loader_.emplace(pass_.dataset, pass_.order, pass_.batch_size, pass_.epoch, pass_.drop_last, pass_.first_batch);
+    loader_.emplace(pass_.dataset, pass_.order, pass_.batch_size, pass_.epoch, pass_.drop_last,
+                    pass_.first_batch);
   return *loader_;
 }
 

@@ -7,8 +7,9 @@
 namespace stages {
 
 bool Repetition::Given::operator==(const Given& other) const {
-  return name == other.name && survivor == other.survivor && older.is_same(other.older) && dtype == other.dtype &&
-         sizes == other.sizes && strides == other.strides && offset == other.offset;
+  return name == other.name && survivor == other.survivor && older.is_same(other.older) &&
+         dtype == other.dtype && sizes == other.sizes && strides == other.strides &&
+         offset == other.offset;
 }
 
 NamedTensors Repetition::next(std::int64_t size, const std::function<NamedTensors()>& work) {
@@ -18,15 +19,15 @@ NamedTensors Repetition::next(std::int64_t size, const std::function<NamedTensor
   const MemoryTrace::Recorder::Place begin = recorder->place();
   NamedTensors given = work();
   std::optional<Part> now = part(*recorder, begin, size, given);
-  is_known_ =
-      now && last_ && now->size == last_->size && now->stretch.is_like(last_->stretch) && now->given == last_->given;
+  is_known_ = now && last_ && now->size == last_->size && now->stretch.is_like(last_->stretch) &&
+              now->given == last_->given;
   last_ = std::move(now);
   return given;
 }
 
 std::optional<Repetition::Part> Repetition::part(const MemoryTrace::Recorder& recorder,
-                                                 const MemoryTrace::Recorder::Place& begin, std::int64_t size,
-                                                 const NamedTensors& given) {
+                                                 const MemoryTrace::Recorder::Place& begin,
+                                                 std::int64_t size, const NamedTensors& given) {
   auto stretch = recorder.since(begin);
   if (!stretch) return {};
   Part result{.size = size, .stretch = *std::move(stretch), .given = {}};
@@ -60,9 +61,9 @@ NamedTensors Repetition::again(MemoryTrace::Recorder& recorder) const {
       result.set(one.name, one.older);
       continue;
     }
-    const at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storages[*one.survivor]),
-                                                                       c10::DispatchKeySet(c10::DispatchKey::Meta),
-                                                                       c10::scalarTypeToTypeMeta(one.dtype));
+    const at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+        c10::Storage(storages[*one.survivor]), c10::DispatchKeySet(c10::DispatchKey::Meta),
+        c10::scalarTypeToTypeMeta(one.dtype));
     tensor.unsafeGetTensorImpl()->set_sizes_and_strides(one.sizes, one.strides, one.offset);
     result.set(one.name, tensor);
   }

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "stages/tensor/named_tensors.h"
 #include "stages/plan/recorder.h"
+#include "stages/tensor/named_tensors.h"
 
 namespace stages {
 
@@ -15,10 +15,11 @@ namespace stages {
 ///   Repetition parts;
 ///   for (…) encoded.add(parts.next(part.units(), [&] { return step.encode(network, part); }));
 ///
-/// Where a MemoryTrace lives, a part is not computed if the two before it were of its size and the trace noted the same
-/// of both: the same births and deaths, sizes, owners, operations and flops, and nothing of either is left but what it
-/// gave back. The trace then notes the same again, so that it is the one of all parts computed. The first part differs
-/// from the second, since it makes the gradients. Elsewhere everything is computed.
+/// Where a MemoryTrace lives, a part is not computed if the two before it were of its size and the
+/// trace noted the same of both: the same births and deaths, sizes, owners, operations and flops,
+/// and nothing of either is left but what it gave back. The trace then notes the same again, so
+/// that it is the one of all parts computed. The first part differs from the second, since it makes
+/// the gradients. Elsewhere everything is computed.
 class Repetition {
  public:
   /// What `work` gives back, or tensors with the same place in memory that stand for it.
@@ -40,9 +41,11 @@ class Repetition {
     MemoryTrace::Recorder::Stretch stretch;
     std::vector<Given> given;
   };
-  /// What was noted from `begin` on; nullopt where it leaves or ends something else than it gave back.
-  static std::optional<Part> part(const MemoryTrace::Recorder& recorder, const MemoryTrace::Recorder::Place& begin,
-                                  std::int64_t size, const NamedTensors& given);
+  /// What was noted from `begin` on; nullopt where it leaves or ends something else than it gave
+  /// back.
+  static std::optional<Part> part(const MemoryTrace::Recorder& recorder,
+                                  const MemoryTrace::Recorder::Place& begin, std::int64_t size,
+                                  const NamedTensors& given);
   NamedTensors again(MemoryTrace::Recorder& recorder) const;
 
   std::optional<Part> last_;

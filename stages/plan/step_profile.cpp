@@ -19,17 +19,20 @@ struct Speed {
 
 constexpr Speed kCpuThread = {.flops = 60e9, .bytes = 4e9, .launch = 4e-6};
 constexpr Speed kGpu = {.flops = 15e12, .bytes = 400e9, .launch = 6e-6};
-constexpr double kBus = 12e9;        // bytes a second, between pinned memory and a GPU: PCIe 3.0 with 16 lanes
+constexpr double kBus =
+    12e9;  // bytes a second, between pinned memory and a GPU: PCIe 3.0 with 16 lanes
 constexpr int kThreadsOfMemory = 4;  // a few threads have all that the memory gives
 
 }  // namespace
 
 double predicted_seconds(const StepWork& work, const Backend& backend) {
   if (backend.device == at::kCUDA)
-    return work.flops / kGpu.flops + work.traffic / kGpu.bytes + work.operations * kGpu.launch + work.moved / kBus;
+    return work.flops / kGpu.flops + work.traffic / kGpu.bytes + work.operations * kGpu.launch +
+           work.moved / kBus;
   const int threads = std::max(backend.threads, 1);
   return work.flops / (kCpuThread.flops * threads) +
-         work.traffic / (kCpuThread.bytes * std::min(threads, kThreadsOfMemory)) + work.operations * kCpuThread.launch;
+         work.traffic / (kCpuThread.bytes * std::min(threads, kThreadsOfMemory)) +
+         work.operations * kCpuThread.launch;
 }
 
 std::string_view time_model_version() { return "time-2"; }
@@ -43,7 +46,8 @@ class ProfileWalk {
       : storages_(trace.storages()), paths_(blocks) {
     for (const TracedStorage& storage : storages_) {
       module_of_.push_back(block_of(storage.module));
-      saver_of_.push_back(storage.owner == Owner::kSavedActivation ? block_of(storage.name) : std::nullopt);
+      saver_of_.push_back(storage.owner == Owner::kSavedActivation ? block_of(storage.name)
+                                                                   : std::nullopt);
     }
   }
 
@@ -89,11 +93,13 @@ class ProfileWalk {
 
   void see(const TraceEvent& event, std::int64_t live, double flops) {
     const bool is_forward = event.phase == StepPhase::kForward;
-    const bool is_in_step = is_forward || event.phase == StepPhase::kLoss || event.phase == StepPhase::kBackward;
+    const bool is_in_step =
+        is_forward || event.phase == StepPhase::kLoss || event.phase == StepPhase::kBackward;
     if (!is_in_step) {
       current_.reset();
       // After a forward pass and until the backward pass the blocks hold what they have saved.
-      if (event.phase == StepPhase::kIdle && before_backward_) note(event, live, flops, was_forward_);
+      if (event.phase == StepPhase::kIdle && before_backward_)
+        note(event, live, flops, was_forward_);
       else profile_.elsewhere = std::max(profile_.elsewhere, live);
       return;
     }
@@ -157,17 +163,19 @@ class ProfileWalk {
 
 }  // namespace
 
-StepProfile profile(const MemoryTrace& trace, std::size_t first_event, const std::vector<std::string>& blocks) {
+StepProfile profile(const MemoryTrace& trace, std::size_t first_event,
+                    const std::vector<std::string>& blocks) {
   return ProfileWalk(trace, blocks).run(trace.events(), first_event);
 }
 
 namespace {
 
-/// The chain of blocks, each of which is kept or recomputed. "Extra" are the bytes that earlier blocks hold because
-/// they are kept, beyond what they would hold if recomputed.
+/// The chain of blocks, each of which is kept or recomputed. "Extra" are the bytes that earlier
+/// blocks hold because they are kept, beyond what they would hold if recomputed.
 class Chain {
  public:
-  Chain(const StepProfile& kept, const StepProfile& recomputed) : kept_(kept), recomputed_(recomputed) {
+  Chain(const StepProfile& kept, const StepProfile& recomputed)
+      : kept_(kept), recomputed_(recomputed) {
     assert(kept.blocks.size() == recomputed.blocks.size());
     std::int64_t all = 0;
     for (std::size_t i = 0; i < size(); ++i) {
@@ -182,10 +190,11 @@ class Chain {
   std::int64_t extra(std::size_t block) const { return extra_[block]; }
   const StepWork& forward(std::size_t block) const { return kept_.blocks[block].forward; }
 
-  /// What is live at most in block `i`, and before it outside of all blocks, where the earlier ones hold `extra`.
+  /// What is live at most in block `i`, and before it outside of all blocks, where the earlier ones
+  /// hold `extra`.
   std::int64_t needed(std::size_t i, bool is_recomputed, std::int64_t extra) const {
-    const std::int64_t peak =
-        is_recomputed ? recomputed_.blocks[i].peak + extra : kept_.blocks[i].peak - all_extra_before_[i] + extra;
+    const std::int64_t peak = is_recomputed ? recomputed_.blocks[i].peak + extra
+                                            : kept_.blocks[i].peak - all_extra_before_[i] + extra;
     return std::max(peak, outside(i, extra));
   }
   /// Likewise after the last block, and in other phases.
@@ -225,12 +234,12 @@ void drop_worse(std::vector<Recomputation>& choices) {
 
 }  // namespace
 
-std::optional<std::vector<bool>> choose_blocks(const StepProfile& kept, const StepProfile& recomputed,
-                                               std::int64_t bytes,
-                                               const std::function<double(const StepWork&)>& seconds) {
+std::optional<std::vector<bool>> choose_blocks(
+    const StepProfile& kept, const StepProfile& recomputed, std::int64_t bytes,
+    const std::function<double(const StepWork&)>& seconds) {
   const Chain chain(kept, recomputed);
-  // Choices that differ by less hold the same: it keeps their number small, and a tenth of a thousandth of what there
-  // is decides nothing.
+  // Choices that differ by less hold the same: it keeps their number small, and a tenth of a
+  // thousandth of what there is decides nothing.
   const std::int64_t grain = std::max<std::int64_t>(bytes / 8192, 1);
   std::vector<Recomputation> choices(1);
   for (std::size_t i = 0; i < chain.size(); ++i) {
@@ -249,13 +258,16 @@ std::optional<std::vector<bool>> choose_blocks(const StepProfile& kept, const St
     drop_worse(longer);
     choices = std::move(longer);
   }
-  std::erase_if(choices, [&](const Recomputation& choice) { return chain.needed_at_end(choice.extra) > bytes; });
+  std::erase_if(choices, [&](const Recomputation& choice) {
+    return chain.needed_at_end(choice.extra) > bytes;
+  });
   const auto best = std::ranges::min_element(choices, {}, &Recomputation::seconds);
   if (best == choices.end()) return {};
   return best->recomputed;
 }
 
-std::int64_t bytes_needed(const StepProfile& kept, const StepProfile& recomputed, const std::vector<bool>& blocks) {
+std::int64_t bytes_needed(const StepProfile& kept, const StepProfile& recomputed,
+                          const std::vector<bool>& blocks) {
   const Chain chain(kept, recomputed);
   std::int64_t extra = 0, needed = 0;
   for (std::size_t i = 0; i < chain.size(); ++i) {

@@ -53,7 +53,8 @@ std::string type_name(at::ScalarType type) {
 class History {
  public:
   /// From event `first` of the trace on; what kernels may take for themselves is left out, or not.
-  History(const MemoryTrace& trace, std::size_t first, bool has_scratch) : storages_(trace.storages()) {
+  History(const MemoryTrace& trace, std::size_t first, bool has_scratch)
+      : storages_(trace.storages()) {
     const std::vector<TraceEvent> events = trace.events();
     for (std::size_t i = 0; i < events.size(); ++i) {
       if (i == first) first_ = events_.size();
@@ -67,15 +68,20 @@ class History {
       if (i >= first_) live_.push_back(live);
     }
     const auto most = std::ranges::max_element(live_);
-    if (most != live_.end() && *most > before_) peak_ = static_cast<std::size_t>(most - live_.begin());
+    if (most != live_.end() && *most > before_)
+      peak_ = static_cast<std::size_t>(most - live_.begin());
   }
 
   /// Bytes at the peak, which may lie before the first event.
   std::int64_t peak_bytes() const { return peak_ ? live_[*peak_] : before_; }
   /// The event that leads to the peak; nullopt: what was there before is never exceeded.
-  std::optional<std::size_t> peak_event() const { return peak_ ? std::optional(first_ + *peak_) : std::nullopt; }
+  std::optional<std::size_t> peak_event() const {
+    return peak_ ? std::optional(first_ + *peak_) : std::nullopt;
+  }
   const std::vector<TraceEvent>& events() const { return events_; }
-  const TracedStorage& storage(std::size_t event) const { return storages_[events_[event].storage]; }
+  const TracedStorage& storage(std::size_t event) const {
+    return storages_[events_[event].storage];
+  }
   std::size_t first() const { return first_; }
   const std::vector<std::int64_t>& live() const { return live_; }
 
@@ -106,18 +112,23 @@ std::vector<runner::NamedBytes> owners(const std::vector<const TracedStorage*>& 
   std::map<Owner, std::int64_t> bytes;
   for (const TracedStorage* storage : alive) bytes[storage->owner] += storage->bytes;
   std::vector<runner::NamedBytes> result;
-  for (const auto& [owner, sum] : bytes) result.push_back({.name = std::string(name(owner)), .bytes = sum});
+  for (const auto& [owner, sum] : bytes)
+    result.push_back({.name = std::string(name(owner)), .bytes = sum});
   return result;
 }
 
-/// As it is called on `device`: attention is traced by the CPU's kernel, whichever a GPU has for it.
+/// As it is called on `device`: attention is traced by the CPU's kernel, whichever a GPU has for
+/// it.
 std::string operation_on(at::DeviceType device, const std::string& operation) {
-  if (device == at::kCPU || !(operation.find("ForCpu") != operation.npos || operation.ends_with("_for_cpu")))
+  if (device == at::kCPU ||
+      !(operation.find("ForCpu") != operation.npos || operation.ends_with("_for_cpu")))
     return operation;
-  return operation.ends_with("Backward0") ? "ScaledDotProductAttentionBackward0" : "aten::scaled_dot_product_attention";
+  return operation.ends_with("Backward0") ? "ScaledDotProductAttentionBackward0"
+                                          : "aten::scaled_dot_product_attention";
 }
 
-std::vector<runner::AliveTensor> largest(std::vector<const TracedStorage*> alive, at::DeviceType device) {
+std::vector<runner::AliveTensor> largest(std::vector<const TracedStorage*> alive,
+                                         at::DeviceType device) {
   std::ranges::stable_sort(alive, [](const auto* a, const auto* b) { return a->bytes > b->bytes; });
   if (alive.size() > kLargest) alive.resize(kLargest);
   std::vector<runner::AliveTensor> result;
@@ -126,13 +137,16 @@ std::vector<runner::AliveTensor> largest(std::vector<const TracedStorage*> alive
                       .name = storage->name,
                       .operation = operation_on(device, storage->operation),
                       .shape = storage->shape,
-                      .dtype = storage->shape.empty() && storage->dtype == at::kByte ? "" : type_name(storage->dtype),
+                      .dtype = storage->shape.empty() && storage->dtype == at::kByte
+                                   ? ""
+                                   : type_name(storage->dtype),
                       .bytes = storage->bytes});
   }
   return result;
 }
 
-/// The curve, where each point is the most of the events that it covers, and where its phases begin.
+/// The curve, where each point is the most of the events that it covers, and where its phases
+/// begin.
 void draw(const History& history, runner::MemoryPlan& plan) {
   const std::vector<std::int64_t>& live = history.live();
   const std::size_t points = std::min(kPoints, live.size());
@@ -177,30 +191,32 @@ std::int64_t reserved_on_gpu(const History& history, const AllocatorSettings& se
   return replay.peak_reserved();
 }
 
-/// A small share of what is planned: where tensors lie decides about the gaps between them, and kernels that take less
-/// than they may leave other gaps.
+/// A small share of what is planned: where tensors lie decides about the gaps between them, and
+/// kernels that take less than they may leave other gaps.
 runner::NamedBytes margin_of(std::int64_t planned, const std::vector<TracedStorage>& storages) {
-  const bool has_halves =
-      std::ranges::any_of(storages, [](const auto& one) { return at::isReducedFloatingType(one.dtype); });
-  const auto share = static_cast<std::int64_t>((has_halves ? kShareOfHalves : kShare) * static_cast<double>(planned));
+  const bool has_halves = std::ranges::any_of(
+      storages, [](const auto& one) { return at::isReducedFloatingType(one.dtype); });
+  const auto share = static_cast<std::int64_t>((has_halves ? kShareOfHalves : kShare) *
+                                               static_cast<double>(planned));
   return {.name = std::string(kMarginTerm),
           .bytes = share + kMisplaced,
           .note = "for gaps between tensors that are not as planned"};
 }
 
 /// What a CPU's kernels may take for themselves: how much more is reserved with it.
-runner::NamedBytes kernel_scratch(const MemoryTrace& trace, std::size_t first_event, const runner::MemoryPlan& plan) {
+runner::NamedBytes kernel_scratch(const MemoryTrace& trace, std::size_t first_event,
+                                  const runner::MemoryPlan& plan) {
   const std::int64_t with = reserved_by_pool(History(trace, first_event, /*has_scratch=*/true));
   return {.name = std::string(kKernelScratchTerm),
           .bytes = std::max<std::int64_t>(with - plan.reserved, 0),
-          .note = "what kernels take for themselves on any processor at most, with " + std::to_string(plan.threads) +
-                  (plan.threads == 1 ? " thread" : " threads")};
+          .note = "what kernels take for themselves on any processor at most, with " +
+                  std::to_string(plan.threads) + (plan.threads == 1 ? " thread" : " threads")};
 }
 
 }  // namespace
 
-runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event, const Backend& backend,
-                             const AllocatorSettings& settings) {
+runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event,
+                             const Backend& backend, const AllocatorSettings& settings) {
   const History history(trace, first_event, /*has_scratch=*/false);
   const std::vector<const TracedStorage*> alive = history.alive_at_peak();
   runner::MemoryPlan plan;
@@ -233,13 +249,15 @@ runner::MemoryPlan summarize(const MemoryTrace& trace, std::size_t first_event, 
   std::int64_t casts = 0;
   for (const TracedStorage* storage : alive) casts += storage->is_cast ? storage->bytes : 0;
   if (casts > 0) {
-    plan.terms.push_back(
-        {.name = "cast_cache", .bytes = casts, .note = "in live: weights in half precision that autocast keeps"});
+    plan.terms.push_back({.name = "cast_cache",
+                          .bytes = casts,
+                          .note = "in live: weights in half precision that autocast keeps"});
   }
-  plan.terms.push_back({.name = "allocator_rounding",
-                        .bytes = plan.reserved - plan.live,
-                        .note = is_gpu ? "in reserved: sizes rounded to 512 bytes, and unused parts of segments"
-                                       : "in reserved: the heads of blocks, whole pages, and gaps between blocks"});
+  plan.terms.push_back(
+      {.name = "allocator_rounding",
+       .bytes = plan.reserved - plan.live,
+       .note = is_gpu ? "in reserved: sizes rounded to 512 bytes, and unused parts of segments"
+                      : "in reserved: the heads of blocks, whole pages, and gaps between blocks"});
   return plan;
 }
 
@@ -247,7 +265,8 @@ namespace {
 
 constexpr std::int64_t kKiB = 1024, kMebibyte = 1024 * kKiB;
 
-/// A number for the GPUs whose name has one of the words, or for all where there are none. The first that fits counts.
+/// A number for the GPUs whose name has one of the words, or for all where there are none. The
+/// first that fits counts.
 struct Term {
   std::string_view name;
   std::vector<std::string_view> words;
@@ -260,13 +279,18 @@ const std::vector<Term>& cuda_terms() {
       {kContextTerm,
        {},
        400 * kMebibyte,
-       "kernels loaded lazily; https://github.com/pytorch/pytorch/issues/109888 says around 400 MB, older reports 290 "
+       "kernels loaded lazily; https://github.com/pytorch/pytorch/issues/109888 says around 400 "
+       "MB, older reports 290 "
        "to 670"},
       {"cublas_workspace",
-       {"h100", "h200", "h800", "h20", "gh200", "b100", "b200", "gb200", "b300", "gb300", "blackwell", "rtx 50"},
+       {"h100", "h200", "h800", "h20", "gh200", "b100", "b200", "gb200", "b300", "gb300",
+        "blackwell", "rtx 50"},
        32 * kMebibyte,
        "LibTorch takes 32 MiB a handle and stream on Hopper and Blackwell"},
-      {"cublas_workspace", {}, 8320 * kKiB, "LibTorch takes :4096:2:16:8 a handle and stream before Hopper"},
+      {"cublas_workspace",
+       {},
+       8320 * kKiB,
+       "LibTorch takes :4096:2:16:8 a handle and stream before Hopper"},
       {"cublaslt_workspace", {}, 1 * kMebibyte, "LibTorch's default of CUBLASLT_WORKSPACE_SIZE"},
       {"cudnn_workspace", {}, 0, "not known: cuDNN takes what its choice of a convolution needs"},
   };
@@ -286,7 +310,8 @@ std::vector<runner::NamedBytes> backend_terms(const Backend& backend) {
   std::vector<runner::NamedBytes> result;
   if (backend.device != at::kCUDA) return result;
   std::string model = backend.model;
-  std::ranges::transform(model, model.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::ranges::transform(model, model.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   for (const Term& term : cuda_terms()) {
     const auto is_same = [&](const runner::NamedBytes& taken) { return taken.name == term.name; };
     if (!fits(term, model) || std::ranges::any_of(result, is_same)) continue;

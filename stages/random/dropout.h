@@ -10,41 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
-#include "stages/random/philox.h"
+#include "stages/random/dropout_mask.h"
 
 namespace stages {
-
-/// What is drawn once: an element of a sample, or the sample as a whole.
-enum class DropoutUnit { kElement, kSample };
-
-/// Which elements of its input one layer drops at one step. A word of Philox decides, whose key is the seed and whose
-/// counter is (element / 4, sample, layer, step): whether an element is dropped depends on these alone, not on its
-/// neighbours, its type, its device or the order of the work.
-/// It needs no torch: the CPU's loop and the GPU's kernel share these lines.
-struct DropoutMask {
-  std::uint64_t seed = 0;
-  std::uint32_t step = 0;
-  std::uint32_t layer = 0;
-  double probability = 0;  ///< of being dropped, 0 to 1
-  DropoutUnit unit = DropoutUnit::kElement;
-
-  /// A word below it drops: the probability, in units of 2^-32, rounded to the nearest.
-  RETORT_HOST_DEVICE std::uint64_t threshold() const {
-    return static_cast<std::uint64_t>(probability * 4294967296.0 + 0.5);
-  }
-  bool drops_all() const { return threshold() >> 32 != 0; }
-  /// What a kept element is multiplied with, so that the mean stays: 1 / (1 - probability).
-  RETORT_HOST_DEVICE double scale() const { return probability < 1 ? 1 / (1 - probability) : 0; }
-
-  /// The words of elements 4 block … 4 block + 3 of a sample.
-  RETORT_HOST_DEVICE PhiloxWords words(std::uint32_t sample, std::uint32_t block) const {
-    return philox({{block, sample, layer, step}}, static_cast<std::uint32_t>(seed),
-                  static_cast<std::uint32_t>(seed >> 32));
-  }
-};
 
 /// What all random numbers of one optimizer step are a function of.
 struct StepKey {
@@ -52,23 +22,23 @@ struct StepKey {
   std::int64_t step = 0;  ///< 0 to 2^32 - 1
 };
 
-/// What dropout knows the rows of an encoding by, 0 to 2^32 - 1, one per row: by the name of the input that they are
-/// of, and under "" those of every input that has no entry of its own.
+/// What dropout knows the rows of an encoding by, 0 to 2^32 - 1, one per row: by the name of the
+/// input that they are of, and under "" those of every input that has no entry of its own.
 using RowNames = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
 
-/// In training drops units of its input with a probability and multiplies what it keeps by 1 / (1 - probability):
-/// dropout (Srivastava et al. 2014) of elements; stochastic depth (Huang et al. 2016, arXiv:1603.09382) of samples,
-/// where it follows a residual branch. Otherwise the identity.
+/// In training drops units of its input with a probability and multiplies what it keeps by 1 / (1 -
+/// probability): dropout (Srivastava et al. 2014) of elements; stochastic depth (Huang et al. 2016,
+/// arXiv:1603.09382) of samples, where it follows a residual branch. Otherwise the identity.
 ///
-/// The mask is a function of the step and the samples that a ScopedDropout names, and of the layer's place in its
-/// network (stages/random/dropout.h). Nothing but these names is kept for the backward, which makes the mask
-/// again.
+/// The mask is a function of the step and the samples that a ScopedDropout names, and of the
+/// layer's place in its network (stages/random/dropout_mask.h). Nothing but these names is kept for
+/// the backward, which makes the mask again.
 class Dropout : public torch::nn::Module {
  public:
   explicit Dropout(double probability, DropoutUnit unit = DropoutUnit::kElement);
 
-  /// `x` has a row for each name of the scope. Throws std::logic_error in training where no scope names the rows, and
-  /// std::invalid_argument on another number of rows.
+  /// `x` has a row for each name of the scope. Throws std::logic_error in training where no scope
+  /// names the rows, and std::invalid_argument on another number of rows.
   at::Tensor forward(const at::Tensor& x) const;
   /// True if forward() is not the identity.
   bool is_active() const { return probability_ > 0 && is_training(); }
@@ -97,7 +67,8 @@ class Dropout : public torch::nn::Module {
   std::optional<Names> names_;  // set by the innermost scope
 };
 
-/// What the dropout layers of a module go by at the moment, to run it once more later under the same names:
+/// What the dropout layers of a module go by at the moment, to run it once more later under the
+/// same names:
 ///
 ///   const DropoutNames names(block);  // in the forward
 ///   const ScopedDropout again(names);  // in the backward, around the recomputation
@@ -111,20 +82,23 @@ class DropoutNames {
   Dropout::Saved names_;
 };
 
-/// Tells all dropout layers of a network what step it is and which samples its rows are, for as long as they go forward
-/// and backward; a layer's number is its place among them. Take the same network each time, and a part of it never:
+/// Tells all dropout layers of a network what step it is and which samples its rows are, for as
+/// long as they go forward and backward; a layer's number is its place among them. Take the same
+/// network each time, and a part of it never:
 ///
 ///   const ScopedDropout dropout(network, {seed, step}, part.indices);
 ///   step.encode(network, part);  // and its backward
 ///
-/// A second pass or a recomputation under the same names sees the same masks, and so does any other cut of the batch.
-/// A sample that is in a batch twice has one mask. The network must outlive the scope and keep its modules.
+/// A second pass or a recomputation under the same names sees the same masks, and so does any other
+/// cut of the batch. A sample that is in a batch twice has one mask. The network must outlive the
+/// scope and keep its modules.
 class [[nodiscard]] ScopedDropout {
  public:
   /// Throws std::invalid_argument on names or steps of more than 32 bits.
   ScopedDropout(torch::nn::Module& network, const StepKey& key, const RowNames& rows);
   /// `samples`: positions in the dataset, of the rows of every input.
-  ScopedDropout(torch::nn::Module& network, const StepKey& key, const std::vector<std::int64_t>& samples);
+  ScopedDropout(torch::nn::Module& network, const StepKey& key,
+                const std::vector<std::int64_t>& samples);
   explicit ScopedDropout(const DropoutNames& names);
   ~ScopedDropout();
   ScopedDropout(const ScopedDropout&) = delete;
@@ -134,9 +108,10 @@ class [[nodiscard]] ScopedDropout {
   Dropout::Saved before_;
 };
 
-/// Within a ScopedDropout: what goes through the network now are the rows of the input `name`. Each name has masks of
-/// its own, so two views of a sample are dropped apart. Where a batch is divided into groups, its inputs have other
-/// rows each, and every one must be named by it. In evaluation it does nothing.
+/// Within a ScopedDropout: what goes through the network now are the rows of the input `name`. Each
+/// name has masks of its own, so two views of a sample are dropped apart. Where a batch is divided
+/// into groups, its inputs have other rows each, and every one must be named by it. In evaluation
+/// it does nothing.
 ///
 ///   NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
 ///     const auto embed = [&](const char* name) {
@@ -155,17 +130,5 @@ class [[nodiscard]] ScopedInput {
  private:
   Dropout::Saved before_;
 };
-
-/// `x` with dropped elements zero, whatever they held, and kept ones times mask.scale(). Not recorded for a backward.
-///
-/// `x` has a sample a row and is float32, float64, float16 or bfloat16; narrow types are multiplied in float32 and
-/// rounded to the nearest once. Elements count along a row in row-major order, whatever the memory format. `samples`
-/// holds the number of each row's sample, 0 to 2^32 - 1, as int64 on x's device. The result is contiguous, and the same
-/// bits on every device. Throws std::invalid_argument where shapes or types are others.
-at::Tensor apply_dropout(const DropoutMask& mask, const at::Tensor& x, const at::Tensor& samples);
-
-/// The same by operators of torch alone, for devices without a loop or kernel of ours. It takes some forty bytes an
-/// element for a while.
-at::Tensor apply_dropout_by_operators(const DropoutMask& mask, const at::Tensor& x, const at::Tensor& samples);
 
 }  // namespace stages

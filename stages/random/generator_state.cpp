@@ -4,8 +4,8 @@
 #include <stdexcept>
 #include <string>
 
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 namespace stages {
 namespace {
@@ -25,7 +25,8 @@ std::string hexadecimal(const at::Tensor& bytes) {
 at::Tensor bytes_from(const std::string& text) {
   const auto digit = [](char c) {
     const std::size_t value = std::string_view(kDigits).find(c);
-    if (value == std::string_view::npos) throw std::invalid_argument("a generator's state is not hexadecimal");
+    if (value == std::string_view::npos)
+      throw std::invalid_argument("a generator's state is not hexadecimal");
     return static_cast<std::uint8_t>(value);
   };
   const at::Tensor bytes = torch::empty({static_cast<std::int64_t>(text.size() / 2)}, torch::kByte);
@@ -35,7 +36,9 @@ at::Tensor bytes_from(const std::string& text) {
   return bytes;
 }
 
-std::string type_name(at::Device device) { return c10::DeviceTypeName(device.type(), /*lower_case=*/true); }
+std::string type_name(at::Device device) {
+  return c10::DeviceTypeName(device.type(), /*lower_case=*/true);
+}
 
 }  // namespace
 
@@ -61,7 +64,8 @@ void set_generator_states(const GeneratorStates& states) {
 
 nlohmann::json generator_state(at::Device device) {
   nlohmann::json json = nlohmann::json::object();
-  for (const auto& [one, state] : generator_states(device)) json[type_name(one)] = hexadecimal(state);
+  for (const auto& [one, state] : generator_states(device))
+    json[type_name(one)] = hexadecimal(state);
   return json;
 }
 
@@ -69,8 +73,10 @@ void set_generator_state(const nlohmann::json& json, at::Device device) {
   GeneratorStates states = generator_states(device);
   for (auto& [one, state] : states) {
     const auto text = json.find(type_name(one));
-    if (text == json.end() && !one.is_cpu()) continue;  // it was saved where that device was not used
-    if (text == json.end() || !text->is_string()) throw std::invalid_argument("it has no state of a random generator");
+    if (text == json.end() && !one.is_cpu())
+      continue;  // it was saved where that device was not used
+    if (text == json.end() || !text->is_string())
+      throw std::invalid_argument("it has no state of a random generator");
     state = bytes_from(text->get<std::string>());
   }
   try {

@@ -17,9 +17,9 @@ GeneratorStates generator_states(c10::Device device);
 /// Throws c10::Error if they are no states of such generators.
 void set_generator_states(const GeneratorStates& states);
 
-/// The state of LibTorch's own random generators, of the CPU and, where `device` is another, of that: an object of
-/// hexadecimal texts by device type. Nothing in a training step draws from them (random.h, philox.h), but a layer of
-/// LibTorch's may.
+/// The state of LibTorch's own random generators, of the CPU and, where `device` is another, of
+/// that: an object of hexadecimal texts by device type. Nothing in a training step draws from them
+/// (random.h, philox.h), but a layer of LibTorch's may.
 nlohmann::json generator_state(c10::Device device);
 
 /// Puts such a state back; a device other than the CPU that it does not know keeps its own. Throws

@@ -15,15 +15,17 @@ constexpr std::int64_t kMostBlocks = 1 << 16;  // of threads; what is left over 
 
 __device__ float scaled(float x, double scale) { return x * static_cast<float>(scale); }
 __device__ double scaled(double x, double scale) { return x * scale; }
-__device__ __half scaled(__half x, double scale) { return __float2half_rn(scaled(__half2float(x), scale)); }
+__device__ __half scaled(__half x, double scale) {
+  return __float2half_rn(scaled(__half2float(x), scale));
+}
 __device__ __nv_bfloat16 scaled(__nv_bfloat16 x, double scale) {
   return __float2bfloat16_rn(scaled(__bfloat162float(x), scale));
 }
 
 // One thread makes the four words of four neighbours in a row.
 template <typename T>
-__global__ void apply(DropoutMask mask, const T* x, T* y, const std::int64_t* samples, std::int64_t rows,
-                      std::int64_t width) {
+__global__ void apply(DropoutMask mask, const T* x, T* y, const std::int64_t* samples,
+                      std::int64_t rows, std::int64_t width) {
   const std::int64_t blocks = (width + 3) / 4;  // of a row
   const std::uint64_t threshold = mask.threshold();
   const double scale = mask.scale();
@@ -31,8 +33,8 @@ __global__ void apply(DropoutMask mask, const T* x, T* y, const std::int64_t* sa
        i += std::int64_t{gridDim.x} * kThreads) {
     const std::int64_t row = i / blocks, block = i % blocks;
     const bool each = mask.unit == DropoutUnit::kElement;
-    const PhiloxWords words =
-        mask.words(static_cast<std::uint32_t>(samples[row]), each ? static_cast<std::uint32_t>(block) : 0);
+    const PhiloxWords words = mask.words(static_cast<std::uint32_t>(samples[row]),
+                                         each ? static_cast<std::uint32_t>(block) : 0);
     for (int j = 0; j < 4 && 4 * block + j < width; ++j) {
       const std::int64_t element = row * width + 4 * block + j;
       y[element] = words.word[each ? j : 0] < threshold ? T(0.0f) : scaled(x[element], scale);
@@ -41,19 +43,22 @@ __global__ void apply(DropoutMask mask, const T* x, T* y, const std::int64_t* sa
 }
 
 template <typename T>
-void launch(const DropoutMask& mask, const void* x, void* y, const std::int64_t* samples, std::int64_t rows,
-            std::int64_t width, cudaStream_t stream) {
+void launch(const DropoutMask& mask, const void* x, void* y, const std::int64_t* samples,
+            std::int64_t rows, std::int64_t width, cudaStream_t stream) {
   const std::int64_t threads = rows * ((width + 3) / 4);
-  const auto blocks = static_cast<unsigned>(std::min((threads + kThreads - 1) / kThreads, kMostBlocks));
-  apply<<<blocks, kThreads, 0, stream>>>(mask, static_cast<const T*>(x), static_cast<T*>(y), samples, rows, width);
+  const auto blocks =
+      static_cast<unsigned>(std::min((threads + kThreads - 1) / kThreads, kMostBlocks));
+  apply<<<blocks, kThreads, 0, stream>>>(mask, static_cast<const T*>(x), static_cast<T*>(y),
+                                         samples, rows, width);
   const cudaError_t status = cudaGetLastError();
   if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
 }
 
 }  // namespace
 
-void launch_dropout(const DropoutMask& mask, FloatType type, const void* x, void* y, const std::int64_t* samples,
-                    std::int64_t rows, std::int64_t width, void* stream) {
+void launch_dropout(const DropoutMask& mask, FloatType type, const void* x, void* y,
+                    const std::int64_t* samples, std::int64_t rows, std::int64_t width,
+                    void* stream) {
   auto* const cuda_stream = static_cast<cudaStream_t>(stream);
   switch (type) {
     case FloatType::kFloat32:

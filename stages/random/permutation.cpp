@@ -9,7 +9,9 @@
 namespace stages {
 namespace {
 
-std::uint64_t lowest(std::uint64_t value, int bits) { return value & ((std::uint64_t{1} << bits) - 1); }
+std::uint64_t lowest(std::uint64_t value, int bits) {
+  return value & ((std::uint64_t{1} << bits) - 1);
+}
 
 }  // namespace
 

@@ -6,17 +6,20 @@
 
 namespace stages {
 
-// Philox4x32-10: four random words that are a function of four counter words and a key of two, so that any number of a
-// stream costs the same and none depends on another. Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy
-// as 1, 2, 3", SC 2011. The words are those of Random123's philox4x32_R(10, …) and of curand.
+// Philox4x32-10: four random words that are a function of four counter words and a key of two, so
+// that any number of a stream costs the same and none depends on another. Salmon, Moraes, Dror and
+// Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011. The words are those of Random123's
+// philox4x32_R(10, …) and of curand.
 
 inline constexpr int kPhiloxRounds = 10;
 inline constexpr std::uint32_t kPhiloxMultiplier0 = 0xD2511F53, kPhiloxMultiplier1 = 0xCD9E8D57;
 
-/// One round on the words of one counter. Written on scalars so that a loop over counters is compiled to vectors.
-RETORT_HOST_DEVICE inline void philox_round(std::uint32_t& c0, std::uint32_t& c1, std::uint32_t& c2, std::uint32_t& c3,
-                                            std::uint32_t k0, std::uint32_t k1) {
-  const std::uint64_t a = std::uint64_t{kPhiloxMultiplier0} * c0, b = std::uint64_t{kPhiloxMultiplier1} * c2;
+/// One round on the words of one counter. Written on scalars so that a loop over counters is
+/// compiled to vectors.
+RETORT_HOST_DEVICE inline void philox_round(std::uint32_t& c0, std::uint32_t& c1, std::uint32_t& c2,
+                                            std::uint32_t& c3, std::uint32_t k0, std::uint32_t k1) {
+  const std::uint64_t a = std::uint64_t{kPhiloxMultiplier0} * c0,
+                      b = std::uint64_t{kPhiloxMultiplier1} * c2;
   c0 = static_cast<std::uint32_t>(b >> 32) ^ c1 ^ k0;
   c2 = static_cast<std::uint32_t>(a >> 32) ^ c3 ^ k1;
   c1 = static_cast<std::uint32_t>(b);
@@ -33,7 +36,8 @@ struct PhiloxWords {
   std::uint32_t word[4];
 };
 
-RETORT_HOST_DEVICE inline PhiloxWords philox(PhiloxWords counter, std::uint32_t k0, std::uint32_t k1) {
+RETORT_HOST_DEVICE inline PhiloxWords philox(PhiloxWords counter, std::uint32_t k0,
+                                             std::uint32_t k1) {
   auto& c = counter.word;
   for (int round = 0; round < kPhiloxRounds; ++round) {
     philox_round(c[0], c[1], c[2], c[3], k0, k1);

@@ -7,7 +7,8 @@
 
 namespace stages {
 
-std::vector<std::size_t> drawn_by_name(std::span<const std::string_view> names, std::uint64_t seed) {
+std::vector<std::size_t> drawn_by_name(std::span<const std::string_view> names,
+                                       std::uint64_t seed) {
   struct Drawn {
     std::uint64_t number;
     std::size_t place;
@@ -16,7 +17,8 @@ std::vector<std::size_t> drawn_by_name(std::span<const std::string_view> names, 
   for (std::size_t place = 0; place < names.size(); ++place)
     drawn.push_back({Random({seed, runner::fnv1a(names[place])}).next(), place});
   std::ranges::sort(drawn, [&](const Drawn& a, const Drawn& b) {
-    return std::tie(a.number, names[a.place], a.place) < std::tie(b.number, names[b.place], b.place);
+    return std::tie(a.number, names[a.place], a.place) <
+           std::tie(b.number, names[b.place], b.place);
   });
   std::vector<std::size_t> places;
   for (const Drawn& one : drawn) places.push_back(one.place);

@@ -20,7 +20,8 @@ namespace stages {
 class Random {
  public:
   explicit Random(std::initializer_list<std::uint64_t> key) {
-    for (const std::uint64_t part : key) state_ = runner::split_mix(state_ + runner::kSplitMixStep + part);
+    for (const std::uint64_t part : key)
+      state_ = runner::split_mix(state_ + runner::kSplitMixStep + part);
   }
 
   std::uint64_t next() { return runner::split_mix(state_ += runner::kSplitMixStep); }
@@ -29,15 +30,16 @@ class Random {
   double uniform(double low, double high) { return low + (high - low) * uniform(); }
   /// In 0 … count-1; `count` is positive. Its bias is below count / 2^64.
   std::int64_t below(std::int64_t count) {
-    return static_cast<std::int64_t>(static_cast<unsigned __int128>(next()) * static_cast<std::uint64_t>(count) >> 64);
+    return static_cast<std::int64_t>(
+        static_cast<unsigned __int128>(next()) * static_cast<std::uint64_t>(count) >> 64);
   }
 
  private:
   std::uint64_t state_ = 0;
 };
 
-/// The positions of `names` in an order drawn from (seed, name) alone: of two names the same one comes first, whatever
-/// other names are there and in whatever order.
+/// The positions of `names` in an order drawn from (seed, name) alone: of two names the same one
+/// comes first, whatever other names are there and in whatever order.
 std::vector<std::size_t> drawn_by_name(std::span<const std::string_view> names, std::uint64_t seed);
 
 }  // namespace stages

@@ -23,7 +23,8 @@ namespace stages {
 namespace {
 
 Preprocessing read_preprocessing(runner::ConfigReader& reader) {
-  runner::ConfigReader &flatten = reader.section("flatten_sharpen"), &clahe = reader.section("clahe");
+  runner::ConfigReader &flatten = reader.section("flatten_sharpen"),
+                       &clahe = reader.section("clahe");
   bool flattens = false, equalises = false;
   FlattenSharpen flattening;
   std::int64_t kernel_size = 0;
@@ -48,17 +49,18 @@ Preprocessing read_preprocessing(runner::ConfigReader& reader) {
   return steps;
 }
 
-/// How the names of files tell the patients, by the option `patient`, which is put into `pattern`, or else as published
-/// sets do.
+/// How the names of files tell the patients, by the option `patient`, which is put into `pattern`,
+/// or else as published sets do.
 std::shared_ptr<const PatientNames> read_patient_names(runner::ConfigReader& reader,
                                                        std::optional<std::string>& pattern) {
   reader.read("patient", pattern);
   try {
     return std::make_shared<const PatientNames>(pattern);
   } catch (const std::invalid_argument& error) {
-    reader.fail("patient", runner::ErrorCode::kBadPattern,
-                "'" + *pattern + "' is not a pattern of patients: " + error.what(),
-                "such as '^(\\d+)_': what the first group takes, or one called patient, is the patient");
+    reader.fail(
+        "patient", runner::ErrorCode::kBadPattern,
+        "'" + *pattern + "' is not a pattern of patients: " + error.what(),
+        "such as '^(\\d+)_': what the first group takes, or one called patient, is the patient");
     return std::make_shared<const PatientNames>();
   }
 }
@@ -74,12 +76,13 @@ runner::Result<ImageList> with_patients(runner::Result<ImageList> list) {
     }
   }
   if (!name) return list;
-  return runner::Diagnostics{{runner::ErrorCode::kBadPattern,
-                              {},
-                              "/patient",
-                              "it finds a patient in no file's name, such as '" + *name + "'",
-                              "it is looked for in the name without folder and ending; leave it out for the names of "
-                              "published sets"}};
+  return runner::Diagnostics{
+      {runner::ErrorCode::kBadPattern,
+       {},
+       "/patient",
+       "it finds a patient in no file's name, such as '" + *name + "'",
+       "it is looked for in the name without folder and ending; leave it out for the names of "
+       "published sets"}};
 }
 
 runner::Result<std::unique_ptr<runner::Stage>> create_fundus(runner::ConfigReader& reader) {
@@ -93,18 +96,21 @@ runner::Result<std::unique_ptr<runner::Stage>> create_fundus(runner::ConfigReade
                                                     {"aptos_2019", FundusLayout::kAptos2019},
                                                     {"eyepacs_2015", FundusLayout::kEyepacs2015}});
   const auto duplicates = runner::choice<Duplicates>(
-      reader, "duplicates", {{"stop", Duplicates::kStop}, {"drop", Duplicates::kDrop}, {"keep", Duplicates::kKeep}});
+      reader, "duplicates",
+      {{"stop", Duplicates::kStop}, {"drop", Duplicates::kDrop}, {"keep", Duplicates::kKeep}});
   std::optional<std::string> pattern;
   const auto names = read_patient_names(reader, pattern);
   ImageSource source;
   read_split(reader.section("split"), source);
   SplitOptions& shares = *source.split;
   const SplitOptions wanted = shares;
-  if (const double rest = shares.train + shares.validation; has_published_test(options.root, layout) && rest > 0)
+  if (const double rest = shares.train + shares.validation;
+      has_published_test(options.root, layout) && rest > 0)
     shares = {.train = shares.train / rest, .validation = shares.validation / rest, .test = 0};
-  source.divided_by = "layout " + std::string(layout == FundusLayout::kClassFolders ? "class_folders"
-                                              : layout == FundusLayout::kAptos2019  ? "aptos_2019"
-                                                                                    : "eyepacs_2015");
+  source.divided_by =
+      "layout " + std::string(layout == FundusLayout::kClassFolders ? "class_folders"
+                              : layout == FundusLayout::kAptos2019  ? "aptos_2019"
+                                                                    : "eyepacs_2015");
   if (pattern) source.divided_by += ", patient '" + *pattern + "'";
   source.list = [root = options.root, layout, outside = options.allow_outside, names] {
     auto list = list_fundus(root, layout, outside, *names);
@@ -132,7 +138,9 @@ std::string counted_of(std::size_t count, const std::string& thing) {
   return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
 }
 
-const ImageFile& at_place(const ImageList& list, const ImagePlace& place) { return list[place.part][place.index]; }
+const ImageFile& at_place(const ImageList& list, const ImagePlace& place) {
+  return list[place.part][place.index];
+}
 
 /// "grades 0 to 4: train 12, 3, 4, 2, 1; test 5, 1, 1, 1, 1".
 std::string counts_by_grade(const ImageList& list) {
@@ -145,7 +153,8 @@ std::string counts_by_grade(const ImageList& list) {
     for (const std::size_t count : counts) numbers.push_back(std::to_string(count));
     texts.push_back(std::string(name(part)) + " " + runner::join(numbers, ", "));
   }
-  return "photographs of the grades 0 to " + std::to_string(list.classes.size() - 1) + ": " + runner::join(texts, "; ");
+  return "photographs of the grades 0 to " + std::to_string(list.classes.size() - 1) + ": " +
+         runner::join(texts, "; ");
 }
 
 /// The photographs that belong together.
@@ -171,18 +180,20 @@ std::map<std::string_view, Owned> by_owner(const ImageList& list) {
   return owners;
 }
 
-void tell_shared(const std::vector<std::string>& shared, const std::string& thing, runner::RunContext& context) {
+void tell_shared(const std::vector<std::string>& shared, const std::string& thing,
+                 runner::RunContext& context) {
   if (shared.empty()) return;
-  context.say(
-      "photographs of " + counted_of(shared.size(), thing) +
-      " are in more than one part, so that the results may be too good: " + runner::listed(shared, kNamedPatients));
+  context.say("photographs of " + counted_of(shared.size(), thing) +
+              " are in more than one part, so that the results may be too good: " +
+              runner::listed(shared, kNamedPatients));
 }
 
 void tell_patients(const ImageList& list, runner::RunContext& context) {
   std::size_t patients = 0, named = 0, unnamed = 0, copies = 0;
   std::vector<std::string> shared, shared_pictures;
   for (const auto& [owner, has] : by_owner(list)) {
-    // Pictures that are called the same in two folders are told by check_copies() where they are copies.
+    // Pictures that are called the same in two folders are told by check_copies() where they are
+    // copies.
     const bool has_copies = !has.is_patient && has.names.size() > 1;
     (has.is_patient ? named : unnamed) += has.photographs;
     if (has.is_patient) ++patients;
@@ -192,10 +203,13 @@ void tell_patients(const ImageList& list, runner::RunContext& context) {
     else if (has_copies) shared_pictures.push_back("'" + std::string(*has.names.begin()) + "'");
   }
   std::string text =
-      patients == 0 ? "patients: no file's name tells one, so photographs of one may be in two parts"
-                    : "patients: " + std::to_string(patients) + ", by the names of " + counted_of(named, "photograph");
+      patients == 0
+          ? "patients: no file's name tells one, so photographs of one may be in two parts"
+          : "patients: " + std::to_string(patients) + ", by the names of " +
+                counted_of(named, "photograph");
   if (patients > 0 && unnamed > 0)
-    text += "; " + std::to_string(unnamed) + (unnamed == 1 ? " name tells none" : " names tell none");
+    text +=
+        "; " + std::to_string(unnamed) + (unnamed == 1 ? " name tells none" : " names tell none");
   if (copies > 0)
     text += "; " + counted_of(copies, "photograph") + (copies == 1 ? " is a copy" : " are copies") +
             " of another, by the names";
@@ -213,11 +227,13 @@ std::string places_text(const ImageList& list, const std::vector<ImagePlace>& pl
 }
 
 /// Takes all but those of the last part out of the list.
-void leave_out(ImageList& list, const std::vector<std::vector<ImagePlace>>& groups, runner::RunContext& context) {
+void leave_out(ImageList& list, const std::vector<std::vector<ImagePlace>>& groups,
+               runner::RunContext& context) {
   std::array<std::set<std::size_t>, kSplitParts> gone;
   for (const auto& group : groups) {
     for (const ImagePlace& place : group)
-      if (place.part != group.back().part) gone[static_cast<std::size_t>(place.part)].insert(place.index);
+      if (place.part != group.back().part)
+        gone[static_cast<std::size_t>(place.part)].insert(place.index);
   }
   for (const Part part : {Part::kTrain, Part::kValidation}) {
     const std::set<std::size_t>& indices = gone[static_cast<std::size_t>(part)];
@@ -226,8 +242,8 @@ void leave_out(ImageList& list, const std::vector<std::vector<ImagePlace>>& grou
     for (std::size_t i = 0; i < list[part].size(); ++i)
       if (!indices.contains(i)) kept.push_back(std::move(list[part][i]));
     list[part] = std::move(kept);
-    context.say("left out of " + std::string(name(part)) + ": " + counted_of(indices.size(), "photograph") +
-                " that a later part has too");
+    context.say("left out of " + std::string(name(part)) + ": " +
+                counted_of(indices.size(), "photograph") + " that a later part has too");
   }
 }
 
@@ -245,31 +261,39 @@ void check_copies(ImageList& list, Duplicates duplicates, runner::RunContext& co
   std::erase_if(groups, [](const auto& group) { return group.front().part == group.back().part; });
   if (all > 0)
     context.say(counted_of(all, "photograph") + " " + (all == 1 ? "is" : "are") +
-                " there more than once, byte for byte: " + std::to_string(groups.size()) + " in more than one part, " +
-                std::to_string(contradictory) + " with more than one grade");
+                " there more than once, byte for byte: " + std::to_string(groups.size()) +
+                " in more than one part, " + std::to_string(contradictory) +
+                " with more than one grade");
   if (groups.empty()) return;
   if (duplicates == Duplicates::kDrop) return leave_out(list, groups, context);
   std::vector<std::string> texts;
   for (const auto& group : groups) texts.push_back(places_text(list, group));
-  const std::string message = counted_of(groups.size(), "photograph") + (groups.size() == 1 ? " is" : " are") +
-                              " in more than one part, byte for byte: " + runner::listed(texts, kNamedCopies);
+  const std::string message =
+      counted_of(groups.size(), "photograph") + (groups.size() == 1 ? " is" : " are") +
+      " in more than one part, byte for byte: " + runner::listed(texts, kNamedCopies);
   if (duplicates == Duplicates::kKeep) return context.say(message);
   throw StageError(ErrorCode::kBadAnnotations, message)
       .at("/duplicates")
-      .with_help("what is tested would have been learned: duplicates: drop leaves the copies out of the earlier part");
+      .with_help(
+          "what is tested would have been learned: duplicates: drop leaves the copies out of the "
+          "earlier part");
 }
 
-void check_emptiness(const ImageList& list, const SplitOptions& wanted, bool has_all, const runner::NodeFacts& node) {
+void check_emptiness(const ImageList& list, const SplitOptions& wanted, bool has_all,
+                     const runner::NodeFacts& node) {
   const std::array<double, kSplitParts> shares = {wanted.train, wanted.validation, wanted.test};
   for (const Part part : kPartsInOrder) {
-    const bool is_asked_for = has_all ? shares[static_cast<std::size_t>(part)] > 0 : part == Part::kTrain;
+    const bool is_asked_for =
+        has_all ? shares[static_cast<std::size_t>(part)] > 0 : part == Part::kTrain;
     if (!list[part].empty() || !is_asked_for || !node.wants(std::string(name(part)))) continue;
     std::size_t count = 0;
     for (const auto& files : list.parts) count += files.size();
-    throw StageError(ErrorCode::kTooFewSamples,
-                     "of " + counted_of(count, "photograph") + " none is left for '" + std::string(name(part)) + "'")
+    throw StageError(ErrorCode::kTooFewSamples, "of " + counted_of(count, "photograph") +
+                                                    " none is left for '" +
+                                                    std::string(name(part)) + "'")
         .at(has_all ? "/split" : "/root")
-        .with_help(has_all ? "raise its share, or set it to 0 to do without" : "put photographs there");
+        .with_help(has_all ? "raise its share, or set it to 0 to do without"
+                           : "put photographs there");
   }
 }
 

@@ -1,22 +1,22 @@
 #include <algorithm>
 #include <optional>
 
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/plan_context.h"
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
+#include "stages/artifact/dataset.h"
 #include "stages/artifact/model.h"
 #include "stages/artifact/results.h"
-#include "stages/artifact/dataset.h"
 #include "stages/evaluate/class_scores.h"
-#include "stages/retina/grade_metrics.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/tested_classes.h"
 #include "stages/evaluate/trained_images.h"
+#include "stages/retina/grade_metrics.h"
 
 namespace stages {
 namespace {
@@ -47,7 +47,8 @@ class GradingStage final : public runner::Stage {
  public:
   explicit GradingStage(GradingConfig config) : config_(std::move(config)) {}
 
-  std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
+  std::optional<runner::Outputs> plan(const runner::Inputs& inputs,
+                                      runner::PlanContext& context) override {
     const Predictor network = predictor(inputs);
     check_trained_images(network.test(), config_.allow_trained, context);
     const auto [logits, batch_size] = network.plan(context);
@@ -75,9 +76,11 @@ class GradingStage final : public runner::Stage {
         graded.scores.push_back(scores.probability(grade));
     }
     if (config_.reported.csv) {
-      runner::write_atomically(context.node().folder / "predictions.csv", grades_csv(samples.names, graded));
+      runner::write_atomically(context.node().folder / "predictions.csv",
+                               grades_csv(samples.names, graded));
     }
-    return report_grades({.samples = samples, .graded = graded, .checkpoint = checkpoint}, config_.reported, context);
+    return report_grades({.samples = samples, .graded = graded, .checkpoint = checkpoint},
+                         config_.reported, context);
   }
 
  private:
@@ -87,8 +90,10 @@ class GradingStage final : public runner::Stage {
     check_grades(predictor.test(), checkpoint.classes, config_.reported.grading);
     TestedClasses(predictor.test().describe().classes, checkpoint.classes);
     if (checkpoint.pair_of == 0) return predictor;
-    throw runner::StageError(runner::ErrorCode::kOptionConflict, "the network tells two classes apart by one logit")
-        .with_help("measure it with evaluate.pairwise_ensemble, with the networks of all other pairs");
+    throw runner::StageError(runner::ErrorCode::kOptionConflict,
+                             "the network tells two classes apart by one logit")
+        .with_help(
+            "measure it with evaluate.pairwise_ensemble, with the networks of all other pairs");
   }
 
   GradingConfig config_;  // its batch is no larger than what fits, once that has been planned

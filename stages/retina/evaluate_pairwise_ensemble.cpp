@@ -3,22 +3,22 @@
 #include <memory>
 #include <optional>
 
-#include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/plan_context.h"
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/artifact/results.h"
 #include "stages/artifact/dataset.h"
-#include "stages/retina/vote.h"
-#include "stages/retina/grade_metrics.h"
-#include "stages/retina/pair_table.h"
+#include "stages/artifact/results.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/trained_images.h"
+#include "stages/retina/grade_metrics.h"
+#include "stages/retina/pair_table.h"
+#include "stages/retina/vote.h"
 
 namespace stages {
 namespace {
@@ -45,7 +45,8 @@ struct EnsembleInputs {
   Predictor predictor(const EnsembleMember& member, const Predictor::Options& options) const {
     Predictor::Options own = options;
     own.told = told;
-    own.outputs = [checkpoint = member.checkpoint](torch::nn::Module& network, const NamedTensors& inputs) {
+    own.outputs = [checkpoint = member.checkpoint](torch::nn::Module& network,
+                                                   const NamedTensors& inputs) {
       return checkpoint->model->forward(network, inputs).at("logits");
     };
     return Predictor(test, member.checkpoint, policy, own);
@@ -54,7 +55,8 @@ struct EnsembleInputs {
   std::shared_ptr<const Dataset> test;
   std::shared_ptr<const MemoryPolicy> policy;
   Ensemble ensemble;
-  std::shared_ptr<std::set<std::string>> told = std::make_shared<std::set<std::string>>();  // by all of its networks
+  std::shared_ptr<std::set<std::string>> told =
+      std::make_shared<std::set<std::string>>();  // by all of its networks
 };
 
 /// A row of these classes' probabilities for each of the samples that are decided.
@@ -63,8 +65,8 @@ struct Decided {
   ClassifiedSamples samples;
 };
 
-Decided decided_samples(const PairTable& table, const Ensemble& ensemble, const Decisions& decisions,
-                        const VoteOptions& voting) {
+Decided decided_samples(const PairTable& table, const Ensemble& ensemble,
+                        const Decisions& decisions, const VoteOptions& voting) {
   Decided decided;
   decided.graded.grades = ensemble.classes;
   const std::vector<VotingPair> pairs = ensemble.pairs();
@@ -121,7 +123,8 @@ class PairwiseEnsembleStage final : public runner::Stage {
  public:
   explicit PairwiseEnsembleStage(EnsembleConfig config) : config_(std::move(config)) {}
 
-  std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
+  std::optional<runner::Outputs> plan(const runner::Inputs& inputs,
+                                      runner::PlanContext& context) override {
     const EnsembleInputs parts = checked(inputs);
     check_trained_images(*parts.test, config_.allow_trained, context);
     // One network at a time: what the largest needs. Those of one model are alike.
@@ -131,7 +134,8 @@ class PairwiseEnsembleStage final : public runner::Stage {
       if (i > 0 && parts.ensemble.members[i - 1].set == member.set) continue;
       PlannedForward planned = parts.predictor(member, config_.predictor).planned(context);
       config_.predictor.batch_size = std::min(config_.predictor.batch_size, planned.batch_size);
-      if (!largest || planned.plan.predicted > largest->plan.predicted) largest = std::move(planned);
+      if (!largest || planned.plan.predicted > largest->plan.predicted)
+        largest = std::move(planned);
     }
     context.plan(std::move(largest->plan));
     return planned_results(parts.test->describe().size, std::ssize(parts.ensemble.classes));
@@ -143,13 +147,15 @@ class PairwiseEnsembleStage final : public runner::Stage {
     const Ensemble& ensemble = parts.ensemble;
     std::int64_t skipped = 0;
     const PairTable table = table_of(parts, skipped, context);
-    runner::write_atomically(context.node().folder / "pair_logits.csv", pair_logits_csv(table, ensemble));
+    runner::write_atomically(context.node().folder / "pair_logits.csv",
+                             pair_logits_csv(table, ensemble));
     report_remarks({parts.test.get()}, last_of(ensemble).step, context);
 
     Json rules = Json::object();
     NamedNumbers numbers;
     for (const VoteRule rule : rules_to_measure(ensemble, context)) {
-      const Decisions decisions = decide(rule, table, ensemble, config_.voting.options, config_.voting.abstain_below);
+      const Decisions decisions =
+          decide(rule, table, ensemble, config_.voting.options, config_.voting.abstain_below);
       Json json = rule_json(table, ensemble, decisions, config_.reported.grading.referable_from);
       for (const char* number : {"accuracy", "quadratic_kappa"}) {
         if (json.contains(number))
@@ -158,8 +164,8 @@ class PairwiseEnsembleStage final : public runner::Stage {
       rules[std::string(name(rule))] = std::move(json);
     }
     const Json models = ensemble.sets > 1 ? models_json(table, ensemble, numbers) : Json::array();
-    const Decisions decisions =
-        decide(config_.voting.decides, table, ensemble, config_.voting.options, config_.voting.abstain_below);
+    const Decisions decisions = decide(config_.voting.decides, table, ensemble,
+                                       config_.voting.options, config_.voting.abstain_below);
     if (config_.reported.csv) {
       runner::write_atomically(context.node().folder / "predictions.csv",
                                votes_csv(table, ensemble, decisions, config_.voting.options));
@@ -193,18 +199,22 @@ class PairwiseEnsembleStage final : public runner::Stage {
     EnsembleInputs parts(inputs);
     check_grades(*parts.test, parts.ensemble.classes, config_.reported.grading);
     const auto is_published = [](VoteRule rule) { return rule == VoteRule::kSeedWeighted; };
-    if ((is_published(config_.voting.decides) || std::ranges::any_of(config_.rules, is_published)) &&
+    if ((is_published(config_.voting.decides) ||
+         std::ranges::any_of(config_.rules, is_published)) &&
         parts.ensemble.classes.size() != 5) {
-      throw StageError(ErrorCode::kOptionConflict, "seed_weighted weighs five grades, and the test set has " +
-                                                       std::to_string(parts.ensemble.classes.size()))
+      throw StageError(ErrorCode::kOptionConflict,
+                       "seed_weighted weighs five grades, and the test set has " +
+                           std::to_string(parts.ensemble.classes.size()))
           .at("/votes")
           .with_help("leave it out: it is there to compare with what was published");
     }
     return parts;
   }
 
-  /// All rules that can be measured, the one that decides among them. Throws where that one cannot be.
-  std::vector<VoteRule> rules_to_measure(const Ensemble& ensemble, runner::RunContext& context) const {
+  /// All rules that can be measured, the one that decides among them. Throws where that one cannot
+  /// be.
+  std::vector<VoteRule> rules_to_measure(const Ensemble& ensemble,
+                                         runner::RunContext& context) const {
     std::vector<VoteRule> rules;
     const EnsembleMember* unknown = ensemble.without_accuracy();
     for (const auto& [word, rule] : kVoteRules) {
@@ -214,9 +224,10 @@ class PairwiseEnsembleStage final : public runner::Stage {
         rules.push_back(rule);
         continue;
       }
-      const std::string why = std::string(word) +
-                              " weighs networks by their accuracy on validation data, and that of '" +
-                              ensemble.name_of(*unknown) + "' was not measured";
+      const std::string why =
+          std::string(word) +
+          " weighs networks by their accuracy on validation data, and that of '" +
+          ensemble.name_of(*unknown) + "' was not measured";
       if (!decides) {
         context.say(why + ": it is left out");
         continue;
@@ -229,18 +240,21 @@ class PairwiseEnsembleStage final : public runner::Stage {
   }
 
   /// How good the networks of each model are without the others', by the rule that decides:
-  /// [{"model", "set", "tied", "abstained", "accuracy", "quadratic_kappa", …}]. What is a metric goes to `numbers`.
+  /// [{"model", "set", "tied", "abstained", "accuracy", "quadratic_kappa", …}]. What is a metric
+  /// goes to `numbers`.
   Json models_json(const PairTable& table, const Ensemble& ensemble, NamedNumbers& numbers) const {
     Json all = Json::array();
     for (std::size_t set = 0; set < ensemble.sets; ++set) {
       const SetAlone alone = set_alone(table, ensemble, set);
-      const Decisions decisions = decide(config_.voting.decides, alone.table, alone.ensemble, config_.voting.options,
-                                         config_.voting.abstain_below);
+      const Decisions decisions = decide(config_.voting.decides, alone.table, alone.ensemble,
+                                         config_.voting.options, config_.voting.abstain_below);
       Json json = {{"model", ensemble.models[set]}, {"set", set}};
-      json.update(rule_json(alone.table, alone.ensemble, decisions, config_.reported.grading.referable_from));
+      json.update(rule_json(alone.table, alone.ensemble, decisions,
+                            config_.reported.grading.referable_from));
       for (const char* number : {"accuracy", "quadratic_kappa"}) {
         if (json.contains(number))
-          numbers.emplace_back(std::string(number) + "/" + ensemble.models[set], json[number].get<double>());
+          numbers.emplace_back(std::string(number) + "/" + ensemble.models[set],
+                               json[number].get<double>());
       }
       all.push_back(std::move(json));
     }
@@ -248,7 +262,8 @@ class PairwiseEnsembleStage final : public runner::Stage {
   }
 
   /// One network after another, of which only one is in memory.
-  PairTable table_of(const EnsembleInputs& parts, std::int64_t& skipped, runner::RunContext& context) const {
+  PairTable table_of(const EnsembleInputs& parts, std::int64_t& skipped,
+                     runner::RunContext& context) const {
     const std::size_t members = parts.ensemble.members.size();
     PairTable table;
     for (std::size_t i = 0; i < members; ++i) {
@@ -265,7 +280,8 @@ class PairwiseEnsembleStage final : public runner::Stage {
                             labels.const_data_ptr<std::int64_t>() + labels.numel());
         table.logits.resize(table.samples() * members);
       } else if (said.names != table.names) {
-        throw StageError(ErrorCode::kStageFailed, "the test set has changed while the networks were asked about it")
+        throw StageError(ErrorCode::kStageFailed,
+                         "the test set has changed while the networks were asked about it")
             .with_help("run it again, and leave the files as they are");
       }
       const at::Tensor logits = said.logits.flatten().to(at::kDouble).contiguous();
@@ -277,10 +293,13 @@ class PairwiseEnsembleStage final : public runner::Stage {
     return table;
   }
 
-  void say_votes(const Decisions& decisions, const PairTable& table, runner::RunContext& context) const {
-    std::string line = std::string(name(config_.voting.decides)) + " decides: " + std::to_string(decisions.tied) +
-                       " of " + std::to_string(table.samples()) + " votes are tied";
-    if (config_.voting.abstain_below) line += ", " + std::to_string(decisions.abstained) + " samples get no prediction";
+  void say_votes(const Decisions& decisions, const PairTable& table,
+                 runner::RunContext& context) const {
+    std::string line = std::string(name(config_.voting.decides)) +
+                       " decides: " + std::to_string(decisions.tied) + " of " +
+                       std::to_string(table.samples()) + " votes are tied";
+    if (config_.voting.abstain_below)
+      line += ", " + std::to_string(decisions.abstained) + " samples get no prediction";
     context.say(line);
   }
 
@@ -288,7 +307,8 @@ class PairwiseEnsembleStage final : public runner::Stage {
 };
 
 VoteRule rule_named(const std::string& word) {
-  const auto* const found = std::ranges::find(kVoteRules, word, [](const auto& entry) { return entry.first; });
+  const auto* const found =
+      std::ranges::find(kVoteRules, word, [](const auto& entry) { return entry.first; });
   return found == kVoteRules.end() ? VoteRule::kMajority : found->second;
 }
 
@@ -308,6 +328,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_ensemble(runner::ConfigRea
 
 }  // namespace
 
-extern const runner::StageKind kEvaluatePairwiseEnsemble = {"evaluate.pairwise_ensemble", create_ensemble};
+extern const runner::StageKind kEvaluatePairwiseEnsemble = {"evaluate.pairwise_ensemble",
+                                                            create_ensemble};
 
 }  // namespace stages

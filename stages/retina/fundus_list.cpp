@@ -16,23 +16,27 @@
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/printable.h"
 #include "stages/data/annotation_files.h"
-#include "stages/data/image_table.h"
 #include "stages/data/image_files.h"
+#include "stages/data/image_table.h"
 
 namespace stages {
 namespace {
 
 using Extent = Expression::Extent;
 
-/// What tools call the copies that they make. In this and all patterns below, what is repeated inside of repetitions is
-/// possessive, so that no name takes long.
+/// What tools call the copies that they make. In this and all patterns below, what is repeated
+/// inside of repetitions is possessive, so that no name takes long.
 constexpr const char* kChange =
-    "(?:copy|dup(?:licate)?|orig(?:inal)?|aug(?:m(?:ent(?:ed|ation)?)?)?|[hv]?[-_]?flip(?:ped)?(?:[-_]?(?:hv|lr|ud|["
+    "(?:copy|dup(?:licate)?|orig(?:inal)?|aug(?:m(?:ent(?:ed|ation)?)?)?|[hv]?[-_]?flip(?:ped)?(?:["
+    "-_]?(?:hv|lr|ud|["
     "hvxy]))?|"
-    "mir(?:ror(?:ed)?)?|rot(?:at(?:e|ed|ion))?|transposed?|(?:center|random)?-?crop(?:ped)?|zoom(?:ed)?|"
+    "mir(?:ror(?:ed)?)?|rot(?:at(?:e|ed|ion))?|transposed?|(?:center|random)?-?crop(?:ped)?|zoom(?:"
+    "ed)?|"
     "shear(?:ed)?|"
-    "shift(?:ed)?|translat(?:e|ed|ion)|scaled?|resized?|bright(?:ness|er|ened)?|dark(?:er|ened)?|contrast|gamma|hue|"
-    "sat(?:uration)?|colou?r(?:ed)?|jitter|blur(?:red)?|gauss(?:ian)?|nois[ey]|sharp(?:en|ened)?|clahe|equali[sz]ed?|"
+    "shift(?:ed)?|translat(?:e|ed|ion)|scaled?|resized?|bright(?:ness|er|ened)?|dark(?:er|ened)?|"
+    "contrast|gamma|hue|"
+    "sat(?:uration)?|colou?r(?:ed)?|jitter|blur(?:red)?|gauss(?:ian)?|nois[ey]|sharp(?:en|ened)?|"
+    "clahe|equali[sz]ed?|"
     "enhanced|(?:pre)?processed|affine|elastic|distort(?:ed|ion)?|cutout|f[ab]|gf)";
 constexpr const char* kEnding = "(?:jpe?g|png|webp|tiff?|bmp)";
 
@@ -43,7 +47,8 @@ std::vector<Expression> compiled(const std::vector<std::string>& patterns) {
   return all;
 }
 
-std::optional<std::string> first_match(const std::vector<Expression>& patterns, const std::string& name) {
+std::optional<std::string> first_match(const std::vector<Expression>& patterns,
+                                       const std::string& name) {
   for (const Expression& pattern : patterns) {
     std::optional<std::string> taken = pattern.capture_or_first(name, "patient");
     if (taken && !taken->empty()) return taken;
@@ -60,13 +65,15 @@ std::string without_ending(std::string_view file) {
 PatientNames::PatientNames(const std::optional<std::string>& pattern) {
   if (pattern) {
     pattern_.emplace(*pattern, Extent::kAnyPart);
-    if (!pattern_->has_groups()) throw std::invalid_argument("it has no group: put what is the patient in parentheses");
+    if (!pattern_->has_groups())
+      throw std::invalid_argument("it has no group: put what is the patient in parentheses");
   }
   const std::string change = kChange, ending = kEnding;
   // Names in which Roboflow and Augmentor keep the old one.
-  wrappers_ =
-      compiled({"(.+?)[_.]" + ending + "\\.rf\\.[0-9a-z]{8,}", ".*_original_(.+?)\\." + ending + "_[0-9a-f-]{36}"});
-  prefixes_ = compiled({"(?:(?:rot(?:at(?:e|ed|ion))?[-_]\\d+|" + change + "\\d*)(?:deg)?[-_ .]++)+(\\D*+\\d.*)"});
+  wrappers_ = compiled({"(.+?)[_.]" + ending + "\\.rf\\.[0-9a-z]{8,}",
+                        ".*_original_(.+?)\\." + ending + "_[0-9a-f-]{36}"});
+  prefixes_ = compiled(
+      {"(?:(?:rot(?:at(?:e|ed|ion))?[-_]\\d+|" + change + "\\d*)(?:deg)?[-_ .]++)+(\\D*+\\d.*)"});
   eyes_ = compiled({
       "(\\D*+\\d.*?)[-_ .]*+(?<=[-_ .\\d])(?:left|right|od|os)(?![a-z]).*",
       "(\\d+)[-_][lr][1-9]?(?![a-z0-9]).*",
@@ -76,10 +83,12 @@ PatientNames::PatientNames(const std::optional<std::string>& pattern) {
       "([0-9a-f]{12})(?![0-9a-z]).*",                        // APTOS
       "(\\d{8}_\\d{4,5}_\\d{4}_pp|im\\d{6})(?![0-9a-z]).*",  // Messidor
       "(idrid_\\d+).*",
-      "(\\d{3}-\\d{4})-\\d{3}(?!\\d).*",  // DDR, the last number may be another picture of the same eye
+      "(\\d{3}-\\d{4})-\\d{3}(?!\\d).*",  // DDR, the last number may be another picture of the same
+                                          // eye
       "(\\d{17})(?!\\d).*",               // DDR
   });
-  suffixes_ = compiled({"(\\D*+\\d.*?)(?:[-_ .]++" + change + "(?:[-_ .]*+\\d++)*+(?:deg)?(?: ?\\(\\d+\\))?)+"});
+  suffixes_ = compiled(
+      {"(\\D*+\\d.*?)(?:[-_ .]++" + change + "(?:[-_ .]*+\\d++)*+(?:deg)?(?: ?\\(\\d+\\))?)+"});
 }
 
 PictureOwner PatientNames::of(std::string_view file) const {
@@ -92,10 +101,12 @@ PictureOwner PatientNames::of(std::string_view file) const {
     if (std::optional<std::string> inner = first_match(*patterns, name)) name = *std::move(inner);
   }
   if (!pattern_) {
-    if (std::optional<std::string> patient = first_match(eyes_, name)) return {*std::move(patient), true};
+    if (std::optional<std::string> patient = first_match(eyes_, name))
+      return {*std::move(patient), true};
   }
   for (const auto* const patterns : {&pictures_, &suffixes_}) {
-    if (std::optional<std::string> picture = first_match(*patterns, name)) return {*std::move(picture), false};
+    if (std::optional<std::string> picture = first_match(*patterns, name))
+      return {*std::move(picture), false};
   }
   return {std::move(name), false};
 }
@@ -120,7 +131,8 @@ std::optional<std::int64_t> grade_in(std::string_view text) {
 
 std::string_view stripped_field(std::string_view field) {
   const std::size_t first = field.find_first_not_of(" \t\r");
-  return first == field.npos ? "" : field.substr(first, field.find_last_not_of(" \t\r") - first + 1);
+  return first == field.npos ? ""
+                             : field.substr(first, field.find_last_not_of(" \t\r") - first + 1);
 }
 
 ImageList graded(const fs::path& root) {
@@ -130,12 +142,13 @@ ImageList graded(const fs::path& root) {
   return list;
 }
 
-/// Says whose picture `file` is, as its name without the folder tells. Copies have the grade of what they are copies
-/// of.
+/// Says whose picture `file` is, as its name without the folder tells. Copies have the grade of
+/// what they are copies of.
 void set_owner(ImageFile& file, const PatientNames& names) {
   PictureOwner owner = names.of(std::string_view(file.name).substr(file.name.rfind('/') + 1));
   file.names_patient = owner.is_patient;
-  file.patient = owner.is_patient ? std::move(owner.name) : std::to_string(file.label) + "/" + owner.name;
+  file.patient =
+      owner.is_patient ? std::move(owner.name) : std::to_string(file.label) + "/" + owner.name;
 }
 
 runner::Diagnostic fundus_error(ErrorCode code, std::string message, std::string help) {
@@ -157,7 +170,8 @@ class GradeFolders {
       std::string& known = parts[runner::part_of_folder(folder)];
       if (!known.empty()) {
         fail(ErrorCode::kBadAnnotations,
-             "'" + root_.string() + "' has both a folder '" + known + "' and a folder '" + folder + "'",
+             "'" + root_.string() + "' has both a folder '" + known + "' and a folder '" + folder +
+                 "'",
              "keep one of them");
       }
       if (known.empty()) known = folder;
@@ -166,17 +180,20 @@ class GradeFolders {
     if (list_.divided) {
       for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest})
         if (parts.contains(name(part))) add(part, parts[name(part)]);
-    } else if (std::ranges::any_of(std::string("01234"), [&](char grade) { return has(std::string(1, grade)); })) {
+    } else if (std::ranges::any_of(std::string("01234"),
+                                   [&](char grade) { return has(std::string(1, grade)); })) {
       list_.ignored.clear();  // the grades
       add(Part::kTrain, "");
     } else {
       fail(ErrorCode::kMissingFolder,
            "'" + root_.string() + "' has neither a folder 'train' nor one for a grade, 0 to 4",
-           "it must hold train, val and test, each with a folder for each grade; `retort data make fundus_folders "
+           "it must hold train, val and test, each with a folder for each grade; `retort data make "
+           "fundus_folders "
            "--out DIR` makes one");
     }
     if (!others_.empty())
-      fail(ErrorCode::kLabelOutOfRange, "folders that are no grade: " + runner::listed(others_, kNamedPhotographs, "'"),
+      fail(ErrorCode::kLabelOutOfRange,
+           "folders that are no grade: " + runner::listed(others_, kNamedPhotographs, "'"),
            kGradeHelp);
     if (!errors_.empty()) return std::move(errors_);
     return std::move(list_);
@@ -217,7 +234,8 @@ class GradeFolders {
     for (ImageFile& file : (*found)[Part::kTrain]) {
       const auto grade = grades[static_cast<std::size_t>(file.label)];
       if (!grade) continue;
-      ImageFile& listed = list_[part].emplace_back(ImageFile{.name = below + file.name, .label = *grade});
+      ImageFile& listed =
+          list_[part].emplace_back(ImageFile{.name = below + file.name, .label = *grade});
       set_owner(listed, names_);
     }
   }
@@ -252,15 +270,18 @@ class GradeTables {
   void read(const GradeTable& table, Part part) {
     CsvTable csv(files_, table.file, kMaxTableBytes);
     if (csv.columns().empty()) {
-      if (files_.is_faultless()) files_.fault(table.file, "it is empty, or its first line is broken");
+      if (files_.is_faultless())
+        files_.fault(table.file, "it is empty, or its first line is broken");
       return;
     }
     const auto image = column(csv, table, table.image), grade = column(csv, table, table.grade);
     if (!image || !grade) return;
     csv.for_rows([&](std::size_t line, const std::vector<std::string>& fields) {
-      add_row(table, part, line, std::string(stripped_field(fields[*image])), stripped_field(fields[*grade]));
+      add_row(table, part, line, std::string(stripped_field(fields[*image])),
+              stripped_field(fields[*grade]));
     });
-    if (files_.is_faultless() && list_[part].empty()) files_.fault(table.file, "it lists no photograph");
+    if (files_.is_faultless() && list_[part].empty())
+      files_.fault(table.file, "it lists no photograph");
   }
 
   runner::Result<ImageList> list() {
@@ -279,32 +300,37 @@ class GradeTables {
     std::string text() const { return file + ", line " + std::to_string(line); }
   };
 
-  std::optional<std::size_t> column(const CsvTable& csv, const GradeTable& table, const std::string& title) {
+  std::optional<std::size_t> column(const CsvTable& csv, const GradeTable& table,
+                                    const std::string& title) {
     const std::vector<std::string>& titles = csv.columns();
-    const auto found =
-        std::ranges::find_if(titles, [&](const std::string& one) { return stripped_field(one) == title; });
+    const auto found = std::ranges::find_if(
+        titles, [&](const std::string& one) { return stripped_field(one) == title; });
     if (found != titles.end()) return static_cast<std::size_t>(found - titles.begin());
     files_.fault(table.file, csv.header_line(),
-                 "it has no column '" + title + "'; its columns are " + runner::listed(titles, kNamedPhotographs, "'"));
+                 "it has no column '" + title + "'; its columns are " +
+                     runner::listed(titles, kNamedPhotographs, "'"));
     return std::nullopt;
   }
 
-  void add_row(const GradeTable& table, Part part, std::size_t line, const std::string& image, std::string_view text) {
+  void add_row(const GradeTable& table, Part part, std::size_t line, const std::string& image,
+               std::string_view text) {
     const std::string shown = "'" + runner::printable_ascii(image) + "'";
     ImageFile file{.name = table.folder + "/" + image + table.ending};
     if (image.empty() || image.find('/') != image.npos || !is_image_path(file.name))
-      return files_.fault(table.file, line, "its " + table.image + ", " + shown + ", cannot be the name of a file");
+      return files_.fault(table.file, line,
+                          "its " + table.image + ", " + shown + ", cannot be the name of a file");
     const auto grade = grade_in(text);
     if (!grade) {
-      files_.fault(
-          table.file, line,
-          "the " + table.grade + " of " + shown + " is '" + runner::printable_ascii(text) + "', and grades are 0 to 4");
+      files_.fault(table.file, line,
+                   "the " + table.grade + " of " + shown + " is '" + runner::printable_ascii(text) +
+                       "', and grades are 0 to 4");
       return;
     }
     const auto [first, is_new] = places_.emplace(file.name, Place{table.file, line, part});
     if (!is_new)
-      return files_.fault(table.file, line,
-                          shown + " is listed twice, first in line " + std::to_string(first->second.line));
+      return files_.fault(
+          table.file, line,
+          shown + " is listed twice, first in line " + std::to_string(first->second.line));
     file.label = *grade;
     set_owner(file, names_);
     if (file.names_patient) {
@@ -321,11 +347,12 @@ class GradeTables {
     std::vector<std::string> missing = missing_files(list_, allow_outside_, errors);
     if (missing.empty()) return;
     for (std::string& path : missing) path = "'" + path + "' (" + places_.at(path).text() + ")";
-    errors.push_back(fundus_error(ErrorCode::kMissingImage,
-                                  std::to_string(missing.size()) + " of " + std::to_string(places_.size()) +
-                                      " photographs are not in '" + root_.string() +
-                                      "': " + runner::listed(missing, kNamedPhotographs),
-                                  "unpack the data set's archive again, or take their rows out of the table"));
+    errors.push_back(
+        fundus_error(ErrorCode::kMissingImage,
+                     std::to_string(missing.size()) + " of " + std::to_string(places_.size()) +
+                         " photographs are not in '" + root_.string() +
+                         "': " + runner::listed(missing, kNamedPhotographs),
+                     "unpack the data set's archive again, or take their rows out of the table"));
   }
 
   const fs::path root_;
@@ -348,21 +375,28 @@ runner::Result<ImageList> list_fundus(const fs::path& root, FundusLayout layout,
                                       const PatientNames& names) try {
   std::error_code error;
   if (!fs::is_directory(root, error))
-    return Diagnostics{fundus_error(ErrorCode::kMissingFolder, "there is no folder '" + root.string() + "'",
-                                    "correct root, or make a small set of drawn photographs to try things out: `retort "
-                                    "data make aptos_2019 --out DIR`")};
+    return Diagnostics{fundus_error(
+        ErrorCode::kMissingFolder, "there is no folder '" + root.string() + "'",
+        "correct root, or make a small set of drawn photographs to try things out: `retort "
+        "data make aptos_2019 --out DIR`")};
   GradeTables tables(root, allow_outside, names);
   switch (layout) {
     case FundusLayout::kClassFolders:
       return GradeFolders(root, allow_outside, names).list();
     case FundusLayout::kAptos2019:
-      tables.read(
-          {.file = "train.csv", .image = "id_code", .grade = "diagnosis", .folder = "train_images", .ending = ".png"},
-          Part::kTrain);
+      tables.read({.file = "train.csv",
+                   .image = "id_code",
+                   .grade = "diagnosis",
+                   .folder = "train_images",
+                   .ending = ".png"},
+                  Part::kTrain);
       break;
     case FundusLayout::kEyepacs2015:
-      GradeTable table{
-          .file = "trainLabels.csv", .image = "image", .grade = "level", .folder = "train", .ending = ".jpeg"};
+      GradeTable table{.file = "trainLabels.csv",
+                       .image = "image",
+                       .grade = "level",
+                       .folder = "train",
+                       .ending = ".jpeg"};
       tables.read(table, Part::kTrain);
       table.file = kEyepacsTest;
       table.folder = "test";

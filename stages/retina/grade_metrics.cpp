@@ -6,8 +6,8 @@
 #include <numeric>
 #include <string_view>
 
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/run_context.h"
@@ -66,7 +66,9 @@ std::int64_t GradeCounts::predictions(std::int64_t predicted) const {
   return sum;
 }
 
-std::int64_t GradeCounts::samples() const { return std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0}); }
+std::int64_t GradeCounts::samples() const {
+  return std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0});
+}
 
 std::optional<double> quadratic_kappa(const GradeCounts& counts) {
   const std::int64_t grades = counts.grades();
@@ -75,12 +77,14 @@ std::optional<double> quadratic_kappa(const GradeCounts& counts) {
     truths.push_back(static_cast<double>(counts.support(grade)));
     predictions.push_back(static_cast<double>(counts.predictions(grade)));
   }
-  double observed = 0, expected = 0;  // of the squared distances, which all have the same denominator
+  double observed = 0,
+         expected = 0;  // of the squared distances, which all have the same denominator
   for (std::int64_t truth = 0; truth < grades; ++truth) {
     for (std::int64_t predicted = 0; predicted < grades; ++predicted) {
       const auto square = static_cast<double>((truth - predicted) * (truth - predicted));
       observed += square * static_cast<double>(counts.count(truth, predicted));
-      expected += square * truths[static_cast<std::size_t>(truth)] * predictions[static_cast<std::size_t>(predicted)];
+      expected += square * truths[static_cast<std::size_t>(truth)] *
+                  predictions[static_cast<std::size_t>(predicted)];
     }
   }
   if (expected == 0) return std::nullopt;
@@ -138,13 +142,16 @@ class GradeRanking {
     const auto grades = samples.grades.size();
     order_.resize(samples.labels.size());
     std::iota(order_.begin(), order_.end(), std::size_t{0});
-    const auto score = [&](std::size_t row) { return samples.scores[row * grades + static_cast<std::size_t>(grade)]; };
+    const auto score = [&](std::size_t row) {
+      return samples.scores[row * grades + static_cast<std::size_t>(grade)];
+    };
     std::ranges::sort(order_, {}, score);
     for (const std::size_t row : order_) scores_.push_back(score(row));
   }
 
   /// The area under the ROC curve where sample i is there `times[i]` times.
-  std::optional<double> area(const std::vector<std::int64_t>& labels, const std::vector<std::int32_t>& times) const {
+  std::optional<double> area(const std::vector<std::int64_t>& labels,
+                             const std::vector<std::int32_t>& times) const {
     double others = 0, own = 0, twice_above = 0;
     for (std::size_t i = 0; i < order_.size();) {
       const double score = scores_[i];
@@ -167,12 +174,14 @@ class GradeRanking {
 
 GradeCounts counts_of(const GradedSamples& samples, const std::vector<std::int32_t>& times) {
   GradeCounts counts(std::ssize(samples.grades));
-  for (std::size_t i = 0; i < samples.labels.size(); ++i) counts.add(samples.labels[i], samples.predicted[i], times[i]);
+  for (std::size_t i = 0; i < samples.labels.size(); ++i)
+    counts.add(samples.labels[i], samples.predicted[i], times[i]);
   return counts;
 }
 
 NamedNumbers numbers_of(const GradedSamples& samples, const std::vector<GradeRanking>& rankings,
-                        const std::vector<std::int32_t>& times, std::optional<std::int64_t> referable_from) {
+                        const std::vector<std::int32_t>& times,
+                        std::optional<std::int64_t> referable_from) {
   const GradeCounts counts = counts_of(samples, times);
   NamedNumbers numbers = grade_numbers(counts, samples.grades, referable_from);
   double sum = 0, weight = 0;
@@ -213,9 +222,11 @@ GradingOptions read_grading_options(runner::ConfigReader& reader) {
 
 Grading grade(const GradedSamples& samples, const GradingOptions& options, std::uint64_t seed) {
   const std::size_t size = samples.labels.size();
-  assert(size > 0 && samples.predicted.size() == size && samples.scores.size() == size * samples.grades.size());
+  assert(size > 0 && samples.predicted.size() == size &&
+         samples.scores.size() == size * samples.grades.size());
   std::vector<GradeRanking> rankings;
-  for (std::int64_t grade = 0; grade < std::ssize(samples.grades); ++grade) rankings.emplace_back(samples, grade);
+  for (std::int64_t grade = 0; grade < std::ssize(samples.grades); ++grade)
+    rankings.emplace_back(samples, grade);
   std::vector<std::int32_t> times(size, 1);
   Grading grading{.counts = counts_of(samples, times),
                   .numbers = numbers_of(samples, rankings, times, options.referable_from)};
@@ -245,14 +256,16 @@ nlohmann::ordered_json to_json(const Grading& grading, const GradingOptions& opt
     nlohmann::ordered_json intervals = {{"confidence", 0.95}, {"draws", options.bootstrap}};
     for (const auto& [name, value] : grading.numbers) {
       const auto found = grading.intervals.find(name);
-      if (found != grading.intervals.end()) intervals[name] = {found->second.low, found->second.high};
+      if (found != grading.intervals.end())
+        intervals[name] = {found->second.low, found->second.high};
     }
     json["intervals"] = std::move(intervals);
   }
   if (options.referable_from) json["referable_from"] = *options.referable_from;
   if (options.target_accuracy) {
-    json["target_accuracy"] = {{"target", *options.target_accuracy},
-                               {"reached", *find_number(grading, "accuracy") >= *options.target_accuracy}};
+    json["target_accuracy"] = {
+        {"target", *options.target_accuracy},
+        {"reached", *find_number(grading, "accuracy") >= *options.target_accuracy}};
   }
   return json;
 }
@@ -262,7 +275,8 @@ std::string headline(const Grading& grading) {
   std::string text = "quadratic kappa ";
   const double* kappa = find_number(grading, "quadratic_kappa");
   text += kappa ? runner::decimal(*kappa, 4) : "not defined";
-  if (const auto interval = grading.intervals.find("quadratic_kappa"); interval != grading.intervals.end()) {
+  if (const auto interval = grading.intervals.find("quadratic_kappa");
+      interval != grading.intervals.end()) {
     text += " (95 % interval " + runner::decimal(interval->second.low, 4) + "–" +
             runner::decimal(interval->second.high, 4) + ")";
   }
@@ -295,16 +309,17 @@ GradeReportOptions read_grade_report_options(runner::ConfigReader& reader) {
   return options;
 }
 
-void check_grades(const Dataset& test, const std::vector<std::string>& grades, const GradingOptions& options) {
+void check_grades(const Dataset& test, const std::vector<std::string>& grades,
+                  const GradingOptions& options) {
   const DatasetDescription described = test.describe();
   if (std::ranges::find(described.tensors, "label", &TensorSpec::name) == described.tensors.end()) {
     throw StageError(ErrorCode::kLabelOutOfRange, "the test set has no labels")
         .with_help("evaluation compares predictions with labels: wire a labelled data set");
   }
   if (options.referable_from && *options.referable_from >= std::ssize(grades)) {
-    throw StageError(ErrorCode::kOptionConflict, "referable_from is " + std::to_string(*options.referable_from) +
-                                                     ", and the grades go from 0 to " +
-                                                     std::to_string(grades.size() - 1))
+    throw StageError(ErrorCode::kOptionConflict,
+                     "referable_from is " + std::to_string(*options.referable_from) +
+                         ", and the grades go from 0 to " + std::to_string(grades.size() - 1))
         .at("/referable_from")
         .with_help("set it to one of them above 0, or to null");
   }
@@ -314,8 +329,8 @@ runner::Outputs report_grades(const GradesToReport& grades, const GradeReportOpt
                               runner::RunContext& context) {
   const ClassifiedSamples& samples = grades.samples;
   const Grading grading = grade(grades.graded, options.grading, context.node().seed);
-  const ClassificationMetrics metrics =
-      classification_metrics(samples.logits, samples.labels, /*top_k=*/{}, /*present=*/{}, samples.predicted);
+  const ClassificationMetrics metrics = classification_metrics(
+      samples.logits, samples.labels, /*top_k=*/{}, /*present=*/{}, samples.predicted);
   Classified classified{samples, metrics, grades.graded.grades, grades.checkpoint};
   classified.besides["grading"] = to_json(grading, options.grading);
   classified.besides.update(grades.besides);
@@ -323,8 +338,8 @@ runner::Outputs report_grades(const GradesToReport& grades, const GradeReportOpt
     if (is_recorded(number.first)) classified.values.push_back(number);
   }
   classified.values.insert(classified.values.end(), grades.numbers.begin(), grades.numbers.end());
-  runner::Outputs outputs =
-      report_classification(classified, {.csv = false, .calibration_bins = options.calibration_bins}, context);
+  runner::Outputs outputs = report_classification(
+      classified, {.csv = false, .calibration_bins = options.calibration_bins}, context);
   context.say(headline(grading));
   if (options.grading.target_accuracy && metrics.top1 < *options.grading.target_accuracy)
     context.say("the accuracy is below target_accuracy");
@@ -333,7 +348,8 @@ runner::Outputs report_grades(const GradesToReport& grades, const GradeReportOpt
 
 runner::Outputs planned_results(std::int64_t samples, std::int64_t grades) {
   const auto predictions = std::make_shared<Predictions>();
-  predictions->scores = torch::empty({samples, grades}, at::TensorOptions(at::kFloat).device(at::kMeta));
+  predictions->scores =
+      torch::empty({samples, grades}, at::TensorOptions(at::kFloat).device(at::kMeta));
   predictions->labels = torch::empty({samples}, at::TensorOptions(at::kLong).device(at::kMeta));
   return {{"metrics", std::make_shared<Metrics>()}, {"predictions", predictions}};
 }

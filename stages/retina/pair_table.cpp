@@ -10,14 +10,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json number_or_null(const std::optional<double>& number) { return number ? Json(*number) : Json(nullptr); }
+Json number_or_null(const std::optional<double>& number) {
+  return number ? Json(*number) : Json(nullptr);
+}
 
 }  // namespace
 
 std::vector<double> PairTable::probabilities(std::size_t row, const VoteOptions& options) const {
   const std::size_t members = logits.size() / names.size();
   std::vector<double> all;
-  for (std::size_t i = 0; i < members; ++i) all.push_back(pair_probability(logits[row * members + i], options));
+  for (std::size_t i = 0; i < members; ++i)
+    all.push_back(pair_probability(logits[row * members + i], options));
   return all;
 }
 
@@ -32,7 +35,8 @@ SetAlone set_alone(const PairTable& table, const Ensemble& ensemble, std::size_t
   const std::size_t members = ensemble.members.size();
   for (std::size_t row = 0; row < table.samples(); ++row) {
     for (std::size_t i = 0; i < members; ++i) {
-      if (ensemble.members[i].set == set) alone.table.logits.push_back(table.logits[row * members + i]);
+      if (ensemble.members[i].set == set)
+        alone.table.logits.push_back(table.logits[row * members + i]);
     }
   }
   return alone;
@@ -47,7 +51,8 @@ PairQuality pair_quality(const PairTable& table, const Ensemble& ensemble, std::
   for (std::size_t row = 0; row < table.samples(); ++row) {
     const std::int64_t label = table.labels[row];
     if (label != pair.first && label != pair.second) continue;
-    const double p = pair_probability(table.logits[row * ensemble.members.size() + member], options);
+    const double p =
+        pair_probability(table.logits[row * ensemble.members.size() + member], options);
     const bool is_second = label == pair.second;
     ++quality.samples;
     if ((p > options.threshold) == is_second) ++right;
@@ -72,8 +77,9 @@ Json pairs_json(const PairTable& table, const Ensemble& ensemble, const VoteOpti
                    {"samples", quality.samples},
                    {"accuracy", number_or_null(quality.accuracy)},
                    {"auc", number_or_null(quality.area)},
-                   {"validation_accuracy",
-                    validation == member.checkpoint->validation.end() ? Json(nullptr) : Json(validation->second)},
+                   {"validation_accuracy", validation == member.checkpoint->validation.end()
+                                               ? Json(nullptr)
+                                               : Json(validation->second)},
                    {"epoch", member.checkpoint->epoch}});
   }
   return all;
@@ -92,12 +98,13 @@ std::string pair_logits_csv(const PairTable& table, const Ensemble& ensemble) {
   return text;
 }
 
-Decisions decide(VoteRule rule, const PairTable& table, const Ensemble& ensemble, const VoteOptions& options,
-                 std::optional<double> abstain_below) {
+Decisions decide(VoteRule rule, const PairTable& table, const Ensemble& ensemble,
+                 const VoteOptions& options, std::optional<double> abstain_below) {
   const std::vector<VotingPair> pairs = ensemble.pairs();
   Decisions decisions;
   for (std::size_t row = 0; row < table.samples(); ++row) {
-    Vote one = vote(rule, pairs, table.probabilities(row, options), std::ssize(ensemble.classes), options);
+    Vote one =
+        vote(rule, pairs, table.probabilities(row, options), std::ssize(ensemble.classes), options);
     const bool abstains = abstain_below && one.margin < *abstain_below;
     decisions.tied += one.is_tied;
     decisions.abstained += abstains;
@@ -111,7 +118,8 @@ std::string votes_csv(const PairTable& table, const Ensemble& ensemble, const De
                       const VoteOptions& options) {
   std::vector<std::string> fields = {"name", "grade", "prediction", "tied", "margin"};
   for (const std::string& name : ensemble.classes) fields.push_back("score_" + name);
-  for (const EnsembleMember& member : ensemble.members) fields.push_back("p_" + ensemble.name_of(member));
+  for (const EnsembleMember& member : ensemble.members)
+    fields.push_back("p_" + ensemble.name_of(member));
   std::string text = runner::csv_line(fields);
   for (std::size_t row = 0; row < table.samples(); ++row) {
     const Vote& one = decisions.votes[row];
@@ -119,7 +127,8 @@ std::string votes_csv(const PairTable& table, const Ensemble& ensemble, const De
               decisions.abstains[row] ? "" : ensemble.classes[static_cast<std::size_t>(one.winner)],
               one.is_tied ? "true" : "false", runner::csv_number(one.margin)};
     for (const double score : one.scores) fields.push_back(runner::csv_number(score));
-    for (const double p : table.probabilities(row, options)) fields.push_back(runner::csv_number(p));
+    for (const double p : table.probabilities(row, options))
+      fields.push_back(runner::csv_number(p));
     text += runner::csv_line(fields);
   }
   return text;

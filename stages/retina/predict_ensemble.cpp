@@ -7,22 +7,22 @@
 #include <stdexcept>
 #include <thread>
 
-#include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/loader.h"
 #include "stages/data/picture_files.h"
-#include "stages/retina/vote.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/machine/device.h"
 #include "stages/machine/threads.h"
 #include "stages/machine/user_variables.h"
-#include "stages/plan/plan_forward.h"
 #include "stages/numerics/prepared_network.h"
+#include "stages/plan/plan_forward.h"
+#include "stages/retina/vote.h"
 #include "stages/worker/feature_map_picture.h"
 #include "stages/worker/network_of_run.h"
 
@@ -40,7 +40,8 @@ struct EnsembleRequest {
   std::string explain;  ///< a folder; empty: nothing is drawn
 };
 
-/// The names of all classes in their order, as far as the trainings say their numbers; without those by name.
+/// The names of all classes in their order, as far as the trainings say their numbers; without
+/// those by name.
 std::vector<std::string> classes_of(const std::vector<NodeNetwork>& networks) {
   std::map<std::int64_t, std::string> numbered;
   std::set<std::string> named;
@@ -62,15 +63,20 @@ std::vector<std::string> classes_of(const std::vector<NodeNetwork>& networks) {
     classes.assign(named.begin(), named.end());
   }
   if (std::ssize(classes) == in_all) return classes;
-  throw StageError(ErrorCode::kLabelOutOfRange, "the run's networks know " + std::to_string(classes.size()) + " of " +
+  throw StageError(ErrorCode::kLabelOutOfRange, "the run's networks know " +
+                                                    std::to_string(classes.size()) + " of " +
                                                     std::to_string(in_all) + " classes")
-      .with_help("an ensemble needs a network for each pair of classes: `retort resume` trains what is missing");
+      .with_help(
+          "an ensemble needs a network for each pair of classes: `retort resume` trains what is "
+          "missing");
 }
 
-at::Tensor pair_logits_of(const Checkpoint& checkpoint, TestTimeFlip flip, torch::nn::Module& network,
-                          const NamedTensors& inputs) {
+at::Tensor pair_logits_of(const Checkpoint& checkpoint, TestTimeFlip flip,
+                          torch::nn::Module& network, const NamedTensors& inputs) {
   return flipped_mean(inputs, flip,
-                      [&](const NamedTensors& seen) { return checkpoint.model->forward(network, seen).at("logits"); })
+                      [&](const NamedTensors& seen) {
+                        return checkpoint.model->forward(network, seen).at("logits");
+                      })
       .flatten();
 }
 
@@ -105,18 +111,21 @@ class EnsemblePrediction {
   }
 
  private:
-  const Checkpoint& checkpoint(std::size_t member) const { return *ensemble_.members[member].checkpoint; }
+  const Checkpoint& checkpoint(std::size_t member) const {
+    return *ensemble_.members[member].checkpoint;
+  }
 
   /// Calls `use(network, batch)` for every batch of the pictures.
-  void go_through(std::size_t member, const std::function<void(const PreparedNetwork&, const Batch&)>& use) const {
+  void go_through(std::size_t member,
+                  const std::function<void(const PreparedNetwork&, const Batch&)>& use) const {
     const Checkpoint& own = checkpoint(member);
     const auto opened = own.opened();
     if (!request_.explain.empty()) check_feature_maps(*opened, own);
     const auto say = [&](std::string_view line) {
       if (member == 0) context_.say(line);
     };
-    const PreparedNetwork network(*opened, choose_numerics(own.numerics, *opened, own.model_stage, device_, say),
-                                  device_);
+    const PreparedNetwork network(
+        *opened, choose_numerics(own.numerics, *opened, own.model_stage, device_, say), device_);
     Loader loader(pictures_, SampleOrder::sequential(images_), request_.batch_size, /*epoch=*/0);
     while (const std::optional<Batch> batch = loader.next()) {
       if (context_.cancelled()) throw runner::Cancelled{};
@@ -130,17 +139,19 @@ class EnsemblePrediction {
       {
         const Batch placed = network.placed(batch);
         const ScopedInference inference(network);
-        logits = pair_logits_of(checkpoint(member), request_.flip, network.module(), placed.tensors())
-                     .to(at::kCPU, at::kDouble)
-                     .contiguous();
+        logits =
+            pair_logits_of(checkpoint(member), request_.flip, network.module(), placed.tensors())
+                .to(at::kCPU, at::kDouble)
+                .contiguous();
       }
       for (std::int64_t row = 0; row < batch.units(); ++row) {
         const std::int64_t index = batch.indices[static_cast<std::size_t>(row)];
         const double logit = logits.const_data_ptr<double>()[row];
         if (!std::isfinite(logit)) {
-          throw StageError(ErrorCode::kStageFailed, "the network of '" + ensemble_.name_of(ensemble_.members[member]) +
-                                                        "' gives a logit that is not a finite number for '" +
-                                                        pictures_->sample_name(index) + "'")
+          throw StageError(ErrorCode::kStageFailed,
+                           "the network of '" + ensemble_.name_of(ensemble_.members[member]) +
+                               "' gives a logit that is not a finite number for '" +
+                               pictures_->sample_name(index) + "'")
               .with_help("the weights are damaged, or the training diverged: look at train/loss");
         }
         auto& all = logits_[index];
@@ -157,7 +168,9 @@ class EnsemblePrediction {
       const auto unreadable = pictures_->take_unreadable(index);
       if (!unreadable) return;
       ++failed_;
-      context_.item({{"file", file}, {"code", runner::name(unreadable->code)}, {"message", unreadable->message}});
+      context_.item({{"file", file},
+                     {"code", runner::name(unreadable->code)},
+                     {"message", unreadable->message}});
       return;
     }
     std::vector<double> p;
@@ -171,7 +184,8 @@ class EnsemblePrediction {
     Json votes = Json::object(), by_pair = Json::object();
     for (std::size_t label = 0; label < ensemble_.classes.size(); ++label)
       votes[ensemble_.classes[label]] = decided.scores[label];
-    for (std::size_t i = 0; i < p.size(); ++i) by_pair[ensemble_.name_of(ensemble_.members[i])] = p[i];
+    for (std::size_t i = 0; i < p.size(); ++i)
+      by_pair[ensemble_.name_of(ensemble_.members[i])] = p[i];
     context_.item({{"file", file},
                    {"prediction", abstains ? Json(nullptr) : Json(name_of(decided.winner))},
                    {"tied", decided.is_tied},
@@ -184,15 +198,19 @@ class EnsemblePrediction {
   Json likely(const std::vector<double>& probabilities) const {
     std::vector<std::size_t> order;
     for (std::size_t label = 0; label < probabilities.size(); ++label) order.push_back(label);
-    std::ranges::stable_sort(order, std::greater{}, [&](std::size_t label) { return probabilities[label]; });
+    std::ranges::stable_sort(order, std::greater{},
+                             [&](std::size_t label) { return probabilities[label]; });
     order.resize(std::min(order.size(), static_cast<std::size_t>(request_.top)));
     Json classes = Json::array();
     for (const std::size_t label : order)
-      classes.push_back({{"class", ensemble_.classes[label]}, {"probability", probabilities[label]}});
+      classes.push_back(
+          {{"class", ensemble_.classes[label]}, {"probability", probabilities[label]}});
     return classes;
   }
 
-  const std::string& name_of(std::int64_t label) const { return ensemble_.classes[static_cast<std::size_t>(label)]; }
+  const std::string& name_of(std::int64_t label) const {
+    return ensemble_.classes[static_cast<std::size_t>(label)];
+  }
 
   /// Of every picture the pairs that have voted for its class: where their networks looked.
   void draw_reasons() {
@@ -202,7 +220,8 @@ class EnsemblePrediction {
       const auto decides = [&](std::int64_t index) {
         const auto winner = winners_.find(index);
         if (winner == winners_.end()) return false;
-        const bool says_second = pair_probability(logits_.at(index)[i], voting_.options) > voting_.options.threshold;
+        const bool says_second =
+            pair_probability(logits_.at(index)[i], voting_.options) > voting_.options.threshold;
         return winner->second == (says_second ? member.second : member.first);
       };
       bool is_asked = false;
@@ -217,15 +236,17 @@ class EnsemblePrediction {
     }
   }
 
-  void draw(const PreparedNetwork& network, const Batch& batch, std::int64_t row, std::size_t member) {
+  void draw(const PreparedNetwork& network, const Batch& batch, std::int64_t row,
+            std::size_t member) {
     const std::int64_t index = batch.indices[static_cast<std::size_t>(row)];
     const EnsembleMember& own = ensemble_.members[member];
     const bool for_second = winners_.at(index) == own.second;
     const double sign = for_second != own.is_turned ? 1 : -1;
     const at::Tensor pixels = network.placed(batch.part(row, row + 1)).tensors().at("image");
-    const at::Tensor activation = class_activation(network.module(), checkpoint(member), pixels, /*logit=*/0, sign);
-    write_activation(request_.explain, pictures_->sample_name(index), index, ensemble_.name_of(own), pixels, activation,
-                     transform_);
+    const at::Tensor activation =
+        class_activation(network.module(), checkpoint(member), pixels, /*logit=*/0, sign);
+    write_activation(request_.explain, pictures_->sample_name(index), index, ensemble_.name_of(own),
+                     pixels, activation, transform_);
     ++drawn_;
   }
 
@@ -237,14 +258,16 @@ class EnsemblePrediction {
   const at::Device device_;
   const RequestContext& context_;
   const std::int64_t images_;
-  std::map<std::int64_t, std::vector<double>> logits_;  // by picture: each of the member's second class
-  std::map<std::int64_t, std::int64_t> winners_;        // by picture
+  std::map<std::int64_t, std::vector<double>>
+      logits_;                                    // by picture: each of the member's second class
+  std::map<std::int64_t, std::int64_t> winners_;  // by picture
   std::int64_t failed_ = 0, drawn_ = 0;
 };
 
 Voting voting_of(const runner::Graph& graph, const std::string& id) {
   const auto node = std::ranges::find(graph.nodes, id, &runner::Node::id);
-  if (node == graph.nodes.end()) throw std::runtime_error("predict: the graph has no node '" + id + "'");
+  if (node == graph.nodes.end())
+    throw std::runtime_error("predict: the graph has no node '" + id + "'");
   runner::ConfigReader reader(node->options, node->pointer);
   return read_voting(reader);
 }
@@ -280,17 +303,21 @@ std::int64_t planned_bytes_of(const Checkpoint& checkpoint, const PictureFiles& 
 }  // namespace
 
 runner::Result<Json> answer_predict_ensemble(const Json& request, const RequestContext& context) {
-  const auto fields = request_fields(request, {"graph", "node", "checkpoints", "paths", "top", "batch_size",
-                                               "skip_corrupt", "flip", "plan_for", "explain"});
+  const auto fields =
+      request_fields(request, {"graph", "node", "checkpoints", "paths", "top", "batch_size",
+                               "skip_corrupt", "flip", "plan_for", "explain"});
   const runner::Graph graph = runner::graph_from_json(fields.object("graph"));
-  const runner::CheckpointSources trained = runner::checkpoint_sources_from_json(fields.object("checkpoints"));
+  const runner::CheckpointSources trained =
+      runner::checkpoint_sources_from_json(fields.object("checkpoints"));
   EnsembleRequest asked{.top = fields.integer("top"),
                         .batch_size = fields.integer("batch_size"),
                         .skip_corrupt = fields.flag("skip_corrupt"),
                         .explain = request.contains("explain") ? fields.text("explain") : ""};
-  if (asked.top < 1 || asked.batch_size < 1) throw std::runtime_error("predict: nothing is asked for");
+  if (asked.top < 1 || asked.batch_size < 1)
+    throw std::runtime_error("predict: nothing is asked for");
   const std::string flip_word = request.contains("flip") ? fields.text("flip") : "none";
-  const auto* const flip = std::ranges::find(kTestTimeFlips, flip_word, [](const auto& item) { return item.first; });
+  const auto* const flip =
+      std::ranges::find(kTestTimeFlips, flip_word, [](const auto& item) { return item.first; });
   if (flip == kTestTimeFlips.end()) throw std::runtime_error("predict: an unknown flip");
   asked.flip = flip->second;
 
@@ -302,10 +329,12 @@ runner::Result<Json> answer_predict_ensemble(const Json& request, const RequestC
   const auto device = plan_for.empty() ? choose_device(graph.device, find_gpus())
                                        : runner::Result<c10::Device>(c10::Device(c10::kCUDA, 0));
   if (!device) return device.errors();
-  if (auto errors = refused_user_variables(use_threads(graph.threads), context.say); !errors.empty()) return errors;
+  if (auto errors = refused_user_variables(use_threads(graph.threads), context.say);
+      !errors.empty())
+    return errors;
   const std::string node = fields.text("node");
-  const auto networks =
-      networks_wired_to(graph, node, trained, device->str(), /*are_outlines=*/!plan_for.empty(), context);
+  const auto networks = networks_wired_to(graph, node, trained, device->str(),
+                                          /*are_outlines=*/!plan_for.empty(), context);
   if (!networks) return networks.errors();
   if (networks->empty()) return Json{{"predicted", 0}};
   std::vector<std::shared_ptr<const Checkpoint>> checkpoints;
@@ -314,15 +343,21 @@ runner::Result<Json> answer_predict_ensemble(const Json& request, const RequestC
   const Voting voting = voting_of(graph, node);
   const EnsembleMember* unknown = ensemble.without_accuracy();
   if (plan_for.empty() && unknown && needs_accuracies(voting.decides)) {
-    throw StageError(ErrorCode::kOptionConflict, "the accuracy of '" + ensemble.name_of(*unknown) +
-                                                     "' on validation data was not measured, and it decides by it")
+    throw StageError(ErrorCode::kOptionConflict,
+                     "the accuracy of '" + ensemble.name_of(*unknown) +
+                         "' on validation data was not measured, and it decides by it")
         .with_help("train with validation data, or decide by another rule");
   }
   ImageDatasetOptions transform = transform_of(*checkpoints.front());
-  transform.loader.workers = std::clamp<std::int64_t>(std::thread::hardware_concurrency() / 2, 1, 8);
-  auto pictures = std::make_shared<const PictureFiles>(std::move(found->files), transform, asked.skip_corrupt);
-  if (!plan_for.empty()) return Json{{"predicted", planned_bytes_of(*checkpoints.front(), *pictures, asked, plan_for)}};
-  return EnsemblePrediction(std::move(ensemble), voting, std::move(pictures), transform, asked, *device, context).run();
+  transform.loader.workers =
+      std::clamp<std::int64_t>(std::thread::hardware_concurrency() / 2, 1, 8);
+  auto pictures =
+      std::make_shared<const PictureFiles>(std::move(found->files), transform, asked.skip_corrupt);
+  if (!plan_for.empty())
+    return Json{{"predicted", planned_bytes_of(*checkpoints.front(), *pictures, asked, plan_for)}};
+  return EnsemblePrediction(std::move(ensemble), voting, std::move(pictures), transform, asked,
+                            *device, context)
+      .run();
 }
 
 }  // namespace stages

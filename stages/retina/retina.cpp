@@ -28,7 +28,8 @@ class RetinaDrawing {
  public:
   RetinaDrawing(int size, Random random) : size_(size), random_(random) {
     radius_ = size * random_.uniform(0.45, 0.49);
-    middle_ = {size / 2.0 + size * random_.uniform(-0.01, 0.01), size / 2.0 + size * random_.uniform(-0.01, 0.01)};
+    middle_ = {size / 2.0 + size * random_.uniform(-0.01, 0.01),
+               size / 2.0 + size * random_.uniform(-0.01, 0.01)};
     is_left_ = random_.uniform() < 0.5;
     disc_ = {(is_left_ ? -1 : 1) * random_.uniform(0.42, 0.52), random_.uniform(-0.08, 0.08)};
     lay_ground();
@@ -78,25 +79,29 @@ class RetinaDrawing {
   }
 
  private:
-  static constexpr Tint kBlood = {0.55f, 0.3f, 0.35f}, kVessel = {0.72f, 0.52f, 0.6f}, kNewVessel = {0.8f, 0.42f, 0.5f},
-                        kExudate = {1.35f, 1.9f, 1.6f}, kCottonWool = {1.25f, 1.6f, 2.0f}, kDisc = {1.4f, 1.85f, 1.9f},
+  static constexpr Tint kBlood = {0.55f, 0.3f, 0.35f}, kVessel = {0.72f, 0.52f, 0.6f},
+                        kNewVessel = {0.8f, 0.42f, 0.5f}, kExudate = {1.35f, 1.9f, 1.6f},
+                        kCottonWool = {1.25f, 1.6f, 2.0f}, kDisc = {1.4f, 1.85f, 1.9f},
                         kMacula = {0.75f, 0.6f, 0.6f};
 
   Tint& at(int x, int y) { return ground_[static_cast<std::size_t>(y * size_ + x)]; }
 
   void lay_ground() {
     const double light = random_.uniform(0.6, 1.25);
-    const Tint color = {static_cast<float>(190 * light), static_cast<float>(190 * light * random_.uniform(0.38, 0.55)),
+    const Tint color = {static_cast<float>(190 * light),
+                        static_cast<float>(190 * light * random_.uniform(0.38, 0.55)),
                         static_cast<float>(190 * light * random_.uniform(0.12, 0.3))};
     const double slope_x = random_.uniform(-0.2, 0.2), slope_y = random_.uniform(-0.2, 0.2);
-    const double fall = random_.uniform(0.15, 0.4), phase = random_.uniform(0, 6), waves = random_.uniform(2, 5);
+    const double fall = random_.uniform(0.15, 0.4), phase = random_.uniform(0, 6),
+                 waves = random_.uniform(2, 5);
     ground_.resize(static_cast<std::size_t>(size_) * static_cast<std::size_t>(size_));
     for (int y = 0; y < size_; ++y) {
       for (int x = 0; x < size_; ++x) {
         const Spot spot{(x + 0.5 - middle_.x) / radius_, (y + 0.5 - middle_.y) / radius_};
         const double from_middle = std::hypot(spot.x, spot.y);
-        const double here = 1 + slope_x * spot.x + slope_y * spot.y - fall * from_middle * from_middle +
-                            0.04 * std::sin(waves * spot.x + phase) * std::cos(waves * spot.y - phase);
+        const double here =
+            1 + slope_x * spot.x + slope_y * spot.y - fall * from_middle * from_middle +
+            0.04 * std::sin(waves * spot.x + phase) * std::cos(waves * spot.y - phase);
         for (std::size_t channel = 0; channel < 3; ++channel)
           at(x, y)[channel] = color[channel] * static_cast<float>(here);
       }
@@ -107,14 +112,19 @@ class RetinaDrawing {
   void tint(const Spot& spot, double radius, double edge, const Tint& color, double strength = 1) {
     const double x0 = middle_.x + spot.x * radius_, y0 = middle_.y + spot.y * radius_;
     const double r = std::max(radius * radius_, 0.6), fade = std::max(edge * r, 1.0);
-    const auto first = [&](double middle) { return std::max(0, static_cast<int>(middle - r - fade)); };
-    const auto last = [&](double middle) { return std::min(size_ - 1, static_cast<int>(middle + r + fade)); };
+    const auto first = [&](double middle) {
+      return std::max(0, static_cast<int>(middle - r - fade));
+    };
+    const auto last = [&](double middle) {
+      return std::min(size_ - 1, static_cast<int>(middle + r + fade));
+    };
     for (int y = first(y0); y <= last(y0); ++y) {
       for (int x = first(x0); x <= last(x0); ++x) {
         const double inside = r - std::hypot(x + 0.5 - x0, y + 0.5 - y0);
         const double covered = strength * std::clamp(inside / fade + 0.5, 0.0, 1.0);
         for (std::size_t channel = 0; channel < 3; ++channel)
-          at(x, y)[channel] *= static_cast<float>(1 + covered * (static_cast<double>(color[channel]) - 1));
+          at(x, y)[channel] *=
+              static_cast<float>(1 + covered * (static_cast<double>(color[channel]) - 1));
       }
     }
   }
@@ -128,8 +138,8 @@ class RetinaDrawing {
   }
 
   /// A line of spots that winds from `from` on; each shade is laid once a step, so it is weak.
-  void add_vessel(Spot from, double angle, double width, double length, double bend, const Tint& color,
-                  double winding) {
+  void add_vessel(Spot from, double angle, double width, double length, double bend,
+                  const Tint& color, double winding) {
     const double step = std::max(width * 0.7, 0.8 / radius_);
     for (double gone = 0; gone < length; gone += step) {
       const double share = gone / length;
@@ -147,8 +157,10 @@ class RetinaDrawing {
     for (const double side : {-1.0, 1.0}) {
       for (int pair = 0; pair < 2; ++pair) {
         const double width = random_.uniform(0.03, 0.045);
-        const double start = inward + turn * side * (1.25 + 0.25 * pair + random_.uniform(-0.1, 0.1));
-        add_vessel(disc_, start, width, 1.9, -turn * side * random_.uniform(0.7, 1.0), kVessel, 0.1);
+        const double start =
+            inward + turn * side * (1.25 + 0.25 * pair + random_.uniform(-0.1, 0.1));
+        add_vessel(disc_, start, width, 1.9, -turn * side * random_.uniform(0.7, 1.0), kVessel,
+                   0.1);
         add_vessel(disc_, start + turn * side * random_.uniform(0.5, 0.9), width * 0.8, 0.8,
                    turn * side * random_.uniform(0.0, 0.5), kVessel, 0.15);
       }
@@ -162,16 +174,21 @@ class RetinaDrawing {
     while (true) {
       const Spot spot{random_.uniform(-farthest, farthest), random_.uniform(-farthest, farthest)};
       const double from_middle = std::hypot(spot.x, spot.y);
-      if (from_middle > nearest && from_middle < farthest && std::hypot(spot.x - disc_.x, spot.y - disc_.y) > 0.25)
+      if (from_middle > nearest && from_middle < farthest &&
+          std::hypot(spot.x - disc_.x, spot.y - disc_.y) > 0.25)
         return spot;
     }
   }
 
-  std::int64_t count(std::int64_t fewest, std::int64_t most) { return fewest + random_.below(most - fewest + 1); }
+  std::int64_t count(std::int64_t fewest, std::int64_t most) {
+    return fewest + random_.below(most - fewest + 1);
+  }
 
-  void add_dots(std::int64_t fewest, std::int64_t most, double smallest, double largest, const Tint& color) {
+  void add_dots(std::int64_t fewest, std::int64_t most, double smallest, double largest,
+                const Tint& color) {
     for (std::int64_t left = count(fewest, most); left > 0; --left)
-      tint(somewhere(), random_.uniform(smallest, largest), color == kCottonWool ? 0.9 : 0.4, color);
+      tint(somewhere(), random_.uniform(smallest, largest), color == kCottonWool ? 0.9 : 0.4,
+           color);
   }
 
   void add_quadrants() {
@@ -179,7 +196,8 @@ class RetinaDrawing {
       for (const double y : {-1.0, 1.0}) {
         for (std::int64_t left = count(4, 6); left > 0; --left) {
           const Spot spot = somewhere();
-          tint({std::abs(spot.x) * x, std::abs(spot.y) * y}, random_.uniform(0.045, 0.075), 0.4, kBlood);
+          tint({std::abs(spot.x) * x, std::abs(spot.y) * y}, random_.uniform(0.045, 0.075), 0.4,
+               kBlood);
         }
       }
     }
@@ -232,9 +250,11 @@ namespace {
 /// Draws the photographs of one set and writes them.
 class RetinaMaker {
  public:
-  RetinaMaker(const std::filesystem::path& folder, const MadeImages& images, const MakeCallbacks& callbacks,
-              std::int64_t fewest)
-      : images_(checked(images, fewest)), callbacks_(callbacks), made_(folder, *callbacks.storage, "/root") {}
+  RetinaMaker(const std::filesystem::path& folder, const MadeImages& images,
+              const MakeCallbacks& callbacks, std::int64_t fewest)
+      : images_(checked(images, fewest)),
+        callbacks_(callbacks),
+        made_(folder, *callbacks.storage, "/root") {}
 
   void create(const std::string& folder) { made_.create(folder); }
   void write(const std::string& name, const std::string& text) { made_.write(name, text); }
@@ -244,9 +264,9 @@ class RetinaMaker {
   /// Photograph number `index` of a grade.
   void photograph(const std::string& name, std::int64_t grade, std::int64_t index) {
     check_cancelled(callbacks_);
-    const Image image =
-        draw_retina(grade, static_cast<int>(images_.size),
-                    Random({seed(), static_cast<std::uint64_t>(grade), static_cast<std::uint64_t>(index)}));
+    const Image image = draw_retina(
+        grade, static_cast<int>(images_.size),
+        Random({seed(), static_cast<std::uint64_t>(grade), static_cast<std::uint64_t>(index)}));
     made_.write(name, name.ends_with(".png") ? png_file(image) : encode_jpeg(image, kMadeQuality));
     if (callbacks_.progress) callbacks_.progress(++done_, images_.count());
   }
@@ -276,14 +296,17 @@ std::string drawn_id(std::uint64_t number) {
 
 }  // namespace
 
-void make_aptos_2019(const std::filesystem::path& folder, const MadeImages& images, const MakeCallbacks& callbacks) {
+void make_aptos_2019(const std::filesystem::path& folder, const MadeImages& images,
+                     const MakeCallbacks& callbacks) {
   RetinaMaker made(folder, images, callbacks, /*fewest=*/1);
   made.create("train_images");
   std::string table = "id_code,diagnosis\n";
   const Permutation places(images.count(), made.seed(), 0);
   for (std::int64_t place = 0; place < places.size(); ++place) {
-    const std::int64_t grade = places[place] / images.per_class, index = places[place] % images.per_class;
-    const std::string id = drawn_id(Random({made.seed(), static_cast<std::uint64_t>(place)}).next());
+    const std::int64_t grade = places[place] / images.per_class,
+                       index = places[place] % images.per_class;
+    const std::string id =
+        drawn_id(Random({made.seed(), static_cast<std::uint64_t>(place)}).next());
     made.photograph("train_images/" + id + ".png", grade, index);
     table += id + "," + std::to_string(grade) + "\n";
   }
@@ -291,7 +314,8 @@ void make_aptos_2019(const std::filesystem::path& folder, const MadeImages& imag
   made.publish();
 }
 
-void make_eyepacs_2015(const std::filesystem::path& folder, const MadeImages& images, const MakeCallbacks& callbacks) {
+void make_eyepacs_2015(const std::filesystem::path& folder, const MadeImages& images,
+                       const MakeCallbacks& callbacks) {
   RetinaMaker made(folder, images, callbacks, /*fewest=*/2);
   made.create("train");
   made.create("test");
@@ -305,9 +329,11 @@ void make_eyepacs_2015(const std::filesystem::path& folder, const MadeImages& im
       if (number == images.count()) continue;
       const std::int64_t grade = number / images.per_class;
       const std::string name = std::to_string(10 + 3 * place) + (eye == 0 ? "_left" : "_right");
-      made.photograph((is_test ? "test/" : "train/") + name + ".jpeg", grade, number % images.per_class);
+      made.photograph((is_test ? "test/" : "train/") + name + ".jpeg", grade,
+                      number % images.per_class);
       (is_test ? solution : labels) +=
-          name + "," + std::to_string(grade) + (is_test ? place % 5 == 0 ? ",Public\n" : ",Private\n" : "\n");
+          name + "," + std::to_string(grade) +
+          (is_test ? place % 5 == 0 ? ",Public\n" : ",Private\n" : "\n");
     }
   }
   made.write("trainLabels.csv", labels);
@@ -321,7 +347,8 @@ void make_fundus_folders(const std::filesystem::path& folder, const MadeImages& 
   const std::int64_t held = std::max<std::int64_t>(1, images.per_class / 5);
   for (const char* const part : {"train", "val", "test"}) made.create(part);
   for (std::int64_t grade = 0; grade < images.classes; ++grade) {
-    for (const char* const part : {"train/", "val/", "test/"}) made.create(part + std::to_string(grade));
+    for (const char* const part : {"train/", "val/", "test/"})
+      made.create(part + std::to_string(grade));
     for (std::int64_t i = 0; i < images.per_class; ++i) {
       const char* const part = i < held ? "test/" : i < 2 * held ? "val/" : "train/";
       made.photograph(part + std::to_string(grade) + "/" + padded(i + 1, 5) + ".jpg", grade, i);
@@ -336,7 +363,8 @@ constexpr int kLooks = 96;             // in each direction
 constexpr int kDark = 3 * 16;          // red, green and blue together
 constexpr double kFewestBright = 0.2;  // share of the picture
 constexpr double kRedOverGreen = 1.1, kRedOverBlue = 1.3;
-constexpr double kFewestInside = 0.6, kMostOutside = 0.4;  // bright shares of the disc, and of what is around it
+constexpr double kFewestInside = 0.6,
+                 kMostOutside = 0.4;  // bright shares of the disc, and of what is around it
 
 }  // namespace
 
@@ -365,8 +393,10 @@ bool looks_like_retina(const Image& image) {
       static_cast<double>(red) < kRedOverBlue * static_cast<double>(blue))
     return false;
 
-  // Of a disc that is cut off, the longer side shows the diameter. Places become pixels, which are square.
-  const double across = static_cast<double>(image.width) / kLooks, down = static_cast<double>(image.height) / kLooks;
+  // Of a disc that is cut off, the longer side shows the diameter. Places become pixels, which are
+  // square.
+  const double across = static_cast<double>(image.width) / kLooks,
+               down = static_cast<double>(image.height) / kLooks;
   const double radius = std::max((right - left + 1) * across, (bottom - top + 1) * down) / 2;
   const double middle_x = (left + right + 1) * across / 2, middle_y = (top + bottom + 1) * down / 2;
   int inside = 0, outside = 0, bright_inside = 0, bright_outside = 0;
@@ -374,15 +404,19 @@ bool looks_like_retina(const Image& image) {
     for (int column = 0; column < kLooks; ++column) {
       const double x = (column + 0.5) * across - middle_x, y = (row + 0.5) * down - middle_y;
       const bool is_inside = x * x + y * y < radius * radius;
-      const bool shines = is_bright[static_cast<std::size_t>(row)][static_cast<std::size_t>(column)];
+      const bool shines =
+          is_bright[static_cast<std::size_t>(row)][static_cast<std::size_t>(column)];
       (is_inside ? inside : outside) += 1;
       if (shines) (is_inside ? bright_inside : bright_outside) += 1;
     }
   }
-  return bright_inside > kFewestInside * inside && outside > 0 && bright_outside < kMostOutside * outside;
+  return bright_inside > kFewestInside * inside && outside > 0 &&
+         bright_outside < kMostOutside * outside;
 }
 
-const ImageSubject kRetina = {
-    .name = "retina", .what = "a photograph of a retina", .looks_alike = looks_like_retina, .has_patients = true};
+const ImageSubject kRetina = {.name = "retina",
+                              .what = "a photograph of a retina",
+                              .looks_alike = looks_like_retina,
+                              .has_patients = true};
 
 }  // namespace stages

@@ -41,7 +41,9 @@ class BinaryStep final : public TrainingStep {
   BinaryStep(const Model& model, const BinaryOptions& options, at::Tensor class_weights)
       : model_(model), options_(options), class_weights_(std::move(class_weights)) {}
 
-  std::vector<LossTerm> terms() const override { return {{options_.loss.name(), Coupling::kPerSample}}; }
+  std::vector<LossTerm> terms() const override {
+    return {{options_.loss.name(), Coupling::kPerSample}};
+  }
   bool mixes_samples() const override { return model_.mixes_samples(); }
   void constrain(torch::nn::Module& network) const override { model_.constrain(network); }
   std::optional<std::string> structure() const override {
@@ -49,21 +51,26 @@ class BinaryStep final : public TrainingStep {
   }
 
   std::vector<std::string> notes() const override {
-    const bool is_twice = options_.balances && std::holds_alternative<BalancedWeights>(options_.class_weights);
-    return is_twice ? std::vector{balanced_twice("class_weights: balanced")} : std::vector<std::string>();
+    const bool is_twice =
+        options_.balances && std::holds_alternative<BalancedWeights>(options_.class_weights);
+    return is_twice ? std::vector{balanced_twice("class_weights: balanced")}
+                    : std::vector<std::string>();
   }
 
   NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
     return model_.forward(network, part.tensors());
   }
   NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
-    return {{options_.loss.name(), pair_loss_sum(pair_logits(encoded), part["label"], options_.loss, class_weights_)}};
+    return {{options_.loss.name(),
+             pair_loss_sum(pair_logits(encoded), part["label"], options_.loss, class_weights_)}};
   }
   double weight(const Batch& batch) const override {
     const at::Tensor labels = batch["label"];
     if (!class_weights_.defined() || labels.is_meta()) return TrainingStep::weight(batch);
     constexpr double kLeast = 1e-30;  // a batch of samples that weigh nothing has the loss 0
-    return std::max(kLeast, class_weights_.index_select(0, labels.cpu()).to(torch::kDouble).sum().item<double>());
+    return std::max(
+        kLeast,
+        class_weights_.index_select(0, labels.cpu()).to(torch::kDouble).sum().item<double>());
   }
   NamedTensors score(const NamedTensors& encoded, const Batch& part) const override {
     return {{"accuracy", pair_logits(encoded).detach().gt(0).eq(part["label"]).sum()}};
@@ -104,7 +111,8 @@ BinaryOptions read_binary_options(runner::ConfigReader& reader) {
   }
   options.loss = read_classification_loss(reader);
   options.class_weights = read_class_weights(reader);
-  options.balances = runner::choice<bool>(reader, "sampling", {{"as_is", false}, {"balanced", true}});
+  options.balances =
+      runner::choice<bool>(reader, "sampling", {{"as_is", false}, {"balanced", true}});
   std::int64_t accumulated = 1;
   reader.read("batch_size", options.batch_size);
   reader.read("gradient_accumulation_steps", accumulated);
@@ -124,8 +132,10 @@ TrainingData draw_pair(const TrainingData& data, const BinaryOptions& options) {
         .at("/classes")
         .with_help("give two that differ");
   }
-  TrainingData drawn = {std::make_shared<ClassPair>(data.train, pair, options.batch_size, "training data"), nullptr};
-  if (data.validation) drawn.validation = std::make_shared<ClassPair>(data.validation, pair, 0, "validation data");
+  TrainingData drawn = {
+      std::make_shared<ClassPair>(data.train, pair, options.batch_size, "training data"), nullptr};
+  if (data.validation)
+    drawn.validation = std::make_shared<ClassPair>(data.validation, pair, 0, "validation data");
   return drawn;
 }
 
@@ -134,13 +144,15 @@ at::Tensor pair_weights(const ClassWeights& weights, const Dataset& train, const
   const auto* listed = std::get_if<std::vector<double>>(&weights);
   if (!listed) return class_weights_of(weights, train);
   if (std::ssize(*listed) != pair.pair_of()) {
-    throw StageError(ErrorCode::kOptionConflict, "class_weights lists " + std::to_string(listed->size()) +
-                                                     " numbers for " + std::to_string(pair.pair_of()) + " classes")
+    throw StageError(ErrorCode::kOptionConflict,
+                     "class_weights lists " + std::to_string(listed->size()) + " numbers for " +
+                         std::to_string(pair.pair_of()) + " classes")
         .at("/class_weights")
         .with_help("write one for each class of the data, in the order of their names");
   }
   std::vector<double> of_pair;
-  for (const std::int64_t label : pair.pair()) of_pair.push_back((*listed)[static_cast<std::size_t>(label)]);
+  for (const std::int64_t label : pair.pair())
+    of_pair.push_back((*listed)[static_cast<std::size_t>(label)]);
   return class_weights_of(of_pair, train);
 }
 
@@ -152,7 +164,8 @@ runner::Result<std::unique_ptr<runner::Stage>> create_binary(runner::ConfigReade
     data = draw_pair(data, options);
     return options.balances ? draw_balanced(std::move(data), seed) : data;
   };
-  const auto make_step = [options](const Model& model, const TrainingData& data, const MemoryPolicy&) {
+  const auto make_step = [options](const Model& model, const TrainingData& data,
+                                   const MemoryPolicy&) {
     const auto* balanced = dynamic_cast<const BalancedSamples*>(data.train.get());
     const auto& pair = dynamic_cast<const ClassPair&>(balanced ? balanced->source() : *data.train);
     const at::Tensor class_weights = pair_weights(options.class_weights, *data.train, pair);
@@ -176,7 +189,8 @@ std::optional<double> ranked_area(std::span<RankedSample> samples) {
   for (std::size_t i = 0; i < samples.size();) {
     const double score = samples[i].score;
     double firsts = 0, seconds = 0;
-    for (; i < samples.size() && samples[i].score == score; ++i) ++(samples[i].is_second ? seconds : firsts);
+    for (; i < samples.size() && samples[i].score == score; ++i)
+      ++(samples[i].is_second ? seconds : firsts);
     twice_above += seconds * (2 * first + firsts);
     first += firsts;
     second += seconds;
@@ -188,7 +202,9 @@ std::optional<double> ranked_area(std::span<RankedSample> samples) {
 namespace {
 
 [[noreturn]] void refuse_pair(const std::string& message, const std::string& help) {
-  throw runner::StageError(runner::ErrorCode::kLabelOutOfRange, message).at("/classes").with_help(help);
+  throw runner::StageError(runner::ErrorCode::kLabelOutOfRange, message)
+      .at("/classes")
+      .with_help(help);
 }
 
 /// A description of the whole, about two of its classes.
@@ -196,7 +212,8 @@ DatasetDescription about_pair(DatasetDescription whole, const std::array<std::in
   whole.pair_of = static_cast<std::int64_t>(whole.classes.size());
   for (std::vector<std::string>* names : {&whole.classes, &whole.class_words}) {
     if (names->empty()) continue;
-    *names = {(*names)[static_cast<std::size_t>(pair[0])], (*names)[static_cast<std::size_t>(pair[1])]};
+    *names = {(*names)[static_cast<std::size_t>(pair[0])],
+              (*names)[static_cast<std::size_t>(pair[1])]};
   }
   return whole;
 }
@@ -206,24 +223,29 @@ DatasetDescription about_pair(DatasetDescription whole, const std::array<std::in
 std::int64_t chosen_class(const ClassChoice& choice, const std::vector<std::string>& classes) {
   if (const auto* number = std::get_if<std::int64_t>(&choice)) {
     if (*number >= 0 && *number < std::ssize(classes)) return *number;
-    refuse_pair("the class " + std::to_string(*number) + " is not among the data's " + std::to_string(classes.size()),
-                "number them from 0 to " + std::to_string(classes.size() - 1) + ", or give their names");
+    refuse_pair(
+        "the class " + std::to_string(*number) + " is not among the data's " +
+            std::to_string(classes.size()),
+        "number them from 0 to " + std::to_string(classes.size() - 1) + ", or give their names");
   }
   const std::string& name = std::get<std::string>(choice);
   const auto found = std::ranges::find(classes, name);
-  if (found == classes.end()) refuse_pair("the data has no class '" + name + "'", runner::did_you_mean(name, classes));
+  if (found == classes.end())
+    refuse_pair("the data has no class '" + name + "'", runner::did_you_mean(name, classes));
   return found - classes.begin();
 }
 
-ClassPair::ClassPair(std::shared_ptr<const Dataset> source, std::array<std::int64_t, 2> pair, std::int64_t batch_size,
-                     const std::string& part)
+ClassPair::ClassPair(std::shared_ptr<const Dataset> source, std::array<std::int64_t, 2> pair,
+                     std::int64_t batch_size, const std::string& part)
     : source_(std::move(source)), pair_(pair), batch_size_(batch_size) {
   const DatasetDescription whole = source_->describe();
   pair_of_ = static_cast<std::int64_t>(whole.classes.size());
   const std::vector<std::int64_t> labels = source_->labels();
   if (std::ssize(labels) != whole.size)
-    refuse_pair("a pair of classes needs the class of each sample, and the data does not give it in advance",
-                "wire labelled images to this stage");
+    refuse_pair(
+        "a pair of classes needs the class of each sample, and the data does not give it in "
+        "advance",
+        "wire labelled images to this stage");
   for (std::int64_t index = 0; index < whole.size; ++index) {
     const auto found = std::ranges::find(pair_, labels[static_cast<std::size_t>(index)]);
     if (found == pair_.end()) continue;
@@ -241,7 +263,8 @@ ClassPair::ClassPair(std::shared_ptr<const Dataset> source, std::array<std::int6
 DatasetDescription ClassPair::describe() const {
   DatasetDescription whole = source_->describe();
   whole.size = std::ssize(indices_);
-  if (whole.source) whole.source = std::make_shared<DatasetDescription>(about_pair(*whole.source, pair_));
+  if (whole.source)
+    whole.source = std::make_shared<DatasetDescription>(about_pair(*whole.source, pair_));
   return about_pair(std::move(whole), pair_);
 }
 

@@ -24,8 +24,10 @@ struct Opinions {
   std::int64_t classes;
 };
 
-/// The sum over the networks of what `weight` makes of each, times the probabilities of its classes.
-Scores weighted_sum(const Opinions& opinions, const std::function<double(const VotingPair&, double)>& weight) {
+/// The sum over the networks of what `weight` makes of each, times the probabilities of its
+/// classes.
+Scores weighted_sum(const Opinions& opinions,
+                    const std::function<double(const VotingPair&, double)>& weight) {
   Scores scores(static_cast<std::size_t>(opinions.classes), 0);
   for (std::size_t i = 0; i < opinions.pairs.size(); ++i) {
     const VotingPair& pair = opinions.pairs[i];
@@ -46,7 +48,8 @@ Scores majority(const Opinions& opinions, double threshold) {
   Scores scores(static_cast<std::size_t>(opinions.classes), 0);
   for (std::size_t i = 0; i < opinions.pairs.size(); ++i) {
     const VotingPair& pair = opinions.pairs[i];
-    ++scores[static_cast<std::size_t>(opinions.probabilities[i] > threshold ? pair.second : pair.first)];
+    ++scores[static_cast<std::size_t>(opinions.probabilities[i] > threshold ? pair.second
+                                                                            : pair.first)];
   }
   return scores;
 }
@@ -54,13 +57,14 @@ Scores majority(const Opinions& opinions, double threshold) {
 Scores coupled(const Opinions& opinions) {
   std::vector<PairOpinion> known;
   for (std::size_t i = 0; i < opinions.pairs.size(); ++i)
-    known.push_back({opinions.pairs[i].first, opinions.pairs[i].second, 1 - opinions.probabilities[i]});
+    known.push_back(
+        {opinions.pairs[i].first, opinions.pairs[i].second, 1 - opinions.probabilities[i]});
   return couple(known, opinions.classes);
 }
 
-/// The weights of two classes are multiplied in place each time one of their pairs comes up, and so grow along the
-/// pairs; the accuracy is one in percent, so that its bonus is given to all; and the sum of the weights that a score is
-/// divided by holds them too.
+/// The weights of two classes are multiplied in place each time one of their pairs comes up, and so
+/// grow along the pairs; the accuracy is one in percent, so that its bonus is given to all; and the
+/// sum of the weights that a score is divided by holds them too.
 Scores as_published(const Opinions& opinions) {
   constexpr double kPercent = 100, kBonus = 1.5, kBonusAbove = 0.95, kTiny = 1e-8;
   constexpr std::size_t kSevere = 3, kProliferative = 4;
@@ -111,7 +115,8 @@ Scores scores_by(VoteRule rule, const Opinions& opinions, const VoteOptions& opt
   return {};
 }
 
-std::int64_t winner_of(const std::vector<std::int64_t>& tied, const Opinions& opinions, TieBreak tie_break) {
+std::int64_t winner_of(const std::vector<std::int64_t>& tied, const Opinions& opinions,
+                       TieBreak tie_break) {
   if (tied.size() == 1 || tie_break == TieBreak::kLowest) return tied.front();
   if (tie_break != TieBreak::kProbabilitySum) return tied.back();
   const Scores sums = soft(opinions);
@@ -128,14 +133,16 @@ std::string_view name(VoteRule rule) {
   return std::ranges::find(kVoteRules, rule, [](const auto& entry) { return entry.second; })->first;
 }
 
-bool needs_accuracies(VoteRule rule) { return rule == VoteRule::kAccuracyWeighted || rule == VoteRule::kSeedWeighted; }
+bool needs_accuracies(VoteRule rule) {
+  return rule == VoteRule::kAccuracyWeighted || rule == VoteRule::kSeedWeighted;
+}
 
 double pair_probability(double logit, const VoteOptions& options) {
   return 1 / (1 + std::exp(-logit / options.temperature));
 }
 
-Vote vote(VoteRule rule, std::span<const VotingPair> pairs, std::span<const double> probabilities, std::int64_t classes,
-          const VoteOptions& options) {
+Vote vote(VoteRule rule, std::span<const VotingPair> pairs, std::span<const double> probabilities,
+          std::int64_t classes, const VoteOptions& options) {
   assert(pairs.size() == probabilities.size() && classes >= 2);
   const Opinions opinions{pairs, probabilities, classes};
   Vote result{.scores = scores_by(rule, opinions, options)};
@@ -214,17 +221,21 @@ constexpr std::size_t kListedPairs = 20;
 std::int64_t number_of(const std::string& name, const std::vector<std::string>& classes) {
   const auto found = std::ranges::find(classes, name);
   if (found != classes.end()) return found - classes.begin();
-  refuse_networks("a network of the ensemble was trained on the class '" + name + "', which the test set lacks",
-                  "test it on the classes that it was trained on: " + runner::listed(classes, kListedPairs, "'"));
+  refuse_networks(
+      "a network of the ensemble was trained on the class '" + name + "', which the test set lacks",
+      "test it on the classes that it was trained on: " +
+          runner::listed(classes, kListedPairs, "'"));
 }
 
-EnsembleMember member_of(const std::shared_ptr<const Checkpoint>& network, const std::vector<std::string>& classes) {
+EnsembleMember member_of(const std::shared_ptr<const Checkpoint>& network,
+                         const std::vector<std::string>& classes) {
   if (network->pair_of == 0 || network->classes.size() != 2) {
     refuse_networks("a network of the ensemble tells " + std::to_string(network->classes.size()) +
                         " classes apart by as many logits, and each has to tell two apart by one",
                     "train it with train.binary, or measure it with evaluate.grading");
   }
-  EnsembleMember member{network, number_of(network->classes[0], classes), number_of(network->classes[1], classes)};
+  EnsembleMember member{network, number_of(network->classes[0], classes),
+                        number_of(network->classes[1], classes)};
   member.is_turned = member.first > member.second;
   if (member.is_turned) std::swap(member.first, member.second);
   return member;
@@ -239,7 +250,9 @@ std::vector<std::string> names_of(const std::vector<const Model*>& models) {
   for (std::size_t set = 0; set < plain.size(); ++set) {
     const std::string number = std::to_string(set);
     const bool is_alone = std::ranges::count(plain, plain[set]) == 1;
-    names.push_back(plain[set].empty() ? number : is_alone ? plain[set] : plain[set] + "." + number);
+    names.push_back(plain[set].empty() ? number
+                    : is_alone         ? plain[set]
+                                       : plain[set] + "." + number);
   }
   return names;
 }
@@ -247,29 +260,33 @@ std::vector<std::string> names_of(const std::vector<const Model*>& models) {
 /// Every pair that there is not once in every set.
 void check_pairs(const Ensemble& ensemble) {
   std::map<std::tuple<std::size_t, std::int64_t, std::int64_t>, int> counts;
-  for (const EnsembleMember& member : ensemble.members) ++counts[{member.set, member.first, member.second}];
+  for (const EnsembleMember& member : ensemble.members)
+    ++counts[{member.set, member.first, member.second}];
   std::vector<std::string> missing, repeated;
   for (std::size_t set = 0; set < ensemble.sets; ++set) {
     for (std::int64_t first = 0; first < std::ssize(ensemble.classes); ++first) {
       for (std::int64_t second = first + 1; second < std::ssize(ensemble.classes); ++second) {
         const int count = counts[{set, first, second}];
         if (count != 1)
-          (count == 0 ? missing : repeated).push_back(ensemble.name_of({nullptr, first, second, false, set}));
+          (count == 0 ? missing : repeated)
+              .push_back(ensemble.name_of({nullptr, first, second, false, set}));
       }
     }
   }
   if (missing.empty() && repeated.empty()) return;
   std::string message = "the ensemble needs one network for each pair of classes";
-  if (!missing.empty()) message += "; there is none for " + runner::listed(missing, kListedPairs, "'");
-  if (!repeated.empty()) message += "; there are several for " + runner::listed(repeated, kListedPairs, "'");
+  if (!missing.empty())
+    message += "; there is none for " + runner::listed(missing, kListedPairs, "'");
+  if (!repeated.empty())
+    message += "; there are several for " + runner::listed(repeated, kListedPairs, "'");
   refuse_networks(message, "let the training's foreach list every pair once");
 }
 
 }  // namespace
 
 std::string Ensemble::name_of(const EnsembleMember& member) const {
-  const std::string name =
-      classes[static_cast<std::size_t>(member.first)] + "-" + classes[static_cast<std::size_t>(member.second)];
+  const std::string name = classes[static_cast<std::size_t>(member.first)] + "-" +
+                           classes[static_cast<std::size_t>(member.second)];
   return sets > 1 ? name + "." + std::to_string(member.set) : name;
 }
 
@@ -277,15 +294,16 @@ std::vector<VotingPair> Ensemble::pairs() const {
   std::vector<VotingPair> pairs;
   for (const EnsembleMember& member : members) {
     const auto accuracy = member.checkpoint->validation.find("accuracy");
-    pairs.push_back(
-        {member.first, member.second, accuracy == member.checkpoint->validation.end() ? 0 : accuracy->second});
+    pairs.push_back({member.first, member.second,
+                     accuracy == member.checkpoint->validation.end() ? 0 : accuracy->second});
   }
   return pairs;
 }
 
 const EnsembleMember* Ensemble::without_accuracy() const {
-  const auto found = std::ranges::find_if(
-      members, [](const EnsembleMember& member) { return !member.checkpoint->validation.contains("accuracy"); });
+  const auto found = std::ranges::find_if(members, [](const EnsembleMember& member) {
+    return !member.checkpoint->validation.contains("accuracy");
+  });
   return found == members.end() ? nullptr : &*found;
 }
 

@@ -75,13 +75,14 @@ struct Vote {
   std::vector<double> scores;  ///< by class
   std::int64_t winner = 0;
   bool is_tied = false;  ///< another has the same score, but for rounding
-  double margin = 0;     ///< between the two best scores, as a share of all scores; 0 where it is tied
+  double margin = 0;  ///< between the two best scores, as a share of all scores; 0 where it is tied
 };
 
-/// `probabilities` are those of the second classes of `pairs`, in their order; the pairs of one set of networks come in
-/// the order of their classes, one set after the other. kSeedWeighted takes five classes.
-Vote vote(VoteRule rule, std::span<const VotingPair> pairs, std::span<const double> probabilities, std::int64_t classes,
-          const VoteOptions& options);
+/// `probabilities` are those of the second classes of `pairs`, in their order; the pairs of one set
+/// of networks come in the order of their classes, one set after the other. kSeedWeighted takes
+/// five classes.
+Vote vote(VoteRule rule, std::span<const VotingPair> pairs, std::span<const double> probabilities,
+          std::int64_t classes, const VoteOptions& options);
 
 /// How often `first` wins against `second`, as one of them is known to be right.
 struct PairOpinion {
@@ -89,9 +90,10 @@ struct PairOpinion {
   double share = 0.5;  ///< of the first, in [0, 1]
 };
 
-/// The probabilities of the classes, of sum 1, that fit these opinions best by the Kullback-Leibler distance, where
-/// each pair of classes has as many opinions (Hastie and Tibshirani, "Classification by Pairwise Coupling", 1998,
-/// algorithm 1): the p for which every class i has sum_j r_ij = sum_j p_i / (p_i + p_j).
+/// The probabilities of the classes, of sum 1, that fit these opinions best by the Kullback-Leibler
+/// distance, where each pair of classes has as many opinions (Hastie and Tibshirani,
+/// "Classification by Pairwise Coupling", 1998, algorithm 1): the p for which every class i has
+/// sum_j r_ij = sum_j p_i / (p_i + p_j).
 std::vector<double> couple(const std::vector<PairOpinion>& opinions, std::int64_t classes);
 
 /// How an ensemble comes to a decision.
@@ -101,15 +103,17 @@ struct Voting {
   std::optional<double> abstain_below;  ///< a margin, below which it does not decide
 };
 
-/// Reads decide_by, tie_break, threshold, temperature and abstain_below of evaluate.pairwise_ensemble.
+/// Reads decide_by, tie_break, threshold, temperature and abstain_below of
+/// evaluate.pairwise_ensemble.
 Voting read_voting(runner::ConfigReader& reader);
 
 /// A network of an ensemble.
 struct EnsembleMember {
   std::shared_ptr<const Checkpoint> checkpoint;
-  std::int64_t first = 0, second = 0;  ///< numbers of its classes among all; the first is the lower one
-  bool is_turned = false;              ///< its logit is that of the first: it was trained the other way round
-  std::size_t set = 0;                 ///< which networks of one model it belongs to
+  std::int64_t first = 0,
+               second = 0;  ///< numbers of its classes among all; the first is the lower one
+  bool is_turned = false;   ///< its logit is that of the first: it was trained the other way round
+  std::size_t set = 0;      ///< which networks of one model it belongs to
 };
 
 /// Networks of two classes each that vote for one of all classes: of every model one for each pair.
@@ -117,8 +121,8 @@ struct Ensemble {
   std::vector<std::string> classes;
   std::vector<EnsembleMember> members;  ///< set by set, in the order of their classes
   std::size_t sets = 0;
-  /// Of each set, what its model is called, "densenet121"; with the number of the set after it where two are called the
-  /// same, and the number alone where the model has no name.
+  /// Of each set, what its model is called, "densenet121"; with the number of the set after it
+  /// where two are called the same, and the number alone where the model has no name.
   std::vector<std::string> models = {};
 
   /// "mild-severe", with the number of the set after it where there are several: "mild-severe.1".
@@ -129,9 +133,10 @@ struct Ensemble {
   const EnsembleMember* without_accuracy() const;
 };
 
-/// Puts networks in their places. Two belong to one set if their models are the same. Throws runner::StageError,
-/// kLabelOutOfRange, naming every pair of `classes` that has no network in a set, and every one that has two; and
-/// networks that are of no pair, or of classes that are not among `classes`.
+/// Puts networks in their places. Two belong to one set if their models are the same. Throws
+/// runner::StageError, kLabelOutOfRange, naming every pair of `classes` that has no network in a
+/// set, and every one that has two; and networks that are of no pair, or of classes that are not
+/// among `classes`.
 Ensemble make_ensemble(const std::vector<std::shared_ptr<const Checkpoint>>& networks,
                        const std::vector<std::string>& classes);
 

@@ -6,13 +6,16 @@
 
 namespace stages {
 
-Batch::Batch(NamedTensors tensors, std::int64_t units) : tensors_(std::move(tensors)), units_(units) {
+Batch::Batch(NamedTensors tensors, std::int64_t units)
+    : tensors_(std::move(tensors)), units_(units) {
   for (const auto& [name, tensor] : tensors_) {
-    if (tensor.size(0) != units) throw std::invalid_argument("batch: '" + name + "' has another number of rows");
+    if (tensor.size(0) != units)
+      throw std::invalid_argument("batch: '" + name + "' has another number of rows");
   }
 }
 
-Batch::Batch(NamedTensors tensors, std::int64_t units, std::map<std::string, std::vector<std::int64_t>> offsets)
+Batch::Batch(NamedTensors tensors, std::int64_t units,
+             std::map<std::string, std::vector<std::int64_t>> offsets)
     : tensors_(std::move(tensors)), units_(units), offsets_(std::move(offsets)) {
   for (const auto& [name, tensor] : tensors_) {
     const auto rows = offsets_.find(name);
@@ -23,7 +26,8 @@ Batch::Batch(NamedTensors tensors, std::int64_t units, std::map<std::string, std
   }
 }
 
-std::pair<std::int64_t, std::int64_t> Batch::rows(const std::string& name, std::int64_t begin, std::int64_t end) const {
+std::pair<std::int64_t, std::int64_t> Batch::rows(const std::string& name, std::int64_t begin,
+                                                  std::int64_t end) const {
   if (!grouped()) return {begin, end};
   const auto& offsets = offsets_.at(name);
   return {offsets[begin], offsets[end]};
@@ -37,14 +41,17 @@ Batch Batch::part(std::int64_t begin, std::int64_t end) const {
     result.tensors_.set(name, tensor.slice(0, first, end_row));
     if (!grouped()) continue;
     auto& own = result.offsets_[name];
-    for (auto group = begin; group <= end; ++group) own.push_back(rows(name, group, group).first - first);
+    for (auto group = begin; group <= end; ++group)
+      own.push_back(rows(name, group, group).first - first);
   }
-  if (!grouped() && !indices.empty()) result.indices.assign(indices.begin() + begin, indices.begin() + end);
+  if (!grouped() && !indices.empty())
+    result.indices.assign(indices.begin() + begin, indices.begin() + end);
   return result;
 }
 
 Batch Batch::with(std::string_view name, at::Tensor tensor) const {
-  if (tensor.size(0) != tensors_.at(name).size(0)) throw std::invalid_argument("batch: another number of rows");
+  if (tensor.size(0) != tensors_.at(name).size(0))
+    throw std::invalid_argument("batch: another number of rows");
   Batch result = *this;
   result.tensors_.set(name, std::move(tensor));
   return result;

@@ -15,7 +15,9 @@ thread_local const PathsByModule* names_of_thread = nullptr;
 
 ModulesByPath modules_by_path(const torch::nn::Module& network) {
   ModulesByPath modules;
-  network.apply([&](const std::string& path, const torch::nn::Module& module) { modules.emplace_back(path, &module); });
+  network.apply([&](const std::string& path, const torch::nn::Module& module) {
+    modules.emplace_back(path, &module);
+  });
   return modules;
 }
 

@@ -18,8 +18,8 @@ ModulesByPath modules_by_path(const torch::nn::Module& network);
 /// A module as a recipe names it: by the stage that makes its network, and its path there.
 std::string name_in_recipe(const std::string& stage, const std::string& path);
 
-/// The path in the network of `stage` that a recipe's name stands for; nullopt where it is of another stage. A * is any
-/// stage.
+/// The path in the network of `stage` that a recipe's name stands for; nullopt where it is of
+/// another stage. A * is any stage.
 std::optional<std::string> path_in_network(const std::string& name, const std::string& stage);
 
 /// The module whose forward the current thread is in, the innermost; null outside of all.
@@ -28,7 +28,9 @@ inline thread_local constinit const torch::nn::Module* running_module = nullptr;
 /// Says that `module` runs as long as it lives. It costs two stores.
 class [[nodiscard]] ScopedModule {
  public:
-  explicit ScopedModule(const torch::nn::Module& module) : before_(running_module) { running_module = &module; }
+  explicit ScopedModule(const torch::nn::Module& module) : before_(running_module) {
+    running_module = &module;
+  }
   ~ScopedModule() { running_module = before_; }
   ScopedModule(const ScopedModule&) = delete;
   ScopedModule& operator=(const ScopedModule&) = delete;
@@ -37,8 +39,8 @@ class [[nodiscard]] ScopedModule {
   const torch::nn::Module* const before_;
 };
 
-/// Makes running_path() know the modules of a network as long as it lives, to the current thread. The inner one
-/// counts. The network must outlive it and keep its modules.
+/// Makes running_path() know the modules of a network as long as it lives, to the current thread.
+/// The inner one counts. The network must outlive it and keep its modules.
 class [[nodiscard]] ScopedModuleNames {
  public:
   /// `prefix` is the network's own path: "model" makes its child "head" "model.head".

@@ -9,7 +9,8 @@
 
 namespace stages {
 
-/// A few tensors by name, in a fixed order: the inputs of a batch, the embeddings of a network, the terms of a loss.
+/// A few tensors by name, in a fixed order: the inputs of a batch, the embeddings of a network, the
+/// terms of a loss.
 class NamedTensors {
  public:
   using Item = std::pair<std::string, at::Tensor>;
@@ -21,7 +22,8 @@ class NamedTensors {
 
   /// Replaces a tensor of that name, or appends.
   void set(std::string_view name, at::Tensor tensor);
-  /// The tensor of that name, which stays whatever is set() later; throws std::out_of_range naming those there are.
+  /// The tensor of that name, which stays whatever is set() later; throws std::out_of_range naming
+  /// those there are.
   at::Tensor at(std::string_view name) const;
   bool contains(std::string_view name) const;
 

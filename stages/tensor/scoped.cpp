@@ -5,7 +5,9 @@
 namespace stages {
 
 ScopedEval::ScopedEval(torch::nn::Module& network) {
-  network.apply([this](torch::nn::Module& module) { was_training_.emplace_back(&module, module.is_training()); });
+  network.apply([this](torch::nn::Module& module) {
+    was_training_.emplace_back(&module, module.is_training());
+  });
   network.eval();
 }
 

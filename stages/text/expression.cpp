@@ -38,25 +38,29 @@ struct Expression::Compiled {
   std::string taken(int number) const {
     PCRE2_UCHAR* text = nullptr;
     PCRE2_SIZE length = 0;
-    if (pcre2_substring_get_bynumber(found, static_cast<std::uint32_t>(number), &text, &length) != 0) return "";
+    if (pcre2_substring_get_bynumber(found, static_cast<std::uint32_t>(number), &text, &length) !=
+        0)
+      return "";
     std::string group(reinterpret_cast<const char*>(text), length);
     pcre2_substring_free(text);
     return group;
   }
 };
 
-Expression::Expression(std::string_view text, Extent extent) : text_(text), compiled_(std::make_unique<Compiled>()) {
-  if (text.size() > kLongest) throw std::invalid_argument("it is longer than " + std::to_string(kLongest) + " bytes");
+Expression::Expression(std::string_view text, Extent extent)
+    : text_(text), compiled_(std::make_unique<Compiled>()) {
+  if (text.size() > kLongest)
+    throw std::invalid_argument("it is longer than " + std::to_string(kLongest) + " bytes");
   int error = 0;
   PCRE2_SIZE offset = 0;
   const std::uint32_t anchors = extent == Extent::kWhole ? PCRE2_ANCHORED | PCRE2_ENDANCHORED : 0;
-  compiled_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), anchors | PCRE2_UTF, &error,
-                                  &offset, nullptr);
+  compiled_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
+                                  anchors | PCRE2_UTF, &error, &offset, nullptr);
   if (!compiled_->code) {
     unsigned char message[256] = {};
     pcre2_get_error_message(error, message, sizeof message);
-    throw std::invalid_argument(std::string(reinterpret_cast<const char*>(message)) + " at character " +
-                                std::to_string(offset));
+    throw std::invalid_argument(std::string(reinterpret_cast<const char*>(message)) +
+                                " at character " + std::to_string(offset));
   }
   compiled_->found = pcre2_match_data_create_from_pattern(compiled_->code, nullptr);
   compiled_->limits = pcre2_match_context_create(nullptr);
@@ -70,12 +74,15 @@ Expression::Expression(Expression&&) noexcept = default;
 Expression& Expression::operator=(Expression&&) noexcept = default;
 
 int Expression::match(std::string_view name) const {
-  const int count = pcre2_match(compiled_->code, reinterpret_cast<PCRE2_SPTR>(name.data()), name.size(), 0, 0,
-                                compiled_->found, compiled_->limits);
-  if (count == PCRE2_ERROR_NOMATCH || (count <= PCRE2_ERROR_UTF8_ERR1 && count >= PCRE2_ERROR_UTF8_ERR21)) return 0;
+  const int count = pcre2_match(compiled_->code, reinterpret_cast<PCRE2_SPTR>(name.data()),
+                                name.size(), 0, 0, compiled_->found, compiled_->limits);
+  if (count == PCRE2_ERROR_NOMATCH ||
+      (count <= PCRE2_ERROR_UTF8_ERR1 && count >= PCRE2_ERROR_UTF8_ERR21))
+    return 0;
   if (count < 0) {
-    throw runner::StageError(runner::ErrorCode::kBadPattern,
-                             "the expression '" + text_ + "' takes too long to match '" + std::string(name) + "'")
+    throw runner::StageError(
+        runner::ErrorCode::kBadPattern,
+        "the expression '" + text_ + "' takes too long to match '" + std::string(name) + "'")
         .with_help("write it without repetitions inside repetitions");
   }
   return count;
@@ -93,7 +100,8 @@ bool Expression::has_groups() const {
   return count > 0;
 }
 
-std::optional<std::string> Expression::capture_or_first(std::string_view name, const char* group) const {
+std::optional<std::string> Expression::capture_or_first(std::string_view name,
+                                                        const char* group) const {
   if (match(name) == 0) return std::nullopt;
   const int number = compiled_->number_of(group);
   return compiled_->taken(number > 0 ? number : 1);

@@ -23,7 +23,8 @@
 namespace stages {
 namespace {
 
-constexpr std::array<std::string_view, 7> kContractions = {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"};
+constexpr std::array<std::string_view, 7> kContractions = {"'s", "'t",  "'re", "'ve",
+                                                           "'m", "'ll", "'d"};
 // Taken whole where they begin a piece; transformers then divides them in three.
 constexpr std::array<std::string_view, 2> kDividedMarks = {"<|startoftext|>", "<|endoftext|>"};
 // As UTF-8 read as Latin-1 these two begin most letters of Europe, followed by what may be a space.
@@ -34,10 +35,12 @@ bool is_ascii(std::string_view text) {
   return std::ranges::all_of(text, [](unsigned char byte) { return byte < 0x80; });
 }
 
-/// Is `character` one that OpenAI's cleaning leaves as it is where no other than ASCII stands beside it?
+/// Is `character` one that OpenAI's cleaning leaves as it is where no other than ASCII stands
+/// beside it?
 bool is_kept_alone(char32_t character) {
-  return character_class(character) == CharacterClass::kLetter && !is_compatibility_form(character) &&
-         character != kCapitalAWithCircumflex && character != kCapitalAWithTilde && character != kCapitalSigma;
+  return character_class(character) == CharacterClass::kLetter &&
+         !is_compatibility_form(character) && character != kCapitalAWithCircumflex &&
+         character != kCapitalAWithTilde && character != kCapitalSigma;
 }
 
 [[noreturn]] void refuse_character(char32_t character, const std::string& why) {
@@ -53,16 +56,19 @@ void refuse_unclean(std::string_view text) {
     text.remove_prefix(point.bytes);
     const bool is_plain = point.value < 0x80;
     const char32_t value = point.value;
-    if (value == '\v' || value == 0x7F || (value < ' ' && character_class(value) != CharacterClass::kSpace))
+    if (value == '\v' || value == 0x7F ||
+        (value < ' ' && character_class(value) != CharacterClass::kSpace))
       refuse_character(value, "is a control character");
     if (value == '&' && may_be_entity(text)) refuse_character('&', "may begin an HTML entity");
-    if (!is_plain && !is_after_ascii) refuse_character(value, "may be part of a character decoded wrongly");
+    if (!is_plain && !is_after_ascii)
+      refuse_character(value, "may be part of a character decoded wrongly");
     if (!is_plain && !is_kept_alone(value)) refuse_character(value, "may be one that is replaced");
     is_after_ascii = is_plain;
   }
 }
 
-/// `text` with characters in place of its HTML entities. What is left of an entity in an entity is one again.
+/// `text` with characters in place of its HTML entities. What is left of an entity in an entity is
+/// one again.
 std::string without_entities(std::string_view text) {
   std::string result;
   while (!text.empty()) {
@@ -80,8 +86,10 @@ std::string without_entities(std::string_view text) {
   return result;
 }
 
-std::optional<std::string_view> prefix_among(std::string_view text, std::span<const std::string_view> words) {
-  const auto found = std::ranges::find_if(words, [&](std::string_view word) { return text.starts_with(word); });
+std::optional<std::string_view> prefix_among(std::string_view text,
+                                             std::span<const std::string_view> words) {
+  const auto found =
+      std::ranges::find_if(words, [&](std::string_view word) { return text.starts_with(word); });
   return found == words.end() ? std::nullopt : std::optional(text.substr(0, found->size()));
 }
 
@@ -113,9 +121,11 @@ std::string cleaned(std::string_view text, TextCleaning cleaning) {
   return result;
 }
 
-void for_pieces(std::string_view text, TextCleaning cleaning, const std::function<void(std::string_view)>& use) {
+void for_pieces(std::string_view text, TextCleaning cleaning,
+                const std::function<void(std::string_view)>& use) {
   while (!text.empty()) {
-    if (const auto mark = prefix_among(text, cleaning == TextCleaning::kOpenai ? kOpenaiMarks : kDividedMarks)) {
+    if (const auto mark =
+            prefix_among(text, cleaning == TextCleaning::kOpenai ? kOpenaiMarks : kDividedMarks)) {
       if (cleaning == TextCleaning::kOpenai) {
         use(*mark);
       } else {
@@ -187,7 +197,8 @@ Result<Vocabulary> vocabulary_of(const TokenizerOptions& options) {
 }
 
 Diagnostic bad_text(std::string_view text, const std::string& why, const std::string& help) {
-  const std::string shown = runner::printable(text.substr(0, kShownText)) + (text.size() > kShownText ? "…" : "");
+  const std::string shown =
+      runner::printable(text.substr(0, kShownText)) + (text.size() > kShownText ? "…" : "");
   return {ErrorCode::kBadAnnotations, {}, "", "the text '" + shown + "' " + why, help};
 }
 
@@ -206,7 +217,8 @@ Result<Tokenizer> Tokenizer::read(const TokenizerOptions& options) {
 
 Result<std::vector<std::int32_t>> Tokenizer::encode(std::string_view text) const {
   if (const auto bad = runner::invalid_utf8(text)) {
-    return bad_text(text, "is not UTF-8 at byte " + std::to_string(*bad + 1), "save the file that holds it as UTF-8");
+    return bad_text(text, "is not UTF-8 at byte " + std::to_string(*bad + 1),
+                    "save the file that holds it as UTF-8");
   }
   std::vector<std::int32_t> tokens = {start_};
   try {
@@ -214,8 +226,8 @@ Result<std::vector<std::int32_t>> Tokenizer::encode(std::string_view text) const
     std::size_t at = cleaning_ == TextCleaning::kTransformers ? text.find('<') : text.npos;
     while (at != text.npos) {
       const std::string_view rest = text.substr(at);
-      const auto mark =
-          std::ranges::find_if(kTokenMarks, [&](std::string_view mark) { return rest.starts_with(mark); });
+      const auto mark = std::ranges::find_if(
+          kTokenMarks, [&](std::string_view mark) { return rest.starts_with(mark); });
       if (mark == kTokenMarks.end()) {
         at = text.find('<', at + 1);
         continue;
@@ -227,8 +239,10 @@ Result<std::vector<std::int32_t>> Tokenizer::encode(std::string_view text) const
     }
     encode_plain(text, tokens);
   } catch (const std::invalid_argument& error) {
-    return bad_text(text, std::string("may need a repair that cleaning: openai does not do here: ") + error.what(),
-                    "write it plainly, or set cleaning: transformers");
+    return bad_text(
+        text,
+        std::string("may need a repair that cleaning: openai does not do here: ") + error.what(),
+        "write it plainly, or set cleaning: transformers");
   }
   tokens.push_back(end_);
   return tokens;
@@ -259,14 +273,19 @@ constexpr std::string_view kGzipStart = "\x1f\x8b";
 constexpr int kGzipWindow = 15 + 16;  // the largest window, and gzip's head
 
 Diagnostic unusable(const fs::path& file, const std::string& why) {
-  return {ErrorCode::kDamagedWeights, {}, "", "'" + file.string() + "' " + why, "use the file as published"};
+  return {ErrorCode::kDamagedWeights,
+          {},
+          "",
+          "'" + file.string() + "' " + why,
+          "use the file as published"};
 }
 
 Diagnostic too_long(const fs::path& file) {
   return unusable(file, "is longer than " + std::to_string(kMaxVocabularyBytes >> 20) + " MiB");
 }
 
-/// What `packed` holds compressed, as far as one byte beyond what is read; nullopt where it is damaged.
+/// What `packed` holds compressed, as far as one byte beyond what is read; nullopt where it is
+/// damaged.
 std::optional<std::string> unpacked(std::string_view packed) {
   z_stream stream{};
   if (inflateInit2(&stream, kGzipWindow) != Z_OK) throw std::bad_alloc();
@@ -320,14 +339,16 @@ namespace {
 constexpr std::array<std::pair<std::string_view, char32_t>, 5> kEntities = {
     {{"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}}};
 constexpr std::size_t kMostDigits = 8;
-constexpr char32_t kFirstAboveSigns = 0xC0, kFirstSurrogate = 0xD800;  // HTML reads some numbers as other characters
+constexpr char32_t kFirstAboveSigns = 0xC0,
+                   kFirstSurrogate = 0xD800;  // HTML reads some numbers as other characters
 
 bool is_ascii_letter(char character) {
   return (character >= 'a' && character <= 'z') || (character >= 'A' && character <= 'Z');
 }
 
 bool is_read_as_it_is(char32_t character) {
-  return (character >= ' ' && character < 0x7F) || (character >= kFirstAboveSigns && character < kFirstSurrogate);
+  return (character >= ' ' && character < 0x7F) ||
+         (character >= kFirstAboveSigns && character < kFirstSurrogate);
 }
 
 /// The character whose number `text`, what stands between &# and the semicolon, is.
@@ -336,8 +357,10 @@ std::optional<char32_t> character_numbered(std::string_view text) {
   if (is_hexadecimal) text.remove_prefix(1);
   if (text.empty() || text.size() > kMostDigits) return {};
   std::uint32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, is_hexadecimal ? 16 : 10);
-  if (error != std::errc() || end != text.data() + text.size() || !is_read_as_it_is(number)) return {};
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, is_hexadecimal ? 16 : 10);
+  if (error != std::errc() || end != text.data() + text.size() || !is_read_as_it_is(number))
+    return {};
   return number;
 }
 

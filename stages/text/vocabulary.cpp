@@ -14,8 +14,8 @@
 #include <unordered_set>
 #include <utility>
 
-#include <nlohmann/json.hpp>
 #include <utf8proc.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/text/printable.h"
 #include "runner/shared/text/utf8.h"
@@ -32,17 +32,21 @@ struct Symbol {
   std::size_t before = kNoSymbol, after = kNoSymbol;
 };
 
-/// Two neighbours that may be joined. The first in the order of rules goes first, of the same the leftmost.
+/// Two neighbours that may be joined. The first in the order of rules goes first, of the same the
+/// leftmost.
 struct Joint {
   std::int32_t rank = 0;
   std::size_t left = 0;
   std::int32_t joined = 0;
   std::int32_t tokens[2] = {};  // what they were when it was found
-  bool operator>(const Joint& other) const { return std::tie(rank, left) > std::tie(other.rank, other.left); }
+  bool operator>(const Joint& other) const {
+    return std::tie(rank, left) > std::tie(other.rank, other.left);
+  }
 };
 
 std::uint64_t pair_of(std::int32_t left, std::int32_t right) {
-  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 | static_cast<std::uint32_t>(right);
+  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(left)) << 32 |
+         static_cast<std::uint32_t>(right);
 }
 
 }  // namespace
@@ -50,7 +54,8 @@ std::uint64_t pair_of(std::int32_t left, std::int32_t right) {
 BytePairs::BytePairs(const ByteTokens& bytes, const std::vector<BytePair>& pairs) : bytes_(bytes) {
   rules_.reserve(pairs.size());
   for (const BytePair& pair : pairs)
-    rules_.push_back({pair_of(pair.left, pair.right), static_cast<std::int32_t>(rules_.size()), pair.joined});
+    rules_.push_back(
+        {pair_of(pair.left, pair.right), static_cast<std::int32_t>(rules_.size()), pair.joined});
   std::ranges::sort(rules_, {}, &Rule::pair);
 }
 
@@ -58,7 +63,8 @@ std::vector<BytePair> BytePairs::pairs() const {
   std::vector<BytePair> pairs(rules_.size());
   for (const Rule& rule : rules_) {
     pairs[static_cast<std::size_t>(rule.rank)] = {static_cast<std::int32_t>(rule.pair >> 32),
-                                                  static_cast<std::int32_t>(rule.pair & 0xffffffff), rule.joined};
+                                                  static_cast<std::int32_t>(rule.pair & 0xffffffff),
+                                                  rule.joined};
   }
   return pairs;
 }
@@ -73,7 +79,8 @@ void BytePairs::encode(std::string_view piece, std::vector<std::int32_t>& ids) c
   std::vector<Symbol> symbols(piece.size());
   for (std::size_t i = 0; i < piece.size(); ++i) {
     const bool is_last = i + 1 == piece.size();
-    symbols[i].token = (is_last ? bytes_.at_end : bytes_.within)[static_cast<unsigned char>(piece[i])];
+    symbols[i].token =
+        (is_last ? bytes_.at_end : bytes_.within)[static_cast<unsigned char>(piece[i])];
     symbols[i].before = i == 0 ? kNoSymbol : i - 1;
     symbols[i].after = is_last ? kNoSymbol : i + 1;
   }
@@ -107,14 +114,16 @@ void BytePairs::encode(std::string_view piece, std::vector<std::int32_t>& ids) c
 
 namespace {
 
-constexpr std::string_view kPieceEnd = "</w>", kStartToken = "<|startoftext|>", kEndToken = "<|endoftext|>";
+constexpr std::string_view kPieceEnd = "</w>", kStartToken = "<|startoftext|>",
+                           kEndToken = "<|endoftext|>";
 
-/// The bytes in the order of their tokens: first those that are printable in Latin-1, which stand for themselves, then
-/// the others.
+/// The bytes in the order of their tokens: first those that are printable in Latin-1, which stand
+/// for themselves, then the others.
 std::vector<unsigned char> bytes_in_order() {
   std::vector<unsigned char> order, others;
   for (int byte = 0; byte < 256; ++byte) {
-    const bool is_printable = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+    const bool is_printable =
+        (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
     (is_printable ? order : others).push_back(static_cast<unsigned char>(byte));
   }
   order.insert(order.end(), others.begin(), others.end());
@@ -133,7 +142,9 @@ std::string symbol(unsigned char byte, std::size_t place) {
   throw std::invalid_argument("line " + std::to_string(number) + ": " + what);
 }
 
-std::string shown_token(const std::string& token) { return "'" + runner::printable(token.substr(0, 80)) + "'"; }
+std::string shown_token(const std::string& token) {
+  return "'" + runner::printable(token.substr(0, 80)) + "'";
+}
 
 /// The tokens of a list of merges, by text and by number.
 class TokenList {
@@ -151,7 +162,8 @@ class TokenList {
   /// The merge on the line of this number.
   void merge(std::size_t number, std::string_view line) {
     const std::size_t gap = line.find(' ');
-    if (gap == line.npos || gap == 0 || gap + 1 == line.size() || line.find(' ', gap + 1) != line.npos)
+    if (gap == line.npos || gap == 0 || gap + 1 == line.size() ||
+        line.find(' ', gap + 1) != line.npos)
       refuse_line(number, "it is not two tokens with a space between them");
     const std::string left(line.substr(0, gap)), right(line.substr(gap + 1)), joined = left + right;
     if (numbers_.contains(joined)) refuse_line(number, shown_token(joined) + " is a token already");
@@ -207,9 +219,11 @@ TokenList tokens_of(std::string_view text) {
 }
 
 /// The numbers that `json` gives to the tokens, by their numbers in the list.
-std::vector<std::int32_t> given_numbers(const std::vector<std::string>& tokens, std::string_view json) {
+std::vector<std::int32_t> given_numbers(const std::vector<std::string>& tokens,
+                                        std::string_view json) {
   const nlohmann::json given = runner::parse_strict_json(json, 1, "it");
-  if (!given.is_object()) throw std::invalid_argument("it is no JSON object of tokens and their numbers");
+  if (!given.is_object())
+    throw std::invalid_argument("it is no JSON object of tokens and their numbers");
   std::vector<std::int32_t> numbers;
   std::vector<const std::string*> taken(tokens.size());
   for (const std::string& token : tokens) {
@@ -223,7 +237,8 @@ std::vector<std::int32_t> given_numbers(const std::vector<std::string>& tokens, 
     }
     const auto number = found->get<std::size_t>();
     if (taken[number])
-      throw std::invalid_argument(shown_token(token) + " has the number of " + shown_token(*taken[number]));
+      throw std::invalid_argument(shown_token(token) + " has the number of " +
+                                  shown_token(*taken[number]));
     taken[number] = &token;
     numbers.push_back(static_cast<std::int32_t>(number));
   }
@@ -231,7 +246,8 @@ std::vector<std::int32_t> given_numbers(const std::vector<std::string>& tokens, 
     const std::unordered_set<std::string_view> known(tokens.begin(), tokens.end());
     for (const auto& [token, number] : given.items()) {
       if (!known.contains(token))
-        throw std::invalid_argument("it has the token " + shown_token(token) + ", which no merge makes");
+        throw std::invalid_argument("it has the token " + shown_token(token) +
+                                    ", which no merge makes");
     }
   }
   return numbers;
@@ -240,13 +256,17 @@ std::vector<std::int32_t> given_numbers(const std::vector<std::string>& tokens, 
 /// What every token stands for, by its number.
 std::vector<std::string> texts_of_tokens(const Vocabulary& vocabulary) {
   std::vector<std::string> texts(static_cast<std::size_t>(vocabulary.size));
-  const auto text = [&](std::int32_t token) -> std::string& { return texts[static_cast<std::size_t>(token)]; };
+  const auto text = [&](std::int32_t token) -> std::string& {
+    return texts[static_cast<std::size_t>(token)];
+  };
   const std::vector<unsigned char> order = bytes_in_order();
   for (std::size_t place = 0; place < order.size(); ++place) {
     text(vocabulary.bytes.within[order[place]]) = symbol(order[place], place);
-    text(vocabulary.bytes.at_end[order[place]]) = symbol(order[place], place) + std::string(kPieceEnd);
+    text(vocabulary.bytes.at_end[order[place]]) =
+        symbol(order[place], place) + std::string(kPieceEnd);
   }
-  for (const BytePair& pair : vocabulary.pairs) text(pair.joined) = text(pair.left) + text(pair.right);
+  for (const BytePair& pair : vocabulary.pairs)
+    text(pair.joined) = text(pair.left) + text(pair.right);
   text(vocabulary.start) = kStartToken;
   text(vocabulary.end) = kEndToken;
   return texts;
@@ -258,7 +278,8 @@ std::string merges_text(const Vocabulary& vocabulary) {
   const std::vector<std::string> texts = texts_of_tokens(vocabulary);
   std::string result = "#version: 0.2\n";
   for (const BytePair& pair : vocabulary.pairs)
-    result += texts[static_cast<std::size_t>(pair.left)] + " " + texts[static_cast<std::size_t>(pair.right)] + "\n";
+    result += texts[static_cast<std::size_t>(pair.left)] + " " +
+              texts[static_cast<std::size_t>(pair.right)] + "\n";
   return result;
 }
 
@@ -278,8 +299,11 @@ Vocabulary read_merges(std::string_view text, std::string_view json) {
   TokenList tokens = tokens_of(text);
   Vocabulary vocabulary = tokens.finish();
   const std::vector<std::int32_t> numbers = given_numbers(tokens.texts(), json);
-  const auto renumber = [&](std::int32_t& token) { token = numbers[static_cast<std::size_t>(token)]; };
-  for (auto* bytes : {&vocabulary.bytes.within, &vocabulary.bytes.at_end}) std::ranges::for_each(*bytes, renumber);
+  const auto renumber = [&](std::int32_t& token) {
+    token = numbers[static_cast<std::size_t>(token)];
+  };
+  for (auto* bytes : {&vocabulary.bytes.within, &vocabulary.bytes.at_end})
+    std::ranges::for_each(*bytes, renumber);
   for (BytePair& pair : vocabulary.pairs) {
     for (std::int32_t* token : {&pair.left, &pair.right, &pair.joined}) renumber(*token);
   }
@@ -301,9 +325,12 @@ const utf8proc_uint8_t* utf8proc_bytes(std::string_view text) {
 CharacterClass character_class(char32_t character) {
   if ((character >= '\t' && character <= '\r') || character == 0x85) return CharacterClass::kSpace;
   const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(character));
-  if (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO) return CharacterClass::kLetter;
-  if (category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO) return CharacterClass::kNumber;
-  if (category >= UTF8PROC_CATEGORY_ZS && category <= UTF8PROC_CATEGORY_ZP) return CharacterClass::kSpace;
+  if (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO)
+    return CharacterClass::kLetter;
+  if (category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO)
+    return CharacterClass::kNumber;
+  if (category >= UTF8PROC_CATEGORY_ZS && category <= UTF8PROC_CATEGORY_ZP)
+    return CharacterClass::kSpace;
   return CharacterClass::kOther;
 }
 
@@ -313,27 +340,30 @@ bool is_compatibility_form(char32_t character) {
 
 CodePoint first_code_point(std::string_view text) {
   utf8proc_int32_t character = 0;
-  const utf8proc_ssize_t bytes =
-      utf8proc_iterate(utf8proc_bytes(text), static_cast<utf8proc_ssize_t>(text.size()), &character);
+  const utf8proc_ssize_t bytes = utf8proc_iterate(
+      utf8proc_bytes(text), static_cast<utf8proc_ssize_t>(text.size()), &character);
   return {static_cast<char32_t>(character), static_cast<std::size_t>(bytes)};
 }
 
 void append_utf8(char32_t character, std::string& text) {
   utf8proc_uint8_t bytes[4] = {};
-  const utf8proc_ssize_t count = utf8proc_encode_char(static_cast<utf8proc_int32_t>(character), bytes);
+  const utf8proc_ssize_t count =
+      utf8proc_encode_char(static_cast<utf8proc_int32_t>(character), bytes);
   text.append(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(count));
 }
 
 void append_lower_case(char32_t character, std::string& text) {
-  append_utf8(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(character))), text);
+  append_utf8(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(character))),
+              text);
   // The one character whose lower case is two, whatever the language.
   if (character == kCapitalIWithDot) append_utf8(kCombiningDot, text);
 }
 
 std::string composed(std::string_view text) {
   utf8proc_uint8_t* made = nullptr;
-  const utf8proc_ssize_t bytes = utf8proc_map(utf8proc_bytes(text), static_cast<utf8proc_ssize_t>(text.size()), &made,
-                                              static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  const utf8proc_ssize_t bytes =
+      utf8proc_map(utf8proc_bytes(text), static_cast<utf8proc_ssize_t>(text.size()), &made,
+                   static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(made, &std::free);
   if (bytes < 0) throw std::bad_alloc();
   return std::string(reinterpret_cast<const char*>(made), static_cast<std::size_t>(bytes));

@@ -11,9 +11,9 @@ BalancedSamples::BalancedSamples(std::shared_ptr<const Dataset> source)
     : source_(std::move(source)), size_(source_->describe().size) {
   const std::vector<std::int64_t> labels = source_->labels();
   if (std::ssize(labels) != size_) {
-    throw runner::StageError(
-        runner::ErrorCode::kOptionConflict,
-        "sampling: balanced needs the class of each sample, and the training data does not give it in advance")
+    throw runner::StageError(runner::ErrorCode::kOptionConflict,
+                             "sampling: balanced needs the class of each sample, and the training "
+                             "data does not give it in advance")
         .at("/sampling")
         .with_help("set sampling: as_is; class_weights can balance the loss");
   }
@@ -33,7 +33,8 @@ std::optional<NamedTensors> BalancedSamples::sample(std::int64_t epoch, std::int
   return source_->sample(epoch * draws_ + index / size_, index % size_);
 }
 
-RemarkingDataset::Remarks BalancedSamples::take_remarks(std::span<const std::int64_t> indices) const {
+RemarkingDataset::Remarks BalancedSamples::take_remarks(
+    std::span<const std::int64_t> indices) const {
   const auto* remarking = dynamic_cast<const RemarkingDataset*>(source_.get());
   return remarking ? remarking->take_remarks(indices) : Remarks{};
 }
@@ -51,7 +52,8 @@ SampleOrder BalancedSamples::epoch_order(std::uint64_t seed, std::int64_t epoch)
     const std::int64_t first = before(epoch * size_), last = before((epoch + 1) * size_);
     for (std::int64_t draw = first; draw < last;) {
       const std::int64_t turn = draw / count;
-      const SampleOrder order = shuffled_order(count, seed + static_cast<std::uint64_t>(label) + 1, turn);
+      const SampleOrder order =
+          shuffled_order(count, seed + static_cast<std::uint64_t>(label) + 1, turn);
       for (; draw < last && draw / count == turn; ++draw) {
         const std::int64_t index = own[static_cast<std::size_t>(order[draw % count])];
         drawn.push_back(index + size_ * times[static_cast<std::size_t>(index)]++);
@@ -68,7 +70,8 @@ SampleOrder BalancedSamples::epoch_order(std::uint64_t seed, std::int64_t epoch)
 
 std::string balanced_twice(const std::string& weights) {
   return "sampling: balanced and " + weights +
-         " both correct for rare classes: their samples are drawn more often, and weigh more as well; turn one of the "
+         " both correct for rare classes: their samples are drawn more often, and weigh more as "
+         "well; turn one of the "
          "two off to correct once";
 }
 

@@ -9,12 +9,13 @@
 
 namespace stages {
 
-/// A training set of which an epoch sees as many samples of every class, and as many in all as the set has. The samples
-/// of a class are drawn in turns, in another order each turn, and the turns go on over the epochs: none is drawn twice
-/// more often than another. An epoch is a function of (seed, epoch).
+/// A training set of which an epoch sees as many samples of every class, and as many in all as the
+/// set has. The samples of a class are drawn in turns, in another order each turn, and the turns go
+/// on over the epochs: none is drawn twice more often than another. An epoch is a function of
+/// (seed, epoch).
 ///
-/// A sample that is drawn again in an epoch has another index, its own plus a multiple of the set's size, and is
-/// augmented and dropped out anew.
+/// A sample that is drawn again in an epoch has another index, its own plus a multiple of the set's
+/// size, and is augmented and dropped out anew.
 class BalancedSamples final : public Dataset, public RemarkingDataset {
  public:
   /// Throws runner::StageError where `source` does not say the labels of its samples.
@@ -22,7 +23,9 @@ class BalancedSamples final : public Dataset, public RemarkingDataset {
 
   DatasetDescription describe() const override { return source_->describe(); }
   std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override;
-  std::string sample_name(std::int64_t index) const override { return source_->sample_name(index % size_); }
+  std::string sample_name(std::int64_t index) const override {
+    return source_->sample_name(index % size_);
+  }
   LoaderOptions loader() const override { return source_->loader(); }
   runner::HeldMemory held() const override { return source_->held(); }
   std::vector<std::int64_t> labels() const override { return source_->labels(); }
@@ -40,10 +43,12 @@ class BalancedSamples final : public Dataset, public RemarkingDataset {
   std::int64_t draws_ = 1;                          // of one sample in an epoch, at most
 };
 
-/// A line for the person who watches, where the option `weights` weighs balanced samples by the classes' frequency too.
+/// A line for the person who watches, where the option `weights` weighs balanced samples by the
+/// classes' frequency too.
 std::string balanced_twice(const std::string& weights);
 
-/// The same training with balanced samples; the validation is never balanced. To be a TrainingKind's `draw`.
+/// The same training with balanced samples; the validation is never balanced. To be a
+/// TrainingKind's `draw`.
 TrainingData draw_balanced(TrainingData data, std::uint64_t seed);
 
 }  // namespace stages

@@ -33,13 +33,14 @@ std::int64_t certified_samples(const TrainingStep& step) {
   return std::max(kFewestSamples, largest_group(step) + kPart);
 }
 
-/// Parts in which a policy's cut is certified: what is over groups is cut between them, but for two passes.
+/// Parts in which a policy's cut is certified: what is over groups is cut between them, but for two
+/// passes.
 std::int64_t certified_part(const TrainingStep& step, const StepPlan& plan) {
   return plan.two_pass ? kPart : std::max(kPart, largest_group(step));
 }
 
-/// A gradient below this share of the whole one is compared with that share: what is zero except for rounding, as that
-/// of the biases of an attention's keys is, has no relative error.
+/// A gradient below this share of the whole one is compared with that share: what is zero except
+/// for rounding, as that of the biases of an attention's keys is, has no relative error.
 constexpr double kLeast = 1e-3;
 
 /// What one way of computing a step leaves.
@@ -49,32 +50,39 @@ struct Left {
   Means means;
 };
 
-Left compute(const TrainingStep& step, torch::nn::Module& network, const Batch& batch, const StepPlan& plan,
-             std::uint64_t seed) {
+Left compute(const TrainingStep& step, torch::nn::Module& network, const Batch& batch,
+             const StepPlan& plan, std::uint64_t seed) {
   const PreparedNetwork prepared(network, plan.numerics, at::kCPU);
-  StepNumbers numbers =
-      accumulate_gradient(step, prepared, step.prepare(step.arrange(batch, BatchUse::kTraining), {seed, 1}),
-                          step.weight(batch), plan, {seed, 1});
+  StepNumbers numbers = accumulate_gradient(
+      step, prepared, step.prepare(step.arrange(batch, BatchUse::kTraining), {seed, 1}),
+      step.weight(batch), plan, {seed, 1});
   numbers.fetch();
   Left left;
   for (const auto& [name, weight] : trained_parameters(network))
     left.gradients.set(name, weight.grad().defined() ? weight.grad() : torch::zeros_like(weight));
-  for (const auto& buffer : network.named_buffers()) left.buffers.emplace_back(buffer.key(), buffer.value().clone());
+  for (const auto& buffer : network.named_buffers())
+    left.buffers.emplace_back(buffer.key(), buffer.value().clone());
   left.means = numbers.means();
   return left;
 }
 
 /// The weights after two steps by a rule that has state; they and the buffers are put back.
-NamedTensors weights_after_steps(const TrainingStep& step, torch::nn::Module& network, const Batch& batch,
-                                 const StepPlan& plan, std::uint64_t seed) {
-  constexpr AdamOptions kRule{
-      .learning_rate = 0.01, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8, .weight_decay = 0.1, .decoupled = true};
+NamedTensors weights_after_steps(const TrainingStep& step, torch::nn::Module& network,
+                                 const Batch& batch, const StepPlan& plan, std::uint64_t seed) {
+  constexpr AdamOptions kRule{.learning_rate = 0.01,
+                              .beta1 = 0.9,
+                              .beta2 = 0.99,
+                              .epsilon = 1e-8,
+                              .weight_decay = 0.1,
+                              .decoupled = true};
   const NamedTensors trained = trained_parameters(network);
   std::vector<at::Tensor> before;
   for (const auto& [name, weight] : trained) before.push_back(weight.detach().clone());
   const StepSnapshot buffers(network, at::kCPU);
-  StepExecution execution(step, network, {{.name = "", .optimizer = kRule, .parameters = trained}}, plan, {}, at::kCPU);
-  for (const std::int64_t number : {1, 2}) execution.commit(execution.compute(batch, {seed, number}));
+  StepExecution execution(step, network, {{.name = "", .optimizer = kRule, .parameters = trained}},
+                          plan, {}, at::kCPU);
+  for (const std::int64_t number : {1, 2})
+    execution.commit(execution.compute(batch, {seed, number}));
   NamedTensors after;
   const torch::NoGradGuard no_graph;
   auto old = before.begin();
@@ -142,10 +150,12 @@ Batch random_batch(const DatasetDescription& data, std::int64_t samples, at::Gen
   for (const TensorSpec& one : data.tensors) {
     std::vector<std::int64_t> shape = {samples};
     shape.insert(shape.end(), one.shape.begin(), one.shape.end());
-    const std::int64_t numbers = one.name == "caption" ? static_cast<std::int64_t>(data.captions.size()) : classes;
-    tensors.set(one.name, at::isFloatingType(one.dtype)
-                              ? torch::randn(shape, generator, torch::kDouble)
-                              : torch::randint(numbers, shape, generator, torch::TensorOptions(one.dtype)));
+    const std::int64_t numbers =
+        one.name == "caption" ? static_cast<std::int64_t>(data.captions.size()) : classes;
+    tensors.set(one.name,
+                at::isFloatingType(one.dtype)
+                    ? torch::randn(shape, generator, torch::kDouble)
+                    : torch::randint(numbers, shape, generator, torch::TensorOptions(one.dtype)));
   }
   return Batch(tensors, samples);
 }
@@ -163,21 +173,23 @@ class ScopedGenerators {
 };
 
 /// The plan by which the trainer would compute, on the small network in float64.
-StepPlan plan_of(const TrainingToPlan& training, torch::nn::Module& network, runner::RunContext& context) {
+StepPlan plan_of(const TrainingToPlan& training, torch::nn::Module& network,
+                 runner::RunContext& context) {
   MemoryPolicy policy = training.policy;
   policy.precision = {};
   policy.tf32 = false;
   policy.layout = Layout::kContiguous;
-  StepPlan plan =
-      assemble_step(training.step, network, training.data.size, training.options, policy, at::kCPU, context).plan();
+  StepPlan plan = assemble_step(training.step, network, training.data.size, training.options,
+                                policy, at::kCPU, context)
+                      .plan();
   if (plan.micro_batch > 0) plan.micro_batch = certified_part(training.step, plan);
   return plan;
 }
 
 }  // namespace
 
-Certificate compare_gradients(const TrainingStep& step, torch::nn::Module& network, const Batch& batch,
-                              const StepPlan& plan, std::uint64_t seed) {
+Certificate compare_gradients(const TrainingStep& step, torch::nn::Module& network,
+                              const Batch& batch, const StepPlan& plan, std::uint64_t seed) {
   Certificate certificate;
   certificate.compared = comparison(plan, batch.units(), drops(network));
   network.zero_grad();
@@ -194,7 +206,8 @@ Certificate compare_gradients(const TrainingStep& step, torch::nn::Module& netwo
     const double error = size_of(parts.gradients.at(name) - gradient);
     certificate.parameters.push_back({name, reference > 0 ? error / reference : error});
   }
-  if (!is_equal(torch::tensor(parts.means.loss, torch::kDouble), torch::tensor(whole.means.loss, torch::kDouble)))
+  if (!is_equal(torch::tensor(parts.means.loss, torch::kDouble),
+                torch::tensor(whole.means.loss, torch::kDouble)))
     certificate.changed.push_back("the loss");
   for (std::size_t i = 0; i < whole.buffers.size(); ++i) {
     if (!is_equal(parts.buffers[i].second, whole.buffers[i].second))
@@ -205,7 +218,8 @@ Certificate compare_gradients(const TrainingStep& step, torch::nn::Module& netwo
   at_once.offloads_optimizer = at_once.optimizer_in_backward = false;
   const NamedTensors expected = weights_after_steps(step, network, batch, at_once, seed);
   for (const auto& [name, weight] : weights_after_steps(step, network, batch, plan, seed)) {
-    if (!weight.equal(expected.at(name))) certificate.changed.push_back("the weight " + name + " after two steps");
+    if (!weight.equal(expected.at(name)))
+      certificate.changed.push_back("the weight " + name + " after two steps");
   }
   return certificate;
 }

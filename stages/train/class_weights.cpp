@@ -15,25 +15,31 @@ namespace stages {
 namespace {
 
 runner::StageError weights_error(const std::string& message, const std::string& help) {
-  return runner::StageError(runner::ErrorCode::kOptionConflict, message).at("/class_weights").with_help(help);
+  return runner::StageError(runner::ErrorCode::kOptionConflict, message)
+      .at("/class_weights")
+      .with_help(help);
 }
 
 [[noreturn]] void refuse_weights(const std::string& message, const std::string& help) {
   throw weights_error(message, help);
 }
 
-std::vector<double> balanced_weights(const Dataset& train, const std::vector<std::string>& classes) {
+std::vector<double> balanced_weights(const Dataset& train,
+                                     const std::vector<std::string>& classes) {
   const std::vector<std::int64_t> labels = train.labels();
   if (labels.empty()) {
-    refuse_weights("class_weights: balanced needs the frequency of each class, and the training data does not give it",
-                   "write a number for each class");
+    refuse_weights(
+        "class_weights: balanced needs the frequency of each class, and the training data does not "
+        "give it",
+        "write a number for each class");
   }
   std::vector<double> weights;
   for (std::size_t label = 0; label < classes.size(); ++label) {
     const auto count = std::ranges::count(labels, static_cast<std::int64_t>(label));
     if (count == 0) {
-      refuse_weights("class_weights: balanced finds no training sample of the class '" + classes[label] + "'",
-                     "write a number for each class, or give that class samples");
+      refuse_weights(
+          "class_weights: balanced finds no training sample of the class '" + classes[label] + "'",
+          "write a number for each class, or give that class samples");
     }
     weights.push_back(static_cast<double>(labels.size()) / static_cast<double>(classes.size()) /
                       static_cast<double>(count));
@@ -41,21 +47,25 @@ std::vector<double> balanced_weights(const Dataset& train, const std::vector<std
   return weights;
 }
 
-std::vector<double> listed_weights(const std::vector<double>& weights, const std::vector<std::string>& classes) {
+std::vector<double> listed_weights(const std::vector<double>& weights,
+                                   const std::vector<std::string>& classes) {
   if (weights.size() == classes.size()) return weights;
-  refuse_weights("class_weights lists " + std::to_string(weights.size()) + " numbers for " +
-                     std::to_string(classes.size()) + " classes",
-                 "write one for each class, in the order of their names, or a mapping from names to numbers");
+  refuse_weights(
+      "class_weights lists " + std::to_string(weights.size()) + " numbers for " +
+          std::to_string(classes.size()) + " classes",
+      "write one for each class, in the order of their names, or a mapping from names to numbers");
 }
 
-std::vector<double> named_weights(const std::map<std::string, double>& named, const std::vector<std::string>& classes) {
+std::vector<double> named_weights(const std::map<std::string, double>& named,
+                                  const std::vector<std::string>& classes) {
   std::vector<double> weights(classes.size(), 1);
   runner::FoundErrors unknown;
   for (const auto& [name, weight] : named) {
     const auto found = std::ranges::find(classes, name);
     if (found == classes.end()) {
-      unknown.add(weights_error("class_weights names a class that the training data lacks: '" + name + "'",
-                                runner::did_you_mean(name, classes)));
+      unknown.add(
+          weights_error("class_weights names a class that the training data lacks: '" + name + "'",
+                        runner::did_you_mean(name, classes)));
       continue;
     }
     weights[static_cast<std::size_t>(found - classes.begin())] = weight;
@@ -68,7 +78,8 @@ std::vector<double> named_weights(const std::map<std::string, double>& named, co
 bool weighs_nothing(const Dataset& data, const std::vector<double>& weights) {
   const std::vector<std::int64_t> labels = data.labels();
   return !labels.empty() && std::ranges::all_of(labels, [&](std::int64_t label) {
-    return label >= 0 && label < std::ssize(weights) && weights[static_cast<std::size_t>(label)] == 0;
+    return label >= 0 && label < std::ssize(weights) &&
+           weights[static_cast<std::size_t>(label)] == 0;
   });
 }
 
@@ -78,7 +89,8 @@ ClassWeights read_class_weights(runner::ConfigReader& reader) {
   const runner::Value* const value = reader.raw("class_weights");
   if (!value) return {};
   if (value->text()) {
-    return runner::choice<ClassWeights>(reader, "class_weights", {{"none", {}}, {"balanced", BalancedWeights{}}});
+    return runner::choice<ClassWeights>(reader, "class_weights",
+                                        {{"none", {}}, {"balanced", BalancedWeights{}}});
   }
   if (value->list()) {
     std::vector<double> weights;
@@ -96,15 +108,18 @@ at::Tensor class_weights_of(const ClassWeights& weights, const Dataset& train) {
   const std::vector<std::string> classes = train.describe().classes;
   if (std::holds_alternative<std::monostate>(weights)) return {};
   std::vector<double> numbers;
-  if (const auto* listed = std::get_if<std::vector<double>>(&weights)) numbers = listed_weights(*listed, classes);
+  if (const auto* listed = std::get_if<std::vector<double>>(&weights))
+    numbers = listed_weights(*listed, classes);
   else if (const auto* named = std::get_if<std::map<std::string, double>>(&weights))
     numbers = named_weights(*named, classes);
   else numbers = balanced_weights(train, classes);
   if (std::ranges::all_of(numbers, [](double number) { return number == 0; }))
-    refuse_weights("class_weights are all 0: nothing would be learnt", "give at least one class a weight above 0");
+    refuse_weights("class_weights are all 0: nothing would be learnt",
+                   "give at least one class a weight above 0");
   if (weighs_nothing(train, numbers)) {
-    refuse_weights("class_weights are 0 for every class that has training samples: nothing would be learnt",
-                   "give a class that has samples a weight above 0");
+    refuse_weights(
+        "class_weights are 0 for every class that has training samples: nothing would be learnt",
+        "give a class that has samples a weight above 0");
   }
   return torch::tensor(numbers, torch::kFloat);
 }
@@ -114,8 +129,10 @@ void check_weighted_validation(const at::Tensor& weights, const Dataset* validat
   const at::Tensor numbers = weights.to(torch::kDouble).contiguous();
   const auto* number = numbers.const_data_ptr<double>();
   if (!weighs_nothing(*validation, {number, number + numbers.numel()})) return;
-  refuse_weights("class_weights are 0 for every class that has validation samples: no loss tells which epoch was best",
-                 "set monitor: accuracy, or give the validation data samples of other classes");
+  refuse_weights(
+      "class_weights are 0 for every class that has validation samples: no loss tells which epoch "
+      "was best",
+      "set monitor: accuracy, or give the validation data samples of other classes");
 }
 
 using runner::ErrorCode;

@@ -10,7 +10,9 @@
 namespace stages {
 namespace {
 
-std::optional<FocalFactor> read_cross_entropy(runner::ConfigReader& /*reader*/) { return std::nullopt; }
+std::optional<FocalFactor> read_cross_entropy(runner::ConfigReader& /*reader*/) {
+  return std::nullopt;
+}
 
 std::optional<FocalFactor> read_focal(runner::ConfigReader& reader) {
   FocalFactor focal;
@@ -19,13 +21,14 @@ std::optional<FocalFactor> read_focal(runner::ConfigReader& reader) {
   return focal;
 }
 
-/// Of halves, autocast computes cross-entropies in float32, and what else is made of them here in halves.
+/// Of halves, autocast computes cross-entropies in float32, and what else is made of them here in
+/// halves.
 at::Tensor unrounded(const at::Tensor& logits) {
   return logits.to(at::promote_types(logits.scalar_type(), at::kFloat));
 }
 
-/// alpha (1 - p)^gamma of the logarithm of 1 - p. By way of the logarithm its gradient is finite for every gamma, where
-/// p is rounded to 1 too.
+/// alpha (1 - p)^gamma of the logarithm of 1 - p. By way of the logarithm its gradient is finite
+/// for every gamma, where p is rounded to 1 too.
 at::Tensor focal_factor(const at::Tensor& log_of_rest, const FocalFactor& focal) {
   return (focal.gamma * log_of_rest).exp() * focal.alpha;
 }
@@ -37,8 +40,8 @@ at::Tensor log_of_other_classes(const at::Tensor& logits, const at::Tensor& labe
 }
 
 /// Of each sample.
-at::Tensor losses(const at::Tensor& logits, const at::Tensor& labels, const ClassificationLoss& loss,
-                  const at::Tensor& class_weights) {
+at::Tensor losses(const at::Tensor& logits, const at::Tensor& labels,
+                  const ClassificationLoss& loss, const at::Tensor& class_weights) {
   const at::Tensor entropies = cross_entropies(logits, labels, loss.label_smoothing, class_weights);
   if (!loss.focal) return entropies;
   return entropies * focal_factor(log_of_other_classes(unrounded(logits), labels), *loss.focal);
@@ -51,36 +54,41 @@ ClassificationLoss read_classification_loss(runner::ConfigReader& reader) {
   reader.read("label_smoothing", loss.label_smoothing);
   runner::ConfigReader& section = reader.section("loss");
   using Read = std::optional<FocalFactor> (*)(runner::ConfigReader&);
-  const auto read =
-      runner::choice<Read>(section, "kind", {{"cross_entropy", read_cross_entropy}, {"focal", read_focal}});
+  const auto read = runner::choice<Read>(
+      section, "kind", {{"cross_entropy", read_cross_entropy}, {"focal", read_focal}});
   if (read) loss.focal = read(section);
   return loss;
 }
 
 std::string structure_of(const ClassificationLoss& loss, bool has_class_weights) {
-  return loss.name() + (loss.label_smoothing > 0 ? " smoothed" : "") + (has_class_weights ? " weighted" : "");
+  return loss.name() + (loss.label_smoothing > 0 ? " smoothed" : "") +
+         (has_class_weights ? " weighted" : "");
 }
 
-at::Tensor classification_loss_sum(const at::Tensor& logits, const at::Tensor& labels, const ClassificationLoss& loss,
+at::Tensor classification_loss_sum(const at::Tensor& logits, const at::Tensor& labels,
+                                   const ClassificationLoss& loss,
                                    const at::Tensor& class_weights) {
   if (!loss.focal) return cross_entropy_sum(logits, labels, loss.label_smoothing, class_weights);
   return losses(logits, labels, loss, class_weights).sum();
 }
 
-at::Tensor mixed_classification_loss_sum(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& partners,
-                                         const at::Tensor& share, const ClassificationLoss& loss) {
-  if (!loss.focal) return mixed_cross_entropy_sum(logits, labels, partners, share, loss.label_smoothing);
-  return at::lerp(losses(logits, partners, loss, {}), losses(logits, labels, loss, {}), share.to(logits.scalar_type()))
+at::Tensor mixed_classification_loss_sum(const at::Tensor& logits, const at::Tensor& labels,
+                                         const at::Tensor& partners, const at::Tensor& share,
+                                         const ClassificationLoss& loss) {
+  if (!loss.focal)
+    return mixed_cross_entropy_sum(logits, labels, partners, share, loss.label_smoothing);
+  return at::lerp(losses(logits, partners, loss, {}), losses(logits, labels, loss, {}),
+                  share.to(logits.scalar_type()))
       .sum();
 }
 
-at::Tensor pair_loss_sum(const at::Tensor& logits, const at::Tensor& labels, const ClassificationLoss& loss,
-                         const at::Tensor& class_weights) {
+at::Tensor pair_loss_sum(const at::Tensor& logits, const at::Tensor& labels,
+                         const ClassificationLoss& loss, const at::Tensor& class_weights) {
   const at::Tensor exact = unrounded(logits);
   const at::Tensor right = labels.to(exact.scalar_type());
   const at::Tensor targets = right * (1 - loss.label_smoothing) + loss.label_smoothing / 2;
-  at::Tensor each =
-      at::binary_cross_entropy_with_logits(exact, targets, /*weight=*/{}, /*pos_weight=*/{}, at::Reduction::None);
+  at::Tensor each = at::binary_cross_entropy_with_logits(exact, targets, /*weight=*/{},
+                                                         /*pos_weight=*/{}, at::Reduction::None);
   // 1 - p is the logistic function of the right class's logit, negated.
   if (loss.focal) each = each * focal_factor(at::log_sigmoid(exact * (1 - 2 * right)), *loss.focal);
   if (class_weights.defined())
@@ -98,29 +106,35 @@ at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels, dou
   at::Tensor counted = labels;
   if (class_weights.defined()) {
     const std::int64_t beyond = logits.size(1) - class_weights.size(0);
-    weights = (beyond > 0 ? torch::cat({class_weights, class_weights.new_ones({beyond})}) : class_weights)
-                  .to(logits.options().requires_grad(false));
-    // Smoothed, it would still be drawn towards the other classes, by a loss that no weight divides.
-    if (label_smoothing > 0) counted = labels.masked_fill(weights->index_select(0, labels).eq(0), kIgnored);
+    weights =
+        (beyond > 0 ? torch::cat({class_weights, class_weights.new_ones({beyond})}) : class_weights)
+            .to(logits.options().requires_grad(false));
+    // Smoothed, it would still be drawn towards the other classes, by a loss that no weight
+    // divides.
+    if (label_smoothing > 0)
+      counted = labels.masked_fill(weights->index_select(0, labels).eq(0), kIgnored);
   }
   return at::cross_entropy_loss(logits, counted, weights, reduction, kIgnored, label_smoothing);
 }
 
 }  // namespace
 
-at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing,
-                             const at::Tensor& class_weights) {
+at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,
+                             double label_smoothing, const at::Tensor& class_weights) {
   return cross_entropy(logits, labels, label_smoothing, class_weights, at::Reduction::Sum);
 }
 
-at::Tensor cross_entropies(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing,
-                           const at::Tensor& class_weights) {
+at::Tensor cross_entropies(const at::Tensor& logits, const at::Tensor& labels,
+                           double label_smoothing, const at::Tensor& class_weights) {
   return cross_entropy(logits, labels, label_smoothing, class_weights, at::Reduction::None);
 }
 
-at::Tensor mixed_cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& partners,
-                                   const at::Tensor& share, double label_smoothing) {
-  const auto each = [&](const at::Tensor& targets) { return cross_entropies(logits, targets, label_smoothing); };
+at::Tensor mixed_cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,
+                                   const at::Tensor& partners, const at::Tensor& share,
+                                   double label_smoothing) {
+  const auto each = [&](const at::Tensor& targets) {
+    return cross_entropies(logits, targets, label_smoothing);
+  };
   return at::lerp(each(partners), each(labels), share.to(logits.scalar_type())).sum();
 }
 
@@ -132,11 +146,13 @@ at::Tensor covariance_loss(const at::Tensor& embeddings, CovarianceForm form) {
   if (embeddings.dim() != 2 || embeddings.size(0) < 2 || embeddings.size(1) < 2) {
     throw std::invalid_argument("a covariance needs two rows and two features");
   }
-  const auto pairs = static_cast<double>(embeddings.size(1)) * static_cast<double>(embeddings.size(1) - 1);
+  const auto pairs =
+      static_cast<double>(embeddings.size(1)) * static_cast<double>(embeddings.size(1) - 1);
   const auto degrees = static_cast<double>(embeddings.size(0) - 1);
   const at::Tensor centred = embeddings - embeddings.mean(0, /*keepdim=*/true);
   const bool is_direct = form == CovarianceForm::kDirect;
-  const at::Tensor product = (is_direct ? centred.t().matmul(centred) : centred.matmul(centred.t())) / degrees;
+  const at::Tensor product =
+      (is_direct ? centred.t().matmul(centred) : centred.matmul(centred.t())) / degrees;
   const at::Tensor variances = is_direct ? product.diagonal() : centred.square().sum(0) / degrees;
   return (product.square().sum() - variances.square().sum()) / pairs;
 }

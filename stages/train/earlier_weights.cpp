@@ -4,9 +4,9 @@
 #include <stdexcept>
 #include <string>
 
-#include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/stage.h"
@@ -28,10 +28,12 @@ std::optional<FoundCheckpoint> load_kept(const Checkpoints& checkpoints, Keep ke
   return best ? std::move(best) : checkpoints.load_latest(CheckpointPart::kWeights);
 }
 
-std::optional<FoundCheckpoint> load(const runner::CheckpointSource& weights, const TrainerOptions& options) {
+std::optional<FoundCheckpoint> load(const runner::CheckpointSource& weights,
+                                    const TrainerOptions& options) {
   const bool is_this = weights.choice == ChoiceOfCheckpoint::kThis;
-  const Checkpoints checkpoints(is_this ? weights.folder.parent_path() : weights.folder,
-                                {options.checkpoint.keep_last, options.checkpoint.keep_best, options.higher_is_better});
+  const Checkpoints checkpoints(
+      is_this ? weights.folder.parent_path() : weights.folder,
+      {options.checkpoint.keep_last, options.checkpoint.keep_best, options.higher_is_better});
   try {
     switch (weights.choice) {
       case ChoiceOfCheckpoint::kKept:
@@ -41,7 +43,8 @@ std::optional<FoundCheckpoint> load(const runner::CheckpointSource& weights, con
       case ChoiceOfCheckpoint::kLatest:
         return checkpoints.load_latest(CheckpointPart::kWeights);
       case ChoiceOfCheckpoint::kThis:
-        return FoundCheckpoint{weights.folder, read_checkpoint(weights.folder, CheckpointPart::kWeights)};
+        return FoundCheckpoint{weights.folder,
+                               read_checkpoint(weights.folder, CheckpointPart::kWeights)};
     }
   } catch (const StageError& error) {
     if (error.code != ErrorCode::kDamagedWeights) throw;
@@ -50,8 +53,10 @@ std::optional<FoundCheckpoint> load(const runner::CheckpointSource& weights, con
   return std::nullopt;
 }
 
-/// Whether the average of the weights is meant, or those as trained; nullopt where the training keeps no average.
-std::optional<bool> takes_average(const runner::CheckpointSource& weights, const TrainerOptions& options) {
+/// Whether the average of the weights is meant, or those as trained; nullopt where the training
+/// keeps no average.
+std::optional<bool> takes_average(const runner::CheckpointSource& weights,
+                                  const TrainerOptions& options) {
   if (options.average) return weights.averaged.value_or(options.average->is_result);
   if (!weights.averaged.value_or(false)) return std::nullopt;
   throw StageError(ErrorCode::kOptionConflict, "the training has kept no average of its weights")
@@ -60,7 +65,8 @@ std::optional<bool> takes_average(const runner::CheckpointSource& weights, const
 }
 
 /// Only the very weights that the training ended with: of others, it would give out something else.
-std::optional<EarlierWeights> find_reused(const runner::CheckpointSource& weights, const TrainerOptions& options,
+std::optional<EarlierWeights> find_reused(const runner::CheckpointSource& weights,
+                                          const TrainerOptions& options,
                                           runner::RunContext& context) {
   std::string why;
   try {
@@ -82,43 +88,53 @@ void check_base(const torch::nn::Module& network, const TrainingState& state) {
   const auto saved = state.about.find("base");
   const std::string then = saved == state.about.end() ? "" : saved->second, now = base_of(network);
   if (then == now) return;
-  const auto in_words = [](const std::string& base) { return base.empty() ? "none" : "'" + base + "'"; };
-  throw runner::StageError(runner::ErrorCode::kChangedRun, "the checkpoint was trained on other frozen weights: " +
-                                                               in_words(then) + " then, " + in_words(now) + " now")
+  const auto in_words = [](const std::string& base) {
+    return base.empty() ? "none" : "'" + base + "'";
+  };
+  throw runner::StageError(runner::ErrorCode::kChangedRun,
+                           "the checkpoint was trained on other frozen weights: " + in_words(then) +
+                               " then, " + in_words(now) + " now")
       .with_help("give the model the weights that it had, or train again");
 }
 
-EarlierWeights read_earlier_weights(const runner::CheckpointSource& source, const TrainerOptions& options) {
+EarlierWeights read_earlier_weights(const runner::CheckpointSource& source,
+                                    const TrainerOptions& options) {
   const std::optional<bool> averaged = takes_average(source, options);
   auto found = load(source, options);
   if (!found) {
     const bool unmeasured = source.choice == ChoiceOfCheckpoint::kBest;
-    throw StageError(ErrorCode::kNoCheckpoint, "there is no checkpoint in '" + source.folder.string() + "'" +
-                                                   (unmeasured ? " that was measured on validation data" : ""))
+    throw StageError(ErrorCode::kNoCheckpoint,
+                     "there is no checkpoint in '" + source.folder.string() + "'" +
+                         (unmeasured ? " that was measured on validation data" : ""))
         .with_help(unmeasured ? "take the newest: --checkpoint latest"
                               : "train the run first: `retort resume` continues it");
   }
   try {
     DatasetDescription data = described_data(found->state.about);
     if (averaged && *averaged != options.average->is_result)
-      take_other_weights(*options.average, found->state.model, read_checkpoint(found->folder).optimizer);
+      take_other_weights(*options.average, found->state.model,
+                         read_checkpoint(found->folder).optimizer);
     const char* const kind = !averaged ? "" : *averaged ? "averaged" : "trained";
     return EarlierWeights{*std::move(found), std::move(data), kind};
   } catch (const std::invalid_argument& error) {
     throw StageError(ErrorCode::kDamagedWeights,
-                     "the checkpoint '" + found->folder.string() + "' is not one of this training: " + error.what())
+                     "the checkpoint '" + found->folder.string() +
+                         "' is not one of this training: " + error.what())
         .with_help("use one that this version has trained");
   } catch (const std::runtime_error& error) {
-    throw StageError(ErrorCode::kDamagedWeights, "the checkpoint '" + found->folder.string() +
-                                                     "' does not say what data it was trained on: " + error.what())
+    throw StageError(ErrorCode::kDamagedWeights,
+                     "the checkpoint '" + found->folder.string() +
+                         "' does not say what data it was trained on: " + error.what())
         .with_help("use one that this version has trained");
   }
 }
 
-std::optional<EarlierWeights> find_earlier_weights(const TrainerOptions& options, runner::RunContext& context) {
+std::optional<EarlierWeights> find_earlier_weights(const TrainerOptions& options,
+                                                   runner::RunContext& context) {
   const auto weights = context.node().trained;
   if (!weights) return std::nullopt;
-  return weights->reused ? find_reused(*weights, options, context) : read_earlier_weights(*weights, options);
+  return weights->reused ? find_reused(*weights, options, context)
+                         : read_earlier_weights(*weights, options);
 }
 
 void put_weights(const EarlierWeights& trained, torch::nn::Module& network, at::Device device) {
@@ -129,8 +145,8 @@ void put_weights(const EarlierWeights& trained, torch::nn::Module& network, at::
     set_weights(network, found.state.model);
   } catch (const std::exception& error) {
     throw StageError(ErrorCode::kChangedRun,
-                     "the checkpoint '" + found.folder.string() +
-                         "' does not fit this model: " + std::string(error.what(), std::strcspn(error.what(), "\n")))
+                     "the checkpoint '" + found.folder.string() + "' does not fit this model: " +
+                         std::string(error.what(), std::strcspn(error.what(), "\n")))
         .with_help("evaluate the run as it was");
   }
 }
@@ -138,14 +154,17 @@ void put_weights(const EarlierWeights& trained, torch::nn::Module& network, at::
 TrainingResult tell_earlier_weights(const EarlierWeights& trained, runner::RunContext& context) {
   const FoundCheckpoint& found = trained.checkpoint;
   if (!context.node().folder.empty()) {
-    nlohmann::ordered_json json = {
-        {"checkpoint", found.folder.string()}, {"epoch", found.state.epoch}, {"step", found.state.step}};
+    nlohmann::ordered_json json = {{"checkpoint", found.folder.string()},
+                                   {"epoch", found.state.epoch},
+                                   {"step", found.state.step}};
     if (!trained.weights.empty()) json["weights"] = trained.weights;
-    runner::write_atomically(context.node().folder / "checkpoint.json",
-                             json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+    runner::write_atomically(
+        context.node().folder / "checkpoint.json",
+        json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
   }
-  context.say("the " + trained.weights + (trained.weights.empty() ? "" : " ") + "weights after step " +
-              std::to_string(found.state.step) + ", from '" + found.folder.string() + "'");
+  context.say("the " + trained.weights + (trained.weights.empty() ? "" : " ") +
+              "weights after step " + std::to_string(found.state.step) + ", from '" +
+              found.folder.string() + "'");
   return {found.state.epoch, found.state.step, found.folder / "model.safetensors",
           validation_scores(found.state.about)};
 }

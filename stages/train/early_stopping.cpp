@@ -8,8 +8,11 @@
 
 namespace stages {
 
-EarlyStopping::EarlyStopping(bool higher_is_better, std::optional<std::int64_t> patience, double minimum_improvement)
-    : higher_is_better_(higher_is_better), patience_(patience), minimum_improvement_(minimum_improvement) {}
+EarlyStopping::EarlyStopping(bool higher_is_better, std::optional<std::int64_t> patience,
+                             double minimum_improvement)
+    : higher_is_better_(higher_is_better),
+      patience_(patience),
+      minimum_improvement_(minimum_improvement) {}
 
 bool EarlyStopping::observe(std::int64_t epoch, double value) {
   ++waited_;
@@ -35,7 +38,8 @@ void EarlyStopping::load_state(const nlohmann::json& state) {
   best_epoch_ = has_best ? std::optional(fields.count("best_epoch")) : std::nullopt;
   best_ = fields.number("best");
   waited_ = fields.count("waited");
-  is_content_ = state.contains("content") && fields.flag("content");  // older ones were never content
+  is_content_ =
+      state.contains("content") && fields.flag("content");  // older ones were never content
 }
 
 }  // namespace stages

@@ -7,16 +7,17 @@
 
 namespace stages {
 
-/// Which epoch was best by one number, and when waiting for a better one has taken long enough. An epoch that is not
-/// validated is not waited for.
+/// Which epoch was best by one number, and when waiting for a better one has taken long enough. An
+/// epoch that is not validated is not waited for.
 class EarlyStopping {
  public:
   /// `patience`: validations in a row without a better one after which to stop; nullopt: never.
   /// A value that is better by no more than `minimum_improvement` counts as no better.
-  EarlyStopping(bool higher_is_better, std::optional<std::int64_t> patience, double minimum_improvement = 0);
+  EarlyStopping(bool higher_is_better, std::optional<std::int64_t> patience,
+                double minimum_improvement = 0);
 
-  /// What the validation of `epoch` gave. True if that is better than every validation before; a value that is not a
-  /// number never is.
+  /// What the validation of `epoch` gave. True if that is better than every validation before; a
+  /// value that is not a number never is.
   bool observe(std::int64_t epoch, double value);
 
   /// A validation was good enough: there is nothing to wait for.
@@ -30,8 +31,8 @@ class EarlyStopping {
   std::optional<std::int64_t> best_epoch() const { return best_epoch_; }
   double best() const { return best_; }
 
-  /// All that must be saved to continue as if never interrupted. load_state() throws std::runtime_error for anything
-  /// else.
+  /// All that must be saved to continue as if never interrupted. load_state() throws
+  /// std::runtime_error for anything else.
   nlohmann::json state() const;
   void load_state(const nlohmann::json& state);
 

@@ -11,9 +11,9 @@
 #include <torch/utils.h>
 
 #include "stages/numerics/recomputable_module.h"
+#include "stages/plan/repetition.h"
 #include "stages/tensor/loss_term.h"
 #include "stages/tensor/step_phase.h"
-#include "stages/plan/repetition.h"
 #include "stages/train/validation.h"
 
 namespace stages {
@@ -25,12 +25,14 @@ std::vector<std::int64_t> range(std::int64_t begin, std::int64_t end) {
   return numbers;
 }
 
-/// What dropout knows the rows of units [begin, end) by, whatever part they are run in: samples by their indices, or
-/// where these are unknown by their places in the batch; rows of groups by their places in the batch's tensor.
+/// What dropout knows the rows of units [begin, end) by, whatever part they are run in: samples by
+/// their indices, or where these are unknown by their places in the batch; rows of groups by their
+/// places in the batch's tensor.
 RowNames row_names(const Batch& batch, std::int64_t begin, std::int64_t end) {
   if (!batch.grouped()) {
     const auto& indices = batch.indices;
-    return {{"", indices.empty() ? range(begin, end) : std::vector(indices.begin() + begin, indices.begin() + end)}};
+    return {{"", indices.empty() ? range(begin, end)
+                                 : std::vector(indices.begin() + begin, indices.begin() + end)}};
   }
   RowNames names;
   for (const auto& [input, tensor] : batch.tensors()) {
@@ -44,7 +46,8 @@ RowNames row_names(const Batch& batch, std::int64_t begin, std::int64_t end) {
 class Collected {
  public:
   explicit Collected(const torch::nn::Module& network) {
-    for (const at::Tensor& buffer : network.buffers()) buffers_.emplace_back(buffer, buffer.detach().clone());
+    for (const at::Tensor& buffer : network.buffers())
+      buffers_.emplace_back(buffer, buffer.detach().clone());
   }
   void put_back() const {
     const torch::NoGradGuard no_graph;
@@ -58,8 +61,9 @@ class Collected {
 /// One call of accumulate_gradient().
 class Accumulation {
  public:
-  Accumulation(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch, double weight,
-               const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale,
+  Accumulation(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch,
+               double weight, const StepPlan& plan, const StepKey& key,
+               const std::optional<at::Tensor>& scale,
                const std::function<void()>& after_micro_batch,
                const std::function<void(const at::Tensor&)>& before_backward)
       : step_(step),
@@ -75,15 +79,16 @@ class Accumulation {
         numbers_(weight, step.scored(batch)) {}
 
   StepNumbers run() && {
-    const ScopedActivationCheckpointing recomputed(network_.module(), plan_.activation_checkpointing);
+    const ScopedActivationCheckpointing recomputed(network_.module(),
+                                                   plan_.activation_checkpointing);
     if (plan_.two_pass && size_ < batch_.units()) run_two_passes();
     else run_one_pass();
     return std::move(numbers_);
   }
 
  private:
-  /// Calls `keep(run(part))` for one micro-batch after another, `run` with dropout knowing its rows; a dry run may know
-  /// what a micro-batch gives without running it (Repetition).
+  /// Calls `keep(run(part))` for one micro-batch after another, `run` with dropout knowing its
+  /// rows; a dry run may know what a micro-batch gives without running it (Repetition).
   template <typename Run, typename Keep>
   void for_each_part(Run run, Keep keep) const {
     Repetition parts;
@@ -96,8 +101,8 @@ class Accumulation {
     }
   }
 
-  /// Layers that mix the samples of a part (BatchNorm) cannot take a last part of one: it gets another from the part
-  /// before.
+  /// Layers that mix the samples of a part (BatchNorm) cannot take a last part of one: it gets
+  /// another from the part before.
   std::int64_t end_of_part(std::int64_t begin) const {
     const std::int64_t end = std::min(begin + size_, batch_.units());
     if (!step_.mixes_samples() || batch_.units() - end != 1) return end;
@@ -121,10 +126,11 @@ class Accumulation {
     });
   }
 
-  /// Gao, Zhang, Han and Callan, "Scaling deep contrastive learning batch size under memory limited setup", RepL4NLP
-  /// 2021: the loss's gradient by the embeddings needs all of them but no graph of theirs, and the gradient by the
-  /// weights is linear in it. Each encoding has a precision scope of its own, so that no cast of a weight that was made
-  /// without a graph can come into one with a graph.
+  /// Gao, Zhang, Han and Callan, "Scaling deep contrastive learning batch size under memory limited
+  /// setup", RepL4NLP 2021: the loss's gradient by the embeddings needs all of them but no graph of
+  /// theirs, and the gradient by the weights is linear in it. Each encoding has a precision scope
+  /// of its own, so that no cast of a weight that was made without a graph can come into one with a
+  /// graph.
   void run_two_passes() {
     assert(!step_.mixes_samples());
     EncodedParts parts;
@@ -155,8 +161,8 @@ class Accumulation {
     });
   }
 
-  /// The gradient of the whole batch's loss by each of its embeddings that it depends on; what else it depends on gets
-  /// its gradient here.
+  /// The gradient of the whole batch's loss by each of its embeddings that it depends on; what else
+  /// it depends on gets its gradient here.
   NamedTensors gradients_by(const NamedTensors& encoded) {
     NamedTensors leaves, gradients;
     for (const auto& [name, tensor] : encoded)
@@ -226,11 +232,14 @@ class Accumulation {
 
 }  // namespace
 
-StepNumbers accumulate_gradient(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch,
-                                double weight, const StepPlan& plan, const StepKey& key,
-                                const std::optional<at::Tensor>& scale, const std::function<void()>& after_micro_batch,
-                                const std::function<void(const at::Tensor& loss)>& before_backward) {
-  return Accumulation(step, network, batch, weight, plan, key, scale, after_micro_batch, before_backward).run();
+StepNumbers accumulate_gradient(
+    const TrainingStep& step, const PreparedNetwork& network, const Batch& batch, double weight,
+    const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale,
+    const std::function<void()>& after_micro_batch,
+    const std::function<void(const at::Tensor& loss)>& before_backward) {
+  return Accumulation(step, network, batch, weight, plan, key, scale, after_micro_batch,
+                      before_backward)
+      .run();
 }
 
 }  // namespace stages

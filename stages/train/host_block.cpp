@@ -13,7 +13,9 @@ namespace {
 
 constexpr std::int64_t kAlignment = 64;  // bytes: no vector of any kernel is wider
 
-at::TensorOptions bytes_on(at::Device device) { return at::TensorOptions(at::kByte).device(device); }
+at::TensorOptions bytes_on(at::Device device) {
+  return at::TensorOptions(at::kByte).device(device);
+}
 
 at::Tensor zeros_of_host(std::int64_t bytes, at::Device device) {
   if (device.is_meta()) {
@@ -24,7 +26,8 @@ at::Tensor zeros_of_host(std::int64_t bytes, at::Device device) {
 }
 
 std::vector<std::int64_t> dense_strides(const at::Tensor& like) {
-  return like.is_non_overlapping_and_dense() ? like.strides().vec() : like.new_empty(like.sizes()).strides().vec();
+  return like.is_non_overlapping_and_dense() ? like.strides().vec()
+                                             : like.new_empty(like.sizes()).strides().vec();
 }
 
 }  // namespace

@@ -12,8 +12,8 @@ struct Event;
 
 namespace stages {
 
-/// Tensors of a device that lie in the host's memory, side by side, and come to the device all at once while they are
-/// used there:
+/// Tensors of a device that lie in the host's memory, side by side, and come to the device all at
+/// once while they are used there:
 ///
 ///   HostBlock block({mean, square});                                    // zeros, alike
 ///   const at::Tensor scratch = block.scratch();                         // of the device's memory
@@ -21,8 +21,9 @@ namespace stages {
 ///   update(on_device);
 ///   block.put_back(scratch);
 ///
-/// For a GPU the host's memory is pinned, and nothing here makes the host wait but wait(). For a CPU it is memory
-/// beside that of the tensors. In a dry run neither the trace nor the machine knows of it.
+/// For a GPU the host's memory is pinned, and nothing here makes the host wait but wait(). For a
+/// CPU it is memory beside that of the tensors. In a dry run neither the trace nor the machine
+/// knows of it.
 class HostBlock {
  public:
   /// Zeros in the shapes, types and memory formats of `like`: at least one, all on one device.

@@ -33,7 +33,8 @@ std::string gib(std::int64_t bytes) {
   return text;
 }
 
-/// By how much `values`, evenly spaced, grow from one to the next: the line that lies nearest to them.
+/// By how much `values`, evenly spaced, grow from one to the next: the line that lies nearest to
+/// them.
 double slope(const std::vector<double>& values) {
   const auto n = static_cast<double>(values.size());
   double above = 0, below = 0;
@@ -47,12 +48,14 @@ double slope(const std::vector<double>& values) {
 
 }  // namespace
 
-std::vector<OwnedTensor> owned_tensors(const torch::nn::Module& network, const NamedTensors& optimizer_state) {
+std::vector<OwnedTensor> owned_tensors(const torch::nn::Module& network,
+                                       const NamedTensors& optimizer_state) {
   std::vector<OwnedTensor> owned;
   std::set<const void*> known;
   const auto add = [&](const char* owner, const std::string& name, const at::Tensor& tensor) {
     if (!tensor.defined() || !tensor.has_storage()) return;
-    if (known.insert(tensor.storage().unsafeGetStorageImpl()).second) owned.push_back({owner, name, tensor});
+    if (known.insert(tensor.storage().unsafeGetStorageImpl()).second)
+      owned.push_back({owner, name, tensor});
   };
   const auto parameters = network.named_parameters();
   for (const auto& one : parameters) add("parameter", one.key(), one.value());
@@ -122,27 +125,33 @@ void MemoryLog::end(std::int64_t step) {
   context_.metric("memory/peak_by_plan", share, step);
   char percent[32];
   std::snprintf(percent, sizeof percent, "%.1f", 100 * share);
-  context_.say("memory peak: " + runner::size_text(peak_) + " in tensors, " + percent + " % of the " +
-               runner::size_text(*options_.planned_peak) + " planned");
+  context_.say("memory peak: " + runner::size_text(peak_) + " in tensors, " + percent +
+               " % of the " + runner::size_text(*options_.planned_peak) + " planned");
 }
 
-bool MemoryLog::is_silent() const { return options_.device.is_cpu() && !CountingAllocator::innermost(); }
+bool MemoryLog::is_silent() const {
+  return options_.device.is_cpu() && !CountingAllocator::innermost();
+}
 
 void MemoryLog::say(const std::string& when) {
   if (is_silent()) return;
   epoch_peak_ = std::max(epoch_peak_, meter_.peak_since_last());
   peak_ = std::max(peak_, epoch_peak_);
   const MemoryUse use = meter_.use();
-  const bool is_resident = options_.device.is_cpu() && !has_cache(options_.device);  // as the system likes
-  const std::array<std::int64_t, 3> now = {use.allocated, is_resident ? 0 : use.reserved, epoch_peak_};
-  const bool is_news =
-      !told_ || use.retries > told_retries_ || cleared_ > 0 || !std::ranges::equal(now, *told_, is_about_the_same);
+  const bool is_resident =
+      options_.device.is_cpu() && !has_cache(options_.device);  // as the system likes
+  const std::array<std::int64_t, 3> now = {use.allocated, is_resident ? 0 : use.reserved,
+                                           epoch_peak_};
+  const bool is_news = !told_ || use.retries > told_retries_ || cleared_ > 0 ||
+                       !std::ranges::equal(now, *told_, is_about_the_same);
   std::string line = "memory " + when + ": allocated " + gib(use.allocated) +
                      (is_resident ? ", resident " : ", reserved ") + gib(use.reserved) + ", peak " +
                      gib(std::exchange(epoch_peak_, 0)) + ", budget " + gib(meter_.budget());
   if (use.retries > 0)
-    line += ", " + std::to_string(use.retries) + (options_.device.is_cpu() ? " retried or refused" : " retries");
-  if (cleared_ > 0) line += ", cache cleared " + std::to_string(std::exchange(cleared_, 0)) + " times";
+    line += ", " + std::to_string(use.retries) +
+            (options_.device.is_cpu() ? " retried or refused" : " retries");
+  if (cleared_ > 0)
+    line += ", cache cleared " + std::to_string(std::exchange(cleared_, 0)) + " times";
   if (!is_news) return context_.detail(line);
   told_ = now;
   told_retries_ = use.retries;
@@ -170,7 +179,8 @@ void MemoryLog::watch_growth(std::int64_t step) {
     if (values.size() < kGrowing ||
         std::adjacent_find(values.end() - kGrowing, values.end(), is_no_growth) != values.end())
       continue;
-    context_.say("memory of owner '" + name + "' grows by " + runner::bytes_text(static_cast<std::int64_t>(growth)) +
+    context_.say("memory of owner '" + name + "' grows by " +
+                 runner::bytes_text(static_cast<std::int64_t>(growth)) +
                  " an epoch: something keeps what it should release");
   }
 }
@@ -198,7 +208,9 @@ Row row_of(std::string heading, const std::vector<OutOfMemory::Owned>& tensors) 
 }
 
 Row row_of(StepPhase phase, const std::map<std::int64_t, std::int64_t>& counts) {
-  Row row{phase == StepPhase::kIdle ? "made between steps" : "made in " + std::string(name(phase)), 0, {}};
+  Row row{phase == StepPhase::kIdle ? "made between steps" : "made in " + std::string(name(phase)),
+          0,
+          {}};
   for (const auto& [bytes, count] : counts) {
     row.bytes += bytes * count;
     row.parts.emplace_back(bytes * count, std::to_string(count) + " of " + bytes_text(bytes));
@@ -224,8 +236,9 @@ std::string place(const OutOfMemory& what) {
 
 }  // namespace
 
-OutOfMemory look_at_out_of_memory(const std::exception& error, std::int64_t step_number, const TrainingStep& step,
-                                  const StepExecution& execution, std::int64_t batch_size, const MemoryPolicy& policy) {
+OutOfMemory look_at_out_of_memory(const std::exception& error, std::int64_t step_number,
+                                  const TrainingStep& step, const StepExecution& execution,
+                                  std::int64_t batch_size, const MemoryPolicy& policy) {
   auto* const allocator = CountingAllocator::innermost();
   OutOfMemory what{.step = step_number,
                    .refused = allocator ? allocator->take_refused() : std::nullopt,
@@ -237,8 +250,8 @@ OutOfMemory look_at_out_of_memory(const std::exception& error, std::int64_t step
                    .has_own_budget = policy.budget || policy.memory_fraction < 1,
                    .cause = error.what()};
   for (const OwnedTensor& one : owned_tensors(execution.network().module(), execution.state()))
-    what.owned.push_back(
-        {one.owner, one.name, one.tensor.storage().data(), static_cast<std::int64_t>(one.tensor.storage().nbytes())});
+    what.owned.push_back({one.owner, one.name, one.tensor.storage().data(),
+                          static_cast<std::int64_t>(one.tensor.storage().nbytes())});
   return what;
 }
 
@@ -260,10 +273,11 @@ std::vector<std::string> live_table(const OutOfMemory& what) {
   for (const auto& [owner, tensors] : owned) rows.push_back(row_of(owner, tensors));
   for (const auto& [phase, counts] : made) rows.push_back(row_of(phase, counts));
   std::ranges::stable_sort(rows, std::greater(), &Row::bytes);
-  std::vector<std::string> lines = {what.refused ? "live when memory ran out in " + place(what) + ": " +
-                                                       bytes_text(what.refused->live) + ", and " +
-                                                       bytes_text(what.refused->tried) + " more were asked for"
-                                                 : "kept from step to step when memory ran out at " + place(what)};
+  std::vector<std::string> lines = {
+      what.refused
+          ? "live when memory ran out in " + place(what) + ": " + bytes_text(what.refused->live) +
+                ", and " + bytes_text(what.refused->tried) + " more were asked for"
+          : "kept from step to step when memory ran out at " + place(what)};
   for (Row& row : rows) lines.push_back(in_words(std::move(row)));
   return lines;
 }
@@ -272,8 +286,9 @@ runner::StageError out_of_memory_error(const OutOfMemory& what) {
   std::string message = "out of memory in " + place(what);
   const bool is_limited = what.refused && what.refused->limit;
   if (is_limited) {
-    message += ": tried to allocate " + bytes_text(what.refused->tried) + " while " + bytes_text(what.refused->taken) +
-               " of " + bytes_text(*what.refused->limit) + " are in use";
+    message += ": tried to allocate " + bytes_text(what.refused->tried) + " while " +
+               bytes_text(what.refused->taken) + " of " + bytes_text(*what.refused->limit) +
+               " are in use";
   } else {
     std::string_view cause = what.cause;
     cause = cause.substr(0, cause.find('\n'));
@@ -285,8 +300,10 @@ runner::StageError out_of_memory_error(const OutOfMemory& what) {
   if (!what.can_be_cut)
     help = "lower train.batch_size, which is " + std::to_string(what.batch_size) +
            ": this batch cannot be cut without changing the training";
-  else if (what.micro_batch == 0) help = "set memory.micro_batch below the batch of " + std::to_string(what.batch_size);
-  else if (what.micro_batch > 1) help = "lower memory.micro_batch, which is " + std::to_string(what.micro_batch);
+  else if (what.micro_batch == 0)
+    help = "set memory.micro_batch below the batch of " + std::to_string(what.batch_size);
+  else if (what.micro_batch > 1)
+    help = "lower memory.micro_batch, which is " + std::to_string(what.micro_batch);
   else help = "use a smaller model or input";
   const bool is_own = is_limited && what.has_own_budget;
   if (is_own)

@@ -23,7 +23,8 @@ class SampleNumbers {
     constexpr std::uint32_t kMixing = 0xFFFFFFFF;
     if (next_ == 4) {
       words_ = philox({{block_++, name_, kMixing, static_cast<std::uint32_t>(key_.step)}},
-                      static_cast<std::uint32_t>(key_.seed), static_cast<std::uint32_t>(key_.seed >> 32));
+                      static_cast<std::uint32_t>(key_.seed),
+                      static_cast<std::uint32_t>(key_.seed >> 32));
       next_ = 0;
     }
     return (words_.word[next_++] + 0.5) * 0x1.0p-32;
@@ -58,7 +59,8 @@ class SampleNumbers {
   int next_ = 4;
 };
 
-/// A box around a random centre, with about 1 - `share` of the pixels unless it reaches over the edge.
+/// A box around a random centre, with about 1 - `share` of the pixels unless it reaches over the
+/// edge.
 MixedBox draw_box(SampleNumbers& numbers, double share, std::int64_t height, std::int64_t width) {
   const double side = std::sqrt(1 - share);
   const auto cut = [&](std::int64_t length, std::int64_t& begin, std::int64_t& size) {
@@ -84,8 +86,8 @@ at::Tensor shifted(const at::Tensor& samples) {
 
 }  // namespace
 
-Mixture draw_mixture(const MixingOptions& options, const StepKey& key, std::uint32_t name, std::int64_t height,
-                     std::int64_t width) {
+Mixture draw_mixture(const MixingOptions& options, const StepKey& key, std::uint32_t name,
+                     std::int64_t height, std::int64_t width) {
   SampleNumbers numbers(key, name);
   const bool has_both = options.mixup_alpha > 0 && options.cutmix_alpha > 0;
   const bool cuts = has_both ? numbers.uniform() < 0.5 : options.cutmix_alpha > 0;
@@ -93,20 +95,24 @@ Mixture draw_mixture(const MixingOptions& options, const StepKey& key, std::uint
   mixture.share = numbers.beta(cuts ? options.cutmix_alpha : options.mixup_alpha);
   if (!cuts) return mixture;
   mixture.box = draw_box(numbers, mixture.share, height, width);
-  mixture.share = 1 - static_cast<double>(mixture.box.height * mixture.box.width) / static_cast<double>(height * width);
+  mixture.share = 1 - static_cast<double>(mixture.box.height * mixture.box.width) /
+                          static_cast<double>(height * width);
   return mixture;
 }
 
 Batch mix_samples(const Batch& batch, const MixingOptions& options, const StepKey& key) {
   const torch::NoGradGuard no_graph;
   std::vector<NamedTensors::Item> tensors(batch.tensors().begin(), batch.tensors().end());
-  const at::Tensor& first = batch.tensors().contains("image") ? batch["image"] : tensors.front().second;
+  const at::Tensor& first =
+      batch.tensors().contains("image") ? batch["image"] : tensors.front().second;
   const bool has_pixels = first.dim() == 4;
   std::vector<Mixture> mixtures;
   std::vector<double> own, everywhere;  // shares as labels have them, and of what is blended
   for (std::int64_t unit = 0; unit < batch.units(); ++unit) {
-    const std::int64_t name = batch.indices.empty() ? unit : batch.indices[static_cast<std::size_t>(unit)];
-    mixtures.push_back(draw_mixture(options, key, static_cast<std::uint32_t>(name), has_pixels ? first.size(2) : 1,
+    const std::int64_t name =
+        batch.indices.empty() ? unit : batch.indices[static_cast<std::size_t>(unit)];
+    mixtures.push_back(draw_mixture(options, key, static_cast<std::uint32_t>(name),
+                                    has_pixels ? first.size(2) : 1,
                                     has_pixels ? first.size(3) : 1));
     own.push_back(mixtures.back().share);
     everywhere.push_back(mixtures.back().box.height > 0 ? 1 : own.back());
@@ -123,7 +129,9 @@ Batch mix_samples(const Batch& batch, const MixingOptions& options, const StepKe
       const MixedBox& box = mixtures[static_cast<std::size_t>(unit)].box;
       if (box.height == 0 || box.width == 0) continue;
       const auto in_box = [&](const at::Tensor& samples, std::int64_t row) {
-        return samples[row].slice(1, box.top, box.top + box.height).slice(2, box.left, box.left + box.width);
+        return samples[row]
+            .slice(1, box.top, box.top + box.height)
+            .slice(2, box.left, box.left + box.width);
       };
       in_box(mixture, unit).copy_(in_box(tensor, unit > 0 ? unit - 1 : batch.units() - 1));
     }

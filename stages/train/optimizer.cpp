@@ -58,8 +58,8 @@ double learning_rate(const OptimizerOptions& options) {
 
 OptimizerOptions read_optimizer(runner::ConfigReader& reader) {
   using Read = OptimizerOptions (*)(runner::ConfigReader&);
-  const auto read =
-      runner::choice<Read>(reader, "kind", {{"sgd", read_sgd}, {"adam", read_adam}, {"adamw", read_adamw}});
+  const auto read = runner::choice<Read>(
+      reader, "kind", {{"sgd", read_sgd}, {"adam", read_adam}, {"adamw", read_adamw}});
   return read ? read(reader) : OptimizerOptions{};
 }
 
@@ -77,7 +77,9 @@ Optimizer::Optimizer(const std::vector<ParameterGroup>& groups, bool offloads) {
 }
 
 Optimizer::Optimizer(OptimizerOptions options, NamedTensors parameters, bool offloads)
-    : Optimizer({{.name = "", .optimizer = std::move(options), .parameters = std::move(parameters)}}, offloads) {}
+    : Optimizer(
+          {{.name = "", .optimizer = std::move(options), .parameters = std::move(parameters)}},
+          offloads) {}
 
 std::vector<double> Optimizer::learning_rates() const {
   std::vector<double> result;
@@ -87,7 +89,8 @@ std::vector<double> Optimizer::learning_rates() const {
 
 std::vector<Optimizer::Part> Optimizer::parts() const {
   if (const auto* sgd = std::get_if<SgdOptions>(&options_[0])) {
-    return sgd->momentum == 0 ? std::vector<Part>{} : std::vector<Part>{{"momentum", &Slot::momentum}};
+    return sgd->momentum == 0 ? std::vector<Part>{}
+                              : std::vector<Part>{{"momentum", &Slot::momentum}};
   }
   std::vector<Part> result = {{"mean", &Slot::mean}, {"square", &Slot::square}};
   if (std::get<AdamOptions>(options_[0]).amsgrad) result.emplace_back("maximum", &Slot::maximum);
@@ -102,7 +105,8 @@ std::vector<Optimizer::Part> Optimizer::movable_parts() const {
 }
 
 at::Tensor Optimizer::zeros(const Slot& slot, const Part& part) {
-  if (part.second == &Slot::age) return torch::zeros({}, slot.parameter.options().dtype(torch::kFloat));
+  if (part.second == &Slot::age)
+    return torch::zeros({}, slot.parameter.options().dtype(torch::kFloat));
   return torch::zeros_like(slot.parameter, torch::MemoryFormat::Preserve);
 }
 
@@ -146,8 +150,9 @@ void Optimizer::make_pieces(const std::vector<std::size_t>& slots) {
   std::vector<std::size_t> piece;
   for (const std::size_t i : slots) {
     const Slot& slot = slots_[i];
-    const bool is_alike = piece.empty() || (slots_[piece[0]].group == slot.group &&
-                                            slots_[piece[0]].parameter.scalar_type() == slot.parameter.scalar_type());
+    const bool is_alike =
+        piece.empty() || (slots_[piece[0]].group == slot.group &&
+                          slots_[piece[0]].parameter.scalar_type() == slot.parameter.scalar_type());
     if (!is_alike || bytes + slot.parameter.nbytes() > most) {
       if (!piece.empty()) make_piece(std::exchange(piece, {}));
       bytes = 0;
@@ -194,7 +199,8 @@ at::Tensor Optimizer::prepare() {
     if (!slots_[i].ready && slots_[i].parameter.grad().defined()) fresh.push_back(i);
   }
   make_state(fresh);
-  const auto largest = std::ranges::max_element(pieces_, {}, [](const Piece& piece) { return piece.block.bytes(); });
+  const auto largest =
+      std::ranges::max_element(pieces_, {}, [](const Piece& piece) { return piece.block.bytes(); });
   return largest == pieces_.end() ? at::Tensor() : largest->block.scratch();
 }
 
@@ -245,7 +251,8 @@ void Optimizer::step_one(std::size_t parameter, const std::optional<at::Tensor>&
   if (slot.undecided) first_skip_ = *skip;
 }
 
-void Optimizer::update_piece(Piece& piece, const at::Tensor& scratch, const std::optional<at::Tensor>& skip,
+void Optimizer::update_piece(Piece& piece, const at::Tensor& scratch,
+                             const std::optional<at::Tensor>& skip,
                              const std::optional<at::Tensor>& divisor) {
   const std::vector<Slot*> slots = with_gradient(piece.slots);
   if (slots.empty()) return;
@@ -271,7 +278,8 @@ void Optimizer::update(const std::vector<Slot*>& slots, const std::optional<at::
     step_adam(slots, skip, divisor);
     return;
   }
-  // A first step fills the momentum with the gradient itself, so it is distinguished from later ones.
+  // A first step fills the momentum with the gradient itself, so it is distinguished from later
+  // ones.
   std::vector<Slot*> later, fresh;
   for (Slot* slot : slots) (slot->fresh ? fresh : later).push_back(slot);
   if (!later.empty()) step_sgd(later, skip, divisor, /*fresh=*/false);
@@ -289,9 +297,9 @@ void Optimizer::step_sgd(const std::vector<Slot*>& slots, const std::optional<at
     if (slot->momentum.defined()) momenta.push_back(slot->momentum);
     take_step(*slot, skip);
   }
-  at::_fused_sgd_(parameters, gradients, momenta, options.weight_decay, rates.momentum.value_or(options.momentum),
-                  rates.learning_rate, options.dampening, options.nesterov, /*maximize=*/false, /*is_first_step=*/fresh,
-                  divisor, skip);
+  at::_fused_sgd_(parameters, gradients, momenta, options.weight_decay,
+                  rates.momentum.value_or(options.momentum), rates.learning_rate, options.dampening,
+                  options.nesterov, /*maximize=*/false, /*is_first_step=*/fresh, divisor, skip);
 }
 
 void Optimizer::step_adam(const std::vector<Slot*>& slots, const std::optional<at::Tensor>& skip,
@@ -311,8 +319,9 @@ void Optimizer::step_adam(const std::vector<Slot*>& slots, const std::optional<a
   at::_foreach_add_(ages, one_);
   const double beta1 = rates.momentum.value_or(options.beta1);
   const auto update = [&](auto kernel) {
-    kernel(parameters, gradients, means, squares, maxima, ages, rates.learning_rate, beta1, options.beta2,
-           options.weight_decay, options.epsilon, options.amsgrad, /*maximize=*/false, divisor, skip);
+    kernel(parameters, gradients, means, squares, maxima, ages, rates.learning_rate, beta1,
+           options.beta2, options.weight_decay, options.epsilon, options.amsgrad,
+           /*maximize=*/false, divisor, skip);
   };
   const auto adamw = [](auto&&... arguments) { at::_fused_adamw_(arguments...); };
   const auto adam = [](auto&&... arguments) { at::_fused_adam_(arguments...); };
@@ -341,7 +350,8 @@ NamedTensors Optimizer::state_of(const std::vector<Part>& parts) const {
   for (const Slot& slot : slots_) {
     // A momentum that no step has filled is none: the first gradient replaces it.
     if (slot.fresh || (slot.undecided && skipped)) continue;
-    for (const auto& [name, member] : parts) items.emplace_back(slot.name + "." + name, slot.*member);
+    for (const auto& [name, member] : parts)
+      items.emplace_back(slot.name + "." + name, slot.*member);
   }
   return NamedTensors(std::move(items));
 }
@@ -366,13 +376,17 @@ std::int64_t Optimizer::offloaded_bytes() const {
 void Optimizer::load_state(const NamedTensors& state) {
   const torch::NoGradGuard no_graph;
   std::map<std::string, at::Tensor, std::less<>> given(state.begin(), state.end());
-  const auto refuse = [](const std::string& what) { throw std::invalid_argument("the optimizer's state has " + what); };
+  const auto refuse = [](const std::string& what) {
+    throw std::invalid_argument("the optimizer's state has " + what);
+  };
   const std::vector<Part> all = parts();
   std::vector<Slot> fresh;
   std::vector<std::size_t> with_state;
   for (const Slot& slot : slots_) {
     fresh.push_back({.name = slot.name, .group = slot.group, .parameter = slot.parameter});
-    const auto missing = [&](const Part& part) { return !given.contains(slot.name + "." + part.first); };
+    const auto missing = [&](const Part& part) {
+      return !given.contains(slot.name + "." + part.first);
+    };
     if (std::ranges::all_of(all, missing)) continue;
     for (const Part& part : all) {
       const std::string name = slot.name + "." + part.first;
@@ -382,9 +396,11 @@ void Optimizer::load_state(const NamedTensors& state) {
       const at::ScalarType type = is_age ? at::kFloat : slot.parameter.scalar_type();
       const at::Tensor& tensor = given.at(name);
       if (tensor.sizes() != sizes)
-        refuse("a '" + name + "' of shape " + c10::str(tensor.sizes()) + ", not " + c10::str(sizes));
+        refuse("a '" + name + "' of shape " + c10::str(tensor.sizes()) + ", not " +
+               c10::str(sizes));
       if (tensor.scalar_type() != type) {
-        refuse("a '" + name + "' of type " + c10::toString(tensor.scalar_type()) + ", not " + c10::toString(type));
+        refuse("a '" + name + "' of type " + c10::toString(tensor.scalar_type()) + ", not " +
+               c10::toString(type));
       }
     }
     for (const Part& part : all) given.erase(slot.name + "." + part.first);
@@ -397,7 +413,8 @@ void Optimizer::load_state(const NamedTensors& state) {
   first_skip_.reset();
   make_state(with_state);
   for (const std::size_t i : with_state) {
-    for (const Part& part : all) (slots_[i].*part.second).copy_(state.at(slots_[i].name + "." + part.first));
+    for (const Part& part : all)
+      (slots_[i].*part.second).copy_(state.at(slots_[i].name + "." + part.first));
     slots_[i].fresh = false;
   }
 }

@@ -35,7 +35,8 @@ ParameterGroupOptions read_group(runner::ConfigReader& reader, std::size_t index
 }
 
 /// Groups by factors of the rate of each part; none where no factor changes anything.
-std::vector<ParameterGroupOptions> read_factors(runner::ConfigReader& reader, const std::vector<NetworkPart>& parts) {
+std::vector<ParameterGroupOptions> read_factors(runner::ConfigReader& reader,
+                                                const std::vector<NetworkPart>& parts) {
   std::vector<ParameterGroupOptions> groups;
   for (const NetworkPart& part : parts) {
     double factor = 1;
@@ -49,7 +50,9 @@ std::vector<ParameterGroupOptions> read_factors(runner::ConfigReader& reader, co
     group.place = "/learning_rate_factors/" + group.name;
     group.may_be_empty = factor == 1;
   }
-  const auto changes_nothing = [](const ParameterGroupOptions& group) { return group.learning_rate_factor == 1; };
+  const auto changes_nothing = [](const ParameterGroupOptions& group) {
+    return group.learning_rate_factor == 1;
+  };
   if (std::ranges::all_of(groups, changes_nothing)) groups.clear();
   return groups;
 }
@@ -67,11 +70,12 @@ std::vector<std::string> known_names(const std::vector<NamedTensors::Item>& para
   return names;
 }
 
-/// Does a factor apply to all that the parts before it do not name? Then it would be that of a part that is missing,
-/// too, under whatever name the network has it.
+/// Does a factor apply to all that the parts before it do not name? Then it would be that of a part
+/// that is missing, too, under whatever name the network has it.
 bool names_the_rest(const std::vector<ParameterGroupOptions>& groups) {
   return std::ranges::any_of(groups, [](const ParameterGroupOptions& group) {
-    return group.place.starts_with("/learning_rate_factors/") && std::ranges::count(group.match, "**") > 0;
+    return group.place.starts_with("/learning_rate_factors/") &&
+           std::ranges::count(group.match, "**") > 0;
   });
 }
 
@@ -82,12 +86,14 @@ std::string without_stars(std::string pattern) {
 }
 
 /// Those that must match: of a part only what does, or its first pattern where none does.
-std::vector<std::string> patterns_of(const ParameterGroupOptions& group, const std::vector<NamedTensors::Item>& all) {
+std::vector<std::string> patterns_of(const ParameterGroupOptions& group,
+                                     const std::vector<NamedTensors::Item>& all) {
   if (!group.is_part) return group.match;
   std::vector<std::string> matching;
   std::ranges::copy_if(group.match, std::back_inserter(matching), [&](const std::string& pattern) {
-    return std::ranges::any_of(all,
-                               [&](const NamedTensors::Item& item) { return matches_parameter(item.first, pattern); });
+    return std::ranges::any_of(all, [&](const NamedTensors::Item& item) {
+      return matches_parameter(item.first, pattern);
+    });
   });
   return matching.empty() ? std::vector<std::string>{group.match.front()} : matching;
 }
@@ -97,7 +103,8 @@ std::vector<std::string> patterns_of(const ParameterGroupOptions& group, const s
 OptimizerOptions of_group(OptimizerOptions optimizer, const ParameterGroupOptions& group) {
   std::visit(
       [&](auto& one) {
-        one.learning_rate = group.learning_rate.value_or(one.learning_rate * group.learning_rate_factor.value_or(1));
+        one.learning_rate = group.learning_rate.value_or(one.learning_rate *
+                                                         group.learning_rate_factor.value_or(1));
         one.weight_decay = group.weight_decay.value_or(one.weight_decay);
       },
       optimizer);
@@ -106,7 +113,8 @@ OptimizerOptions of_group(OptimizerOptions optimizer, const ParameterGroupOption
 
 std::vector<ParameterGroupOptions> read_parameter_groups(runner::ConfigReader& reader,
                                                          const std::vector<NetworkPart>& parts) {
-  std::vector<ParameterGroupOptions> groups = read_factors(reader.section("learning_rate_factors"), parts);
+  std::vector<ParameterGroupOptions> groups =
+      read_factors(reader.section("learning_rate_factors"), parts);
   std::set<std::string> names;
   std::size_t index = 0;
   for (runner::ConfigReader* const one : reader.sections("parameter_groups")) {
@@ -119,7 +127,8 @@ std::vector<ParameterGroupOptions> read_parameter_groups(runner::ConfigReader& r
   return groups;
 }
 
-std::vector<ParameterGroup> divide_parameters(torch::nn::Module& network, const OptimizerOptions& optimizer,
+std::vector<ParameterGroup> divide_parameters(torch::nn::Module& network,
+                                              const OptimizerOptions& optimizer,
                                               const std::vector<ParameterGroupOptions>& groups) {
   std::vector<NamedTensors::Item> left;
   for (const auto& item : network.named_parameters()) left.emplace_back(item.key(), item.value());
@@ -130,20 +139,25 @@ std::vector<ParameterGroup> divide_parameters(torch::nn::Module& network, const 
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const std::vector<NamedTensors::Item> before = left;
     for (const std::string& pattern : patterns_of(groups[i], all)) {
-      const auto matches = [&](const NamedTensors::Item& item) { return matches_parameter(item.first, pattern); };
+      const auto matches = [&](const NamedTensors::Item& item) {
+        return matches_parameter(item.first, pattern);
+      };
       if (std::ranges::none_of(all, matches)) {
         if (groups[i].may_be_empty && !names_the_rest(groups)) continue;
         found.add(
-            StageError(ErrorCode::kOptionConflict, "the pattern '" + pattern + "' matches no parameter of the model")
+            StageError(ErrorCode::kOptionConflict,
+                       "the pattern '" + pattern + "' matches no parameter of the model")
                 .at(groups[i].place)
                 .with_help(runner::did_you_mean_path(without_stars(pattern), known_names(all))));
         continue;
       }
       if (std::ranges::none_of(before, matches) && !groups[i].may_be_empty) {
-        found.add(StageError(ErrorCode::kOptionConflict,
-                             "earlier groups have taken all that the pattern '" + pattern + "' matches")
-                      .at(groups[i].place)
-                      .with_help("a parameter belongs to the first group that matches it: move this group up"));
+        found.add(
+            StageError(ErrorCode::kOptionConflict,
+                       "earlier groups have taken all that the pattern '" + pattern + "' matches")
+                .at(groups[i].place)
+                .with_help(
+                    "a parameter belongs to the first group that matches it: move this group up"));
         continue;
       }
       std::ranges::copy_if(left, std::back_inserter(members[i]), matches);
@@ -153,22 +167,27 @@ std::vector<ParameterGroup> divide_parameters(torch::nn::Module& network, const 
   found.throw_any();
 
   std::vector<ParameterGroup> result;
-  const auto add = [&](std::string name, OptimizerOptions options, std::vector<NamedTensors::Item> parameters) {
-    std::erase_if(parameters, [](const NamedTensors::Item& item) { return !item.second.requires_grad(); });
+  const auto add = [&](std::string name, OptimizerOptions options,
+                       std::vector<NamedTensors::Item> parameters) {
+    std::erase_if(parameters,
+                  [](const NamedTensors::Item& item) { return !item.second.requires_grad(); });
     const bool is_empty = parameters.empty();
-    if (!is_empty) result.push_back({std::move(name), std::move(options), NamedTensors(std::move(parameters))});
+    if (!is_empty)
+      result.push_back({std::move(name), std::move(options), NamedTensors(std::move(parameters))});
     return !is_empty;
   };
   add("", optimizer, left);
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    if (groups[i].frozen || add(groups[i].name, of_group(optimizer, groups[i]), members[i])) continue;
+    if (groups[i].frozen || add(groups[i].name, of_group(optimizer, groups[i]), members[i]))
+      continue;
     if (groups[i].may_be_empty) continue;
     throw StageError(ErrorCode::kOptionConflict, "the model trains no parameter of this group")
         .at(groups[i].place)
         .with_help("leave the group out, or have the model train them");
   }
   if (result.empty()) {
-    throw StageError(ErrorCode::kOptionConflict, "all parameters are frozen, so there is nothing to train")
+    throw StageError(ErrorCode::kOptionConflict,
+                     "all parameters are frozen, so there is nothing to train")
         .at(groups.empty() ? "" : "/" + groups[0].place.substr(1, groups[0].place.find('/', 1) - 1))
         .with_help(groups.empty() ? "" : "freeze fewer of them");
   }
@@ -211,7 +230,8 @@ std::vector<Token> tokens(std::string_view pattern) {
 /// Where a pattern may stand: `at[i]` where token i comes next.
 class Positions {
  public:
-  explicit Positions(const std::vector<Token>& pattern) : pattern_(pattern), at_(pattern.size() + 1, false) {
+  explicit Positions(const std::vector<Token>& pattern)
+      : pattern_(pattern), at_(pattern.size() + 1, false) {
     at_[0] = true;
     pass_over(/*begins_module=*/true);
   }
@@ -221,7 +241,8 @@ class Positions {
     for (std::size_t i = 0; i < pattern_.size(); ++i) {
       if (!at_[i]) continue;
       const Token& token = pattern_[i];
-      if (token.kind == TokenKind::kCharacter) next[i + 1] = next[i + 1] || token.character == character;
+      if (token.kind == TokenKind::kCharacter)
+        next[i + 1] = next[i + 1] || token.character == character;
       else if (token.kind != TokenKind::kWithinName || character != '.') next[i] = true;
     }
     at_ = std::move(next);

@@ -12,7 +12,8 @@ bool UsualSize::is_proportionate(double number) const {
 }
 
 bool UsualSize::observe(double number) {
-  constexpr double kLeast = 1, kGrowth = 1.05;  // a loss of 0.01 after one of 0.0001 is nothing to speak of
+  constexpr double kLeast = 1,
+                   kGrowth = 1.05;  // a loss of 0.01 after one of 0.0001 is nothing to speak of
   if (!is_proportionate(number)) return false;
   const double size = std::max(std::abs(number), kLeast);
   usual_ = usual_ ? std::max(*usual_, std::min(size, kGrowth * *usual_)) : size;
@@ -32,10 +33,12 @@ void PendingSteps::mark_written() {
 void PendingSteps::settle(std::size_t allowed) {
   while (steps_.size() > allowed) {
     PendingStep& step = steps_.front();
-    const bool written = std::exchange(step.written, false);  // a step that is refused here never was
+    const bool written =
+        std::exchange(step.written, false);  // a step that is refused here never was
     refuse_not_finite(step.numbers, step.place, data_);
     skipped_in_a_row_ = step.numbers.skipped() ? skipped_in_a_row_ + 1 : 0;
-    if (skipped_in_a_row_ == kMaxSkipped) refuse_endless_overflow(step.place, *step.numbers.loss_scale());
+    if (skipped_in_a_row_ == kMaxSkipped)
+      refuse_endless_overflow(step.place, *step.numbers.loss_scale());
     step.written = written;
     record(step);
     steps_.pop_front();
@@ -62,7 +65,8 @@ void PendingSteps::look_at_sizes(const PendingStep& step) {
     log_.say(disproportionate(what, number, usual.usual(), step.place, data_));
   };
   look(losses_, "the loss", epoch_.last.means.loss);
-  if (epoch_.last.gradient_norm) look(gradient_norms_, "the gradient's norm", *epoch_.last.gradient_norm);
+  if (epoch_.last.gradient_norm)
+    look(gradient_norms_, "the gradient's norm", *epoch_.last.gradient_norm);
   epoch_.usual_loss = losses_.usual();
 }
 

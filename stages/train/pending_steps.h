@@ -8,15 +8,16 @@
 
 #include "stages/artifact/dataset.h"
 #include "stages/train/schedule.h"
-#include "stages/train/step_plan.h"
 #include "stages/train/step_execution.h"
+#include "stages/train/step_plan.h"
 #include "stages/train/training_log.h"
 
 namespace stages {
 
-/// How large a number of the steps before was (their losses, say), by which one is seen to be out of all proportion:
-/// more than `factor` times the largest so far. What is usual grows slowly, so that a training that diverges step by
-/// step is noticed too. Of the first number nothing is usual yet: it may be up to a million.
+/// How large a number of the steps before was (their losses, say), by which one is seen to be out
+/// of all proportion: more than `factor` times the largest so far. What is usual grows slowly, so
+/// that a training that diverges step by step is noticed too. Of the first number nothing is usual
+/// yet: it may be up to a million.
 class UsualSize {
  public:
   explicit UsualSize(double factor) : factor_(factor) {}
@@ -40,11 +41,12 @@ struct PendingStep {
   StepNumbers numbers;
   std::vector<Rates> rates;
   StepSnapshot before;
-  bool written = false;  ///< its commit has run, and nothing is known to have kept it from the weights
+  bool written =
+      false;  ///< its commit has run, and nothing is known to have kept it from the weights
 };
 
-/// The steps between their computation and their record. A CPU's are looked at before they are committed, a GPU's one
-/// step later, so that the host never waits for it:
+/// The steps between their computation and their record. A CPU's are looked at before they are
+/// committed, a GPU's one step later, so that the host never waits for it:
 ///
 ///   steps.add({…});
 ///   steps.settle(1);  // all but the one that was added
@@ -52,7 +54,8 @@ struct PendingStep {
 ///   steps.mark_written();
 class PendingSteps {
  public:
-  /// `data` names samples in errors, `groups` are the names of the optimizer's; both references are borrowed.
+  /// `data` names samples in errors, `groups` are the names of the optimizer's; both references are
+  /// borrowed.
   PendingSteps(const Dataset& data, std::vector<std::string> groups, TrainingLog& log)
       : data_(data), groups_(std::move(groups)), log_(log) {}
 
@@ -60,12 +63,14 @@ class PendingSteps {
   /// The latest step, if nobody has looked at it yet, has been committed.
   void mark_written();
 
-  /// Looks at steps until `allowed` are left unseen, and records them. Throws runner::StageError for one whose loss or
-  /// gradient is not finite, and where the gradients have overflowed for a hundred steps. Says so, once an epoch, where
-  /// a loss or a gradient's norm is out of all proportion to those before.
+  /// Looks at steps until `allowed` are left unseen, and records them. Throws runner::StageError
+  /// for one whose loss or gradient is not finite, and where the gradients have overflowed for a
+  /// hundred steps. Says so, once an epoch, where a loss or a gradient's norm is out of all
+  /// proportion to those before.
   void settle(std::size_t allowed);
 
-  /// Takes back the earliest step that has not reached the weights, and with it those that came after.
+  /// Takes back the earliest step that has not reached the weights, and with it those that came
+  /// after.
   void undo_unwritten() const;
 
   /// What the recorded steps of this epoch have measured.

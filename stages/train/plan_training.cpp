@@ -4,9 +4,9 @@
 #include <tuple>
 #include <utility>
 
-#include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/stage.h"
 #include "stages/plan/choose_policy.h"
@@ -31,10 +31,12 @@ std::int64_t units_of(const TrainingToPlan& training) {
   return std::min(training.options.batch_size, training.data.size);
 }
 
-/// The sizes of the batches that are gone through. The last is a whole one, which finds the optimizer's state there,
-/// and in the allocator the gaps that the shorter batch at an epoch's end has left, whose tensors are of other sizes.
+/// The sizes of the batches that are gone through. The last is a whole one, which finds the
+/// optimizer's state there, and in the allocator the gaps that the shorter batch at an epoch's end
+/// has left, whose tensors are of other sizes.
 std::vector<std::int64_t> traced_batches(const TrainingToPlan& training) {
-  const std::int64_t units = units_of(training), rest = training.loader.drop_last ? 0 : training.data.size % units;
+  const std::int64_t units = units_of(training),
+                     rest = training.loader.drop_last ? 0 : training.data.size % units;
   return rest > 0 ? std::vector{units, rest, units} : std::vector{units, units};
 }
 
@@ -54,8 +56,8 @@ class TracedTraining {
         names_(*network_, training.options.model_stage) {}
 
   TracedPolicy run() {
-    StepExecution execution =
-        assemble_step(step_, *network_, training_.data.size, training_.options, policy_, at::kMeta, context_);
+    StepExecution execution = assemble_step(step_, *network_, training_.data.size,
+                                            training_.options, policy_, at::kMeta, context_);
     own_network();
     std::size_t last_step = 0, end_of_step = 0;
     double flops = 0;             // of a step
@@ -97,12 +99,15 @@ class TracedTraining {
     return bytes;
   }
 
-  std::string in_network(const std::string& name) const { return training_.options.model_stage + "." + name; }
+  std::string in_network(const std::string& name) const {
+    return training_.options.model_stage + "." + name;
+  }
 
   void own_network() {
     for (const auto& item : network_->named_parameters())
       trace_.own(item.value(), Owner::kParameter, in_network(item.key()));
-    for (const auto& item : network_->named_buffers()) trace_.own(item.value(), Owner::kBuffer, in_network(item.key()));
+    for (const auto& item : network_->named_buffers())
+      trace_.own(item.value(), Owner::kBuffer, in_network(item.key()));
   }
 
   Batch make_batch(const DatasetDescription& data, std::int64_t units) {
@@ -116,12 +121,14 @@ class TracedTraining {
     const StepSnapshot before(*network_, at::kMeta);
     at::Tensor generators;
     if (backend_.device == at::kCPU) {
-      generators = torch::empty({before.generator_bytes()}, at::TensorOptions(at::kByte).device(at::kMeta));
+      generators =
+          torch::empty({before.generator_bytes()}, at::TensorOptions(at::kByte).device(at::kMeta));
       trace_.own(generators, Owner::kBuffer, "the state of the random generator");
     }
     StepExecution::Computed computed = execution.compute(*batch, {context_.node().seed, step});
     for (const auto& item : network_->named_parameters()) {
-      if (item.value().grad().defined()) trace_.own(item.value().grad(), Owner::kGradient, in_network(item.key()));
+      if (item.value().grad().defined())
+        trace_.own(item.value().grad(), Owner::kGradient, in_network(item.key()));
     }
     // Of a GPU's batch the host keeps the original, and the copy is gone.
     if (backend_.device != at::kCPU) batch.reset();
@@ -134,12 +141,14 @@ class TracedTraining {
     const ScopedPhase phase(StepPhase::kEvaluate);
     const StepPlan& plan = execution.plan();
     const std::int64_t units =
-        std::min(validation_batch_size(step_, plan, training_.options.batch_size), training_.validation->size);
-    if (units > 0) measure(step_, execution.network(), make_batch(*training_.validation, units), plan);
+        std::min(validation_batch_size(step_, plan, training_.options.batch_size),
+                 training_.validation->size);
+    if (units > 0)
+      measure(step_, execution.network(), make_batch(*training_.validation, units), plan);
   }
 
-  /// A checkpoint is written tensor by tensor, each in the order of its elements; the weights that are kept come back
-  /// from the disk beside those that are there.
+  /// A checkpoint is written tensor by tensor, each in the order of its elements; the weights that
+  /// are kept come back from the disk beside those that are there.
   void end(const StepExecution& execution) {
     {
       const ScopedPhase phase(StepPhase::kCheckpointSave);
@@ -160,7 +169,9 @@ class TracedTraining {
       const auto model = read(weights(*network_), "the checkpoint");
       read(execution.state(), "the checkpoint");
     }
-    if (training_.options.keep == Keep::kLast || !training_.validation || backend_.device != at::kCPU) return;
+    if (training_.options.keep == Keep::kLast || !training_.validation ||
+        backend_.device != at::kCPU)
+      return;
     const ScopedPhase phase(StepPhase::kCheckpointLoad);
     read(weights(*network_), "the best checkpoint");
   }
@@ -177,9 +188,11 @@ class TracedTraining {
 };
 
 /// What training under `policy` shows, from another training where one was traced alike.
-TracedPolicy traced(const TrainingToPlan& training, const MemoryPolicy& policy, const Backend& backend,
-                    Repeated micro_batches, runner::PlanContext& context) {
-  const auto trace = [&] { return TracedTraining(training, policy, backend, micro_batches, context).run(); };
+TracedPolicy traced(const TrainingToPlan& training, const MemoryPolicy& policy,
+                    const Backend& backend, Repeated micro_batches, runner::PlanContext& context) {
+  const auto trace = [&] {
+    return TracedTraining(training, policy, backend, micro_batches, context).run();
+  };
   const std::optional<std::string> structure = training.step.structure();
   if (!training.shared_model || !structure || training.step_under) return trace();
   TracedAs as{.model = training.shared_model,
@@ -196,8 +209,8 @@ TracedPolicy traced(const TrainingToPlan& training, const MemoryPolicy& policy, 
   if (training.validation) {
     as.validation = *training.validation;
     // No more than validation_batch_size() may give.
-    as.validated =
-        std::min(std::max(training.options.batch_size, policy.micro_batch.value_or(0)), training.validation->size);
+    as.validated = std::min(std::max(training.options.batch_size, policy.micro_batch.value_or(0)),
+                            training.validation->size);
   }
   return context.shelf().of<SharedTraces>().of(as, trace);
 }
@@ -208,21 +221,24 @@ ChosenPolicy settle_policy(const TrainingToPlan& training, const PolicySearch& s
   const TrainerOptions& options = training.options;
   if (search.written.min_micro_batch > options.batch_size) {
     throw runner::StageError(runner::ErrorCode::kOptionConflict,
-                             "min_micro_batch is " + std::to_string(search.written.min_micro_batch) +
+                             "min_micro_batch is " +
+                                 std::to_string(search.written.min_micro_batch) +
                                  ", and a batch has only " + std::to_string(options.batch_size))
         .at("/min_micro_batch")
         .in_stage(search.written.pointer)
         .with_help("lower min_micro_batch, or set allow: bit, which never splits a batch");
   }
-  if (const auto earlier = replayed_policy(context.earlier_step(), search.written, options.model_stage)) {
+  if (const auto earlier =
+          replayed_policy(context.earlier_step(), search.written, options.model_stage)) {
     ChosenPolicy replayed{*earlier, search.trace(*earlier).plan};
     if (replayed.plan.predicted <= search.budget) {
-      replayed.plan.choice = {.overrides = overrides_between(search.written, *earlier, search.batch),
-                              .exactness = "exact",
-                              .summary = "as when the run started",
-                              .whole = replayed.plan.predicted,
-                              .time_model = std::string(time_model_version()),
-                              .is_replayed = true};
+      replayed.plan.choice = {
+          .overrides = overrides_between(search.written, *earlier, search.batch),
+          .exactness = "exact",
+          .summary = "as when the run started",
+          .whole = replayed.plan.predicted,
+          .time_model = std::string(time_model_version()),
+          .is_replayed = true};
       return replayed;
     }
     ChosenPolicy anew = choose_policy(search);
@@ -234,58 +250,65 @@ ChosenPolicy settle_policy(const TrainingToPlan& training, const PolicySearch& s
 
 }  // namespace
 
-PolicySearch policy_search(const TrainingToPlan& training, std::int64_t budget, runner::PlanContext& context,
-                           Repeated micro_batches) {
+PolicySearch policy_search(const TrainingToPlan& training, std::int64_t budget,
+                           runner::PlanContext& context, Repeated micro_batches) {
   register_meta_kernels();
   const TrainerOptions& options = training.options;
   const Backend backend{.device = at::Device(context.node().device).type(),
                         .threads = at::get_num_threads(),
                         .model = context.dry().device_model};
-  return {.written = training.policy,
-          .batch = {.size = options.batch_size,
-                    .units = std::min(options.batch_size, training.data.size),
-                    .accumulated_by = options.accumulated_by,
-                    .has_loss_forms = std::ranges::any_of(training.step.terms(), &LossTerm::has_forms)},
-          .budget = budget,
-          .has_host = backend.device != at::kCPU,
-          .trace =
-              [&training, &context, backend, micro_batches](const MemoryPolicy& policy) {
-                TracedPolicy result = traced(training, policy, backend, micro_batches, context);
-                add_read_ahead(result.plan, backend.device, training.data, training.loader, units_of(training));
-                add_held_memory(result.plan, context, {training.kept_data, training.kept_validation});
-                return result;
-              },
-          .seconds = [backend](const StepWork& work) { return predicted_seconds(work, backend); }};
+  return {
+      .written = training.policy,
+      .batch = {.size = options.batch_size,
+                .units = std::min(options.batch_size, training.data.size),
+                .accumulated_by = options.accumulated_by,
+                .has_loss_forms = std::ranges::any_of(training.step.terms(), &LossTerm::has_forms)},
+      .budget = budget,
+      .has_host = backend.device != at::kCPU,
+      .trace =
+          [&training, &context, backend, micro_batches](const MemoryPolicy& policy) {
+            TracedPolicy result = traced(training, policy, backend, micro_batches, context);
+            add_read_ahead(result.plan, backend.device, training.data, training.loader,
+                           units_of(training));
+            add_held_memory(result.plan, context, {training.kept_data, training.kept_validation});
+            return result;
+          },
+      .seconds = [backend](const StepWork& work) { return predicted_seconds(work, backend); }};
 }
 
 namespace {
 
-/// Parts within which a loss compares its samples are declared by the recipe: with any others it is another loss, so
-/// that no change of them is an alternative.
+/// Parts within which a loss compares its samples are declared by the recipe: with any others it is
+/// another loss, so that no change of them is an alternative.
 void keep_to_declared_parts(const TrainingStep& step, const CutBatch& batch,
                             std::vector<runner::PlanAlternative>& all) {
   const auto compares_parts = [](const LossTerm& term) { return term.samples_in_group > 0; };
   if (batch.accumulated_by.empty() || std::ranges::none_of(step.terms(), compares_parts)) return;
   const std::string batch_size = option_of(batch.accumulated_by, "batch_size=");
   std::erase_if(all, [&](const runner::PlanAlternative& one) {
-    return std::ranges::any_of(one.overrides, [&](const std::string& text) { return text.starts_with(batch_size); });
+    return std::ranges::any_of(
+        one.overrides, [&](const std::string& text) { return text.starts_with(batch_size); });
   });
 }
 
 }  // namespace
 
-PlannedTraining plan_training(const TrainingToPlan& training, runner::PlanContext& context, Repeated micro_batches) {
+PlannedTraining plan_training(const TrainingToPlan& training, runner::PlanContext& context,
+                              Repeated micro_batches) {
   training_length(training.data.size, training.loader.drop_last, training.options);
   runner::MemoryPlan budgeted;
   set_budget(budgeted, training.policy, context);
-  const PolicySearch search = policy_search(training, budgeted.budget.value_or(0), context, micro_batches);
+  const PolicySearch search =
+      policy_search(training, budgeted.budget.value_or(0), context, micro_batches);
   const CutBatch& batch = search.batch;
   const auto plan_under = [&](const MemoryPolicy& policy) { return search.trace(policy).plan; };
   ChosenPolicy chosen{training.policy, {}};
-  if (training.policy.leaves_a_choice() && budgeted.budget) chosen = settle_policy(training, search, context);
+  if (training.policy.leaves_a_choice() && budgeted.budget)
+    chosen = settle_policy(training, search, context);
   else chosen.plan = plan_under(chosen.policy);
   runner::MemoryPlan& plan = chosen.plan;
-  plan.device = context.dry().device_model.empty() ? context.node().device : context.dry().device_model;
+  plan.device =
+      context.dry().device_model.empty() ? context.node().device : context.dry().device_model;
   set_budget(plan, chosen.policy, context);
   add_option_effects(plan, chosen.policy, training.policy, batch, plan_under);
   const bool is_whole = plan.fits() && plan.choice && plan.choice->overrides.empty();
@@ -308,7 +331,8 @@ std::int64_t steps_per_epoch(std::int64_t size, bool drops_last, const TrainerOp
   const std::int64_t steps = size % batch_size != 0 && !drops_last ? whole + 1 : whole;
   if (steps > 0) return steps;
   throw StageError(ErrorCode::kTooFewSamples, "the training data has " + std::to_string(size) +
-                                                  " samples, which make no batch of " + std::to_string(batch_size))
+                                                  " samples, which make no batch of " +
+                                                  std::to_string(batch_size))
       .at("/" + options.batch_option)
       .with_help(size == 0   ? ""
                  : size == 1 ? "give it more samples"
@@ -317,7 +341,8 @@ std::int64_t steps_per_epoch(std::int64_t size, bool drops_last, const TrainerOp
 
 }  // namespace
 
-LoaderOptions training_loader(const Dataset& train, const TrainingStep& step, std::int64_t batch_size) {
+LoaderOptions training_loader(const Dataset& train, const TrainingStep& step,
+                              std::int64_t batch_size) {
   LoaderOptions options = train.loader();
   const std::int64_t rest = train.describe().size % batch_size;
   options.drop_last |= rest > 0 && rest < least_units(step);
@@ -332,19 +357,22 @@ std::int64_t training_length(std::int64_t size, bool drops_last, const TrainerOp
 
 namespace {
 
-/// The members are listed, so that one that is new has to be put among those that count or those that do not.
+/// The members are listed, so that one that is new has to be put among those that count or those
+/// that do not.
 auto what_counts(const MemoryPolicy& policy) {
-  const auto& [pointer, allow, micro_batch, micro_batch_is_most, min_micro_batch, precision, tf32, layout, two_pass,
-               two_pass_is_open, activation_checkpointing, checkpointing_is_open, offloads_optimizer, offload_is_open,
-               optimizer_in_backward, in_backward_is_open, loss_form, budget, budget_share, memory_fraction,
-               empty_cache_every, allocator, recovery] = policy;
+  const auto& [pointer, allow, micro_batch, micro_batch_is_most, min_micro_batch, precision, tf32,
+               layout, two_pass, two_pass_is_open, activation_checkpointing, checkpointing_is_open,
+               offloads_optimizer, offload_is_open, optimizer_in_backward, in_backward_is_open,
+               loss_form, budget, budget_share, memory_fraction, empty_cache_every, allocator,
+               recovery] = policy;
+  static_cast<void>(std::tie(two_pass_is_open, checkpointing_is_open, offload_is_open,
+                             in_backward_is_open));  // choices
   static_cast<void>(
-      std::tie(two_pass_is_open, checkpointing_is_open, offload_is_open, in_backward_is_open));  // choices
-  static_cast<void>(std::tie(budget, budget_share, memory_fraction));  // what the plan is held against
-  static_cast<void>(recovery);                                         // once the plan was wrong
-  return std::tie(pointer, allow, micro_batch, micro_batch_is_most, min_micro_batch, precision, tf32, layout, two_pass,
-                  activation_checkpointing, offloads_optimizer, optimizer_in_backward, loss_form, empty_cache_every,
-                  allocator);
+      std::tie(budget, budget_share, memory_fraction));  // what the plan is held against
+  static_cast<void>(recovery);                           // once the plan was wrong
+  return std::tie(pointer, allow, micro_batch, micro_batch_is_most, min_micro_batch, precision,
+                  tf32, layout, two_pass, activation_checkpointing, offloads_optimizer,
+                  optimizer_in_backward, loss_form, empty_cache_every, allocator);
 }
 
 bool have_equal_samples(const DatasetDescription& one, const DatasetDescription& other) {
@@ -352,7 +380,8 @@ bool have_equal_samples(const DatasetDescription& one, const DatasetDescription&
     return a.name == b.name && a.shape == b.shape && a.dtype == b.dtype;
   };
   if (!std::ranges::equal(one.tensors, other.tensors, same_tensor)) return false;
-  if (one.classes.size() != other.classes.size() || one.pair_of != other.pair_of || one.captions != other.captions)
+  if (one.classes.size() != other.classes.size() || one.pair_of != other.pair_of ||
+      one.captions != other.captions)
     return false;
   if (!one.source || !other.source) return !one.source && !other.source;
   return have_equal_samples(*one.source, *other.source);
@@ -361,21 +390,24 @@ bool have_equal_samples(const DatasetDescription& one, const DatasetDescription&
 }  // namespace
 
 bool are_traced_alike(const TracedAs& one, const TracedAs& other) {
-  if (one.model != other.model || one.step != other.step || one.micro_batches != other.micro_batches ||
-      one.resumes != other.resumes || one.batches != other.batches || one.validated != other.validated)
+  if (one.model != other.model || one.step != other.step ||
+      one.micro_batches != other.micro_batches || one.resumes != other.resumes ||
+      one.batches != other.batches || one.validated != other.validated)
     return false;
   if (!(one.options == other.options) || what_counts(one.policy) != what_counts(other.policy) ||
       !(one.backend == other.backend))
     return false;
-  if (!have_equal_samples(one.data, other.data) || !have_equal_samples(one.network_data, other.network_data))
+  if (!have_equal_samples(one.data, other.data) ||
+      !have_equal_samples(one.network_data, other.network_data))
     return false;
   if (!one.validation || !other.validation) return !one.validation && !other.validation;
   return have_equal_samples(*one.validation, *other.validation);
 }
 
-TracedPolicy SharedTraces::of(const TracedAs& training, const std::function<TracedPolicy()>& trace) {
-  auto found =
-      std::ranges::find_if(known_, [&](const Known& known) { return are_traced_alike(known.training, training); });
+TracedPolicy SharedTraces::of(const TracedAs& training,
+                              const std::function<TracedPolicy()>& trace) {
+  auto found = std::ranges::find_if(
+      known_, [&](const Known& known) { return are_traced_alike(known.training, training); });
   if (found == known_.end()) {
     try {
       known_.push_back({training, trace()});
@@ -384,7 +416,8 @@ TracedPolicy SharedTraces::of(const TracedAs& training, const std::function<Trac
     }
     found = known_.end() - 1;
   }
-  if (const auto* refused = std::get_if<runner::StageError>(&found->result)) throw runner::StageError(*refused);
+  if (const auto* refused = std::get_if<runner::StageError>(&found->result))
+    throw runner::StageError(*refused);
   return std::get<TracedPolicy>(found->result);
 }
 

@@ -21,7 +21,8 @@ double cosine(double from, double to, double progress) {
 
 constexpr double kSmallestChange = 1e-8;
 
-/// A learning rate after so many reductions. One that would change it by no more than 1e-8 is left out, as in torch.
+/// A learning rate after so many reductions. One that would change it by no more than 1e-8 is left
+/// out, as in torch.
 double reduced(const PlateauSchedule& schedule, double learning_rate, std::int64_t reductions) {
   for (; reductions > 0; --reductions) {
     const double lower = std::max(learning_rate * schedule.factor, schedule.min_learning_rate);
@@ -31,14 +32,19 @@ double reduced(const PlateauSchedule& schedule, double learning_rate, std::int64
   return learning_rate;
 }
 
-double share(std::int64_t part, std::int64_t whole) { return static_cast<double>(part) / static_cast<double>(whole); }
+double share(std::int64_t part, std::int64_t whole) {
+  return static_cast<double>(part) / static_cast<double>(whole);
+}
 
-double power(double base, std::int64_t exponent) { return std::pow(base, static_cast<double>(exponent)); }
+double power(double base, std::int64_t exponent) {
+  return std::pow(base, static_cast<double>(exponent));
+}
 
 /// Of a WarmupCosineSchedule or a WarmupLinearSchedule.
 std::int64_t warmup_length(const auto& schedule, std::int64_t steps) {
   if (schedule.warmup_steps) return *schedule.warmup_steps;
-  return static_cast<std::int64_t>(std::ceil(*schedule.warmup_fraction * static_cast<double>(steps)));
+  return static_cast<std::int64_t>(
+      std::ceil(*schedule.warmup_fraction * static_cast<double>(steps)));
 }
 
 struct Phase {
@@ -54,7 +60,8 @@ Rates one_cycle(const OneCycleSchedule& schedule, double peak, double step, doub
   const double low = schedule.base_momentum, high = schedule.max_momentum;
   const std::array<Phase, 3> phases = {
       Phase{rise - 1, initial, peak, high, low},
-      schedule.three_phase ? Phase{2 * rise - 2, peak, initial, low, high} : Phase{steps - 1, peak, lowest, low, high},
+      schedule.three_phase ? Phase{2 * rise - 2, peak, initial, low, high}
+                           : Phase{steps - 1, peak, lowest, low, high},
       Phase{steps - 1, initial, lowest, high, high},
   };
   const std::size_t last = schedule.three_phase ? 2 : 1;
@@ -63,9 +70,11 @@ Rates one_cycle(const OneCycleSchedule& schedule, double peak, double step, doub
   while (current < last && step > phases[current].end) begin = phases[current++].end;
   const Phase& phase = phases[current];
   const double length = phase.end - begin;
-  const double progress = length == 0 ? 1 : (step - begin) / length;  // a rise of one step starts at the top
+  const double progress =
+      length == 0 ? 1 : (step - begin) / length;  // a rise of one step starts at the top
   const auto between = [&](double from, double to) {
-    return schedule.anneal_strategy == Anneal::kLinear ? from + (to - from) * progress : cosine(from, to, progress);
+    return schedule.anneal_strategy == Anneal::kLinear ? from + (to - from) * progress
+                                                       : cosine(from, to, progress);
   };
   Rates rates{.learning_rate = between(phase.from, phase.to), .momentum = {}};
   if (schedule.cycle_momentum) rates.momentum = between(phase.momentum_from, phase.momentum_to);
@@ -89,7 +98,9 @@ struct At {
     return {cosine(learning_rate, schedule.min_learning_rate, share(point.step, point.steps)), {}};
   }
   Rates operator()(const CosineRestartsSchedule& schedule) const {
-    return {cosine(learning_rate, schedule.min_learning_rate, period_progress(schedule, point.epoch)), {}};
+    return {
+        cosine(learning_rate, schedule.min_learning_rate, period_progress(schedule, point.epoch)),
+        {}};
   }
   Rates operator()(const WarmupCosineSchedule& schedule) const {
     const std::int64_t warmup = warmup_length(schedule, point.steps);
@@ -110,7 +121,9 @@ struct At {
   }
   Rates operator()(const MultiStepSchedule& schedule) const {
     const auto passed = [&](std::int64_t milestone) { return milestone <= point.epoch; };
-    return {learning_rate * power(schedule.gamma, std::ranges::count_if(schedule.milestones, passed)), {}};
+    return {
+        learning_rate * power(schedule.gamma, std::ranges::count_if(schedule.milestones, passed)),
+        {}};
   }
   Rates operator()(const ExponentialSchedule& schedule) const {
     return {learning_rate * power(schedule.gamma, point.epoch), {}};
@@ -129,11 +142,13 @@ struct At {
   }
 };
 
-bool is_better(const PlateauState& state, const PlateauSchedule& schedule, double value, bool higher_is_better) {
+bool is_better(const PlateauState& state, const PlateauSchedule& schedule, double value,
+               bool higher_is_better) {
   if (!std::isfinite(value)) return false;
   if (!state.best) return true;
   const double best = *state.best, sign = higher_is_better ? 1 : -1;
-  const double bar = schedule.relative ? best * (1 + sign * schedule.threshold) : best + sign * schedule.threshold;
+  const double bar =
+      schedule.relative ? best * (1 + sign * schedule.threshold) : best + sign * schedule.threshold;
   return higher_is_better ? value > bar : value < bar;
 }
 
@@ -147,14 +162,15 @@ void check_length(const Schedule& schedule, std::int64_t steps) {
   const auto check = [&](const auto& one) {
     const std::int64_t warmup = warmup_length(one, steps);
     if (warmup < steps || steps == 1) return;
-    throw runner::StageError(
-        runner::ErrorCode::kOptionConflict,
-        "the warm-up takes " + std::to_string(warmup) + " steps and the whole training only " + std::to_string(steps))
+    throw runner::StageError(runner::ErrorCode::kOptionConflict,
+                             "the warm-up takes " + std::to_string(warmup) +
+                                 " steps and the whole training only " + std::to_string(steps))
         .at(one.warmup_steps ? "/schedule/warmup_steps" : "/schedule")
         .with_help("lower warmup_steps, or train for more epochs");
   };
   if (const auto* cosine_fall = std::get_if<WarmupCosineSchedule>(&schedule)) check(*cosine_fall);
-  if (const auto* straight_fall = std::get_if<WarmupLinearSchedule>(&schedule)) check(*straight_fall);
+  if (const auto* straight_fall = std::get_if<WarmupLinearSchedule>(&schedule))
+    check(*straight_fall);
 }
 
 std::string unreached_rate(const Schedule& schedule, double learning_rate, std::int64_t steps) {
@@ -165,17 +181,20 @@ std::string unreached_rate(const Schedule& schedule, double learning_rate, std::
   constexpr double kEnough = 0.9;
   double highest = 0;
   for (std::int64_t step = 0; step < steps; ++step) {
-    highest = std::max(highest, rates_at(schedule, learning_rate, {.step = step, .steps = steps}).learning_rate);
+    highest = std::max(
+        highest, rates_at(schedule, learning_rate, {.step = step, .steps = steps}).learning_rate);
     if (highest >= kEnough * learning_rate) return "";
   }
   std::ostringstream text;
   text.precision(3);
-  text << "the schedule never reaches the learning rate " << learning_rate << ": the highest rate of the training, of "
-       << steps << (steps == 1 ? " step" : " steps") << ", is " << highest;
+  text << "the schedule never reaches the learning rate " << learning_rate
+       << ": the highest rate of the training, of " << steps << (steps == 1 ? " step" : " steps")
+       << ", is " << highest;
   return text.str();
 }
 
-void observe(PlateauState& state, const PlateauSchedule& schedule, double value, bool higher_is_better) {
+void observe(PlateauState& state, const PlateauSchedule& schedule, double value,
+             bool higher_is_better) {
   if (is_better(state, schedule, value, higher_is_better)) {
     state.best = value;
     state.bad_validations = 0;
@@ -209,17 +228,19 @@ PlateauState plateau_state_from_json(const nlohmann::json& json) {
   return state;
 }
 
-LearningRates::LearningRates(Schedule schedule, std::vector<double> learning_rates, std::int64_t steps,
-                             bool higher_is_better)
+LearningRates::LearningRates(Schedule schedule, std::vector<double> learning_rates,
+                             std::int64_t steps, bool higher_is_better)
     : schedule_(std::move(schedule)),
       learning_rates_(std::move(learning_rates)),
       steps_(steps),
       higher_is_better_(higher_is_better) {}
 
 std::vector<Rates> LearningRates::at(std::int64_t step, std::int64_t epoch) const {
-  const SchedulePoint point{.step = step, .steps = steps_, .epoch = epoch, .reductions = plateau_.reductions};
+  const SchedulePoint point{
+      .step = step, .steps = steps_, .epoch = epoch, .reductions = plateau_.reductions};
   std::vector<Rates> rates;
-  for (const double learning_rate : learning_rates_) rates.push_back(rates_at(schedule_, learning_rate, point));
+  for (const double learning_rate : learning_rates_)
+    rates.push_back(rates_at(schedule_, learning_rate, point));
   return rates;
 }
 
@@ -230,6 +251,8 @@ void LearningRates::observe(double value) {
 
 nlohmann::json LearningRates::state() const { return to_json(plateau_); }
 
-void LearningRates::load_state(const nlohmann::json& state) { plateau_ = plateau_state_from_json(state); }
+void LearningRates::load_state(const nlohmann::json& state) {
+  plateau_ = plateau_state_from_json(state);
+}
 
 }  // namespace stages

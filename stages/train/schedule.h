@@ -10,22 +10,23 @@
 
 namespace stages {
 
-// Learning rates as functions of the optimizer's step or of the epoch. The optimizer's learning_rate is the highest
-// rate of each.
+// Learning rates as functions of the optimizer's step or of the epoch. The optimizer's
+// learning_rate is the highest rate of each.
 
 /// The same rate throughout.
 struct ConstantSchedule {
   bool operator==(const ConstantSchedule&) const = default;
 };
 
-/// Half a cosine from the learning rate down to a minimum, as torch's CosineAnnealingLR over the whole run.
+/// Half a cosine from the learning rate down to a minimum, as torch's CosineAnnealingLR over the
+/// whole run.
 struct CosineSchedule {
   double min_learning_rate = 0;
   bool operator==(const CosineSchedule&) const = default;
 };
 
-/// Half cosines down, each of which begins at the learning rate again: torch's CosineAnnealingWarmRestarts, stepped
-/// once an epoch (Loshchilov and Hutter, "SGDR", 2017).
+/// Half cosines down, each of which begins at the learning rate again: torch's
+/// CosineAnnealingWarmRestarts, stepped once an epoch (Loshchilov and Hutter, "SGDR", 2017).
 struct CosineRestartsSchedule {
   std::int64_t first_period = 1;   ///< epochs
   std::int64_t period_factor = 1;  ///< each period's length by that of the one before
@@ -33,8 +34,9 @@ struct CosineRestartsSchedule {
   bool operator==(const CosineRestartsSchedule&) const = default;
 };
 
-/// A straight rise, then half a cosine, or another number of its waves: torch's LinearLR followed by CosineAnnealingLR.
-/// With start_factor 0 it is get_cosine_schedule_with_warmup of transformers. Exactly one of steps and fraction is set.
+/// A straight rise, then half a cosine, or another number of its waves: torch's LinearLR followed
+/// by CosineAnnealingLR. With start_factor 0 it is get_cosine_schedule_with_warmup of transformers.
+/// Exactly one of steps and fraction is set.
 struct WarmupCosineSchedule {
   std::optional<std::int64_t> warmup_steps;
   std::optional<double> warmup_fraction;  ///< of all steps, rounded up
@@ -44,8 +46,8 @@ struct WarmupCosineSchedule {
   bool operator==(const WarmupCosineSchedule&) const = default;
 };
 
-/// A straight rise from nothing, then a straight fall to nothing: get_linear_schedule_with_warmup of transformers.
-/// Exactly one of steps and fraction is set.
+/// A straight rise from nothing, then a straight fall to nothing: get_linear_schedule_with_warmup
+/// of transformers. Exactly one of steps and fraction is set.
 struct WarmupLinearSchedule {
   std::optional<std::int64_t> warmup_steps;
   std::optional<double> warmup_fraction;  ///< of all steps, rounded up
@@ -74,8 +76,8 @@ struct ExponentialSchedule {
 
 enum class Anneal { kCosine, kLinear };
 
-/// Up, down, and further down, with the momentum going the other way: torch's OneCycleLR (Smith and Topin,
-/// "Super-Convergence", 2018).
+/// Up, down, and further down, with the momentum going the other way: torch's OneCycleLR (Smith and
+/// Topin, "Super-Convergence", 2018).
 struct OneCycleSchedule {
   double pct_start = 0;
   double div_factor = 1;
@@ -84,12 +86,13 @@ struct OneCycleSchedule {
   bool three_phase = false;
   bool cycle_momentum = false;
   double base_momentum = 0, max_momentum = 0;
-  std::int64_t legacy_steps_factor = 1;  ///< so many times the steps that are run are what it is spread over
+  std::int64_t legacy_steps_factor =
+      1;  ///< so many times the steps that are run are what it is spread over
   bool operator==(const OneCycleSchedule&) const = default;
 };
 
-/// Lowers the rate whenever a measured number stops getting better: torch's ReduceLROnPlateau, stepped after every
-/// validation.
+/// Lowers the rate whenever a measured number stops getting better: torch's ReduceLROnPlateau,
+/// stepped after every validation.
 struct PlateauSchedule {
   double factor = 0.5;
   std::int64_t patience = 0;  ///< validations without anything better that are waited through
@@ -101,13 +104,15 @@ struct PlateauSchedule {
 };
 
 using Schedule =
-    std::variant<ConstantSchedule, CosineSchedule, CosineRestartsSchedule, WarmupCosineSchedule, WarmupLinearSchedule,
-                 StepSchedule, MultiStepSchedule, ExponentialSchedule, OneCycleSchedule, PlateauSchedule>;
+    std::variant<ConstantSchedule, CosineSchedule, CosineRestartsSchedule, WarmupCosineSchedule,
+                 WarmupLinearSchedule, StepSchedule, MultiStepSchedule, ExponentialSchedule,
+                 OneCycleSchedule, PlateauSchedule>;
 
 /// What the optimizer is to use at one step.
 struct Rates {
   double learning_rate = 0;
-  std::optional<double> momentum;  ///< momentum of SGD or beta1 of Adam, where the schedule cycles it
+  std::optional<double>
+      momentum;  ///< momentum of SGD or beta1 of Adam, where the schedule cycles it
 };
 
 /// The position in a training, all counted from 0.
@@ -123,8 +128,8 @@ Rates rates_at(const Schedule& schedule, double learning_rate, const SchedulePoi
 /// Throws runner::StageError if the schedule does not fit a run of `steps` steps.
 void check_length(const Schedule& schedule, std::int64_t steps);
 
-/// "the schedule never reaches the learning rate 0.001: the highest of its 1 steps is 4e-09"; empty where it comes to
-/// within a tenth of it.
+/// "the schedule never reaches the learning rate 0.001: the highest of its 1 steps is 4e-09"; empty
+/// where it comes to within a tenth of it.
 std::string unreached_rate(const Schedule& schedule, double learning_rate, std::int64_t steps);
 
 /// What a PlateauSchedule knows of the past.
@@ -138,7 +143,8 @@ struct PlateauState {
 };
 
 /// Takes note of a validation. One that is not finite is never better.
-void observe(PlateauState& state, const PlateauSchedule& schedule, double value, bool higher_is_better);
+void observe(PlateauState& state, const PlateauSchedule& schedule, double value,
+             bool higher_is_better);
 
 /// Numbers keep every bit.
 nlohmann::json to_json(const PlateauState& state);
@@ -151,8 +157,10 @@ PlateauState plateau_state_from_json(const nlohmann::json& json);
 ///   learning_rates.observe(accuracy);  // after a validation
 class LearningRates {
  public:
-  /// `learning_rates` of the groups; a training of `steps` steps; which way the number that is observed gets better.
-  LearningRates(Schedule schedule, std::vector<double> learning_rates, std::int64_t steps, bool higher_is_better);
+  /// `learning_rates` of the groups; a training of `steps` steps; which way the number that is
+  /// observed gets better.
+  LearningRates(Schedule schedule, std::vector<double> learning_rates, std::int64_t steps,
+                bool higher_is_better);
 
   /// The rates of every group, both counted from 0.
   std::vector<Rates> at(std::int64_t step, std::int64_t epoch) const;
@@ -160,8 +168,8 @@ class LearningRates {
   /// Takes note of the monitored number of a validation: what a plateau is told by.
   void observe(double value);
 
-  /// All that must be saved to continue as if never interrupted. load_state() throws std::runtime_error for anything
-  /// else.
+  /// All that must be saved to continue as if never interrupted. load_state() throws
+  /// std::runtime_error for anything else.
   nlohmann::json state() const;
   void load_state(const nlohmann::json& state);
 

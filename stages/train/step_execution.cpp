@@ -20,7 +20,8 @@ namespace stages {
 
 GradScaler::GradScaler(Options options, at::Device device)
     : options_(options),
-      scale_(torch::full({}, options.initial_scale, torch::TensorOptions(torch::kFloat).device(device))),
+      scale_(torch::full({}, options.initial_scale,
+                         torch::TensorOptions(torch::kFloat).device(device))),
       growth_tracker_(torch::zeros({}, torch::TensorOptions(torch::kInt).device(device))) {}
 
 at::Tensor GradScaler::unscale(const std::vector<at::Tensor>& gradients) const {
@@ -28,23 +29,27 @@ at::Tensor GradScaler::unscale(const std::vector<at::Tensor>& gradients) const {
   at::Tensor overflow = torch::zeros({}, scale_.options());
   // As torch.amp does: the reciprocal in double, so that dividing by a power of two is exact.
   const at::Tensor inverse = scale_.to(torch::kDouble).reciprocal().to(torch::kFloat);
-  if (!gradients.empty()) at::_amp_foreach_non_finite_check_and_unscale_(gradients, overflow, inverse);
+  if (!gradients.empty())
+    at::_amp_foreach_non_finite_check_and_unscale_(gradients, overflow, inverse);
   return overflow;
 }
 
 void GradScaler::update(const at::Tensor& overflow) {
   const torch::NoGradGuard no_graph;
-  at::_amp_update_scale_(scale_, growth_tracker_, overflow, options_.growth_factor, options_.backoff_factor,
-                         options_.growth_interval);
+  at::_amp_update_scale_(scale_, growth_tracker_, overflow, options_.growth_factor,
+                         options_.backoff_factor, options_.growth_interval);
 }
 
-NamedTensors GradScaler::state() const { return {{"scale", scale_}, {"growth_tracker", growth_tracker_}}; }
+NamedTensors GradScaler::state() const {
+  return {{"scale", scale_}, {"growth_tracker", growth_tracker_}};
+}
 
 void GradScaler::load_state(const NamedTensors& state) {
   const torch::NoGradGuard no_graph;
-  for (auto& [name, tensor] :
-       {std::pair<const char*, at::Tensor&>{"scale", scale_}, {"growth_tracker", growth_tracker_}}) {
-    if (!state.contains(name) || state.at(name).numel() != 1 || state.at(name).scalar_type() != tensor.scalar_type())
+  for (auto& [name, tensor] : {std::pair<const char*, at::Tensor&>{"scale", scale_},
+                               {"growth_tracker", growth_tracker_}}) {
+    if (!state.contains(name) || state.at(name).numel() != 1 ||
+        state.at(name).scalar_type() != tensor.scalar_type())
       throw std::invalid_argument(std::string("a scaler's state has no ") + name);
     tensor.copy_(state.at(name).reshape({}));
   }
@@ -57,11 +62,15 @@ at::Tensor global_norm(at::TensorList gradients) {
 namespace {
 
 /// 1 if the loss is not finite, else 0.
-at::Tensor is_broken(const at::Tensor& loss) { return loss.detach().isfinite().logical_not().to(torch::kFloat); }
+at::Tensor is_broken(const at::Tensor& loss) {
+  return loss.detach().isfinite().logical_not().to(torch::kFloat);
+}
 
 }  // namespace
 
-at::Tensor clip_divisor(const at::Tensor& norm, double limit) { return ((norm + 1e-6) / limit).clamp_min(1.0); }
+at::Tensor clip_divisor(const at::Tensor& norm, double limit) {
+  return ((norm + 1e-6) / limit).clamp_min(1.0);
+}
 
 StepExecution::StepExecution(const TrainingStep& step, torch::nn::Module& network,
                              const std::vector<ParameterGroup>& groups, StepPlan plan,
@@ -72,7 +81,8 @@ StepExecution::StepExecution(const TrainingStep& step, torch::nn::Module& networ
       network_(network, plan_.numerics, device),
       gradient_clip_norm_(gradient_clip_norm),
       optimizer_(groups, plan_.offloads_optimizer) {
-  if (plan_.numerics.precision.uses(Precision::kFp16)) scaler_.emplace(GradScaler::Options{}, device);
+  if (plan_.numerics.precision.uses(Precision::kFp16))
+    scaler_.emplace(GradScaler::Options{}, device);
   if (average) average_.emplace(network, *average);
 }
 
@@ -84,7 +94,9 @@ NamedTensors StepExecution::with_average(NamedTensors state) const {
 
 NamedTensors StepExecution::state() const { return with_average(optimizer_.state()); }
 
-NamedTensors StepExecution::state_on_device() const { return with_average(optimizer_.state_on_device()); }
+NamedTensors StepExecution::state_on_device() const {
+  return with_average(optimizer_.state_on_device());
+}
 
 void StepExecution::replace_plan(StepPlan plan) {
   assert(plan.numerics == plan_.numerics && plan.offloads_optimizer == plan_.offloads_optimizer);
@@ -100,8 +112,10 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
     if (plan_.optimizer_in_backward) steps.emplace(optimizer_, is_broken(loss), is_half_written_);
   };
   StepNumbers numbers = accumulate_gradient(
-      step_, network_, step_.prepare(network_.placed(step_.arrange(batch, BatchUse::kTraining)), key), weight, plan_,
-      key, scaler_ ? std::optional(scaler_->scale()) : std::nullopt, after_micro_batch, before_backward);
+      step_, network_,
+      step_.prepare(network_.placed(step_.arrange(batch, BatchUse::kTraining)), key), weight, plan_,
+      key, scaler_ ? std::optional(scaler_->scale()) : std::nullopt, after_micro_batch,
+      before_backward);
   steps.reset();
   at::Tensor scratch;
   if (!plan_.optimizer_in_backward) scratch = optimizer_.prepare();
@@ -119,8 +133,9 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
     divisor = clip_divisor(norm, *gradient_clip_norm_);
   }
   numbers.fetch();
-  // A CPU's numbers are looked at before anything is written. A GPU's would make the host wait: they are looked at
-  // before the next step is committed, and until then the GPU itself leaves the weights alone if they are not finite.
+  // A CPU's numbers are looked at before anything is written. A GPU's would make the host wait:
+  // they are looked at before the next step is committed, and until then the GPU itself leaves the
+  // weights alone if they are not finite.
   const bool host_looks = network_.device().is_cpu() || network_.device().is_meta();
   std::optional<at::Tensor> skip = host_looks ? overflow : std::optional(numbers.broken());
   return {std::move(numbers),
@@ -137,7 +152,8 @@ void StepExecution::commit(const Computed& computed) {
   const torch::NoGradGuard no_graph;
   const auto& divisor = computed.divisor;
   const bool clips = divisor && (!network_.device().is_cpu() || divisor->item<double>() > 1);
-  if (!plan_.optimizer_in_backward) optimizer_.step(computed.skip, clips ? divisor : std::nullopt, computed.scratch);
+  if (!plan_.optimizer_in_backward)
+    optimizer_.step(computed.skip, clips ? divisor : std::nullopt, computed.scratch);
   step_.constrain(network_.module());
   is_half_written_ = false;
   if (scaler_) scaler_->update(*computed.overflow);
@@ -164,28 +180,34 @@ std::int64_t StepSnapshot::generator_bytes() const {
   return static_cast<std::int64_t>(bytes);
 }
 
-StepPlan plan_under(const MemoryPolicy& policy, const TrainingStep& step, const torch::nn::Module& network,
-                    std::int64_t samples, const TrainerOptions& options, Numerics numerics) {
+StepPlan plan_under(const MemoryPolicy& policy, const TrainingStep& step,
+                    const torch::nn::Module& network, std::int64_t samples,
+                    const TrainerOptions& options, Numerics numerics) {
   if (policy.optimizer_in_backward && options.gradient_clip_norm) {
     refuse_in_backward(policy, "gradient_clip_norm is by the norm of all gradients together",
                        "set optimizer_in_backward: false, or gradient_clip_norm: null");
   }
   return make_step_plan(
       step, policy, std::min(options.batch_size, samples), std::move(numerics),
-      activation_checkpointing_for(network, options.model_stage, policy.activation_checkpointing, policy.pointer),
+      activation_checkpointing_for(network, options.model_stage, policy.activation_checkpointing,
+                                   policy.pointer),
       /*declares_cut=*/policy.micro_batch == options.accumulated_micro_batch);
 }
 
-StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network, std::int64_t samples,
-                            const TrainerOptions& options, const MemoryPolicy& policy, c10::Device device,
+StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network,
+                            std::int64_t samples, const TrainerOptions& options,
+                            const MemoryPolicy& policy, c10::Device device,
                             runner::RunContext& context) {
   network.train();
-  const std::vector<ParameterGroup> groups = divide_parameters(network, options.optimizer, options.parameter_groups);
-  StepPlan plan = plan_under(policy, step, network, samples, options,
-                             choose_numerics(policy.numerics(), network, options.model_stage, context));
+  const std::vector<ParameterGroup> groups =
+      divide_parameters(network, options.optimizer, options.parameter_groups);
+  StepPlan plan =
+      plan_under(policy, step, network, samples, options,
+                 choose_numerics(policy.numerics(), network, options.model_stage, context));
   // A CPU's memory is the host's.
   plan.offloads_optimizer &= !at::Device(context.node().device).is_cpu();
-  return StepExecution(step, network, groups, std::move(plan), options.gradient_clip_norm, device, options.average);
+  return StepExecution(step, network, groups, std::move(plan), options.gradient_clip_norm, device,
+                       options.average);
 }
 
 namespace {
@@ -193,7 +215,8 @@ namespace {
 namespace autograd = torch::autograd;
 
 struct StepOfOne final : autograd::PostAccumulateGradHook {
-  StepOfOne(Optimizer& optimizer, std::size_t parameter, std::optional<at::Tensor> skip, bool& has_begun)
+  StepOfOne(Optimizer& optimizer, std::size_t parameter, std::optional<at::Tensor> skip,
+            bool& has_begun)
       : optimizer(optimizer), parameter(parameter), skip(std::move(skip)), has_begun(has_begun) {}
 
   void operator()(const at::Tensor& tensor) override {
@@ -211,16 +234,18 @@ struct StepOfOne final : autograd::PostAccumulateGradHook {
 
 }  // namespace
 
-ScopedStepsInBackward::ScopedStepsInBackward(Optimizer& optimizer, const std::optional<at::Tensor>& skip,
-                                             bool& has_begun)
+ScopedStepsInBackward::ScopedStepsInBackward(Optimizer& optimizer,
+                                             const std::optional<at::Tensor>& skip, bool& has_begun)
     : parameters_(optimizer.parameters()) {
   optimizer.begin_steps();
   for (std::size_t i = 0; i < parameters_.size(); ++i)
-    autograd::impl::set_post_acc_grad_hooks(parameters_[i], std::make_unique<StepOfOne>(optimizer, i, skip, has_begun));
+    autograd::impl::set_post_acc_grad_hooks(
+        parameters_[i], std::make_unique<StepOfOne>(optimizer, i, skip, has_begun));
 }
 
 ScopedStepsInBackward::~ScopedStepsInBackward() {
-  for (const at::Tensor& parameter : parameters_) autograd::impl::set_post_acc_grad_hooks(parameter, nullptr);
+  for (const at::Tensor& parameter : parameters_)
+    autograd::impl::set_post_acc_grad_hooks(parameter, nullptr);
 }
 
 }  // namespace stages

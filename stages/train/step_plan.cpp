@@ -10,8 +10,8 @@
 
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/join.h"
@@ -31,23 +31,27 @@ std::int64_t least_units(const TrainingStep& step) {
   return runner::least_samples(most_coupled(step.terms()), step.mixes_samples());
 }
 
-void refuse_in_backward(const MemoryPolicy& policy, const std::string& why, const std::string& help) {
-  throw runner::StageError(runner::ErrorCode::kOptionConflict,
-                           "optimizer_in_backward steps each weight as soon as its own gradient is there, but " + why)
+void refuse_in_backward(const MemoryPolicy& policy, const std::string& why,
+                        const std::string& help) {
+  throw runner::StageError(
+      runner::ErrorCode::kOptionConflict,
+      "optimizer_in_backward steps each weight as soon as its own gradient is there, but " + why)
       .at("/optimizer_in_backward")
       .in_stage(policy.pointer)
       .with_help(help);
 }
 
-StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, std::int64_t units, Numerics numerics,
-                        ActivationCheckpointing activation_checkpointing, bool declares_cut) {
+StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, std::int64_t units,
+                        Numerics numerics, ActivationCheckpointing activation_checkpointing,
+                        bool declares_cut) {
   StepPlan plan{.numerics = std::move(numerics),
                 .activation_checkpointing = std::move(activation_checkpointing),
                 .offloads_optimizer = policy.offloads_optimizer,
                 .optimizer_in_backward = policy.optimizer_in_backward};
   if (plan.optimizer_in_backward && plan.numerics.precision.uses(Precision::kFp16)) {
-    refuse_in_backward(policy, "fp16 skips a step whose gradients overflow, which is known when all are there",
-                       "set precision: bf16, or optimizer_in_backward: false");
+    refuse_in_backward(
+        policy, "fp16 skips a step whose gradients overflow, which is known when all are there",
+        "set precision: bf16, or optimizer_in_backward: false");
   }
   constexpr const char* kMixing = "the network's layers mix the samples of a batch (BatchNorm)";
   if (policy.two_pass && step.mixes_samples()) {
@@ -55,32 +59,38 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
                              std::string("two_pass would encode a batch in parts, but ") + kMixing)
         .at("/two_pass")
         .in_stage(policy.pointer)
-        .with_help("set two_pass: off; activation_checkpointing: block saves memory and keeps every bit");
+        .with_help(
+            "set two_pass: off; activation_checkpointing: block saves memory and keeps every bit");
   }
   if (std::min(policy.micro_batch.value_or(units), units) < least_units(step)) {
-    throw runner::StageError(runner::ErrorCode::kOptionConflict,
-                             std::string("a batch, or a part of one, would be a single sample, but ") + kMixing +
-                                 ", and there would be no other to normalise it by")
+    throw runner::StageError(
+        runner::ErrorCode::kOptionConflict,
+        std::string("a batch, or a part of one, would be a single sample, but ") + kMixing +
+            ", and there would be no other to normalise it by")
         .at("/batch_size")
         .with_help("set batch_size: 2 or more");
   }
   if (!policy.micro_batch || *policy.micro_batch >= units) return plan;
   const auto refuse = [&](const std::string& why, const std::string& help) {
-    throw runner::StageError(runner::ErrorCode::kOptionConflict, "micro_batch " + std::to_string(*policy.micro_batch) +
-                                                                     " would split a batch of " +
-                                                                     std::to_string(units) + ", but " + why)
+    throw runner::StageError(runner::ErrorCode::kOptionConflict,
+                             "micro_batch " + std::to_string(*policy.micro_batch) +
+                                 " would split a batch of " + std::to_string(units) + ", but " +
+                                 why)
         .at("/batch_size")
         .with_help(help);
   };
   const std::vector<LossTerm> terms = step.terms();
   if (!declares_cut && runner::are_cut_layers(most_coupled(terms), step.mixes_samples())) {
     refuse(kMixing,
-           "set micro_batch: auto, or a batch_size that fits as a whole; activation_checkpointing: block saves "
+           "set micro_batch: auto, or a batch_size that fits as a whole; activation_checkpointing: "
+           "block saves "
            "memory and keeps every bit");
   }
   for (const LossTerm& term : terms) {
-    if (term.samples_in_group > 0 && *policy.micro_batch % term.samples_in_group != 0 && !policy.two_pass) {
-      refuse("the loss '" + term.name + "' is over groups of " + std::to_string(term.samples_in_group) + " samples",
+    if (term.samples_in_group > 0 && *policy.micro_batch % term.samples_in_group != 0 &&
+        !policy.two_pass) {
+      refuse("the loss '" + term.name + "' is over groups of " +
+                 std::to_string(term.samples_in_group) + " samples",
              "set a multiple of that, two_pass: on, or micro_batch: auto");
     }
     if (!runner::is_cut_loss(term.coupling, policy.two_pass)) continue;
@@ -89,8 +99,9 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
   }
   if (plan.optimizer_in_backward) {
     refuse_in_backward(policy,
-                       "micro_batch " + std::to_string(*policy.micro_batch) + " splits a batch of " +
-                           std::to_string(units) + ", and the gradients of its parts add up first",
+                       "micro_batch " + std::to_string(*policy.micro_batch) +
+                           " splits a batch of " + std::to_string(units) +
+                           ", and the gradients of its parts add up first",
                        "set optimizer_in_backward: false, or micro_batch: auto");
   }
   plan.micro_batch = *policy.micro_batch;
@@ -99,9 +110,10 @@ StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, st
 }
 
 nlohmann::ordered_json to_json(const StepPlan& plan) {
-  nlohmann::ordered_json json = {{"micro_batch", plan.micro_batch},
-                                 {"two_pass", plan.two_pass},
-                                 {"activation_checkpointing", to_json(plan.activation_checkpointing)}};
+  nlohmann::ordered_json json = {
+      {"micro_batch", plan.micro_batch},
+      {"two_pass", plan.two_pass},
+      {"activation_checkpointing", to_json(plan.activation_checkpointing)}};
   if (plan.offloads_optimizer) json["offload"] = "optimizer";
   if (plan.optimizer_in_backward) json["optimizer_in_backward"] = true;
   json.update(to_json(plan.numerics));
@@ -109,10 +121,12 @@ nlohmann::ordered_json to_json(const StepPlan& plan) {
 }
 
 std::int64_t parts(const StepPlan& plan, std::int64_t units) {
-  return plan.micro_batch == 0 || plan.two_pass ? 1 : (units + plan.micro_batch - 1) / plan.micro_batch;
+  return plan.micro_batch == 0 || plan.two_pass ? 1
+                                                : (units + plan.micro_batch - 1) / plan.micro_batch;
 }
 
-StepNumbers::StepNumbers(double weight, std::int64_t scored) : weight_(weight), scored_(static_cast<double>(scored)) {}
+StepNumbers::StepNumbers(double weight, std::int64_t scored)
+    : weight_(weight), scored_(static_cast<double>(scored)) {}
 StepNumbers::~StepNumbers() = default;
 StepNumbers::StepNumbers(StepNumbers&&) noexcept = default;
 StepNumbers& StepNumbers::operator=(StepNumbers&&) noexcept = default;
@@ -134,7 +148,9 @@ at::Tensor StepNumbers::row(const NamedTensors& terms, const NamedTensors& score
 
 void StepNumbers::add(at::Tensor row) { rows_.push_back(std::move(row)); }
 
-void StepNumbers::set_gradient_norm(const at::Tensor& norm) { norm_ = norm.detach().to(torch::kDouble).reshape({1}); }
+void StepNumbers::set_gradient_norm(const at::Tensor& norm) {
+  norm_ = norm.detach().to(torch::kDouble).reshape({1});
+}
 
 void StepNumbers::set_scaling(const at::Tensor& scale, const at::Tensor& overflow) {
   scaling_ = torch::stack({scale, overflow}).to(torch::kDouble);
@@ -149,7 +165,8 @@ void StepNumbers::fetch() {
     host_values_ = device_values_;
     return;
   }
-  host_values_ = torch::empty(device_values_.sizes(), torch::TensorOptions(torch::kDouble).pinned_memory(true));
+  host_values_ = torch::empty(device_values_.sizes(),
+                              torch::TensorOptions(torch::kDouble).pinned_memory(true));
   host_values_.copy_(device_values_, /*non_blocking=*/true);
   const c10::impl::VirtualGuardImpl guard(device_values_.device().type());
   copied_ = std::make_unique<c10::Event>(device_values_.device().type());
@@ -184,8 +201,10 @@ Means StepNumbers::means(std::span<const StepNumbers> batches) {
     means.units += batch.scored_;
   }
   auto sum = sums.begin();
-  for (const std::string& name : first.term_names_) means.terms.emplace_back(name, *sum++ / means.weight);
-  for (const std::string& name : first.score_names_) means.scores.emplace_back(name, *sum++ / means.units);
+  for (const std::string& name : first.term_names_)
+    means.terms.emplace_back(name, *sum++ / means.weight);
+  for (const std::string& name : first.score_names_)
+    means.scores.emplace_back(name, *sum++ / means.units);
   for (const auto& [name, mean] : means.terms) means.loss += mean;
   return means;
 }
@@ -236,15 +255,17 @@ void refuse_not_finite(const StepNumbers& numbers, const StepPlace& place, const
   if (!part && (!norm || std::isfinite(*norm))) return;
 
   std::string message = part ? "the loss" : "the gradient";
-  message += " is not finite at step " + std::to_string(place.step) + ", in epoch " + std::to_string(place.epoch);
+  message += " is not finite at step " + std::to_string(place.step) + ", in epoch " +
+             std::to_string(place.epoch);
   std::span<const std::int64_t> culprits = place.indices;
   const std::int64_t count = parts(place.plan, place.units);
   if (part && count > 1) {
     message += ", micro-batch " + std::to_string(*part + 1) + " of " + std::to_string(count);
     if (static_cast<std::int64_t>(culprits.size()) == place.units) {
       const std::int64_t begin = *part * place.plan.micro_batch;
-      culprits = culprits.subspan(static_cast<std::size_t>(begin),
-                                  static_cast<std::size_t>(std::min(place.plan.micro_batch, place.units - begin)));
+      culprits = culprits.subspan(
+          static_cast<std::size_t>(begin),
+          static_cast<std::size_t>(std::min(place.plan.micro_batch, place.units - begin)));
     }
   }
   if (!culprits.empty()) message += ", on " + names(dataset, culprits);
@@ -267,8 +288,9 @@ void refuse_endless_overflow(const StepPlace& place, double scale) {
   std::ostringstream shown;
   shown << scale;
   throw runner::StageError(runner::ErrorCode::kLossNotFinite,
-                           "the gradients overflow fp16 at step after step, up to step " + std::to_string(place.step) +
-                               ", though the loss is scaled by " + shown.str() + " only")
+                           "the gradients overflow fp16 at step after step, up to step " +
+                               std::to_string(place.step) + ", though the loss is scaled by " +
+                               shown.str() + " only")
       .at("/optimizer")
       .with_help("lower learning_rate, or set precision: bf16, which has the range of fp32");
 }

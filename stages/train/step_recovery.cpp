@@ -31,7 +31,8 @@ Json choices(const MemoryPolicy& policy) {
 
 void take_choices(MemoryPolicy& policy, const nlohmann::json& json) {
   policy.micro_batch.reset();
-  if (!json.at("micro_batch").is_null()) policy.micro_batch = json.at("micro_batch").get<std::int64_t>();
+  if (!json.at("micro_batch").is_null())
+    policy.micro_batch = json.at("micro_batch").get<std::int64_t>();
   policy.two_pass = json.at("two_pass");
   const nlohmann::json& recomputed = json.at("activation_checkpointing");
   policy.activation_checkpointing.blocks = recomputed == "block";
@@ -42,7 +43,8 @@ void take_choices(MemoryPolicy& policy, const nlohmann::json& json) {
 
 }  // namespace
 
-StepRecovery::StepRecovery(MemoryPolicy policy, StepExecution& execution, Options options, runner::RunContext& context)
+StepRecovery::StepRecovery(MemoryPolicy policy, StepExecution& execution, Options options,
+                           runner::RunContext& context)
     : policy_(std::move(policy)),
       execution_(execution),
       options_(std::move(options)),
@@ -87,8 +89,8 @@ void StepRecovery::end_step(std::int64_t step) {
   const StepPlan from = now;
   take(first_policy_, first_);
   tell({.cause = "memory is free again", .step = step}, from,
-       "step " + std::to_string(step) + ": memory is free again: " + way(first_) + " in place of " + way(from) +
-           " from the next step on");
+       "step " + std::to_string(step) + ": memory is free again: " + way(first_) + " in place of " +
+           way(from) + " from the next step on");
 }
 
 void StepRecovery::go_on_after_kills(std::int64_t plans) {
@@ -100,13 +102,17 @@ void StepRecovery::go_on_after_kills(std::int64_t plans) {
     if (!other) {
       throw runner::StageError(
           runner::ErrorCode::kOutOfMemory,
-          "the worker was killed again and again, and no way takes less memory than " + way(execution_.plan()))
-          .with_help("the kernel often does this when memory runs out: use a smaller batch or model, or more memory");
+          "the worker was killed again and again, and no way takes less memory than " +
+              way(execution_.plan()))
+          .with_help(
+              "the kernel often does this when memory runs out: use a smaller batch or model, or "
+              "more memory");
     }
     take(std::move(other->first), std::move(other->second));
   }
   tell({.cause = "killed"}, from,
-       "continues with " + way(execution_.plan()) + " in place of " + way(from) + ", under which workers were killed");
+       "continues with " + way(execution_.plan()) + " in place of " + way(from) +
+           ", under which workers were killed");
 }
 
 std::optional<std::pair<MemoryPolicy, StepPlan>> StepRecovery::next(std::int64_t bytes) const {
@@ -115,9 +121,10 @@ std::optional<std::pair<MemoryPolicy, StepPlan>> StepRecovery::next(std::int64_t
     std::optional<MemoryPolicy> policy = options_.replan(from, bytes);
     if (!policy) return {};
     StepPlan plan = options_.plan_under(*policy);
-    const bool has_failed =
-        std::ranges::any_of(failures_, [&](const auto& entry) { return entry.first == plan && entry.second > 0; });
-    if (!has_failed && plan != execution_.plan()) return std::pair(*std::move(policy), std::move(plan));
+    const bool has_failed = std::ranges::any_of(
+        failures_, [&](const auto& entry) { return entry.first == plan && entry.second > 0; });
+    if (!has_failed && plan != execution_.plan())
+      return std::pair(*std::move(policy), std::move(plan));
     from = *std::move(policy);
   }
   return {};
@@ -148,7 +155,8 @@ std::string StepRecovery::way(const StepPlan& plan) const {
   if (plan.two_pass) text += ", two passes";
   if (plan.activation_checkpointing.blocks) text += ", blocks recomputed";
   else if (const std::size_t modules = plan.activation_checkpointing.modules.size())
-    text += ", " + std::to_string(modules) + (modules == 1 ? " module" : " modules") + " recomputed";
+    text +=
+        ", " + std::to_string(modules) + (modules == 1 ? " module" : " modules") + " recomputed";
   if (plan.optimizer_in_backward) text += ", the optimizer in the backward pass";
   return text;
 }
@@ -177,7 +185,8 @@ void StepRecovery::restore(const nlohmann::json& state) {
 std::int64_t memory_left(c10::Device device) {
   if (!device.is_cpu()) return device_memory(device).bytes;
   const MemoryMeter meter(device);
-  return std::min(meter.available(), kilobytes_field("/proc/meminfo", "MemAvailable") + meter.use().reserved);
+  return std::min(meter.available(),
+                  kilobytes_field("/proc/meminfo", "MemAvailable") + meter.use().reserved);
 }
 
 }  // namespace stages

@@ -32,9 +32,14 @@ class ClassificationStep final : public TrainingStep {
  public:
   ClassificationStep(const Model& model, std::int64_t classes, const ClassificationOptions& options,
                      at::Tensor class_weights)
-      : model_(model), classes_(classes), options_(options), class_weights_(std::move(class_weights)) {}
+      : model_(model),
+        classes_(classes),
+        options_(options),
+        class_weights_(std::move(class_weights)) {}
 
-  std::vector<LossTerm> terms() const override { return {{options_.loss.name(), Coupling::kPerSample}}; }
+  std::vector<LossTerm> terms() const override {
+    return {{options_.loss.name(), Coupling::kPerSample}};
+  }
   bool mixes_samples() const override { return model_.mixes_samples(); }
   std::optional<std::string> structure() const override {
     if (options_.mixing.mixes()) return std::nullopt;  // where, is drawn from the seed
@@ -54,8 +59,10 @@ class ClassificationStep final : public TrainingStep {
   }
 
   std::vector<std::string> notes() const override {
-    const bool is_twice = options_.balances && std::holds_alternative<BalancedWeights>(options_.class_weights);
-    return is_twice ? std::vector{balanced_twice("class_weights: balanced")} : std::vector<std::string>();
+    const bool is_twice =
+        options_.balances && std::holds_alternative<BalancedWeights>(options_.class_weights);
+    return is_twice ? std::vector{balanced_twice("class_weights: balanced")}
+                    : std::vector<std::string>();
   }
 
   Batch prepare(const Batch& batch, const StepKey& key) const override {
@@ -67,21 +74,26 @@ class ClassificationStep final : public TrainingStep {
   NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
     const at::Tensor& logits = encoded.at("logits");
     if (is_mixed(part)) {
-      return {{options_.loss.name(), mixed_classification_loss_sum(logits, part["label"], part["partner_label"],
-                                                                   part["share"], options_.loss)}};
+      return {{options_.loss.name(),
+               mixed_classification_loss_sum(logits, part["label"], part["partner_label"],
+                                             part["share"], options_.loss)}};
     }
-    return {{options_.loss.name(), classification_loss_sum(logits, part["label"], options_.loss, class_weights_)}};
+    return {{options_.loss.name(),
+             classification_loss_sum(logits, part["label"], options_.loss, class_weights_)}};
   }
   double weight(const Batch& batch) const override {
     const at::Tensor labels = batch["label"];
     if (!class_weights_.defined() || labels.is_meta()) return TrainingStep::weight(batch);
     constexpr double kLeast = 1e-30;  // a batch of samples that weigh nothing has the loss 0
-    return std::max(kLeast, class_weights_.index_select(0, labels.cpu()).to(torch::kDouble).sum().item<double>());
+    return std::max(
+        kLeast,
+        class_weights_.index_select(0, labels.cpu()).to(torch::kDouble).sum().item<double>());
   }
   NamedTensors score(const NamedTensors& encoded, const Batch& part) const override {
     // Of a mixture the label with the larger share counts.
     const at::Tensor label =
-        is_mixed(part) ? torch::where(part["share"] < 0.5, part["partner_label"], part["label"]) : part["label"];
+        is_mixed(part) ? torch::where(part["share"] < 0.5, part["partner_label"], part["label"])
+                       : part["label"];
     return {{"accuracy", correct_count(encoded.at("logits"), label)}};
   }
 
@@ -98,7 +110,8 @@ void check_pixels(const Dataset& train) {
   const std::vector<TensorSpec> tensors = train.describe().tensors;
   const auto image = std::ranges::find(tensors, "image", &TensorSpec::name);
   if (image != tensors.end() && image->shape.size() == 3) return;
-  throw StageError(ErrorCode::kOptionConflict, "cutmix cuts pixels out of images, and the training data has none")
+  throw StageError(ErrorCode::kOptionConflict,
+                   "cutmix cuts pixels out of images, and the training data has none")
       .at("/cutmix")
       .with_help("use mixup, which mixes numbers of any kind");
 }
@@ -114,14 +127,17 @@ runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigR
                 "class_weights weigh samples of one class, and mixup and cutmix mix those of two",
                 "set sampling: balanced in place of class_weights, or mixup: 0 and cutmix: 0");
   }
-  options.balances = runner::choice<bool>(reader, "sampling", {{"as_is", false}, {"balanced", true}});
+  options.balances =
+      runner::choice<bool>(reader, "sampling", {{"as_is", false}, {"balanced", true}});
   reader.read("monitor", options.monitor);
-  const auto make_step = [options](const Model& model, const TrainingData& data, const MemoryPolicy&) {
+  const auto make_step = [options](const Model& model, const TrainingData& data,
+                                   const MemoryPolicy&) {
     check_same_classes(*data.train, data.validation.get());
     if (options.mixing.cutmix_alpha > 0) check_pixels(*data.train);
     const auto classes = static_cast<std::int64_t>(data.train->describe().classes.size());
     if (options.loss.focal && classes < 2) {
-      throw StageError(ErrorCode::kOptionConflict, "a focal loss tells classes apart, and the training data has one")
+      throw StageError(ErrorCode::kOptionConflict,
+                       "a focal loss tells classes apart, and the training data has one")
           .at("/loss")
           .with_help("give the data a second class, or set loss: {kind: cross_entropy}");
     }
@@ -136,6 +152,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_supervised(runner::ConfigR
 
 }  // namespace
 
-extern const runner::StageKind kTrainSupervised = {.name = "train.supervised", .create = create_supervised};
+extern const runner::StageKind kTrainSupervised = {.name = "train.supervised",
+                                                   .create = create_supervised};
 
 }  // namespace stages

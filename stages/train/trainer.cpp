@@ -7,21 +7,21 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "runner/shared/stage/stage.h"
 #include "runner/shared/disk/fault.h"
-#include "stages/machine/device.h"
-#include "stages/artifact/episode_set.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/artifact/dataset.h"
+#include "stages/artifact/episode_set.h"
+#include "stages/machine/device.h"
+#include "stages/machine/memory_meter.h"
 #include "stages/plan/memory_budget.h"
 #include "stages/plan/recovery.h"
-#include "stages/machine/memory_meter.h"
 #include "stages/train/memory_log.h"
-#include "stages/train/step_recovery.h"
-#include "stages/train/step_execution.h"
 #include "stages/train/parameter_groups.h"
-#include "stages/train/step_plan.h"
-#include "stages/train/training_checkpoints.h"
 #include "stages/train/plan_training.h"
+#include "stages/train/step_execution.h"
+#include "stages/train/step_plan.h"
+#include "stages/train/step_recovery.h"
+#include "stages/train/training_checkpoints.h"
 #include "stages/train/training_log.h"
 #include "stages/train/validation.h"
 #include "stages/weights/weights.h"
@@ -36,14 +36,16 @@ using runner::StageError;
 [[noreturn]] void fail_as_wanted(runner::Fault::Deed deed) {
   constexpr int kLaunchFailure = 719;  // of cudaError_t
   if (deed == runner::Fault::Deed::kLose)
-    throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, kLaunchFailure, "this step was to lose its GPU");
+    throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, kLaunchFailure,
+                                "this step was to lose its GPU");
   throw std::runtime_error("this step was to fail");
 }
 
 class Training {
  public:
   Training(const TrainingStep& step, torch::nn::Module& network, const TrainingData& data,
-           const TrainerOptions& options, const MemoryPolicy& policy, runner::RunContext& context, const Replan& replan)
+           const TrainerOptions& options, const MemoryPolicy& policy, runner::RunContext& context,
+           const Replan& replan)
       : step_(step),
         network_(network),
         data_(data),
@@ -56,9 +58,11 @@ class Training {
         drops_last_(training_loader(*data.train, step, options.batch_size).drop_last),
         planned_steps_(training_length(description_.size, drops_last_, options)),
         epochs_(context.node().smoke ? 1 : options.epochs),
-        steps_(context.node().smoke ? std::min<std::int64_t>(observer_ ? observer_->steps() : 2, planned_steps_)
-                                    : planned_steps_),
-        execution_(assemble_step(step, network, description_.size, options, policy, device_, context)),
+        steps_(context.node().smoke
+                   ? std::min<std::int64_t>(observer_ ? observer_->steps() : 2, planned_steps_)
+                   : planned_steps_),
+        execution_(
+            assemble_step(step, network, description_.size, options, policy, device_, context)),
         recovery_(policy, execution_, recovery_options(replan), context),
         learning_rates_(options.schedule, execution_.optimizer().learning_rates(), planned_steps_,
                         options.higher_is_better),
@@ -71,21 +75,27 @@ class Training {
               .unit = unit(),
               .budget_bytes = meter_.budget(),
               .memory_in_use = [this] { return meter_.in_use(); },
-              .samples_in_unit = episode_shape(description_).value_or(EpisodeShape{1, 1, 0}).samples()},
+              .samples_in_unit =
+                  episode_shape(description_).value_or(EpisodeShape{1, 1, 0}).samples()},
              steady_seconds),
-        memory_(context, {device_, options.log_every, steps_, policy.empty_cache_every, options.planned_peak},
-                [this](std::int64_t live) {
-                  return bytes_by_owner(owned_tensors(network_, execution_.state_on_device()), live);
-                }),
+        memory_(
+            context,
+            {device_, options.log_every, steps_, policy.empty_cache_every, options.planned_peak},
+            [this](std::int64_t live) {
+              return bytes_by_owner(owned_tensors(network_, execution_.state_on_device()), live);
+            }),
         pending_(*data.train, execution_.optimizer().groups(), log_),
-        checkpoints_({execution_, recovery_, learning_rates_, stopping_, pending_}, description_, options, context) {
-    const std::string unreached =
-        unreached_rate(options.schedule, execution_.optimizer().learning_rates().front(), planned_steps_);
+        checkpoints_({execution_, recovery_, learning_rates_, stopping_, pending_}, description_,
+                     options, context) {
+    const std::string unreached = unreached_rate(
+        options.schedule, execution_.optimizer().learning_rates().front(), planned_steps_);
     if (!unreached.empty()) context.say(unreached);
     if (policy.two_pass && !execution_.plan().two_pass)
       context.say("two_pass has no effect: micro_batch does not split the batch");
     if (policy.offloads_optimizer && !execution_.plan().offloads_optimizer)
-      context.say("offload: optimizer has no effect on a CPU: 0 B, its state is in the host's memory anyway");
+      context.say(
+          "offload: optimizer has no effect on a CPU: 0 B, its state is in the host's memory "
+          "anyway");
   }
 
   TrainingResult run() {
@@ -95,13 +105,14 @@ class Training {
       if (is_device_lost(error)) throw;  // nothing there can be put back
       pending_.undo_unwritten();
       if (!is_out_of_memory(error, device_)) throw;
-      const OutOfMemory what =
-          look_at_out_of_memory(error, done_.steps + 1, step_, execution_, options_.batch_size, policy_);
+      const OutOfMemory what = look_at_out_of_memory(error, done_.steps + 1, step_, execution_,
+                                                     options_.batch_size, policy_);
       runner::Recovery incident = memory_incident(device_);
       incident.step = what.step;
       for (const std::string& line : live_table(what)) context_.say(line);
       save_what_is_done();
-      throw out_of_memory_error(what).elsewhere(other_devices(policy_, device_), std::move(incident));
+      throw out_of_memory_error(what).elsewhere(other_devices(policy_, device_),
+                                                std::move(incident));
     } catch (...) {
       pending_.undo_unwritten();
       throw;
@@ -141,12 +152,14 @@ class Training {
     pending_.settle(0);
     if (left_out > 0) {
       context_.say(
-          "samples left out, since the others of their batches cannot be read and layers mix the samples of a "
+          "samples left out, since the others of their batches cannot be read and layers mix the "
+          "samples of a "
           "batch (BatchNorm): " +
           std::to_string(left_out));
     }
     if (loader.skipped() > 0) {
-      context_.say("samples skipped because they cannot be read: " + std::to_string(loader.skipped()));
+      context_.say("samples skipped because they cannot be read: " +
+                   std::to_string(loader.skipped()));
     }
     if (pending_.epoch().means.weight > 0) return;
     throw StageError(ErrorCode::kTooFewSamples, "no sample of the training data could be read");
@@ -168,13 +181,15 @@ class Training {
     if (!is_whole_ || done_.steps == 0 || done_.epochs == epochs_) return;
     try {
       checkpoints_.save(done_);
-      context_.say("saved after step " + std::to_string(done_.steps) + ", the last before memory ran out");
+      context_.say("saved after step " + std::to_string(done_.steps) +
+                   ", the last before memory ran out");
     } catch (const std::exception& error) {
       context_.say("cannot save after step " + std::to_string(done_.steps) + ": " + error.what());
     }
   }
 
-  /// While one part alone is trained, the others ask for no gradient: the optimizer leaves them and their state alone.
+  /// While one part alone is trained, the others ask for no gradient: the optimizer leaves them and
+  /// their state alone.
   void choose_trained_part() {
     const PartTrainedFirst& first = options_.trained_first;
     if (first.epochs == 0) return;
@@ -188,20 +203,25 @@ class Training {
     is_whole_ = false;
     const EpochSoFar& epoch = pending_.epoch();
     log_.end_epoch(epoch.last, epoch.means, epoch.skipped_steps, validation);
-    if (validation && std::isfinite(validation->loss) && !pending_.is_proportionate(validation->loss))
+    if (validation && std::isfinite(validation->loss) &&
+        !pending_.is_proportionate(validation->loss))
       context_.say("the validation loss is out of all proportion to that of the training");
-    if (done_.epochs == 0) report_remarks({data_.train.get(), data_.validation.get()}, epoch.last.step, context_);
+    if (done_.epochs == 0)
+      report_remarks({data_.train.get(), data_.validation.get()}, epoch.last.step, context_);
     memory_.end_epoch(epoch.last.epoch, epoch.last.step);
     pending_.begin_epoch();
     ++done_.epochs;
     done_.batches = 0;
-    const std::optional<double> metric = validation ? std::optional(validation->at(options_.monitor)) : std::nullopt;
+    const std::optional<double> metric =
+        validation ? std::optional(validation->at(options_.monitor)) : std::nullopt;
     if (metric) learning_rates_.observe(*metric);
     const bool is_best = metric && stopping_.observe(done_.epochs, *metric);
-    if (validation && options_.enough_accuracy && validation->at("accuracy") >= *options_.enough_accuracy)
+    if (validation && options_.enough_accuracy &&
+        validation->at("accuracy") >= *options_.enough_accuracy)
       stopping_.be_content();
     const bool is_last = done_.epochs == epochs_ || stopping_.exhausted();
-    if (is_best || is_last || checkpoints_.is_due_after_epoch(done_)) checkpoints_.save(done_, metric, validation);
+    if (is_best || is_last || checkpoints_.is_due_after_epoch(done_))
+      checkpoints_.save(done_, metric, validation);
     is_whole_ = true;
     if (done_.epochs < epochs_ && is_last) say_stopped();
   }
@@ -212,8 +232,9 @@ class Training {
                    ": the accuracy on the validation data is high enough");
       return;
     }
-    context_.say("stopped after epoch " + std::to_string(done_.epochs) + ": no better validation " + options_.monitor +
-                 " since epoch " + std::to_string(stopping_.best_epoch().value_or(0)));
+    context_.say("stopped after epoch " + std::to_string(done_.epochs) + ": no better validation " +
+                 options_.monitor + " since epoch " +
+                 std::to_string(stopping_.best_epoch().value_or(0)));
   }
 
   void run_step(const Batch& batch) {
@@ -223,10 +244,11 @@ class Training {
     execution_.optimizer().set_rates(learning_rates_.at(done_.steps, done_.epochs));
     auto [computed, before] = compute_with_retries(batch);
     is_whole_ = false;
-    pending_.add({{done_.epochs + 1, ++done_.steps, batch.units(), execution_.plan(), batch.indices},
-                  std::move(computed.numbers),
-                  execution_.optimizer().rates(),
-                  std::move(before)});
+    pending_.add(
+        {{done_.epochs + 1, ++done_.steps, batch.units(), execution_.plan(), batch.indices},
+         std::move(computed.numbers),
+         execution_.optimizer().rates(),
+         std::move(before)});
     pending_.settle(device_.is_cpu() || observer_ ? 0 : 1);
     if (observer_) show_gradient();
 
@@ -238,14 +260,15 @@ class Training {
     recovery_.end_step(done_.steps);
   }
 
-  /// The step's first half, once more as often as a recovery says where memory runs out; and what was before it.
+  /// The step's first half, once more as often as a recovery says where memory runs out; and what
+  /// was before it.
   std::pair<StepExecution::Computed, StepSnapshot> compute_with_retries(const Batch& batch) {
     std::optional<StepSnapshot> before;
     for (recovery_.begin_step();;) {
       try {
         if (!before) before.emplace(network_, device_);
-        StepExecution::Computed computed =
-            execution_.compute(batch, {context_.node().seed, done_.steps + 1}, [this] { memory_.end_micro_batch(); });
+        StepExecution::Computed computed = execution_.compute(
+            batch, {context_.node().seed, done_.steps + 1}, [this] { memory_.end_micro_batch(); });
         return {std::move(computed), std::move(*before)};
       } catch (const std::exception& error) {
         if (is_device_lost(error)) throw;  // nothing there can be put back
@@ -265,14 +288,16 @@ class Training {
   void give_up_half_written() {
     is_whole_ = false;
     context_.say("step " + std::to_string(done_.steps + 1) +
-                 " has written some of the weights, as optimizer_in_backward does, so that it cannot be undone: what "
+                 " has written some of the weights, as optimizer_in_backward does, so that it "
+                 "cannot be undone: what "
                  "was saved last is what there is");
   }
 
   StepRecovery::Options recovery_options(const Replan& replan) {
     const std::int64_t units = std::min(options_.batch_size, description_.size);
     const auto plan = [this](const MemoryPolicy& policy) {
-      StepPlan other = plan_under(policy, step_, network_, description_.size, options_, execution_.plan().numerics);
+      StepPlan other = plan_under(policy, step_, network_, description_.size, options_,
+                                  execution_.plan().numerics);
       other.offloads_optimizer = execution_.plan().offloads_optimizer;
       return other;
     };
@@ -288,9 +313,11 @@ class Training {
       auto found = replan ? replan(failed, bytes) : std::nullopt;
       return found ? found : next_plan(failed, units, accepts);
     };
-    return {.replan = next, .plan_under = plan, .units = units, .planned = options_.planned_need, .free_now = [this] {
-              return memory_left(device_);
-            }};
+    return {.replan = next,
+            .plan_under = plan,
+            .units = units,
+            .planned = options_.planned_need,
+            .free_now = [this] { return memory_left(device_); }};
   }
 
   std::optional<Means> measure() {
@@ -317,14 +344,17 @@ class Training {
     const std::optional<TrainingPosition> found = checkpoints_.resume();
     if (!found) return;
     if (found->epochs > epochs_) {
-      throw StageError(ErrorCode::kChangedRun, std::to_string(found->epochs) + " epochs are done, and epochs is " +
-                                                   std::to_string(epochs_) + ": they cannot be undone")
+      throw StageError(ErrorCode::kChangedRun,
+                       std::to_string(found->epochs) + " epochs are done, and epochs is " +
+                           std::to_string(epochs_) + ": they cannot be undone")
           .at("/epochs")
-          .with_help("set epochs to " + std::to_string(found->epochs) + " or more, or start a new run");
+          .with_help("set epochs to " + std::to_string(found->epochs) +
+                     " or more, or start a new run");
     }
     done_ = *found;
     log_.resume_after(done_.steps);
-    context_.say("resuming after step " + std::to_string(done_.steps) + " of " + std::to_string(steps_));
+    context_.say("resuming after step " + std::to_string(done_.steps) + " of " +
+                 std::to_string(steps_));
     if (stopping_.exhausted()) say_stopped();
   }
 
@@ -336,7 +366,8 @@ class Training {
   void show_gradient() const {
     const Means& means = pending_.epoch().last.means;
     NamedTensors losses = {{"loss", torch::tensor(means.loss, torch::kDouble)}}, gradients;
-    for (const auto& [name, value] : means.terms) losses.set(name, torch::tensor(value, torch::kDouble));
+    for (const auto& [name, value] : means.terms)
+      losses.set(name, torch::tensor(value, torch::kDouble));
     for (const auto& [name, weight] : trained_parameters(network_)) {
       if (weight.grad().defined()) gradients.set(name, weight.grad());
     }
@@ -371,14 +402,15 @@ class Training {
   PendingSteps pending_;
   TrainingCheckpoints checkpoints_;
   TrainingPosition done_;
-  bool is_whole_ = true;  // the weights are those of done_: no step and no end of an epoch is half done
+  bool is_whole_ =
+      true;  // the weights are those of done_: no step and no end of an epoch is half done
 };
 
 }  // namespace
 
 TrainingResult train(const TrainingStep& step, torch::nn::Module& network, const TrainingData& data,
-                     const TrainerOptions& options, const MemoryPolicy& policy, runner::RunContext& context,
-                     const Replan& replan) {
+                     const TrainerOptions& options, const MemoryPolicy& policy,
+                     runner::RunContext& context, const Replan& replan) {
   if (!data.validation) check_without_validation(options);
   const at::Device device{context.node().device};
   const ScopedMemoryBudget budget(memory_budget(policy, device), device);

@@ -35,8 +35,10 @@ bool read_higher_is_better(runner::ConfigReader& reader, std::span<const std::st
 
 }  // namespace
 
-TrainerOptions read_trainer_options(runner::ConfigReader& reader, std::span<const std::string_view> scores,
-                                    std::string_view batch_option, const std::vector<NetworkPart>& parts) {
+TrainerOptions read_trainer_options(runner::ConfigReader& reader,
+                                    std::span<const std::string_view> scores,
+                                    std::string_view batch_option,
+                                    const std::vector<NetworkPart>& parts) {
   TrainerOptions options;
   reader.read("epochs", options.epochs);
   options.batch_option = batch_option;
@@ -48,8 +50,8 @@ TrainerOptions read_trainer_options(runner::ConfigReader& reader, std::span<cons
   reader.read("minimum_improvement", options.minimum_improvement);
   reader.read("monitor", options.monitor);
   options.higher_is_better = read_higher_is_better(reader, scores);
-  options.keep =
-      runner::choice<Keep>(reader, "keep", {{"auto", Keep::kAuto}, {"best", Keep::kBest}, {"last", Keep::kLast}});
+  options.keep = runner::choice<Keep>(
+      reader, "keep", {{"auto", Keep::kAuto}, {"best", Keep::kBest}, {"last", Keep::kLast}});
   reader.read("log_every", options.log_every);
   options.checkpoint = read_save_options(reader.section("checkpoint"));
   options.optimizer = read_optimizer(reader.section("optimizer"));
@@ -61,7 +63,8 @@ TrainerOptions read_trainer_options(runner::ConfigReader& reader, std::span<cons
 std::vector<std::string> notes_of(const TrainerOptions& options) {
   if (!options.patience || options.keep != Keep::kLast) return {};
   return {"keep: last, with patience " + std::to_string(*options.patience) +
-          ": a training that stops early keeps its last weights, which are that many validations past its best ones; "
+          ": a training that stops early keeps its last weights, which are that many validations "
+          "past its best ones; "
           "keep: best keeps those"};
 }
 
@@ -70,14 +73,16 @@ void check_without_validation(const TrainerOptions& options) {
     throw runner::StageError(runner::ErrorCode::kOptionConflict, what + ", and there is none")
         .at(option)
         .with_help(
-            "give the data a part for it: a folder 'val' where it has a folder 'train', else a share, such as "
+            "give the data a part for it: a folder 'val' where it has a folder 'train', else a "
+            "share, such as "
             "data.split={train: 0.7, validation: 0.1, test: 0.2}; or set " +
             instead);
   };
   if (options.patience) refuse("/patience", "patience needs validation data", "patience: null");
   if (std::holds_alternative<PlateauSchedule>(options.schedule))
     refuse("/schedule", "the schedule plateau needs validation data", "another schedule");
-  if (options.keep == Keep::kBest) refuse("/keep", "keep: best needs validation data", "keep: last");
+  if (options.keep == Keep::kBest)
+    refuse("/keep", "keep: best needs validation data", "keep: last");
 }
 
 namespace {
@@ -145,7 +150,8 @@ Schedule read_plateau(runner::ConfigReader& reader) {
   reader.read("factor", schedule.factor);
   reader.read("patience", schedule.patience);
   reader.read("threshold", schedule.threshold);
-  schedule.relative = runner::choice<bool>(reader, "threshold_mode", {{"relative", true}, {"absolute", false}});
+  schedule.relative =
+      runner::choice<bool>(reader, "threshold_mode", {{"relative", true}, {"absolute", false}});
   reader.read("cooldown", schedule.cooldown);
   schedule.min_learning_rate = read_minimum(reader);
   return schedule;
@@ -156,8 +162,8 @@ Schedule read_one_cycle(runner::ConfigReader& reader) {
   reader.read("pct_start", schedule.pct_start);
   reader.read("div_factor", schedule.div_factor);
   reader.read("final_div_factor", schedule.final_div_factor);
-  schedule.anneal_strategy =
-      runner::choice<Anneal>(reader, "anneal_strategy", {{"cos", Anneal::kCosine}, {"linear", Anneal::kLinear}});
+  schedule.anneal_strategy = runner::choice<Anneal>(
+      reader, "anneal_strategy", {{"cos", Anneal::kCosine}, {"linear", Anneal::kLinear}});
   reader.read("three_phase", schedule.three_phase);
   reader.read("cycle_momentum", schedule.cycle_momentum);
   reader.read("base_momentum", schedule.base_momentum);

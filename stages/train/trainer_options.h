@@ -18,8 +18,8 @@ class ConfigReader;
 
 namespace stages {
 
-/// When a training is saved, besides at its end, when it is stopped, and where it is better than ever. Whichever comes
-/// first counts; nullopt: not by that.
+/// When a training is saved, besides at its end, when it is stopped, and where it is better than
+/// ever. Whichever comes first counts; nullopt: not by that.
 struct SaveRule {
   std::optional<std::int64_t> steps, epochs;
   std::optional<double> minutes;
@@ -50,7 +50,9 @@ class SaveClock {
     return (rule_.steps && step - step_ >= *rule_.steps) ||
            (rule_.minutes && seconds - seconds_ >= 60 * *rule_.minutes);
   }
-  bool is_due_after_epoch(std::int64_t epoch) const { return rule_.epochs && epoch % *rule_.epochs == 0; }
+  bool is_due_after_epoch(std::int64_t epoch) const {
+    return rule_.epochs && epoch % *rule_.epochs == 0;
+  }
   void saved(std::int64_t step, double seconds) {
     step_ = step;
     seconds_ = seconds;
@@ -62,7 +64,8 @@ class SaveClock {
   double seconds_;
 };
 
-/// Which weights a training ends with. kAuto: the best where there is validation data, else the last.
+/// Which weights a training ends with. kAuto: the best where there is validation data, else the
+/// last.
 enum class Keep { kAuto, kBest, kLast };
 
 /// A part of the network that is trained alone in the first epochs.
@@ -78,39 +81,46 @@ struct TrainerOptions {
   std::int64_t batch_size = 0;              ///< the logical batch
   std::string batch_option = "batch_size";  ///< where the recipe says it
   OptimizerOptions optimizer;
-  std::vector<ParameterGroupOptions> parameter_groups;  ///< parts of the model that follow it otherwise
+  std::vector<ParameterGroupOptions>
+      parameter_groups;  ///< parts of the model that follow it otherwise
   Schedule schedule;
   PartTrainedFirst trained_first = {};
   std::optional<double> gradient_clip_norm;
   std::optional<WeightAverageOptions> average;  ///< of the weights
   std::int64_t validate_every = 1;              ///< epochs; the last epoch is always validated
-  std::optional<std::int64_t> patience;         ///< validations in a row without a better one after which to stop
-  std::optional<double> enough_accuracy;        ///< of a validation, at which to stop
-  double minimum_improvement = 0;               ///< of a validation, below which it is not better
-  std::string monitor;                          ///< what says which epoch is best: "loss" or one of the step's scores
+  std::optional<std::int64_t>
+      patience;  ///< validations in a row without a better one after which to stop
+  std::optional<double> enough_accuracy;  ///< of a validation, at which to stop
+  double minimum_improvement = 0;         ///< of a validation, below which it is not better
+  std::string monitor;  ///< what says which epoch is best: "loss" or one of the step's scores
   bool higher_is_better = false;
   Keep keep = Keep::kAuto;
   SaveOptions checkpoint;
-  std::string accumulated_by;  ///< the stage whose gradient_accumulation_steps cut the batch, "/train"; empty: none
+  std::string accumulated_by;  ///< the stage whose gradient_accumulation_steps cut the batch,
+                               ///< "/train"; empty: none
   std::optional<std::int64_t> accumulated_micro_batch;  ///< the cut that it declares
   std::int64_t log_every = 1;                           ///< steps
-  std::string model_stage = "model";         ///< the stage that makes the network, as memory.precision names it
-  bool begins_anew = false;                  ///< whatever was saved before is not resumed
+  std::string model_stage =
+      "model";               ///< the stage that makes the network, as memory.precision names it
+  bool begins_anew = false;  ///< whatever was saved before is not resumed
   std::optional<std::int64_t> planned_peak;  ///< bytes in tensors, as plan_training() predicts them
   std::optional<std::int64_t> planned_need;  ///< bytes of the device in all, likewise
   bool operator==(const TrainerOptions&) const = default;
 };
 
-/// Reads the options that every kind of training has, as schemas/train/supervised.schema.json says them; contradictions
-/// become errors of `reader`. `scores` may be monitored beside the loss; `batch_option` says the logical batch; `parts`
-/// have factors of the learning rate.
-TrainerOptions read_trainer_options(runner::ConfigReader& reader, std::span<const std::string_view> scores,
-                                    std::string_view batch_option, const std::vector<NetworkPart>& parts);
+/// Reads the options that every kind of training has, as schemas/train/supervised.schema.json says
+/// them; contradictions become errors of `reader`. `scores` may be monitored beside the loss;
+/// `batch_option` says the logical batch; `parts` have factors of the learning rate.
+TrainerOptions read_trainer_options(runner::ConfigReader& reader,
+                                    std::span<const std::string_view> scores,
+                                    std::string_view batch_option,
+                                    const std::vector<NetworkPart>& parts);
 
 /// Lines for the person who watches, about options that do together what few expect.
 std::vector<std::string> notes_of(const TrainerOptions& options);
 
-/// Throws runner::StageError, kOptionConflict, where an option is about validation data and there is none.
+/// Throws runner::StageError, kOptionConflict, where an option is about validation data and there
+/// is none.
 void check_without_validation(const TrainerOptions& options);
 
 /// Reads a mapping of schemas/train/schedule/.

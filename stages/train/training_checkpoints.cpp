@@ -3,14 +3,14 @@
 #include <cmath>
 #include <cstring>
 
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/machine/device.h"
 #include "stages/artifact/dataset.h"
+#include "stages/machine/device.h"
 #include "stages/plan/recovery.h"
 #include "stages/random/generator_state.h"
 #include "stages/train/earlier_weights.h"
@@ -21,7 +21,8 @@ namespace stages {
 namespace {
 
 /// What the weights of a checkpoint are said to be.
-std::map<std::string, std::string> about(const DatasetDescription& data, std::int64_t epoch, std::int64_t step) {
+std::map<std::string, std::string> about(const DatasetDescription& data, std::int64_t epoch,
+                                         std::int64_t step) {
   std::map<std::string, std::string> texts = describe_data(source_of(data));
   texts["format"] = "pt";
   texts["epoch"] = std::to_string(epoch);
@@ -37,8 +38,9 @@ TrainingCheckpoints::TrainingCheckpoints(TrainingParts parts, const DatasetDescr
       data_(data),
       options_(options),
       context_(context),
-      checkpoints_(runner::NodeLayout(context.node().folder).checkpoints(),
-                   {options.checkpoint.keep_last, options.checkpoint.keep_best, options.higher_is_better}),
+      checkpoints_(
+          runner::NodeLayout(context.node().folder).checkpoints(),
+          {options.checkpoint.keep_last, options.checkpoint.keep_best, options.higher_is_better}),
       clock_(options.checkpoint.every, steady_seconds()) {}
 
 bool TrainingCheckpoints::is_due(const TrainingPosition& position) const {
@@ -56,17 +58,20 @@ void TrainingCheckpoints::save(const TrainingPosition& position, std::optional<d
   if (saved_ == position) return;
   saved_validation_ = validation ? validation_text(*validation) : "";
   const std::int64_t metrics = context_.sync_metrics();
-  retry("saving a checkpoint", [&] { saved_folder_ = checkpoints_.save(state(position, metric, metrics)); });
+  retry("saving a checkpoint",
+        [&] { saved_folder_ = checkpoints_.save(state(position, metric, metrics)); });
   saved_ = position;
   clock_.saved(position.steps, steady_seconds());
 }
 
-TrainingState TrainingCheckpoints::state(const TrainingPosition& position, const std::optional<double>& metric,
+TrainingState TrainingCheckpoints::state(const TrainingPosition& position,
+                                         const std::optional<double>& metric,
                                          std::int64_t metrics) const {
   TrainingState state;
   state.model = weights(network());
   state.optimizer = parts_.execution.optimizer().state();
-  if (const WeightAverage* average = parts_.execution.average()) average->save(state.model, state.optimizer);
+  if (const WeightAverage* average = parts_.execution.average())
+    average->save(state.model, state.optimizer);
   state.step = position.steps;
   state.epoch = position.epochs;
   state.batch = position.batches;
@@ -97,14 +102,16 @@ std::optional<TrainingPosition> TrainingCheckpoints::resume() {
   retry("loading a checkpoint", [&] { continuation = checkpoints_.load_to_continue(); });
   const auto& [found, damaged] = continuation;
   for (const std::string& line : damaged)
-    context_.say(line + (found ? "; an earlier checkpoint is used" : "; the training starts again"));
+    context_.say(line +
+                 (found ? "; an earlier checkpoint is used" : "; the training starts again"));
   if (!found) return {};  // it was stopped before anything was saved, or all of that is lost
   try {
     saved_ = restore(found->state);
   } catch (const std::exception& error) {
     if (is_out_of_memory(error)) throw;
     throw runner::StageError(runner::ErrorCode::kChangedRun,
-                             "the checkpoint '" + found->folder.string() + "' does not fit this training: " +
+                             "the checkpoint '" + found->folder.string() +
+                                 "' does not fit this training: " +
                                  std::string(error.what(), std::strcspn(error.what(), "\n")))
         .with_help("resume the run without the change, or start a new one");
   }
@@ -126,7 +133,8 @@ TrainingPosition TrainingCheckpoints::restore(const TrainingState& state) {
   if (GradScaler* scaler = parts_.execution.scaler(); scaler && !state.scaler.is_null()) {
     scaler->load_state(
         {{"scale", torch::tensor(state.scaler.at("scale").get<float>())},
-         {"growth_tracker", torch::tensor(state.scaler.at("growth_tracker").get<std::int32_t>(), torch::kInt)}});
+         {"growth_tracker",
+          torch::tensor(state.scaler.at("growth_tracker").get<std::int32_t>(), torch::kInt)}});
     skipped_in_a_row = state.scaler.at("skipped_in_a_row");
   }
   parts_.recovery.restore(state.plan);
@@ -149,13 +157,15 @@ TrainingResult TrainingCheckpoints::keep(const TrainingPosition& position) {
   std::optional<FoundCheckpoint> best;
   try {
     if (options_.keep != Keep::kLast)
-      retry("loading the best checkpoint", [&] { best = checkpoints_.load_best(CheckpointPart::kWeights); });
+      retry("loading the best checkpoint",
+            [&] { best = checkpoints_.load_best(CheckpointPart::kWeights); });
   } catch (const runner::StageError& error) {
     throw runner::StageError(error.code, error.what()).with_help(checkpoints_.advice(""));
   }
   // Without validation the last weights are the best known.
   if (best) {
-    result = {best->state.epoch, best->state.step, best->folder, validation_scores(best->state.about)};
+    result = {best->state.epoch, best->state.step, best->folder,
+              validation_scores(best->state.about)};
     if (averages || best->state.step != position.steps) set_weights(network(), best->state.model);
   } else if (averages) {
     average->swap();

@@ -38,25 +38,26 @@ struct TrainingParts {
   PendingSteps& steps;
 };
 
-/// The checkpoints of a training that is under way: when they are due, what is in them, and how it continues from one.
+/// The checkpoints of a training that is under way: when they are due, what is in them, and how it
+/// continues from one.
 class TrainingCheckpoints {
  public:
   /// `data` is what is trained on; they lie in the node's folder. All is borrowed.
-  TrainingCheckpoints(TrainingParts parts, const DatasetDescription& data, const TrainerOptions& options,
-                      runner::RunContext& context);
+  TrainingCheckpoints(TrainingParts parts, const DatasetDescription& data,
+                      const TrainerOptions& options, runner::RunContext& context);
 
   // A save or a load that runs out of memory is done once more, where the policy allows a retry.
 
   bool is_due(const TrainingPosition& position) const;
   bool is_due_after_epoch(const TrainingPosition& position) const;
 
-  /// Saves everything, unless that has just been done. `metric` says how good it is, where it was measured here, by
-  /// `validation`.
+  /// Saves everything, unless that has just been done. `metric` says how good it is, where it was
+  /// measured here, by `validation`.
   void save(const TrainingPosition& position, std::optional<double> metric = {},
             const std::optional<Means>& validation = {});
 
-  /// Puts the parts back to where the latest checkpoint was saved; nullopt where there is none yet. Throws
-  /// runner::StageError, kChangedRun, for one that does not fit.
+  /// Puts the parts back to where the latest checkpoint was saved; nullopt where there is none yet.
+  /// Throws runner::StageError, kChangedRun, for one that does not fit.
   std::optional<TrainingPosition> resume();
 
   /// Gives the network the weights that the options keep, and says which they are.
@@ -78,7 +79,7 @@ class TrainingCheckpoints {
   SaveClock clock_;
   std::filesystem::path saved_folder_;     // the latest checkpoint
   std::optional<TrainingPosition> saved_;  // in it
-  std::string saved_validation_;           // likewise, as validation_text(); empty: not measured there
+  std::string saved_validation_;  // likewise, as validation_text(); empty: not measured there
 };
 
 }  // namespace stages

@@ -59,7 +59,8 @@ using nlohmann::json;
 std::string in_words(const Means& means) {
   std::string words = format("loss %.3f", means.loss);
   for (const auto& [name, value] : means.scores) {
-    words += "  " + name + (name == "accuracy" ? format(" %.1f %%", 100 * value) : format(" %.3f", value));
+    words += "  " + name +
+             (name == "accuracy" ? format(" %.1f %%", 100 * value) : format(" %.3f", value));
   }
   return words;
 }
@@ -118,17 +119,21 @@ void TrainingLog::step(const StepRecord& record) {
   progress.samples_per_second = throughput_.per_second();
   progress.loss = record.means.loss;
   // Over all of the past, so that reading, validating and saving are in it.
-  progress.seconds_left = (trained_until_ - began_) / static_cast<double>(record.step - first_step_) *
+  progress.seconds_left = (trained_until_ - began_) /
+                          static_cast<double>(record.step - first_step_) *
                           static_cast<double>(options_.steps - record.step);
   show(std::move(progress));
 
   if ((record.step - 1) % options_.log_every != 0 && record.step != options_.steps) return;
   context_.metric("train/loss", record.means.loss, record.step);
   if (record.means.terms.size() > 1) {
-    for (const auto& [name, value] : record.means.terms) context_.metric("train/" + name, value, record.step);
+    for (const auto& [name, value] : record.means.terms)
+      context_.metric("train/" + name, value, record.step);
   }
-  for (const auto& [name, value] : record.means.scores) context_.metric("train/" + name, value, record.step);
-  if (record.gradient_norm) context_.metric("train/gradient_norm", *record.gradient_norm, record.step);
+  for (const auto& [name, value] : record.means.scores)
+    context_.metric("train/" + name, value, record.step);
+  if (record.gradient_norm)
+    context_.metric("train/gradient_norm", *record.gradient_norm, record.step);
   if (record.loss_scale) context_.metric("train/loss_scale", *record.loss_scale, record.step);
   context_.metric("train/learning_rate", record.learning_rate, record.step);
   for (const auto& [name, rate] : record.group_rates) {
@@ -159,22 +164,26 @@ void TrainingLog::end_epoch(const StepRecord& last, const Means& training, std::
   const auto report = [&](const std::string& prefix, const Means& means) {
     context_.metric(prefix + "loss", means.loss, last.step);
     if (means.terms.size() > 1) {
-      for (const auto& [name, value] : means.terms) context_.metric(prefix + name, value, last.step);
+      for (const auto& [name, value] : means.terms)
+        context_.metric(prefix + name, value, last.step);
     }
     for (const auto& [name, value] : means.scores) context_.metric(prefix + name, value, last.step);
   };
   report("train/epoch_", training);
-  if (last.loss_scale) context_.metric("train/epoch_skipped_steps", static_cast<double>(skipped), last.step);
+  if (last.loss_scale)
+    context_.metric("train/epoch_skipped_steps", static_cast<double>(skipped), last.step);
   if (validation) report("validation/", *validation);
 
-  std::string line =
-      "epoch " + std::to_string(last.epoch) + "/" + std::to_string(options_.epochs) + "  " + in_words(training);
+  std::string line = "epoch " + std::to_string(last.epoch) + "/" + std::to_string(options_.epochs) +
+                     "  " + in_words(training);
   if (validation) line += "  | validation " + in_words(*validation);
   line += format("  | lr %.1e", last.learning_rate);
-  if (skipped > 0) line += "  | " + std::to_string(skipped) + " steps skipped: gradients overflowed fp16";
+  if (skipped > 0)
+    line += "  | " + std::to_string(skipped) + " steps skipped: gradients overflowed fp16";
   const double seconds = trained_until_ - epoch_began_;
   if (seconds > 0 && epoch_samples_ > 0) {
-    line += format("  | %.0f ", static_cast<double>(epoch_samples_) / seconds) + options_.unit + "/s";
+    line +=
+        format("  | %.0f ", static_cast<double>(epoch_samples_) / seconds) + options_.unit + "/s";
   }
   context_.say(line);
 }
@@ -196,8 +205,8 @@ json to_json(const EpochSoFar& epoch) {
 
 EpochSoFar epoch_so_far_from_json(const json& json) {
   const runner::JsonFields fields(json, "the epoch so far");
-  fields.only({"weight", "units", "loss", "terms", "scores", "skipped_steps", "last_epoch", "last_step",
-               "learning_rate", "loss_scale", "usual_loss"});
+  fields.only({"weight", "units", "loss", "terms", "scores", "skipped_steps", "last_epoch",
+               "last_step", "learning_rate", "loss_scale", "usual_loss"});
   EpochSoFar epoch;
   epoch.means.weight = fields.number("weight");
   // Which were the same before samples had weights.
@@ -210,7 +219,8 @@ EpochSoFar epoch_so_far_from_json(const json& json) {
   epoch.last.step = fields.count("last_step");
   epoch.last.learning_rate = fields.number("learning_rate");
   if (!fields.at("loss_scale").is_null()) epoch.last.loss_scale = fields.number("loss_scale");
-  if (json.contains("usual_loss") && !fields.at("usual_loss").is_null()) epoch.usual_loss = fields.number("usual_loss");
+  if (json.contains("usual_loss") && !fields.at("usual_loss").is_null())
+    epoch.usual_loss = fields.number("usual_loss");
   return epoch;
 }
 

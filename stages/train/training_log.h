@@ -36,10 +36,12 @@ struct Means {
   double at(std::string_view name) const;
 };
 
-/// Samples a second over the latest steps: at most sixteen of them, so that the number follows a change.
+/// Samples a second over the latest steps: at most sixteen of them, so that the number follows a
+/// change.
 class Throughput {
  public:
-  /// `samples` are done at `seconds` on a clock that only goes forward. The first call starts the measurement.
+  /// `samples` are done at `seconds` on a clock that only goes forward. The first call starts the
+  /// measurement.
   void add(double seconds, std::int64_t samples);
   /// 0 while unknown.
   double per_second() const;
@@ -60,13 +62,14 @@ struct StepRecord {
   double learning_rate = 0;  ///< of the first group of parameters
   Means means;
   std::optional<double> gradient_norm;
-  std::optional<double> loss_scale = {};                         ///< fp16 only
-  bool skipped = false;                                          ///< the gradients overflowed under that scale
-  std::vector<std::pair<std::string, double>> group_rates = {};  ///< of the groups after the first, by name
+  std::optional<double> loss_scale = {};  ///< fp16 only
+  bool skipped = false;                   ///< the gradients overflowed under that scale
+  std::vector<std::pair<std::string, double>> group_rates =
+      {};  ///< of the groups after the first, by name
 };
 
-/// Tells the run what training does: progress at every step, metrics every few steps and at the end of an epoch, and
-/// one line an epoch for the person who watches.
+/// Tells the run what training does: progress at every step, metrics every few steps and at the end
+/// of an epoch, and one line an epoch for the person who watches.
 class TrainingLog {
  public:
   /// Seconds on a clock that only goes forward.
@@ -90,8 +93,8 @@ class TrainingLog {
   /// A line for the person who watches.
   void say(const std::string& line);
   void validated_batch(std::int64_t epoch, std::int64_t batch, std::int64_t batches);
-  /// `last` is the epoch's last step, `skipped` the number of its steps that were; `validation` is empty where none
-  /// took place.
+  /// `last` is the epoch's last step, `skipped` the number of its steps that were; `validation` is
+  /// empty where none took place.
   void end_epoch(const StepRecord& last, const Means& training, std::int64_t skipped,
                  const std::optional<Means>& validation);
 
@@ -112,7 +115,7 @@ class TrainingLog {
 struct EpochSoFar {
   Means means;
   std::int64_t skipped_steps = 0;
-  StepRecord last;                        ///< the latest step; its own means are not kept when it is saved
+  StepRecord last;  ///< the latest step; its own means are not kept when it is saved
   std::optional<double> usual_loss = {};  ///< of the steps of this epoch and those before
 };
 
@@ -126,8 +129,8 @@ EpochSoFar epoch_so_far_from_json(const nlohmann::json& json);
 /// JSON: {"loss": 0.25, "accuracy": 0.9, …}, without numbers that are not finite.
 std::string validation_text(const Means& validation);
 
-/// What `about`, the texts beside weights, says under "validation", by name; empty where it says nothing that can be
-/// understood.
+/// What `about`, the texts beside weights, says under "validation", by name; empty where it says
+/// nothing that can be understood.
 std::map<std::string, double> validation_scores(const std::map<std::string, std::string>& about);
 
 }  // namespace stages

@@ -20,10 +20,10 @@
 #include "stages/artifact/dataset.h"
 #include "stages/artifact/model.h"
 #include "stages/memory/policy.h"
-#include "stages/plan/recovery.h"
 #include "stages/plan/memory_budget.h"
-#include "stages/plan/summarize.h"
 #include "stages/plan/plan_forward.h"
+#include "stages/plan/recovery.h"
+#include "stages/plan/summarize.h"
 #include "stages/train/certify.h"
 #include "stages/train/earlier_weights.h"
 #include "stages/train/plan_training.h"
@@ -43,23 +43,26 @@ struct TrainingOptions {
   std::optional<std::string> warm_start;
 };
 
-/// Of what `plan` says is needed, the part that tensors take: on a CPU all but the gaps between them and the margin, on
-/// a GPU what its allocator hands out.
+/// Of what `plan` says is needed, the part that tensors take: on a CPU all but the gaps between
+/// them and the margin, on a GPU what its allocator hands out.
 std::int64_t planned_for_tensors(const runner::MemoryPlan& plan, at::Device device) {
   if (!device.is_cpu()) return plan.live + plan.held_bytes();
   const auto margin = std::ranges::find(plan.terms, kMarginTerm, &runner::NamedBytes::name);
-  return plan.predicted - (plan.reserved - plan.live) - (margin == plan.terms.end() ? 0 : margin->bytes);
+  return plan.predicted - (plan.reserved - plan.live) -
+         (margin == plan.terms.end() ? 0 : margin->bytes);
 }
 
 class TrainingStage final : public runner::Stage {
  public:
-  TrainingStage(TrainingOptions options, TrainingKind kind) : options_(std::move(options)), kind_(std::move(kind)) {}
+  TrainingStage(TrainingOptions options, TrainingKind kind)
+      : options_(std::move(options)), kind_(std::move(kind)) {}
 
   std::string fingerprint() const override {
     return options_.warm_start ? runner::digest_below(*options_.warm_start) : "";
   }
 
-  std::optional<runner::Outputs> plan(const runner::Inputs& inputs, runner::PlanContext& context) override {
+  std::optional<runner::Outputs> plan(const runner::Inputs& inputs,
+                                      runner::PlanContext& context) override {
     try {
       return planned(inputs, context);
     } catch (const StageError&) {
@@ -82,15 +85,17 @@ class TrainingStage final : public runner::Stage {
       checkpoint.load = loader_of(checkpoint, setup.network_data, *context.node().trained, context);
       return put_out(setup, result, trained);
     }
-    do_with_retry(*inputs.get<MemoryPolicy>("memory"), at::kCPU, "making the network", context, [&] {
-      checkpoint.network = checkpoint.model->build(setup.network_data, context.node().seed);
-      if (trained) result = load_earlier_weights(*trained, *checkpoint.network, context);
-    });
+    do_with_retry(
+        *inputs.get<MemoryPolicy>("memory"), at::kCPU, "making the network", context, [&] {
+          checkpoint.network = checkpoint.model->build(setup.network_data, context.node().seed);
+          if (trained) result = load_earlier_weights(*trained, *checkpoint.network, context);
+        });
     if (!trained) result = train_anew(setup, inputs, context);
     checkpoint.network->eval();
     if (kind_.lets_network_go) {
       checkpoint.network.reset();
-      const runner::CheckpointSource own{.folder = runner::NodeLayout(context.node().folder).checkpoints()};
+      const runner::CheckpointSource own{
+          .folder = runner::NodeLayout(context.node().folder).checkpoints()};
       checkpoint.load = loader_of(checkpoint, setup.network_data, own, context);
     }
     return put_out(setup, result, trained);
@@ -110,7 +115,8 @@ class TrainingStage final : public runner::Stage {
   }
 
   /// What else would refuse this training: one mistake hides no other.
-  void look_for_others(runner::FoundErrors& found, const runner::Inputs& inputs, runner::RunContext& context) const {
+  void look_for_others(runner::FoundErrors& found, const runner::Inputs& inputs,
+                       runner::RunContext& context) const {
     TrainingData data{as_trained(inputs.get<Dataset>("train")), inputs.find<Dataset>("validation")};
     if (data.train->describe().size == 0) return;
     const auto model = inputs.get<Model>("model");
@@ -124,8 +130,11 @@ class TrainingStage final : public runner::Stage {
     std::shared_ptr<torch::nn::Module> network;
     found.during([&] { network = model->outline(source_of(data.train->describe())); });
     if (!network) return;
-    if (options_.warm_start) found.during([&] { check_warm_start(*network, *options_.warm_start, context); });
-    found.during([&] { divide_parameters(*network, options_.trainer.optimizer, options_.trainer.parameter_groups); });
+    if (options_.warm_start)
+      found.during([&] { check_warm_start(*network, *options_.warm_start, context); });
+    found.during([&] {
+      divide_parameters(*network, options_.trainer.optimizer, options_.trainer.parameter_groups);
+    });
   }
 
   /// What the inputs are to this training.
@@ -136,7 +145,8 @@ class TrainingStage final : public runner::Stage {
     std::unique_ptr<TrainingStep> step;      // null there
   };
 
-  Setup set_up(const runner::Inputs& inputs, const std::optional<EarlierWeights>& trained, std::uint64_t seed) const {
+  Setup set_up(const runner::Inputs& inputs, const std::optional<EarlierWeights>& trained,
+               std::uint64_t seed) const {
     const auto model = inputs.get<Model>("model");
     Setup setup{.checkpoint = std::make_shared<Checkpoint>()};
     if (trained) {
@@ -174,12 +184,11 @@ class TrainingStage final : public runner::Stage {
   }
 
   /// Makes the network once more, with the weights of `source`.
-  std::function<std::shared_ptr<torch::nn::Module>()> loader_of(const Checkpoint& checkpoint,
-                                                                const DatasetDescription& data,
-                                                                const runner::CheckpointSource& source,
-                                                                const runner::RunContext& context) const {
-    return [model = checkpoint.model, data, source, options = options_.trainer, seed = context.node().seed,
-            device = context.node().device] {
+  std::function<std::shared_ptr<torch::nn::Module>()> loader_of(
+      const Checkpoint& checkpoint, const DatasetDescription& data,
+      const runner::CheckpointSource& source, const runner::RunContext& context) const {
+    return [model = checkpoint.model, data, source, options = options_.trainer,
+            seed = context.node().seed, device = context.node().device] {
       auto network = model->build(data, seed);
       put_weights(read_earlier_weights(source, options), *network, at::Device(device));
       network->eval();
@@ -187,9 +196,10 @@ class TrainingStage final : public runner::Stage {
     };
   }
 
-  /// The options and the policy that one training follows: with gradient_accumulation_steps, batch_size is the
-  /// micro-batch, and what one step sees so many times it.
-  std::pair<TrainerOptions, MemoryPolicy> settle(const runner::Inputs& inputs, runner::RunContext& context) const {
+  /// The options and the policy that one training follows: with gradient_accumulation_steps,
+  /// batch_size is the micro-batch, and what one step sees so many times it.
+  std::pair<TrainerOptions, MemoryPolicy> settle(const runner::Inputs& inputs,
+                                                 runner::RunContext& context) const {
     TrainerOptions options = options_.trainer;
     MemoryPolicy policy = *inputs.get<MemoryPolicy>("memory");
     options.model_stage = inputs.source("model");
@@ -200,18 +210,21 @@ class TrainingStage final : public runner::Stage {
     const std::int64_t times = options_.gradient_accumulation_steps;
     if (times == 1) return {std::move(options), std::move(policy)};
     if (policy.micro_batch) {
-      throw StageError(ErrorCode::kOptionConflict, "gradient_accumulation_steps is " + std::to_string(times) +
-                                                       " together with micro_batch " +
-                                                       std::to_string(*policy.micro_batch) + ": both split the batch")
+      throw StageError(ErrorCode::kOptionConflict,
+                       "gradient_accumulation_steps is " + std::to_string(times) +
+                           " together with micro_batch " + std::to_string(*policy.micro_batch) +
+                           ": both split the batch")
           .at("/gradient_accumulation_steps")
-          .with_help("set memory.micro_batch: auto, or gradient_accumulation_steps: 1 and the whole batch_size");
+          .with_help(
+              "set memory.micro_batch: auto, or gradient_accumulation_steps: 1 and the whole "
+              "batch_size");
     }
     options.accumulated_micro_batch = policy.micro_batch = options.batch_size;
     policy.micro_batch_is_most = true;
     options.batch_size *= times;
     options.accumulated_by = options_.pointer;
-    context.say("Effective batch size: " + std::to_string(options.batch_size) + " (" + std::to_string(times) + " x " +
-                std::to_string(*policy.micro_batch) + ")");
+    context.say("Effective batch size: " + std::to_string(options.batch_size) + " (" +
+                std::to_string(times) + " x " + std::to_string(*policy.micro_batch) + ")");
     return {std::move(options), std::move(policy)};
   }
 
@@ -224,8 +237,9 @@ class TrainingStage final : public runner::Stage {
   };
 
   /// All are borrowed.
-  TrainingToPlan to_plan(const Setup& setup, const DescribedData& data, const runner::Inputs& inputs,
-                         const TrainerOptions& options, const MemoryPolicy& policy) const {
+  TrainingToPlan to_plan(const Setup& setup, const DescribedData& data,
+                         const runner::Inputs& inputs, const TrainerOptions& options,
+                         const MemoryPolicy& policy) const {
     std::function<std::unique_ptr<TrainingStep>(const MemoryPolicy&)> step_under;
     if (std::ranges::any_of(setup.step->terms(), &LossTerm::has_forms)) {
       step_under = [this, &setup](const MemoryPolicy& other) {
@@ -246,7 +260,8 @@ class TrainingStage final : public runner::Stage {
             .shared_model = setup.checkpoint->model};
   }
 
-  void plan_training_of(const Setup& setup, const runner::Inputs& inputs, runner::PlanContext& context) {
+  void plan_training_of(const Setup& setup, const runner::Inputs& inputs,
+                        runner::PlanContext& context) {
     const auto [options, policy] = settle(inputs, context);
     if (!setup.data.validation) check_without_validation(options);
     const DescribedData data(setup.data);
@@ -260,13 +275,15 @@ class TrainingStage final : public runner::Stage {
     context.plan(std::move(planned.plan));
     planned_policy_ = planned.policy;
     if (!context.dry().wants_certificate) return;
-    // The small network that is certified may lack a block that was chosen: all of its own are recomputed.
+    // The small network that is certified may lack a block that was chosen: all of its own are
+    // recomputed.
     ActivationCheckpointing& recomputed = planned.policy.activation_checkpointing;
     if (policy.checkpointing_is_open && !recomputed.modules.empty()) recomputed = {.blocks = true};
     context.certify(certify(under(planned.policy), context));
   }
 
-  TrainingResult train_anew(const Setup& setup, const runner::Inputs& inputs, runner::RunContext& context) const {
+  TrainingResult train_anew(const Setup& setup, const runner::Inputs& inputs,
+                            runner::RunContext& context) const {
     torch::nn::Module& network = *setup.checkpoint->network;
     for (const std::string& line : setup.checkpoint->model->notes(network)) context.say(line);
     for (const std::string& line : setup.step->notes()) context.say(line);
@@ -274,14 +291,18 @@ class TrainingStage final : public runner::Stage {
     const auto [options, policy] = settle(inputs, context);
     for (const std::string& line : notes_of(options)) context.say(line);
     const Dataset& train_data = *setup.data.train;
-    if (training_loader(train_data, *setup.step, options.batch_size).drop_last && !train_data.loader().drop_last) {
+    if (training_loader(train_data, *setup.step, options.batch_size).drop_last &&
+        !train_data.loader().drop_last) {
       context.say(
-          "each epoch leaves out one sample: its last batch would be of that one alone, and layers mix the "
+          "each epoch leaves out one sample: its last batch would be of that one alone, and layers "
+          "mix the "
           "samples of a batch (BatchNorm)");
     }
     if (policy.recovery.is_legacy) return train_as_published(setup, options, policy, context);
     const bool was_chosen = planned_policy_ && policy.leaves_a_choice();
-    if (!was_chosen) return train(*setup.step, network, setup.data, options, planned_policy_.value_or(policy), context);
+    if (!was_chosen)
+      return train(*setup.step, network, setup.data, options, planned_policy_.value_or(policy),
+                   context);
     const DescribedData data(setup.data);
     const TrainingToPlan again = to_plan(setup, data, inputs, options, policy);
     UnseenPlan unseen(context.node(), {}, held_);
@@ -290,10 +311,11 @@ class TrainingStage final : public runner::Stage {
   }
 
   /// on_oom_policy: legacy.
-  static TrainingResult train_as_published(const Setup& setup, TrainerOptions options, MemoryPolicy policy,
-                                           runner::RunContext& context) {
+  static TrainingResult train_as_published(const Setup& setup, TrainerOptions options,
+                                           MemoryPolicy policy, runner::RunContext& context) {
     context.say(
-        "on_oom_policy: legacy: once memory has run out, the batch itself is halved and the training begins "
+        "on_oom_policy: legacy: once memory has run out, the batch itself is halved and the "
+        "training begins "
         "again, with the weights as they are by then: this changes the training");
     const std::int64_t parts =
         options.accumulated_micro_batch ? options.batch_size / *options.accumulated_micro_batch : 1;
@@ -311,7 +333,8 @@ class TrainingStage final : public runner::Stage {
       try {
         return train(*setup.step, *setup.checkpoint->network, setup.data, options, policy, context);
       } catch (const StageError& error) {
-        const auto next = error.code == ErrorCode::kOutOfMemory ? retries.after(device) : std::nullopt;
+        const auto next =
+            error.code == ErrorCode::kOutOfMemory ? retries.after(device) : std::nullopt;
         if (!next) throw;
         if (next->device != device)
           throw StageError(error.code, error.what())
@@ -340,7 +363,8 @@ class TrainingStage final : public runner::Stage {
 
 }  // namespace
 
-runner::Result<std::unique_ptr<runner::Stage>> make_training_stage(runner::ConfigReader& reader, TrainingKind kind) {
+runner::Result<std::unique_ptr<runner::Stage>> make_training_stage(runner::ConfigReader& reader,
+                                                                   TrainingKind kind) {
   TrainingOptions options;
   options.trainer = read_trainer_options(reader, kind.scores, kind.batch_option, kind.parts);
   options.trainer.trained_first = kind.trained_first;
@@ -350,7 +374,8 @@ runner::Result<std::unique_ptr<runner::Stage>> make_training_stage(runner::Confi
     reader.read("gradient_accumulation_steps", options.gradient_accumulation_steps);
   reader.read("warm_start", options.warm_start);
   if (auto errors = reader.finish(); !errors.empty()) return errors;
-  return std::unique_ptr<runner::Stage>(std::make_unique<TrainingStage>(std::move(options), std::move(kind)));
+  return std::unique_ptr<runner::Stage>(
+      std::make_unique<TrainingStage>(std::move(options), std::move(kind)));
 }
 
 std::optional<LegacyRetries::Attempt> LegacyRetries::after(const std::string& device) {

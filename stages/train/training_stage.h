@@ -6,9 +6,10 @@
 
 namespace stages {
 
-/// What a published program does after memory ran out (on_oom_policy: legacy), for comparison. Its batch is halved down
-/// to a smallest one, then the next GPU is taken with the whole batch, where there are several, or else the CPU. One
-/// count holds for all of that, and one retry fewer is granted than it says. The training begins again each time.
+/// What a published program does after memory ran out (on_oom_policy: legacy), for comparison. Its
+/// batch is halved down to a smallest one, then the next GPU is taken with the whole batch, where
+/// there are several, or else the CPU. One count holds for all of that, and one retry fewer is
+/// granted than it says. The training begins again each time.
 class LegacyRetries {
  public:
   struct Options {

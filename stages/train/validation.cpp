@@ -8,8 +8,8 @@
 #include <torch/types.h>
 
 #include "runner/shared/stage/stage.h"
-#include "stages/plan/repetition.h"
 #include "stages/plan/recovery.h"
+#include "stages/plan/repetition.h"
 #include "stages/train/step_plan.h"
 
 namespace stages {
@@ -22,7 +22,8 @@ NamedTensors encode(const TrainingStep& step, torch::nn::Module& network, const 
   Repetition repetition;
   for (std::int64_t begin = 0; begin < batch.units(); begin += micro_batch) {
     const std::int64_t end = std::min(begin + micro_batch, batch.units());
-    parts.add(repetition.next(end - begin, [&] { return step.encode(network, batch.part(begin, end)); }));
+    parts.add(
+        repetition.next(end - begin, [&] { return step.encode(network, batch.part(begin, end)); }));
   }
   return parts.join();
 }
@@ -35,7 +36,8 @@ bool couples_samples(const TrainingStep& step) {
   });
 }
 
-std::int64_t validation_batch_size(const TrainingStep& step, const StepPlan& plan, std::int64_t batch_size) {
+std::int64_t validation_batch_size(const TrainingStep& step, const StepPlan& plan,
+                                   std::int64_t batch_size) {
   const bool is_cut = plan.micro_batch > 0 && !plan.two_pass;
   return is_cut && !couples_samples(step) ? plan.micro_batch : batch_size;
 }
@@ -45,13 +47,14 @@ SampleOrder validation_order(const TrainingStep& step, std::int64_t size) {
   return couples_samples(step) ? shuffled_order(size, kSeed, /*epoch=*/0) : sequential_order(size);
 }
 
-StepNumbers measure(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch, const StepPlan& plan,
-                    RowsAtOnce* rows, at::Tensor* kept) {
+StepNumbers measure(const TrainingStep& step, const PreparedNetwork& network, const Batch& batch,
+                    const StepPlan& plan, RowsAtOnce* rows, at::Tensor* kept) {
   const auto measure_in = [&](std::int64_t micro_batch) {
     StepNumbers numbers(step.weight(batch), step.scored(batch));
     const Batch placed = network.placed(step.arrange(batch, BatchUse::kValidation));
     const ScopedInference inference(network);
-    const NamedTensors encoded = taken_in(network.precision(), encode(step, network.module(), placed, micro_batch));
+    const NamedTensors encoded =
+        taken_in(network.precision(), encode(step, network.module(), placed, micro_batch));
     if (kept) *kept = step.kept_in_validation(encoded, placed);
     numbers.add(numbers.row(step.loss(encoded, placed), step.score(encoded, placed)));
     numbers.fetch();
@@ -59,32 +62,40 @@ StepNumbers measure(const TrainingStep& step, const PreparedNetwork& network, co
   };
   if (!rows) return measure_in(plan.micro_batch);
   std::optional<StepNumbers> numbers;
-  const std::int64_t cut = plan.micro_batch > 0 ? std::min(plan.micro_batch, batch.units()) : batch.units();
+  const std::int64_t cut =
+      plan.micro_batch > 0 ? std::min(plan.micro_batch, batch.units()) : batch.units();
   rows->run(cut, [&](std::int64_t at_once) { numbers.emplace(measure_in(at_once)); });
   return *std::move(numbers);
 }
 
-Means validate(const TrainingStep& step, const PreparedNetwork& network, std::shared_ptr<const Dataset> dataset,
-               const ValidationOptions& options, RowsAtOnce& rows) {
-  RetriedLoader loader({dataset, validation_order(step, dataset->describe().size),
-                        validation_batch_size(step, options.plan, options.batch_size), options.epoch},
-                       rows.policy(), rows.context());
-  const std::int64_t batches = std::min(loader.batches(), options.batches.value_or(loader.batches()));
-  std::vector<at::Tensor> kept;       // of each batch
-  std::vector<StepNumbers> measured;  // read at the end, so that a GPU is never waited for between batches
+Means validate(const TrainingStep& step, const PreparedNetwork& network,
+               std::shared_ptr<const Dataset> dataset, const ValidationOptions& options,
+               RowsAtOnce& rows) {
+  RetriedLoader loader(
+      {dataset, validation_order(step, dataset->describe().size),
+       validation_batch_size(step, options.plan, options.batch_size), options.epoch},
+      rows.policy(), rows.context());
+  const std::int64_t batches =
+      std::min(loader.batches(), options.batches.value_or(loader.batches()));
+  std::vector<at::Tensor> kept;  // of each batch
+  std::vector<StepNumbers>
+      measured;  // read at the end, so that a GPU is never waited for between batches
   while (static_cast<std::int64_t>(measured.size()) < batches) {
-    if (options.before_batch) options.before_batch(static_cast<std::int64_t>(measured.size()) + 1, batches);
+    if (options.before_batch)
+      options.before_batch(static_cast<std::int64_t>(measured.size()) + 1, batches);
     const std::optional<Batch> batch = loader.next();
     if (!batch) break;
     refuse_bad_unit(step, *dataset, *batch);
     measured.push_back(measure(step, network, *batch, options.plan, &rows, &kept.emplace_back()));
   }
   if (measured.empty()) {
-    throw runner::StageError(runner::ErrorCode::kTooFewSamples, "no sample of the validation data could be read");
+    throw runner::StageError(runner::ErrorCode::kTooFewSamples,
+                             "no sample of the validation data could be read");
   }
   Means means = StepNumbers::means(measured);
   if (kept.front().defined()) {
-    for (auto& score : step.scores_of_all(torch::cat(kept).cpu())) means.scores.push_back(std::move(score));
+    for (auto& score : step.scores_of_all(torch::cat(kept).cpu()))
+      means.scores.push_back(std::move(score));
   }
   return means;
 }
@@ -119,7 +130,8 @@ NamedTensors EncodedParts::cut(const NamedTensors& joined, std::size_t part) con
   for (std::size_t i = 0; i < names_.size(); ++i) {
     if (!joined.contains(names_[i])) continue;
     const at::Tensor& whole = joined.at(names_[i]);
-    if (!offsets_[i].empty()) result.set(names_[i], whole.slice(0, offsets_[i][part], offsets_[i][part + 1]));
+    if (!offsets_[i].empty())
+      result.set(names_[i], whole.slice(0, offsets_[i][part], offsets_[i][part + 1]));
     else if (part == 0) result.set(names_[i], whole);
   }
   return result;

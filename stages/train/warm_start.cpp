@@ -38,19 +38,23 @@ fs::path checkpoints_of(const fs::path& path) {
   if (const fs::path own = NodeLayout(path).checkpoints(); fs::is_directory(own, error)) return own;
   const RunLayout run(path);
   std::vector<std::string> trainings;
-  for (fs::directory_iterator node(run.nodes(), error), end; !error && node != end; node.increment(error)) {
-    if (fs::is_directory(NodeLayout(node->path()).checkpoints(), error)) trainings.push_back(node->path().filename());
+  for (fs::directory_iterator node(run.nodes(), error), end; !error && node != end;
+       node.increment(error)) {
+    if (fs::is_directory(NodeLayout(node->path()).checkpoints(), error))
+      trainings.push_back(node->path().filename());
   }
   std::ranges::sort(trainings);
   if (trainings.empty()) return {};
   if (trainings.size() == 1) return run.node(trainings[0]).checkpoints();
   std::string names;
   for (const std::string& name : trainings) names += (names.empty() ? "" : ", ") + name;
-  refuse(ErrorCode::kMissingWeights, "the run '" + path.string() + "' has several trainings: " + names,
+  refuse(ErrorCode::kMissingWeights,
+         "the run '" + path.string() + "' has several trainings: " + names,
          "name the folder of one: " + run.node(trainings[0]).folder().string());
 }
 
-/// A checkpoint, whether its folder or the weights in it are named; empty where `path` is something else.
+/// A checkpoint, whether its folder or the weights in it are named; empty where `path` is something
+/// else.
 fs::path checkpoint_at(const fs::path& path) {
   const fs::path folder = path.filename() == runner::kCheckpointModel ? path.parent_path() : path;
   std::error_code error;
@@ -94,7 +98,8 @@ std::string counted_weights(const std::vector<std::string>& names, const std::st
   constexpr std::size_t kShown = 5;
   if (names.empty()) return "";
   std::string text = ", " + std::to_string(names.size()) + ' ' + what + " (";
-  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i) text += (i == 0 ? "" : ", ") + names[i];
+  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i)
+    text += (i == 0 ? "" : ", ") + names[i];
   return text + (names.size() > kShown ? ", …)" : ")");
 }
 
@@ -103,12 +108,14 @@ void refuse_misfits(const NamedTensors& own, const NamedTensors& given, const fs
   for (const auto& [name, tensor] : own) {
     if (!given.contains(name)) missing.push_back(name);
     else if (given.at(name).sizes() != tensor.sizes())
-      reshaped.push_back(name + " " + c10::str(given.at(name).sizes()) + " for " + c10::str(tensor.sizes()));
+      reshaped.push_back(name + " " + c10::str(given.at(name).sizes()) + " for " +
+                         c10::str(tensor.sizes()));
   }
   for (const auto& [name, tensor] : given) {
     if (!own.contains(name)) unexpected.push_back(name);
   }
-  const std::string misfits = counted_weights(missing, "missing") + counted_weights(unexpected, "unexpected") +
+  const std::string misfits = counted_weights(missing, "missing") +
+                              counted_weights(unexpected, "unexpected") +
                               counted_weights(reshaped, "of another shape");
   if (misfits.empty()) return;
   refuse(ErrorCode::kOptionConflict,
@@ -117,10 +124,12 @@ void refuse_misfits(const NamedTensors& own, const NamedTensors& given, const fs
 }
 
 /// The weights in `path`, which fit `network`; nullopt where the training continues from its own.
-std::optional<NamedTensors> weights_to_start_from(const torch::nn::Module& network, const fs::path& path,
+std::optional<NamedTensors> weights_to_start_from(const torch::nn::Module& network,
+                                                  const fs::path& path,
                                                   runner::RunContext& context) {
   const runner::NodeFacts& node = context.node();
-  if (node.resuming && Checkpoints(NodeLayout(node.folder).checkpoints(), {}).can_continue()) return {};
+  if (node.resuming && Checkpoints(NodeLayout(node.folder).checkpoints(), {}).can_continue())
+    return {};
   NamedTensors given;
   try {
     given = read(path, context);
@@ -134,10 +143,12 @@ std::optional<NamedTensors> weights_to_start_from(const torch::nn::Module& netwo
 }  // namespace
 
 void warm_start(torch::nn::Module& network, const fs::path& path, runner::RunContext& context) {
-  if (const auto given = weights_to_start_from(network, path, context)) set_weights(network, *given);
+  if (const auto given = weights_to_start_from(network, path, context))
+    set_weights(network, *given);
 }
 
-void check_warm_start(const torch::nn::Module& network, const fs::path& path, runner::RunContext& context) {
+void check_warm_start(const torch::nn::Module& network, const fs::path& path,
+                      runner::RunContext& context) {
   weights_to_start_from(network, path, context);
 }
 

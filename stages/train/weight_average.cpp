@@ -15,7 +15,9 @@ namespace stages {
 namespace {
 
 /// What the weights that are not the result are called in a checkpoint, after their names.
-const char* other_ending(const WeightAverageOptions& options) { return options.is_result ? ".trained" : ".average"; }
+const char* other_ending(const WeightAverageOptions& options) {
+  return options.is_result ? ".trained" : ".average";
+}
 
 }  // namespace
 
@@ -30,11 +32,13 @@ std::optional<WeightAverageOptions> read_weight_average(runner::ConfigReader& re
   return options;
 }
 
-WeightAverage::WeightAverage(const torch::nn::Module& network, WeightAverageOptions options) : options_(options) {
+WeightAverage::WeightAverage(const torch::nn::Module& network, WeightAverageOptions options)
+    : options_(options) {
   const NamedTensors trained = trained_parameters(network);
   const auto buffers = network.named_buffers();
   for (const auto& [name, weight] : weights(network)) {
-    if (!weight.is_floating_point() || !(trained.contains(name) || buffers.contains(name))) continue;
+    if (!weight.is_floating_point() || !(trained.contains(name) || buffers.contains(name)))
+      continue;
     names_.push_back(name);
     weights_.push_back(weight);
     averages_.push_back(weight.detach().clone());
@@ -44,7 +48,8 @@ WeightAverage::WeightAverage(const torch::nn::Module& network, WeightAverageOpti
 void WeightAverage::update(std::int64_t step) {
   const torch::NoGradGuard no_graph;
   const auto n = static_cast<double>(step);
-  const double decay = options_.warmup ? std::min(options_.decay, (1 + n) / (10 + n)) : options_.decay;
+  const double decay =
+      options_.warmup ? std::min(options_.decay, (1 + n) / (10 + n)) : options_.decay;
   if (!weights_.empty()) at::_foreach_lerp_(averages_, weights_, 1 - decay);
 }
 
@@ -59,7 +64,8 @@ void WeightAverage::swap() {
 
 NamedTensors WeightAverage::state() const {
   std::vector<NamedTensors::Item> items;
-  for (std::size_t i = 0; i < names_.size(); ++i) items.emplace_back(names_[i] + ".average", averages_[i]);
+  for (std::size_t i = 0; i < names_.size(); ++i)
+    items.emplace_back(names_[i] + ".average", averages_[i]);
   return NamedTensors(std::move(items));
 }
 
@@ -84,7 +90,8 @@ void WeightAverage::load(NamedTensors& model, NamedTensors& rest) const {
   rest = NamedTensors(std::move(others));
 }
 
-void take_other_weights(const WeightAverageOptions& options, NamedTensors& model, const NamedTensors& rest) {
+void take_other_weights(const WeightAverageOptions& options, NamedTensors& model,
+                        const NamedTensors& rest) {
   const std::string_view ending = other_ending(options);
   bool has_any = false;
   for (const auto& [name, tensor] : rest) {
@@ -97,7 +104,8 @@ void take_other_weights(const WeightAverageOptions& options, NamedTensors& model
   if (!has_any) throw std::invalid_argument("it holds one kind of weights only");
 }
 
-ScopedAverage::ScopedAverage(WeightAverage* average) : average_(average && average->is_result() ? average : nullptr) {
+ScopedAverage::ScopedAverage(WeightAverage* average)
+    : average_(average && average->is_result() ? average : nullptr) {
   if (average_) average_->swap();
 }
 

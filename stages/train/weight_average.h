@@ -29,9 +29,10 @@ struct WeightAverageOptions {
 /// Reads the option `ema`; nullopt where it is null.
 std::optional<WeightAverageOptions> read_weight_average(runner::ConfigReader& reader);
 
-/// An exponential moving average of all weights that a training changes, and of the running statistics of normalisation
-/// layers: after each step, average = decay * average + (1 - decay) * weight (Polyak and Juditsky 1992,
-/// doi:10.1137/0330046). It begins as the weights are. Steps that fp16 skips count as steps.
+/// An exponential moving average of all weights that a training changes, and of the running
+/// statistics of normalisation layers: after each step, average = decay * average + (1 - decay) *
+/// weight (Polyak and Juditsky 1992, doi:10.1137/0330046). It begins as the weights are. Steps that
+/// fp16 skips count as steps.
 class WeightAverage {
  public:
   /// The weights are shared with the network, on whatever device they are.
@@ -46,11 +47,13 @@ class WeightAverage {
   /// "<weight>.average". Shared, not copied.
   NamedTensors state() const;
 
-  /// Of what a checkpoint holds, the network's `model` and the `rest` that only a resumed training reads: puts what is
-  /// the result into `model`, and the other into `rest` as "<weight>.average" or "<weight>.trained".
+  /// Of what a checkpoint holds, the network's `model` and the `rest` that only a resumed training
+  /// reads: puts what is the result into `model`, and the other into `rest` as "<weight>.average"
+  /// or "<weight>.trained".
   void save(NamedTensors& model, NamedTensors& rest) const;
-  /// The inverse: takes over a copy of the averages, and leaves in `model` the weights as trained and in `rest` what
-  /// other parts have saved. Throws std::invalid_argument where an average is missing.
+  /// The inverse: takes over a copy of the averages, and leaves in `model` the weights as trained
+  /// and in `rest` what other parts have saved. Throws std::invalid_argument where an average is
+  /// missing.
   void load(NamedTensors& model, NamedTensors& rest) const;
 
  private:
@@ -59,11 +62,14 @@ class WeightAverage {
   std::vector<at::Tensor> weights_, averages_;
 };
 
-/// Puts into the `model` of a checkpoint what `rest`, its other part, has of its weights: those as trained where the
-/// average is the result, else the average. Throws std::invalid_argument where `rest` has none.
-void take_other_weights(const WeightAverageOptions& options, NamedTensors& model, const NamedTensors& rest);
+/// Puts into the `model` of a checkpoint what `rest`, its other part, has of its weights: those as
+/// trained where the average is the result, else the average. Throws std::invalid_argument where
+/// `rest` has none.
+void take_other_weights(const WeightAverageOptions& options, NamedTensors& model,
+                        const NamedTensors& rest);
 
-/// While it lives, the network computes with the averages, where these are the result of the training.
+/// While it lives, the network computes with the averages, where these are the result of the
+/// training.
 class [[nodiscard]] ScopedAverage {
  public:
   /// `average` may be null.

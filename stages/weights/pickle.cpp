@@ -48,7 +48,8 @@ const ElementType* element_type_of_storage(std::string_view storage) {
 
 namespace {
 
-/// The machine that a pickle is a program for: a stack of values, marks in it, and a memory of values by number.
+/// The machine that a pickle is a program for: a stack of values, marks in it, and a memory of
+/// values by number.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}
@@ -56,7 +57,8 @@ class Reader {
   Pickle read() {
     while (step()) {
     }
-    if (stack_.size() != 1 || !marks_.empty()) refuse_pickle("its pickle ends with more or less than one value");
+    if (stack_.size() != 1 || !marks_.empty())
+      refuse_pickle("its pickle ends with more or less than one value");
     return builder_.finish(stack_.back(), at_);
   }
 
@@ -73,7 +75,8 @@ class Reader {
   std::uint64_t number(std::size_t bytes) {
     std::uint64_t value = 0;
     const std::string_view taken = take(bytes);
-    for (std::size_t i = 0; i < bytes; ++i) value |= std::uint64_t{static_cast<unsigned char>(taken[i])} << (8 * i);
+    for (std::size_t i = 0; i < bytes; ++i)
+      value |= std::uint64_t{static_cast<unsigned char>(taken[i])} << (8 * i);
     return value;
   }
 
@@ -155,7 +158,8 @@ class Reader {
     for (std::size_t i = 0; i < bytes.size(); ++i)
       value |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
     const std::size_t unused = 64 - 8 * bytes.size();
-    push_new(bytes.empty() ? std::int64_t{0} : static_cast<std::int64_t>(value << unused) >> unused);
+    push_new(bytes.empty() ? std::int64_t{0}
+                           : static_cast<std::int64_t>(value << unused) >> unused);
   }
 
   void push_float() {
@@ -164,7 +168,8 @@ class Reader {
     push_new(std::bit_cast<double>(bits));
   }
 
-  // Each group of instructions gives back whether the code is one of its own, which it has then done.
+  // Each group of instructions gives back whether the code is one of its own, which it has then
+  // done.
 
   /// What says something of the pickle itself.
   bool skip_frame(unsigned char code) {
@@ -388,11 +393,12 @@ class Reader {
     const std::size_t began = at_;
     const auto code = static_cast<unsigned char>(take(1)[0]);
     if (code == '.') return false;
-    if (skip_frame(code) || push_literal(code) || use_containers(code) || use_sets(code) || use_memory(code) ||
-        call(code))
+    if (skip_frame(code) || push_literal(code) || use_containers(code) || use_sets(code) ||
+        use_memory(code) || call(code))
       return true;
     char text[80];
-    std::snprintf(text, sizeof text, "its pickle has the code 0x%02x at byte %zu, which torch.save does not write",
+    std::snprintf(text, sizeof text,
+                  "its pickle has the code 0x%02x at byte %zu, which torch.save does not write",
                   code, began);
     refuse_pickle(text);
   }
@@ -407,6 +413,8 @@ class Reader {
 
 }  // namespace
 
-Pickle read_pickle(std::string_view bytes) { return Reader(bytes.substr(0, kLongestPickle)).read(); }
+Pickle read_pickle(std::string_view bytes) {
+  return Reader(bytes.substr(0, kLongestPickle)).read();
+}
 
 }  // namespace stages

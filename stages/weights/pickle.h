@@ -31,7 +31,8 @@ struct PickledStorage {
   std::int64_t count = 0;  ///< of elements
 };
 
-/// A view of a storage, in elements of `type`. Nothing of it is checked but that the numbers are whole.
+/// A view of a storage, in elements of `type`. Nothing of it is checked but that the numbers are
+/// whole.
 struct PickledTensor {
   std::size_t storage = 0;  ///< in Pickle::storages
   const ElementType* type = nullptr;
@@ -47,7 +48,8 @@ struct PickledList {
   PickledValues items;
 };
 
-/// A dictionary, or the attributes of an object of a TorchScript module. In their order; a key may stand there twice.
+/// A dictionary, or the attributes of an object of a TorchScript module. In their order; a key may
+/// stand there twice.
 struct PickledMap {
   std::vector<std::pair<const PickledValue*, const PickledValue*>> entries;
   bool is_object = false;
@@ -72,18 +74,19 @@ struct PickledTensorIndex {
   std::size_t index = 0;
 };
 
-/// What is no tensor and no plain container: a set, a device, a number of numpy's, the attributes of an object. It is
-/// neither made nor looked into.
+/// What is no tensor and no plain container: a set, a device, a number of numpy's, the attributes
+/// of an object. It is neither made nor looked into.
 struct PickledOpaque {};
 
 struct PickledValue {
-  std::variant<std::monostate, bool, std::int64_t, double, std::string_view, PickledLong, PickledList, PickledMap,
-               PickledGlobal, PickledStorageIndex, PickledTensorIndex, PickledOpaque>
+  std::variant<std::monostate, bool, std::int64_t, double, std::string_view, PickledLong,
+               PickledList, PickledMap, PickledGlobal, PickledStorageIndex, PickledTensorIndex,
+               PickledOpaque>
       data;
 };
 
-/// What one pickle holds. Texts are parts of the bytes that were read, which must outlive it. A container may hold
-/// itself.
+/// What one pickle holds. Texts are parts of the bytes that were read, which must outlive it. A
+/// container may hold itself.
 struct Pickle {
   const PickledValue* value = nullptr;
   std::size_t length = 0;  ///< bytes of the pickle
@@ -100,10 +103,11 @@ struct ForbiddenPickle : std::invalid_argument {
 /// Longer pickles are refused: the numbers are not in them.
 inline constexpr std::size_t kLongestPickle = 64 << 20;
 
-/// Reads the pickle that `bytes` begin with, of protocol 2 to 5, as torch.save and TorchScript make them. It makes
-/// tensors and plain containers, and opaque values of what training programs keep beside them; classes and functions
-/// are taken for these by an allow-list of names, and nothing is run. Throws std::invalid_argument saying what is
-/// wrong, in half a sentence; ForbiddenPickle for any other name.
+/// Reads the pickle that `bytes` begin with, of protocol 2 to 5, as torch.save and TorchScript make
+/// them. It makes tensors and plain containers, and opaque values of what training programs keep
+/// beside them; classes and functions are taken for these by an allow-list of names, and nothing is
+/// run. Throws std::invalid_argument saying what is wrong, in half a sentence; ForbiddenPickle for
+/// any other name.
 Pickle read_pickle(std::string_view bytes);
 
 }  // namespace stages

@@ -9,8 +9,8 @@
 namespace stages {
 namespace {
 
-// Of values, and of all that is made of them: no state dict has as many, and a pickle of 64 MiB could ask for more than
-// there is memory.
+// Of values, and of all that is made of them: no state dict has as many, and a pickle of 64 MiB
+// could ask for more than there is memory.
 constexpr std::size_t kMostObjects = 2'000'000;
 constexpr std::size_t kMostPickledDimensions = 64;
 
@@ -20,7 +20,8 @@ std::string full_name(const PickledGlobal& global) {
 }
 
 const ElementType* storage_type(const PickledGlobal& global) {
-  if (global.name == "UntypedStorage" && (global.module == "torch.storage" || global.module == "torch"))
+  if (global.name == "UntypedStorage" &&
+      (global.module == "torch.storage" || global.module == "torch"))
     return element_type("uint8");
   if (global.module != "torch") return nullptr;
   return element_type_of_storage(global.name);
@@ -54,9 +55,9 @@ bool is_opaque(const PickledGlobal& global) {
     std::string_view module;
     std::vector<std::string_view> names;
   };
-  static const std::vector<std::string_view> builtins = {"set",   "frozenset", "list",    "dict",  "tuple",
-                                                         "int",   "float",     "complex", "str",   "bool",
-                                                         "bytes", "bytearray", "slice",   "range", "object"};
+  static const std::vector<std::string_view> builtins = {
+      "set", "frozenset", "list",  "dict",      "tuple", "int",   "float", "complex",
+      "str", "bool",      "bytes", "bytearray", "slice", "range", "object"};
   static const std::vector<std::string_view> of_arrays = {"scalar", "_reconstruct"};
   static const std::vector<Known> all = {
       {"builtins", builtins},
@@ -68,8 +69,10 @@ bool is_opaque(const PickledGlobal& global) {
       {"decimal", {"Decimal"}},
       {"fractions", {"Fraction"}},
       {"uuid", {"UUID"}},
-      {"pathlib", {"Path", "PosixPath", "WindowsPath", "PurePath", "PurePosixPath", "PureWindowsPath"}},
-      {"pathlib._local", {"Path", "PosixPath", "WindowsPath", "PurePath", "PurePosixPath", "PureWindowsPath"}},
+      {"pathlib",
+       {"Path", "PosixPath", "WindowsPath", "PurePath", "PurePosixPath", "PureWindowsPath"}},
+      {"pathlib._local",
+       {"Path", "PosixPath", "WindowsPath", "PurePath", "PurePosixPath", "PureWindowsPath"}},
       {"copy_reg", {"_reconstructor"}},
       {"copyreg", {"_reconstructor"}},
       {"_codecs", {"encode"}},
@@ -85,7 +88,8 @@ bool is_opaque(const PickledGlobal& global) {
       {"omegaconf.listconfig", {"ListConfig"}},
       {"omegaconf.base", {"ContainerMetadata", "Metadata"}},
       {"omegaconf.nodes",
-       {"AnyNode", "IntegerNode", "FloatNode", "StringNode", "BooleanNode", "PathNode", "BytesNode", "EnumNode"}},
+       {"AnyNode", "IntegerNode", "FloatNode", "StringNode", "BooleanNode", "PathNode", "BytesNode",
+        "EnumNode"}},
       {"typing", {"Any"}},
       {"easydict", {"EasyDict"}},
       {"yacs.config", {"CfgNode"}},
@@ -107,7 +111,8 @@ bool is_opaque(const PickledGlobal& global) {
     }
   }
   return std::ranges::any_of(all, [&](const Known& known) {
-    return global.module == known.module && std::ranges::find(known.names, global.name) != known.names.end();
+    return global.module == known.module &&
+           std::ranges::find(known.names, global.name) != known.names.end();
   });
 }
 
@@ -133,7 +138,8 @@ Pickle PickleBuilder::finish(const PickledValue* value, std::size_t length) {
 
 PickledValue* PickleBuilder::global(std::string_view module, std::string_view name) {
   const PickledGlobal global{module, name};
-  if (!is_allowed(global) && !is_opaque(global)) throw ForbiddenPickle("it would run '" + full_name(global) + "'");
+  if (!is_allowed(global) && !is_opaque(global))
+    throw ForbiddenPickle("it would run '" + full_name(global) + "'");
   return make(global);
 }
 
@@ -152,14 +158,16 @@ PickledValue* PickleBuilder::call(const PickledValue* called, const PickledValue
   if (name == "_rebuild_tensor") return tensor(arguments, 4, 4);
   if (name == "_rebuild_tensor_v2") return tensor(arguments, 6, 7);
   if (name == "_rebuild_tensor_v3") return tensor(arguments, 7, 8);
-  if (name == "_rebuild_parameter" && arguments.size() == 3) return const_cast<PickledValue*>(arguments[0]);
+  if (name == "_rebuild_parameter" && arguments.size() == 3)
+    return const_cast<PickledValue*>(arguments[0]);
   const bool is_first_of_two = name == "restore_type_tag" && arguments.size() == 2;
   const bool is_list = (name == "Size" || name.starts_with("build_")) && arguments.size() == 1;
   if (is_first_of_two || is_list) return const_cast<PickledValue*>(arguments[0]);
   throw ForbiddenPickle("it would run '" + full_name(global) + "'");
 }
 
-std::vector<std::int64_t> PickleBuilder::whole_numbers(const PickledValue* value, const char* what) {
+std::vector<std::int64_t> PickleBuilder::whole_numbers(const PickledValue* value,
+                                                       const char* what) {
   const auto& items = as<PickledList>(value, what).items;
   if (items.size() > kMostPickledDimensions)
     refuse_pickle("it has a tensor of " + std::to_string(items.size()) + " dimensions");
@@ -169,9 +177,10 @@ std::vector<std::int64_t> PickleBuilder::whole_numbers(const PickledValue* value
   return numbers;
 }
 
-/// _rebuild_tensor(storage, offset, sizes, strides), v2 with (requires_grad, hooks) after it, and v3 with the type
-/// too
-PickledValue* PickleBuilder::tensor(const PickledValues& arguments, std::size_t least, std::size_t most) {
+/// _rebuild_tensor(storage, offset, sizes, strides), v2 with (requires_grad, hooks) after it, and
+/// v3 with the type too
+PickledValue* PickleBuilder::tensor(const PickledValues& arguments, std::size_t least,
+                                    std::size_t most) {
   if (arguments.size() < least || arguments.size() > most)
     refuse_pickle("its pickle makes a tensor of too little or too much");
   const auto& [storage, offset] = as<PickledStorageIndex>(arguments[0], "a storage");
@@ -180,7 +189,8 @@ PickledValue* PickleBuilder::tensor(const PickledValues& arguments, std::size_t 
                      .offset = as<std::int64_t>(arguments[1], "a tensor's offset"),
                      .sizes = whole_numbers(arguments[2], "a tensor's sizes"),
                      .strides = whole_numbers(arguments[3], "a tensor's strides")};
-  if (__builtin_add_overflow(made.offset, offset, &made.offset)) refuse_pickle("it has a tensor without a storage");
+  if (__builtin_add_overflow(made.offset, offset, &made.offset))
+    refuse_pickle("it has a tensor without a storage");
   if (least == 7) {
     const auto& type = as<PickledGlobal>(arguments[6], "a type of numbers");
     made.type = type.module == "torch" ? element_type(type.name) : nullptr;
@@ -221,7 +231,8 @@ PickledValue* PickleBuilder::storage(const PickledValue* id) {
   PickledStorageIndex index{storage_index(named)};
   if (parts.size() == 6 && !std::holds_alternative<std::monostate>(parts[5]->data)) {
     const PickledValues& view = as<PickledList>(parts[5], kWhat).items;
-    if (view.size() != 3) refuse_pickle(std::string("its pickle has something else where ") + kWhat + " belongs");
+    if (view.size() != 3)
+      refuse_pickle(std::string("its pickle has something else where ") + kWhat + " belongs");
     index.offset = as<std::int64_t>(view[1], kWhat);
   }
   return make(index);
@@ -229,7 +240,8 @@ PickledValue* PickleBuilder::storage(const PickledValue* id) {
 
 std::size_t PickleBuilder::storage_index(const PickledStorage& storage) {
   const std::string called = "the storage '" + runner::printable_ascii(storage.key) + "'";
-  if (storage.count < 0 || storage.count > std::numeric_limits<std::int64_t>::max() / storage.type->bytes) {
+  if (storage.count < 0 ||
+      storage.count > std::numeric_limits<std::int64_t>::max() / storage.type->bytes) {
     refuse_pickle(called + " has an impossible size");
   }
   const auto [place, is_new] = by_key_.try_emplace(storage.key, pickle_.storages.size());
@@ -237,7 +249,8 @@ std::size_t PickleBuilder::storage_index(const PickledStorage& storage) {
     pickle_.storages.push_back(storage);
   } else {
     const PickledStorage& other = pickle_.storages[place->second];
-    if (other.type != storage.type || other.count != storage.count) refuse_pickle(called + " appears in two forms");
+    if (other.type != storage.type || other.count != storage.count)
+      refuse_pickle(called + " appears in two forms");
   }
   return place->second;
 }

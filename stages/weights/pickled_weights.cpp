@@ -49,7 +49,8 @@ class Walk {
  private:
   static bool can_hold_tensors(const PickledValue* value) {
     return std::holds_alternative<PickledTensorIndex>(value->data) ||
-           std::holds_alternative<PickledList>(value->data) || std::holds_alternative<PickledMap>(value->data);
+           std::holds_alternative<PickledList>(value->data) ||
+           std::holds_alternative<PickledMap>(value->data);
   }
 
   void visit_below(std::string key, const PickledValue* value) {
@@ -69,7 +70,8 @@ class Walk {
     std::string name;
     for (const std::string& part : path_) {
       if (part.empty() || runner::invalid_utf8(part))
-        refuse_weights("a key that leads to a tensor is not a name, below '" + runner::printable_ascii(name) + "'");
+        refuse_weights("a key that leads to a tensor is not a name, below '" +
+                       runner::printable_ascii(name) + "'");
       name += (name.empty() ? "" : ".") + part;
     }
     return name;
@@ -93,12 +95,13 @@ class Walk {
       overflows = overflows || __builtin_mul_overflow(elements, size, &elements);
       if (size == 0) continue;
       std::int64_t reach = 0;
-      overflows =
-          overflows || __builtin_mul_overflow(size - 1, stride, &reach) || __builtin_add_overflow(last, reach, &last);
+      overflows = overflows || __builtin_mul_overflow(size - 1, stride, &reach) ||
+                  __builtin_add_overflow(last, reach, &last);
       if (size > 1 && stride != dense_stride) weight.is_dense = false;
       overflows = overflows || __builtin_mul_overflow(dense_stride, size, &dense_stride);
     }
-    if (tensor.offset < 0 || overflows || (elements > 0 && last >= count)) misfit("reaches beyond its storage");
+    if (tensor.offset < 0 || overflows || (elements > 0 && last >= count))
+      misfit("reaches beyond its storage");
     weight.count = elements;
     weight.is_dense = weight.is_dense && elements == count;
     std::int64_t bytes = 0;
@@ -118,7 +121,8 @@ class Walk {
 
 constexpr int kMostWrappers = 4;
 
-/// By which programs keep a model in a checkpoint, the preferred first. Of the first five timm takes one in this order.
+/// By which programs keep a model in a checkpoint, the preferred first. Of the first five timm
+/// takes one in this order.
 constexpr std::array<std::string_view, 12> kModelKeys = {
     "state_dict_ema", "model_ema", "state_dict", "model_state", "model",   "model_state_dict",
     "params_ema",     "params",    "net",        "network",     "weights", "checkpoint"};
@@ -129,8 +133,9 @@ std::string_view text_of_key(const PickledValue* key) {
 }
 
 bool holds_tensors(const PickledMap& map) {
-  return std::ranges::any_of(
-      map.entries, [](const auto& entry) { return std::holds_alternative<PickledTensorIndex>(entry.second->data); });
+  return std::ranges::any_of(map.entries, [](const auto& entry) {
+    return std::holds_alternative<PickledTensorIndex>(entry.second->data);
+  });
 }
 
 struct SavedModel {
@@ -138,8 +143,8 @@ struct SavedModel {
   std::string keys;
 };
 
-/// The dictionary of `map` that is known to be the model of a checkpoint; null where there is none. `looks` counts the
-/// entries that were looked at, some more than once.
+/// The dictionary of `map` that is known to be the model of a checkpoint; null where there is none.
+/// `looks` counts the entries that were looked at, some more than once.
 SavedModel model_in(const PickledMap& map, int wrappers, std::size_t& looks) {
   if (map.is_object || wrappers > kMostWrappers) return {};
   looks += kModelKeys.size() * map.entries.size();
@@ -150,7 +155,8 @@ SavedModel model_in(const PickledMap& map, int wrappers, std::size_t& looks) {
       if (!inner || text_of_key(key) != known) continue;
       const SavedModel found = model_in(*inner, wrappers + 1, looks);
       if (!found.value && !inner->is_object && !holds_tensors(*inner)) continue;
-      return {found.value ? found.value : value, std::string(known) + (found.value ? '.' + found.keys : "")};
+      return {found.value ? found.value : value,
+              std::string(known) + (found.value ? '.' + found.keys : "")};
     }
   }
   return {};
@@ -162,7 +168,8 @@ std::vector<std::string> entries_in(const PickledMap& map) {
   for (const auto& [key, value] : map.entries) {
     const auto* inner = std::get_if<PickledMap>(&value->data);
     const std::string_view text = text_of_key(key);
-    if (inner && !text.empty() && !runner::invalid_utf8(text) && holds_tensors(*inner)) keys.emplace_back(text);
+    if (inner && !text.empty() && !runner::invalid_utf8(text) && holds_tensors(*inner))
+      keys.emplace_back(text);
   }
   return keys;
 }
@@ -181,15 +188,17 @@ const PickledValue* value_at(const PickledMap& map, std::string_view entry) {
   return nullptr;
 }
 
-/// Can these be the tensors of one layer? Then its siblings, which have the same, are layers of the same model.
+/// Can these be the tensors of one layer? Then its siblings, which have the same, are layers of the
+/// same model.
 bool is_one_layer(const std::set<std::string_view>& names) {
-  constexpr std::array<std::string_view, 5> kOfLayer = {"weight", "bias", "running_mean", "running_var",
-                                                        "num_batches_tracked"};
-  return std::ranges::all_of(names, [&](std::string_view name) { return std::ranges::count(kOfLayer, name) > 0; });
+  constexpr std::array<std::string_view, 5> kOfLayer = {"weight", "bias", "running_mean",
+                                                        "running_var", "num_batches_tracked"};
+  return std::ranges::all_of(
+      names, [&](std::string_view name) { return std::ranges::count(kOfLayer, name) > 0; });
 }
 
-/// The keys of those dictionaries of tensors in `map` that hold the same names: of a student and its teacher, say. What
-/// torch's wrappers put before names does not tell them apart.
+/// The keys of those dictionaries of tensors in `map` that hold the same names: of a student and
+/// its teacher, say. What torch's wrappers put before names does not tell them apart.
 std::vector<std::string> alike_in(const PickledMap& map) {
   if (map.is_object) return {};  // a module, whose parts these are
   const auto names = [](const PickledMap& tensors) {
@@ -212,16 +221,18 @@ std::vector<std::string> alike_in(const PickledMap& map) {
   for (const auto& [key, value] : map.entries) {
     const auto* inner = std::get_if<PickledMap>(&value->data);
     if (!inner || inner->is_object || !holds_tensors(*inner)) continue;
-    if (auto tensors = names(*inner); !is_one_layer(tensors)) all.emplace_back(text_of_key(key), std::move(tensors));
+    if (auto tensors = names(*inner); !is_one_layer(tensors))
+      all.emplace_back(text_of_key(key), std::move(tensors));
   }
   std::vector<std::string> keys;
   constexpr std::size_t kMostCompared = 16;
   for (std::size_t i = 0; all.size() <= kMostCompared && i < all.size(); ++i) {
     const bool is_alike = std::ranges::any_of(all, [&](const auto& other) {
       if (&other == &all[i]) return false;
-      const auto common =
-          std::ranges::count_if(all[i].second, [&](std::string_view name) { return other.second.contains(name); });
-      return 2 * static_cast<std::size_t>(common) > std::min(other.second.size(), all[i].second.size());
+      const auto common = std::ranges::count_if(
+          all[i].second, [&](std::string_view name) { return other.second.contains(name); });
+      return 2 * static_cast<std::size_t>(common) >
+             std::min(other.second.size(), all[i].second.size());
     });
     if (is_alike) keys.push_back(all[i].first);
   }
@@ -238,14 +249,16 @@ std::string listed_entries(const std::vector<std::string>& keys) {
 /// Those of `weights` whose names begin with `entry`, without it.
 std::vector<PickledWeight> below(std::vector<PickledWeight> weights, const std::string& entry) {
   const std::string prefix = entry + '.';
-  std::erase_if(weights, [&](const PickledWeight& weight) { return !weight.name.starts_with(prefix); });
+  std::erase_if(weights,
+                [&](const PickledWeight& weight) { return !weight.name.starts_with(prefix); });
   for (PickledWeight& weight : weights) weight.name.erase(0, prefix.size());
   return weights;
 }
 
 }  // namespace
 
-PickledWeights pickled_weights(const Pickle& pickle, std::int64_t most_bytes, const std::string& entry) {
+PickledWeights pickled_weights(const Pickle& pickle, std::int64_t most_bytes,
+                               const std::string& entry) {
   const auto* map = std::get_if<PickledMap>(&pickle.value->data);
   if (!map) refuse_weights("it holds no dictionary of tensors");
   std::size_t looks = 0;
@@ -254,7 +267,8 @@ PickledWeights pickled_weights(const Pickle& pickle, std::int64_t most_bytes, co
   if (asked) model = {asked, entry};
   if (!model.value && entry.empty()) {
     const std::vector<std::string> alike = alike_in(*map);
-    if (!alike.empty()) throw WeightsChoice("holds several models: " + listed_entries(alike), alike);
+    if (!alike.empty())
+      throw WeightsChoice("holds several models: " + listed_entries(alike), alike);
   }
   Walk walk(pickle, most_bytes);
   walk.visit(model.value ? model.value : pickle.value);
@@ -262,8 +276,10 @@ PickledWeights pickled_weights(const Pickle& pickle, std::int64_t most_bytes, co
   if (!entry.empty() && !asked) {
     result.weights = below(std::move(result.weights), entry);
     if (result.weights.empty()) {
-      const std::string has = result.others.empty() ? "" : "; it has " + listed_entries(result.others);
-      throw WeightsChoice("has no entry '" + runner::printable_ascii(entry) + "'" + has, result.others);
+      const std::string has =
+          result.others.empty() ? "" : "; it has " + listed_entries(result.others);
+      throw WeightsChoice("has no entry '" + runner::printable_ascii(entry) + "'" + has,
+                          result.others);
     }
     result.inside += (result.inside.empty() ? "" : ".") + entry;
   }

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <nlohmann/json.hpp>
 #include <sys/stat.h>
 #include <torch/types.h>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/disk/descriptor.h"
 #include "runner/shared/disk/new_file.h"
@@ -51,8 +51,8 @@ constexpr std::array kSavedTypes = {
 };
 
 SafetensorsType type_of(const NamedTensors::Item& item) {
-  const auto type =
-      std::ranges::find(kSavedTypes, item.second.scalar_type(), [](const auto& pair) { return pair.second; });
+  const auto type = std::ranges::find(kSavedTypes, item.second.scalar_type(),
+                                      [](const auto& pair) { return pair.second; });
   if (type != kSavedTypes.end()) return type->first;
   throw StageError(ErrorCode::kStageFailed, "the tensor '" + item.first + "' is of the type " +
                                                 c10::toString(item.second.scalar_type()) +
@@ -60,7 +60,8 @@ SafetensorsType type_of(const NamedTensors::Item& item) {
 }
 
 [[noreturn]] void damaged_safetensors(const std::filesystem::path& path, const std::string& why) {
-  throw StageError(ErrorCode::kDamagedWeights, "'" + path.string() + "' is not a valid safetensors file: " + why)
+  throw StageError(ErrorCode::kDamagedWeights,
+                   "'" + path.string() + "' is not a valid safetensors file: " + why)
       .with_help("fetch or write the file again");
 }
 
@@ -73,7 +74,8 @@ class SafetensorsFile {
         file_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
     struct stat status = {};
     if (!file_.is_open() || ::fstat(*file_, &status) != 0) {
-      throw StageError(ErrorCode::kMissingWeights, "cannot read '" + path.string() + "': " + std::strerror(errno));
+      throw StageError(ErrorCode::kMissingWeights,
+                       "cannot read '" + path.string() + "': " + std::strerror(errno));
     }
     if (!S_ISREG(status.st_mode)) refuse("it is not a regular file");
     size_ = static_cast<std::int64_t>(status.st_size);
@@ -83,7 +85,8 @@ class SafetensorsFile {
   SafetensorsHeader& header() { return header_; }
 
   at::ScalarType type_of(const SafetensorsEntry& entry) const {
-    const auto type = std::ranges::find(kSavedTypes, entry.type, [](const auto& pair) { return pair.first; });
+    const auto type =
+        std::ranges::find(kSavedTypes, entry.type, [](const auto& pair) { return pair.first; });
     if (type != kSavedTypes.end()) return type->second;
     refuse("the tensor '" + entry.name + "' is of the type " + std::string(name(entry.type)) +
            ", which LibTorch has no numbers for");
@@ -106,8 +109,8 @@ class SafetensorsFile {
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) refuse(std::string("it cannot be read: ") + std::strerror(errno));
       if (got == 0) {
-        refuse("it ends after " + std::to_string(offset) + " bytes, and had " + std::to_string(size_) +
-               " when it was opened: it was changed while it was read");
+        refuse("it ends after " + std::to_string(offset) + " bytes, and had " +
+               std::to_string(size_) + " when it was opened: it was changed while it was read");
       }
       bytes += got;
       size -= static_cast<std::size_t>(got);
@@ -117,18 +120,22 @@ class SafetensorsFile {
 
   void read_header() {
     std::array<unsigned char, 8> prefix;
-    if (size_ < 8) refuse("it has " + std::to_string(size_) + " bytes, fewer than a header's length");
+    if (size_ < 8)
+      refuse("it has " + std::to_string(size_) + " bytes, fewer than a header's length");
     read_at(0, prefix.data(), prefix.size());
     std::uint64_t length = 0;
     for (std::size_t i = 0; i < 8; ++i) length |= static_cast<std::uint64_t>(prefix[i]) << (8 * i);
     if (length > static_cast<std::uint64_t>(kLongestSafetensorsHeader))
-      refuse("its header claims " + std::to_string(length) + " bytes, more than the 100000000 allowed");
-    constexpr std::uint64_t kLongestOfModels = 16 << 20;  // a hundred thousand tensors; 100 MB take half a minute
+      refuse("its header claims " + std::to_string(length) +
+             " bytes, more than the 100000000 allowed");
+    constexpr std::uint64_t kLongestOfModels =
+        16 << 20;  // a hundred thousand tensors; 100 MB take half a minute
     if (length > kLongestOfModels)
       refuse("its header claims " + std::to_string(length) + " bytes, more than the " +
              std::to_string(kLongestOfModels) + " that a model needs");
     if (length > static_cast<std::uint64_t>(size_ - 8))
-      refuse("its header claims " + std::to_string(length) + " bytes and the file has " + std::to_string(size_));
+      refuse("its header claims " + std::to_string(length) + " bytes and the file has " +
+             std::to_string(size_));
     std::string text(length, '\0');
     read_at(8, text.data(), text.size());
     data_ = 8 + static_cast<std::int64_t>(length);
@@ -147,7 +154,8 @@ class SafetensorsFile {
 
 }  // namespace
 
-void put_safetensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata,
+void put_safetensors(const NamedTensors& tensors,
+                     const std::map<std::string, std::string>& metadata,
                      const std::function<void(std::string_view)>& append) {
   std::vector<std::pair<SafetensorsType, NamedTensors::Item>> sorted;
   for (const NamedTensors::Item& item : tensors) sorted.emplace_back(type_of(item), item);
@@ -172,7 +180,8 @@ void put_safetensors(const NamedTensors& tensors, const std::map<std::string, st
 }
 
 void write_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
-                       const std::map<std::string, std::string>& metadata, runner::Storage& storage) {
+                       const std::map<std::string, std::string>& metadata,
+                       runner::Storage& storage) {
   runner::AtomicFile file(path, storage);
   put_safetensors(tensors, metadata, [&](std::string_view bytes) { file.append(bytes); });
   file.commit();
@@ -182,7 +191,8 @@ Safetensors read_safetensors(const std::filesystem::path& path, WeightContents c
   SafetensorsFile file(path);
   std::vector<NamedTensors::Item> items;
   for (const SafetensorsEntry& entry : file.header().entries) {
-    const auto options = at::TensorOptions(contents == WeightContents::kShapes ? at::kMeta : at::kCPU);
+    const auto options =
+        at::TensorOptions(contents == WeightContents::kShapes ? at::kMeta : at::kCPU);
     at::Tensor tensor = torch::empty(entry.shape, options.dtype(file.type_of(entry)));
     if (contents == WeightContents::kNumbers) file.read(entry, 0, tensor);
     items.emplace_back(entry.name, std::move(tensor));
@@ -197,7 +207,8 @@ void read_safetensors(const std::filesystem::path& path, const WeightSink& sink)
   for (const SafetensorsEntry& entry : file.header().entries) {
     if (!sink.wants(entry.name)) continue;
     const at::ScalarType type = file.type_of(entry);
-    const auto width = static_cast<std::int64_t>(c10::elementSize(type)), bytes = entry.end - entry.begin;
+    const auto width = static_cast<std::int64_t>(c10::elementSize(type)),
+               bytes = entry.end - entry.begin;
     const at::Tensor room = torch::empty({std::min(bytes, kPiece) / width}, type);
     for (std::int64_t begin = 0; begin < bytes; begin += kPiece) {
       const at::Tensor numbers = room.narrow(0, 0, std::min(bytes - begin, kPiece) / width);
@@ -261,13 +272,16 @@ std::string shown(std::string text) {
 }
 
 std::optional<std::int64_t> count(const json& value) {
-  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max()) return {};
+  if (!value.is_number_unsigned() ||
+      value.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max())
+    return {};
   return value.get<std::int64_t>();
 }
 
 std::vector<std::int64_t> parse_shape(const std::string& name, const json& value) {
   if (!value.is_array()) refuse_header(name, "has a shape that is not a list");
-  if (value.size() > kMostTensorDimensions) refuse_header(name, "has " + std::to_string(value.size()) + " dimensions");
+  if (value.size() > kMostTensorDimensions)
+    refuse_header(name, "has " + std::to_string(value.size()) + " dimensions");
   std::vector<std::int64_t> shape;
   for (const json& item : value) {
     const auto size = count(item);
@@ -283,31 +297,37 @@ std::int64_t bytes(const SafetensorsEntry& entry) {
   for (const std::int64_t size : entry.shape) {
     // A zero empties the tensor, but its other sizes must still be ones that can be counted with.
     empty = empty || size == 0;
-    if (__builtin_mul_overflow(bits, std::max<std::int64_t>(size, 1), &bits)) refuse_header(entry.name, "is too large");
+    if (__builtin_mul_overflow(bits, std::max<std::int64_t>(size, 1), &bits))
+      refuse_header(entry.name, "is too large");
   }
   if (!empty && bits % 8 != 0) refuse_header(entry.name, "does not end at a whole byte");
   return empty ? 0 : bits / 8;
 }
 
 SafetensorsEntry parse_entry(const std::string& name, const json& value, std::int64_t data_bytes) {
-  if (!value.is_object() || value.size() != 3 || !value.contains("dtype") || !value.contains("shape") ||
-      !value.contains("data_offsets")) {
+  if (!value.is_object() || value.size() != 3 || !value.contains("dtype") ||
+      !value.contains("shape") || !value.contains("data_offsets")) {
     refuse_header(name, "needs exactly dtype, shape and data_offsets");
   }
-  const std::string type = value["dtype"].is_string() ? value["dtype"].get<std::string>() : value["dtype"].dump();
+  const std::string type =
+      value["dtype"].is_string() ? value["dtype"].get<std::string>() : value["dtype"].dump();
   const auto known = std::ranges::find(kNamedTypes, type, &TypeInfo::name);
   if (known == kNamedTypes.end()) refuse_header(name, "has the unknown type '" + shown(type) + "'");
 
-  SafetensorsEntry entry{.name = name, .type = known->type, .shape = parse_shape(name, value["shape"])};
+  SafetensorsEntry entry{
+      .name = name, .type = known->type, .shape = parse_shape(name, value["shape"])};
   const json& offsets = value["data_offsets"];
   const bool pair = offsets.is_array() && offsets.size() == 2;
-  const auto begin = pair ? count(offsets[0]) : std::nullopt, end = pair ? count(offsets[1]) : std::nullopt;
+  const auto begin = pair ? count(offsets[0]) : std::nullopt,
+             end = pair ? count(offsets[1]) : std::nullopt;
   if (!begin || !end || *begin > *end) refuse_header(name, "has data_offsets that are not a range");
   if (*end > data_bytes) {
-    refuse_header(name, "ends at byte " + std::to_string(*end) + " of " + std::to_string(data_bytes));
+    refuse_header(name,
+                  "ends at byte " + std::to_string(*end) + " of " + std::to_string(data_bytes));
   }
   if (*end - *begin != bytes(entry)) {
-    refuse_header(name, "needs " + std::to_string(bytes(entry)) + " bytes and has " + std::to_string(*end - *begin));
+    refuse_header(name, "needs " + std::to_string(bytes(entry)) + " bytes and has " +
+                            std::to_string(*end - *begin));
   }
   entry.begin = *begin;
   entry.end = *end;
@@ -334,9 +354,9 @@ std::string to_text(const SafetensorsHeader& header) {
   for (const SafetensorsEntry& entry : header.entries) {
     // Not looked up first: an ordered object does that by going through all it has.
     document.get_ref<nlohmann::ordered_json::object_t&>().emplace_back(
-        entry.name,
-        nlohmann::ordered_json{
-            {"dtype", name(entry.type)}, {"shape", entry.shape}, {"data_offsets", {entry.begin, entry.end}}});
+        entry.name, nlohmann::ordered_json{{"dtype", name(entry.type)},
+                                           {"shape", entry.shape},
+                                           {"data_offsets", {entry.begin, entry.end}}});
   }
   std::string text = document.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
@@ -352,7 +372,8 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, std::int64_t d
     if (name == "__metadata__") header.metadata = parse_metadata(value);
     else header.entries.push_back(parse_entry(name, value, data_bytes));
   }
-  std::ranges::sort(header.entries, {}, [](const SafetensorsEntry& e) { return std::pair(e.begin, e.end); });
+  std::ranges::sort(header.entries, {},
+                    [](const SafetensorsEntry& e) { return std::pair(e.begin, e.end); });
   std::int64_t reached = 0;
   for (const SafetensorsEntry& entry : header.entries) {
     if (entry.begin < reached) refuse_header(entry.name, "overlaps the one before it");

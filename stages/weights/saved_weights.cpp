@@ -18,8 +18,8 @@
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/printable.h"
-#include "runner/shared/weights/weights_file.h"
 #include "runner/shared/weights/strict_json.h"
+#include "runner/shared/weights/weights_file.h"
 #include "stages/weights/safetensors.h"
 #include "stages/weights/torch_file.h"
 
@@ -34,7 +34,8 @@ using WeightShards = std::map<std::string, std::set<std::string>>;
 constexpr std::string_view kIndex = ".index.json";
 constexpr const char* kWriteAgain = "fetch or write the file again";
 
-[[noreturn]] void damaged_weights(const fs::path& path, const std::string& why, const std::string& help = kWriteAgain) {
+[[noreturn]] void damaged_weights(const fs::path& path, const std::string& why,
+                                  const std::string& help = kWriteAgain) {
   throw StageError(ErrorCode::kDamagedWeights, "'" + path.string() + "' " + why).with_help(help);
 }
 
@@ -60,7 +61,8 @@ bool is_safetensors(const fs::path& path, std::string_view start) {
 
 /// Reads one file by the function for its format; what it is says its content, not its name.
 template <typename ReadSafetensors, typename ReadTorchFile>
-auto read_by_format(const fs::path& path, ReadSafetensors read_safetensors_file, ReadTorchFile read_file_of_torch) {
+auto read_by_format(const fs::path& path, ReadSafetensors read_safetensors_file,
+                    ReadTorchFile read_file_of_torch) {
   constexpr std::size_t kStart = 512;
   std::ifstream file(path, std::ios::binary);
   std::string start(kStart, '\0');
@@ -79,12 +81,14 @@ auto read_by_format(const fs::path& path, ReadSafetensors read_safetensors_file,
 /// The name below `entry`; nullopt: it is not there.
 std::optional<std::string> name_below(const std::string& entry, const std::string& name) {
   if (entry.empty()) return name;
-  if (name.size() <= entry.size() || !name.starts_with(entry) || name[entry.size()] != '.') return std::nullopt;
+  if (name.size() <= entry.size() || !name.starts_with(entry) || name[entry.size()] != '.')
+    return std::nullopt;
   return name.substr(entry.size() + 1);
 }
 
 /// Safetensors have no dictionaries, but names.
-TorchFile read_safetensors_below(const fs::path& path, WeightContents contents, const std::string& entry) {
+TorchFile read_safetensors_below(const fs::path& path, WeightContents contents,
+                                 const std::string& entry) {
   TorchFile file{read_safetensors(path, contents).tensors, entry};
   if (entry.empty()) return file;
   std::vector<NamedTensors::Item> items;
@@ -103,15 +107,16 @@ TorchFile read_file(const fs::path& path, WeightContents contents, const std::st
 
 /// Takes pieces of a safetensors file by the names below `entry`.
 WeightSink sink_below(const std::string& entry, const WeightSink& sink) {
-  return {.wants =
-              [&](const std::string& name) {
-                const auto below = name_below(entry, name);
-                return below && sink.wants(*below);
-              },
-          .take =
-              [&](const WeightPiece& piece) {
-                sink.take({name_below(entry, piece.tensor).value_or(""), piece.begin, piece.numbers});
-              }};
+  return {
+      .wants =
+          [&](const std::string& name) {
+            const auto below = name_below(entry, name);
+            return below && sink.wants(*below);
+          },
+      .take =
+          [&](const WeightPiece& piece) {
+            sink.take({name_below(entry, piece.tensor).value_or(""), piece.begin, piece.numbers});
+          }};
 }
 
 /// The same by plain names.
@@ -137,12 +142,13 @@ std::string renaming(std::string_view name) {
 void check_names(const fs::path& index, const std::string& shard, const NamedTensors& tensors,
                  const std::set<std::string>& expected) {
   const auto misfit = [&](const std::string& tensor, const std::string& why) {
-    damaged_weights(
-        index, "does not fit its file '" + shard + "': the tensor '" + runner::printable_ascii(tensor) + "' " + why);
+    damaged_weights(index, "does not fit its file '" + shard + "': the tensor '" +
+                               runner::printable_ascii(tensor) + "' " + why);
   };
   std::set<std::string> held;
   for (const auto& [name, tensor] : tensors) {
-    if (!expected.contains(name)) misfit(name, "is in it, and the index has it elsewhere or not at all");
+    if (!expected.contains(name))
+      misfit(name, "is in it, and the index has it elsewhere or not at all");
     held.insert(name);
   }
   for (const std::string& name : expected) {
@@ -150,8 +156,8 @@ void check_names(const fs::path& index, const std::string& shard, const NamedTen
   }
 }
 
-/// The SHA-256 digest of a file's bytes, as 64 hexadecimal digits. Throws runner::StageError (kMissingWeights) where
-/// the file cannot be read.
+/// The SHA-256 digest of a file's bytes, as 64 hexadecimal digits. Throws runner::StageError
+/// (kMissingWeights) where the file cannot be read.
 std::string file_sha256(const std::filesystem::path& path) {
   runner::Digest digest;
   if (const int error = digest.update_from(path)) {
@@ -165,12 +171,13 @@ std::string file_sha256(const std::filesystem::path& path) {
 std::string sha256_of(const std::vector<fs::path>& files) {
   if (files.size() == 1) return file_sha256(files.front());
   std::string lines;
-  for (const fs::path& file : files) lines += file.filename().string() + ' ' + file_sha256(file) + '\n';
+  for (const fs::path& file : files)
+    lines += file.filename().string() + ' ' + file_sha256(file) + '\n';
   return runner::sha256(lines);
 }
 
-/// Which tensors each file of a model in shards holds, as its index (model.safetensors.index.json) has it: their names
-/// by the file's. All the files lie beside the index.
+/// Which tensors each file of a model in shards holds, as its index (model.safetensors.index.json)
+/// has it: their names by the file's. All the files lie beside the index.
 
 /// Reads an index. Throws std::invalid_argument saying what is wrong with it, in half a sentence.
 WeightShards parse_weight_shards(std::string_view text) {
@@ -181,9 +188,11 @@ WeightShards parse_weight_shards(std::string_view text) {
   WeightShards shards;
   for (const auto& [tensor, file] : map->items()) {
     const std::string name = file.is_string() ? file.get<std::string>() : "";
-    if (name.empty() || name.starts_with('.') || name.find('/') != name.npos || name.find('\0') != name.npos) {
-      throw std::invalid_argument("it has the tensor '" + runner::printable_ascii(tensor) + "' in " +
-                                  runner::printable_ascii(file.dump()) + ", which is not a file beside it");
+    if (name.empty() || name.starts_with('.') || name.find('/') != name.npos ||
+        name.find('\0') != name.npos) {
+      throw std::invalid_argument("it has the tensor '" + runner::printable_ascii(tensor) +
+                                  "' in " + runner::printable_ascii(file.dump()) +
+                                  ", which is not a file beside it");
     }
     shards[name].insert(tensor);
   }
@@ -208,30 +217,35 @@ std::vector<fs::path> files_of(const fs::path& path, const WeightShards& shards)
   if (shards.empty()) files.push_back(path);
   for (const fs::path& file : files) {
     if (is_file(file)) continue;
-    throw StageError(ErrorCode::kMissingWeights,
-                     "'" + path.string() + "' names '" + file.filename().string() + "', which is not beside it")
+    throw StageError(
+        ErrorCode::kMissingWeights,
+        "'" + path.string() + "' names '" + file.filename().string() + "', which is not beside it")
         .with_help("fetch the model again");
   }
   return files;
 }
 
-/// What is in a file, or in the shards of an index, and of numbers their digest, which is computed at the same time.
-SavedWeights read(const fs::path& path, const WeightShards& shards, WeightContents contents, const std::string& entry) {
+/// What is in a file, or in the shards of an index, and of numbers their digest, which is computed
+/// at the same time.
+SavedWeights read(const fs::path& path, const WeightShards& shards, WeightContents contents,
+                  const std::string& entry) {
   const std::vector<fs::path> files = files_of(path, shards);
   std::future<std::string> sha256;
-  if (contents == WeightContents::kNumbers) sha256 = std::async(std::launch::async, sha256_of, files);
+  if (contents == WeightContents::kNumbers)
+    sha256 = std::async(std::launch::async, sha256_of, files);
   SavedWeights result;
   std::vector<NamedTensors::Item> items;
   for (const fs::path& file : files) {
     TorchFile part = read_file(file, contents, entry);
-    if (!shards.empty() && entry.empty()) check_names(path, file.filename(), part.tensors, shards.at(file.filename()));
+    if (!shards.empty() && entry.empty())
+      check_names(path, file.filename(), part.tensors, shards.at(file.filename()));
     result.inside = std::move(part.inside);
     result.others = std::move(part.others);
     items.insert(items.end(), part.tensors.begin(), part.tensors.end());
   }
   if (items.empty() && !entry.empty()) {
-    throw StageError(ErrorCode::kOptionConflict,
-                     "'" + path.string() + "' has no tensor below '" + runner::printable_ascii(entry) + "'")
+    throw StageError(ErrorCode::kOptionConflict, "'" + path.string() + "' has no tensor below '" +
+                                                     runner::printable_ascii(entry) + "'")
         .with_help("leave weights_entry out, or name what stands before the names of the tensors");
   }
   std::set<std::string> renamed;
@@ -301,8 +315,8 @@ SavedWeights read_saved_weights(const std::string& reference, WeightContents con
   return result;
 }
 
-void read_saved_weights(const std::string& reference, const std::string& sha256, const WeightSink& sink,
-                        const std::optional<std::string>& entry) {
+void read_saved_weights(const std::string& reference, const std::string& sha256,
+                        const WeightSink& sink, const std::optional<std::string>& entry) {
   const fs::path path = find_weights(reference);
   const std::vector<fs::path> files = files_of(path, shards_of(path));
   const std::string below = entry.value_or("");
@@ -310,7 +324,8 @@ void read_saved_weights(const std::string& reference, const std::string& sha256,
   std::future<std::string> now = std::async(std::launch::async, sha256_of, files);
   for (const fs::path& file : files)
     read_by_format(
-        file, [&] { read_safetensors(file, sink_below(below, plain)); }, [&] { read_torch_file(file, plain, below); });
+        file, [&] { read_safetensors(file, sink_below(below, plain)); },
+        [&] { read_torch_file(file, plain, below); });
   if (now.get() != sha256) {
     damaged_weights(path, "has changed since the run began",
                     "leave weights as they are while a run uses them, and start it again");

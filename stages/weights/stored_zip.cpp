@@ -15,14 +15,16 @@
 namespace stages {
 namespace {
 
-// libarchive and not the reader that LibTorch ships: it allocates nothing by a size that the file claims, hands a large
-// entry out in pieces, checks checksums, and has been fuzzed for years. LibTorch's opens a file by unpacking one of its
-// entries, of whatever size that says it has.
-using Archive = std::unique_ptr<archive, decltype([](archive* opened) { archive_read_free(opened); })>;
+// libarchive and not the reader that LibTorch ships: it allocates nothing by a size that the file
+// claims, hands a large entry out in pieces, checks checksums, and has been fuzzed for years.
+// LibTorch's opens a file by unpacking one of its entries, of whatever size that says it has.
+using Archive =
+    std::unique_ptr<archive, decltype([](archive* opened) { archive_read_free(opened); })>;
 
 [[noreturn]] void refuse(archive* opened) {
   const char* why = archive_error_string(opened);
-  throw std::invalid_argument(std::string("it is not a valid zip archive") + (why ? std::string(": ") + why : ""));
+  throw std::invalid_argument(std::string("it is not a valid zip archive") +
+                              (why ? std::string(": ") + why : ""));
 }
 
 Archive open(int file) {
@@ -72,16 +74,20 @@ std::map<std::string, StoredEntry> list_zip(int file) {
   const Archive opened = open(file);
   while (archive_entry* entry = next(opened.get())) {
     if (!archive_entry_size_is_set(entry) || archive_entry_size(entry) < 0) refuse(opened.get());
-    const bool is_stored = std::string_view(archive_format_name(opened.get())).ends_with("(uncompressed)");
-    const StoredEntry listed{archive_entry_size(entry), is_stored && !archive_entry_is_encrypted(entry)};
+    const bool is_stored =
+        std::string_view(archive_format_name(opened.get())).ends_with("(uncompressed)");
+    const StoredEntry listed{archive_entry_size(entry),
+                             is_stored && !archive_entry_is_encrypted(entry)};
     if (!entries.emplace(name_of(entry), listed).second) {
-      throw std::invalid_argument("its entry '" + runner::printable_ascii(name_of(entry)) + "' appears twice");
+      throw std::invalid_argument("its entry '" + runner::printable_ascii(name_of(entry)) +
+                                  "' appears twice");
     }
   }
   return entries;
 }
 
-void read_zip(int file, const PlaceOf& place_of, const std::function<void(const std::string& name)>& done) {
+void read_zip(int file, const PlaceOf& place_of,
+              const std::function<void(const std::string& name)>& done) {
   const Archive opened = open(file);
   while (archive_entry* entry = next(opened.get())) {
     const std::string name = name_of(entry);

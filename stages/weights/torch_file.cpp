@@ -17,8 +17,8 @@
 
 #include "runner/shared/disk/descriptor.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/weights/pickled_weights.h"
 #include "runner/shared/text/printable.h"
+#include "stages/weights/pickled_weights.h"
 #include "stages/weights/stored_zip.h"
 
 namespace stages {
@@ -77,8 +77,8 @@ struct TorchFileWish {
 /// Makes tensors of the storages that come, one after another.
 class TorchFileAssembly {
  public:
-  /// The pickle's bytes must outlive this. `file_bytes` is the size of the file that it comes from. Where there is a
-  /// `sink`, which is borrowed, it takes the tensors, and nothing is assembled.
+  /// The pickle's bytes must outlive this. `file_bytes` is the size of the file that it comes from.
+  /// Where there is a `sink`, which is borrowed, it takes the tensors, and nothing is assembled.
   TorchFileAssembly(std::string_view pickle, std::int64_t file_bytes, const TorchFileWish& wanted)
       : TorchFileAssembly(read_pickle(pickle), file_bytes, wanted) {}
   TorchFileAssembly(Pickle pickle, std::int64_t file_bytes, const TorchFileWish& wanted)
@@ -91,13 +91,15 @@ class TorchFileAssembly {
       users.push_back(&weight);
       if (users.size() > 1) continue;
       const std::int64_t bytes = bytes_of(storage(weight.tensor.storage));
-      if (bytes > file_bytes - claimed) refuse_torch_file("its tensors claim more bytes than the file has");
+      if (bytes > file_bytes - claimed)
+        refuse_torch_file("its tensors claim more bytes than the file has");
       claimed += bytes;
     }
     for (std::size_t i = 0; i < pickle_.storages.size(); ++i) by_key_.emplace(storage(i).key, i);
     if (!sink_) return;
     for (auto& [index, users] : users_)
-      std::erase_if(users, [&](const PickledWeight* weight) { return !sink_->wants(weight->name); });
+      std::erase_if(users,
+                    [&](const PickledWeight* weight) { return !sink_->wants(weight->name); });
     std::erase_if(users_, [](const auto& storage) { return storage.second.empty(); });
   }
 
@@ -121,13 +123,16 @@ class TorchFileAssembly {
     std::vector<NamedTensors::Item> items;
     for (const PickledWeight& weight : found_.weights) {
       const auto type = type_of(weight.tensor);
-      items.emplace_back(weight.name, at::empty(weight.tensor.sizes, at::TensorOptions(at::kMeta).dtype(type)));
+      items.emplace_back(weight.name,
+                         at::empty(weight.tensor.sizes, at::TensorOptions(at::kMeta).dtype(type)));
     }
     return {NamedTensors(std::move(items)), found_.inside, found_.others};
   }
 
   /// Memory for the bytes of a storage.
-  at::Tensor allocate(std::size_t index) const { return at::empty({bytes_of(storage(index))}, at::kByte); }
+  at::Tensor allocate(std::size_t index) const {
+    return at::empty({bytes_of(storage(index))}, at::kByte);
+  }
 
   void take(std::size_t index, const at::Tensor& bytes) {
     const auto users = users_.extract(index);
@@ -140,14 +145,16 @@ class TorchFileAssembly {
 
   TorchFile finish() {
     if (!users_.empty()) {
-      refuse_torch_file("it lacks the storage '" + runner::printable_ascii(storage(wanted().front()).key) + "'");
+      refuse_torch_file("it lacks the storage '" +
+                        runner::printable_ascii(storage(wanted().front()).key) + "'");
     }
     std::ranges::sort(items_, {}, &NamedTensors::Item::first);
     return {NamedTensors(std::move(items_)), found_.inside, found_.others};
   }
 
  private:
-  // Tensors that share a storage are each given memory of their own; for small files that may be many times its size.
+  // Tensors that share a storage are each given memory of their own; for small files that may be
+  // many times its size.
   static constexpr std::int64_t kSmall = 16 << 20;
 
   static at::ScalarType type_of(const PickledTensor& tensor) {
@@ -156,23 +163,27 @@ class TorchFileAssembly {
         ->second;
   }
 
-  static at::Tensor tensor_of(const PickledWeight& weight, const at::Tensor& bytes, bool is_only_one) {
+  static at::Tensor tensor_of(const PickledWeight& weight, const at::Tensor& bytes,
+                              bool is_only_one) {
     const PickledTensor& tensor = weight.tensor;
     const at::ScalarType type = type_of(tensor);
-    const at::Tensor numbers = bytes.narrow(0, 0, bytes.numel() / tensor.type->bytes * tensor.type->bytes).view(type);
+    const at::Tensor numbers =
+        bytes.narrow(0, 0, bytes.numel() / tensor.type->bytes * tensor.type->bytes).view(type);
     if (type == at::kBool && bytes.gt(1).any().item<bool>()) {
       refuse_torch_file("the tensor '" + runner::printable_ascii(weight.name) +
                         "' holds what is neither true nor false");
     }
     // As a tensor of its own, which does not remember that it was a view.
     if (weight.is_dense && is_only_one) return numbers.view(tensor.sizes).variable_data();
-    return numbers.as_strided(tensor.sizes, tensor.strides, tensor.offset).clone(at::MemoryFormat::Contiguous);
+    return numbers.as_strided(tensor.sizes, tensor.strides, tensor.offset)
+        .clone(at::MemoryFormat::Contiguous);
   }
 
   const WeightSink* const sink_;
   Pickle pickle_;
   PickledWeights found_;
-  std::unordered_map<std::size_t, std::vector<const PickledWeight*>> users_;  // of the storages that are still to come
+  std::unordered_map<std::size_t, std::vector<const PickledWeight*>>
+      users_;  // of the storages that are still to come
   std::unordered_map<std::string_view, std::size_t> by_key_;
   std::vector<NamedTensors::Item> items_;
 };
@@ -197,9 +208,11 @@ std::string top_folder(const std::map<std::string, StoredEntry>& entries) {
 }
 
 /// The size of an entry, which must be there as it is.
-std::int64_t stored_size(const std::map<std::string, StoredEntry>& entries, const std::string& name) {
+std::int64_t stored_size(const std::map<std::string, StoredEntry>& entries,
+                         const std::string& name) {
   const auto entry = entries.find(name);
-  if (entry == entries.end()) refuse_torch_file("it lacks its entry '" + runner::printable_ascii(name) + "'");
+  if (entry == entries.end())
+    refuse_torch_file("it lacks its entry '" + runner::printable_ascii(name) + "'");
   if (!entry->second.is_stored)
     refuse_torch_file("its entry '" + runner::printable_ascii(name) +
                       "' is compressed or encrypted, which torch.save does not do");
@@ -223,7 +236,8 @@ TorchFile from_zip(int file, std::int64_t file_bytes, const TorchFileWish& wante
   };
   read_zip(file, text_of, [](const std::string&) {});
   if (!order.empty() && order != "little")
-    refuse_torch_file("its numbers are of the byte order '" + runner::printable_ascii(order) + "', not little");
+    refuse_torch_file("its numbers are of the byte order '" + runner::printable_ascii(order) +
+                      "', not little");
 
   TorchFileAssembly assembly(pickle, file_bytes, wanted_of_file);
   if (wanted_of_file.contents == WeightContents::kShapes) return assembly.outline();
@@ -232,8 +246,9 @@ TorchFile from_zip(int file, std::int64_t file_bytes, const TorchFileWish& wante
     const std::string name = top + "data/" + std::string(assembly.storage(index).key);
     const std::int64_t size = stored_size(entries, name);
     if (size != bytes_of(assembly.storage(index))) {
-      refuse_torch_file("its entry '" + runner::printable_ascii(name) + "' has " + std::to_string(size) +
-                        " bytes and not " + std::to_string(bytes_of(assembly.storage(index))));
+      refuse_torch_file("its entry '" + runner::printable_ascii(name) + "' has " +
+                        std::to_string(size) + " bytes and not " +
+                        std::to_string(bytes_of(assembly.storage(index))));
     }
     if (size == 0) assembly.take(index, assembly.allocate(index));
     else wanted.emplace(name, index);
@@ -245,8 +260,9 @@ TorchFile from_zip(int file, std::int64_t file_bytes, const TorchFileWish& wante
     bytes = assembly.allocate(index->second);
     return bytes_in(bytes);
   };
-  read_zip(file, place_of,
-           [&](const std::string& name) { assembly.take(wanted.extract(name).mapped(), std::exchange(bytes, {})); });
+  read_zip(file, place_of, [&](const std::string& name) {
+    assembly.take(wanted.extract(name).mapped(), std::exchange(bytes, {}));
+  });
   return assembly.finish();
 }
 
@@ -274,10 +290,12 @@ void check_stream_start(Pickles& pickles) {
   constexpr std::int64_t kProtocol = 1001;
   const Pickle magic = pickles.next();
   const auto* number = std::get_if<PickledLong>(&magic.value->data);
-  if (!number || number->bytes != kMagic) refuse_torch_file("it is a pickle, and not one that torch.save has written");
+  if (!number || number->bytes != kMagic)
+    refuse_torch_file("it is a pickle, and not one that torch.save has written");
   const Pickle protocol = pickles.next();
   const auto* version = std::get_if<std::int64_t>(&protocol.value->data);
-  if (!version || *version != kProtocol) refuse_torch_file("it is of a protocol that torch.save does not write");
+  if (!version || *version != kProtocol)
+    refuse_torch_file("it is of a protocol that torch.save does not write");
   const Pickle about = pickles.next();
   const auto* map = std::get_if<PickledMap>(&about.value->data);
   if (!map) refuse_torch_file("it does not say what machine wrote it");
@@ -290,7 +308,8 @@ void check_stream_start(Pickles& pickles) {
 }
 
 TorchFile from_stream(int file, std::int64_t file_bytes, const TorchFileWish& wanted_of_file) {
-  std::string start(static_cast<std::size_t>(std::min<std::int64_t>(file_bytes, kLongestPickle)), '\0');
+  std::string start(static_cast<std::size_t>(std::min<std::int64_t>(file_bytes, kLongestPickle)),
+                    '\0');
   read_at(file, 0, start);
   Pickles pickles(start);
   check_stream_start(pickles);
@@ -313,7 +332,8 @@ TorchFile from_stream(int file, std::int64_t file_bytes, const TorchFileWish& wa
     for (std::size_t i = 0; i < 8; ++i) count |= std::uint64_t{written[i]} << (8 * i);
     const PickledStorage& storage = assembly.storage(*index);
     if (count != static_cast<std::uint64_t>(storage.count)) {
-      refuse_torch_file(name + " has " + std::to_string(count) + " numbers and not " + std::to_string(storage.count));
+      refuse_torch_file(name + " has " + std::to_string(count) + " numbers and not " +
+                        std::to_string(storage.count));
     }
     if (bytes_of(storage) > file_bytes - at) refuse_torch_file("it ends within " + name);
     if (assembly.is_wanted(*index)) {
@@ -327,7 +347,9 @@ TorchFile from_stream(int file, std::int64_t file_bytes, const TorchFileWish& wa
 }
 
 bool is_zip(std::string_view start) { return start.starts_with("PK\3\4"); }
-bool is_tar(std::string_view start) { return start.size() >= 262 && start.substr(257, 5) == "ustar"; }
+bool is_tar(std::string_view start) {
+  return start.size() >= 262 && start.substr(257, 5) == "ustar";
+}
 
 /// "it shrank from 120 to 80 bytes while it was read"; empty: it did not.
 std::string shrinking(int file, std::int64_t size) {
@@ -341,28 +363,34 @@ TorchFile read(const std::filesystem::path& path, const TorchFileWish& wanted) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status = {};
   if (!file.is_open() || ::fstat(*file, &status) != 0) {
-    throw StageError(ErrorCode::kMissingWeights, "cannot read '" + path.string() + "': " + std::strerror(errno));
+    throw StageError(ErrorCode::kMissingWeights,
+                     "cannot read '" + path.string() + "': " + std::strerror(errno));
   }
   const auto size = static_cast<std::int64_t>(status.st_size);
   try {
     if (!S_ISREG(status.st_mode)) refuse_torch_file("it is not a regular file");
     std::string start(static_cast<std::size_t>(std::min<std::int64_t>(size, 512)), '\0');
     read_at(*file, 0, start);
-    if (is_tar(start)) refuse_torch_file("it is a tar archive, as only the first versions of torch wrote them");
+    if (is_tar(start))
+      refuse_torch_file("it is a tar archive, as only the first versions of torch wrote them");
     return is_zip(start) ? from_zip(*file, size, wanted) : from_stream(*file, size, wanted);
   } catch (const ForbiddenPickle& error) {
-    throw StageError(ErrorCode::kDamagedWeights,
-                     "'" + path.string() + "' holds more than tensors and plain containers: " + error.what())
+    throw StageError(
+        ErrorCode::kDamagedWeights,
+        "'" + path.string() + "' holds more than tensors and plain containers: " + error.what())
         .with_help(
-            "code in a file is never run: get the weights as a safetensors file, or, if you trust its maker, load it "
+            "code in a file is never run: get the weights as a safetensors file, or, if you trust "
+            "its maker, load it "
             "in Python and save only its state_dict");
   } catch (const WeightsChoice& error) {
     throw StageError(ErrorCode::kOptionConflict, "'" + path.string() + "' " + error.what())
-        .with_help(error.entries.empty() ? "leave weights_entry out"
-                                         : "choose one: weights_entry=" + runner::printable_ascii(error.entries[0]));
+        .with_help(error.entries.empty()
+                       ? "leave weights_entry out"
+                       : "choose one: weights_entry=" + runner::printable_ascii(error.entries[0]));
   } catch (const std::invalid_argument& error) {
     const std::string shrunk = shrinking(*file, size);
-    throw StageError(ErrorCode::kDamagedWeights, "'" + path.string() + "' is not a valid file of torch.save: " +
+    throw StageError(ErrorCode::kDamagedWeights, "'" + path.string() +
+                                                     "' is not a valid file of torch.save: " +
                                                      (shrunk.empty() ? error.what() : shrunk))
         .with_help("fetch or write the file again");
   }
@@ -370,13 +398,17 @@ TorchFile read(const std::filesystem::path& path, const TorchFileWish& wanted) {
 
 }  // namespace
 
-bool is_torch_file(std::string_view start) { return is_zip(start) || is_tar(start) || start.starts_with('\x80'); }
+bool is_torch_file(std::string_view start) {
+  return is_zip(start) || is_tar(start) || start.starts_with('\x80');
+}
 
-TorchFile read_torch_file(const std::filesystem::path& path, WeightContents contents, const std::string& entry) {
+TorchFile read_torch_file(const std::filesystem::path& path, WeightContents contents,
+                          const std::string& entry) {
   return read(path, {contents, entry});
 }
 
-void read_torch_file(const std::filesystem::path& path, const WeightSink& sink, const std::string& entry) {
+void read_torch_file(const std::filesystem::path& path, const WeightSink& sink,
+                     const std::string& entry) {
   read(path, {WeightContents::kNumbers, entry, &sink});
 }
 

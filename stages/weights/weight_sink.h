@@ -12,12 +12,14 @@ namespace stages {
 struct WeightPiece {
   std::string tensor;      ///< its name
   std::int64_t begin = 0;  ///< the place of the first of them among all of the tensor's
-  at::Tensor numbers;      ///< (n) on the CPU, of the file's type; as they are only until the call returns
+  at::Tensor
+      numbers;  ///< (n) on the CPU, of the file's type; as they are only until the call returns
 };
 
 /// Takes the tensors of a file piece by piece, so that no more than a piece of them is in memory:
 ///
-///   read_safetensors(path, {.wants = [&](const std::string& name) { return names.contains(name); },
+///   read_safetensors(path, {.wants = [&](const std::string& name) { return names.contains(name);
+///   },
 ///                           .take = [&](const WeightPiece& piece) { put(piece); }});
 ///
 /// The pieces of a tensor come in order, one after the other and all of them.

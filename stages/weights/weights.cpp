@@ -38,8 +38,10 @@ NamedTensors trained_parameters(const torch::nn::Module& network) {
 void set_weights(torch::nn::Module& network, const NamedTensors& values) {
   const NamedTensors own = weights(network);
   for (const auto& [name, tensor] : values) {
-    if (!own.contains(name)) throw std::invalid_argument("the network has no weight '" + name + "'");
-    if (own.at(name).sizes() != tensor.sizes()) throw std::invalid_argument("'" + name + "' has another shape");
+    if (!own.contains(name))
+      throw std::invalid_argument("the network has no weight '" + name + "'");
+    if (own.at(name).sizes() != tensor.sizes())
+      throw std::invalid_argument("'" + name + "' has another shape");
   }
   for (const auto& [name, tensor] : own) {
     if (!values.contains(name)) throw std::invalid_argument("the weight '" + name + "' is missing");
@@ -49,11 +51,13 @@ void set_weights(torch::nn::Module& network, const NamedTensors& values) {
 }
 
 void refuse_integers(const std::string& name, const at::Tensor& saved, const at::Tensor& weight) {
-  if (!at::isIntegralType(saved.scalar_type(), /*includeBool=*/true) || !weight.is_floating_point()) return;
-  throw runner::StageError(runner::ErrorCode::kDamagedWeights,
-                           "the tensor '" + runner::printable_ascii(name) + "' holds integers (" +
-                               std::string(c10::toString(saved.scalar_type())) +
-                               ") in place of fractions, and nothing says what they are to be multiplied by")
+  if (!at::isIntegralType(saved.scalar_type(), /*includeBool=*/true) || !weight.is_floating_point())
+    return;
+  throw runner::StageError(
+      runner::ErrorCode::kDamagedWeights,
+      "the tensor '" + runner::printable_ascii(name) + "' holds integers (" +
+          std::string(c10::toString(saved.scalar_type())) +
+          ") in place of fractions, and nothing says what they are to be multiplied by")
       .with_help("give weights that are not quantised");
 }
 

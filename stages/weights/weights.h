@@ -11,8 +11,8 @@ class Module;
 
 namespace stages {
 
-/// A network part of whose weights is given and never trained: whoever makes the network again has them, so that they
-/// are no part of what a training saves.
+/// A network part of whose weights is given and never trained: whoever makes the network again has
+/// them, so that they are no part of what a training saves.
 class OnFrozenBase {
  public:
   virtual ~OnFrozenBase() = default;
@@ -24,18 +24,20 @@ class OnFrozenBase {
 /// The base of a network; empty: it has none.
 std::string base_of(const torch::nn::Module& network);
 
-/// Every parameter and buffer of a network by its dotted name, as the very tensors it computes with; without its base.
+/// Every parameter and buffer of a network by its dotted name, as the very tensors it computes
+/// with; without its base.
 NamedTensors weights(const torch::nn::Module& network);
 
 /// The parameters that are trained: those that ask for a gradient.
 NamedTensors trained_parameters(const torch::nn::Module& network);
 
-/// Copies `values` into the weights of the same names, across devices. Names and shapes must be exactly the network's;
-/// throws std::invalid_argument naming the first that is not, before anything is copied.
+/// Copies `values` into the weights of the same names, across devices. Names and shapes must be
+/// exactly the network's; throws std::invalid_argument naming the first that is not, before
+/// anything is copied.
 void set_weights(torch::nn::Module& network, const NamedTensors& values);
 
-/// Throws runner::StageError where `saved` holds integers and `weight` fractions: those of a quantised model, of which
-/// nothing says what one of them is worth.
+/// Throws runner::StageError where `saved` holds integers and `weight` fractions: those of a
+/// quantised model, of which nothing says what one of them is worth.
 void refuse_integers(const std::string& name, const at::Tensor& saved, const at::Tensor& weight);
 
 }  // namespace stages

@@ -9,12 +9,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/worker/executor.h"
 #include "runner/shared/graph/graph.h"
 #include "runner/shared/stage/image_folder.h"
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/image_names.h"
+#include "runner/worker/executor.h"
 #include "stages/data/picture_survey.h"
 #include "stages/stages.h"
 
@@ -62,7 +62,8 @@ Pictures pictures_of(const runner::Node& node, const runner::Graph& graph, runne
   for (const char* const port : {"train", "validation", "test"}) {
     const auto found = outputs.find(port);
     if (found == outputs.end()) continue;
-    if (auto pictures = std::dynamic_pointer_cast<const ImageDataset>(found->second)) parts.push_back(pictures);
+    if (auto pictures = std::dynamic_pointer_cast<const ImageDataset>(found->second))
+      parts.push_back(pictures);
   }
   if (parts.empty())
     throw StageError(runner::ErrorCode::kUsage, "the samples of '" + node.id + "' are no pictures")
@@ -97,12 +98,14 @@ Json json_of(std::vector<PictureSurvey::Group> groups) {
   std::stable_partition(groups.begin(), groups.end(), is_across);
   Json json = counted_list(groups, [](const PictureSurvey::Group& group) {
     Json files = Json::array();
-    for (std::size_t i = 0; i < std::min(group.size(), kMostListed); ++i) files.push_back(json_of(group[i]));
+    for (std::size_t i = 0; i < std::min(group.size(), kMostListed); ++i)
+      files.push_back(json_of(group[i]));
     return files;
   });
   json["across_parts"] = std::ranges::count_if(groups, is_across);
   json["several_classes"] = std::ranges::count_if(groups, [](const PictureSurvey::Group& group) {
-    return std::ranges::any_of(group, [&](const auto& one) { return one.label != group.front().label; });
+    return std::ranges::any_of(group,
+                               [&](const auto& one) { return one.label != group.front().label; });
   });
   return json;
 }
@@ -136,28 +139,33 @@ Json json_of(const PictureSurvey& survey, const runner::Node& node) {
           {"alike", json_of(survey.alike)},
           {"patients", survey.patients},
           {"without_patient", survey.without_patient},
-          {"shared_patients", counted_list(survey.shared, [](const std::string& patient) { return patient; })},
+          {"shared_patients",
+           counted_list(survey.shared, [](const std::string& patient) { return patient; })},
           {"subject", survey.subject ? survey.subject->what : ""},
-          {"strangers", counted_list(survey.strangers, [](const auto& picture) { return json_of(picture); })}};
+          {"strangers",
+           counted_list(survey.strangers, [](const auto& picture) { return json_of(picture); })}};
 }
 
-/// The pictures of a data stage, and what is wrong besides them: who trains is stopped by the first of it.
+/// The pictures of a data stage, and what is wrong besides them: who trains is stopped by the first
+/// of it.
 struct FoundPictures {
   Pictures parts;
-  bool is_divided = true;  ///< false: what lies below the root, since it cannot be told which part and class it is of
+  bool is_divided = true;  ///< false: what lies below the root, since it cannot be told which part
+                           ///< and class it is of
   runner::Diagnostics problems;
 };
 
-/// Every picture below the node's root, as one part of one class; none where there is no such folder. Pictures in other
-/// formats are a problem unless they are to be skipped.
+/// Every picture below the node's root, as one part of one class; none where there is no such
+/// folder. Pictures in other formats are a problem unless they are to be skipped.
 Pictures pictures_below_root(const runner::Node& node, runner::Diagnostics& problems) {
   const runner::Value* const value = node.options.find("root");
   std::error_code error;
   if (!value || !value->text() || !std::filesystem::is_directory(*value->text(), error)) return {};
-  auto list = std::make_shared<ImageList>(ImageList{.root = *value->text(), .classes = {"of all classes"}});
+  auto list =
+      std::make_shared<ImageList>(ImageList{.root = *value->text(), .classes = {"of all classes"}});
   runner::NotTaken not_taken;
-  for (std::filesystem::recursive_directory_iterator at(list->root, error), end; !error && at != end;
-       at.increment(error)) {
+  for (std::filesystem::recursive_directory_iterator at(list->root, error), end;
+       !error && at != end; at.increment(error)) {
     std::error_code unknown;
     const std::string name = at->path().filename().string();
     if (at->is_directory(unknown)) {
@@ -173,13 +181,16 @@ Pictures pictures_below_root(const runner::Node& node, runner::Diagnostics& prob
   auto& files = (*list)[Part::kTrain];
   if (files.empty()) return {};
   std::ranges::sort(files, {}, &ImageFile::name);
-  return {std::make_shared<const ImageDataset>(std::move(list), Part::kTrain, ImageDatasetOptions{}, 0, nullptr)};
+  return {std::make_shared<const ImageDataset>(std::move(list), Part::kTrain, ImageDatasetOptions{},
+                                               0, nullptr)};
 }
 
 /// All that is wrong with the list of pictures, and the pictures all the same.
-FoundPictures find_pictures(runner::Node node, const runner::Graph& graph, const RequestContext& context) {
+FoundPictures find_pictures(runner::Node node, const runner::Graph& graph,
+                            const RequestContext& context) {
   FoundPictures found;
-  set(node, "duplicates", "keep");  // copies in two parts are what is looked for: they are not to stop it
+  set(node, "duplicates",
+      "keep");  // copies in two parts are what is looked for: they are not to stop it
   const auto attempt = [&](const runner::Node& tried) {
     const auto stage = runner::create_stage(tried, all_kinds());
     if (!stage) return stage.errors();
@@ -213,7 +224,8 @@ runner::Result<Json> answer_check_data(const Json& request, const RequestContext
   const auto fields = request_fields(request, {"graph", "distance"});
   runner::Graph graph = runner::graph_from_json(fields.object("graph"));
   SurveyOptions options;
-  options.most_bits = static_cast<int>(std::clamp<std::int64_t>(fields.integer("distance"), 0, kMostBits));
+  options.most_bits =
+      static_cast<int>(std::clamp<std::int64_t>(fields.integer("distance"), 0, kMostBits));
   options.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 16u));
   options.cancelled = context.cancelled;
   options.progress = [&](std::int64_t done, std::int64_t all) {
@@ -234,10 +246,12 @@ runner::Result<Json> answer_check_data(const Json& request, const RequestContext
     data.push_back(json_of(survey_pictures(found.parts, options), node));
     data.back()["divided"] = found.is_divided;
     data.back()["problems"] = Json::array();
-    for (const runner::Diagnostic& problem : found.problems) data.back()["problems"].push_back(json_of(problem));
+    for (const runner::Diagnostic& problem : found.problems)
+      data.back()["problems"].push_back(json_of(problem));
   }
   if (data.empty()) return failures;
-  for (const runner::Diagnostic& failure : failures) data.back()["problems"].push_back(json_of(failure));
+  for (const runner::Diagnostic& failure : failures)
+    data.back()["problems"].push_back(json_of(failure));
   return Json{{"data", std::move(data)}};
 }
 

@@ -9,8 +9,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/disk/new_file.h"
 #include "runner/shared/disk/digest.h"
+#include "runner/shared/disk/new_file.h"
 #include "runner/shared/value/json_fields.h"
 #include "runner/shared/value/parse_json.h"
 
@@ -92,7 +92,8 @@ class Writing final : public Counting {
 
 class Comparing final : public Counting {
  public:
-  Comparing(const std::filesystem::path& file, std::int64_t steps) : Counting(steps), file_(file, std::ios::binary) {
+  Comparing(const std::filesystem::path& file, std::int64_t steps)
+      : Counting(steps), file_(file, std::ios::binary) {
     next();
   }
 
@@ -106,9 +107,11 @@ class Comparing final : public Counting {
  private:
   void take(const Json& head, const at::Tensor& tensor) override {
     const std::int64_t size = first_.is_null() ? 0 : first_["bytes"].get<std::int64_t>();
-    const auto agrees = [&](const char* key) { return !first_.is_null() && first_[key] == head[key]; };
-    const bool is_same_tensor =
-        agrees("node") && agrees("step") && agrees("phase") && agrees("tensor") && agrees("type") && agrees("shape");
+    const auto agrees = [&](const char* key) {
+      return !first_.is_null() && first_[key] == head[key];
+    };
+    const bool is_same_tensor = agrees("node") && agrees("step") && agrees("phase") &&
+                                agrees("tensor") && agrees("type") && agrees("shape");
     if (!is_same_tensor) return differ(head, nullptr);
     if (agrees("digest")) {
       file_.seekg(size, std::ios::cur);
@@ -140,12 +143,14 @@ class Comparing final : public Counting {
 
 }  // namespace
 
-std::unique_ptr<DeterminismCheck> DeterminismCheck::writing(const std::filesystem::path& file, std::int64_t steps,
+std::unique_ptr<DeterminismCheck> DeterminismCheck::writing(const std::filesystem::path& file,
+                                                            std::int64_t steps,
                                                             std::int64_t limit) {
   return std::make_unique<Writing>(file, steps, limit);
 }
 
-std::unique_ptr<DeterminismCheck> DeterminismCheck::comparing(const std::filesystem::path& file, std::int64_t steps) {
+std::unique_ptr<DeterminismCheck> DeterminismCheck::comparing(const std::filesystem::path& file,
+                                                              std::int64_t steps) {
   return std::make_unique<Comparing>(file, steps);
 }
 

@@ -4,19 +4,19 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
 #include <torch/utils.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/data/preprocessor_config.h"
 #include "stages/machine/threads.h"
 #include "stages/machine/user_variables.h"
-#include "stages/model/clip_network.h"
 #include "stages/model/adapter_folder.h"
 #include "stages/model/adapter_layout.h"
 #include "stages/model/clip_model.h"
+#include "stages/model/clip_network.h"
 #include "stages/model/exported.h"
 #include "stages/model/fine_tuned.h"
 #include "stages/model/torch_script.h"
@@ -57,7 +57,8 @@ void check_timm(const ImageClassifierOptions& options, WeightLayout layout) {
   }
 }
 
-/// The adapters become part of the weights, which are float32 from then on: rounded, they would be another network.
+/// The adapters become part of the weights, which are float32 from then on: rounded, they would be
+/// another network.
 void merge_adapters(ImageClassifier& network) {
   auto* tuned = dynamic_cast<FineTunedClassifier*>(&network);
   if (!tuned || !tuned->lora) return;
@@ -77,10 +78,13 @@ WeightLayout own_layout(const ImageClassifier& network) {
   return tuned->layout == WeightLayout::kVit5 ? WeightLayout::kVit : tuned->layout;
 }
 
-bool is_vit(WeightLayout layout) { return layout == WeightLayout::kVit || layout == WeightLayout::kTimm; }
+bool is_vit(WeightLayout layout) {
+  return layout == WeightLayout::kVit || layout == WeightLayout::kTimm;
+}
 
 /// The layout of an adapter by the names of `names`: a library and, of transformers, its version.
-WeightLayout adapter_layout(const std::string& names, const ImageClassifier& network, bool head_inside) {
+WeightLayout adapter_layout(const std::string& names, const ImageClassifier& network,
+                            bool head_inside) {
   const WeightLayout own = own_layout(network);
   if (names == "timm" || (names.empty() && is_fused(own)))
     return is_vit(own) ? WeightLayout::kTimm : WeightLayout::kTimmClip;
@@ -91,22 +95,27 @@ WeightLayout adapter_layout(const std::string& names, const ImageClassifier& net
     if (head_inside) return is_old ? WeightLayout::kVit : WeightLayout::kVit5;
     return is_old ? WeightLayout::kVitInner : WeightLayout::kVit5Inner;
   }
-  return is_old || is_projected(network.options().feature) ? WeightLayout::kClip : WeightLayout::kClipInner;
+  return is_old || is_projected(network.options().feature) ? WeightLayout::kClip
+                                                           : WeightLayout::kClipInner;
 }
 
 /// Writes one folder about one network.
 class Export {
  public:
   Export(fs::path place, const Checkpoint& checkpoint, ImageClassifier& network)
-      : place_(std::move(place)), checkpoint_(checkpoint), network_(network), transform_(transform_of(checkpoint)) {
+      : place_(std::move(place)),
+        checkpoint_(checkpoint),
+        network_(network),
+        transform_(transform_of(checkpoint)) {
     readme_.title = "Trained by Retort";
     readme_.feature = network.options().feature;
     readme_.classes = checkpoint.classes.size();
     readme_.remarks = lost_in_preprocessor(transform_);
     if (!checkpoint.weights.empty())
-      readme_.remarks.push_back("These are the weights " + std::string(checkpoint.weights == "averaged"
-                                                                           ? "averaged over the steps of the training."
-                                                                           : "as trained, not their average."));
+      readme_.remarks.push_back("These are the weights " +
+                                std::string(checkpoint.weights == "averaged"
+                                                ? "averaged over the steps of the training."
+                                                : "as trained, not their average."));
   }
 
   void merged(const fs::path& folder) {
@@ -125,18 +134,22 @@ class Export {
     finish(folder);
   }
 
-  void adapter(const fs::path& folder, const std::string& names, bool head_inside, const RequestContext& context) {
+  void adapter(const fs::path& folder, const std::string& names, bool head_inside,
+               const RequestContext& context) {
     auto* tuned = dynamic_cast<FineTunedClassifier*>(&network_);
     if (!tuned || !tuned->lora) {
-      refuse_export(std::string("the model has no adapters: ") +
-                        (tuned ? "a linear probe trains only its head" : "all its weights were trained"),
-                    "export it with --merged");
+      refuse_export(
+          std::string("the model has no adapters: ") +
+              (tuned ? "a linear probe trains only its head" : "all its weights were trained"),
+          "export it with --merged");
     }
     const WeightLayout layout = adapter_layout(names, network_, head_inside);
-    AdapterBase base = base_of_adapter(*tuned->lora, layout, is_projected(network_.options().feature));
+    AdapterBase base =
+        base_of_adapter(*tuned->lora, layout, is_projected(network_.options().feature));
     const auto published = published_base(*tuned, layout);
-    base.name_or_path =
-        published ? published->name_or_path : (fs::absolute(place_) / kBaseFolder).lexically_normal().string();
+    base.name_or_path = published
+                            ? published->name_or_path
+                            : (fs::absolute(place_) / kBaseFolder).lexically_normal().string();
     if (published) base.revision = published->revision;
     const AdapterHead head = head_of(network_, checkpoint_);
     if (head_inside) save_adapter_with_head(folder, *tuned->lora, module_names(layout), base, head);
@@ -150,7 +163,8 @@ class Export {
   }
 
  private:
-  /// model.safetensors and the config that its library makes the network from; true where its head is in it.
+  /// model.safetensors and the config that its library makes the network from; true where its head
+  /// is in it.
   bool write_model(const fs::path& folder) const {
     const WeightLayout layout = own_layout(network_);
     if (is_fused(layout)) check_timm(network_.options(), layout);
@@ -163,7 +177,8 @@ class Export {
   }
 
   /// What the adapters were trained on, where no library has it.
-  void write_base(const fs::path& folder, FineTunedClassifier& network, const RequestContext& context) {
+  void write_base(const fs::path& folder, FineTunedClassifier& network,
+                  const RequestContext& context) {
     for (const LoraLayer& layer : network.lora->layers) layer.layer->detach();
     fs::create_directory(folder);
     write_model(folder);
@@ -197,12 +212,16 @@ std::vector<std::string> files_in(const fs::path& folder) {
 }  // namespace
 
 runner::Result<Json> answer_export(const Json& request, const RequestContext& context) {
-  const auto fields = request_fields(request, {"graph", "node", "checkpoints", "what", "out", "names", "head_inside"});
+  const auto fields = request_fields(
+      request, {"graph", "node", "checkpoints", "what", "out", "names", "head_inside"});
   const runner::Graph graph = runner::graph_from_json(fields.object("graph"));
-  const runner::CheckpointSources trained = runner::checkpoint_sources_from_json(fields.object("checkpoints"));
+  const runner::CheckpointSources trained =
+      runner::checkpoint_sources_from_json(fields.object("checkpoints"));
   const std::string out = fields.text("out"), what = fields.text("what");
   runner::NewFolder folder(out);
-  if (auto errors = refused_user_variables(use_threads(graph.threads), context.say); !errors.empty()) return errors;
+  if (auto errors = refused_user_variables(use_threads(graph.threads), context.say);
+      !errors.empty())
+    return errors;
   const auto loaded = load_network_of_run(graph, fields.text("node"), trained, "cpu", context);
   if (!loaded) return loaded.errors();
   auto* network = dynamic_cast<ImageClassifier*>((*loaded)->network.get());
@@ -219,7 +238,8 @@ runner::Result<Json> answer_export(const Json& request, const RequestContext& co
   } else if (clip) {
     const std::string names = fields.text("names");
     if (names == "timm" || fields.flag("head_inside"))
-      refuse_export("a CLIP of two towers has no form for that", "leave out --names and --head-inside");
+      refuse_export("a CLIP of two towers has no form for that",
+                    "leave out --names and --head-inside");
     export_clip(folder.draft(), out, **loaded, *clip, what, context);
   } else {
     Export writer(out, **loaded, *network);
@@ -271,13 +291,14 @@ class ClipExport {
   void adapter(const fs::path& folder, const fs::path& place, const RequestContext& context) {
     auto* adapted = dynamic_cast<AdaptedClip*>(&network_);
     if (!adapted) {
-      throw StageError(ErrorCode::kOptionConflict, "the model has no adapters: all its weights were trained")
+      throw StageError(ErrorCode::kOptionConflict,
+                       "the model has no adapters: all its weights were trained")
           .with_help("export it with --merged");
     }
     AdapterBase base = whole_clip();
     const auto published = published_base(*adapted);
-    base.name_or_path =
-        published ? published->name_or_path : (fs::absolute(place) / kBaseOfClip).lexically_normal().string();
+    base.name_or_path = published ? published->name_or_path
+                                  : (fs::absolute(place) / kBaseOfClip).lexically_normal().string();
     if (published) base.revision = published->revision;
     save_adapter(folder, adapted->lora(), module_names(WeightLayout::kClip), base);
     if (!published) write_base(folder / kBaseOfClip, *adapted, context);
@@ -302,25 +323,28 @@ class ClipExport {
     context.say("the weights below the adapter are written too, in base/: no library has them");
   }
 
-  /// How texts become what the network reads. Beside an adapter they are not: where there is a tokenizer, peft wants to
-  /// make the network's vocabulary as large, which transformers' CLIPModel does not let it.
+  /// How texts become what the network reads. Beside an adapter they are not: where there is a
+  /// tokenizer, peft wants to make the network's vocabulary as large, which transformers' CLIPModel
+  /// does not let it.
   void write_tokenizer(const fs::path& folder) const {
     const Vocabulary vocabulary = tokenizer_.vocabulary();
     runner::write_atomically(folder / "merges.txt", merges_text(vocabulary));
     runner::write_atomically(folder / "vocab.json", numbers_text(vocabulary));
-    write_document(folder / "tokenizer_config.json", {{"tokenizer_class", "CLIPTokenizer"},
-                                                      {"model_max_length", network_.options().text.context_length},
-                                                      {"bos_token", "<|startoftext|>"},
-                                                      {"eos_token", "<|endoftext|>"},
-                                                      {"unk_token", "<|endoftext|>"},
-                                                      {"pad_token", "<|endoftext|>"}});
+    write_document(folder / "tokenizer_config.json",
+                   {{"tokenizer_class", "CLIPTokenizer"},
+                    {"model_max_length", network_.options().text.context_length},
+                    {"bos_token", "<|startoftext|>"},
+                    {"eos_token", "<|endoftext|>"},
+                    {"unk_token", "<|endoftext|>"},
+                    {"pad_token", "<|endoftext|>"}});
   }
 
   void finish(const fs::path& folder) const {
     write_document(folder / "preprocessor_config.json", preprocessor_config(transform_));
     if (readme_.has_head) {
       const auto weights = network_.named_parameters();
-      save_head(folder, {weights["class_head.weight"].detach(), weights["class_head.bias"].detach(), {}});
+      save_head(folder,
+                {weights["class_head.weight"].detach(), weights["class_head.bias"].detach(), {}});
     }
     write_document(folder / "classes.json", checkpoint_.classes);
     runner::write_atomically(folder / "README.md", to_text(readme_));
@@ -335,12 +359,13 @@ class ClipExport {
 
 }  // namespace
 
-void export_clip(const fs::path& folder, const fs::path& place, const Checkpoint& checkpoint, ClipNetwork& network,
-                 const std::string& what, const RequestContext& context) {
+void export_clip(const fs::path& folder, const fs::path& place, const Checkpoint& checkpoint,
+                 ClipNetwork& network, const std::string& what, const RequestContext& context) {
   ClipExport writer(checkpoint, network);
   if (what == "merged") return writer.merged(folder);
   if (what == "adapter") return writer.adapter(folder, place, context);
-  throw StageError(ErrorCode::kOptionConflict, "a CLIP of two towers cannot be exported as one program")
+  throw StageError(ErrorCode::kOptionConflict,
+                   "a CLIP of two towers cannot be exported as one program")
       .with_help("export it with --merged");
 }
 

@@ -3,8 +3,8 @@
 #include <variant>
 #include <vector>
 
-#include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/stage.h"
@@ -20,14 +20,18 @@ struct Program {
   std::vector<std::string> imports;
   std::string loader = {};  ///< a class of transformers; empty: none
   std::vector<std::string> load;
-  std::string output;  ///< an expression of `model` and `inputs`: the logits or, where the head stands apart, features
+  std::string output;  ///< an expression of `model` and `inputs`: the logits or, where the head
+                       ///< stands apart, features
 };
 
 bool is_clip(WeightLayout layout) {
-  return layout == WeightLayout::kClip || layout == WeightLayout::kClipInner || layout == WeightLayout::kTimmClip;
+  return layout == WeightLayout::kClip || layout == WeightLayout::kClipInner ||
+         layout == WeightLayout::kTimmClip;
 }
 
-bool is_timm(WeightLayout layout) { return layout == WeightLayout::kTimm || layout == WeightLayout::kTimmClip; }
+bool is_timm(WeightLayout layout) {
+  return layout == WeightLayout::kTimm || layout == WeightLayout::kTimmClip;
+}
 
 std::string features_of_clip(Feature feature) {
   switch (feature) {
@@ -42,7 +46,10 @@ std::string features_of_clip(Feature feature) {
 }
 
 Program program_of_torch_script() {
-  return {{}, "", {"model = torch.jit.load(f\"{folder}/model.pt\")"}, "model(inputs[\"pixel_values\"])"};
+  return {{},
+          "",
+          {"model = torch.jit.load(f\"{folder}/model.pt\")"},
+          "model(inputs[\"pixel_values\"])"};
 }
 
 /// timm's name of a folder or repository.
@@ -56,15 +63,16 @@ Program program_of_timm(const ExportReadme& readme) {
   const std::string without_head = readme.layout == WeightLayout::kTimm ? ", num_classes=0" : "";
   if (is_adapter) {
     program.imports.emplace_back("from peft import PeftModel");
-    program.load = {
-        "base = timm.create_model(\"" + timm_reference(readme.base) + "\", pretrained=True" + without_head + ").eval()",
-        "model = PeftModel.from_pretrained(base, folder)"};
+    program.load = {"base = timm.create_model(\"" + timm_reference(readme.base) +
+                        "\", pretrained=True" + without_head + ").eval()",
+                    "model = PeftModel.from_pretrained(base, folder)"};
   } else {
     program.load = {"model = timm.create_model(f\"local-dir:{folder}\", pretrained=True).eval()"};
   }
   if (readme.feature == Feature::kProjectedBeforeNorm) {
-    program.load.emplace_back(std::string(is_adapter ? "base" : "model") +
-                              ".norm = torch.nn.Identity()  # the projection is applied before the norm");
+    program.load.emplace_back(
+        std::string(is_adapter ? "base" : "model") +
+        ".norm = torch.nn.Identity()  # the projection is applied before the norm");
   }
   return program;
 }
@@ -72,7 +80,9 @@ Program program_of_timm(const ExportReadme& readme) {
 Program program_of_transformers(const ExportReadme& readme) {
   if (readme.form == ExportForm::kAdapter) {
     const std::string head =
-        readme.gives_logits ? ", num_labels=" + std::to_string(readme.classes) + ", ignore_mismatched_sizes=True" : "";
+        readme.gives_logits
+            ? ", num_labels=" + std::to_string(readme.classes) + ", ignore_mismatched_sizes=True"
+            : "";
     const std::string output = readme.gives_logits      ? "model(**inputs).logits"
                                : is_clip(readme.layout) ? features_of_clip(readme.feature)
                                                         : "model(**inputs).last_hidden_state[:, 0]";
@@ -98,11 +108,13 @@ Program program_of(const ExportReadme& readme) {
 std::string what_it_is(const ExportReadme& readme) {
   switch (readme.form) {
     case ExportForm::kMerged:
-      return "The whole network, as " + std::string(is_timm(readme.layout) ? "timm" : "transformers") + " loads it.";
+      return "The whole network, as " +
+             std::string(is_timm(readme.layout) ? "timm" : "transformers") + " loads it.";
     case ExportForm::kAdapter:
       return "Low-rank adapters, as peft loads them, for `" + readme.base + "`.";
     case ExportForm::kTorchScript:
-      return "The whole network as a TorchScript program, for C++ (`torch::jit::load`) and Python: of normalised "
+      return "The whole network as a TorchScript program, for C++ (`torch::jit::load`) and Python: "
+             "of normalised "
              "pixels "
              "of any number of images, their logits.";
   }
@@ -118,17 +130,22 @@ std::string moved_base_remark() {
 
 std::string to_text(const ClipReadme& readme) {
   const bool is_adapter = !readme.base.empty();
-  const std::string vocabulary = is_adapter ? "model.peft_config[\"default\"].base_model_name_or_path" : "folder";
+  const std::string vocabulary =
+      is_adapter ? "model.peft_config[\"default\"].base_model_name_or_path" : "folder";
   std::string text = "# Trained by Retort\n\n";
-  text += is_adapter ? "Low-rank adapters, as peft loads them, for the CLIP `" + readme.base + "`.\n"
-                     : "A CLIP of two towers, as transformers' CLIPModel loads it.\n";
+  text += is_adapter
+              ? "Low-rank adapters, as peft loads them, for the CLIP `" + readme.base + "`.\n"
+              : "A CLIP of two towers, as transformers' CLIPModel loads it.\n";
   for (const std::string& remark : readme.remarks) text += "\n" + remark + "\n";
   text += "\n```python\nimport json, torch\n";
   if (is_adapter) text += "from peft import AutoPeftModel\n";
   if (readme.has_head) text += "from safetensors.torch import load_file\n";
-  text += "from transformers import AutoImageProcessor, AutoTokenizer" + std::string(is_adapter ? "" : ", CLIPModel") +
-          "\nfrom transformers.image_utils import load_image\n\nfolder, photo = \".\", \"photo.jpg\"\n";
-  text += std::string("model = ") + (is_adapter ? "AutoPeftModel" : "CLIPModel") + ".from_pretrained(folder).eval()\n";
+  text +=
+      "from transformers import AutoImageProcessor, AutoTokenizer" +
+      std::string(is_adapter ? "" : ", CLIPModel") +
+      "\nfrom transformers.image_utils import load_image\n\nfolder, photo = \".\", \"photo.jpg\"\n";
+  text += std::string("model = ") + (is_adapter ? "AutoPeftModel" : "CLIPModel") +
+          ".from_pretrained(folder).eval()\n";
   text +=
       "processor = AutoImageProcessor.from_pretrained(folder, backend=\"pil\")\n"
       "tokenizer = AutoTokenizer.from_pretrained(" +
@@ -142,7 +159,8 @@ std::string to_text(const ClipReadme& readme) {
   if (readme.has_head) {
     text +=
         "head = load_file(f\"{folder}/head.safetensors\")\n"
-        "logits = torch.nn.functional.linear(outputs.image_embeds, head[\"weight\"], head[\"bias\"])\n";
+        "logits = torch.nn.functional.linear(outputs.image_embeds, head[\"weight\"], "
+        "head[\"bias\"])\n";
   } else {
     text += "logits = outputs.logits_per_image\n";
   }
@@ -157,7 +175,8 @@ std::string to_text(const ExportReadme& readme) {
   text += "\n```python\nimport json, torch\n";
   for (const std::string& line : program.imports) text += line + "\n";
   if (!readme.gives_logits) text += "from safetensors.torch import load_file\n";
-  text += "from transformers import AutoImageProcessor" + (program.loader.empty() ? "" : ", " + program.loader) + "\n";
+  text += "from transformers import AutoImageProcessor" +
+          (program.loader.empty() ? "" : ", " + program.loader) + "\n";
   text += "from transformers.image_utils import load_image\n\n";
   text += "folder, photo = \".\", \"photo.jpg\"\n";
   for (const std::string& line : program.load) text += line + "\n";
@@ -171,7 +190,8 @@ std::string to_text(const ExportReadme& readme) {
     text += "logits = torch.nn.functional.linear(features, head[\"weight\"], head[\"bias\"])\n";
   }
   text += "probabilities = logits.softmax(-1)\n";
-  text += "print(json.load(open(f\"{folder}/classes.json\"))[int(probabilities[0].argmax())])\n```\n";
+  text +=
+      "print(json.load(open(f\"{folder}/classes.json\"))[int(probabilities[0].argmax())])\n```\n";
   return text;
 }
 
@@ -203,10 +223,10 @@ TimmModel timm_model(const ConvolutionalClassifierConfig& config) {
   }
   const bool has_gates = bottleneck->squeeze_ratio > 0;
   if (has_gates && bottleneck->squeeze_ratio != kSqueezeOfTimm) {
-    throw StageError(ErrorCode::kOptionConflict, "timm's gates have one channel for every " +
-                                                     std::to_string(kSqueezeOfTimm) +
-                                                     " of their block, and those of this model one for every " +
-                                                     std::to_string(bottleneck->squeeze_ratio))
+    throw StageError(ErrorCode::kOptionConflict,
+                     "timm's gates have one channel for every " + std::to_string(kSqueezeOfTimm) +
+                         " of their block, and those of this model one for every " +
+                         std::to_string(bottleneck->squeeze_ratio))
         .with_help("export a model with squeeze_ratio: " + std::to_string(kSqueezeOfTimm));
   }
   return {has_gates ? "seresnext50_32x4d" : "resnet50",
@@ -236,17 +256,20 @@ Json config_of_timm(const TimmModel& timm, std::int64_t outputs, std::int64_t ch
 NamedTensors values_of(const torch::nn::Module& module, const std::string& prefix) {
   NamedTensors values;
   for (const auto& weights : {module.named_parameters(), module.named_buffers()}) {
-    for (const auto& item : weights) values.set(prefix + item.key(), item.value().detach().cpu().contiguous());
+    for (const auto& item : weights)
+      values.set(prefix + item.key(), item.value().detach().cpu().contiguous());
   }
   return values;
 }
 
 /// "torch.nn.Sequential(…)", of which the weights have the names that the head's have.
-std::string head_in_python(const std::vector<std::int64_t>& widths, std::int64_t channels, std::int64_t outputs) {
+std::string head_in_python(const std::vector<std::int64_t>& widths, std::int64_t channels,
+                           std::int64_t outputs) {
   std::string text = "torch.nn.Sequential(\n";
   std::int64_t in = channels;
   const auto linear = [&](std::int64_t out) {
-    text += "    torch.nn.Dropout(), torch.nn.Linear(" + std::to_string(in) + ", " + std::to_string(out) + ")";
+    text += "    torch.nn.Dropout(), torch.nn.Linear(" + std::to_string(in) + ", " +
+            std::to_string(out) + ")";
     in = out;
   };
   for (const std::int64_t width : widths) {
@@ -258,52 +281,71 @@ std::string head_in_python(const std::vector<std::int64_t>& widths, std::int64_t
 }
 
 /// Markdown, with a Python program that loads what is in the folder and predicts an image by it.
-std::string readme_of(const Checkpoint& checkpoint, const std::string& head, const std::vector<std::string>& remarks) {
+std::string readme_of(const Checkpoint& checkpoint, const std::string& head,
+                      const std::vector<std::string>& remarks) {
   const bool is_pair = checkpoint.pair_of > 0;
   std::string text = "# Trained by Retort\n\n";
   text += head.empty() ? "The whole network, as timm loads it.\n"
-                       : "The backbone, as timm loads it, and the head that was trained on the mean of its last map.\n";
-  if (is_pair) text += "\nIt tells two classes apart, of all that there are: its one logit is that of the second.\n";
+                       : "The backbone, as timm loads it, and the head that was trained on the "
+                         "mean of its last map.\n";
+  if (is_pair)
+    text +=
+        "\nIt tells two classes apart, of all that there are: its one logit is that of the "
+        "second.\n";
   for (const std::string& remark : remarks) text += "\n" + remark + "\n";
   text += "\n```python\nimport json, torch\nimport timm\n";
   if (!head.empty()) text += "from safetensors.torch import load_file\n";
-  text += "from transformers import AutoImageProcessor\nfrom transformers.image_utils import load_image\n\n";
+  text +=
+      "from transformers import AutoImageProcessor\nfrom transformers.image_utils import "
+      "load_image\n\n";
   text += "folder, photo = \".\", \"photo.jpg\"\n";
   text += "model = timm.create_model(f\"local-dir:{folder}\", pretrained=True).eval()\n";
-  if (!head.empty()) text += "head = " + head + "head.load_state_dict(load_file(f\"{folder}/head.safetensors\"))\n";
+  if (!head.empty())
+    text += "head = " + head + "head.load_state_dict(load_file(f\"{folder}/head.safetensors\"))\n";
   text += "processor = AutoImageProcessor.from_pretrained(folder, backend=\"pil\")\n\n";
   text += "with torch.no_grad():\n  inputs = processor(load_image(photo), return_tensors=\"pt\")\n";
-  text += std::string("  logits = ") +
-          (head.empty() ? "model(inputs[\"pixel_values\"])" : "head(model(inputs[\"pixel_values\"]))") + "\n";
-  text += is_pair ? "second = logits.sigmoid()\nprobabilities = torch.cat([1 - second, second], -1)\n"
-                  : "probabilities = logits.softmax(-1)\n";
-  return text + "print(json.load(open(f\"{folder}/classes.json\"))[int(probabilities[0].argmax())])\n```\n";
+  text +=
+      std::string("  logits = ") +
+      (head.empty() ? "model(inputs[\"pixel_values\"])" : "head(model(inputs[\"pixel_values\"]))") +
+      "\n";
+  text += is_pair
+              ? "second = logits.sigmoid()\nprobabilities = torch.cat([1 - second, second], -1)\n"
+              : "probabilities = logits.softmax(-1)\n";
+  return text +
+         "print(json.load(open(f\"{folder}/"
+         "classes.json\"))[int(probabilities[0].argmax())])\n```\n";
 }
 
 /// Of the transform, what the program does not do.
-std::vector<std::string> remarks_on(const Checkpoint& checkpoint, const ImageDatasetOptions& transform) {
+std::vector<std::string> remarks_on(const Checkpoint& checkpoint,
+                                    const ImageDatasetOptions& transform) {
   std::vector<std::string> remarks = lost_in_preprocessor(transform);
   if (transform.preprocessing.does_anything()) {
     remarks.emplace_back(
-        "The training flattened or equalised each photograph before it was resized (`flatten_sharpen`, `clahe`); the "
-        "program below does not, and what it says of a photograph is worth little: `retort predict` does it all.");
+        "The training flattened or equalised each photograph before it was resized "
+        "(`flatten_sharpen`, `clahe`); the "
+        "program below does not, and what it says of a photograph is worth little: `retort "
+        "predict` does it all.");
   }
   if (!checkpoint.weights.empty()) {
-    remarks.push_back("These are the weights " + std::string(checkpoint.weights == "averaged"
-                                                                 ? "averaged over the steps of the training."
-                                                                 : "as trained, not their average."));
+    remarks.push_back("These are the weights " +
+                      std::string(checkpoint.weights == "averaged"
+                                      ? "averaged over the steps of the training."
+                                      : "as trained, not their average."));
   }
   return remarks;
 }
 
 }  // namespace
 
-void export_convolutional(const fs::path& folder, const Checkpoint& checkpoint, const ConvolutionalClassifier& model,
+void export_convolutional(const fs::path& folder, const Checkpoint& checkpoint,
+                          const ConvolutionalClassifier& model,
                           ConvolutionalClassifierNetwork& network, const std::string& what) {
   if (what != "merged") {
-    throw StageError(ErrorCode::kOptionConflict, what == "adapter"
-                                                     ? "the model has no adapters: its own weights were trained"
-                                                     : "a convolutional network cannot be exported as one program")
+    throw StageError(ErrorCode::kOptionConflict,
+                     what == "adapter"
+                         ? "the model has no adapters: its own weights were trained"
+                         : "a convolutional network cannot be exported as one program")
         .with_help("export it with --merged");
   }
   const ConvolutionalClassifierConfig& config = model.config();
@@ -312,7 +354,8 @@ void export_convolutional(const fs::path& folder, const Checkpoint& checkpoint, 
   NamedTensors weights = values_of(network.backbone(), ""), head = values_of(network.head(), "");
   // Four modules a hidden layer, and a dropout before the last.
   const std::string last = std::to_string(4 * config.head.widths.size() + 1);
-  const std::int64_t channels = head.at("1.weight").size(1), outputs = head.at(last + ".weight").size(0);
+  const std::int64_t channels = head.at("1.weight").size(1),
+                     outputs = head.at(last + ".weight").size(0);
   const bool is_single = config.head.widths.empty();
   std::string program;
   if (is_single) {
@@ -323,10 +366,12 @@ void export_convolutional(const fs::path& folder, const Checkpoint& checkpoint, 
     write_safetensors(folder / "head.safetensors", head, {{"format", "pt"}});
   }
   write_safetensors(folder / "model.safetensors", weights, {{"format", "pt"}});
-  write_text(folder / "config.json", config_of_timm(timm, is_single ? outputs : 0, channels, transform));
+  write_text(folder / "config.json",
+             config_of_timm(timm, is_single ? outputs : 0, channels, transform));
   write_text(folder / "preprocessor_config.json", preprocessor_config(transform));
   write_text(folder / "classes.json", checkpoint.classes);
-  runner::write_atomically(folder / "README.md", readme_of(checkpoint, program, remarks_on(checkpoint, transform)));
+  runner::write_atomically(folder / "README.md",
+                           readme_of(checkpoint, program, remarks_on(checkpoint, transform)));
 }
 
 }  // namespace stages

@@ -33,8 +33,9 @@ struct ExportReadme {
 
 /// What the README of an exported CLIP of two towers tells of it.
 struct ClipReadme {
-  std::string base = {};                  ///< of an adapter: what it was trained on; empty: the whole network is there
-  bool has_head = false;                  ///< in head.safetensors; else the classes are told apart by texts
+  std::string base =
+      {};  ///< of an adapter: what it was trained on; empty: the whole network is there
+  bool has_head = false;  ///< in head.safetensors; else the classes are told apart by texts
   std::vector<std::string> remarks = {};  ///< a sentence each
 };
 
@@ -43,15 +44,17 @@ std::string moved_base_remark();
 
 std::string to_text(const ClipReadme& readme);
 
-/// The text: Markdown, with a Python program that loads what is in the folder and predicts an image by it.
+/// The text: Markdown, with a Python program that loads what is in the folder and predicts an image
+/// by it.
 std::string to_text(const ExportReadme& readme);
 
-/// Writes a trained convolutional classifier into `folder`: the backbone as timm loads it, config.json and
-/// model.safetensors, and the head, which timm has no form for unless it is a single layer, in head.safetensors as a
-/// torch.nn.Sequential; README.md has the program that puts them together. `network` is of `model`, which is the
-/// checkpoint's. Throws runner::StageError for what is not "merged", and for a backbone that timm cannot make.
+/// Writes a trained convolutional classifier into `folder`: the backbone as timm loads it,
+/// config.json and model.safetensors, and the head, which timm has no form for unless it is a
+/// single layer, in head.safetensors as a torch.nn.Sequential; README.md has the program that puts
+/// them together. `network` is of `model`, which is the checkpoint's. Throws runner::StageError for
+/// what is not "merged", and for a backbone that timm cannot make.
 void export_convolutional(const std::filesystem::path& folder, const Checkpoint& checkpoint,
-                          const ConvolutionalClassifier& model, ConvolutionalClassifierNetwork& network,
-                          const std::string& what);
+                          const ConvolutionalClassifier& model,
+                          ConvolutionalClassifierNetwork& network, const std::string& what);
 
 }  // namespace stages

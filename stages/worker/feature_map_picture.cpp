@@ -17,16 +17,21 @@
 namespace stages {
 namespace {
 
-ConvolutionalClassifierNetwork& network_with_maps(torch::nn::Module& network, const Checkpoint& checkpoint) {
+ConvolutionalClassifierNetwork& network_with_maps(torch::nn::Module& network,
+                                                  const Checkpoint& checkpoint) {
   if (auto* found = dynamic_cast<ConvolutionalClassifierNetwork*>(&network)) return *found;
-  throw runner::StageError(runner::ErrorCode::kOptionConflict,
-                           "the model of '" + checkpoint.model_stage +
-                               "' has no feature maps that a picture of its reasons could be made of")
-      .with_help("leave out --explain; it is for convolutional networks: model.se_resnext and model.cnn");
+  throw runner::StageError(
+      runner::ErrorCode::kOptionConflict,
+      "the model of '" + checkpoint.model_stage +
+          "' has no feature maps that a picture of its reasons could be made of")
+      .with_help(
+          "leave out --explain; it is for convolutional networks: model.se_resnext and model.cnn");
 }
 
 /// A number from 0 to 1 as a byte.
-std::uint8_t to_byte(double share) { return static_cast<std::uint8_t>(std::lround(255 * std::clamp(share, 0.0, 1.0))); }
+std::uint8_t to_byte(double share) {
+  return static_cast<std::uint8_t>(std::lround(255 * std::clamp(share, 0.0, 1.0)));
+}
 
 }  // namespace
 
@@ -34,8 +39,8 @@ void check_feature_maps(torch::nn::Module& network, const Checkpoint& checkpoint
   network_with_maps(network, checkpoint);
 }
 
-at::Tensor class_activation(torch::nn::Module& network, const Checkpoint& checkpoint, const at::Tensor& pixels,
-                            std::int64_t logit, double sign) {
+at::Tensor class_activation(torch::nn::Module& network, const Checkpoint& checkpoint,
+                            const at::Tensor& pixels, std::int64_t logit, double sign) {
   ConvolutionalClassifierNetwork& classifier = network_with_maps(network, checkpoint);
   at::Tensor maps;
   {
@@ -52,11 +57,13 @@ at::Tensor class_activation(torch::nn::Module& network, const Checkpoint& checkp
   return most > 0 ? activation / most : activation;
 }
 
-Image activation_picture(const at::Tensor& pixels, const at::Tensor& activation, const ImageDatasetOptions& transform) {
+Image activation_picture(const at::Tensor& pixels, const at::Tensor& activation,
+                         const ImageDatasetOptions& transform) {
   const std::int64_t height = pixels.size(2), width = pixels.size(3);
-  const at::Tensor heat = torch::upsample_bilinear2d(activation.unsqueeze(0).unsqueeze(0), {height, width},
-                                                     /*align_corners=*/false)
-                              .contiguous();
+  const at::Tensor heat =
+      torch::upsample_bilinear2d(activation.unsqueeze(0).unsqueeze(0), {height, width},
+                                 /*align_corners=*/false)
+          .contiguous();
   const at::Tensor seen = pixels.to(at::kCPU, at::kFloat).contiguous();
   const auto* strengths = heat.const_data_ptr<float>();
   const auto* values = seen.const_data_ptr<float>();
@@ -68,20 +75,24 @@ Image activation_picture(const at::Tensor& pixels, const at::Tensor& activation,
       const double red = kMostRed * static_cast<double>(strengths[y * width + x]);
       for (std::size_t channel = 0; channel < 3; ++channel) {
         const double value =
-            static_cast<double>(values[(static_cast<std::int64_t>(channel) * height + y) * width + x]) *
+            static_cast<double>(
+                values[(static_cast<std::int64_t>(channel) * height + y) * width + x]) *
                 transform.standard_deviation[channel] +
             transform.mean[channel];
-        row[3 * x + static_cast<std::int64_t>(channel)] = to_byte((1 - red) * value + (channel == 0 ? red : 0));
+        row[3 * x + static_cast<std::int64_t>(channel)] =
+            to_byte((1 - red) * value + (channel == 0 ? red : 0));
       }
     }
   }
   return picture;
 }
 
-void write_activation(const std::string& folder, const std::string& file, std::int64_t index, const std::string& what,
-                      const at::Tensor& pixels, const at::Tensor& activation, const ImageDatasetOptions& transform) {
+void write_activation(const std::string& folder, const std::string& file, std::int64_t index,
+                      const std::string& what, const at::Tensor& pixels,
+                      const at::Tensor& activation, const ImageDatasetOptions& transform) {
   const auto bytes = png_file(activation_picture(pixels, activation, transform));
-  std::string name = std::filesystem::path(file).stem().string() + "." + std::to_string(index) + "." + what + ".png";
+  std::string name = std::filesystem::path(file).stem().string() + "." + std::to_string(index) +
+                     "." + what + ".png";
   std::ranges::replace_if(
       name, [](char letter) { return letter == '/' || letter == ' '; }, '_');
   runner::write_atomically(std::filesystem::path(folder) / name,

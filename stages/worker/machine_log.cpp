@@ -17,17 +17,18 @@
 #include "runner/shared/text/bytes.h"
 #include "stages/machine/allocator_settings.h"
 #include "stages/machine/counting_allocator.h"
+#include "stages/machine/device.h"
 #include "stages/machine/memory_meter.h"
 #include "stages/machine/threads.h"
-#include "stages/machine/device.h"
 
 namespace stages {
 namespace {
 
 /// By which a user may have changed which kernels run, and on how many threads.
-constexpr std::array kKernelVariables = {"ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA",
-                                         "MKL_ENABLE_INSTRUCTIONS"};
-constexpr std::array kThreadVariables = {"MKL_NUM_THREADS", "OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT"};
+constexpr std::array kKernelVariables = {"ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA",
+                                         "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS"};
+constexpr std::array kThreadVariables = {"MKL_NUM_THREADS", "OMP_NUM_THREADS", "OMP_WAIT_POLICY",
+                                         "GOMP_SPINCOUNT"};
 
 /// ", NAME=value" for each that is set.
 std::string set_among(std::span<const char* const> names) {
@@ -39,14 +40,15 @@ std::string set_among(std::span<const char* const> names) {
 }
 
 std::string device_text(c10::Device device) {
-  return "device: " + device.str() + ", " + runner::bytes_text(MemoryMeter(device).available()) + " of memory, " +
-         runner::bytes_text(MemoryMeter(device).budget()) + " of it for tensors";
+  return "device: " + device.str() + ", " + runner::bytes_text(MemoryMeter(device).available()) +
+         " of memory, " + runner::bytes_text(MemoryMeter(device).budget()) + " of it for tensors";
 }
 
 std::string threads_text(int threads) {
   const std::vector<int> cpus = allowed_cpus();
-  return "threads: " + std::to_string(threads) + " for tensor operations; " + std::to_string(cpus.size()) +
-         " CPUs may be used, of " + std::to_string(physical_cores(cpus)) + " cores" + set_among(kThreadVariables);
+  return "threads: " + std::to_string(threads) + " for tensor operations; " +
+         std::to_string(cpus.size()) + " CPUs may be used, of " +
+         std::to_string(physical_cores(cpus)) + " cores" + set_among(kThreadVariables);
 }
 
 std::string kernels_text() {
@@ -59,8 +61,9 @@ std::string kernels_text() {
 std::string allocator_text(c10::Device device) {
   const auto* const counter = CountingAllocator::innermost();
   std::string text = "allocator: ";
-  text += counter && counter->pool() ? "a pool, which keeps what is let go until the cache is emptied"
-                                     : "malloc, which returns what is let go as it sees fit";
+  text += counter && counter->pool()
+              ? "a pool, which keeps what is let go until the cache is emptied"
+              : "malloc, which returns what is let go as it sees fit";
   if (device.is_cuda()) text += "; of the GPU: " + to_text(allocator_settings_in_force());
   for (const auto& [name, value] : allocator_variables()) text += ", " + name + "=" + value;
   return text;
@@ -77,7 +80,8 @@ void log_worker(runner::Log& log) {
   write_debug(log, "worker: process " + std::to_string(getpid()) + ", " + versions().dump());
   write_debug(log, kernels_text());
   std::istringstream built(log.takes(runner::LogLevel::kTrace) ? at::show_config() : "");
-  for (std::string line; std::getline(built, line);) log.write({.level = runner::LogLevel::kTrace, .text = line});
+  for (std::string line; std::getline(built, line);)
+    log.write({.level = runner::LogLevel::kTrace, .text = line});
 }
 
 void log_machine(runner::Log& log, c10::Device device, int threads) {

@@ -9,8 +9,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/bytes.h"
@@ -66,7 +66,8 @@ class Checks {
     int status = 0;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
-    expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "expandable_segments:True is not in force");
+    expect(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+           "expandable_segments:True is not in force");
     return "expandable_segments:True is in force";
   }
 
@@ -76,7 +77,8 @@ class Checks {
     {
       const at::Tensor one = torch::empty({1000}, torch::kFloat);
       torch::empty({3, 7}, torch::kDouble);
-      const std::int64_t live = allocator_->live_bytes() - before, peak = allocator_->peak_bytes() - before;
+      const std::int64_t live = allocator_->live_bytes() - before,
+                         peak = allocator_->peak_bytes() - before;
       expect(live == 4000, "4000 bytes are live and " + std::to_string(live) + " are counted");
       expect(peak == 4168, "4168 bytes were live and the peak is " + std::to_string(peak));
     }
@@ -123,7 +125,8 @@ class Checks {
     const std::int64_t refusals = allocator_->refusals();
     disturbed.run(kRefused, mechanisms_.replays);
     expect(allocator_->refusals() == refusals + 1, "no block was refused");
-    expect(undisturbed.weights().equal(disturbed.weights()), "the weights are not those of an undisturbed training");
+    expect(undisturbed.weights().equal(disturbed.weights()),
+           "the weights are not those of an undisturbed training");
     return "a step that runs out of memory and is run again gives the same bits";
   }
 
@@ -150,8 +153,10 @@ class Checks {
     const at::Tensor parts = gradient_of(step, {.micro_batch = 3, .two_pass = coupled});
     const double error = ((parts - whole).norm() / whole.norm()).item<double>();
     expect(error < kLimit,
-           "micro-batches of 3 give another gradient than the batch of 8: relative error " + in_text(error));
-    return "micro-batches of 3 give the gradient of the batch of 8: relative error " + in_text(error);
+           "micro-batches of 3 give another gradient than the batch of 8: relative error " +
+               in_text(error));
+    return "micro-batches of 3 give the gradient of the batch of 8: relative error " +
+           in_text(error);
   }
 
   std::string recomputation() const {
@@ -167,8 +172,10 @@ class Checks {
     const at::Tensor gram = gradient_of(SmallStep(true, CovarianceForm::kGram), {});
     const double error = ((gram - direct).norm() / direct.norm()).item<double>();
     expect(error < kLimit,
-           "samples x samples give another gradient than features x features: relative error " + in_text(error));
-    return "samples x samples give the gradient of features x features: relative error " + in_text(error);
+           "samples x samples give another gradient than features x features: relative error " +
+               in_text(error));
+    return "samples x samples give the gradient of features x features: relative error " +
+           in_text(error);
   }
 
   std::string settings() const {
@@ -178,7 +185,8 @@ class Checks {
                                   .garbage_collection_threshold = {},
                                   .roundup_power2_divisions = {}});
       expect(allocator_settings_in_force().expandable_segments.value_or(false) == is_on,
-             std::string("expandable_segments is not ") + (is_on ? "on" : "off") + " when it is read back");
+             std::string("expandable_segments is not ") + (is_on ? "on" : "off") +
+                 " when it is read back");
     }
     return "expandable_segments is read back as it was set";
   }
@@ -213,10 +221,11 @@ class Checks {
     SmallNetwork network;
     network.to(torch::kDouble);
     network.train();
-    mechanisms_.accumulate(step, {network, plan.numerics, at::kCPU}, batch, step.weight(batch), plan, {7, 1}, {}, {},
-                           {});
+    mechanisms_.accumulate(step, {network, plan.numerics, at::kCPU}, batch, step.weight(batch),
+                           plan, {7, 1}, {}, {}, {});
     std::vector<at::Tensor> all;
-    for (const at::Tensor& parameter : network.parameters()) all.push_back(parameter.grad().flatten());
+    for (const at::Tensor& parameter : network.parameters())
+      all.push_back(parameter.grad().flatten());
     return torch::cat(all);
   }
 
@@ -226,7 +235,8 @@ class Checks {
       labels.push_back(i % 3);
       indices.push_back(i);
     }
-    Batch batch({{"image", sines({8, 4}, 2.1).to(torch::kDouble)}, {"label", torch::tensor(labels)}}, 8);
+    Batch batch(
+        {{"image", sines({8, 4}, 2.1).to(torch::kDouble)}, {"label", torch::tensor(labels)}}, 8);
     batch.indices = indices;
     return batch;
   }
@@ -241,8 +251,10 @@ std::vector<MechanismCheck> check_mechanisms(const Mechanisms& mechanisms) {
   using Run = std::string (*)(const Checks&);
   // The variables first: LibTorch must not have looked at them yet.
   constexpr std::array<std::pair<const char*, Run>, 12> kAll = {{
-      {"PYTORCH_ALLOC_CONF", [](const Checks& checks) { return checks.variable("PYTORCH_ALLOC_CONF"); }},
-      {"PYTORCH_CUDA_ALLOC_CONF", [](const Checks& checks) { return checks.variable("PYTORCH_CUDA_ALLOC_CONF"); }},
+      {"PYTORCH_ALLOC_CONF",
+       [](const Checks& checks) { return checks.variable("PYTORCH_ALLOC_CONF"); }},
+      {"PYTORCH_CUDA_ALLOC_CONF",
+       [](const Checks& checks) { return checks.variable("PYTORCH_CUDA_ALLOC_CONF"); }},
       {"allocator settings", [](const Checks& checks) { return checks.settings(); }},
       {"exact count", [](const Checks& checks) { return checks.count(); }},
       {"budget", [](const Checks& checks) { return checks.budget(); }},
@@ -266,7 +278,8 @@ std::vector<MechanismCheck> check_mechanisms(const Mechanisms& mechanisms) {
   return results;
 }
 
-runner::Result<nlohmann::ordered_json> answer_check_memory(const nlohmann::ordered_json&, const RequestContext&) {
+runner::Result<nlohmann::ordered_json> answer_check_memory(const nlohmann::ordered_json&,
+                                                           const RequestContext&) {
   using Json = nlohmann::ordered_json;
   Json checks = Json::array();
   bool passed = true;

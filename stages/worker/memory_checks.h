@@ -10,8 +10,8 @@
 
 #include "runner/shared/error/diagnostic.h"
 #include "stages/machine/allocator_settings.h"
-#include "stages/worker/requests.h"
 #include "stages/train/gradient.h"
+#include "stages/worker/requests.h"
 
 namespace stages {
 
@@ -25,14 +25,17 @@ struct MechanismCheck {
 /// What the checks try out; a test may put something broken in its place.
 struct Mechanisms {
   std::function<decltype(accumulate_gradient)> accumulate = accumulate_gradient;
-  std::function<std::vector<std::string>(const AllocatorSettings&)> apply_settings = stages::apply_settings;
-  std::function<void(std::optional<std::int64_t>)> set_limit = {};  ///< empty: of the innermost CountingAllocator
-  std::function<void()> restart_peak = {};                          ///< as above
-  std::int64_t replays = 1;                                         ///< of a step that runs out of memory
+  std::function<std::vector<std::string>(const AllocatorSettings&)> apply_settings =
+      stages::apply_settings;
+  std::function<void(std::optional<std::int64_t>)> set_limit =
+      {};                                   ///< empty: of the innermost CountingAllocator
+  std::function<void()> restart_peak = {};  ///< as above
+  std::int64_t replays = 1;                 ///< of a step that runs out of memory
 };
 
-/// Tries out every mechanism on small tensors of the CPU. Needs a CountingAllocator, and a process in which nobody has
-/// asked LibTorch for its allocator settings yet. Leaves limits and settings as LibTorch has them by default.
+/// Tries out every mechanism on small tensors of the CPU. Needs a CountingAllocator, and a process
+/// in which nobody has asked LibTorch for its allocator settings yet. Leaves limits and settings as
+/// LibTorch has them by default.
 std::vector<MechanismCheck> check_mechanisms(const Mechanisms& mechanisms = {});
 
 /// The request "check_memory": {"checks": [{"name", "passed", "found"}], "passed"}.

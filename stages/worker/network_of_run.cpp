@@ -11,14 +11,14 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/worker/executor.h"
 #include "runner/shared/stage/stage.h"
+#include "runner/shared/value/parse_json.h"
 #include "runner/shared/weights/weights_file.h"
+#include "runner/worker/executor.h"
 #include "stages/data/image_transform.h"
 #include "stages/data/preprocessor_config.h"
 #include "stages/plan/plan_forward.h"
 #include "stages/stages.h"
-#include "runner/shared/value/parse_json.h"
 
 namespace stages {
 namespace {
@@ -42,17 +42,16 @@ class LoadingContext final : public runner::RunContext {
 };
 
 /// What a node puts out; nullopt: that is not known.
-using OutputsOf =
-    std::function<std::optional<runner::Outputs>(runner::Stage& stage, runner::Inputs inputs, runner::NodeFacts facts)>;
+using OutputsOf = std::function<std::optional<runner::Outputs>(
+    runner::Stage& stage, runner::Inputs inputs, runner::NodeFacts facts)>;
 
-/// The checkpoints that the nodes of a run put out, by node, up to and with `last`, or up to the one before it.
-/// nullopt: it cannot be known.
+/// The checkpoints that the nodes of a run put out, by node, up to and with `last`, or up to the
+/// one before it. nullopt: it cannot be known.
 using CheckpointsByNode = std::map<std::string, std::shared_ptr<const Checkpoint>>;
-runner::Result<std::optional<CheckpointsByNode>> checkpoints_of_run(const runner::Graph& graph, const std::string& last,
-                                                                    bool runs_last,
-                                                                    const runner::CheckpointSources& trained,
-                                                                    std::string_view device,
-                                                                    const OutputsOf& outputs_of) {
+runner::Result<std::optional<CheckpointsByNode>> checkpoints_of_run(
+    const runner::Graph& graph, const std::string& last, bool runs_last,
+    const runner::CheckpointSources& trained, std::string_view device,
+    const OutputsOf& outputs_of) {
   std::vector<runner::Outputs> outputs;  // by node
   CheckpointsByNode checkpoints;
   for (const runner::Node& node : graph.nodes) {
@@ -65,8 +64,10 @@ runner::Result<std::optional<CheckpointsByNode>> checkpoints_of_run(const runner
         const auto artifact = outputs[edge.from].find(edge.output);
         if (artifact != outputs[edge.from].end()) inputs[edge.input].push_back(artifact->second);
       }
-      runner::NodeFacts facts{.seed = node.seed, .recipe_hash = graph.recipe_hash, .device = std::string(device)};
-      if (const auto found = trained.find(node.id); found != trained.end()) facts.trained = found->second;
+      runner::NodeFacts facts{
+          .seed = node.seed, .recipe_hash = graph.recipe_hash, .device = std::string(device)};
+      if (const auto found = trained.find(node.id); found != trained.end())
+        facts.trained = found->second;
       auto put_out = outputs_of(**stage, runner::Inputs(std::move(inputs)), std::move(facts));
       if (!put_out) return std::optional<CheckpointsByNode>();
       outputs.push_back(*std::move(put_out));
@@ -83,10 +84,9 @@ runner::Result<std::optional<CheckpointsByNode>> checkpoints_of_run(const runner
   return std::optional(std::move(checkpoints));
 }
 
-runner::Result<std::shared_ptr<const Checkpoint>> checkpoint_of_run(const runner::Graph& graph, const std::string& id,
-                                                                    const runner::CheckpointSources& trained,
-                                                                    std::string_view device,
-                                                                    const OutputsOf& outputs_of) {
+runner::Result<std::shared_ptr<const Checkpoint>> checkpoint_of_run(
+    const runner::Graph& graph, const std::string& id, const runner::CheckpointSources& trained,
+    std::string_view device, const OutputsOf& outputs_of) {
   auto checkpoints = checkpoints_of_run(graph, id, /*runs_last=*/true, trained, device, outputs_of);
   if (!checkpoints) return checkpoints.errors();
   if (!*checkpoints) return std::shared_ptr<const Checkpoint>();
@@ -114,10 +114,9 @@ std::optional<runner::Outputs> planned_outputs(runner::Stage& stage, const runne
 
 }  // namespace
 
-runner::Result<std::shared_ptr<const Checkpoint>> load_network_of_run(const runner::Graph& graph, const std::string& id,
-                                                                      const runner::CheckpointSources& trained,
-                                                                      std::string_view device,
-                                                                      const RequestContext& context) {
+runner::Result<std::shared_ptr<const Checkpoint>> load_network_of_run(
+    const runner::Graph& graph, const std::string& id, const runner::CheckpointSources& trained,
+    std::string_view device, const RequestContext& context) {
   auto checkpoint = checkpoint_of_run(graph, id, trained, device, running(context));
   if (!checkpoint || !*checkpoint || (*checkpoint)->network) return checkpoint;
   auto opened = std::make_shared<Checkpoint>(**checkpoint);
@@ -125,20 +124,18 @@ runner::Result<std::shared_ptr<const Checkpoint>> load_network_of_run(const runn
   return std::shared_ptr<const Checkpoint>(std::move(opened));
 }
 
-runner::Result<std::shared_ptr<const Checkpoint>> outline_network_of_run(const runner::Graph& graph,
-                                                                         const std::string& id,
-                                                                         const runner::CheckpointSources& trained,
-                                                                         std::string_view device,
-                                                                         const RequestContext& /*context*/) {
+runner::Result<std::shared_ptr<const Checkpoint>> outline_network_of_run(
+    const runner::Graph& graph, const std::string& id, const runner::CheckpointSources& trained,
+    std::string_view device, const RequestContext& /*context*/) {
   return checkpoint_of_run(graph, id, trained, device, planned_outputs);
 }
 
-runner::Result<std::vector<NodeNetwork>> networks_wired_to(const runner::Graph& graph, const std::string& id,
-                                                           const runner::CheckpointSources& trained,
-                                                           std::string_view device, bool are_outlines,
-                                                           const RequestContext& context) {
-  auto checkpoints = checkpoints_of_run(graph, id, /*runs_last=*/false, trained, device,
-                                        are_outlines ? OutputsOf(planned_outputs) : running(context));
+runner::Result<std::vector<NodeNetwork>> networks_wired_to(
+    const runner::Graph& graph, const std::string& id, const runner::CheckpointSources& trained,
+    std::string_view device, bool are_outlines, const RequestContext& context) {
+  auto checkpoints =
+      checkpoints_of_run(graph, id, /*runs_last=*/false, trained, device,
+                         are_outlines ? OutputsOf(planned_outputs) : running(context));
   if (!checkpoints) return checkpoints.errors();
   std::vector<NodeNetwork> networks;
   if (!*checkpoints) return networks;
@@ -162,24 +159,25 @@ ImageDatasetOptions preprocessing_beside(const std::filesystem::path& weights) {
   try {
     return options_of_preprocessor(config);
   } catch (const std::invalid_argument& why) {
-    throw StageError(ErrorCode::kOptionConflict, "'" + file.string() + "' cannot be used: " + why.what())
+    throw StageError(ErrorCode::kOptionConflict,
+                     "'" + file.string() + "' cannot be used: " + why.what())
         .with_help("give a model whose pictures are prepared as CLIP's are");
   }
 }
 
 }  // namespace
 
-runner::Result<std::shared_ptr<const Checkpoint>> network_of_model(const runner::Graph& graph, const std::string& id,
-                                                                   const std::string& reference,
-                                                                   std::string_view device, bool is_outline,
-                                                                   const RequestContext& context) {
+runner::Result<std::shared_ptr<const Checkpoint>> network_of_model(
+    const runner::Graph& graph, const std::string& id, const std::string& reference,
+    std::string_view device, bool is_outline, const RequestContext& context) {
   const auto node = std::ranges::find(graph.nodes, id, &runner::Node::id);
   if (node == graph.nodes.end()) throw std::runtime_error("the graph has no node '" + id + "'");
   auto stage = runner::create_stage(*node, all_kinds());
   if (!stage) return stage.errors();
   const ImageDatasetOptions transform = preprocessing_beside(runner::find_weights(reference));
-  LoadingContext loading({.seed = node->seed, .recipe_hash = graph.recipe_hash, .device = std::string(device)},
-                         context);
+  LoadingContext loading(
+      {.seed = node->seed, .recipe_hash = graph.recipe_hash, .device = std::string(device)},
+      context);
   runner::Outputs outputs = (*stage)->run(runner::Inputs({}), loading);
   const auto checkpoint = std::make_shared<Checkpoint>();
   checkpoint->model = std::dynamic_pointer_cast<const Model>(outputs.at("model"));
@@ -187,7 +185,8 @@ runner::Result<std::shared_ptr<const Checkpoint>> network_of_model(const runner:
   checkpoint->inputs = {{"image", {3, transform.image_size, transform.image_size}, at::kFloat}};
   checkpoint->transform = transform_json(transform);
   const DatasetDescription data{.tensors = checkpoint->inputs};
-  checkpoint->network = is_outline ? checkpoint->model->outline(data) : checkpoint->model->build(data, node->seed);
+  checkpoint->network =
+      is_outline ? checkpoint->model->outline(data) : checkpoint->model->build(data, node->seed);
   checkpoint->network->eval();
   return std::shared_ptr<const Checkpoint>(checkpoint);
 }
@@ -203,7 +202,8 @@ ImageDatasetOptions transform_of(const Checkpoint& checkpoint) {
     return transform_from_json(checkpoint.transform, all_image_subjects());
   } catch (const std::invalid_argument& error) {
     throw StageError(ErrorCode::kUnknownInput,
-                     "the checkpoint '" + file + "' does not say how an image becomes its input: " + error.what())
+                     "the checkpoint '" + file +
+                         "' does not say how an image becomes its input: " + error.what())
         .with_help("use one that this version has trained");
   }
 }

@@ -6,9 +6,9 @@
 #include <stdexcept>
 #include <thread>
 
-#include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/stage.h"
@@ -60,8 +60,9 @@ at::Tensor asked_logits(const Checkpoint& checkpoint, const AskedClasses& asked,
 /// Says what the network takes each picture for.
 class Prediction {
  public:
-  Prediction(const Checkpoint& checkpoint, std::shared_ptr<const PictureFiles> pictures, AskedClasses asked,
-             std::int64_t top, TestTimeFlip flip, std::string explain, const RequestContext& context)
+  Prediction(const Checkpoint& checkpoint, std::shared_ptr<const PictureFiles> pictures,
+             AskedClasses asked, std::int64_t top, TestTimeFlip flip, std::string explain,
+             const RequestContext& context)
       : checkpoint_(checkpoint),
         pictures_(std::move(pictures)),
         asked_(std::move(asked)),
@@ -73,9 +74,10 @@ class Prediction {
   Json run(std::int64_t batch_size, at::Device device) {
     const auto say = [&](std::string_view line) { context_.say(line); };
     if (!explain_.empty()) check_feature_maps(*checkpoint_.network, checkpoint_);
-    const PreparedNetwork network(
-        *checkpoint_.network,
-        choose_numerics(checkpoint_.numerics, *checkpoint_.network, checkpoint_.model_stage, device, say), device);
+    const PreparedNetwork network(*checkpoint_.network,
+                                  choose_numerics(checkpoint_.numerics, *checkpoint_.network,
+                                                  checkpoint_.model_stage, device, say),
+                                  device);
     const std::int64_t images = pictures_->describe().size;
     Loader loader(pictures_, SampleOrder::sequential(images), batch_size, /*epoch=*/0);
     const PassProgress progress("predict", images);
@@ -97,7 +99,8 @@ class Prediction {
 
  private:
   at::Tensor logits(const PreparedNetwork& network, const Batch& batch) const {
-    const Batch placed = network.placed(asked_.examples ? asked_.examples->asked_about(batch) : batch);
+    const Batch placed =
+        network.placed(asked_.examples ? asked_.examples->asked_about(batch) : batch);
     const ScopedInference inference(network);
     return asked_logits(checkpoint_, asked_, flip_, network.module(), placed.tensors()).cpu();
   }
@@ -111,9 +114,10 @@ class Prediction {
       const bool is_pair = checkpoint_.pair_of > 0;
       const at::Tensor pixels = network.placed(batch.part(row, row + 1)).tensors().at("image");
       const at::Tensor activation =
-          class_activation(network.module(), checkpoint_, pixels, is_pair ? 0 : label, is_pair && label == 0 ? -1 : 1);
-      write_activation(explain_, pictures_->sample_name(index), index, name_of(label), pixels, activation,
-                       transform_of(checkpoint_));
+          class_activation(network.module(), checkpoint_, pixels, is_pair ? 0 : label,
+                           is_pair && label == 0 ? -1 : 1);
+      write_activation(explain_, pictures_->sample_name(index), index, name_of(label), pixels,
+                       activation, transform_of(checkpoint_));
       ++drawn_;
     }
   }
@@ -156,15 +160,17 @@ class Prediction {
   void report_strangers() const {
     const std::vector<std::string> names = pictures_->strangers();
     if (names.empty()) return;
-    context_.say(std::to_string(names.size()) +
-                 (names.size() == 1 ? " picture does not look like " : " pictures do not look like ") +
-                 std::string(pictures_->subject()->what) +
-                 ", so what is said of them means nothing: " + runner::listed(names, kNamedStrangers, "'"));
+    context_.say(
+        std::to_string(names.size()) +
+        (names.size() == 1 ? " picture does not look like " : " pictures do not look like ") +
+        std::string(pictures_->subject()->what) +
+        ", so what is said of them means nothing: " + runner::listed(names, kNamedStrangers, "'"));
   }
 
   std::string name_of(std::int64_t label) const {
     const auto index = static_cast<std::size_t>(label);
-    const std::vector<std::string>& names = asked_.names.empty() ? checkpoint_.classes : asked_.names;
+    const std::vector<std::string>& names =
+        asked_.names.empty() ? checkpoint_.classes : asked_.names;
     return index < names.size() ? names[index] : "output " + std::to_string(label);
   }
 
@@ -180,8 +186,9 @@ class Prediction {
 };
 
 /// The bytes that this takes of a GPU named `device_model`.
-std::int64_t planned_bytes(const Checkpoint& checkpoint, const PictureFiles& pictures, const AskedClasses& classes,
-                           std::int64_t batch_size, TestTimeFlip flip, const std::string& device_model) {
+std::int64_t planned_bytes(const Checkpoint& checkpoint, const PictureFiles& pictures,
+                           const AskedClasses& classes, std::int64_t batch_size, TestTimeFlip flip,
+                           const std::string& device_model) {
   MemoryPolicy policy;
   policy.precision = checkpoint.numerics.precision;
   policy.tf32 = checkpoint.numerics.tf32;
@@ -194,7 +201,9 @@ std::int64_t planned_bytes(const Checkpoint& checkpoint, const PictureFiles& pic
   UnseenPlan unseen({.device = "cuda"}, {.device_model = device_model});
   const auto forward = [&](torch::nn::Module& network, const NamedTensors& inputs) {
     const NamedTensors seen =
-        classes.examples ? classes.examples->asked_about(Batch(inputs, inputs.at("image").size(0))).tensors() : inputs;
+        classes.examples
+            ? classes.examples->asked_about(Batch(inputs, inputs.at("image").size(0))).tensors()
+            : inputs;
     return asked_logits(checkpoint, classes, flip, network, seen);
   };
   return plan_forward({.name = checkpoint.model_stage,
@@ -210,7 +219,8 @@ std::int64_t planned_bytes(const Checkpoint& checkpoint, const PictureFiles& pic
 }
 
 /// The examples in a folder; none where it is empty, which a few-shot model cannot do without.
-runner::Result<std::optional<SupportExamples>> support_of(const std::string& folder, const Checkpoint& checkpoint,
+runner::Result<std::optional<SupportExamples>> support_of(const std::string& folder,
+                                                          const Checkpoint& checkpoint,
                                                           const ImageDatasetOptions& transform,
                                                           const RequestContext& context) {
   const auto trained = episode_shape({.tensors = checkpoint.inputs});
@@ -222,44 +232,58 @@ runner::Result<std::optional<SupportExamples>> support_of(const std::string& fol
                    "give a folder with a folder of photographs for each class: --support FOLDER");
   }
   if (!trained && !folder.empty())
-    return refused("--support is for few-shot models, and this network has classes of its own", "leave it out");
+    return refused("--support is for few-shot models, and this network has classes of its own",
+                   "leave it out");
   if (!trained) return std::optional<SupportExamples>();
   auto examples = read_support(folder, *trained, transform, context.say);
   if (!examples) return examples.errors();
   return std::optional(*std::move(examples));
 }
 
-/// The texts that a CLIP is asked about; none where its class head answers, or the model is no CLIP.
+/// The texts that a CLIP is asked about; none where its class head answers, or the model is no
+/// CLIP.
 runner::Result<std::shared_ptr<TextLabels>> texts_of(const std::vector<std::string>& labels,
                                                      const Checkpoint& checkpoint) {
   const auto* const model = dynamic_cast<const ImageTextModel*>(checkpoint.model.get());
   if (!model) {
     if (labels.empty()) return std::shared_ptr<TextLabels>();
-    return runner::Diagnostic{
-        ErrorCode::kUsage, {}, "", "--labels is for models that read texts, and this one does not", "leave it out"};
+    return runner::Diagnostic{ErrorCode::kUsage,
+                              {},
+                              "",
+                              "--labels is for models that read texts, and this one does not",
+                              "leave it out"};
   }
   if (labels.empty() && model->has_class_head()) return std::shared_ptr<TextLabels>();
   std::vector<std::string> texts = labels;
-  for (const std::string& name : labels.empty() ? checkpoint.class_words : std::vector<std::string>())
+  for (const std::string& name :
+       labels.empty() ? checkpoint.class_words : std::vector<std::string>())
     texts.push_back(class_text("a photo of a {name}.", name));
   for (auto label = labels.begin(); label != labels.end(); ++label) {
     if (std::find(labels.begin(), label, *label) == label) continue;
-    return runner::Diagnostic{
-        ErrorCode::kUsage, {}, "", "--labels has '" + runner::printable(*label) + "' twice", "give each text once"};
+    return runner::Diagnostic{ErrorCode::kUsage,
+                              {},
+                              "",
+                              "--labels has '" + runner::printable(*label) + "' twice",
+                              "give each text once"};
   }
   try {
     return std::make_shared<TextLabels>(checkpoint, texts);
   } catch (const StageError& error) {
     if (labels.empty()) throw;
-    return runner::Diagnostic{
-        ErrorCode::kUsage, {}, "", std::string("--labels: ") + error.what(), "give texts that the model can read"};
+    return runner::Diagnostic{ErrorCode::kUsage,
+                              {},
+                              "",
+                              std::string("--labels: ") + error.what(),
+                              "give texts that the model can read"};
   }
 }
 
 runner::Result<AskedClasses> asked_classes(const Json& request, const Checkpoint& checkpoint,
-                                           const ImageDatasetOptions& transform, const RequestContext& context) {
+                                           const ImageDatasetOptions& transform,
+                                           const RequestContext& context) {
   const runner::JsonFields<Json> fields(request, "the request");
-  auto examples = support_of(request.contains("support") ? fields.text("support") : "", checkpoint, transform, context);
+  auto examples = support_of(request.contains("support") ? fields.text("support") : "", checkpoint,
+                             transform, context);
   if (!examples) return examples.errors();
   const std::vector<std::string> labels =
       request.contains("labels") ? fields.texts("labels") : std::vector<std::string>();
@@ -271,14 +295,17 @@ runner::Result<AskedClasses> asked_classes(const Json& request, const Checkpoint
 }
 
 /// What predicts: the model of the request or, where it names none, the network of its run.
-runner::Result<std::shared_ptr<const Checkpoint>> asked_network(const Json& request, const runner::Graph& graph,
-                                                                const std::string& device, bool is_outline,
+runner::Result<std::shared_ptr<const Checkpoint>> asked_network(const Json& request,
+                                                                const runner::Graph& graph,
+                                                                const std::string& device,
+                                                                bool is_outline,
                                                                 const RequestContext& context) {
   const runner::JsonFields<Json> fields(request, "the request");
   const std::string node = fields.text("node");
   if (request.contains("model"))
     return network_of_model(graph, node, fields.text("model"), device, is_outline, context);
-  const runner::CheckpointSources trained = runner::checkpoint_sources_from_json(fields.object("checkpoints"));
+  const runner::CheckpointSources trained =
+      runner::checkpoint_sources_from_json(fields.object("checkpoints"));
   const auto network_of_run = is_outline ? outline_network_of_run : load_network_of_run;
   return network_of_run(graph, node, trained, device, context);
 }
@@ -286,41 +313,50 @@ runner::Result<std::shared_ptr<const Checkpoint>> asked_network(const Json& requ
 }  // namespace
 
 runner::Result<Json> answer_predict(const Json& request, const RequestContext& context) {
-  const auto fields = request_fields(request, {"graph", "node", "checkpoints", "model", "paths", "top", "batch_size",
-                                               "skip_corrupt", "flip", "plan_for", "support", "labels", "explain"});
+  const auto fields = request_fields(
+      request, {"graph", "node", "checkpoints", "model", "paths", "top", "batch_size",
+                "skip_corrupt", "flip", "plan_for", "support", "labels", "explain"});
   const runner::Graph graph = runner::graph_from_json(fields.object("graph"));
   const std::int64_t top = fields.integer("top"), batch_size = fields.integer("batch_size");
   const bool skip = fields.flag("skip_corrupt");
   if (top < 1 || batch_size < 1) throw std::runtime_error("predict: nothing is asked for");
   const std::string flip_word = request.contains("flip") ? fields.text("flip") : "none";
-  const auto* const flip = std::ranges::find(kTestTimeFlips, flip_word, [](const auto& item) { return item.first; });
+  const auto* const flip =
+      std::ranges::find(kTestTimeFlips, flip_word, [](const auto& item) { return item.first; });
   if (flip == kTestTimeFlips.end()) throw std::runtime_error("predict: an unknown flip");
 
   auto found = list_pictures(fields.texts("paths"));
   if (!found) return found.errors();
   const bool is_told = !request.contains("plan_for");
-  if (const std::string not_taken = found->not_taken.text(); is_told && !not_taken.empty()) context.say(not_taken);
+  if (const std::string not_taken = found->not_taken.text(); is_told && !not_taken.empty())
+    context.say(not_taken);
   if (const std::int64_t count = found->other_formats.count_other_images(); is_told && count > 0) {
-    context.say(std::to_string(count) + (count == 1 ? " file is named as an image" : " files are named as images") +
+    context.say(std::to_string(count) +
+                (count == 1 ? " file is named as an image" : " files are named as images") +
                 " in an unsupported format: " + found->other_formats.other_images());
   }
   const std::string plan_for = request.contains("plan_for") ? fields.text("plan_for") : "";
   const auto device = plan_for.empty() ? choose_device(graph.device, find_gpus())
                                        : runner::Result<c10::Device>(c10::Device(c10::kCUDA, 0));
   if (!device) return device.errors();
-  if (auto errors = refused_user_variables(use_threads(graph.threads), context.say); !errors.empty()) return errors;
+  if (auto errors = refused_user_variables(use_threads(graph.threads), context.say);
+      !errors.empty())
+    return errors;
   const auto checkpoint = asked_network(request, graph, device->str(), !plan_for.empty(), context);
   if (!checkpoint) return checkpoint.errors();
   if (!*checkpoint) return Json{{"predicted", 0}};
   ImageDatasetOptions transform = transform_of(**checkpoint);
-  transform.loader.workers = std::clamp<std::int64_t>(std::thread::hardware_concurrency() / 2, 1, 8);
+  transform.loader.workers =
+      std::clamp<std::int64_t>(std::thread::hardware_concurrency() / 2, 1, 8);
   auto asked = asked_classes(request, **checkpoint, transform, context);
   if (!asked) return asked.errors();
   auto pictures = std::make_shared<const PictureFiles>(std::move(found->files), transform, skip);
   if (!plan_for.empty())
-    return Json{{"predicted", planned_bytes(**checkpoint, *pictures, *asked, batch_size, flip->second, plan_for)}};
+    return Json{{"predicted", planned_bytes(**checkpoint, *pictures, *asked, batch_size,
+                                            flip->second, plan_for)}};
   const std::string explain = request.contains("explain") ? fields.text("explain") : "";
-  Json answer = Prediction(**checkpoint, std::move(pictures), *std::move(asked), top, flip->second, explain, context)
+  Json answer = Prediction(**checkpoint, std::move(pictures), *std::move(asked), top, flip->second,
+                           explain, context)
                     .run(batch_size, *device);
   if (!(*checkpoint)->weights.empty()) answer["weights"] = (*checkpoint)->weights;
   return answer;
@@ -332,7 +368,8 @@ using runner::Diagnostic;
 using runner::ErrorCode;
 namespace fs = std::filesystem;
 
-/// The pictures of each class, by its name; the name of the class of what lies in no folder is empty.
+/// The pictures of each class, by its name; the name of the class of what lies in no folder is
+/// empty.
 std::map<std::string, std::vector<std::string>> by_class(const std::string& folder,
                                                          const std::vector<std::string>& files) {
   std::map<std::string, std::vector<std::string>> result;
@@ -350,7 +387,8 @@ Batch SupportExamples::asked_about(const Batch& queries) const {
   const at::Tensor& asked = queries["image"];
   const auto ways = std::ssize(classes_);
   const at::TensorOptions whole = at::TensorOptions(at::kLong).device(asked.device());
-  const at::Tensor support = torch::arange(ways, whole).unsqueeze(1).expand({ways, shots_}).contiguous();
+  const at::Tensor support =
+      torch::arange(ways, whole).unsqueeze(1).expand({ways, shots_}).contiguous();
   return {{{"image", torch::cat({images_.to(asked.device()), asked}).unsqueeze(0)},
            {"support", support.unsqueeze(0)},
            {"label", torch::zeros({1, asked.size(0)}, whole)}},
@@ -364,11 +402,12 @@ runner::Result<SupportExamples> read_support(const std::string& folder, const Ep
   if (!found) return found.errors();
   const auto classes = by_class(folder, found->files);
   if (classes.contains("")) {
-    return Diagnostic{ErrorCode::kUsage,
-                      {},
-                      "",
-                      "'" + classes.at("").front() + "' lies in no folder of a class",
-                      "put the examples of each class into a folder of its name below '" + folder + "'"};
+    return Diagnostic{
+        ErrorCode::kUsage,
+        {},
+        "",
+        "'" + classes.at("").front() + "' lies in no folder of a class",
+        "put the examples of each class into a folder of its name below '" + folder + "'"};
   }
   if (classes.size() < 2) {
     return Diagnostic{ErrorCode::kUsage,

@@ -27,7 +27,8 @@ FetchCallbacks callbacks_of(const RequestContext& context) {
 
 }  // namespace
 
-runner::JsonFields<Json> request_fields(const Json& request, std::initializer_list<std::string_view> keys) {
+runner::JsonFields<Json> request_fields(const Json& request,
+                                        std::initializer_list<std::string_view> keys) {
   const runner::JsonFields fields(request, "the request");
   std::vector<std::string_view> known = {"protocol", "request", "log"};
   known.insert(known.end(), keys);
@@ -35,10 +36,13 @@ runner::JsonFields<Json> request_fields(const Json& request, std::initializer_li
   return fields;
 }
 
-runner::Result<Json> answer_versions(const Json&, const RequestContext&) { return devices_and_versions(); }
+runner::Result<Json> answer_versions(const Json&, const RequestContext&) {
+  return devices_and_versions();
+}
 
 runner::Result<Json> answer_make_data(const Json& request, const RequestContext& context) {
-  const auto fields = request_fields(request, {"what", "out", "classes", "per_class", "size", "seed"});
+  const auto fields =
+      request_fields(request, {"what", "out", "classes", "per_class", "size", "seed"});
   const MadeImages images{.classes = fields.integer("classes"),
                           .per_class = fields.integer("per_class"),
                           .size = fields.integer("size"),
@@ -54,7 +58,8 @@ runner::Result<Json> answer_make_data(const Json& request, const RequestContext&
   };
   const std::string folder = fields.text("out");
   const auto made = std::ranges::find(all_made_datasets(), fields.text("what"), &MadeDataset::name);
-  if (made == all_made_datasets().end()) throw std::invalid_argument("a data set that nobody can make");
+  if (made == all_made_datasets().end())
+    throw std::invalid_argument("a data set that nobody can make");
   made->make(folder, images, callbacks);
   return Json{{"folder", folder}, {"images", images.count()}};
 }
@@ -63,7 +68,8 @@ runner::Result<Json> answer_fetch_data(const Json& request, const RequestContext
   const auto fields = request_fields(request, {"what", "root", "files", "url"});
   const std::string what = fields.text("what");
   const PublishedDataset* dataset = find_published(what);
-  if (!dataset) return runner::Diagnostic{runner::ErrorCode::kUsage, {}, "", "cannot fetch '" + what + "'", ""};
+  if (!dataset)
+    return runner::Diagnostic{runner::ErrorCode::kUsage, {}, "", "cannot fetch '" + what + "'", ""};
   DatasetWish wish{.root = fields.text("root"), .url = fields.text("url")};
   for (const std::string& file : fields.texts("files")) wish.files.emplace_back(file);
   const FetchedDataset fetched = fetch_published(*dataset, wish, callbacks_of(context));
@@ -74,7 +80,8 @@ runner::Result<Json> answer_fetch_data(const Json& request, const RequestContext
 }
 
 runner::Result<Json> answer_fetch_model(const Json& request, const RequestContext& context) {
-  const auto fields = request_fields(request, {"repository", "revision", "files", "cache", "endpoint"});
+  const auto fields =
+      request_fields(request, {"repository", "revision", "files", "cache", "endpoint"});
   const HubWish wish{.repository = fields.text("repository"),
                      .revision = fields.text("revision"),
                      .files = fields.texts("files"),

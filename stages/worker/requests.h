@@ -16,22 +16,24 @@ namespace stages {
 struct RequestContext {
   std::function<void(const runner::Progress&)> progress;
   std::function<void(std::string_view line)> say;
-  std::function<bool()> cancelled;                               ///< true once it is to stop: throw runner::Cancelled
-  std::function<void(const nlohmann::ordered_json&)> item = {};  ///< gives one of many results, as it comes
+  std::function<bool()> cancelled;  ///< true once it is to stop: throw runner::Cancelled
+  std::function<void(const nlohmann::ordered_json&)> item =
+      {};  ///< gives one of many results, as it comes
 };
 
-/// One thing that a worker can be asked besides running a graph: {"protocol": 1, "request": <name>, …}. `answer` gets
-/// the whole request, checks what it reads and throws runner::StageError as a stage does.
+/// One thing that a worker can be asked besides running a graph: {"protocol": 1, "request": <name>,
+/// …}. `answer` gets the whole request, checks what it reads and throws runner::StageError as a
+/// stage does.
 struct RequestKind {
   std::string_view name;
   runner::Result<nlohmann::ordered_json> (*answer)(const nlohmann::ordered_json& request,
                                                    const RequestContext& context);
 };
 
-/// The members of such a request; those besides "protocol", "request" and "log" are `keys`. Throws std::runtime_error
-/// for one of another name, and as JsonFields does: "the request has no 'out'".
-runner::JsonFields<nlohmann::ordered_json> request_fields(const nlohmann::ordered_json& request,
-                                                          std::initializer_list<std::string_view> keys);
+/// The members of such a request; those besides "protocol", "request" and "log" are `keys`. Throws
+/// std::runtime_error for one of another name, and as JsonFields does: "the request has no 'out'".
+runner::JsonFields<nlohmann::ordered_json> request_fields(
+    const nlohmann::ordered_json& request, std::initializer_list<std::string_view> keys);
 
 /// "versions" → what `retort doctor` shows.
 runner::Result<nlohmann::ordered_json> answer_versions(const nlohmann::ordered_json& request,
@@ -39,11 +41,12 @@ runner::Result<nlohmann::ordered_json> answer_versions(const nlohmann::ordered_j
 /// "make_data": {"what", "out", "classes", "per_class", "size", "seed"} → {"folder", "images"}.
 runner::Result<nlohmann::ordered_json> answer_make_data(const nlohmann::ordered_json& request,
                                                         const RequestContext& context);
-/// "fetch_data": {"what", "root", "files", "url"} → {"folder", "was_there", "received_bytes", "files"}.
+/// "fetch_data": {"what", "root", "files", "url"} → {"folder", "was_there", "received_bytes",
+/// "files"}.
 runner::Result<nlohmann::ordered_json> answer_fetch_data(const nlohmann::ordered_json& request,
                                                          const RequestContext& context);
-/// "fetch_model": {"repository", "revision", "files", "cache", "endpoint"} → {"folder", "commit", "received_bytes",
-/// "files": [{"name", "bytes", "was_there"}]}.
+/// "fetch_model": {"repository", "revision", "files", "cache", "endpoint"} → {"folder", "commit",
+/// "received_bytes", "files": [{"name", "bytes", "was_there"}]}.
 runner::Result<nlohmann::ordered_json> answer_fetch_model(const nlohmann::ordered_json& request,
                                                           const RequestContext& context);
 

@@ -91,7 +91,9 @@ SmallNetwork::SmallNetwork() {
   last_ = register_parameter("last", sines({3, 16}, 1.3));
 }
 
-at::Tensor SmallNetwork::forward(const at::Tensor& x) const { return block_->forward(x).matmul(last_.t()); }
+at::Tensor SmallNetwork::forward(const at::Tensor& x) const {
+  return block_->forward(x).matmul(last_.t());
+}
 
 NamedTensors SmallStep::encode(torch::nn::Module& network, const Batch& part) const {
   return {{"logits", dynamic_cast<SmallNetwork&>(network).forward(part["image"])}};
@@ -121,7 +123,8 @@ SmallTraining::SmallTraining() : state_(std::make_unique<State>()) {
 
 SmallTraining::~SmallTraining() = default;
 
-void SmallTraining::run(std::int64_t refused, std::int64_t replays, std::function<void(std::int64_t)> on_step) {
+void SmallTraining::run(std::int64_t refused, std::int64_t replays,
+                        std::function<void(std::int64_t)> on_step) {
   MemoryPolicy policy;
   policy.recovery.max_retries = replays;
   state_->context.on_step = std::move(on_step);
@@ -129,12 +132,14 @@ void SmallTraining::run(std::int64_t refused, std::int64_t replays, std::functio
   step.before_step = [&, steps = 0]() mutable {
     if (++steps == 2) CountingAllocator::innermost()->refuse(refused);
   };
-  train(step, *state_->network, {std::make_shared<SmallData>(), nullptr}, state_->options, policy, state_->context);
+  train(step, *state_->network, {std::make_shared<SmallData>(), nullptr}, state_->options, policy,
+        state_->context);
 }
 
 at::Tensor SmallTraining::weights() const {
   std::vector<at::Tensor> all;
-  for (const auto& [name, tensor] : stages::weights(*state_->network)) all.push_back(tensor.detach().flatten().clone());
+  for (const auto& [name, tensor] : stages::weights(*state_->network))
+    all.push_back(tensor.detach().flatten().clone());
   return torch::cat(all);
 }
 

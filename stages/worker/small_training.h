@@ -13,7 +13,8 @@
 
 namespace stages {
 
-// A network, its steps and a training of them that take no time, to try out on them what memory policies stand on.
+// A network, its steps and a training of them that take no time, to try out on them what memory
+// policies stand on.
 
 /// Numbers between -1 and 1 that no generator makes.
 at::Tensor sines(at::IntArrayRef shape, double pace);
@@ -30,7 +31,8 @@ class SmallNetwork : public torch::nn::Module {
   at::Tensor last_;
 };
 
-/// The network's cross-entropy, a loss in which every sample meets every other, or its logits' covariance.
+/// The network's cross-entropy, a loss in which every sample meets every other, or its logits'
+/// covariance.
 class SmallStep final : public TrainingStep {
  public:
   explicit SmallStep(bool is_coupled, std::optional<CovarianceForm> covariance = {})
@@ -59,9 +61,10 @@ class SmallTraining {
   SmallTraining();
   ~SmallTraining();
 
-  /// Block `refused`, counted from 1, of the second step is not given; 0: all are. `on_step` is called when a step has
-  /// been computed, before it writes a weight.
-  void run(std::int64_t refused, std::int64_t replays, std::function<void(std::int64_t)> on_step = {});
+  /// Block `refused`, counted from 1, of the second step is not given; 0: all are. `on_step` is
+  /// called when a step has been computed, before it writes a weight.
+  void run(std::int64_t refused, std::int64_t replays,
+           std::function<void(std::int64_t)> on_step = {});
   /// All of them in one tensor.
   at::Tensor weights() const;
 

@@ -10,21 +10,21 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/shared/disk/fault.h"
+#include "runner/shared/disk/file_digests.h"
 #include "runner/shared/error/diagnostic.h"
 #include "runner/shared/error/system_limit.h"
-#include "runner/shared/disk/file_digests.h"
-#include "runner/worker/executor.h"
 #include "runner/shared/record/recorded_run.h"
-#include "runner/shared/disk/fault.h"
+#include "runner/shared/value/parse_json.h"
+#include "runner/worker/executor.h"
 #include "stages/machine/determinism.h"
-#include "stages/worker/determinism_check.h"
 #include "stages/machine/device.h"
 #include "stages/machine/memory_meter.h"
 #include "stages/machine/threads.h"
 #include "stages/machine/user_variables.h"
 #include "stages/plan/memory_budget.h"
+#include "stages/worker/determinism_check.h"
 #include "stages/worker/machine_log.h"
-#include "runner/shared/value/parse_json.h"
 
 namespace stages {
 namespace {
@@ -39,7 +39,11 @@ constexpr std::size_t kMaxRequest = 16 << 20;
 constexpr std::size_t kReadPiece = 64 << 10;
 
 Diagnostic misunderstood(const std::string& what) {
-  return {ErrorCode::kProtocol, {}, "", "retort's request cannot be understood: " + what, "please report it"};
+  return {ErrorCode::kProtocol,
+          {},
+          "",
+          "retort's request cannot be understood: " + what,
+          "please report it"};
 }
 
 WorkerSignals process_signals;  // a handler can reach nothing but a global
@@ -53,7 +57,8 @@ void ask_to_stop(int number) {
 
 void ask_to_save(int) { process_signals.save = true; }
 
-/// What `doctor determinism` asks for besides the run: {"steps", "file", "compare"}; null where it does not.
+/// What `doctor determinism` asks for besides the run: {"steps", "file", "compare"}; null where it
+/// does not.
 std::unique_ptr<DeterminismCheck> make_check(const Json& request) {
   const auto wish = request.find("check");
   if (wish == request.end()) return nullptr;
@@ -67,15 +72,16 @@ std::unique_ptr<DeterminismCheck> make_check(const Json& request) {
   }
 }
 
-/// What `plan` and `certify` ask for besides the graph: {"device_model", "budget": {"bytes", "from"}, "alternatives",
-/// "certify"}; none of it in a run.
+/// What `plan` and `certify` ask for besides the graph: {"device_model", "budget": {"bytes",
+/// "from"}, "alternatives", "certify"}; none of it in a run.
 runner::DryRunOptions dry_run_options(const Json& request) {
   try {
     runner::DryRunOptions dry{.device_model = request.value("device_model", ""),
                               .wants_alternatives = request.value("alternatives", false),
                               .wants_certificate = request.value("certify", false)};
     const auto budget = request.find("budget");
-    if (budget != request.end() && !budget->is_null()) dry.budget = {budget->at("from"), budget->at("bytes")};
+    if (budget != request.end() && !budget->is_null())
+      dry.budget = {budget->at("from"), budget->at("bytes")};
     return dry;
   } catch (const Json::exception&) {
     throw std::runtime_error("what its plan is for");
@@ -83,7 +89,8 @@ runner::DryRunOptions dry_run_options(const Json& request) {
 }
 
 /// What was planned and, of a device that is here, what memory it has.
-Json plan_json(const std::vector<runner::DryNode>& planned, const runner::DryRunOptions& dry, c10::Device device) {
+Json plan_json(const std::vector<runner::DryNode>& planned, const runner::DryRunOptions& dry,
+               c10::Device device) {
   Json json = runner::to_json(planned);
   if (!dry.device_model.empty()) return json;
   const runner::NamedBytes memory = device_memory(device);
@@ -91,8 +98,8 @@ Json plan_json(const std::vector<runner::DryNode>& planned, const runner::DryRun
   return json;
 }
 
-/// "folder", of a run that is resumed, "plans", of one whose plans are taken up, or "divisions", of one as whose data
-/// this run's is divided; empty: there is none.
+/// "folder", of a run that is resumed, "plans", of one whose plans are taken up, or "divisions", of
+/// one as whose data this run's is divided; empty: there is none.
 std::filesystem::path folder_in(const Json& request, const char* key) {
   const Json folder = request.value(key, Json(""));
   if (!folder.is_string()) throw std::runtime_error("its '" + std::string(key) + "'");
@@ -104,7 +111,9 @@ runner::Restarts restarts_in(const Json& request) {
   const auto restarts = request.find("restarts");
   if (restarts == request.end()) return {};
   try {
-    return {.plans = restarts->at("plans"), .retries = restarts->at("retries"), .has_moved = restarts->at("has_moved")};
+    return {.plans = restarts->at("plans"),
+            .retries = restarts->at("retries"),
+            .has_moved = restarts->at("has_moved")};
   } catch (const Json::exception&) {
     throw std::runtime_error("its 'restarts'");
   }
@@ -123,7 +132,8 @@ void enter_working_folder(const Json& request) {
 
 WorkerSignals& watch_signals() {
   struct sigaction action {};
-  action.sa_handler = ask_to_stop;  // without SA_RESTART, so that a worker that waits for its next request wakes up
+  action.sa_handler =
+      ask_to_stop;  // without SA_RESTART, so that a worker that waits for its next request wakes up
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
   action.sa_handler = ask_to_save;
   action.sa_flags = SA_RESTART;
@@ -149,7 +159,8 @@ ExitCode Worker::serve() {
     exit = answer(next_request());
   } catch (const runner::Cancelled&) {
     // Without a signal it is retort that has gone.
-    exit = runner::exit_code_of_stop(signals_.stop != 0 ? signals_.stop.load() : SIGTERM, has_saved_);
+    exit =
+        runner::exit_code_of_stop(signals_.stop != 0 ? signals_.stop.load() : SIGTERM, has_saved_);
   } catch (const runner::StageError& error) {
     exit = report({{error.code, {}, error.stage + error.option, error.what(), error.help}});
   } catch (const std::filesystem::filesystem_error& error) {
@@ -169,8 +180,10 @@ ExitCode Worker::answer(const Json& request) {
   const auto name = request.find("request");
   if (name == request.end() || !name->is_string()) return report({misunderstood("no 'request'")});
   if (*name == "run" || *name == "plan") return run_or_plan(request);
-  const auto kind = std::ranges::find(other_requests_, name->get_ref<const std::string&>(), &RequestKind::name);
-  if (kind == other_requests_.end()) return report({misunderstood("'" + name->get<std::string>() + "'")});
+  const auto kind =
+      std::ranges::find(other_requests_, name->get_ref<const std::string&>(), &RequestKind::name);
+  if (kind == other_requests_.end())
+    return report({misunderstood("'" + name->get<std::string>() + "'")});
   return answer_other(*kind, request);
 }
 
@@ -187,13 +200,16 @@ ExitCode Worker::run_or_plan(const Json& request) {
     reuse = {.index = request["index"].is_string() ? request["index"].get<std::string>() : "",
              .which = runner::reuse_named(request.value("reuse", "cacheable"))};
   }
-  const auto is_set = [&](const char* key) { return request.contains(key) && request[key] == true; };
+  const auto is_set = [&](const char* key) {
+    return request.contains(key) && request[key] == true;
+  };
 
   const bool is_plan = request["request"] == "plan";
   const runner::DryRunOptions dry = dry_run_options(request);
   Diagnostics errors;
-  const auto device = dry.device_model.empty() ? choose_device(graph.device, find_gpus())
-                                               : runner::Result<c10::Device>(c10::Device(c10::kCUDA, 0));
+  const auto device = dry.device_model.empty()
+                          ? choose_device(graph.device, find_gpus())
+                          : runner::Result<c10::Device>(c10::Device(c10::kCUDA, 0));
   if (!device) errors = device.errors();
   int threads = 1;
   try {
@@ -232,20 +248,21 @@ ExitCode Worker::run_or_plan(const Json& request) {
     emit(event);
   };
   const auto has_difference = [&] { return check && check->has_difference(); };
-  runner::Executor executor(std::move(graph), kinds_,
-                            {.emit = emit_with_memory,
-                             .is_cancelled = [&] { return is_stopped() || has_difference(); },
-                             .debug =
-                                 [this](const std::string& node, std::string_view line) {
-                                   log_.write({.level = runner::LogLevel::kDebug, .node = node, .text = line});
-                                 },
-                             .take_save_request = [this] { return signals_.save.exchange(false); },
-                             .sync_metrics = [this](const std::string& node) { sync_metrics(node); },
-                             .on_failure =
-                                 [&](const std::string& at_work, const std::exception& error) {
-                                   if (is_device_lost(error)) leave_lost_device(at_work, error);
-                                 },
-                             .measure_peak_live = [&meter] { return meter.peak_since_last(); }});
+  runner::Executor executor(
+      std::move(graph), kinds_,
+      {.emit = emit_with_memory,
+       .is_cancelled = [&] { return is_stopped() || has_difference(); },
+       .debug =
+           [this](const std::string& node, std::string_view line) {
+             log_.write({.level = runner::LogLevel::kDebug, .node = node, .text = line});
+           },
+       .take_save_request = [this] { return signals_.save.exchange(false); },
+       .sync_metrics = [this](const std::string& node) { sync_metrics(node); },
+       .on_failure =
+           [&](const std::string& at_work, const std::exception& error) {
+             if (is_device_lost(error)) leave_lost_device(at_work, error);
+           },
+       .measure_peak_live = [&meter] { return meter.peak_since_last(); }});
   const Diagnostics found = executor.create();
   errors.insert(errors.end(), found.begin(), found.end());
   if (!errors.empty()) return report(errors);
@@ -270,7 +287,8 @@ ExitCode Worker::run_or_plan(const Json& request) {
                                           dry,
                                           /*strict=*/is_plan, device->str());
   for (const runner::DryNode& node : executor.planned()) {
-    log_.write({.level = runner::LogLevel::kDebug, .node = node.node, .text = "plan: " + log_text(node)});
+    log_.write(
+        {.level = runner::LogLevel::kDebug, .node = node.node, .text = "plan: " + log_text(node)});
   }
   if (is_stopped()) throw runner::Cancelled{};
   if (is_plan) emit(runner::Answer{plan_json(executor.planned(), dry, *device)});
@@ -331,12 +349,15 @@ ExitCode Worker::answer_other(const RequestKind& kind, const Json& request) {
   } catch (const std::bad_alloc&) {
     return report({{ErrorCode::kOutOfMemory, {}, "", "out of memory", ""}});
   } catch (const std::system_error& error) {
-    if (auto limit = runner::limit_reached(error.code(), error.what())) return report({*std::move(limit)});
-    if (dynamic_cast<const std::filesystem::filesystem_error*>(&error)) return report({runner::unexpected(error)});
+    if (auto limit = runner::limit_reached(error.code(), error.what()))
+      return report({*std::move(limit)});
+    if (dynamic_cast<const std::filesystem::filesystem_error*>(&error))
+      return report({runner::unexpected(error)});
     return report({{ErrorCode::kStageFailed, {}, "", error.what(), ""}});
   } catch (const std::exception& error) {
     const std::string_view text = error.what();
-    return report({{ErrorCode::kStageFailed, {}, "", std::string(text.substr(0, text.find('\n'))), ""}});
+    return report(
+        {{ErrorCode::kStageFailed, {}, "", std::string(text.substr(0, text.find('\n'))), ""}});
   }
 }
 
@@ -369,7 +390,8 @@ void Worker::emit(const runner::Event& event) {
 /// "log": how much retort wants to hear, "info" where it does not say.
 void Worker::start_log(const Json& request) {
   const Json wish = request.value("log", Json("info"));
-  const auto level = wish.is_string() ? runner::log_level_named(wish.get<std::string>()) : std::nullopt;
+  const auto level =
+      wish.is_string() ? runner::log_level_named(wish.get<std::string>()) : std::nullopt;
   if (!level) throw std::runtime_error("its 'log'");
   log_ = runner::Log::to_receiver(*level, [this](const runner::LogLine& line) {
     emit(runner::Logged{line.level, std::string(line.node), std::string(line.text)});
@@ -386,8 +408,8 @@ void Worker::sync_metrics(const std::string& node) {
 
 Json Worker::next_request() { return next_line(/*despite_signals=*/false); }
 
-/// The next line as JSON. Throws Cancelled at the end of the input, since there is nobody to work for then, and unless
-/// `despite_signals` when the work is to stop.
+/// The next line as JSON. Throws Cancelled at the end of the input, since there is nobody to work
+/// for then, and unless `despite_signals` when the work is to stop.
 Json Worker::next_line(bool despite_signals) {
   std::size_t searched = 0;
   while (despite_signals ? !is_deaf_ : !is_stopped()) {

@@ -22,12 +22,12 @@ struct WorkerSignals {
   std::atomic<bool> save = false;  ///< the work is to be saved; whoever does so takes it back
 };
 
-/// From now on SIGINT, SIGTERM and SIGHUP ask this process to stop, and SIGUSR1 and SIGUSR2 to save; SIGPIPE does
-/// nothing.
+/// From now on SIGINT, SIGTERM and SIGHUP ask this process to stop, and SIGUSR1 and SIGUSR2 to
+/// save; SIGPIPE does nothing.
 WorkerSignals& watch_signals();
 
-/// Serves one conversation with `retort`: says hello, reads one request, answers it, says how it ended.
-/// The protocol is documented in runner/shared/protocol/protocol.md.
+/// Serves one conversation with `retort`: says hello, reads one request, answers it, says how it
+/// ended. The protocol is documented in runner/shared/protocol/protocol.md.
 class Worker {
  public:
   /// `requests` and `events` are open descriptors; they and `signals` are borrowed.

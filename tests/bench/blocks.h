@@ -10,8 +10,9 @@
 
 #include "stages/machine/memory_meter.h"
 
-/// How compare.py and a benchmark talk: it writes the size of a block on a line, the benchmark does as much and answers
-/// with one JSON object on a line. The end of the input is the end of the benchmark.
+/// How compare.py and a benchmark talk: it writes the size of a block on a line, the benchmark does
+/// as much and answers with one JSON object on a line. The end of the input is the end of the
+/// benchmark.
 inline std::optional<int> next_block() {
   std::string line;
   if (!std::getline(std::cin, line)) return {};

@@ -1,5 +1,6 @@
-// A training step on the pool of the CPU under a memory budget (stages/machine/cpu_pool.h, counting_allocator.h) beside
-// the same on malloc: as glibc has it, and where each large block goes back to the kernel at once.
+// A training step on the pool of the CPU under a memory budget (stages/machine/cpu_pool.h,
+// counting_allocator.h) beside the same on malloc: as glibc has it, and where each large block goes
+// back to the kernel at once.
 
 #include <malloc.h>
 #include <sys/resource.h>
@@ -29,20 +30,23 @@ class Step {
   }
   void operator()() {
     at::Tensor x = x_;
-    for (std::size_t i = 0; i < convolutions_.size(); ++i) x = torch::relu(x + norms_[i](convolutions_[i](x)));
+    for (std::size_t i = 0; i < convolutions_.size(); ++i)
+      x = torch::relu(x + norms_[i](convolutions_[i](x)));
     std::vector<at::Tensor> parameters;
     for (const auto& layer : convolutions_) parameters.push_back(layer->weight);
-    for (const auto& layer : norms_) parameters.insert(parameters.end(), {layer->weight, layer->bias});
+    for (const auto& layer : norms_)
+      parameters.insert(parameters.end(), {layer->weight, layer->bias});
     torch::autograd::grad({torch::cross_entropy_loss(x.mean({2, 3}), labels_)}, parameters);
   }
 
  private:
   const at::Tensor x_, labels_;
-  std::array<torch::nn::Conv2d, 16> convolutions_{nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
-                                                  nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
-                                                  nullptr, nullptr, nullptr, nullptr};
-  std::array<torch::nn::BatchNorm2d, 16> norms_{nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
-                                                nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+  std::array<torch::nn::Conv2d, 16> convolutions_{
+      nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+      nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
+  std::array<torch::nn::BatchNorm2d, 16> norms_{
+      nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+      nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr};
 };
 
 /// When blocks go back to the kernel: at once, or as glibc comes to have it by itself.
@@ -61,7 +65,8 @@ double processor_seconds() {
 
 }  // namespace
 
-/// One argument, JSON: {"threads", "batch"}. A block is so many steps of each size on each side; its answer is
+/// One argument, JSON: {"threads", "batch"}. A block is so many steps of each size on each side;
+/// its answer is
 /// {"seconds": {size: {"retort", "torch" or "returning": processor seconds of a step}}}.
 int main(int, char** arguments) {
   const auto options = nlohmann::json::parse(arguments[1]);

@@ -1,5 +1,5 @@
-// The CPU allocator with a budget (stages/machine/cpu_pool.h) for a Python that has loaded torch, by ctypes. What it
-// refuses is an error whose text the tools know that look for a batch that fits:
+// The CPU allocator with a budget (stages/machine/cpu_pool.h) for a Python that has loaded torch,
+// by ctypes. What it refuses is an error whose text the tools know that look for a batch that fits:
 //
 //   budget = ctypes.CDLL("libbudget_library.so")
 //   budget.budget_start()      # all CPU tensors from here on
@@ -19,7 +19,8 @@ namespace {
 
 std::atomic<std::int64_t> refusals = 0;
 
-/// Stands before the worker's allocators, and says their refusals as torch's own CPU allocator does.
+/// Stands before the worker's allocators, and says their refusals as torch's own CPU allocator
+/// does.
 class RefusingAllocator final : public c10::Allocator {
  public:
   explicit RefusingAllocator(c10::Allocator& own) : own_(own) {}
@@ -28,11 +29,14 @@ class RefusingAllocator final : public c10::Allocator {
       return own_.allocate(bytes);
     } catch (const c10::OutOfMemoryError&) {
       ++refusals;
-      TORCH_CHECK(false, "DefaultCPUAllocator: can't allocate memory: you tried to allocate ", bytes, " bytes.");
+      TORCH_CHECK(false, "DefaultCPUAllocator: can't allocate memory: you tried to allocate ",
+                  bytes, " bytes.");
     }
   }
   c10::DeleterFnPtr raw_deleter() const override { return own_.raw_deleter(); }
-  void copy_data(void* to, const void* from, std::size_t bytes) const override { own_.copy_data(to, from, bytes); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    own_.copy_data(to, from, bytes);
+  }
 
  private:
   c10::Allocator& own_;
@@ -52,7 +56,9 @@ void budget_start() {
   c10::SetCPUAllocator(new RefusingAllocator(*c10::GetCPUAllocator()));
 }
 /// Bytes that may be reserved; less than 0: any number.
-void budget_limit(std::int64_t bytes) { pool->set_limit(bytes < 0 ? std::nullopt : std::optional(bytes)); }
+void budget_limit(std::int64_t bytes) {
+  pool->set_limit(bytes < 0 ? std::nullopt : std::optional(bytes));
+}
 std::int64_t budget_peak() { return pool->peak_reserved(); }
 std::int64_t budget_refusals() { return refusals; }
 }

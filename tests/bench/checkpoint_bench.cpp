@@ -1,4 +1,5 @@
-// Saving and loading a checkpoint (stages/checkpoint/checkpoints.h) beside writing and reading as many bare bytes.
+// Saving and loading a checkpoint (stages/checkpoint/checkpoints.h) beside writing and reading as
+// many bare bytes.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -48,8 +49,9 @@ void read_bare(const fs::path& path, std::vector<char>& piece) {
 
 }  // namespace
 
-/// One argument, JSON: {"folder", "millions"}. A block is so many saves, bare writes, loads and bare reads, in turns;
-/// its answer is {"seconds": {"save", "write", "load", "read": of one}, "bytes"}.
+/// One argument, JSON: {"folder", "millions"}. A block is so many saves, bare writes, loads and
+/// bare reads, in turns; its answer is {"seconds": {"save", "write", "load", "read": of one},
+/// "bytes"}.
 int main(int, char** arguments) {
   const auto options = nlohmann::json::parse(arguments[1]);
   const auto millions = options.at("millions").get<std::int64_t>();
@@ -68,7 +70,10 @@ int main(int, char** arguments) {
       read += seconds_of([&] { read_bare(folder / "bare", piece); });
     }
     report({{"seconds",
-             {{"save", save / *block}, {"write", write / *block}, {"load", load / *block}, {"read", read / *block}}},
+             {{"save", save / *block},
+              {"write", write / *block},
+              {"load", load / *block},
+              {"read", read / *block}}},
             {"bytes", 3 * millions * static_cast<std::int64_t>(piece.size())}});
   }
 }

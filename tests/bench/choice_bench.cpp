@@ -1,4 +1,5 @@
-// Steps of a tower computed in many ways, each for real, beside what the planner chooses of them under some budgets.
+// Steps of a tower computed in many ways, each for real, beside what the planner chooses of them
+// under some budgets.
 
 #include <algorithm>
 #include <memory>
@@ -23,20 +24,26 @@ using namespace stages;
 /// A way of computing a step: its plan, and what it takes to run it.
 class Way {
  public:
-  Way(const MemoryPolicy& policy, const runner::MemoryPlan& plan, TowerPlanning& training, std::int64_t batch)
+  Way(const MemoryPolicy& policy, const runner::MemoryPlan& plan, TowerPlanning& training,
+      std::int64_t batch)
       : policy_(policy),
         network_(training.model.build(training.data.describe(), 1)),
-        execution_(assemble_step(training.step, *network_, batch, training.options, policy_, at::kCPU, running_)),
-        batch_({{"image", torch::randn({batch, 3, 64, 64})}, {"label", torch::zeros({batch}, at::kLong)}}, batch) {
+        execution_(assemble_step(training.step, *network_, batch, training.options, policy_,
+                                 at::kCPU, running_)),
+        batch_({{"image", torch::randn({batch, 3, 64, 64})},
+                {"label", torch::zeros({batch}, at::kLong)}},
+               batch) {
     const Backend backend{.device = at::kCPU, .threads = at::get_num_threads()};
     const auto& recomputed = plan.step.at("activation_checkpointing");
     said_ = {
         {"name", "parts of " + plan.step.at("micro_batch").dump() + ", recomputed " +
-                     (recomputed.is_string() ? recomputed.get<std::string>() : std::to_string(recomputed.size()))},
+                     (recomputed.is_string() ? recomputed.get<std::string>()
+                                             : std::to_string(recomputed.size()))},
         {"step", plan.step},
         {"bytes", plan.predicted},
-        {"predicted_seconds",
-         predicted_seconds({plan.flops, plan.traffic, static_cast<double>(plan.operations), plan.moved}, backend)}};
+        {"predicted_seconds", predicted_seconds({plan.flops, plan.traffic,
+                                                 static_cast<double>(plan.operations), plan.moved},
+                                                backend)}};
   }
 
   /// "name", "step" as the plan has it, "bytes", "predicted_seconds".
@@ -55,13 +62,14 @@ class Way {
 
 }  // namespace
 
-/// One argument, JSON: {"threads", "batch", "layers"}. The first answer is {"ways": [{"name", "bytes",
-/// "predicted_seconds"}], "chosen": [{"budget", "way"}]}; a block is so many steps of each way, {"seconds": [of a
-/// step]}.
+/// One argument, JSON: {"threads", "batch", "layers"}. The first answer is {"ways": [{"name",
+/// "bytes", "predicted_seconds"}], "chosen": [{"budget", "way"}]}; a block is so many steps of each
+/// way, {"seconds": [of a step]}.
 int main(int, char** arguments) {
   const auto options = nlohmann::json::parse(arguments[1]);
   use_threads(options.at("threads").get<int>());
-  const auto batch = options.at("batch").get<std::int64_t>(), layers = options.at("layers").get<std::int64_t>();
+  const auto batch = options.at("batch").get<std::int64_t>(),
+             layers = options.at("layers").get<std::int64_t>();
   TowerPlanning training(layers, NoiseImages(batch, 64));
   training.options.batch_size = batch;
   training.context.asked.budget = {"plenty", std::int64_t{1} << 40};
@@ -75,12 +83,13 @@ int main(int, char** arguments) {
   };
   std::int64_t least = 0, most = 0;
   for (std::int64_t size = batch; size >= 1; size /= 2) {
-    for (std::int64_t recomputed = 0; recomputed <= layers; recomputed += std::max<std::int64_t>(layers / 3, 1)) {
+    for (std::int64_t recomputed = 0; recomputed <= layers;
+         recomputed += std::max<std::int64_t>(layers / 3, 1)) {
       training.policy.micro_batch = size;
       training.policy.activation_checkpointing = {};
       for (std::int64_t layer = 0; layer < recomputed; ++layer)
-        training.policy.activation_checkpointing.modules.push_back("model.vision_model.encoder.layers." +
-                                                                   std::to_string(layer));
+        training.policy.activation_checkpointing.modules.push_back(
+            "model.vision_model.encoder.layers." + std::to_string(layer));
       const PlannedTraining planned = training.planned();
       least = least == 0 ? planned.plan.predicted : std::min(least, planned.plan.predicted);
       most = std::max(most, planned.plan.predicted);

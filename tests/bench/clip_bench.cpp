@@ -1,5 +1,6 @@
-// Contrastive training steps of a CLIP by the real stages, in blocks: what is measured is all that a step of
-// train.contrastive does, reading the batch included. The images lie in memory; each pair has a caption of its own.
+// Contrastive training steps of a CLIP by the real stages, in blocks: what is measured is all that
+// a step of train.contrastive does, reading the batch included. The images lie in memory; each pair
+// has a caption of its own.
 
 #include <algorithm>
 
@@ -52,16 +53,18 @@ class RepeatedPairs final : public stages::Dataset {
 
 }  // namespace
 
-/// One argument, JSON: {"folder": where the weights that the training begins with and its pairs are left for the peer,
-/// "threads", "image_size", "captions": one for each pair of a batch, "trims": the padding that captions share,
-/// "parts": how many a batch is cut into; more than 1 means two passes, "steps": more than will be asked for,
-/// "optimizer": {}, "model": {}}. The first answer has "tokens", those of the longest caption.
+/// One argument, JSON: {"folder": where the weights that the training begins with and its pairs are
+/// left for the peer, "threads", "image_size", "captions": one for each pair of a batch, "trims":
+/// the padding that captions share, "parts": how many a batch is cut into; more than 1 means two
+/// passes, "steps": more than will be asked for, "optimizer": {}, "model": {}}. The first answer
+/// has "tokens", those of the longest caption.
 int main(int, char** arguments) {
   const WorkerMemory memory;
   const auto options = Json::parse(arguments[1]);
   const std::filesystem::path folder = options.at("folder").get<std::string>();
   const auto captions = options.at("captions").get<std::vector<std::string>>();
-  const auto batch = static_cast<std::int64_t>(captions.size()), parts = options.at("parts").get<std::int64_t>();
+  const auto batch = static_cast<std::int64_t>(captions.size()),
+             parts = options.at("parts").get<std::int64_t>();
   stages::use_threads(options.at("threads").get<int>());
   const auto schemas = runner::SchemaSet::load(runner::embedded_schemas());
   if (!schemas) throw std::logic_error(schemas.errors()[0].message);
@@ -69,7 +72,8 @@ int main(int, char** arguments) {
 
   const auto model_stage = make(stages::kModelClip, *schemas, options.at("model"));
   const auto policy_stage =
-      make(stages::kMemoryPolicy, *schemas, {{"micro_batch", batch / parts}, {"two_pass", parts > 1 ? "on" : "off"}});
+      make(stages::kMemoryPolicy, *schemas,
+           {{"micro_batch", batch / parts}, {"two_pass", parts > 1 ? "on" : "off"}});
   const auto train_stage = make(stages::kTrainContrastive, *schemas,
                                 {{"epochs", 1},
                                  {"batch_size", batch},
@@ -88,14 +92,16 @@ int main(int, char** arguments) {
   for (const auto& item : model->build(data->describe(), context.node().seed)->named_parameters())
     weights.set(item.key(), item.value().detach());
   stages::write_safetensors(folder / "weights.safetensors", weights);
-  stages::write_safetensors(folder / "pairs.safetensors", {{"images", data->images}, {"tokens", texts.ids}});
+  stages::write_safetensors(folder / "pairs.safetensors",
+                            {{"images", data->images}, {"tokens", texts.ids}});
   report({{"tokens", *std::ranges::max_element(texts.lengths)}});
   context.wait();
   try {
-    train_stage->run(runner::Inputs({{"train", {data}},
-                                     {"model", {made}},
-                                     {"memory", {policy_stage->run(runner::Inputs({}), context).at("memory")}}}),
-                     context);
+    train_stage->run(
+        runner::Inputs({{"train", {data}},
+                        {"model", {made}},
+                        {"memory", {policy_stage->run(runner::Inputs({}), context).at("memory")}}}),
+        context);
   } catch (const runner::Cancelled&) {
   }
   return 0;

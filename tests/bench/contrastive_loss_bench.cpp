@@ -1,12 +1,13 @@
-// The contrastive loss in tiles (stages/contrastive/contrastive_loss.h) beside the one that is written with all
-// similarities at once and differentiated by autograd: forward and backward of the loss alone.
+// The contrastive loss in tiles (stages/contrastive/contrastive_loss.h) beside the one that is
+// written with all similarities at once and differentiated by autograd: forward and backward of the
+// loss alone.
 
 #include <torch/autograd.h>
 #include <torch/types.h>
 
+#include "stages/contrastive/contrastive_loss.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/threads.h"
-#include "stages/contrastive/contrastive_loss.h"
 #include "tests/bench/blocks.h"
 
 namespace {
@@ -28,7 +29,9 @@ at::Tensor unit_rows(std::int64_t rows) {
 at::Tensor at_once(const Pairs& pairs) {
   const at::Tensor similarities = pairs.logit_scale.exp() * pairs.images.mm(pairs.texts.t());
   const at::Tensor own = torch::arange(similarities.size(0));
-  return (at::cross_entropy_loss(similarities, own) + at::cross_entropy_loss(similarities.t(), own)) / 2;
+  return (at::cross_entropy_loss(similarities, own) +
+          at::cross_entropy_loss(similarities.t(), own)) /
+         2;
 }
 
 at::Tensor in_tiles(const Pairs& pairs) {
@@ -42,29 +45,37 @@ nlohmann::json measured(const Loss& loss, const Pairs& pairs) {
   double value = 0, of_gradient = 0;
   const double seconds = seconds_of([&] {
     const at::Tensor result = loss(pairs);
-    const auto gradients = torch::autograd::grad({result}, {pairs.images, pairs.texts, pairs.logit_scale});
+    const auto gradients =
+        torch::autograd::grad({result}, {pairs.images, pairs.texts, pairs.logit_scale});
     value = result.item<double>();
     of_gradient = gradients[0].norm().item<double>();
   });
-  return {{"seconds", seconds}, {"peak", counter.peak_bytes()}, {"loss", value}, {"gradient", of_gradient}};
+  return {{"seconds", seconds},
+          {"peak", counter.peak_bytes()},
+          {"loss", value},
+          {"gradient", of_gradient}};
 }
 
 }  // namespace
 
-/// One argument, JSON: {"threads", "pairs": [how many]}. A block is so many turns of each number through either loss;
-/// its answer is {number: {"tiles" or "at once": [{"seconds", "peak", "loss", "gradient": the norm of the images']}}}.
+/// One argument, JSON: {"threads", "pairs": [how many]}. A block is so many turns of each number
+/// through either loss; its answer is {number: {"tiles" or "at once": [{"seconds", "peak", "loss",
+/// "gradient": the norm of the images']}}}.
 int main(int, char** arguments) {
   const auto options = nlohmann::json::parse(arguments[1]);
   stages::use_threads(options.at("threads").get<int>());
-  const std::vector<std::pair<std::string, Loss>> losses = {{"tiles", in_tiles}, {"at once", at_once}};
+  const std::vector<std::pair<std::string, Loss>> losses = {{"tiles", in_tiles},
+                                                            {"at once", at_once}};
   report({{"ready", true}});
   while (const std::optional<int> block = next_block()) {
     nlohmann::json answer;
     for (const auto& count : options.at("pairs").get<std::vector<std::int64_t>>()) {
       torch::manual_seed(count);
-      const Pairs pairs{unit_rows(count), unit_rows(count), torch::tensor(2.6592F).requires_grad_()};
+      const Pairs pairs{unit_rows(count), unit_rows(count),
+                        torch::tensor(2.6592F).requires_grad_()};
       for (int turn = 0; turn < *block; ++turn) {
-        for (const auto& [name, loss] : losses) answer[std::to_string(count)][name].push_back(measured(loss, pairs));
+        for (const auto& [name, loss] : losses)
+          answer[std::to_string(count)][name].push_back(measured(loss, pairs));
       }
     }
     report(answer);

@@ -1,4 +1,5 @@
-// Dropout by counter (stages/random/dropout.h) beside torch's own: forward and backward of the layer alone.
+// Dropout by counter (stages/random/dropout.h) beside torch's own: forward and backward of the
+// layer alone.
 
 #include <numeric>
 
@@ -6,8 +7,8 @@
 #include <torch/types.h>
 
 #include "stages/machine/counting_allocator.h"
-#include "stages/random/dropout.h"
 #include "stages/machine/threads.h"
+#include "stages/random/dropout.h"
 #include "tests/bench/blocks.h"
 
 namespace {
@@ -33,15 +34,17 @@ std::int64_t step(const Layer& layer, const at::Tensor& x) {
 
 }  // namespace
 
-/// One argument, JSON: {"threads", "batch"}. A block is so many steps of each input through either layer; its answer is
+/// One argument, JSON: {"threads", "batch"}. A block is so many steps of each input through either
+/// layer; its answer is
 /// {"seconds": {input: {layer: of a step}}, "saved_bytes": {input: {layer: n}}}.
 int main(int, char** arguments) {
   const auto options = nlohmann::json::parse(arguments[1]);
   stages::use_threads(options.at("threads").get<int>());
   const auto batch = options.at("batch").get<std::int64_t>();
   const at::TensorOptions trained = torch::requires_grad();
-  const std::vector<Input> inputs = {{"tokens (50 x 768)", torch::randn({batch, 50, 768}, trained)},
-                                     {"attention (12 x 50 x 50)", torch::randn({batch, 12, 50, 50}, trained)}};
+  const std::vector<Input> inputs = {
+      {"tokens (50 x 768)", torch::randn({batch, 50, 768}, trained)},
+      {"attention (12 x 50 x 50)", torch::randn({batch, 12, 50, 50}, trained)}};
   stages::Dropout dropout(kProbability);
   dropout.train();
   std::vector<std::int64_t> samples(static_cast<std::size_t>(batch));
@@ -49,7 +52,8 @@ int main(int, char** arguments) {
   const stages::ScopedDropout scope(dropout, {.seed = 1, .step = 1}, samples);
   const std::vector<std::pair<std::string, Layer>> layers = {
       {"retort", [&](const at::Tensor& x) { return dropout.forward(x); }},
-      {"torch", [](const at::Tensor& x) { return torch::dropout(x, kProbability, /*train=*/true); }}};
+      {"torch",
+       [](const at::Tensor& x) { return torch::dropout(x, kProbability, /*train=*/true); }}};
   report({{"ready", true}});
   while (const std::optional<int> block = next_block()) {
     nlohmann::json seconds, saved;

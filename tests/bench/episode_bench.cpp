@@ -1,5 +1,5 @@
-// Training steps on episodes by the real stages, in blocks: what is measured is all that a step of train.episodic does,
-// reading the episode included. The images lie in memory.
+// Training steps on episodes by the real stages, in blocks: what is measured is all that a step of
+// train.episodic does, reading the episode included. The images lie in memory.
 
 #include <torch/types.h>
 
@@ -18,7 +18,8 @@ using Json = nlohmann::ordered_json;
 /// Random images of classes.
 class ClassImages final : public stages::Dataset {
  public:
-  ClassImages(std::int64_t classes, std::int64_t per_class, std::int64_t side) : per_class_(per_class), side_(side) {
+  ClassImages(std::int64_t classes, std::int64_t per_class, std::int64_t side)
+      : per_class_(per_class), side_(side) {
     images_ = torch::randn({classes * per_class, 3, side, side}, at::detail::createCPUGenerator(7));
     for (std::int64_t i = 0; i < classes; ++i) names_.push_back("class" + std::to_string(i));
   }
@@ -31,7 +32,8 @@ class ClassImages final : public stages::Dataset {
     return description;
   }
   std::optional<stages::NamedTensors> sample(std::int64_t, std::int64_t index) const override {
-    return stages::NamedTensors{{"image", images_[index]}, {"label", torch::tensor(index / per_class_)}};
+    return stages::NamedTensors{{"image", images_[index]},
+                                {"label", torch::tensor(index / per_class_)}};
   }
   std::vector<std::int64_t> labels() const override {
     std::vector<std::int64_t> labels;
@@ -49,9 +51,9 @@ class ClassImages final : public stages::Dataset {
 
 }  // namespace
 
-/// One argument, JSON: {"folder": where the weights that the training begins with and its first episodes are left for
-/// the peer, "episodes": how many of these, "threads", "ways", "shots", "queries", "image_size", "steps": more than
-/// will be asked for, "optimizer": {}}.
+/// One argument, JSON: {"folder": where the weights that the training begins with and its first
+/// episodes are left for the peer, "episodes": how many of these, "threads", "ways", "shots",
+/// "queries", "image_size", "steps": more than will be asked for, "optimizer": {}}.
 int main(int, char** arguments) {
   const WorkerMemory memory;
   const auto options = Json::parse(arguments[1]);
@@ -61,12 +63,15 @@ int main(int, char** arguments) {
   const auto schemas = runner::SchemaSet::load(runner::embedded_schemas());
   if (!schemas) throw std::logic_error(schemas.errors()[0].message);
   BlockContext context(folder);
-  const stages::EpisodeShape shape = {.ways = number("ways"), .shots = number("shots"), .queries = number("queries")};
+  const stages::EpisodeShape shape = {
+      .ways = number("ways"), .shots = number("shots"), .queries = number("queries")};
 
-  const auto data = std::make_shared<ClassImages>(4 * shape.ways, shape.per_class(), number("image_size"));
-  const auto model_stage =
-      make(stages::kModelFewShotTransformer, *schemas, {{"backbone", {{"kind", "conv"}, {"blocks", 4}}}});
-  const auto policy_stage = make(stages::kMemoryPolicy, *schemas, {{"activation_checkpointing", "none"}});
+  const auto data =
+      std::make_shared<ClassImages>(4 * shape.ways, shape.per_class(), number("image_size"));
+  const auto model_stage = make(stages::kModelFewShotTransformer, *schemas,
+                                {{"backbone", {{"kind", "conv"}, {"blocks", 4}}}});
+  const auto policy_stage =
+      make(stages::kMemoryPolicy, *schemas, {{"activation_checkpointing", "none"}});
   const auto train_stage = make(stages::kTrainEpisodic, *schemas,
                                 {{"ways", shape.ways},
                                  {"shots", shape.shots},
@@ -79,23 +84,28 @@ int main(int, char** arguments) {
 
   const std::uint64_t seed = context.node().seed;
   const stages::EpisodeSet episodes(
-      data, {.shape = shape, .episodes = number("steps"), .seed = seed, .draws_anew = true}, "the training data");
-  const auto network =
-      runner::Inputs({{"model", {model}}}).get<stages::Model>("model")->build(episodes.describe(), seed);
+      data, {.shape = shape, .episodes = number("steps"), .seed = seed, .draws_anew = true},
+      "the training data");
+  const auto network = runner::Inputs({{"model", {model}}})
+                           .get<stages::Model>("model")
+                           ->build(episodes.describe(), seed);
   stages::NamedTensors weights, first;
-  for (const auto& item : network->named_parameters()) weights.set(item.key(), item.value().detach());
+  for (const auto& item : network->named_parameters())
+    weights.set(item.key(), item.value().detach());
   stages::write_safetensors(folder / "weights.safetensors", weights);
   for (std::int64_t episode = 0; episode < number("episodes"); ++episode)
-    first.set("episode" + std::to_string(episode), episodes.sample(/*epoch=*/0, episode)->at("image"));
+    first.set("episode" + std::to_string(episode),
+              episodes.sample(/*epoch=*/0, episode)->at("image"));
   stages::write_safetensors(folder / "episodes.safetensors", first);
 
   report({{"ready", true}});
   context.wait();
   try {
-    train_stage->run(runner::Inputs({{"train", {data}},
-                                     {"model", {model}},
-                                     {"memory", {policy_stage->run(runner::Inputs({}), context).at("memory")}}}),
-                     context);
+    train_stage->run(
+        runner::Inputs({{"train", {data}},
+                        {"model", {model}},
+                        {"memory", {policy_stage->run(runner::Inputs({}), context).at("memory")}}}),
+        context);
   } catch (const runner::Cancelled&) {
   }
   return 0;

@@ -4,8 +4,8 @@
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/types.h>
 
-#include "stages/numerics/layout.h"
 #include "stages/machine/threads.h"
+#include "stages/numerics/layout.h"
 #include "tests/bench/blocks.h"
 #include "tests/support/convolutional_networks.h"
 
@@ -39,8 +39,10 @@ std::vector<Subject> subjects(std::int64_t batch) {
     for (const auto layout : {stages::Layout::kContiguous, stages::Layout::kChannelsLast}) {
       Subject subject{name, layout, make(width, 64), {}};
       stages::set_layout(*subject.network, layout);
-      const at::Tensor images = torch::randn({batch, 3, side, side}, at::detail::createCPUGenerator(7));
-      subject.images = stages::in_layout(stages::Batch({{"image", images}}, batch), layout)["image"];
+      const at::Tensor images =
+          torch::randn({batch, 3, side, side}, at::detail::createCPUGenerator(7));
+      subject.images =
+          stages::in_layout(stages::Batch({{"image", images}}, batch), layout)["image"];
       result.push_back(std::move(subject));
     }
   }
@@ -49,7 +51,8 @@ std::vector<Subject> subjects(std::int64_t batch) {
 
 }  // namespace
 
-/// One argument, JSON: {"threads", "batch"}. A block is so many steps of each network in each layout; its answer is
+/// One argument, JSON: {"threads", "batch"}. A block is so many steps of each network in each
+/// layout; its answer is
 /// {"seconds": {network: {layout: of a step}}}, the first answer {"rule": {network: layout}}.
 int main(int, char** arguments) {
   const auto options = nlohmann::json::parse(arguments[1]);

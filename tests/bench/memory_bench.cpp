@@ -1,12 +1,13 @@
-// What a training of a tower takes at its peak: as a dry run predicts it, as the allocator of tensors counts it, as the
-// pool reserves it, and as the operating system sees the process, which must be a fresh one.
+// What a training of a tower takes at its peak: as a dry run predicts it, as the allocator of
+// tensors counts it, as the pool reserves it, and as the operating system sees the process, which
+// must be a fresh one.
 
 #include <fstream>
 #include <iostream>
 #include <string>
 
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/cpu_pool.h"
@@ -68,8 +69,9 @@ std::int64_t resident(const TowerTraining& training, int steps) {
 
 }  // namespace
 
-/// One argument, JSON: {"what": "predicted", "counted", "reserved" or "resident", "threads", "steps", "batch",
-/// "image_size", "patch", "width", "heads", "layers", "micro_batch", "two_pass", "lora"}.
+/// One argument, JSON: {"what": "predicted", "counted", "reserved" or "resident", "threads",
+/// "steps", "batch", "image_size", "patch", "width", "heads", "layers", "micro_batch", "two_pass",
+/// "lora"}.
 int main(int, char** arguments) {
   const auto options = Json::parse(arguments[1]);
   const int threads = options.at("threads"), steps = options.at("steps");

@@ -4,8 +4,8 @@
 #include <torch/utils.h>
 
 #include "stages/machine/threads.h"
-#include "stages/train/step_execution.h"
 #include "stages/train/optimizer.h"
+#include "stages/train/step_execution.h"
 #include "tests/bench/blocks.h"
 #include "tests/support/optimizer_rules.h"
 
@@ -17,13 +17,15 @@ at::Tensor wave(std::int64_t size, double phase, double height) {
 }
 
 stages::OptimizerOptions rule(const std::string& name) {
-  if (name == "sgd") return stages::SgdOptions{.learning_rate = 1e-3, .momentum = 0.9, .weight_decay = 0.01};
+  if (name == "sgd")
+    return stages::SgdOptions{.learning_rate = 1e-3, .momentum = 0.9, .weight_decay = 0.01};
   return stages::adamw(1e-3);
 }
 
 }  // namespace
 
-/// One argument, JSON: {"rule": "sgd" or "adamw", "clip": a norm or null, "threads", "sizes": of the parameters}.
+/// One argument, JSON: {"rule": "sgd" or "adamw", "clip": a norm or null, "threads", "sizes": of
+/// the parameters}.
 int main(int, char** arguments) {
   const auto options = nlohmann::json::parse(arguments[1]);
   stages::use_threads(options.at("threads").get<int>());
@@ -34,7 +36,8 @@ int main(int, char** arguments) {
     parameters.set(std::to_string(gradients.size()), wave(size, phase, 0.02).requires_grad_());
     gradients.push_back(wave(size, phase + 1, 0.001));
   }
-  for (const auto& [name, parameter] : parameters) parameter.mutable_grad() = torch::empty_like(parameter);
+  for (const auto& [name, parameter] : parameters)
+    parameter.mutable_grad() = torch::empty_like(parameter);
   const stages::OptimizerOptions optimizer_rule = rule(options.at("rule"));
   stages::Optimizer optimizer(optimizer_rule, parameters);
   const stages::Rates rates{.learning_rate = stages::learning_rate(optimizer_rule), .momentum = {}};
@@ -44,12 +47,14 @@ int main(int, char** arguments) {
   while (const std::optional<int> block = next_block()) {
     std::vector<double> seconds;
     for (int step = 0; step < *block; ++step) {
-      for (std::size_t i = 0; i < gradients.size(); ++i) optimizer.gradients()[i].copy_(gradients[i]);
+      for (std::size_t i = 0; i < gradients.size(); ++i)
+        optimizer.gradients()[i].copy_(gradients[i]);
       seconds.push_back(seconds_of([&] {
         optimizer.prepare();
         std::optional<at::Tensor> divisor;
         if (!options.at("clip").is_null()) {
-          divisor = stages::clip_divisor(stages::global_norm(optimizer.gradients()), options.at("clip"));
+          divisor =
+              stages::clip_divisor(stages::global_norm(optimizer.gradients()), options.at("clip"));
         }
         optimizer.set_rates({rates});
         optimizer.step({}, divisor);

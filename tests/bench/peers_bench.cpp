@@ -1,5 +1,6 @@
-// A training under a budget that its whole batch does not fit: from the plan to the first step, and what that step
-// computes. Tools of others that look for a batch that fits do the same in find_batch.py.
+// A training under a budget that its whole batch does not fit: from the plan to the first step, and
+// what that step computes. Tools of others that look for a batch that fits do the same in
+// find_batch.py.
 
 #include <filesystem>
 #include <memory>
@@ -52,14 +53,17 @@ class PeersBench {
     labels_ = torch::arange(kBatches * batch_).remainder(classes);
   }
 
-  /// Leaves the weights and the data for the peers, and says what the whole batch and the least of all ways need.
+  /// Leaves the weights and the data for the peers, and says what the whole batch and the least of
+  /// all ways need.
   nlohmann::json prepare(const std::filesystem::path& folder) {
     const auto network = model_.build(description_, 1);
     NamedTensors weights;
-    for (const auto& item : network->named_parameters()) weights.set(item.key(), item.value().detach());
+    for (const auto& item : network->named_parameters())
+      weights.set(item.key(), item.value().detach());
     write_safetensors(folder / "weights.safetensors", weights);
     write_safetensors(folder / "data.safetensors", {{"images", images_}, {"labels", labels_}});
-    return {{"whole", planned(std::int64_t{1} << 40).plan.predicted}, {"least", planned(1000).plan.predicted}};
+    return {{"whole", planned(std::int64_t{1} << 40).plan.predicted},
+            {"least", planned(1000).plan.predicted}};
   }
 
   nlohmann::json run(std::int64_t budget) {
@@ -72,7 +76,8 @@ class PeersBench {
     const PlannedTraining planned = this->planned(budget);
     const double planning = seconds_now() - began;
     PlanningContext running;
-    StepExecution execution = assemble_step(step_, *network, batch_, training_, planned.policy, at::kCPU, running);
+    StepExecution execution =
+        assemble_step(step_, *network, batch_, training_, planned.policy, at::kCPU, running);
     double first = 0;
     std::int64_t done = 0;
     for (int step = 1; step <= kSteps; ++step) {
@@ -110,17 +115,19 @@ class PeersBench {
                          context);
   }
   Batch first_batch() const {
-    return Batch({{"image", images_.narrow(0, 0, batch_).clone()}, {"label", labels_.narrow(0, 0, batch_).clone()}},
+    return Batch({{"image", images_.narrow(0, 0, batch_).clone()},
+                  {"label", labels_.narrow(0, 0, batch_).clone()}},
                  batch_);
   }
-  /// Of the gradient of the first step in float64, against that of the whole batch at once: the worst parameter's.
+  /// Of the gradient of the first step in float64, against that of the whole batch at once: the
+  /// worst parameter's.
   double error_of(const StepPlan& plan) const {
     const auto network = model_.build(description_, 1);
     network->to(torch::kDouble);
     network->train();
-    const Batch batch(
-        {{"image", images_.narrow(0, 0, batch_).to(torch::kDouble)}, {"label", labels_.narrow(0, 0, batch_).clone()}},
-        batch_);
+    const Batch batch({{"image", images_.narrow(0, 0, batch_).to(torch::kDouble)},
+                       {"label", labels_.narrow(0, 0, batch_).clone()}},
+                      batch_);
     return compare_gradients(step_, *network, batch, plan, 1).worst();
   }
 
@@ -136,8 +143,9 @@ class PeersBench {
 
 }  // namespace
 
-/// One argument, JSON: {"folder", "threads", "batch", "image_size", "classes", "model": {}, "budget": in bytes}.
-/// Without a budget it leaves weights and data in the folder, and answers {"whole", "least"}: bytes.
+/// One argument, JSON: {"folder", "threads", "batch", "image_size", "classes", "model": {},
+/// "budget": in bytes}. Without a budget it leaves weights and data in the folder, and answers
+/// {"whole", "least"}: bytes.
 int main(int, char** arguments) {
   const auto options = nlohmann::json::parse(arguments[1]);
   use_threads(options.at("threads").get<int>());

@@ -1,4 +1,5 @@
-// From image files to normalised tensors, on one thread; and libjpeg-turbo's bare decode of the same files.
+// From image files to normalised tensors, on one thread; and libjpeg-turbo's bare decode of the
+// same files.
 
 #include <cstdio>
 
@@ -6,17 +7,17 @@
 
 #include <torch/utils.h>
 
+#include "stages/data/image.h"
 #include "stages/data/image_dataset.h"
 #include "stages/data/image_list.h"
-#include "stages/data/image.h"
 #include "tests/bench/blocks.h"
 
 namespace {
 
 using stages::ImageDataset;
 
-/// Decodes a JPEG to RGB as libjpeg-turbo does by default into what `pixels_of(width, height)` gives, and does nothing
-/// with it.
+/// Decodes a JPEG to RGB as libjpeg-turbo does by default into what `pixels_of(width, height)`
+/// gives, and does nothing with it.
 void decode_and_forget(const std::filesystem::path& path, const auto& pixels_of) {
   const std::vector<std::uint8_t> file = stages::read_image_file(path);
   jpeg_decompress_struct info{};
@@ -27,7 +28,8 @@ void decode_and_forget(const std::filesystem::path& path, const auto& pixels_of)
   jpeg_read_header(&info, TRUE);
   info.out_color_space = JCS_RGB;
   jpeg_start_decompress(&info);
-  auto pixels = pixels_of(static_cast<int>(info.output_width), static_cast<int>(info.output_height));
+  auto pixels =
+      pixels_of(static_cast<int>(info.output_width), static_cast<int>(info.output_height));
   while (info.output_scanline < info.output_height) {
     JSAMPROW row = pixels.data() + std::size_t{3} * info.output_width * info.output_scanline;
     jpeg_read_scanlines(&info, &row, 1);
@@ -36,7 +38,8 @@ void decode_and_forget(const std::filesystem::path& path, const auto& pixels_of)
   jpeg_destroy_decompress(&info);
 }
 
-ImageDataset dataset(const std::shared_ptr<const stages::ImageList>& list, int image_size, stages::Decode decode) {
+ImageDataset dataset(const std::shared_ptr<const stages::ImageList>& list, int image_size,
+                     stages::Decode decode) {
   stages::ImageDatasetOptions options;
   options.decode = decode;
   options.image_size = image_size;
@@ -47,7 +50,8 @@ ImageDataset dataset(const std::shared_ptr<const stages::ImageList>& list, int i
 
 double mean_value(const ImageDataset& data, std::int64_t images) {
   double sum = 0;
-  for (std::int64_t i = 0; i < images; ++i) sum += data.sample(0, i)->at("image").mean().item<double>();
+  for (std::int64_t i = 0; i < images; ++i)
+    sum += data.sample(0, i)->at("image").mean().item<double>();
   return sum / static_cast<double>(images);
 }
 
@@ -66,7 +70,8 @@ int main(int, char** arguments) {
   list[stages::Part::kTest] = list[stages::Part::kTrain];
   const auto shared = std::make_shared<const stages::ImageList>(std::move(list));
   const auto& files = (*shared)[stages::Part::kTest];
-  const std::int64_t images = std::min(options.at("images").get<std::int64_t>(), std::int64_t(files.size()));
+  const std::int64_t images =
+      std::min(options.at("images").get<std::int64_t>(), std::int64_t(files.size()));
   const int size = options.at("image_size");
   const ImageDataset exact = dataset(shared, size, stages::Decode::kExact);
   const ImageDataset fast = dataset(shared, size, stages::Decode::kFast);
@@ -80,13 +85,17 @@ int main(int, char** arguments) {
     seconds["retort, decode: exact"] = seconds_of([&] { read_all(exact); });
     seconds["retort, decode: fast"] = seconds_of([&] { read_all(fast); });
     const auto decode_all = [&](const auto& pixels_of) {
-      for (std::int64_t i = 0; i < images; ++i) decode_and_forget(shared->root / files[std::size_t(i)].name, pixels_of);
+      for (std::int64_t i = 0; i < images; ++i)
+        decode_and_forget(shared->root / files[std::size_t(i)].name, pixels_of);
     };
     seconds["libjpeg-turbo, decode only"] = seconds_of([&] {
-      decode_all([](int width, int height) { return std::vector<std::uint8_t>(std::size_t(3) * width * height); });
+      decode_all([](int width, int height) {
+        return std::vector<std::uint8_t>(std::size_t(3) * width * height);
+      });
     });
-    seconds["libjpeg-turbo, decode only, into our memory"] = seconds_of(
-        [&] { decode_all([](int width, int height) { return stages::Image::unset(width, height).pixels; }); });
+    seconds["libjpeg-turbo, decode only, into our memory"] = seconds_of([&] {
+      decode_all([](int width, int height) { return stages::Image::unset(width, height).pixels; });
+    });
     report({{"seconds", seconds}});
   }
   return 0;

@@ -12,20 +12,22 @@
 
 #include "stages/artifact/model.h"
 
-/// Two 3×3 convolutions and what is added to them, as in ResNet-18 (He et al. 2015, arXiv:1512.03385), by timm's names.
+/// Two 3×3 convolutions and what is added to them, as in ResNet-18 (He et al. 2015,
+/// arXiv:1512.03385), by timm's names.
 class ResidualBlock : public torch::nn::Module {
  public:
   ResidualBlock(std::int64_t in, std::int64_t out, std::int64_t stride) {
     const auto convolution = [&](std::int64_t from, std::int64_t size, std::int64_t step) {
-      return torch::nn::Conv2d(torch::nn::Conv2dOptions(from, out, size).stride(step).padding(size / 2).bias(false));
+      return torch::nn::Conv2d(
+          torch::nn::Conv2dOptions(from, out, size).stride(step).padding(size / 2).bias(false));
     };
     conv1_ = register_module("conv1", convolution(in, 3, stride));
     bn1_ = register_module("bn1", torch::nn::BatchNorm2d(out));
     conv2_ = register_module("conv2", convolution(out, 3, 1));
     bn2_ = register_module("bn2", torch::nn::BatchNorm2d(out));
     if (in != out || stride != 1) {
-      shortcut_ =
-          register_module("downsample", torch::nn::Sequential(convolution(in, 1, stride), torch::nn::BatchNorm2d(out)));
+      shortcut_ = register_module("downsample", torch::nn::Sequential(convolution(in, 1, stride),
+                                                                      torch::nn::BatchNorm2d(out)));
     }
   }
   at::Tensor forward(const at::Tensor& x) {
@@ -42,15 +44,17 @@ class ResidualBlock : public torch::nn::Module {
 class ResNet18 : public torch::nn::Module {
  public:
   explicit ResNet18(std::int64_t classes) {
-    conv1_ = register_module("conv1",
-                             torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 64, 7).stride(2).padding(3).bias(false)));
+    conv1_ = register_module(
+        "conv1",
+        torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 64, 7).stride(2).padding(3).bias(false)));
     bn1_ = register_module("bn1", torch::nn::BatchNorm2d(64));
     std::int64_t in = 64;
     for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
       const std::int64_t out = std::int64_t{64} << layer;
-      layers_[layer] = register_module(
-          "layer" + std::to_string(layer + 1),
-          torch::nn::Sequential(ResidualBlock(in, out, layer == 0 ? 1 : 2), ResidualBlock(out, out, 1)));
+      layers_[layer] =
+          register_module("layer" + std::to_string(layer + 1),
+                          torch::nn::Sequential(ResidualBlock(in, out, layer == 0 ? 1 : 2),
+                                                ResidualBlock(out, out, 1)));
       in = out;
     }
     fc_ = register_module("fc", torch::nn::Linear(in, classes));
@@ -71,16 +75,19 @@ class ResNet18 : public torch::nn::Module {
 /// ResNet-18 as a model that train.supervised trains.
 class ResNetModel final : public stages::Model {
  public:
-  std::shared_ptr<torch::nn::Module> build(const stages::DatasetDescription& data, std::uint64_t seed) const override {
+  std::shared_ptr<torch::nn::Module> build(const stages::DatasetDescription& data,
+                                           std::uint64_t seed) const override {
     torch::manual_seed(seed);
     return std::make_shared<ResNet18>(static_cast<std::int64_t>(data.classes.size()));
   }
-  std::shared_ptr<torch::nn::Module> outline(const stages::DatasetDescription& data) const override {
+  std::shared_ptr<torch::nn::Module> outline(
+      const stages::DatasetDescription& data) const override {
     auto network = build(data, 0);
     network->to(at::kMeta);
     return network;
   }
-  stages::NamedTensors forward(torch::nn::Module& network, const stages::NamedTensors& inputs) const override {
+  stages::NamedTensors forward(torch::nn::Module& network,
+                               const stages::NamedTensors& inputs) const override {
     return {{"logits", dynamic_cast<ResNet18&>(network).forward(inputs.at("image"))}};
   }
   bool mixes_samples() const override { return true; }

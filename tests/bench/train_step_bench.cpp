@@ -1,5 +1,5 @@
-// Training steps of a model by the real stages, in blocks. What is measured is all that a step of train.supervised
-// does, reading the batch included.
+// Training steps of a model by the real stages, in blocks. What is measured is all that a step of
+// train.supervised does, reading the batch included.
 
 #include <algorithm>
 #include <fstream>
@@ -7,11 +7,11 @@
 #include <torch/nn/module.h>
 #include <torch/types.h>
 
-#include "stages/artifact/model.h"
 #include "stages/artifact/loader.h"
-#include "stages/weights/safetensors.h"
-#include "stages/stages.h"
+#include "stages/artifact/model.h"
 #include "stages/machine/threads.h"
+#include "stages/stages.h"
+#include "stages/weights/safetensors.h"
 #include "tests/bench/resnet.h"
 #include "tests/bench/training_blocks.h"
 
@@ -33,7 +33,8 @@ class RepeatedImages final : public stages::Dataset {
     stages::DatasetDescription description;
     description.size = size_;
     description.tensors = {{"image", {3, side_, side_}, at::kFloat}, {"label", {}, at::kLong}};
-    for (std::int64_t i = 0; i < classes_; ++i) description.classes.push_back("class" + std::to_string(i));
+    for (std::int64_t i = 0; i < classes_; ++i)
+      description.classes.push_back("class" + std::to_string(i));
     return description;
   }
   std::optional<stages::NamedTensors> sample(std::int64_t, std::int64_t index) const override {
@@ -50,37 +51,44 @@ class RepeatedImages final : public stages::Dataset {
 };
 
 /// The model of `options`, "kind" among them, or the one that only this program knows.
-std::shared_ptr<const stages::Model> model_of(Json options, const runner::SchemaSet& schemas, BlockContext& context) {
+std::shared_ptr<const stages::Model> model_of(Json options, const runner::SchemaSet& schemas,
+                                              BlockContext& context) {
   const std::string kind = options.value("kind", std::string(stages::kModelClipVision.name));
   options.erase("kind");
   if (kind == "resnet18") return std::make_shared<ResNetModel>();
-  const auto known = std::ranges::find(stages::all_kinds(), kind, [](const auto* one) { return one->name; });
+  const auto known =
+      std::ranges::find(stages::all_kinds(), kind, [](const auto* one) { return one->name; });
   const runner::Outputs made = make(**known, schemas, options)->run(runner::Inputs({}), context);
   return runner::Inputs({{"model", {made.at("model")}}}).get<stages::Model>("model");
 }
 
 /// All files of `root`, or without one the same random images again and again.
-std::shared_ptr<const stages::Dataset> data_of(const Json& options, const runner::SchemaSet& schemas,
+std::shared_ptr<const stages::Dataset> data_of(const Json& options,
+                                               const runner::SchemaSet& schemas,
                                                BlockContext& context) {
-  const auto batch = options.at("batch").get<std::int64_t>(), side = options.at("image_size").get<std::int64_t>();
+  const auto batch = options.at("batch").get<std::int64_t>(),
+             side = options.at("image_size").get<std::int64_t>();
   if (!options.contains("root")) {
-    return std::make_shared<RepeatedImages>(batch * options.at("steps").get<std::int64_t>(), batch, side,
-                                            options.at("classes").get<std::int64_t>());
+    return std::make_shared<RepeatedImages>(batch * options.at("steps").get<std::int64_t>(), batch,
+                                            side, options.at("classes").get<std::int64_t>());
   }
   const Json folder = {{"root", options.at("root")},
                        {"image_size", side},
                        {"split", {{"train", 1.0}, {"test", 0.0}}},
                        {"loader", {{"workers", 1}, {"drop_last", true}}}};
-  const runner::Outputs made = make(stages::kDataImageFolder, schemas, folder)->run(runner::Inputs({}), context);
+  const runner::Outputs made =
+      make(stages::kDataImageFolder, schemas, folder)->run(runner::Inputs({}), context);
   return runner::Inputs({{"train", {made.at("train")}}}).get<stages::Dataset>("train");
 }
 
-/// Leaves for the peer, in `folder`, the weights that the training begins with and its samples, in the order in which
-/// the trainer will ask for them: as tensors, or as names of files.
-void write_beginning(const std::filesystem::path& folder, const stages::Dataset& data, const torch::nn::Module& network,
-                     std::uint64_t seed, std::int64_t batch, std::int64_t steps) {
+/// Leaves for the peer, in `folder`, the weights that the training begins with and its samples, in
+/// the order in which the trainer will ask for them: as tensors, or as names of files.
+void write_beginning(const std::filesystem::path& folder, const stages::Dataset& data,
+                     const torch::nn::Module& network, std::uint64_t seed, std::int64_t batch,
+                     std::int64_t steps) {
   stages::NamedTensors weights;  // a frozen base among them
-  for (const auto& item : network.named_parameters()) weights.set(item.key(), item.value().detach());
+  for (const auto& item : network.named_parameters())
+    weights.set(item.key(), item.value().detach());
   for (const auto& item : network.named_buffers()) weights.set(item.key(), item.value());
   stages::write_safetensors(folder / "weights.safetensors", weights);
   const std::int64_t steps_of_epoch = data.describe().size / batch;
@@ -91,9 +99,10 @@ void write_beginning(const std::filesystem::path& folder, const stages::Dataset&
     for (std::int64_t place = first; place < first + batch; ++place) order.push_back(epoch[place]);
   }
   if (const auto* repeated = dynamic_cast<const RepeatedImages*>(&data)) {
-    stages::write_safetensors(
-        folder / "data.safetensors",
-        {{"images", repeated->images}, {"labels", repeated->labels}, {"order", torch::tensor(order).remainder(batch)}});
+    stages::write_safetensors(folder / "data.safetensors",
+                              {{"images", repeated->images},
+                               {"labels", repeated->labels},
+                               {"order", torch::tensor(order).remainder(batch)}});
     return;
   }
   const std::vector<std::int64_t> labels = data.labels();
@@ -106,14 +115,16 @@ void write_beginning(const std::filesystem::path& folder, const stages::Dataset&
 
 }  // namespace
 
-/// One argument, JSON: {"folder": where weights and data are left for the peer, "threads", "batch", "image_size",
-/// "classes", "steps": more than will be asked for, "optimizer": {}, "model": {}, "recompute": each block's activations
-/// in the backward pass, and perhaps "root": a folder of image files}.
+/// One argument, JSON: {"folder": where weights and data are left for the peer, "threads", "batch",
+/// "image_size", "classes", "steps": more than will be asked for, "optimizer": {}, "model": {},
+/// "recompute": each block's activations in the backward pass, and perhaps "root": a folder of
+/// image files}.
 int main(int, char** arguments) {
   const WorkerMemory memory;
   const auto options = Json::parse(arguments[1]);
   const std::filesystem::path folder = options.at("folder").get<std::string>();
-  const auto batch = options.at("batch").get<std::int64_t>(), steps = options.at("steps").get<std::int64_t>();
+  const auto batch = options.at("batch").get<std::int64_t>(),
+             steps = options.at("steps").get<std::int64_t>();
   stages::use_threads(options.at("threads").get<int>());
   const auto schemas = runner::SchemaSet::load(runner::embedded_schemas());
   if (!schemas) throw std::logic_error(schemas.errors()[0].message);
@@ -122,7 +133,8 @@ int main(int, char** arguments) {
   const auto model = model_of(options.at("model"), *schemas, context);
   const auto data = data_of(options, *schemas, context);
   const auto policy_stage =
-      make(stages::kMemoryPolicy, *schemas, {{"activation_checkpointing", options.at("recompute") ? "block" : "none"}});
+      make(stages::kMemoryPolicy, *schemas,
+           {{"activation_checkpointing", options.at("recompute") ? "block" : "none"}});
   const std::int64_t steps_of_epoch = data->describe().size / batch;
   const auto train_stage = make(stages::kTrainSupervised, *schemas,
                                 {{"epochs", (steps + steps_of_epoch - 1) / steps_of_epoch},
@@ -135,10 +147,11 @@ int main(int, char** arguments) {
   report({{"ready", true}});
   context.wait();
   try {
-    train_stage->run(runner::Inputs({{"train", {data}},
-                                     {"model", {model}},
-                                     {"memory", {policy_stage->run(runner::Inputs({}), context).at("memory")}}}),
-                     context);
+    train_stage->run(
+        runner::Inputs({{"train", {data}},
+                        {"model", {model}},
+                        {"memory", {policy_stage->run(runner::Inputs({}), context).at("memory")}}}),
+        context);
   } catch (const runner::Cancelled&) {
   }
   return 0;

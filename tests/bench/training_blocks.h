@@ -20,7 +20,8 @@ struct WorkerMemory {
   stages::CountingAllocator counter;
 };
 
-/// Lets a training run in blocks of steps: it waits in the record of a step's loss, which every step makes once.
+/// Lets a training run in blocks of steps: it waits in the record of a step's loss, which every
+/// step makes once.
 class BlockContext final : public runner::RunContext {
  public:
   explicit BlockContext(std::filesystem::path folder)
@@ -58,7 +59,8 @@ class BlockContext final : public runner::RunContext {
 };
 
 /// A stage of this kind, its other options by default.
-inline std::unique_ptr<runner::Stage> make(const runner::StageKind& kind, const runner::SchemaSet& schemas,
+inline std::unique_ptr<runner::Stage> make(const runner::StageKind& kind,
+                                           const runner::SchemaSet& schemas,
                                            nlohmann::ordered_json options) {
   options["kind"] = kind.name;
   runner::Value value = runner::from_json(options);

@@ -1,4 +1,5 @@
-// Reading saved weights (stages/weights/saved_weights.h) with their checksums, of files that weights.py has written.
+// Reading saved weights (stages/weights/saved_weights.h) with their checksums, of files that
+// weights.py has written.
 
 #include <map>
 
@@ -7,10 +8,12 @@
 #include "stages/weights/saved_weights.h"
 #include "tests/bench/blocks.h"
 
-/// One argument, JSON: {"files": {name: path}}. A block reads each file so many times, in turns; its answer is
+/// One argument, JSON: {"files": {name: path}}. A block reads each file so many times, in turns;
+/// its answer is
 /// {"seconds": {name: of one}, "sums": {name: of the first number of every tensor}}.
 int main(int, char** arguments) {
-  const auto files = nlohmann::json::parse(arguments[1]).at("files").get<std::map<std::string, std::string>>();
+  const auto files =
+      nlohmann::json::parse(arguments[1]).at("files").get<std::map<std::string, std::string>>();
   report({{"ready", true}});
   while (const std::optional<int> block = next_block()) {
     std::map<std::string, double> seconds, sums;
@@ -20,7 +23,8 @@ int main(int, char** arguments) {
         const stages::SavedWeights weights = stages::read_saved_weights(path);
         seconds[name] += (seconds_now() - began) / *block;
         sums[name] = 0;
-        for (const auto& [tensor, values] : weights.tensors) sums[name] += *values.const_data_ptr<float>();
+        for (const auto& [tensor, values] : weights.tensors)
+          sums[name] += *values.const_data_ptr<float>();
       }
     }
     report({{"seconds", seconds}, {"sums", sums}});

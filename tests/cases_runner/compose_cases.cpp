@@ -17,10 +17,13 @@ struct Composed {
   runner::Result<runner::Value> resolved;
 };
 
-runner::Result<Composed> compose(const Json& recorded, const std::filesystem::path& folder, runner::Sources& sources) {
-  runner::ComposeRequest request{recorded["config"], recorded["overrides"].get<std::vector<std::string>>(), {}};
+runner::Result<Composed> compose(const Json& recorded, const std::filesystem::path& folder,
+                                 runner::Sources& sources) {
+  runner::ComposeRequest request{
+      recorded["config"], recorded["overrides"].get<std::vector<std::string>>(), {}};
   request.config_folders = {folder / "conf"};
-  auto composer = runner::Composer::open(std::move(request), runner::real_file_system(), {}, sources);
+  auto composer =
+      runner::Composer::open(std::move(request), runner::real_file_system(), {}, sources);
   if (!composer) return composer.errors();
   auto composition = composer->compose_once();
   if (!composition) return composition.errors();
@@ -65,14 +68,16 @@ std::string reason_to_differ(const Json& recorded, const std::filesystem::path& 
   if (!recorded["ok"] && any([](const std::string& text) { return text.starts_with("++"); }))
     return "++group=option chooses an option";
   if (any([](const std::string& text) { return text.starts_with("~"); }))
-    return recorded["ok"] ? "~group before +group=option replaces the choice" : "~group drops a list of options too";
+    return recorded["ok"] ? "~group before +group=option replaces the choice"
+                          : "~group drops a list of options too";
   return "";
 }
 
 }  // namespace
 
 Verdict check_compose(const Json& recorded, const std::filesystem::path& folder) {
-  const std::string label = recorded["config"].get<std::string>() + " " + recorded["overrides"].dump();
+  const std::string label =
+      recorded["config"].get<std::string>() + " " + recorded["overrides"].dump();
   runner::Sources sources;
   const auto composed = compose(recorded, folder, sources);
   if (!composed && !recorded["ok"]) return Verdict::same();
@@ -81,9 +86,11 @@ Verdict check_compose(const Json& recorded, const std::filesystem::path& folder)
     found = "refused: " + composed.errors().front().message;
   } else if (!recorded["ok"]) {
     found = "should be refused: " + recorded["error"].get<std::string>();
-  } else if (const auto raw = runner::from_json(recorded["raw"]); !same_data(composed->composition.unresolved, raw)) {
+  } else if (const auto raw = runner::from_json(recorded["raw"]);
+             !same_data(composed->composition.unresolved, raw)) {
     found = "composes to " + to_json(composed->composition.unresolved).dump();
-  } else if (const Json choices = choices_of(composed->composition); !same_choices(choices, recorded["choices"])) {
+  } else if (const Json choices = choices_of(composed->composition);
+             !same_choices(choices, recorded["choices"])) {
     found = "chooses " + choices.dump() + ", not " + recorded["choices"].dump();
   } else if (!recorded.contains("resolved")) {
     if (composed->resolved) found = "should not resolve";
@@ -94,5 +101,6 @@ Verdict check_compose(const Json& recorded, const std::filesystem::path& folder)
   }
   if (found.empty()) return Verdict::same();
   const std::string reason = reason_to_differ(recorded, folder);
-  return reason.empty() ? Verdict::different(label + ": " + found) : Verdict::known_difference(reason);
+  return reason.empty() ? Verdict::different(label + ": " + found)
+                        : Verdict::known_difference(reason);
 }

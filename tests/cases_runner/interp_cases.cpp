@@ -4,8 +4,8 @@
 #include <map>
 #include <sstream>
 
-#include "runner/parent/config/interpolation.h"
 #include "runner/parent/config/defaults_item.h"
+#include "runner/parent/config/interpolation.h"
 #include "runner/parent/config/yaml_reader.h"
 #include "tests/cases_runner/formats.h"
 
@@ -15,8 +15,9 @@ namespace {
 
 std::optional<std::string> recorded_environment(const std::string& name) {
   static const std::map<std::string, std::string> kVariables = {
-      {"E_INT", "12"},    {"E_EMPTY", ""},    {"E_STR", "abc"}, {"E_INTERP", "${y}"}, {"E_FLOAT", "1e3"},
-      {"E_BOOL", "true"}, {"E_NULL", "null"}, {"E_SP", "a, b"}, {"E_LIST", "[1,2]"}};
+      {"E_INT", "12"},      {"E_EMPTY", ""},    {"E_STR", "abc"},
+      {"E_INTERP", "${y}"}, {"E_FLOAT", "1e3"}, {"E_BOOL", "true"},
+      {"E_NULL", "null"},   {"E_SP", "a, b"},   {"E_LIST", "[1,2]"}};
   const auto found = kVariables.find(name);
   return found == kVariables.end() ? std::nullopt : std::optional(found->second);
 }
@@ -46,12 +47,15 @@ Verdict check_interp(const nlohmann::ordered_json& recorded, const std::filesyst
   Value document = *runner::read_yaml(sources.add("base", base.str()));
   document.find("x")->data = text;
   runner::Diagnostics errors;
-  const Value resolved = runner::resolve_interpolations(document, {{}, recorded_environment, {}}, errors);
-  std::erase_if(errors, [](const auto& found) { return found.severity == runner::Severity::kWarning; });
+  const Value resolved =
+      runner::resolve_interpolations(document, {{}, recorded_environment, {}}, errors);
+  std::erase_if(errors,
+                [](const auto& found) { return found.severity == runner::Severity::kWarning; });
   const Value* x = resolved.find("x");
   // A value that refers to ??? is ??? here; Hydra resolves so too, but refuses when it is read.
   const bool is_refused = !errors.empty() || is_mandatory(*x);
-  if (!recorded["ok"]) return is_refused ? Verdict::same() : Verdict::different(text + ": gave " + describe(*x));
+  if (!recorded["ok"])
+    return is_refused ? Verdict::same() : Verdict::different(text + ": gave " + describe(*x));
   const auto& expected = recorded["value"];
   if (!errors.empty()) {
     if (expected.is_string() && is_container_in_text(errors)) {

@@ -1,7 +1,7 @@
-// Compares the reading and composing of recipes with recorded cases: cases_runner FOLDER. Prints a line for each case
-// that differs, the known differences with their reasons, the case files that it has no format for, and a total. Ends
-// with 1 when any case differs, with 66 where the folder holds no case, and with 77 where there is no such folder. How
-// to add a format: tests/cases/README.md.
+// Compares the reading and composing of recipes with recorded cases: cases_runner FOLDER. Prints a
+// line for each case that differs, the known differences with their reasons, the case files that it
+// has no format for, and a total. Ends with 1 when any case differs, with 66 where the folder holds
+// no case, and with 77 where there is no such folder. How to add a format: tests/cases/README.md.
 
 #include <algorithm>
 #include <exception>
@@ -52,8 +52,10 @@ Tally run_file(const Format& format, const std::filesystem::path& folder) {
 void report_unknown_files(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string file = entry.path().filename().string();
-    const bool is_known = std::ranges::any_of(all_formats(), [&](const Format& format) { return format.file == file; });
-    if (entry.path().extension() == ".jsonl" && !is_known) std::cout << "skipped: no format for " << file << "\n";
+    const bool is_known = std::ranges::any_of(
+        all_formats(), [&](const Format& format) { return format.file == file; });
+    if (entry.path().extension() == ".jsonl" && !is_known)
+      std::cout << "skipped: no format for " << file << "\n";
   }
 }
 
@@ -64,8 +66,8 @@ int known_differences(const Tally& tally) {
 }
 
 std::string summary(const Tally& tally) {
-  return std::to_string(tally.same) + " same, " + std::to_string(known_differences(tally)) + " different on purpose, " +
-         std::to_string(tally.different) + " different\n";
+  return std::to_string(tally.same) + " same, " + std::to_string(known_differences(tally)) +
+         " different on purpose, " + std::to_string(tally.different) + " different\n";
 }
 
 }  // namespace
@@ -85,10 +87,12 @@ int main(int count, char** words) {
     if (!std::filesystem::exists(folder / format.file)) continue;
     const Tally tally = run_file(format, folder);
     std::cout << format.file << ": " << summary(tally);
-    for (const auto& [reason, times] : tally.known_differences) std::cout << "  " << times << ": " << reason << "\n";
+    for (const auto& [reason, times] : tally.known_differences)
+      std::cout << "  " << times << ": " << reason << "\n";
     total.same += tally.same;
     total.different += tally.different;
-    for (const auto& [reason, times] : tally.known_differences) total.known_differences[reason] += times;
+    for (const auto& [reason, times] : tally.known_differences)
+      total.known_differences[reason] += times;
   }
   report_unknown_files(folder);
   std::cout << "total: " << summary(total);

@@ -20,8 +20,11 @@ bool same_key(const runner::Entry& entry, const Json& recorded) {
   using runner::KeyType;
   const std::string type = recorded["t"];
   if (type == "null") return entry.key_type == KeyType::kNull;
-  if (type == "bool") return entry.key_type == KeyType::kBool && entry.key == (recorded["v"] ? "true" : "false");
-  const KeyType expected = type == "int" ? KeyType::kInteger : type == "float" ? KeyType::kFloat : KeyType::kString;
+  if (type == "bool")
+    return entry.key_type == KeyType::kBool && entry.key == (recorded["v"] ? "true" : "false");
+  const KeyType expected = type == "int"     ? KeyType::kInteger
+                           : type == "float" ? KeyType::kFloat
+                                             : KeyType::kString;
   return entry.key_type == expected && entry.key == recorded["v"];
 }
 
@@ -30,15 +33,19 @@ bool same(const Value& value, const Json& recorded) {
   if (type == "null") return value.is_null();
   if (type == "list") return value.list() && std::ranges::equal(*value.list(), recorded["v"], same);
   if (type == "dict") {
-    return value.map() && std::ranges::equal(*value.map(), recorded["v"], [](const auto& entry, const Json& pair) {
+    return value.map() &&
+           std::ranges::equal(*value.map(), recorded["v"], [](const auto& entry, const Json& pair) {
              return same_key(entry, pair[0]) && same(entry.value, pair[1]);
            });
   }
   const bool is_big = value.form == runner::ScalarForm::kBigInteger;
-  if (type == "bool") return std::holds_alternative<bool>(value.data) && std::get<bool>(value.data) == recorded["v"];
-  if (type == "float") return std::holds_alternative<double>(value.data) && scalar_text(value) == recorded["v"];
+  if (type == "bool")
+    return std::holds_alternative<bool>(value.data) && std::get<bool>(value.data) == recorded["v"];
+  if (type == "float")
+    return std::holds_alternative<double>(value.data) && scalar_text(value) == recorded["v"];
   if (type == "int") {
-    return (is_big || std::holds_alternative<std::int64_t>(value.data)) && scalar_text(value) == recorded["v"];
+    return (is_big || std::holds_alternative<std::int64_t>(value.data)) &&
+           scalar_text(value) == recorded["v"];
   }
   if (!value.text() || is_big || *value.text() != recorded["v"]) return false;
   const auto form = type != "qstr"          ? runner::ScalarForm::kPlain
@@ -62,10 +69,11 @@ bool same_sweep(const Sweep& sweep, const Json& recorded) {
       return type == "choice" && recorded["simple"] == (sweep.kind == Sweep::Kind::kSimpleChoice) &&
              std::ranges::equal(sweep.choices, recorded["v"], same);
     case Sweep::Kind::kRange:
-      return type == "range" && same(sweep.start, recorded["start"]) && same(sweep.stop, recorded["stop"]) &&
-             same(sweep.step, recorded["step"]);
+      return type == "range" && same(sweep.start, recorded["start"]) &&
+             same(sweep.stop, recorded["stop"]) && same(sweep.step, recorded["step"]);
     case Sweep::Kind::kInterval:
-      return type == "interval" && same(sweep.start, recorded["start"]) && same(sweep.stop, recorded["end"]);
+      return type == "interval" && same(sweep.start, recorded["start"]) &&
+             same(sweep.stop, recorded["end"]);
     case Sweep::Kind::kGlob:
       return type == "glob" && std::ranges::equal(sweep.include, recorded["include"], same) &&
              std::ranges::equal(sweep.exclude, recorded["exclude"], same);
@@ -88,7 +96,8 @@ bool has_json_or_list_function(const std::string& text) {
 /// What we take and Hydra does not, by what the text holds.
 std::string extension(const std::string& text, const Override& read) {
   if (read.edit) return "append(), replace() and their like change what is there";
-  if (read.sweep && read.sweep->kind == Sweep::Kind::kZip) return "zip() sweeps several keys at once";
+  if (read.sweep && read.sweep->kind == Sweep::Kind::kZip)
+    return "zip() sweeps several keys at once";
   if (std::ranges::any_of(text, [](unsigned char c) { return c >= 0x80; }))
     return "letters outside ASCII need no quotes";
   if (text.find_first_of("#!&;<>^") != text.npos) return "# ! & ; < > ^ need no quotes";
@@ -96,19 +105,21 @@ std::string extension(const std::string& text, const Override& read) {
   if (text.find_first_of("[") < text.find('=')) return "key[0] is key.0";
   if (text.ends_with(' ') || text.ends_with('\t')) return "blanks may follow a closing quote";
   if (text.find("${") != text.npos) return "nested interpolations need no quotes";
-  if (text.find('{') != text.npos && text.find_first_of("'\"") != text.npos) return "keys of mappings may be quoted";
-  if (text.find(',') != text.npos && text.find(']') != text.npos) return "a list may end in a comma";
+  if (text.find('{') != text.npos && text.find_first_of("'\"") != text.npos)
+    return "keys of mappings may be quoted";
+  if (text.find(',') != text.npos && text.find(']') != text.npos)
+    return "a list may end in a comma";
   return "";
 }
 
-/// Holds `value` as we write it against Hydra's text. Hydra takes quotes off for good and escapes no # or ': what it
-/// writes may not be read back. There ours must.
+/// Holds `value` as we write it against Hydra's text. Hydra takes quotes off for good and escapes
+/// no # or ': what it writes may not be read back. There ours must.
 Verdict check_text(const Override& override, const Value& value, const std::string& recorded) {
   Override one = override;
   one.sweep.reset();
   one.value = value;
-  const std::string key =
-      runner::override_text({.kind = override.kind, .key = override.key, .package = override.package});
+  const std::string key = runner::override_text(
+      {.kind = override.kind, .key = override.key, .package = override.package});
   const std::string expected = key + "=" + recorded, written = runner::override_text(one);
   if (written == expected) return Verdict::same();
   runner::Sources sources;
@@ -117,8 +128,10 @@ Verdict check_text(const Override& override, const Value& value, const std::stri
   const auto reads_back = [&](const auto& read) {
     return read && read->value && read->key == one.key && same_data(*read->value, value);
   };
-  if (!reads_back(ours)) return Verdict::different("wrote " + written + ", which does not read back");
-  if (!reads_back(hydras)) return Verdict::known_difference("a text that would not be read back is written in quotes");
+  if (!reads_back(ours))
+    return Verdict::different("wrote " + written + ", which does not read back");
+  if (!reads_back(hydras))
+    return Verdict::known_difference("a text that would not be read back is written in quotes");
   return Verdict::different("wrote " + written + " and not " + expected);
 }
 
@@ -127,12 +140,14 @@ Verdict check_jobs(const Override& override, const Json& recorded) {
   std::vector<Value> values = sweep.choices;
   if (sweep.kind == Sweep::Kind::kRange) {
     const auto numbers = runner::NumberRange::make(sweep);
-    if (!numbers && recorded.contains("jobs")) return Verdict::known_difference("a range without end is refused");
+    if (!numbers && recorded.contains("jobs"))
+      return Verdict::known_difference("a range without end is refused");
     if (!numbers) return Verdict::same();
     for (std::uint64_t i = 0; i < numbers->size(); ++i) values.push_back((*numbers)[i]);
   }
   if (!recorded.contains("jobs") || sweep.shuffle) return Verdict::same();
-  if (values.size() != recorded["jobs"].size()) return Verdict::different("lists " + std::to_string(values.size()));
+  if (values.size() != recorded["jobs"].size())
+    return Verdict::different("lists " + std::to_string(values.size()));
   Verdict worst;
   for (std::size_t i = 0; i < values.size(); ++i) {
     Verdict verdict = check_text(override, values[i], recorded["jobs"][i]);
@@ -142,10 +157,13 @@ Verdict check_jobs(const Override& override, const Json& recorded) {
   return worst;
 }
 
-Verdict check_refused(const std::string& text, const runner::Diagnostic& error, const Json& recorded) {
+Verdict check_refused(const std::string& text, const runner::Diagnostic& error,
+                      const Json& recorded) {
   if (recorded["key"] == "") return Verdict::known_difference("an empty key is refused");
-  if (error.code == runner::ErrorCode::kNestedSweep) return Verdict::known_difference("a nested sweep is refused");
-  if (has_json_or_list_function(text)) return Verdict::known_difference("json_str() and extend_list() are deprecated");
+  if (error.code == runner::ErrorCode::kNestedSweep)
+    return Verdict::known_difference("a nested sweep is refused");
+  if (has_json_or_list_function(text))
+    return Verdict::known_difference("json_str() and extend_list() are deprecated");
   return Verdict::different("refused: " + error.message);
 }
 
@@ -153,12 +171,15 @@ Verdict check_accepted(const Override& read, const Json& recorded) {
   if (read.kind != kind_of(recorded["type"])) return Verdict::different("another kind");
   if (read.key != recorded["key"]) return Verdict::different("the key is " + read.key);
   const bool has_package = !recorded["package"].is_null();
-  if (read.package.has_value() != has_package || (has_package && *read.package != recorded["package"])) {
+  if (read.package.has_value() != has_package ||
+      (has_package && *read.package != recorded["package"])) {
     return Verdict::different("another package");
   }
-  if (recorded["value_type"].is_null()) return read.value ? Verdict::different("has a value") : Verdict::same();
+  if (recorded["value_type"].is_null())
+    return read.value ? Verdict::different("has a value") : Verdict::same();
   if (recorded["value_type"] != "ELEMENT") {
-    if (!read.sweep || !same_sweep(*read.sweep, recorded["value"])) return Verdict::different("another sweep");
+    if (!read.sweep || !same_sweep(*read.sweep, recorded["value"]))
+      return Verdict::different("another sweep");
     return check_jobs(read, recorded);
   }
   if (!read.value || !same(*read.value, recorded["value"])) {
@@ -182,9 +203,11 @@ Verdict check_parse(const Json& recorded, const std::filesystem::path&) {
   if (!recorded["ok"]) {
     if (!read) return Verdict::same();
     const std::string reason = extension(text, *read);
-    verdict = reason.empty() ? Verdict::different("accepted") : Verdict::known_difference("accepted: " + reason);
+    verdict = reason.empty() ? Verdict::different("accepted")
+                             : Verdict::known_difference("accepted: " + reason);
   } else {
-    verdict = read ? check_accepted(*read, recorded) : check_refused(text, read.errors()[0], recorded);
+    verdict =
+        read ? check_accepted(*read, recorded) : check_refused(text, read.errors()[0], recorded);
   }
   if (verdict.kind == Verdict::Kind::kDifferent) verdict.text = text + ": " + verdict.text;
   return verdict;

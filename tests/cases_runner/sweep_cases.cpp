@@ -1,4 +1,5 @@
-// sweep.jsonl: the overrides of a sweep of conf/config.yaml, and the overrides of each of its jobs, in batches.
+// sweep.jsonl: the overrides of a sweep of conf/config.yaml, and the overrides of each of its jobs,
+// in batches.
 
 #include <algorithm>
 
@@ -12,7 +13,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json batches_of(const runner::JobList& jobs, const Json& max_batch_size) {
-  const std::uint64_t size = max_batch_size.is_null() ? jobs.size() : max_batch_size.get<std::uint64_t>();
+  const std::uint64_t size =
+      max_batch_size.is_null() ? jobs.size() : max_batch_size.get<std::uint64_t>();
   Json batches = Json::array();
   for (std::uint64_t number = 0; number < jobs.size(); ++number) {
     if (number % size == 0) batches.push_back(Json::array());
@@ -26,7 +28,8 @@ Json batches_of(const runner::JobList& jobs, const Json& max_batch_size) {
 /// Why Hydra's jobs are refused here; empty: there is no reason to.
 std::string reason_to_refuse(const runner::Diagnostics& errors) {
   for (const runner::Diagnostic& error : errors) {
-    if (error.message.find("twice") != std::string::npos) return "a sweep is not overwritten in silence";
+    if (error.message.find("twice") != std::string::npos)
+      return "a sweep is not overwritten in silence";
     if (error.message.find("no values") != std::string::npos) return "an empty sweep is refused";
   }
   return "";
@@ -54,7 +57,8 @@ std::string reason_to_differ(const Json& recorded, const Json& ours) {
     std::erase_if(text, [](char each) { return each == '\'' || each == '"' || each == '\\'; });
     return text;
   };
-  if (changed(recorded, deletion) == changed(ours, deletion)) return "~key stays ~key, and does not become ~key=null";
+  if (changed(recorded, deletion) == changed(ours, deletion))
+    return "~key stays ~key, and does not become ~key=null";
   if (changed(recorded, unquoted) == changed(ours, unquoted)) return "texts stay texts";
   return "";
 }
@@ -64,9 +68,11 @@ std::string reason_to_differ(const Json& recorded, const Json& ours) {
 Verdict check_sweep(const Json& recorded, const std::filesystem::path& folder) {
   const std::string label = recorded["overrides"].dump();
   runner::Sources sources;
-  runner::ComposeRequest request{"config", recorded["overrides"].get<std::vector<std::string>>(), {}};
+  runner::ComposeRequest request{
+      "config", recorded["overrides"].get<std::vector<std::string>>(), {}};
   request.config_folders = {folder / "conf"};
-  const auto composer = runner::Composer::open(std::move(request), runner::real_file_system(), {}, sources);
+  const auto composer =
+      runner::Composer::open(std::move(request), runner::real_file_system(), {}, sources);
   runner::Diagnostics errors = composer ? composer->errors() : composer.errors();
   if (errors.empty()) {
     const auto jobs = runner::JobList::make(composer->overrides(), composer->configs(), {});

@@ -1,4 +1,5 @@
-// A training that keeps an average of its weights: evaluate, predict and export take whichever is asked for.
+// A training that keeps an average of its weights: evaluate, predict and export take whichever is
+// asked for.
 
 #include <algorithm>
 #include <filesystem>
@@ -17,17 +18,19 @@ using testing::HasSubstr;
 class WeightsAskedFor : public testing::Test {
  protected:
   void SetUp() override {
-    const Ended made =
-        retort("data make image_folder --out photos --classes 3 --per-class 10 --size 32 --seed 5 -q", folder_.path());
+    const Ended made = retort(
+        "data make image_folder --out photos --classes 3 --per-class 10 --size 32 --seed 5 -q",
+        folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
     for (const auto& entry : fs::recursive_directory_iterator(folder_ / "photos")) {
       if (entry.path().extension() == ".jpg") image_ = entry.path().string();
     }
   }
   void train(const std::string& name, const std::string& more) {
-    const Ended ran =
-        retort("run classify data.root=photos data.image_size=24 epochs=2 batch_size=8 run.dir=" + name + " -q " + more,
-               folder_.path());
+    const Ended ran = retort(
+        "run classify data.root=photos data.image_size=24 epochs=2 batch_size=8 run.dir=" + name +
+            " -q " + more,
+        folder_.path());
     ASSERT_EQ(ran.exit, 0) << ran.err;
   }
   void train_with_average() { train("run", "'train.ema={decay: 0.5}'"); }
@@ -42,7 +45,8 @@ class WeightsAskedFor : public testing::Test {
 TEST_F(WeightsAskedFor, AreEvaluated) {
   train_with_average();
   for (const char* which : {"averaged", "trained"}) {
-    const Ended ended = retort(std::string("evaluate run --weights ") + which + " run.dir=" + which, folder_.path());
+    const Ended ended = retort(std::string("evaluate run --weights ") + which + " run.dir=" + which,
+                               folder_.path());
     ASSERT_EQ(ended.exit, 0) << ended.err;
     EXPECT_THAT(ended.err, HasSubstr(std::string("train: the ") + which + " weights after step "));
   }
@@ -57,7 +61,8 @@ TEST_F(WeightsAskedFor, Predict) {
     EXPECT_EQ(ended.exit, 0) << ended.err;
     return ended;
   };
-  const Ended averaged = predicted(" --weights averaged"), trained = predicted(" --weights trained");
+  const Ended averaged = predicted(" --weights averaged"),
+              trained = predicted(" --weights trained");
   EXPECT_THAT(averaged.err, testing::StartsWith("predict: the averaged weights after step "));
   EXPECT_THAT(trained.err, testing::StartsWith("predict: the trained weights after step "));
   EXPECT_NE(averaged.out, trained.out);
@@ -71,13 +76,16 @@ TEST_F(WeightsAskedFor, AreExported) {
     EXPECT_EQ(ended.exit, 0) << ended.err;
     return file_text(folder_ / (out + "/model.safetensors"));
   };
-  const std::string averaged = exported("a", " --weights averaged"), trained = exported("t", " --weights trained");
+  const std::string averaged = exported("a", " --weights averaged"),
+                    trained = exported("t", " --weights trained");
   EXPECT_EQ(averaged.size(), trained.size());
   EXPECT_GT(averaged.size(), 10'000u);
   EXPECT_FALSE(averaged == trained);
   EXPECT_TRUE(averaged == exported("d", ""));
-  EXPECT_THAT(file_text(folder_ / "a/README.md"), HasSubstr("These are the weights averaged over the steps"));
-  EXPECT_THAT(file_text(folder_ / "t/README.md"), HasSubstr("These are the weights as trained, not their average."));
+  EXPECT_THAT(file_text(folder_ / "a/README.md"),
+              HasSubstr("These are the weights averaged over the steps"));
+  EXPECT_THAT(file_text(folder_ / "t/README.md"),
+              HasSubstr("These are the weights as trained, not their average."));
 }
 
 TEST_F(WeightsAskedFor, AreTheTrainedOnesWhereTheResultIsToBeThose) {
@@ -93,21 +101,23 @@ TEST_F(WeightsAskedFor, AreRefusedWhereNothingWasAveraged) {
   const std::string recipe = file_text(folder_ / "run/.retort/recipe.yaml");
   const std::size_t at = recipe.find("\n  ema: null\n");
   ASSERT_NE(at, std::string::npos);
-  const auto line =
-      std::to_string(2 + std::count(recipe.begin(), recipe.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
-  for (const std::string& verb :
-       {"predict run " + image_, std::string("export run --out out"), std::string("evaluate run run.dir=out")}) {
+  const auto line = std::to_string(
+      2 + std::count(recipe.begin(), recipe.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
+  for (const std::string& verb : {"predict run " + image_, std::string("export run --out out"),
+                                  std::string("evaluate run run.dir=out")}) {
     const Ended ended = retort(verb + " --weights averaged", folder_.path());
     EXPECT_EQ(ended.exit, 78) << verb;
     EXPECT_EQ(ended.out, "");
-    EXPECT_THAT(ended.err,
-                testing::MatchesRegex("(data: [^\n]*\n)?run/.retort/recipe.yaml:" + line +
-                                      ":8: error.E0314.: the training has kept no average of its weights ./train/ema.\n"
-                                      " *" +
-                                      line +
-                                      " .   ema: null\n"
-                                      " *.        .\n"
-                                      "  help: leave out --weights averaged\n"))
+    EXPECT_THAT(
+        ended.err,
+        testing::MatchesRegex(
+            "(data: [^\n]*\n)?run/.retort/recipe.yaml:" + line +
+            ":8: error.E0314.: the training has kept no average of its weights ./train/ema.\n"
+            " *" +
+            line +
+            " .   ema: null\n"
+            " *.        .\n"
+            "  help: leave out --weights averaged\n"))
         << verb;
     EXPECT_FALSE(fs::exists(folder_ / "out")) << verb;
   }

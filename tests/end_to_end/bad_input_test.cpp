@@ -1,7 +1,8 @@
-// What goes wrong, through the real program: the exact message, the right exit code, and nothing written.
+// What goes wrong, through the real program: the exact message, the right exit code, and nothing
+// written.
 
-#include <algorithm>
 #include <unistd.h>
+#include <algorithm>
 
 #include <filesystem>
 
@@ -20,17 +21,20 @@ class BadInput : public testing::Test {
  protected:
   void SetUp() override {
     const Ended made =
-        retort("data make image_folder --out photos --classes 3 --per-class 10 --size 32 -q", folder_.path());
+        retort("data make image_folder --out photos --classes 3 --per-class 10 --size 32 -q",
+               folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
-    folder_.write(
-        "r.yaml",
-        "schema: 1\n"
-        "defaults: [{data: image_folder}, {model: tiny}, {memory: as_written}, {train: from_scratch}, _self_]\n"
-        "data: {root: photos}\n"
-        "train: {epochs: 1, batch_size: 8}\n"
-        "evaluate: {kind: evaluate.classification}\n");
+    folder_.write("r.yaml",
+                  "schema: 1\n"
+                  "defaults: [{data: image_folder}, {model: tiny}, {memory: as_written}, {train: "
+                  "from_scratch}, _self_]\n"
+                  "data: {root: photos}\n"
+                  "train: {epochs: 1, batch_size: 8}\n"
+                  "evaluate: {kind: evaluate.classification}\n");
   }
-  Ended run(const std::string& overrides = "") { return retort("run r.yaml run.dir=run " + overrides, folder_.path()); }
+  Ended run(const std::string& overrides = "") {
+    return retort("run r.yaml run.dir=run " + overrides, folder_.path());
+  }
   bool wrote_anything() const {
     return std::filesystem::exists(folder_ / "run") || std::filesystem::exists(folder_ / "outputs");
   }
@@ -56,15 +60,17 @@ TEST_F(BadInput, UnknownKeyIsShownAtItsPlace) {
 }
 
 TEST_F(BadInput, PrecisionOfAModuleThatIsNot) {
-  folder_.write("r.yaml",
-                file_text(folder_ / "r.yaml") + "memory:\n  precision:\n    default: bf16\n    model.haed: fp32\n");
+  folder_.write("r.yaml", file_text(folder_ / "r.yaml") +
+                              "memory:\n  precision:\n    default: bf16\n    model.haed: fp32\n");
   const Ended ended = run();
   EXPECT_EQ(ended.exit, 78);
-  EXPECT_THAT(ended.err, HasSubstr("r.yaml:9:17: error[E0301]: 'model.haed' names no module of the network of 'model' "
-                                   "[/memory/precision/model.haed]\n"
-                                   "  9 |     model.haed: fp32\n"
-                                   "    |                 ^\n"
-                                   "  help: did you mean 'model.head'?\n"));
+  EXPECT_THAT(
+      ended.err,
+      HasSubstr("r.yaml:9:17: error[E0301]: 'model.haed' names no module of the network of 'model' "
+                "[/memory/precision/model.haed]\n"
+                "  9 |     model.haed: fp32\n"
+                "    |                 ^\n"
+                "  help: did you mean 'model.head'?\n"));
 }
 
 TEST_F(BadInput, PrecisionThatIsNone) {
@@ -76,17 +82,18 @@ TEST_F(BadInput, PrecisionThatIsNone) {
 }
 
 TEST_F(BadInput, ActivationCheckpointingOfAModuleThatIsNot) {
-  folder_.write("r.yaml", file_text(folder_ / "r.yaml") +
-                              "memory:\n  activation_checkpointing: [model.vision_model.encoder.layer.0]\n");
+  folder_.write("r.yaml",
+                file_text(folder_ / "r.yaml") +
+                    "memory:\n  activation_checkpointing: [model.vision_model.encoder.layer.0]\n");
   const Ended ended = run();
   EXPECT_EQ(ended.exit, 78);
-  EXPECT_THAT(
-      ended.err,
-      HasSubstr("r.yaml:7:30: error[E0301]: 'model.vision_model.encoder.layer.0' names no module of the network "
-                "of 'model' [/memory/activation_checkpointing/0]\n"
-                "  7 |   activation_checkpointing: [model.vision_model.encoder.layer.0]\n"
-                "    |                              ^\n"
-                "  help: did you mean 'model.vision_model.encoder.layers.0'?\n"));
+  EXPECT_THAT(ended.err,
+              HasSubstr("r.yaml:7:30: error[E0301]: 'model.vision_model.encoder.layer.0' names no "
+                        "module of the network "
+                        "of 'model' [/memory/activation_checkpointing/0]\n"
+                        "  7 |   activation_checkpointing: [model.vision_model.encoder.layer.0]\n"
+                        "    |                              ^\n"
+                        "  help: did you mean 'model.vision_model.encoder.layers.0'?\n"));
 }
 
 TEST_F(BadInput, AllMistakesAtOnce) {
@@ -118,7 +125,8 @@ TEST_F(BadInput, EmptyClass) {
 TEST_F(BadInput, CorruptImageStopsTheRunByName) {
   const auto image = first_image();
   std::filesystem::resize_file(image, 200);
-  const Ended ended = run("data.split.train=1.0 data.split.validation=0 data.split.test=0 ~evaluate");
+  const Ended ended =
+      run("data.split.train=1.0 data.split.validation=0 data.split.test=0 ~evaluate");
   EXPECT_EQ(ended.exit, 65);
   EXPECT_THAT(ended.err, HasSubstr("error[E0604]"));
   EXPECT_THAT(ended.err, HasSubstr(image.filename().string()));
@@ -134,18 +142,22 @@ TEST_F(BadInput, CorruptImageIsSkippedAndCountedWhenAskedFor) {
 
 TEST_F(BadInput, TooManyPixelsIsRefusedFromTheHeader) {
   // A PNG header of 20000 x 10000 pixels and nothing after it.
-  folder_.write("photos/huge/a.png",
-                std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x4e\x20\0\0\x27\x10\x08\x02\0\0\0", 29) +
-                    std::string("\x26\xb3\x11\x80", 4));
-  const Ended ended = run("data.split.train=1.0 data.split.validation=0 data.split.test=0 ~evaluate");
+  folder_.write(
+      "photos/huge/a.png",
+      std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x4e\x20\0\0\x27\x10\x08\x02\0\0\0", 29) +
+          std::string("\x26\xb3\x11\x80", 4));
+  const Ended ended =
+      run("data.split.train=1.0 data.split.validation=0 data.split.test=0 ~evaluate");
   EXPECT_EQ(ended.exit, 65);
   EXPECT_THAT(ended.err, HasSubstr("huge/a.png"));
 }
 
 TEST_F(BadInput, ImageWithoutPixels) {
-  folder_.write("photos/flat/a.png", std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\0\0\0\0\0\x08\x02\0\0\0", 29) +
-                                         std::string("\0\0\0\0", 4));
-  const Ended ended = run("data.split.train=1.0 data.split.validation=0 data.split.test=0 ~evaluate");
+  folder_.write("photos/flat/a.png",
+                std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\0\0\0\0\0\x08\x02\0\0\0", 29) +
+                    std::string("\0\0\0\0", 4));
+  const Ended ended =
+      run("data.split.train=1.0 data.split.validation=0 data.split.test=0 ~evaluate");
   EXPECT_EQ(ended.exit, 65);
   EXPECT_THAT(ended.err, HasSubstr("flat/a.png"));
 }
@@ -165,7 +177,8 @@ TEST_F(BadInput, TwoStagesForOnePort) {
 }
 
 TEST_F(BadInput, Cycle) {
-  const Ended ended = retort("graph r.yaml '+train.inputs={train: train.checkpoint}'", folder_.path());
+  const Ended ended =
+      retort("graph r.yaml '+train.inputs={train: train.checkpoint}'", folder_.path());
   EXPECT_EQ(ended.exit, 78);
   EXPECT_THAT(ended.err, HasSubstr("error[E04"));
 }
@@ -181,9 +194,10 @@ TEST_F(BadInput, FolderOfAnotherRunIsRefused) {
 
 TEST_F(BadInput, RefusedRunLeavesNoFolderAndTheNextOneTakesIt) {
   const std::string run = "run r.yaml run.dir=run ";
-  for (const char* mistake : {"memory.budget=1MiB", "train.epoch=3", "data.root=nowhere", "data.split.test=0",
-                              "train.warm_start=nowhere", "train.keep=best data.split.validation=0",
-                              "train.patience=3 data.split.validation=0", "model.patch_size=5", "device=cuda:7"}) {
+  for (const char* mistake :
+       {"memory.budget=1MiB", "train.epoch=3", "data.root=nowhere", "data.split.test=0",
+        "train.warm_start=nowhere", "train.keep=best data.split.validation=0",
+        "train.patience=3 data.split.validation=0", "model.patch_size=5", "device=cuda:7"}) {
     const Ended refused = retort(run + mistake, folder_.path());
     EXPECT_NE(refused.exit, 0) << mistake;
     EXPECT_EQ(refused.out, "") << mistake;
@@ -199,7 +213,8 @@ TEST_F(BadInput, DiskFull) {
     GTEST_SKIP() << "no mount namespace here";
   std::filesystem::remove(folder_ / "full");
   const Ended ended =
-      run_shell("unshare -rm sh -c '" + mount + " && " RETORT_BINARY_DIR "/bin/retort run r.yaml run.dir=full/run'",
+      run_shell("unshare -rm sh -c '" + mount +
+                    " && " RETORT_BINARY_DIR "/bin/retort run r.yaml run.dir=full/run'",
                 folder_.path());
   EXPECT_EQ(ended.exit, 74) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("error[E0804]"));
@@ -207,88 +222,96 @@ TEST_F(BadInput, DiskFull) {
 
 TEST_F(BadInput, WorkerKilledMidRunLeavesAFolderThatSaysSo) {
   // The worker's process group is killed as soon as the first epoch's metrics are recorded.
-  const Ended ended = run_shell(RETORT_BINARY_DIR
-                                "/bin/retort run r.yaml run.dir=run train.epochs=10000 & retort=$!\n"
-                                "until [ -s run/metrics.jsonl ]; do kill -0 $retort || exit 99; sleep 0.05; done\n"
-                                "pkill -KILL -P $retort\n"
-                                "wait $retort",
-                                folder_.path());
+  const Ended ended =
+      run_shell(RETORT_BINARY_DIR
+                "/bin/retort run r.yaml run.dir=run train.epochs=10000 & retort=$!\n"
+                "until [ -s run/metrics.jsonl ]; do kill -0 $retort || exit 99; sleep 0.05; done\n"
+                "pkill -KILL -P $retort\n"
+                "wait $retort",
+                folder_.path());
   EXPECT_EQ(ended.exit, 1) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("error[E0704]"));
   EXPECT_THAT(file_text(folder_ / "run/summary.json"), HasSubstr("worker died"));
 }
 
 TEST_F(BadInput, InterruptedRunEndsItsWorkerAndSaysSo) {
-  const Ended ended = run_shell(RETORT_BINARY_DIR
-                                "/bin/retort run r.yaml run.dir=run train.epochs=10000 & retort=$!\n"
-                                "until [ -s run/metrics.jsonl ]; do kill -0 $retort || exit 99; sleep 0.05; done\n"
-                                "worker=$(pgrep -P $retort)\n"
-                                "kill -TERM $retort; wait $retort; code=$?\n"
-                                "kill -0 $worker 2>/dev/null && exit 98\n"
-                                "exit $code",
-                                folder_.path());
-  EXPECT_EQ(ended.exit, 75) << ended.err;
-  EXPECT_THAT(file_text(folder_ / "run/summary.json"), HasSubstr("\"status\": \"interrupted\""));
-}
-
-TEST_F(BadInput, KillingRetortEndsTheWorker) {
   const Ended ended =
       run_shell(RETORT_BINARY_DIR
                 "/bin/retort run r.yaml run.dir=run train.epochs=10000 & retort=$!\n"
                 "until [ -s run/metrics.jsonl ]; do kill -0 $retort || exit 99; sleep 0.05; done\n"
                 "worker=$(pgrep -P $retort)\n"
-                "kill -KILL $retort; wait $retort\n"
-                "for i in $(seq 100); do kill -0 $worker 2>/dev/null || exit 0; sleep 0.05; done; exit 97",
+                "kill -TERM $retort; wait $retort; code=$?\n"
+                "kill -0 $worker 2>/dev/null && exit 98\n"
+                "exit $code",
                 folder_.path());
+  EXPECT_EQ(ended.exit, 75) << ended.err;
+  EXPECT_THAT(file_text(folder_ / "run/summary.json"), HasSubstr("\"status\": \"interrupted\""));
+}
+
+TEST_F(BadInput, KillingRetortEndsTheWorker) {
+  const Ended ended = run_shell(
+      RETORT_BINARY_DIR
+      "/bin/retort run r.yaml run.dir=run train.epochs=10000 & retort=$!\n"
+      "until [ -s run/metrics.jsonl ]; do kill -0 $retort || exit 99; sleep 0.05; done\n"
+      "worker=$(pgrep -P $retort)\n"
+      "kill -KILL $retort; wait $retort\n"
+      "for i in $(seq 100); do kill -0 $worker 2>/dev/null || exit 0; sleep 0.05; done; exit 97",
+      folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
 }
 
 TEST_F(BadInput, VariablesOfTheEnvironmentThatMeanNothing) {
   for (const std::string& verb : {"run r.yaml run.dir=run", "plan r.yaml"}) {
     const Ended ended = run_shell(
-        "OMP_NUM_THREADS=abc ONEDNN_MAX_CPU_ISA=AVX3 " RETORT_BINARY_DIR "/bin/retort " + verb, folder_.path());
+        "OMP_NUM_THREADS=abc ONEDNN_MAX_CPU_ISA=AVX3 " RETORT_BINARY_DIR "/bin/retort " + verb,
+        folder_.path());
     EXPECT_EQ(ended.exit, 64) << verb;
     EXPECT_EQ(ended.out, "") << verb;
     EXPECT_THAT(ended.err,
-                testing::StartsWith(
-                    "error[E0501]: the environment variable OMP_NUM_THREADS is 'abc', which is no number of threads\n"
-                    "  help: unset it, or set it to a number from 1 to 1024\n"
-                    "error[E0501]: the environment variable ONEDNN_MAX_CPU_ISA is 'AVX3', which is no set of "
-                    "instructions that oneDNN knows\n"
-                    "  help: unset it, or set it to DEFAULT, ALL, SSE41, "));
+                testing::StartsWith("error[E0501]: the environment variable OMP_NUM_THREADS is "
+                                    "'abc', which is no number of threads\n"
+                                    "  help: unset it, or set it to a number from 1 to 1024\n"
+                                    "error[E0501]: the environment variable ONEDNN_MAX_CPU_ISA is "
+                                    "'AVX3', which is no set of "
+                                    "instructions that oneDNN knows\n"
+                                    "  help: unset it, or set it to DEFAULT, ALL, SSE41, "));
     EXPECT_FALSE(wrote_anything());
   }
 }
 
 TEST_F(BadInput, ThreadsOfTheEnvironmentGiveWayToTheRecipesAndThatIsSaid) {
-  const Ended ended =
-      run_shell("OMP_NUM_THREADS=3 " RETORT_BINARY_DIR "/bin/retort run r.yaml run.dir=run threads=1", folder_.path());
+  const Ended ended = run_shell("OMP_NUM_THREADS=3 " RETORT_BINARY_DIR
+                                "/bin/retort run r.yaml run.dir=run threads=1",
+                                folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
-  EXPECT_THAT(
-      ended.err,
-      HasSubstr("override 2:1:9: warning[E0314]: OMP_NUM_THREADS=3 is not obeyed: tensor operations use 1 thread "
-                "[/threads]\n"
-                "  1 | threads=1\n"
-                "    |         ^\n"
-                "  help: for as many set threads=3\n"));
+  EXPECT_THAT(ended.err, HasSubstr("override 2:1:9: warning[E0314]: OMP_NUM_THREADS=3 is not "
+                                   "obeyed: tensor operations use 1 thread "
+                                   "[/threads]\n"
+                                   "  1 | threads=1\n"
+                                   "    |         ^\n"
+                                   "  help: for as many set threads=3\n"));
   EXPECT_THAT(file_text(folder_ / "run/.retort/environment.json"), HasSubstr("\"threads\": 1"));
 }
 
 TEST_F(BadInput, PlanAndRunAgreeUnderTheVariablesOfTheEnvironment) {
-  for (const std::string& variable : {"OMP_NUM_THREADS=3", "ONEDNN_MAX_CPU_ISA=sse41", "ONEDNN_MAX_CPU_ISA=AVX2"}) {
+  for (const std::string& variable :
+       {"OMP_NUM_THREADS=3", "ONEDNN_MAX_CPU_ISA=sse41", "ONEDNN_MAX_CPU_ISA=AVX2"}) {
     const auto with = [&](const std::string& verb) {
       return run_shell(variable + " " RETORT_BINARY_DIR "/bin/retort " + verb, folder_.path());
     };
     const Ended plan = with("plan r.yaml"), run = with("run r.yaml run.dir=" + variable);
     ASSERT_EQ(plan.exit, 0) << plan.err;
     ASSERT_EQ(run.exit, 0) << run.err;
-    const std::string shown = plan.out.substr(plan.out.find("needs "));  // "needs 27.9 MiB, 1.0 MiB of it held …"
+    const std::string shown =
+        plan.out.substr(plan.out.find("needs "));  // "needs 27.9 MiB, 1.0 MiB of it held …"
     const std::string needs = shown.substr(0, std::min(shown.find(','), shown.find(" of ")));
     EXPECT_THAT(run.err, HasSubstr("train: " + needs + " according to the plan")) << variable;
     EXPECT_THAT(run.err,
-                testing::ContainsRegex("train: memory peak: .* in tensors, ([0-9]?[0-9][.][0-9]|100[.]0) % of"))
+                testing::ContainsRegex(
+                    "train: memory peak: .* in tensors, ([0-9]?[0-9][.][0-9]|100[.]0) % of"))
         << variable;
-    if (variable.starts_with("OMP")) EXPECT_THAT(plan.out, testing::StartsWith("train on cpu, 3 threads\n"));
+    if (variable.starts_with("OMP"))
+      EXPECT_THAT(plan.out, testing::StartsWith("train on cpu, 3 threads\n"));
   }
 }
 
@@ -300,23 +323,27 @@ TEST_F(BadInput, WeightsThatShrinkBetweenThePlanAndTheRun) {
   fs::create_directories(bin);
   fs::copy_file(RETORT_BINARY_DIR "/bin/retort", bin / "retort");
   fs::create_directory_symlink(RETORT_BINARY_DIR "/share", folder_ / "installed/share");
-  folder_.write("installed/bin/retort-worker",
-                "#!/bin/sh\n"
-                "mkfifo requests; exec 9<&0\n"
-                "while IFS= read -r line; do\n"
-                "  case $line in '{\"go\"'*) truncate -s 5000 base/model.safetensors; : >cut ;; esac\n"
-                "  printf '%s\\n' \"$line\"\n"
-                "done <&9 >requests 2>/dev/null 3>&- &\n"
-                "exec '" RETORT_BINARY_DIR "/bin/retort-worker' \"$@\" <requests 9<&-\n");
+  folder_.write(
+      "installed/bin/retort-worker",
+      "#!/bin/sh\n"
+      "mkfifo requests; exec 9<&0\n"
+      "while IFS= read -r line; do\n"
+      "  case $line in '{\"go\"'*) truncate -s 5000 base/model.safetensors; : >cut ;; esac\n"
+      "  printf '%s\\n' \"$line\"\n"
+      "done <&9 >requests 2>/dev/null 3>&- &\n"
+      "exec '" RETORT_BINARY_DIR "/bin/retort-worker' \"$@\" <requests 9<&-\n");
   fs::permissions(bin / "retort-worker", fs::perms::owner_all);
   const Ended ended = run_shell(
-      "installed/bin/retort run finetune data=image_folder data.root=photos data.image_size=24 model=linear_probe "
+      "installed/bin/retort run finetune data=image_folder data.root=photos data.image_size=24 "
+      "model=linear_probe "
       "model/backbone=local model.backbone.weights=base epochs=1 train.batch_size=8 run.dir=run",
       folder_.path());
   EXPECT_TRUE(fs::exists(folder_ / "cut")) << ended.err;
   EXPECT_EQ(ended.exit, 65) << ended.err;
-  EXPECT_THAT(ended.err,
-              HasSubstr("error[E0620]: 'base/model.safetensors' is not a valid safetensors file: its header "));
+  EXPECT_THAT(
+      ended.err,
+      HasSubstr(
+          "error[E0620]: 'base/model.safetensors' is not a valid safetensors file: its header "));
   EXPECT_THAT(ended.err, HasSubstr(" and the file has 5000 [/model"));
 }
 

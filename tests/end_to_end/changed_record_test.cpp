@@ -1,4 +1,5 @@
-// Runs that go on, or are evaluated, in another world than the record tells of, through the real programs.
+// Runs that go on, or are evaluated, in another world than the record tells of, through the real
+// programs.
 
 #include <filesystem>
 #include <regex>
@@ -20,23 +21,28 @@ namespace fs = std::filesystem;
 class ChangedRecord : public testing::Test {
  protected:
   void SetUp() override {
-    const Ended made =
-        retort("data make image_folder --out photos --classes 3 --per-class 8 --size 16 --seed 5 -q", folder_.path());
+    const Ended made = retort(
+        "data make image_folder --out photos --classes 3 --per-class 8 --size 16 --seed 5 -q",
+        folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
-    folder_.write("r.yaml",
-                  "schema: 1\n"
-                  "defaults: [{data: image_folder}, {model: tiny}, {memory: as_written}, {train: from_scratch}, "
-                  "_self_]\n"
-                  "threads: 1\n"
-                  "data: {root: photos, image_size: 16, split: {train: 0.5, validation: 0.25, test: 0.25}}\n"
-                  "model: {patch_size: 8, num_hidden_layers: 1, hidden_size: 16, intermediate_size: 32, "
-                  "num_attention_heads: 2}\n"
-                  "train: {epochs: 2, batch_size: 4, log_every: 1, checkpoint: {every: {steps: 1}}}\n"
-                  "evaluate: {kind: evaluate.classification}\n");
+    folder_.write(
+        "r.yaml",
+        "schema: 1\n"
+        "defaults: [{data: image_folder}, {model: tiny}, {memory: as_written}, {train: "
+        "from_scratch}, "
+        "_self_]\n"
+        "threads: 1\n"
+        "data: {root: photos, image_size: 16, split: {train: 0.5, validation: 0.25, test: 0.25}}\n"
+        "model: {patch_size: 8, num_hidden_layers: 1, hidden_size: 16, intermediate_size: 32, "
+        "num_attention_heads: 2}\n"
+        "train: {epochs: 2, batch_size: 4, log_every: 1, checkpoint: {every: {steps: 1}}}\n"
+        "evaluate: {kind: evaluate.classification}\n");
   }
-  Ended train(const std::string& name, const std::string& fault = "", const std::string& more = "") const {
+  Ended train(const std::string& name, const std::string& fault = "",
+              const std::string& more = "") const {
     return run_shell((fault.empty() ? "" : "RETORT_FAULT=" + fault + ' ') + RETORT_BINARY_DIR +
-                         "/bin/retort run r.yaml " + "memory.max_retries=0 -q run.dir=" + name + ' ' + more,
+                         "/bin/retort run r.yaml " + "memory.max_retries=0 -q run.dir=" + name +
+                         ' ' + more,
                      folder_.path());
   }
   /// A run that was killed after its third step.
@@ -51,7 +57,8 @@ class ChangedRecord : public testing::Test {
   /// Those of a class, sorted.
   std::vector<fs::path> photos(const std::string& name) const {
     std::vector<fs::path> found;
-    for (const auto& entry : fs::directory_iterator(folder_ / "photos" / name)) found.push_back(entry.path());
+    for (const auto& entry : fs::directory_iterator(folder_ / "photos" / name))
+      found.push_back(entry.path());
     std::ranges::sort(found);
     return found;
   }
@@ -78,7 +85,9 @@ TEST_F(ChangedRecord, MissingPhotographIsNotPassedOver) {
   const Ended refused = resume("run");
   EXPECT_EQ(refused.exit, 78);
   EXPECT_THAT(refused.err, HasSubstr("error[E0807]: the input /data/root was 24 files with "));
-  EXPECT_THAT(refused.err, HasSubstr("put back what was there, or add --force: the result may then be another one"));
+  EXPECT_THAT(
+      refused.err,
+      HasSubstr("put back what was there, or add --force: the result may then be another one"));
   EXPECT_FALSE(fs::exists(folder_ / "run/.retort/resume-1"));
 
   fs::rename(folder_ / "aside.jpg", photo);
@@ -105,7 +114,8 @@ TEST_F(ChangedRecord, EvaluationTakesTheDataThatTheTrainingHad) {
   EXPECT_THAT(refused.err, HasSubstr("error[E0807]: the input /data/root was 24 files with "));
   EXPECT_FALSE(fs::exists(folder_ / "changed"));
   EXPECT_EQ(retort("evaluate run --force run.dir=forced", folder_.path()).exit, 0);
-  const Ended other = retort("evaluate run data.root=others data.split.test=0.25 run.dir=other", folder_.path());
+  const Ended other =
+      retort("evaluate run data.root=others data.split.test=0.25 run.dir=other", folder_.path());
   EXPECT_EQ(other.exit, 0) << other.err;
   EXPECT_THAT(other.err, Not(HasSubstr("E0807")));
 }
@@ -132,9 +142,10 @@ TEST_F(ChangedRecord, EditedRecipeIsNotObeyedInSilence) {
   edit_recipe("run", "seed: 0\n", "seed: 1\n");
   const Ended refused = resume("run");
   EXPECT_EQ(refused.exit, 78);
-  EXPECT_THAT(refused.err,
-              HasSubstr("error[E0807]: 'run/.retort/recipe.yaml' was edited: it is not the recipe that the "
-                        "run had"));
+  EXPECT_THAT(
+      refused.err,
+      HasSubstr("error[E0807]: 'run/.retort/recipe.yaml' was edited: it is not the recipe that the "
+                "run had"));
   const Ended forced = resume("run --force");
   EXPECT_EQ(forced.exit, 0) << forced.err;
   EXPECT_THAT(forced.err, HasSubstr("warning[E0807]: 'run/.retort/recipe.yaml' was edited"));
@@ -166,7 +177,8 @@ TEST_F(ChangedRecord, CheckpointOfAnotherRunIsNotGoneOnFrom) {
   fs::copy(folder_ / "other/nodes/train/checkpoints", folder_ / "whole/nodes/train/checkpoints",
            fs::copy_options::recursive);
   const std::string photo = " " + photos(first_class()).front().string();
-  const std::vector<std::string> verbs = {"evaluate whole", "predict whole" + photo, "export whole --out exported"};
+  const std::vector<std::string> verbs = {"evaluate whole", "predict whole" + photo,
+                                          "export whole --out exported"};
   for (const std::string& verb : verbs) {
     const Ended ended = retort(verb, folder_.path());
     EXPECT_EQ(ended.exit, 78) << verb;
@@ -174,16 +186,16 @@ TEST_F(ChangedRecord, CheckpointOfAnotherRunIsNotGoneOnFrom) {
   }
   std::string best = file_text(folder_ / "other/nodes/train/checkpoints/latest");
   best.pop_back();
-  const Ended named =
-      retort("predict whole --checkpoint whole/nodes/train/checkpoints/" + best + photo, folder_.path());
+  const Ended named = retort(
+      "predict whole --checkpoint whole/nodes/train/checkpoints/" + best + photo, folder_.path());
   EXPECT_EQ(named.exit, 0) << named.err;
 }
 
 TEST_F(ChangedRecord, RunThatIsResumedAgainAndAgainWithOtherOptionsIsStillItsOwn) {
   const std::string schedule = "'train.schedule={kind: constant}'";
   train_to_the_third_step("run", schedule);
-  for (const char* words :
-       {"data.loader.workers=0", "train.epochs=3", "train.epochs=4 train.optimizer.learning_rate=0.002 --force", ""}) {
+  for (const char* words : {"data.loader.workers=0", "train.epochs=3",
+                            "train.epochs=4 train.optimizer.learning_rate=0.002 --force", ""}) {
     const Ended gone_on = resume("run " + std::string(words));
     EXPECT_EQ(gone_on.exit, 0) << words << gone_on.err;
     EXPECT_THAT(gone_on.err, Not(HasSubstr("E0807"))) << words;
@@ -215,13 +227,15 @@ TEST_F(ChangedRecord, AnotherWorldIsSaidAndDoesNotStopAResume) {
 
 TEST_F(ChangedRecord, PhotographThatChangesDuringATrainingFailsTheRunAndKeepsItsWeights) {
   const fs::path photo = photos(first_class()).front(), another = photos(first_class()).back();
-  const Ended ended = run_shell(std::string(RETORT_BINARY_DIR) +
-                                    "/bin/retort run r.yaml train.epochs=60 run.dir=run -q & run=$!; "
-                                    "while [ ! -e run/nodes/train/checkpoints/latest ]; do sleep 0.02; done; cp '" +
-                                    another.string() + "' new; mv new '" + photo.string() + "'; wait $run",
-                                folder_.path());
+  const Ended ended =
+      run_shell(std::string(RETORT_BINARY_DIR) +
+                    "/bin/retort run r.yaml train.epochs=60 run.dir=run -q & run=$!; "
+                    "while [ ! -e run/nodes/train/checkpoints/latest ]; do sleep 0.02; done; cp '" +
+                    another.string() + "' new; mv new '" + photo.string() + "'; wait $run",
+                folder_.path());
   EXPECT_EQ(ended.exit, 78);
-  EXPECT_THAT(ended.err, HasSubstr("error[E0807]: the input /data/root has other files: 24 files with "));
+  EXPECT_THAT(ended.err,
+              HasSubstr("error[E0807]: the input /data/root has other files: 24 files with "));
   EXPECT_THAT(ended.err, HasSubstr("it was changed while the run was at work"));
   EXPECT_EQ(json::parse(file_text(folder_ / "run/summary.json"))["status"], "failed");
   const Ended refused = resume("run");
@@ -234,11 +248,12 @@ TEST_F(ChangedRecord, PhotographThatChangesDuringATrainingFailsTheRunAndKeepsIts
 }
 
 TEST_F(ChangedRecord, RecordOfATrialIsCheckedToo) {
-  ASSERT_NE(run_shell("RETORT_FAULT=retort-worker/step:3:kill " RETORT_BINARY_DIR
-                      "/bin/retort sweep r.yaml memory.max_retries=0 'seed=range(0,2)' sweep.dir=s -q",
-                      folder_.path())
-                .exit,
-            0);
+  ASSERT_NE(
+      run_shell("RETORT_FAULT=retort-worker/step:3:kill " RETORT_BINARY_DIR
+                "/bin/retort sweep r.yaml memory.max_retries=0 'seed=range(0,2)' sweep.dir=s -q",
+                folder_.path())
+          .exit,
+      0);
   edit_recipe("s/0", "learning_rate: [^\n]*\n", "learning_rate: 0.5\n");
   const Ended edited = retort("sweep resume s", folder_.path());
   EXPECT_EQ(edited.exit, 65);

@@ -1,5 +1,6 @@
-// Every command of the published CLIP training on cars, as tests/cases/published_commands.case has them, on data of the
-// published forms and with small towers: what is valid can be planned, and so be run.
+// Every command of the published CLIP training on cars, as tests/cases/published_commands.case has
+// them, on data of the published forms and with small towers: what is valid can be planned, and so
+// be run.
 
 #include <fstream>
 #include <string>
@@ -26,7 +27,8 @@ std::vector<CarsCommand> cars_commands() {
   for (std::string line; std::getline(file, line);) {
     const std::string start = "retort run ";
     if (line.starts_with("=== ")) of_section = commands.size();
-    if (line.starts_with(start + "clip_cars")) commands.push_back({.arguments = line.substr(start.size())});
+    if (line.starts_with(start + "clip_cars"))
+      commands.push_back({.arguments = line.substr(start.size())});
     if (line != "--- errors") continue;
     for (std::size_t i = of_section; i < commands.size(); ++i) commands[i].is_refused = true;
   }
@@ -35,8 +37,8 @@ std::vector<CarsCommand> cars_commands() {
 
 TEST(ClipCarsCommands, AllThatAreValidCanBePlanned) {
   const TemporaryFolder folder;
-  const Ended cars =
-      retort("data make stanford_cars --out cars --classes 4 --per-class 100 --size 16 -q", folder.path());
+  const Ended cars = retort(
+      "data make stanford_cars --out cars --classes 4 --per-class 100 --size 16 -q", folder.path());
   ASSERT_EQ(cars.exit, 0) << cars.err;
   const Ended listing = make_car_listing(folder.path(), 4, 60);
   ASSERT_EQ(listing.exit, 0) << listing.err;
@@ -45,7 +47,8 @@ TEST(ClipCarsCommands, AllThatAreValidCanBePlanned) {
   for (const auto& [arguments, is_refused] : commands) {
     const Ended planned = retort("plan " + arguments + " device=cpu " + kSmallClip, folder.path());
     EXPECT_EQ(planned.exit, is_refused ? 78 : 0) << arguments << '\n' << planned.err;
-    if (!is_refused) EXPECT_THAT(planned.out, testing::HasSubstr("fits: the run needs the most at ")) << arguments;
+    if (!is_refused)
+      EXPECT_THAT(planned.out, testing::HasSubstr("fits: the run needs the most at ")) << arguments;
   }
 }
 

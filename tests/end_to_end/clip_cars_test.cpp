@@ -1,4 +1,5 @@
-// The recipe that trains CLIP on cars and captions, by the real programs and with small towers of random weights.
+// The recipe that trains CLIP on cars and captions, by the real programs and with small towers of
+// random weights.
 
 #include <filesystem>
 #include <vector>
@@ -19,14 +20,16 @@ using testing::HasSubstr;
 class ClipCars : public testing::Test {
  protected:
   void SetUp() override {
-    const Ended made =
-        retort("data make stanford_cars --out cars --classes 4 --per-class 20 --size 32 --seed 5 -q", folder_.path());
+    const Ended made = retort(
+        "data make stanford_cars --out cars --classes 4 --per-class 20 --size 32 --seed 5 -q",
+        folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
   }
-  Ended run(const std::string& name, const std::string& more = "", const std::string& fault = "") const {
+  Ended run(const std::string& name, const std::string& more = "",
+            const std::string& fault = "") const {
     return run_shell((fault.empty() ? "" : "RETORT_FAULT=" + fault + ' ') + RETORT_BINARY_DIR +
-                         "/bin/retort run clip_cars data.root=cars epochs=2 " + kSmallClip + "run.dir=" + name + ' ' +
-                         more,
+                         "/bin/retort run clip_cars data.root=cars epochs=2 " + kSmallClip +
+                         "run.dir=" + name + ' ' + more,
                      folder_.path());
   }
   void expect_refused(const std::string& more, int exit, const std::string& what) const {
@@ -35,7 +38,9 @@ class ClipCars : public testing::Test {
     EXPECT_THAT(ended.err, HasSubstr(what)) << more;
     EXPECT_FALSE(std::filesystem::exists(folder_ / "refused")) << more;
   }
-  json metrics(const std::string& node) const { return json::parse(file_text(folder_ / (node + "/metrics.json"))); }
+  json metrics(const std::string& node) const {
+    return json::parse(file_text(folder_ / (node + "/metrics.json")));
+  }
   std::filesystem::path best(const std::string& name) const {
     const std::filesystem::path checkpoints = folder_ / (name + "/nodes/train/checkpoints");
     std::string best = file_text(checkpoints / "best");
@@ -49,8 +54,10 @@ TEST_F(ClipCars, ClassesAndCaptionsAreMeasured) {
   const Ended ended = run("run", "batch_size=8");
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("evaluate: class head: top-1 "));
-  EXPECT_THAT(ended.err,
-              HasSubstr("40 pairs, any with the same caption is right: 4 captions, each of which counts once"));
+  EXPECT_THAT(
+      ended.err,
+      HasSubstr(
+          "40 pairs, any with the same caption is right: 4 captions, each of which counts once"));
   const json classes = metrics("run/nodes/evaluate"), pairs = metrics("run/nodes/retrieval");
   EXPECT_EQ(classes["samples"], 40);
   EXPECT_EQ(classes["per_class"].size(), 4u);
@@ -82,8 +89,10 @@ TEST_F(ClipCars, MicroBatchesAreComparedAsTheWholeBatchIs) {
   const Ended parts = run("parts", "batch_size=16 gradient_accumulation_steps=2");
   ASSERT_EQ(parts.exit, 0) << parts.err;
   EXPECT_THAT(parts.err, HasSubstr("train: Effective batch size: 32 (2 x 16)"));
-  EXPECT_THAT(parts.err, HasSubstr("train: each image is compared with all others of the effective batch"));
-  const Ended apart = run("apart", "batch_size=16 gradient_accumulation_steps=2 train.loss.negatives=micro_batch");
+  EXPECT_THAT(parts.err,
+              HasSubstr("train: each image is compared with all others of the effective batch"));
+  const Ended apart =
+      run("apart", "batch_size=16 gradient_accumulation_steps=2 train.loss.negatives=micro_batch");
   ASSERT_EQ(apart.exit, 0) << apart.err;
   EXPECT_LT(most_different(best("parts"), best("whole")), 1e-6);
   EXPECT_GT(most_different(best("apart"), best("whole")), 2e-6);
@@ -97,8 +106,10 @@ TEST_F(ClipCars, PublishedTrainingIsToldHowFewItCompares) {
           std::string(kSmallClip),
       folder_.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
-  EXPECT_THAT(ended.err, HasSubstr("negatives: micro_batch: each image is compared with 15 others, those of its "
-                                   "micro-batch: this is another loss than that of the whole batch"));
+  EXPECT_THAT(
+      ended.err,
+      HasSubstr("negatives: micro_batch: each image is compared with 15 others, those of its "
+                "micro-batch: this is another loss than that of the whole batch"));
   EXPECT_THAT(ended.err, HasSubstr("within its class: the own caption is the nearest for "));
 }
 
@@ -106,20 +117,24 @@ TEST_F(ClipCars, PhotographsAreAskedAboutInWords) {
   ASSERT_EQ(run("run", "epochs=1 batch_size=32").exit, 0);
   const std::string photo = "cars/cars_test/00001.jpg";
   const Ended named =
-      retort("predict run " + photo + R"( --labels "a photo of a red car." "a blue car" --json)", folder_.path());
+      retort("predict run " + photo + R"( --labels "a photo of a red car." "a blue car" --json)",
+             folder_.path());
   ASSERT_EQ(named.exit, 0) << named.err;
   const json line = json::parse(named.out.substr(0, named.out.find('\n')));
   const json& answers = line.at("classes");
   ASSERT_EQ(answers.size(), 2u);
   EXPECT_THAT((std::vector<std::string>{answers[0].at("class"), answers[1].at("class")}),
               testing::UnorderedElementsAre("a photo of a red car.", "a blue car"));
-  EXPECT_NEAR(answers[0].at("probability").get<double>() + answers[1].at("probability").get<double>(), 1, 1e-6);
+  EXPECT_NEAR(
+      answers[0].at("probability").get<double>() + answers[1].at("probability").get<double>(), 1,
+      1e-6);
 
   const Ended by_head = retort("predict run " + photo + " --top 4", folder_.path());
   EXPECT_EQ(by_head.exit, 0) << by_head.err;
   EXPECT_THAT(by_head.out, HasSubstr(",Aston Martin Frame Sedan 2003,"));
 
-  const auto refused = [&](const std::string& name, const std::string& flags, const std::string& what) {
+  const auto refused = [&](const std::string& name, const std::string& flags,
+                           const std::string& what) {
     const Ended ended = retort("predict " + name + ' ' + photo + ' ' + flags, folder_.path());
     EXPECT_NE(ended.exit, 0) << flags;
     EXPECT_THAT(ended.err, HasSubstr(what)) << flags;
@@ -139,14 +154,17 @@ TEST_F(ClipCars, PhotographsAreAskedAboutInWords) {
 TEST_F(ClipCars, WhatCannotBeReadIsRefusedBeforeAnythingRuns) {
   expect_refused(R"('data.caption="  "')", 65, "a caption is empty: '  ' [/train]");
   expect_refused("model.tokenizer.context_length=20", 65,
-                 "4 captions are longer than the 20 tokens of the text tower's context: 'a photo of a AM General ");
-  expect_refused("'data.caption=\"a {colour} car\"'", 78, "names {colour}, and there is no such field");
+                 "4 captions are longer than the 20 tokens of the text tower's context: 'a photo "
+                 "of a AM General ");
+  expect_refused("'data.caption=\"a {colour} car\"'", 78,
+                 "names {colour}, and there is no such field");
   folder_.write("merges.txt", "#version\na b</w>\n");
   folder_.write("vocab.json", R"({"a": 0})");
   expect_refused("model.tokenizer.merges=merges.txt model.tokenizer.vocabulary=vocab.json", 65,
                  "'vocab.json' is no vocabulary of CLIP: it lacks the token '!' of the merges "
                  "[/model/tokenizer/vocabulary]");
-  expect_refused("model.tokenizer.merges=nowhere.txt", 66, "there is no file 'nowhere.txt' [/model/tokenizer/merges]");
+  expect_refused("model.tokenizer.merges=nowhere.txt", 66,
+                 "there is no file 'nowhere.txt' [/model/tokenizer/merges]");
   std::filesystem::remove(folder_ / "cars/cars_test_annos_withlabels.mat");
   expect_refused("", 66, "which says the classes of the test images, is not there");
 }

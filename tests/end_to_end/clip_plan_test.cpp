@@ -1,5 +1,5 @@
-// What the training of CLIP ViT-B/32 in batches of 128 needs under 8 GiB: as published, with captions of 77 tokens and
-// one caption for each image.
+// What the training of CLIP ViT-B/32 in batches of 128 needs under 8 GiB: as published, with
+// captions of 77 tokens and one caption for each image.
 
 #include <filesystem>
 #include <string>
@@ -19,12 +19,15 @@ constexpr double kGibibyte = 1 << 30;
 class ClipPlan : public testing::Test {
  protected:
   void SetUp() override { RETORT_NEEDS_SHARED(merges()); }
-  static std::filesystem::path merges() { return shared_data("data/clip/bpe_simple_vocab_16e6.txt.gz"); }
+  static std::filesystem::path merges() {
+    return shared_data("data/clip/bpe_simple_vocab_16e6.txt.gz");
+  }
   static Ended planned(const std::string& more) {
     static const TemporaryFolder folder;
     if (!std::filesystem::exists(folder / "cars")) {
       const Ended made =
-          retort("data make stanford_cars --out cars --classes 20 --per-class 20 --size 16 -q", folder.path());
+          retort("data make stanford_cars --out cars --classes 20 --per-class 20 --size 16 -q",
+                 folder.path());
       if (made.exit != 0) ADD_FAILURE() << made.err;
     }
     return retort(
@@ -36,7 +39,9 @@ class ClipPlan : public testing::Test {
             more,
         folder.path());
   }
-  static json training(const Ended& ended) { return json::parse(ended.out).at("result").at("plans").at(0); }
+  static json training(const Ended& ended) {
+    return json::parse(ended.out).at("result").at("plans").at(0);
+  }
   static double needs(const json& plan) { return plan.at("predicted").get<double>() / kGibibyte; }
 };
 

@@ -12,20 +12,25 @@ namespace {
 using testing::HasSubstr;
 
 constexpr const char* kClassify =
-    " classify model=se_resnext50_32x4d model.weights=null model.layers=[1,1,1,1] model.cardinality=2 "
-    "data.root=photos data.image_size=32 data.split.train=0.6 data.split.test=0.2 data.loader.workers=0 epochs=2 "
+    " classify model=se_resnext50_32x4d model.weights=null model.layers=[1,1,1,1] "
+    "model.cardinality=2 "
+    "data.root=photos data.image_size=32 data.split.train=0.6 data.split.test=0.2 "
+    "data.loader.workers=0 epochs=2 "
     "batch_size=4 device=cpu train.checkpoint.every.steps=1 memory.max_retries=0 ";
 
 class Convolutional : public testing::Test {
  protected:
   void SetUp() override {
     const Ended made =
-        retort("data make image_folder --out photos --classes 3 --per-class 8 --size 40 -q", folder_.path());
+        retort("data make image_folder --out photos --classes 3 --per-class 8 --size 40 -q",
+               folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
   }
-  Ended run(const std::string& name, const std::string& more = "", const std::string& fault = "") const {
-    return run_shell((fault.empty() ? "" : "RETORT_FAULT=" + fault + ' ') + RETORT_BINARY_DIR "/bin/retort run" +
-                         kClassify + more + " run.dir=" + name,
+  Ended run(const std::string& name, const std::string& more = "",
+            const std::string& fault = "") const {
+    return run_shell((fault.empty() ? "" : "RETORT_FAULT=" + fault + ' ') +
+                         RETORT_BINARY_DIR "/bin/retort run" + kClassify + more +
+                         " run.dir=" + name,
                      folder_.path());
   }
   std::string weights(const std::string& name) const {
@@ -51,9 +56,11 @@ TEST_F(Convolutional, KilledAndResumedTrainingEndsWithTheSameBitsAndPredicts) {
 }
 
 TEST_F(Convolutional, PartsHaveTheirLearningRates) {
-  const Ended ended = run("parts", "train.learning_rate_factors.backbone=0.1 \"model.frozen=[stem,layer1]\"");
+  const Ended ended =
+      run("parts", "train.learning_rate_factors.backbone=0.1 \"model.frozen=[stem,layer1]\"");
   EXPECT_EQ(ended.exit, 0) << ended.err;
-  EXPECT_THAT(file_text(folder_ / "parts/metrics.jsonl"), HasSubstr("train/learning_rate/backbone"));
+  EXPECT_THAT(file_text(folder_ / "parts/metrics.jsonl"),
+              HasSubstr("train/learning_rate/backbone"));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Runs that end between two calls by which they write, whichever, and are resumed, through the real programs.
+// Runs that end between two calls by which they write, whichever, and are resumed, through the real
+// programs.
 
 #include <algorithm>
 #include <cerrno>
@@ -27,16 +28,20 @@ struct Call {
   std::string name, path;
   std::size_t place = 0;  ///< among those that are looked at
 
-  bool is_like(const Call& other) const { return program == other.program && name == other.name && path == other.path; }
+  bool is_like(const Call& other) const {
+    return program == other.program && name == other.name && path == other.path;
+  }
 };
 
-/// Without what two runs of one recipe do not share: times, the memory of a process, and where the generator of a
-/// process stands, which nothing is drawn from.
+/// Without what two runs of one recipe do not share: times, the memory of a process, and where the
+/// generator of a process stands, which nothing is drawn from.
 json steady(json document) {
   if (document.is_object()) {
-    for (const char* name : {"time", "seconds", "epoch_times", "peak_memory_bytes", "random"}) document.erase(name);
+    for (const char* name : {"time", "seconds", "epoch_times", "peak_memory_bytes", "random"})
+      document.erase(name);
     std::erase_if(document.get_ref<json::object_t&>(), [](const auto& one) {
-      return one.first.find("memory") != std::string::npos || one.first.find("per_second") != std::string::npos;
+      return one.first.find("memory") != std::string::npos ||
+             one.first.find("per_second") != std::string::npos;
     });
   }
   if (document.is_structured())
@@ -47,34 +52,40 @@ json steady(json document) {
 class CutOff : public testing::Test {
  protected:
   void SetUp() override {
-    const Ended made =
-        retort("data make image_folder --out photos --classes 3 --per-class 6 --size 16 --seed 5 -q", folder_.path());
+    const Ended made = retort(
+        "data make image_folder --out photos --classes 3 --per-class 6 --size 16 --seed 5 -q",
+        folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
     const std::string model =
         "model: {patch_size: 8, num_hidden_layers: 1, hidden_size: 16, intermediate_size: 32, "
         "num_attention_heads: 2}\n";
     const std::string data =
         "threads: 1\n"
-        "data: {root: photos, image_size: 16, split: {train: 0.5, validation: 0.25, test: 0.25}, augment: "
+        "data: {root: photos, image_size: 16, split: {train: 0.5, validation: 0.25, test: 0.25}, "
+        "augment: "
         "{random_resized_crop: null, horizontal_flip: 0}, loader: {workers: 0}}\n";
     const std::string training =
-        "batch_size: 16, log_every: 1, checkpoint: {every: {steps: 1}}, optimizer: {learning_rate: 1.0e-3}";
+        "batch_size: 16, log_every: 1, checkpoint: {every: {steps: 1}}, optimizer: {learning_rate: "
+        "1.0e-3}";
     // The loss falls, so that the last checkpoint is the best.
-    folder_.write("training.yaml",
-                  "schema: 1\ndefaults: [{data: image_folder}, {model: tiny}, {memory: as_written}, {train: "
-                  "from_scratch}, _self_]\n" +
-                      data + model + "train: {epochs: 3, monitor: loss, " + training +
-                      "}\nevaluate: {kind: evaluate.classification}\n");
+    folder_.write(
+        "training.yaml",
+        "schema: 1\ndefaults: [{data: image_folder}, {model: tiny}, {memory: as_written}, {train: "
+        "from_scratch}, _self_]\n" +
+            data + model + "train: {epochs: 3, monitor: loss, " + training +
+            "}\nevaluate: {kind: evaluate.classification}\n");
     folder_.write(
         "ensemble.yaml",
         "schema: 1\ndefaults: [{data: image_folder}, {model: tiny}, {memory: as_written}, {train: "
         "one_vs_one}, {evaluate: pairwise_ensemble}, _self_]\n" +
             data + model +
-            "train: {foreach: {pair: [[0, 1], [0, 2], [1, 2]]}, epochs: 2, patience: null, stop_at_accuracy: null, " +
+            "train: {foreach: {pair: [[0, 1], [0, 2], [1, 2]]}, epochs: 2, patience: null, "
+            "stop_at_accuracy: null, " +
             training + "}\nevaluate: {bootstrap: 20}\n");
   }
   /// The run work/run, which may reuse what is in work/cache, with `variables` of the environment.
-  Ended run(const std::string& recipe, const std::string& variables = "", const std::string& more = "") const {
+  Ended run(const std::string& recipe, const std::string& variables = "",
+            const std::string& more = "") const {
     fs::remove_all(folder_ / "work");
     fs::create_directory(folder_ / "work");
     return run_shell("export RETORT_CACHE=$PWD/work/cache; " + variables + ' ' + RETORT_BINARY_DIR +
@@ -85,24 +96,26 @@ class CutOff : public testing::Test {
                      folder_.path());
   }
   Ended resume(const std::string& variables = "") const {
-    return run_shell(
-        "export RETORT_CACHE=$PWD/work/cache; " + variables + ' ' + RETORT_BINARY_DIR + "/bin/retort resume work/run",
-        folder_.path());
+    return run_shell("export RETORT_CACHE=$PWD/work/cache; " + variables + ' ' + RETORT_BINARY_DIR +
+                         "/bin/retort resume work/run",
+                     folder_.path());
   }
   std::string watched(const std::string& deed) const {
     fs::remove_all(folder_ / "seen");
     fs::create_directory(folder_ / "seen");
-    return "WRITING_CALLS=below:" + (folder_ / "work").string() + ",in:" + (folder_ / "seen").string() + "," + deed +
-           " LD_PRELOAD=" RETORT_WRITING_CALLS;
+    return "WRITING_CALLS=below:" + (folder_ / "work").string() +
+           ",in:" + (folder_ / "seen").string() + "," + deed + " LD_PRELOAD=" RETORT_WRITING_CALLS;
   }
   /// Of many writes to one file in a row the first, the middle and the last.
   std::vector<Call> calls() const {
     std::vector<Call> all, calls;
     std::istringstream lines(file_text(folder_ / "seen/calls"));
-    for (Call call; lines >> call.number >> call.program >> call.own >> call.name && std::getline(lines, call.path);)
+    for (Call call; lines >> call.number >> call.program >> call.own >> call.name &&
+                    std::getline(lines, call.path);)
       all.push_back(call);
     for (auto first = all.begin(); first != all.end();) {
-      const auto end = std::find_if_not(first, all.end(), [&](const Call& call) { return call.is_like(*first); });
+      const auto end = std::find_if_not(first, all.end(),
+                                        [&](const Call& call) { return call.is_like(*first); });
       const auto middle = first + (end - first) / 2, last = end - 1;
       for (auto at = first; at != end; ++at) {
         if (at != first && at != middle && at != last) continue;
@@ -120,11 +133,13 @@ class CutOff : public testing::Test {
     for (const auto& entry : fs::recursive_directory_iterator(run)) {
       const std::string name = entry.path().lexically_relative(run);
       if (name.starts_with(".retort") || entry.is_directory() || name == "log.txt") continue;
-      if (name.ends_with("/manifest.json") || name.ends_with("/plan.json")) continue;  // sums, and how it was resumed
+      if (name.ends_with("/manifest.json") || name.ends_with("/plan.json"))
+        continue;  // sums, and how it was resumed
       found[name] = file_text(entry.path());
       if (name.ends_with(".json")) {
         json document = steady(json::parse(found[name], nullptr, false));
-        if (name.ends_with("/state.json")) document.erase("metrics");  // their number, those of memory among them
+        if (name.ends_with("/state.json"))
+          document.erase("metrics");  // their number, those of memory among them
         found[name] = document.dump();
       }
       if (name == "summary.json") found[name] = json::parse(file_text(entry.path())).at("status");
@@ -149,9 +164,11 @@ class CutOff : public testing::Test {
       const auto found = mine.find(name);
       if (found == mine.end()) ADD_FAILURE() << name << " is missing";
       else
-        EXPECT_TRUE(found->second == text) << name << (text.size() > 4000 ? "" : ": " + found->second + " for " + text);
+        EXPECT_TRUE(found->second == text)
+            << name << (text.size() > 4000 ? "" : ": " + found->second + " for " + text);
     }
-    for (const auto& [name, text] : mine) EXPECT_TRUE(whole.contains(name)) << name << " is left over";
+    for (const auto& [name, text] : mine)
+      EXPECT_TRUE(whole.contains(name)) << name << " is left over";
   }
   /// Resumes what is in work/run, or where nothing is begun there runs it anew.
   void go_on(const std::string& recipe, const std::map<std::string, std::string>& whole) const {
@@ -163,7 +180,8 @@ class CutOff : public testing::Test {
     EXPECT_EQ(ended.exit, 0) << ended.err;
     if (ended.exit == 0) expect_whole(whole);
   }
-  /// The results of a run that is left alone, of which the calls() are known then, with `deed` "copy" copies too.
+  /// The results of a run that is left alone, of which the calls() are known then, with `deed`
+  /// "copy" copies too.
   std::map<std::string, std::string> run_whole(const std::string& recipe, const std::string& deed,
                                                const std::string& more = "") const {
     const Ended ended = run(recipe, watched(deed), more);
@@ -171,7 +189,8 @@ class CutOff : public testing::Test {
     EXPECT_EQ(ended.err.find("writing_calls"), ended.err.npos) << ended.err;
     return results();
   }
-  /// What all programs leave that are killed before a call, or within it, for the calls that `takes`.
+  /// What all programs leave that are killed before a call, or within it, for the calls that
+  /// `takes`.
   template <typename Takes>
   void kill_all_before(const std::string& recipe, Takes takes) {
     const auto whole = run_whole(recipe, "copy");
@@ -196,11 +215,12 @@ class CutOff : public testing::Test {
   }
   /// Strikes one program at its calls that `takes`.
   template <typename Takes>
-  void strike(const std::string& recipe, const std::string& deed, Takes takes, const std::string& more = "",
-              bool goes_on_by_itself = false) {
+  void strike(const std::string& recipe, const std::string& deed, Takes takes,
+              const std::string& more = "", bool goes_on_by_itself = false) {
     const auto whole = run_whole(recipe, "look", more);
     for (const Call& call : calls_kept(takes)) {
-      SCOPED_TRACE(deed + " at " + call.program + " " + std::to_string(call.own) + " " + call.name + call.path);
+      SCOPED_TRACE(deed + " at " + call.program + " " + std::to_string(call.own) + " " + call.name +
+                   call.path);
       const std::string at = call.program + ":" + std::to_string(call.own);
       const std::string what = deed == "kill" ? "kill:" + at : "fail:" + at + ":" + deed;
       const Ended ended = run(recipe, watched(what), more);
@@ -222,11 +242,13 @@ class CutOff : public testing::Test {
   TemporaryFolder folder_;
 };
 
-/// Whether a call is one of the last checkpoint's of training.yaml, from when it is there to the end of the node.
+/// Whether a call is one of the last checkpoint's of training.yaml, from when it is there to the
+/// end of the node.
 class LastSave {
  public:
   bool operator()(const Call& call) {
-    is_begun_ = is_begun_ || (call.name == "rename" && call.path.ends_with("checkpoints/step-00000003"));
+    is_begun_ =
+        is_begun_ || (call.name == "rename" && call.path.ends_with("checkpoints/step-00000003"));
     is_over_ = is_over_ || (is_begun_ && call.path.find("/nodes/evaluate") != std::string::npos);
     return is_begun_ && !is_over_ && call.path.find("/checkpoints") != std::string::npos;
   }
@@ -239,8 +261,8 @@ class LastSave {
 class LastPointers {
  public:
   bool operator()(const Call& call) {
-    return is_of_last_save_(call) &&
-           (call.path.find("/latest") != std::string::npos || call.path.find("/best") != std::string::npos);
+    return is_of_last_save_(call) && (call.path.find("/latest") != std::string::npos ||
+                                      call.path.find("/best") != std::string::npos);
   }
 
  private:
@@ -257,9 +279,12 @@ TEST_F(CutOff, LastCheckpointIsTheBestHere) {
 
 TEST_F(CutOff, AllKilledWithinTheLastSave) { kill_all_before("training.yaml", LastSave()); }
 TEST_F(CutOff, WorkerKilledBetweenTheLastPointersIsRestarted) {
-  strike("training.yaml", "kill", LastPointers(), "memory.max_retries=auto", /*goes_on_by_itself=*/true);
+  strike("training.yaml", "kill", LastPointers(), "memory.max_retries=auto",
+         /*goes_on_by_itself=*/true);
 }
-TEST_F(CutOff, CallsThatSetTheLastPointersFail) { strike("training.yaml", std::to_string(EIO), LastPointers()); }
+TEST_F(CutOff, CallsThatSetTheLastPointersFail) {
+  strike("training.yaml", std::to_string(EIO), LastPointers());
+}
 
 /// Every call, in shares that can run at once.
 class DeepCutOff : public CutOff, public testing::WithParamInterface<int> {
@@ -268,7 +293,9 @@ class DeepCutOff : public CutOff, public testing::WithParamInterface<int> {
 
  protected:
   /// Of those that are looked at every eighth.
-  static bool is_mine(const Call& call) { return call.place % kShares == static_cast<std::size_t>(GetParam()); }
+  static bool is_mine(const Call& call) {
+    return call.place % kShares == static_cast<std::size_t>(GetParam());
+  }
   static auto of(const std::string& program) {
     return [program](const Call& call) { return call.program == program && is_mine(call); };
   }
@@ -279,19 +306,31 @@ TEST_P(DeepCutOff, AllKilledInATraining) { kill_all_before("training.yaml", is_m
 TEST_P(DeepCutOff, AllKilledInAnEnsemble) { kill_all_before("ensemble.yaml", is_mine); }
 TEST_P(DeepCutOff, AllKilledWhereFeaturesAreKept) {
   kill_all_before(
-      "finetune data=image_folder model=linear_probe model/backbone=tiny model.backbone.num_hidden_layers=1 "
+      "finetune data=image_folder model=linear_probe model/backbone=tiny "
+      "model.backbone.num_hidden_layers=1 "
       "data.root=photos "
       "data.image_size=28 data.loader.workers=0 threads=1 epochs=2 lr=0.01 train.batch_size=16 "
       "train.checkpoint.every.steps=1",
       is_mine);
 }
-TEST_P(DeepCutOff, WorkerKilledInATraining) { strike("training.yaml", "kill", of("retort-worker")); }
-TEST_P(DeepCutOff, WorkerKilledInATrainingIsRestarted) {
-  strike("training.yaml", "kill", of("retort-worker"), "memory.max_retries=auto", /*goes_on_by_itself=*/true);
+TEST_P(DeepCutOff, WorkerKilledInATraining) {
+  strike("training.yaml", "kill", of("retort-worker"));
 }
-TEST_P(DeepCutOff, CallsOfTheWorkerFail) { strike("training.yaml", std::to_string(EIO), of("retort-worker")); }
-TEST_P(DeepCutOff, DiskFullForTheWorker) { strike("training.yaml", std::to_string(ENOSPC), of("retort-worker")); }
-TEST_P(DeepCutOff, CallsOfRetortFail) { strike("training.yaml", std::to_string(EIO), of("retort")); }
-TEST_P(DeepCutOff, DiskFullForRetort) { strike("training.yaml", std::to_string(ENOSPC), of("retort")); }
+TEST_P(DeepCutOff, WorkerKilledInATrainingIsRestarted) {
+  strike("training.yaml", "kill", of("retort-worker"), "memory.max_retries=auto",
+         /*goes_on_by_itself=*/true);
+}
+TEST_P(DeepCutOff, CallsOfTheWorkerFail) {
+  strike("training.yaml", std::to_string(EIO), of("retort-worker"));
+}
+TEST_P(DeepCutOff, DiskFullForTheWorker) {
+  strike("training.yaml", std::to_string(ENOSPC), of("retort-worker"));
+}
+TEST_P(DeepCutOff, CallsOfRetortFail) {
+  strike("training.yaml", std::to_string(EIO), of("retort"));
+}
+TEST_P(DeepCutOff, DiskFullForRetort) {
+  strike("training.yaml", std::to_string(ENOSPC), of("retort"));
+}
 
 }  // namespace

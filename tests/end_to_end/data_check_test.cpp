@@ -1,4 +1,5 @@
-// Photographs of the retina, made, checked, and preprocessed from training to prediction, by the real programs.
+// Photographs of the retina, made, checked, and preprocessed from training to prediction, by the
+// real programs.
 
 #include <filesystem>
 #include <fstream>
@@ -29,12 +30,14 @@ train: {epochs: 1, batch_size: 5}
 class DataCheck : public testing::Test {
  protected:
   void SetUp() override {
-    const Ended made =
-        retort("data make fundus_folders --out eyes --per-class 5 --size 64 --seed 1 -q", folder_.path());
+    const Ended made = retort(
+        "data make fundus_folders --out eyes --per-class 5 --size 64 --seed 1 -q", folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
     std::ofstream(folder_ / "eyes.yaml") << kRecipe;
   }
-  Ended check(const std::string& words = "") const { return retort("data check eyes.yaml " + words, folder_.path()); }
+  Ended check(const std::string& words = "") const {
+    return retort("data check eyes.yaml " + words, folder_.path());
+  }
   TemporaryFolder folder_;
 };
 
@@ -42,8 +45,10 @@ TEST_F(DataCheck, OfGoodDataFindsNothing) {
   const Ended ended = check();
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.out, StartsWith("data: 25 pictures, "));
-  EXPECT_THAT(ended.out,
-              HasSubstr("\n\nclass          train  validation  test\nNo DR              3           1     1\n"));
+  EXPECT_THAT(
+      ended.out,
+      HasSubstr(
+          "\n\nclass          train  validation  test\nNo DR              3           1     1\n"));
   EXPECT_THAT(ended.out, HasSubstr("\nnothing was found\n"));
   const Ended shipped = retort("data check diabetic_retinopathy data.root=eyes -q", folder_.path());
   EXPECT_EQ(shipped.exit, 0) << shipped.err;
@@ -53,8 +58,9 @@ TEST_F(DataCheck, CopiesInTwoPartsEndWithTheCodeOfBadData) {
   fs::copy_file(folder_ / "eyes/test/1/00001.jpg", folder_ / "eyes/train/1/copy.jpg");
   const Ended ended = check();
   EXPECT_EQ(ended.exit, 65);
-  EXPECT_THAT(ended.err, HasSubstr("error[E0612]: 1 picture is in more than one part, byte for byte: "
-                                   "'train/1/copy.jpg' (train) = 'test/1/00001.jpg' (test) [/data]"));
+  EXPECT_THAT(ended.err,
+              HasSubstr("error[E0612]: 1 picture is in more than one part, byte for byte: "
+                        "'train/1/copy.jpg' (train) = 'test/1/00001.jpg' (test) [/data]"));
   const Ended dropped = check("data.duplicates=drop");
   EXPECT_EQ(dropped.exit, 0) << dropped.err;
   EXPECT_THAT(dropped.err, HasSubstr("warning[E0612]: 1 picture is in more than one part"));
@@ -77,7 +83,8 @@ TEST_F(DataCheck, PatientsAreKnownByTheNamesOfPublishedSets) {
   EXPECT_THAT(ended.out, HasSubstr("; 1 patient; 23 names tell no patient\n"));
   EXPECT_THAT(ended.err, HasSubstr("pictures of 1 patient are in more than one part: 14287"));
   rename("train/1/00004.jpg", "train/1/anna-1.jpg");
-  EXPECT_THAT(check(R"('data.patient="^([a-z]+)-"')").out, HasSubstr("; 1 patient; 24 names tell no patient\n"));
+  EXPECT_THAT(check(R"('data.patient="^([a-z]+)-"')").out,
+              HasSubstr("; 1 patient; 24 names tell no patient\n"));
   const Ended refused = check(R"('data.patient="^([a-z]+-"')");
   EXPECT_EQ(refused.exit, 78);
   EXPECT_THAT(refused.err, HasSubstr("missing closing parenthesis"));
@@ -87,8 +94,9 @@ TEST_F(DataCheck, KeptPhotographsChangeNoBit) {
   const auto run = [&](const std::string& name, const std::string& more) {
     return run_shell(
         "RETORT_CACHE=" + (folder_ / "cache").string() +
-            " " RETORT_BINARY_DIR "/bin/retort run eyes.yaml train.epochs=2 data.augment.rotation=10 run.dir=" + name +
-            " " + more,
+            " " RETORT_BINARY_DIR
+            "/bin/retort run eyes.yaml train.epochs=2 data.augment.rotation=10 run.dir=" +
+            name + " " + more,
         folder_.path());
   };
   const auto weights = [&](const std::string& name) {
@@ -117,7 +125,8 @@ TEST_F(DataCheck, KeptPhotographsChangeNoBit) {
   ASSERT_EQ(run("damaged", "data.cache_mib=0").exit, 0);
   const std::string expected = weights("off");
   ASSERT_FALSE(expected.empty());
-  for (const char* const name : {"memory", "disk", "disk_again", "damaged"}) EXPECT_EQ(weights(name), expected) << name;
+  for (const char* const name : {"memory", "disk", "disk_again", "damaged"})
+    EXPECT_EQ(weights(name), expected) << name;
 }
 
 TEST_F(DataCheck, WhatCannotBeReadIsNamed) {
@@ -129,7 +138,8 @@ TEST_F(DataCheck, WhatCannotBeReadIsNamed) {
 }
 
 TEST_F(DataCheck, AllThatIsWrongIsSaidAtOnce) {
-  fs::create_directories(folder_ / "eyes/train/nothing");  // a class of no pictures, which stops a run at once
+  fs::create_directories(
+      folder_ / "eyes/train/nothing");  // a class of no pictures, which stops a run at once
   std::ofstream(folder_ / "eyes/val/0/broken.png") << "no picture";
   std::ofstream(folder_ / "eyes/val/0/old.gif") << "GIF89a";
   fs::copy_file(folder_ / "eyes/test/1/00001.jpg", folder_ / "eyes/test/1/copy.jpg");
@@ -139,17 +149,21 @@ TEST_F(DataCheck, AllThatIsWrongIsSaidAtOnce) {
     EXPECT_THAT(ended.out, HasSubstr("data: 27 pictures, "));
     EXPECT_THAT(ended.err, HasSubstr("the class has no images: 'nothing'"));
     EXPECT_THAT(ended.err, HasSubstr("1 picture cannot be read: 'val/0/broken.png' ("));
-    EXPECT_THAT(ended.err, HasSubstr("1 picture is more than once there, byte for byte: 'test/1/00001.jpg' = "
-                                     "'test/1/copy.jpg'"));
-    EXPECT_EQ(ended.err.find("unsupported format: 1 .gif") == std::string::npos, !more.empty()) << ended.err;
+    EXPECT_THAT(ended.err,
+                HasSubstr("1 picture is more than once there, byte for byte: 'test/1/00001.jpg' = "
+                          "'test/1/copy.jpg'"));
+    EXPECT_EQ(ended.err.find("unsupported format: 1 .gif") == std::string::npos, !more.empty())
+        << ended.err;
   }
   fs::remove_all(folder_ / "eyes/train/nothing");
   const Ended divided = check();
   EXPECT_EQ(divided.exit, 65);
   EXPECT_THAT(divided.err, HasSubstr("unsupported format: 1 .gif"));
   EXPECT_THAT(divided.err, HasSubstr("1 picture cannot be read: 'val/0/broken.png' ("));
-  EXPECT_THAT(divided.err, HasSubstr("1 picture is more than once in one part, byte for byte: 'test/1/00001.jpg' = "
-                                     "'test/1/copy.jpg'"));
+  EXPECT_THAT(
+      divided.err,
+      HasSubstr("1 picture is more than once in one part, byte for byte: 'test/1/00001.jpg' = "
+                "'test/1/copy.jpg'"));
 }
 
 TEST_F(DataCheck, IsOfRecipes) {
@@ -157,14 +171,16 @@ TEST_F(DataCheck, IsOfRecipes) {
   const Ended made = retort("data make image_folder seed=3 --out a", folder_.path());
   EXPECT_EQ(made.exit, 64);
   EXPECT_THAT(made.err, HasSubstr("'seed=3' is too much"));
-  const Ended none = retort("data check eyes.yaml '~data' '~train' '~evaluate' '~model' '~memory'", folder_.path());
+  const Ended none = retort("data check eyes.yaml '~data' '~train' '~evaluate' '~model' '~memory'",
+                            folder_.path());
   EXPECT_NE(none.exit, 0);
 }
 
 TEST_F(DataCheck, APredictionIsPreprocessedAsTheTrainingWas) {
   const Ended run = retort("run eyes.yaml run.dir=run", folder_.path());
   ASSERT_EQ(run.exit, 0) << run.err;
-  const Ended plain = retort("run eyes.yaml run.dir=plain data.clahe.enabled=false", folder_.path());
+  const Ended plain =
+      retort("run eyes.yaml run.dir=plain data.clahe.enabled=false", folder_.path());
   ASSERT_EQ(plain.exit, 0) << plain.err;
   // The test's predictions, and those of the same files by the checkpoint alone.
   const auto predicted = [&](const std::string& from) {
@@ -178,12 +194,17 @@ TEST_F(DataCheck, APredictionIsPreprocessedAsTheTrainingWas) {
 
 TEST_F(DataCheck, APredictionOfWhatIsNoRetinaSaysSo) {
   ASSERT_EQ(retort("run eyes.yaml run.dir=run --smoke -q", folder_.path()).exit, 0);
-  ASSERT_EQ(retort("data make image_folder --out shapes --per-class 1 --classes 2 --size 32 -q", folder_.path()).exit,
+  ASSERT_EQ(retort("data make image_folder --out shapes --per-class 1 --classes 2 --size 32 -q",
+                   folder_.path())
+                .exit,
             0);
   const Ended ended = retort("predict run shapes eyes/test/0", folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
-  EXPECT_THAT(ended.err, HasSubstr("2 pictures do not look like photographs of a retina, so what is said of them means "
-                                   "nothing: 'shapes/"));
+  EXPECT_THAT(
+      ended.err,
+      HasSubstr(
+          "2 pictures do not look like photographs of a retina, so what is said of them means "
+          "nothing: 'shapes/"));
 }
 
 }  // namespace

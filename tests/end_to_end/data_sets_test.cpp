@@ -22,13 +22,14 @@ constexpr const char* kSmallGrading =
 class DataSets : public testing::TestWithParam<std::string> {
  protected:
   Ended make(const std::string& flags = "") const {
-    return retort("data make " + GetParam() + " --out made --classes 3 --per-class 8 --size 32 --seed 5 " + flags,
+    return retort("data make " + GetParam() +
+                      " --out made --classes 3 --per-class 8 --size 32 --seed 5 " + flags,
                   folder_.path());
   }
   Ended train(const std::string& overrides) const {
-    return retort(
-        "run classify data=" + GetParam() + " data.root=made data.image_size=24 epochs=1 batch_size=4 " + overrides,
-        folder_.path());
+    return retort("run classify data=" + GetParam() +
+                      " data.root=made data.image_size=24 epochs=1 batch_size=4 " + overrides,
+                  folder_.path());
   }
   TemporaryFolder folder_;
 };
@@ -50,7 +51,8 @@ TEST_P(DataSets, AreTrainedOn) {
 TEST_P(DataSets, SayWhatTheyMade) {
   const Ended ended = make("--json");
   ASSERT_EQ(ended.exit, 0) << ended.err;
-  EXPECT_EQ(nlohmann::json::parse(ended.out)["result"], (nlohmann::json{{"folder", "made"}, {"images", 24}}));
+  EXPECT_EQ(nlohmann::json::parse(ended.out)["result"],
+            (nlohmann::json{{"folder", "made"}, {"images", 24}}));
   const Ended again = make();
   EXPECT_EQ(again.exit, 73);
   EXPECT_EQ(again.err,
@@ -73,13 +75,15 @@ TEST(CarListing, IsTrainedOnAsItWasPublished) {
   const std::filesystem::path root = folder / "listing";
   std::filesystem::create_directory(root);
   ASSERT_EQ(make_car_listing(root, 3, 12).exit, 0);
-  const Ended ended =
-      retort("run classify data=car_listing data.root=listing data.image_size=24 epochs=1 batch_size=4 run.dir=run",
-             folder.path());
+  const Ended ended = retort(
+      "run classify data=car_listing data.root=listing data.image_size=24 epochs=1 batch_size=4 "
+      "run.dir=run",
+      folder.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(file_text(folder / "run/log.txt"),
               HasSubstr("3 classes; 24 images for training, 6 for validation, 6 for test"));
-  EXPECT_THAT(file_text(folder / "run/log.txt"), HasSubstr("3 captions, the first: 'a photo of a "));
+  EXPECT_THAT(file_text(folder / "run/log.txt"),
+              HasSubstr("3 captions, the first: 'a photo of a "));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DataSets, testing::Values("flowers102", "cub200", "stanford_cars"),
@@ -96,31 +100,38 @@ TEST_P(MadeData, FeedsTheDefaultsOfItsRecipe) {
   const TemporaryFolder folder;
   const Ended made = retort("data make " + GetParam().data + " --out made -q", folder.path());
   ASSERT_EQ(made.exit, 0) << made.err;
-  const Ended ended = retort("run " + GetParam().recipe + " data.root=made --smoke run.dir=run", folder.path());
+  const Ended ended =
+      retort("run " + GetParam().recipe + " data.root=made --smoke run.dir=run", folder.path());
   EXPECT_EQ(ended.exit, 0) << ended.err;
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, MadeData,
-    testing::Values(MadeFor{"image_folder", "classify"},
-                    MadeFor{"image_folder", std::string("clip_flowers ") + kSmallClip},
-                    MadeFor{"flowers102", "finetune model/backbone=tiny data.image_size=28"},
-                    MadeFor{"cub200", "finetune data=cub200 model/backbone=tiny data.image_size=28"},
-                    MadeFor{"mini_imagenet", "fsct backbone=Conv4"},
-                    MadeFor{"stanford_cars", std::string("clip_cars ") + kSmallClip},
-                    MadeFor{"aptos_2019",
-                            std::string("diabetic_retinopathy method=multi_class data=aptos_2019 ") + kSmallGrading},
-                    MadeFor{"eyepacs_2015",
-                            std::string("diabetic_retinopathy method=multi_class data=eyepacs_2015 ") + kSmallGrading},
-                    MadeFor{"fundus_folders", std::string("diabetic_retinopathy ") + kSmallGrading}),
-    [](const auto& info) { return info.param.data + "_" + info.param.recipe.substr(0, info.param.recipe.find(' ')); });
+    testing::Values(
+        MadeFor{"image_folder", "classify"},
+        MadeFor{"image_folder", std::string("clip_flowers ") + kSmallClip},
+        MadeFor{"flowers102", "finetune model/backbone=tiny data.image_size=28"},
+        MadeFor{"cub200", "finetune data=cub200 model/backbone=tiny data.image_size=28"},
+        MadeFor{"mini_imagenet", "fsct backbone=Conv4"},
+        MadeFor{"stanford_cars", std::string("clip_cars ") + kSmallClip},
+        MadeFor{"aptos_2019",
+                std::string("diabetic_retinopathy method=multi_class data=aptos_2019 ") +
+                    kSmallGrading},
+        MadeFor{"eyepacs_2015",
+                std::string("diabetic_retinopathy method=multi_class data=eyepacs_2015 ") +
+                    kSmallGrading},
+        MadeFor{"fundus_folders", std::string("diabetic_retinopathy ") + kSmallGrading}),
+    [](const auto& info) {
+      return info.param.data + "_" + info.param.recipe.substr(0, info.param.recipe.find(' '));
+    });
 
 TEST(MadeDataTable, HasEveryKindThatIsMade) {
   const Ended refused = retort("data make nothing --out made", TemporaryFolder().path());
-  for (const char* kind : {"image_folder", "flowers102", "cub200", "mini_imagenet", "stanford_cars", "aptos_2019",
-                           "eyepacs_2015", "fundus_folders"})
+  for (const char* kind : {"image_folder", "flowers102", "cub200", "mini_imagenet", "stanford_cars",
+                           "aptos_2019", "eyepacs_2015", "fundus_folders"})
     EXPECT_THAT(refused.err, HasSubstr(kind));
-  EXPECT_EQ(std::ranges::count(refused.err, ','), 7) << "another kind is made: give it a recipe above";
+  EXPECT_EQ(std::ranges::count(refused.err, ','), 7)
+      << "another kind is made: give it a recipe above";
 }
 
 }  // namespace

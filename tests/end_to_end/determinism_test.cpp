@@ -16,17 +16,20 @@ using testing::MatchesRegex;
 class DoctorDeterminism : public testing::Test {
  protected:
   void SetUp() override {
-    const Ended made =
-        retort("data make image_folder --out photos --classes 3 --per-class 12 --size 32 --seed 5 -q", folder_.path());
+    const Ended made = retort(
+        "data make image_folder --out photos --classes 3 --per-class 12 --size 32 --seed 5 -q",
+        folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
     std::filesystem::create_directory(folder_ / "scratch");
   }
   /// `program doctor determinism`; whatever it writes lies below scratch, and is gone.
-  Ended check(const std::string& arguments, const std::string& program = RETORT_BINARY_DIR "/bin/retort") {
-    const Ended ended = run_shell("TMPDIR=\"$PWD/scratch\" " + program +
-                                      " doctor determinism classify data.root=photos data.image_size=24 " +
-                                      "train.batch_size=8 " + arguments,
-                                  folder_.path());
+  Ended check(const std::string& arguments,
+              const std::string& program = RETORT_BINARY_DIR "/bin/retort") {
+    const Ended ended =
+        run_shell("TMPDIR=\"$PWD/scratch\" " + program +
+                      " doctor determinism classify data.root=photos data.image_size=24 " +
+                      "train.batch_size=8 " + arguments,
+                  folder_.path());
     EXPECT_TRUE(std::filesystem::is_empty(folder_ / "scratch"));
     EXPECT_FALSE(std::filesystem::exists(folder_ / "outputs"));
     return ended;
@@ -62,8 +65,10 @@ TEST_F(DoctorDeterminism, NamesTheFirstTensorThatDiffers) {
   const std::string program = unsteady_program();
   const Ended ended = check("data.loader.workers=0", program);
   EXPECT_EQ(ended.exit, 1) << ended.err;
-  EXPECT_THAT(ended.out,
-              MatchesRegex("not deterministic: train, step 1: batch 'image', largest difference [0-9.e-]+\n"));
+  EXPECT_THAT(
+      ended.out,
+      MatchesRegex(
+          "not deterministic: train, step 1: batch 'image', largest difference [0-9.e-]+\n"));
   const Ended json = check("data.loader.workers=0 --json", program);
   EXPECT_EQ(json.exit, 1);
   const auto difference = nlohmann::json::parse(json.out)["result"]["difference"];
@@ -77,10 +82,13 @@ TEST_F(DoctorDeterminism, MistakesOfTheRecipeAreShownAtTheirPlace) {
   const Ended missing = check("data.root=nowhere");
   EXPECT_EQ(missing.exit, 66);
   EXPECT_THAT(missing.err, HasSubstr("error[E0601]"));
-  folder_.write("only.yaml", "schema: 1\nname: only\ndevice: cpu\ndata: {kind: data.image_folder, root: photos}\n");
+  folder_.write(
+      "only.yaml",
+      "schema: 1\nname: only\ndevice: cpu\ndata: {kind: data.image_folder, root: photos}\n");
   const Ended nothing = retort("doctor determinism only.yaml", folder_.path());
   EXPECT_EQ(nothing.exit, 1);
-  EXPECT_THAT(nothing.err, HasSubstr("error[E0711]: nothing was compared: the recipe 'only' trains nothing"));
+  EXPECT_THAT(nothing.err,
+              HasSubstr("error[E0711]: nothing was compared: the recipe 'only' trains nothing"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Every command of the published grading of retinas, as tests/cases/published_commands.case has them: what is valid can
-// be planned, and so be run.
+// Every command of the published grading of retinas, as tests/cases/published_commands.case has
+// them: what is valid can be planned, and so be run.
 
 #include <filesystem>
 #include <fstream>
@@ -25,7 +25,8 @@ std::vector<RetinaCommand> retina_commands() {
   for (std::string line; std::getline(file, line);) {
     const std::string start = "retort run ";
     if (line.starts_with("=== ")) of_section = commands.size();
-    if (line.starts_with(start + "diabetic_retinopathy")) commands.push_back({.arguments = line.substr(start.size())});
+    if (line.starts_with(start + "diabetic_retinopathy"))
+      commands.push_back({.arguments = line.substr(start.size())});
     if (line != "--- errors") continue;
     for (std::size_t i = of_section; i < commands.size(); ++i) commands[i].is_refused = true;
   }
@@ -35,8 +36,9 @@ std::vector<RetinaCommand> retina_commands() {
 TEST(RetinaCommands, AllThatAreValidCanBePlanned) {
   const TemporaryFolder folder;
   for (const char* out : {"photographs", "dataset_eyepacs_5class_balanced"}) {
-    const Ended made =
-        retort("data make fundus_folders --out " + std::string(out) + " --per-class 10 --size 48 -q", folder.path());
+    const Ended made = retort(
+        "data make fundus_folders --out " + std::string(out) + " --per-class 10 --size 48 -q",
+        folder.path());
     ASSERT_EQ(made.exit, 0) << made.err;
   }
   // The network itself is planned elsewhere, and its weights are nobody's here.
@@ -47,18 +49,22 @@ TEST(RetinaCommands, AllThatAreValidCanBePlanned) {
     const bool is_another = arguments.find("base_models=") != std::string::npos &&
                             arguments.find("base_models=seresnext50_32x4d") == std::string::npos;
     const Ended planned =
-        retort("plan " + arguments + small + (is_another ? "" : " 'model.layers=[1,1,1,1]'"), folder.path());
+        retort("plan " + arguments + small + (is_another ? "" : " 'model.layers=[1,1,1,1]'"),
+               folder.path());
     EXPECT_EQ(planned.exit, is_refused ? 78 : 0) << arguments << '\n' << planned.err;
-    if (!is_refused) EXPECT_THAT(planned.out, testing::HasSubstr("fits: the run needs the most at ")) << arguments;
+    if (!is_refused)
+      EXPECT_THAT(planned.out, testing::HasSubstr("fits: the run needs the most at ")) << arguments;
   }
 }
 
 TEST(RetinaCommands, RunSaysWhatItIsNotFor) {
   const TemporaryFolder folder;
-  const Ended made = retort("data make fundus_folders --out photographs --per-class 10 --size 48 -q", folder.path());
+  const Ended made = retort(
+      "data make fundus_folders --out photographs --per-class 10 --size 48 -q", folder.path());
   ASSERT_EQ(made.exit, 0) << made.err;
   const Ended ended = retort(
-      "run diabetic_retinopathy data.root=photographs model.weights=null 'model.layers=[1,1,1,1]' data.image_size=32 "
+      "run diabetic_retinopathy data.root=photographs model.weights=null 'model.layers=[1,1,1,1]' "
+      "data.image_size=32 "
       "data.loader.workers=0 --smoke run.dir=run",
       folder.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
@@ -68,7 +74,8 @@ TEST(RetinaCommands, RunSaysWhatItIsNotFor) {
   const Ended predicted = retort("predict run photographs/test/0", folder.path());
   EXPECT_EQ(predicted.exit, 0) << predicted.err;
   EXPECT_THAT(predicted.err, testing::HasSubstr("notice: " + notice));
-  EXPECT_THAT(predicted.out, testing::StartsWith("file,prediction,tied,margin,votes_No DR,votes_Mild NPDR,"));
+  EXPECT_THAT(predicted.out,
+              testing::StartsWith("file,prediction,tied,margin,votes_No DR,votes_Mild NPDR,"));
   EXPECT_THAT(predicted.out, testing::HasSubstr(",votes_PDR,p_No DR-Mild NPDR,"));
   const Ended explained = retort("predict run photographs/test/0 --explain why -q", folder.path());
   EXPECT_EQ(explained.exit, 0) << explained.err;

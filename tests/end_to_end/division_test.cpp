@@ -1,5 +1,5 @@
-// How a run's images are divided is recorded, and whoever goes on with the run or evaluates it divides them so, through
-// the real programs.
+// How a run's images are divided is recorded, and whoever goes on with the run or evaluates it
+// divides them so, through the real programs.
 
 #include <algorithm>
 #include <filesystem>
@@ -19,23 +19,27 @@ using testing::HasSubstr;
 class DivisionOfARun : public testing::Test {
  protected:
   void SetUp() override {
-    const Ended made =
-        retort("data make image_folder --out photos --classes 3 --per-class 12 --size 24 --seed 5 -q", folder_.path());
+    const Ended made = retort(
+        "data make image_folder --out photos --classes 3 --per-class 12 --size 24 --seed 5 -q",
+        folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
   }
 
-  Ended train(const std::string& name, const std::string& fault = "", const std::string& more = "") {
-    return run_shell((fault.empty() ? "" : "RETORT_FAULT=" + fault + ' ') + RETORT_BINARY_DIR +
-                         "/bin/retort run quickstart data.root=photos data.make=null data.image_size=16 "
-                         "data.split='{train: 0.5, validation: 0.25, test: 0.25}' model.patch_size=8 "
-                         "model.num_hidden_layers=1 train.epochs=2 train.batch_size=6 "
-                         "train.checkpoint.every.steps=1 memory.max_retries=0 run.dir=" +
-                         name + ' ' + more,
-                     folder_.path());
+  Ended train(const std::string& name, const std::string& fault = "",
+              const std::string& more = "") {
+    return run_shell(
+        (fault.empty() ? "" : "RETORT_FAULT=" + fault + ' ') + RETORT_BINARY_DIR +
+            "/bin/retort run quickstart data.root=photos data.make=null data.image_size=16 "
+            "data.split='{train: 0.5, validation: 0.25, test: 0.25}' model.patch_size=8 "
+            "model.num_hidden_layers=1 train.epochs=2 train.batch_size=6 "
+            "train.checkpoint.every.steps=1 memory.max_retries=0 run.dir=" +
+            name + ' ' + more,
+        folder_.path());
   }
   Ended evaluate(const std::string& name, const std::string& more = "") {
-    return retort("evaluate " + name + " run.dir=evaluated" + std::to_string(++evaluations_) + ' ' + more,
-                  folder_.path());
+    return retort(
+        "evaluate " + name + " run.dir=evaluated" + std::to_string(++evaluations_) + ' ' + more,
+        folder_.path());
   }
   /// What the last evaluation has tested, and a training.
   std::string tested() const { return predictions("evaluated" + std::to_string(evaluations_)); }
@@ -79,13 +83,15 @@ TEST_F(DivisionOfARun, EvaluationTestsWhatTheRunKeptForItWhateverWasAdded) {
   const Ended ended = evaluate("a", "--force");
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_EQ(tested(), predictions("a"));
-  EXPECT_THAT(ended.err, HasSubstr("6 images are new since the run began, and in no part of its division: "));
+  EXPECT_THAT(ended.err,
+              HasSubstr("6 images are new since the run began, and in no part of its division: "));
   EXPECT_THAT(ended.err, HasSubstr("trained on none of the 9 images that are tested"));
 }
 
 TEST_F(DivisionOfARun, AnotherDivisionIsNotEvaluatedUnlessAllowed) {
   ASSERT_EQ(train("a").exit, 0);
-  for (const char* const change : {"data.split.seed=7", "data.split='{train: 0.4, validation: 0.2, test: 0.4}'"}) {
+  for (const char* const change :
+       {"data.split.seed=7", "data.split='{train: 0.4, validation: 0.2, test: 0.4}'"}) {
     const Ended ended = evaluate("a", change);
     EXPECT_EQ(ended.exit, 65) << ended.err;
     EXPECT_THAT(ended.err, HasSubstr("error[E0612]: the model has been trained on ")) << change;
@@ -112,7 +118,8 @@ TEST_F(DivisionOfARun, WeightsThatItStartedFromHaveSeenImagesToo) {
   const std::string from_a = "train.warm_start=a ";
   const Ended same = train("same", "", from_a);
   ASSERT_EQ(same.exit, 0) << same.err;
-  EXPECT_THAT(same.err, HasSubstr("the model has been trained on none of the 9 images that are tested"));
+  EXPECT_THAT(same.err,
+              HasSubstr("the model has been trained on none of the 9 images that are tested"));
   const Ended other = train("other", "", from_a + "data.split.seed=7");
   EXPECT_EQ(other.exit, 65) << other.err;
   EXPECT_THAT(other.err, HasSubstr("error[E0612]: the model has been trained on "));
@@ -134,7 +141,8 @@ TEST_F(DivisionOfARun, ImageThatIsMissingIsAnErrorOfWhateverGoesOn) {
 TEST_F(DivisionOfARun, RunThatWouldTestItsPartForTrainingIsNotBegun) {
   const Ended ended = train("a", "", "++evaluate.inputs.test=data.train");
   EXPECT_EQ(ended.exit, 65) << ended.err;
-  EXPECT_THAT(ended.err, HasSubstr("error[E0612]: the model has been trained on 18 of the 18 images"));
+  EXPECT_THAT(ended.err,
+              HasSubstr("error[E0612]: the model has been trained on 18 of the 18 images"));
   EXPECT_FALSE(fs::exists(folder_ / "a")) << "it is known before anything is trained";
   const Ended validation = train("b", "", "++evaluate.inputs.test=data.validation");
   EXPECT_EQ(validation.exit, 0) << validation.err;

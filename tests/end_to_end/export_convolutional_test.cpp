@@ -1,4 +1,5 @@
-// What `retort export` writes of convolutional networks: that it is there, and that timm computes the same from it.
+// What `retort export` writes of convolutional networks: that it is there, and that timm computes
+// the same from it.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +23,8 @@ class ConvolutionalExport : public Export {
             options + " run.dir=" + name + " -q",
         folder_.path());
   }
-  const std::string small_ = "model=se_resnext50_32x4d model.weights=null model.layers=[1,1,1,1] model.cardinality=2 ";
+  const std::string small_ =
+      "model=se_resnext50_32x4d model.weights=null model.layers=[1,1,1,1] model.cardinality=2 ";
 };
 INSTANTIATE_TEST_SUITE_P(Of, ConvolutionalExport, testing::Values(kTimm),
                          [](const auto& info) { return info.param.name; });
@@ -33,12 +35,14 @@ TEST_P(ConvolutionalExport, TheBackboneIsTimmsAndTheHeadLiesBesideIt) {
   const Ended ended = exported("run", "", "out");
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_EQ(ended.out,
-            "out/README.md\nout/classes.json\nout/config.json\nout/head.safetensors\nout/model.safetensors\n"
+            "out/README.md\nout/classes.json\nout/config.json\nout/head.safetensors\nout/"
+            "model.safetensors\n"
             "out/preprocessor_config.json\n");
   const json config = parsed("out/config.json");
   EXPECT_EQ(config["architecture"], "seresnext50_32x4d");
   EXPECT_EQ(config["num_classes"], 0);
-  EXPECT_EQ(config["model_args"], (json{{"layers", {1, 1, 1, 1}}, {"cardinality", 2}, {"base_width", 4}}));
+  EXPECT_EQ(config["model_args"],
+            (json{{"layers", {1, 1, 1, 1}}, {"cardinality", 2}, {"base_width", 4}}));
   EXPECT_EQ(config["pretrained_cfg"]["input_size"], (json{3, 64, 64}));
   const auto weights = tensors("out/model.safetensors"), head = tensors("out/head.safetensors");
   EXPECT_EQ(weights.at("layer1.0.se.fc1.weight"), "F32 [16,256,1,1]");
@@ -47,10 +51,10 @@ TEST_P(ConvolutionalExport, TheBackboneIsTimmsAndTheHeadLiesBesideIt) {
   EXPECT_EQ(head.at("1.weight"), "F32 [16,2048]");
   EXPECT_EQ(head.at("3.running_mean"), "F32 [16]");
   EXPECT_EQ(head.at("5.weight"), "F32 [3,16]");
-  EXPECT_THAT(
-      file_text(folder_ / "out/README.md"),
-      HasSubstr("    torch.nn.Dropout(), torch.nn.Linear(2048, 16), torch.nn.ReLU(), torch.nn.BatchNorm1d(16),\n"
-                "    torch.nn.Dropout(), torch.nn.Linear(16, 3)).eval()\n"));
+  EXPECT_THAT(file_text(folder_ / "out/README.md"),
+              HasSubstr("    torch.nn.Dropout(), torch.nn.Linear(2048, 16), torch.nn.ReLU(), "
+                        "torch.nn.BatchNorm1d(16),\n"
+                        "    torch.nn.Dropout(), torch.nn.Linear(16, 3)).eval()\n"));
   EXPECT_THAT(exported("run", "--adapter", "no").err,
               HasSubstr("error[E0314]: the model has no adapters: its own weights were trained"));
   EXPECT_THAT(exported("run", "--torchscript", "no").err,
@@ -77,21 +81,23 @@ TEST_P(ConvolutionalExport, GatesThatTimmDoesNotMakeAreRefused) {
   const Ended trained = train_network(small_ + "model.squeeze_ratio=8", "run");
   ASSERT_EQ(trained.exit, 0) << trained.err;
   EXPECT_THAT(exported("run", "", "out").err,
-              HasSubstr("error[E0314]: timm's gates have one channel for every 16 of their block, and those of this "
+              HasSubstr("error[E0314]: timm's gates have one channel for every 16 of their block, "
+                        "and those of this "
                         "model one for every 8"));
   EXPECT_FALSE(fs::exists(folder_ / "out"));
 }
 
 class DeepConvolutionalExport : public DeepExport {};
-INSTANTIATE_TEST_SUITE_P(Deep, DeepConvolutionalExport,
-                         testing::Values(Backbone{"seresnext50", "timm", "se_resnext50_32x4d"},
-                                         Backbone{"small_seresnext", "timm",
-                                                  "se_resnext50_32x4d model.layers=[1,1,1,1] model.cardinality=2"},
-                                         Backbone{"resnet50", "timm", "resnet50 'model.head.widths=[]'"},
-                                         Backbone{"densenet121", "timm", "densenet121"},
-                                         Backbone{"efficientnet_b2", "timm", "efficientnet_b2 'model.head.widths=[]'"},
-                                         Backbone{"mobilenetv2_100", "timm", "mobilenetv2_100"}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Deep, DeepConvolutionalExport,
+    testing::Values(Backbone{"seresnext50", "timm", "se_resnext50_32x4d"},
+                    Backbone{"small_seresnext", "timm",
+                             "se_resnext50_32x4d model.layers=[1,1,1,1] model.cardinality=2"},
+                    Backbone{"resnet50", "timm", "resnet50 'model.head.widths=[]'"},
+                    Backbone{"densenet121", "timm", "densenet121"},
+                    Backbone{"efficientnet_b2", "timm", "efficientnet_b2 'model.head.widths=[]'"},
+                    Backbone{"mobilenetv2_100", "timm", "mobilenetv2_100"}),
+    [](const auto& info) { return info.param.name; });
 
 TEST_P(DeepConvolutionalExport, TimmAndTheProgramOfTheReadmePredictTheSame) {
   if (python().empty()) GTEST_SKIP() << kNoPython;

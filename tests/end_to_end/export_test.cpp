@@ -1,4 +1,5 @@
-// What `retort export` writes: that it is there, and that the libraries it is for compute the same from it.
+// What `retort export` writes: that it is there, and that the libraries it is for compute the same
+// from it.
 
 #include <cstdlib>
 #include <fstream>
@@ -18,7 +19,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-INSTANTIATE_TEST_SUITE_P(Of, Export, testing::Values(kClip), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Of, Export, testing::Values(kClip),
+                         [](const auto& info) { return info.param.name; });
 
 TEST_P(Export, MergedAndAdapterAreWrittenOnce) {
   ASSERT_EQ(train(GetParam(), "lora", "", "run").exit, 0);
@@ -30,9 +32,11 @@ TEST_P(Export, MergedAndAdapterAreWrittenOnce) {
   const Ended adapter = exported("run", "--adapter", "adapter");
   EXPECT_EQ(adapter.out,
             "adapter/README.md\nadapter/adapter_config.json\nadapter/adapter_model.safetensors\n"
-            "adapter/base/config.json\nadapter/base/model.safetensors\nadapter/base/preprocessor_config.json\n"
+            "adapter/base/config.json\nadapter/base/model.safetensors\nadapter/base/"
+            "preprocessor_config.json\n"
             "adapter/classes.json\nadapter/head.safetensors\nadapter/preprocessor_config.json\n");
-  EXPECT_THAT(adapter.err, HasSubstr("export: the weights below the adapter are written too, in base/"));
+  EXPECT_THAT(adapter.err,
+              HasSubstr("export: the weights below the adapter are written too, in base/"));
   const Ended again = exported("run", "--merged", "merged");
   EXPECT_EQ(again.exit, 73);
   EXPECT_THAT(again.err, HasSubstr("error[E0610]: 'merged' already exists"));
@@ -40,8 +44,9 @@ TEST_P(Export, MergedAndAdapterAreWrittenOnce) {
 }
 
 TEST_P(Export, FromScratchIsAFolderOfTransformers) {
-  const Ended ran =
-      retort("run classify data.root=photos data.image_size=24 epochs=1 batch_size=8 run.dir=run -q", folder_.path());
+  const Ended ran = retort(
+      "run classify data.root=photos data.image_size=24 epochs=1 batch_size=8 run.dir=run -q",
+      folder_.path());
   ASSERT_EQ(ran.exit, 0) << ran.err;
   const Ended ended = retort("export run", folder_.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
@@ -77,29 +82,36 @@ TEST_P(Export, FromScratchIsAFolderOfTransformers) {
   EXPECT_EQ(tensors(folder + "head.safetensors"),
             (std::map<std::string, std::string>{{"bias", "F32 [3]"}, {"weight", "F32 [3,128]"}}));
   EXPECT_EQ(parsed(folder + "preprocessor_config.json")["size"], (json{{"shortest_edge", 24}}));
-  EXPECT_THAT(file_text(folder_ / folder / "README.md"),
-              testing::AllOf(HasSubstr("\nfrom transformers import AutoImageProcessor, AutoModel\n"),
-                             HasSubstr("\nmodel = AutoModel.from_pretrained(folder)\n"),
-                             HasSubstr("\nprocessor = AutoImageProcessor.from_pretrained(folder, backend=\"pil\")\n")));
+  EXPECT_THAT(
+      file_text(folder_ / folder / "README.md"),
+      testing::AllOf(
+          HasSubstr("\nfrom transformers import AutoImageProcessor, AutoModel\n"),
+          HasSubstr("\nmodel = AutoModel.from_pretrained(folder)\n"),
+          HasSubstr(
+              "\nprocessor = AutoImageProcessor.from_pretrained(folder, backend=\"pil\")\n")));
   EXPECT_EQ(retort("export run --torchscript", folder_.path()).out,
             "run/export/train-torchscript/README.md\nrun/export/train-torchscript/classes.json\n"
-            "run/export/train-torchscript/model.pt\nrun/export/train-torchscript/preprocessor_config.json\n");
+            "run/export/train-torchscript/model.pt\nrun/export/train-torchscript/"
+            "preprocessor_config.json\n");
   const Ended adapter = retort("export run --adapter", folder_.path());
-  EXPECT_THAT(adapter.err, HasSubstr("error[E0314]: the model has no adapters: all its weights were trained"));
+  EXPECT_THAT(adapter.err,
+              HasSubstr("error[E0314]: the model has no adapters: all its weights were trained"));
 }
 
 TEST_P(Export, AdapterNamesItsBaseAndTheModulesOfTransformers5) {
   ASSERT_EQ(train(GetParam(), "linear_probe", "epochs=1", "probe").exit, 0);
   ASSERT_EQ(exported("probe", "", "base").exit, 0);
-  const std::string on_base = "epochs=1 model.backbone.weights=base model.targets=[q_proj,fc1] model.rank=4";
+  const std::string on_base =
+      "epochs=1 model.backbone.weights=base model.targets=[q_proj,fc1] model.rank=4";
   const Ended trained = train(GetParam(), "lora", on_base, "run");
   ASSERT_EQ(trained.exit, 0) << trained.err;
   ASSERT_EQ(exported("run", "--adapter", "adapter").exit, 0);
   EXPECT_FALSE(fs::exists(folder_ / "adapter/base"));
   const json config = parsed("adapter/adapter_config.json");
   EXPECT_EQ(config["base_model_name_or_path"], fs::canonical(folder_ / "base").string());
-  EXPECT_EQ(config["auto_mapping"], (json{{"base_model_class", "CLIPVisionModel"},
-                                          {"parent_library", "transformers.models.clip.modeling_clip"}}));
+  EXPECT_EQ(config["auto_mapping"],
+            (json{{"base_model_class", "CLIPVisionModel"},
+                  {"parent_library", "transformers.models.clip.modeling_clip"}}));
   EXPECT_EQ(config["target_modules"], (json{"q_proj", "fc1"}));
   EXPECT_EQ(tensors("adapter/adapter_model.safetensors")
                 .at("base_model.model.encoder.layers.0.self_attn.q_proj.lora_A.weight"),
@@ -117,7 +129,8 @@ TEST_P(Export, AdapterNamesItsBaseAndTheModulesOfTransformers5) {
 TEST_P(Export, AnotherTrainingContinuesFromAnAdapter) {
   ASSERT_EQ(train(GetParam(), "lora", "", "first").exit, 0);
   ASSERT_EQ(exported("first", "--adapter", "adapter").exit, 0);
-  const Ended second = train(GetParam(), "lora", "model.adapter=adapter epochs=1 lr=1e-12", "second");
+  const Ended second =
+      train(GetParam(), "lora", "model.adapter=adapter epochs=1 lr=1e-12", "second");
   ASSERT_EQ(second.exit, 0) << second.err;
   const json before = predicted("first"), after = predicted("second");
   ASSERT_EQ(before.size(), 3u);
@@ -130,7 +143,9 @@ TEST_P(Export, AnotherTrainingContinuesFromAnAdapter) {
 TEST_P(Export, WhatCannotBeExportedIsRefused) {
   ASSERT_EQ(train(GetParam(), "linear_probe", "epochs=1", "probe").exit, 0);
   const Ended adapter = exported("probe", "--adapter", "out");
-  EXPECT_THAT(adapter.err, HasSubstr("error[E0314]: the model has no adapters: a linear probe trains only its head"));
+  EXPECT_THAT(
+      adapter.err,
+      HasSubstr("error[E0314]: the model has no adapters: a linear probe trains only its head"));
   EXPECT_FALSE(fs::exists(folder_ / "out"));
   EXPECT_EQ(run_shell("ls -A | grep part", folder_.path()).out, "");
   const Ended names = retort("export probe --names timm", folder_.path());
@@ -140,15 +155,16 @@ TEST_P(Export, WhatCannotBeExportedIsRefused) {
 }
 
 class DeepImport : public Export {};
-INSTANTIATE_TEST_SUITE_P(Deep, DeepImport,
-                         testing::Values(Backbone{"clip_folder", "clip", "libraries/clip"},
-                                         Backbone{"clip_sharded", "clip", "libraries/clip_sharded"},
-                                         Backbone{"clip_zip", "clip", "libraries/clip.pt"},
-                                         Backbone{"clip_old_stream", "clip", "libraries/clip_old.pth"},
-                                         Backbone{"vit_folder", "vit", "libraries/vit"},
-                                         Backbone{"timm_old_stream", "timm", "libraries/timm_old.pth"},
-                                         Backbone{"timm_wrapped", "timm", "libraries/timm.pth"}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Deep, DeepImport,
+    testing::Values(Backbone{"clip_folder", "clip", "libraries/clip"},
+                    Backbone{"clip_sharded", "clip", "libraries/clip_sharded"},
+                    Backbone{"clip_zip", "clip", "libraries/clip.pt"},
+                    Backbone{"clip_old_stream", "clip", "libraries/clip_old.pth"},
+                    Backbone{"vit_folder", "vit", "libraries/vit"},
+                    Backbone{"timm_old_stream", "timm", "libraries/timm_old.pth"},
+                    Backbone{"timm_wrapped", "timm", "libraries/timm.pth"}),
+    [](const auto& info) { return info.param.name; });
 
 // In and out again: what a library has written comes back to it bit for bit.
 TEST_P(DeepImport, WeightsComeBackAsTheyWere) {
@@ -157,7 +173,9 @@ TEST_P(DeepImport, WeightsComeBackAsTheyWere) {
   const Ended written = other_libraries("write libraries", folder_.path());
   ASSERT_EQ(written.exit, 0) << written.err;
   const std::string& weights = GetParam().options;
-  const Backbone& shape = GetParam().library == "clip" ? kClip : GetParam().library == "vit" ? kVit : kTimm;
+  const Backbone& shape = GetParam().library == "clip"  ? kClip
+                          : GetParam().library == "vit" ? kVit
+                                                        : kTimm;
   const std::string more = "model.backbone.weights=" + weights +
                            (GetParam().library == "clip" ? " model.backbone.hidden_act=quick_gelu "
                                                            "model.backbone.layer_norm_eps=1e-5 "
@@ -170,7 +188,8 @@ TEST_P(DeepImport, WeightsComeBackAsTheyWere) {
                                : fs::exists(folder_ / weights / "model.safetensors")
                                    ? weights + "/model.safetensors"
                                    : "libraries/clip/model.safetensors";
-  const Ended compared = other_libraries("compare " + original + " merged/model.safetensors", folder_.path());
+  const Ended compared =
+      other_libraries("compare " + original + " merged/model.safetensors", folder_.path());
   EXPECT_EQ(compared.exit, 0) << compared.err;
 }
 
@@ -186,9 +205,11 @@ TEST_P(DeepExport, ProgramsOfTheReadmesPredictTheSame) {
   expect_the_same_predictions("run", "");
   expect_the_same_predictions("run", "--torchscript");
   expect_the_same_predictions("run", "--adapter");
-  if (GetParam().library == "vit") expect_the_same_predictions("run", "--adapter --head-inside --out head_inside");
+  if (GetParam().library == "vit")
+    expect_the_same_predictions("run", "--adapter --head-inside --out head_inside");
   // On a base that the library saved, by the names of its config.
-  const Ended trained = train(GetParam(), "lora", "model.backbone.weights=probe/export/train-merged", "on_base");
+  const Ended trained =
+      train(GetParam(), "lora", "model.backbone.weights=probe/export/train-merged", "on_base");
   ASSERT_EQ(trained.exit, 0) << trained.err;
   expect_the_same_predictions("on_base", "--adapter --out on_base_adapter");
   EXPECT_FALSE(fs::exists(folder_ / "on_base_adapter/base"));
@@ -206,14 +227,16 @@ TEST_P(DeepExport, AutoClassesLoadWhatWasTrainedFromScratch) {
   if (GetParam().library != "clip") GTEST_SKIP() << "one family is trained from scratch";
   if (python().empty()) GTEST_SKIP() << kNoPython;
   const Ended ran = retort(
-      "run classify data.root=photos data.image_size=24 data.resize.crop_fraction=0.8 epochs=2 batch_size=8 "
+      "run classify data.root=photos data.image_size=24 data.resize.crop_fraction=0.8 epochs=2 "
+      "batch_size=8 "
       "model.hidden_act=gelu run.dir=run -q",
       folder_.path());
   ASSERT_EQ(ran.exit, 0) << ran.err;
   expect_the_same_predictions("run", "");
-  const Ended loaded =
-      other_libraries("features run/export/train-merged " + images().substr(0, images().find(' ')), folder_.path());
-  EXPECT_THAT(loaded.out, HasSubstr("[\"CLIPImageProcessor\", \"CLIPVisionModel\", [1, 5, 128]]")) << loaded.err;
+  const Ended loaded = other_libraries(
+      "features run/export/train-merged " + images().substr(0, images().find(' ')), folder_.path());
+  EXPECT_THAT(loaded.out, HasSubstr("[\"CLIPImageProcessor\", \"CLIPVisionModel\", [1, 5, 128]]"))
+      << loaded.err;
 }
 
 TEST_P(DeepExport, AdapterOfPeftComesBackAsItWas) {
@@ -221,10 +244,11 @@ TEST_P(DeepExport, AdapterOfPeftComesBackAsItWas) {
   if (python().empty()) GTEST_SKIP() << kNoPython;
   fs::create_directory(folder_ / "libraries");
   ASSERT_EQ(other_libraries("write libraries", folder_.path()).exit, 0);
-  const Ended trained = train(GetParam(), "lora",
-                              "model.backbone.weights=libraries/clip model.adapter=libraries/adapter model.rank=4 "
-                              "model.alpha=8 model.dropout=0 model.targets=[q_proj,v_proj] lr=1e-40 ",
-                              "run");
+  const Ended trained =
+      train(GetParam(), "lora",
+            "model.backbone.weights=libraries/clip model.adapter=libraries/adapter model.rank=4 "
+            "model.alpha=8 model.dropout=0 model.targets=[q_proj,v_proj] lr=1e-40 ",
+            "run");
   ASSERT_EQ(trained.exit, 0) << trained.err;
   ASSERT_EQ(exported("run", "--adapter", "adapter").exit, 0);
   const Ended compared = other_libraries(

@@ -23,7 +23,8 @@ class Fetch : public testing::Test {
  protected:
   /// `retort data fetch`, asking `hub_`.
   Ended fetch(const std::string& arguments, const std::string& variables = "") const {
-    return run_shell(variables + " HF_ENDPOINT=" + hub_.url() + " HF_HUB_CACHE=hub HF_TOKEN=hf_secret " +
+    return run_shell(variables + " HF_ENDPOINT=" + hub_.url() +
+                         " HF_HUB_CACHE=hub HF_TOKEN=hf_secret " +
                          RETORT_BINARY_DIR "/bin/retort data fetch " + arguments,
                      folder_.path());
   }
@@ -46,12 +47,15 @@ TEST_F(Fetch, ModelOfTheHub) {
   const json again = json::parse(fetch("hf:org/tower@main --json -q").out)["result"];
   EXPECT_EQ(again["commit"], hub_.commit());
   EXPECT_EQ(again["received_bytes"], 0);
-  EXPECT_EQ(again["files"][1].dump(), R"({"bytes":50000,"name":"model.safetensors","was_there":true})");
+  EXPECT_EQ(again["files"][1].dump(),
+            R"({"bytes":50000,"name":"model.safetensors","was_there":true})");
 
-  const Ended other =
-      fetch("hf:org/tower --file sub/notes.txt --out elsewhere --url " + hub_.url(), "HF_ENDPOINT=http://no.invalid");
+  const Ended other = fetch("hf:org/tower --file sub/notes.txt --out elsewhere --url " + hub_.url(),
+                            "HF_ENDPOINT=http://no.invalid");
   EXPECT_EQ(other.exit, 0) << other.err;
-  EXPECT_EQ(file_text(folder_ / "elsewhere/models--org--tower/snapshots" / hub_.commit() / "sub/notes.txt"), "notes");
+  EXPECT_EQ(file_text(folder_ / "elsewhere/models--org--tower/snapshots" / hub_.commit() /
+                      "sub/notes.txt"),
+            "notes");
 }
 
 TEST_F(Fetch, ModelThatIsNotThere) {
@@ -67,11 +71,13 @@ TEST_F(Fetch, KilledAtAnyPointItIsWholeTheNextTime) {
   for (int count = 1;; ++count) {
     ASSERT_LT(count, 200);
     fs::remove_all(folder_ / "hub");
-    const Ended killed = fetch("hf:org/tower -q", "RETORT_FAULT=retort-worker/any:" + std::to_string(count));
+    const Ended killed =
+        fetch("hf:org/tower -q", "RETORT_FAULT=retort-worker/any:" + std::to_string(count));
     if (killed.exit == 0) break;
     ++kills;
     EXPECT_EQ(killed.exit, 1) << killed.err;
-    if (fs::exists(snapshot())) EXPECT_EQ(file_text(snapshot() / "model.safetensors"), hub_.weights()) << count;
+    if (fs::exists(snapshot()))
+      EXPECT_EQ(file_text(snapshot() / "model.safetensors"), hub_.weights()) << count;
     EXPECT_FALSE(fs::exists(home() / "refs/main") && !fs::exists(snapshot())) << count;
     if (count % 4 != 0) continue;  // each start of the program takes its time
     EXPECT_EQ(fetch("hf:org/tower -q").exit, 0) << count;
@@ -82,18 +88,20 @@ TEST_F(Fetch, KilledAtAnyPointItIsWholeTheNextTime) {
 }
 
 TEST_F(Fetch, WrongArchiveIsNotUnpacked) {
-  const HttpServer server([](const SeenRequest& request) { return served(request, "an archive of something else"); });
+  const HttpServer server(
+      [](const SeenRequest& request) { return served(request, "an archive of something else"); });
   const Ended ended = fetch("flowers102 --url " + server.url());
   EXPECT_EQ(ended.exit, 65);
-  EXPECT_THAT(ended.err,
-              HasSubstr("error[E0632]: '102flowers.tgz' from " + server.url("/102flowers.tgz") + ": its MD5 is "));
+  EXPECT_THAT(ended.err, HasSubstr("error[E0632]: '102flowers.tgz' from " +
+                                   server.url("/102flowers.tgz") + ": its MD5 is "));
   EXPECT_THAT(ended.err, HasSubstr(" and should be 52808999861908f626f3c1f4e79d11fa\n"));
   EXPECT_TRUE(fs::is_empty(folder_ / "data"));
 }
 
 TEST_F(Fetch, ProxyOfTheEnvironmentIsAsked) {
   const HttpServer proxy([](const SeenRequest&) { return ServedReply{.status = 404}; });
-  const Ended ended = fetch("cub200 --url http://data.invalid/birds", "no_proxy= http_proxy=" + proxy.url());
+  const Ended ended =
+      fetch("cub200 --url http://data.invalid/birds", "no_proxy= http_proxy=" + proxy.url());
   EXPECT_EQ(ended.exit, 66);
   ASSERT_EQ(proxy.seen().size(), 1u);
   EXPECT_EQ(proxy.seen()[0].target, "http://data.invalid/birds/CUB_200_2011.tgz");
@@ -107,20 +115,23 @@ TEST_F(Fetch, InterruptKeepsWhatCame) {
     return reply;
   });
   auto running = std::async(std::launch::async, [&] {
-    return run_shell(
-        "exec sh -c 'echo $$ >pid; exec " RETORT_BINARY_DIR "/bin/retort data fetch cub200 --url " + server.url() + "'",
-        folder_.path());
+    return run_shell("exec sh -c 'echo $$ >pid; exec " RETORT_BINARY_DIR
+                     "/bin/retort data fetch cub200 --url " +
+                         server.url() + "'",
+                     folder_.path());
   });
   const fs::path part = folder_ / "data/.CUB_200_2011.fetch/CUB_200_2011.tgz.part";
   std::error_code error;
   while (fs::file_size(part, error) != 600'000) {
-    ASSERT_EQ(running.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout) << running.get().err;
+    ASSERT_EQ(running.wait_for(std::chrono::milliseconds(20)), std::future_status::timeout)
+        << running.get().err;
   }
   ::kill(std::stoi(file_text(folder_ / "pid")), SIGINT);
   const Ended ended = running.get();
   EXPECT_EQ(ended.exit, 130);
-  EXPECT_THAT(ended.err, HasSubstr("data: stopped: 586 KiB of 977 KiB are kept in 'data/.CUB_200_2011.fetch/"
-                                   "CUB_200_2011.tgz.part', and the same command continues from there\n"));
+  EXPECT_THAT(ended.err,
+              HasSubstr("data: stopped: 586 KiB of 977 KiB are kept in 'data/.CUB_200_2011.fetch/"
+                        "CUB_200_2011.tgz.part', and the same command continues from there\n"));
   EXPECT_EQ(fs::file_size(part), 600'000u);
 }
 

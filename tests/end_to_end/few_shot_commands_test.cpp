@@ -1,5 +1,5 @@
-// Every command of the published few-shot program, as tests/cases/published_commands.case has them, on data of the
-// published forms: what is valid can be planned, and so be run.
+// Every command of the published few-shot program, as tests/cases/published_commands.case has them,
+// on data of the published forms: what is valid can be planned, and so be run.
 
 #include <fstream>
 #include <string>
@@ -25,7 +25,8 @@ std::vector<PublishedCommand> few_shot_commands() {
   for (std::string line; std::getline(file, line);) {
     const std::string start = "retort run ";
     if (line.starts_with("=== ")) of_section = commands.size();
-    if (line.starts_with(start + "fsct")) commands.push_back({.arguments = line.substr(start.size())});
+    if (line.starts_with(start + "fsct"))
+      commands.push_back({.arguments = line.substr(start.size())});
     if (line != "--- errors") continue;
     for (std::size_t i = of_section; i < commands.size(); ++i) commands[i].is_refused = true;
   }
@@ -34,10 +35,12 @@ std::vector<PublishedCommand> few_shot_commands() {
 
 TEST(FewShotCommands, AllThatAreValidCanBePlanned) {
   const TemporaryFolder folder;
-  for (const char* made : {"mini_imagenet --out dataset/miniImagenet", "mini_imagenet --out dataset/CIFAR_FS --seed 3",
-                           "cub200 --out dataset/CUB"}) {
+  for (const char* made :
+       {"mini_imagenet --out dataset/miniImagenet", "mini_imagenet --out dataset/CIFAR_FS --seed 3",
+        "cub200 --out dataset/CUB"}) {
     const Ended ended =
-        retort("data make " + std::string(made) + " --classes 20 --per-class 21 --size 16 -q", folder.path());
+        retort("data make " + std::string(made) + " --classes 20 --per-class 21 --size 16 -q",
+               folder.path());
     ASSERT_EQ(ended.exit, 0) << ended.err;
   }
   const std::vector<PublishedCommand> commands = few_shot_commands();
@@ -45,9 +48,11 @@ TEST(FewShotCommands, AllThatAreValidCanBePlanned) {
   for (const auto& [arguments, is_refused] : commands) {
     const bool has_weights = arguments.find("backbone=Conv") == arguments.npos;
     const Ended planned = retort(
-        "plan " + arguments + " device=cpu" + (has_weights ? " model.backbone.weights=null" : ""), folder.path());
+        "plan " + arguments + " device=cpu" + (has_weights ? " model.backbone.weights=null" : ""),
+        folder.path());
     EXPECT_EQ(planned.exit, is_refused ? 78 : 0) << arguments << '\n' << planned.err;
-    if (!is_refused) EXPECT_THAT(planned.out, testing::HasSubstr("fits: the run needs the most at ")) << arguments;
+    if (!is_refused)
+      EXPECT_THAT(planned.out, testing::HasSubstr("fits: the run needs the most at ")) << arguments;
   }
 }
 
@@ -55,12 +60,15 @@ TEST(FewShotCommands, AllThatAreValidCanBePlanned) {
 TEST(FewShotCommands, MissingWeightsAreNamedWithTheCommandThatFetchesThem) {
   const TemporaryFolder folder;
   const Ended made = retort(
-      "data make mini_imagenet --out dataset/miniImagenet --classes 20 --per-class 21 --size 16 -q", folder.path());
+      "data make mini_imagenet --out dataset/miniImagenet --classes 20 --per-class 21 --size 16 -q",
+      folder.path());
   ASSERT_EQ(made.exit, 0) << made.err;
-  const Ended planned = run_shell(
-      "HF_HOME=nowhere " RETORT_BINARY_DIR "/bin/retort plan fsct backbone=ResNet34 device=cpu", folder.path());
+  const Ended planned = run_shell("HF_HOME=nowhere " RETORT_BINARY_DIR
+                                  "/bin/retort plan fsct backbone=ResNet34 device=cpu",
+                                  folder.path());
   EXPECT_EQ(planned.exit, 66);
-  EXPECT_THAT(planned.err, testing::HasSubstr("help: fetch it with `retort data fetch hf:timm/resnet34.tv_in1k`"));
+  EXPECT_THAT(planned.err, testing::HasSubstr(
+                               "help: fetch it with `retort data fetch hf:timm/resnet34.tv_in1k`"));
 }
 
 }  // namespace

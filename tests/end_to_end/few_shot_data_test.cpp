@@ -18,11 +18,13 @@ class FewShotData : public testing::Test {
     folder_.write(
         "few.yaml",
         "schema: 1\nname: few\nvars: {image_size: {conv: 24}, cifar_image_size: {conv: 16}}\n"
-        "defaults: [{data: mini_imagenet}, {model: tiny}, {memory: as_written}, {train: from_scratch}, _self_]\n"
+        "defaults: [{data: mini_imagenet}, {model: tiny}, {memory: as_written}, {train: "
+        "from_scratch}, _self_]\n"
         "data: {image_size: 24}\nmodel: {num_classes: 6}\n");
   }
   void make(const std::string& what) const {
-    const Ended made = retort("data make " + what + " --per-class 6 --size 24 --seed 5 -q", folder_.path());
+    const Ended made =
+        retort("data make " + what + " --per-class 6 --size 24 --seed 5 -q", folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
   }
   Ended run(const std::string& overrides) const {
@@ -72,21 +74,25 @@ TEST_F(FewShotData, SmallPicturesAreReadAsTheyArePublished) {
   std::filesystem::create_directories(lists);
   std::string names[3];
   std::size_t next = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "dataset/CIFAR_FS/cifar100/data")) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(folder_ / "dataset/CIFAR_FS/cifar100/data")) {
     if (entry.is_directory()) names[next++] = entry.path().filename().string();
   }
-  folder_.write("dataset/CIFAR_FS/cifar100/splits/bertinetto/train.txt", names[0] + "\n" + names[1] + "\n");
+  folder_.write("dataset/CIFAR_FS/cifar100/splits/bertinetto/train.txt",
+                names[0] + "\n" + names[1] + "\n");
   folder_.write("dataset/CIFAR_FS/cifar100/splits/bertinetto/test.txt", names[2] + "\n");
   const Ended ended = run("data=cifar_fs data.validation=null model.num_classes=2");
   EXPECT_EQ(ended.exit, 0) << ended.err;
-  EXPECT_THAT(log(), HasSubstr("train: 12 images of 2 classes, from cifar100/splits/bertinetto/train.txt"));
+  EXPECT_THAT(
+      log(), HasSubstr("train: 12 images of 2 classes, from cifar100/splits/bertinetto/train.txt"));
 }
 
 TEST_F(FewShotData, ClassesThatAreTrainedOnAndTestedStopBeforeAnythingRuns) {
   const Ended ended = run("data.test=all.json data.validation=null");
   EXPECT_EQ(ended.exit, 65);
-  EXPECT_THAT(ended.err, testing::StartsWith("override 2:1:11: error[E0612]: train, validation and test must share "
-                                             "nothing: train and test both have the 6 classes '"));
+  EXPECT_THAT(ended.err, testing::StartsWith(
+                             "override 2:1:11: error[E0612]: train, validation and test must share "
+                             "nothing: train and test both have the 6 classes '"));
   EXPECT_THAT(ended.err, HasSubstr("[/data/test]"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }

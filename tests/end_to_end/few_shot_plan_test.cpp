@@ -1,5 +1,6 @@
-// What the published few-shot training with variance and covariance needs on the GPU on which its program failed, which
-// had 15.89 GiB: ResNet-34, trained, 224 pixels, episodes of 5 classes with 5 supports and 16 queries each.
+// What the published few-shot training with variance and covariance needs on the GPU on which its
+// program failed, which had 15.89 GiB: ResNet-34, trained, 224 pixels, episodes of 5 classes with 5
+// supports and 16 queries each.
 
 #include <algorithm>
 #include <cstdint>
@@ -25,22 +26,29 @@ constexpr double kGib = 1 << 30;
 
 constexpr const char* kConfiguration =
     "plan fsct backbone=ResNet34 model.backbone.trainable=true model.backbone.batch_norm=running "
-    "model.backbone.weights=null n_way=5 k_shot=5 n_query=16 lambda_I=1.0 lambda_V=0.5 lambda_C=0.1 "
+    "model.backbone.weights=null n_way=5 k_shot=5 n_query=16 lambda_I=1.0 lambda_V=0.5 "
+    "lambda_C=0.1 "
     "data.root=mini data.loader.workers=0 device=cpu memory.budget=15.89GiB ";
 constexpr const char* kAsPublished =
-    "memory=as_written memory.loss_form=direct train.legacy_double_forward=true memory.budget=15.89GiB ";
+    "memory=as_written memory.loss_form=direct train.legacy_double_forward=true "
+    "memory.budget=15.89GiB ";
 
 class FewShotPlan : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_.emplace();
     const Ended made =
-        retort("data make mini_imagenet --out mini --classes 20 --per-class 21 --size 16 -q", folder_->path());
+        retort("data make mini_imagenet --out mini --classes 20 --per-class 21 --size 16 -q",
+               folder_->path());
     ASSERT_EQ(made.exit, 0) << made.err;
   }
   static void TearDownTestSuite() { folder_.reset(); }
-  static Ended planned(const std::string& more) { return retort(kConfiguration + more, folder_->path()); }
-  static json training(const Ended& ended) { return json::parse(ended.out).at("result").at("plans").at(0); }
+  static Ended planned(const std::string& more) {
+    return retort(kConfiguration + more, folder_->path());
+  }
+  static json training(const Ended& ended) {
+    return json::parse(ended.out).at("result").at("plans").at(0);
+  }
   static double needs(const json& plan) { return plan.at("predicted").get<double>() / kGib; }
   static std::vector<json> matrices(const json& plan) {
     std::vector<json> found;
@@ -71,10 +79,14 @@ TEST_F(FewShotPlan, DirectCovarianceBesideTwoForwardsDoesNotFit) {
 
 TEST_F(FewShotPlan, RefusalNamesTheMatrixAndTheFormThatFits) {
   const Ended ended = planned(kAsPublished);
-  EXPECT_THAT(ended.out, HasSubstr("2.34 GiB  saved_activation  loss.covariance     (25088, 25088)"));
+  EXPECT_THAT(ended.out,
+              HasSubstr("2.34 GiB  saved_activation  loss.covariance     (25088, 25088)"));
   EXPECT_THAT(ended.err, HasSubstr("may use 15.89 GiB (memory.budget)"));
   EXPECT_THAT(ended.err, HasSubstr("help: memory.loss_form=gram fits: 7."));
-  EXPECT_THAT(ended.err, HasSubstr("the largest tensor at the peak: loss.covariance (25088, 25088) float32, 2.34 GiB"));
+  EXPECT_THAT(
+      ended.err,
+      HasSubstr(
+          "the largest tensor at the peak: loss.covariance (25088, 25088) float32, 2.34 GiB"));
 }
 
 TEST_F(FewShotPlan, OneForwardAndTheGramFormFit) {
@@ -87,8 +99,10 @@ TEST_F(FewShotPlan, OneForwardAndTheGramFormFit) {
 }
 
 TEST_F(FewShotPlan, DirectFormIsWhatTakesTheMostOfIt) {
-  const json gram = training(planned("memory=as_written memory.loss_form=gram memory.budget=15.89GiB --json"));
-  const json direct = training(planned("memory=as_written memory.loss_form=direct memory.budget=15.89GiB --json"));
+  const json gram =
+      training(planned("memory=as_written memory.loss_form=gram memory.budget=15.89GiB --json"));
+  const json direct =
+      training(planned("memory=as_written memory.loss_form=direct memory.budget=15.89GiB --json"));
   const json twice =
       training(planned("memory=as_written memory.loss_form=gram train.legacy_double_forward=true "
                        "memory.budget=15.89GiB --json"));

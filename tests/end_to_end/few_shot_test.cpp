@@ -1,4 +1,5 @@
-// The few-shot recipe by the real programs: trained, stopped, resumed, evaluated, compared and asked.
+// The few-shot recipe by the real programs: trained, stopped, resumed, evaluated, compared and
+// asked.
 
 #include <algorithm>
 #include <filesystem>
@@ -15,19 +16,22 @@ using nlohmann::json;
 using testing::HasSubstr;
 
 constexpr const char* kRun =
-    "run fsct backbone=Conv4 data.root=mini data.image_size=32 data.loader.workers=0 n_way=3 k_shot=2 n_query=3 "
+    "run fsct backbone=Conv4 data.root=mini data.image_size=32 data.loader.workers=0 n_way=3 "
+    "k_shot=2 n_query=3 "
     "train.episodes=4 train.validation_episodes=3 num_epoch=2 test_iter=40 ";
 
 class FewShot : public testing::Test {
  protected:
   void SetUp() override {
-    const Ended made =
-        retort("data make mini_imagenet --out mini --classes 12 --per-class 6 --size 32 --seed 5 -q", folder_.path());
+    const Ended made = retort(
+        "data make mini_imagenet --out mini --classes 12 --per-class 6 --size 32 --seed 5 -q",
+        folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
   }
-  Ended run(const std::string& name, const std::string& more = "", const std::string& fault = "") const {
-    return run_shell((fault.empty() ? "" : "RETORT_FAULT=" + fault + ' ') + RETORT_BINARY_DIR "/bin/retort " + kRun +
-                         "run.dir=" + name + ' ' + more,
+  Ended run(const std::string& name, const std::string& more = "",
+            const std::string& fault = "") const {
+    return run_shell((fault.empty() ? "" : "RETORT_FAULT=" + fault + ' ') +
+                         RETORT_BINARY_DIR "/bin/retort " + kRun + "run.dir=" + name + ' ' + more,
                      folder_.path());
   }
   json metrics(const std::string& name) const {
@@ -58,7 +62,10 @@ TEST_F(FewShot, RunIsMeasuredEpisodeByEpisode) {
 
 TEST_F(FewShot, KilledAndResumedTrainingEndsWithTheSameBits) {
   ASSERT_EQ(run("whole").exit, 0);
-  ASSERT_NE(run("killed", "train.checkpoint.every.steps=1 memory.max_retries=0", "retort-worker/step:6").exit, 0);
+  ASSERT_NE(
+      run("killed", "train.checkpoint.every.steps=1 memory.max_retries=0", "retort-worker/step:6")
+          .exit,
+      0);
   const Ended resumed = retort("resume killed", folder_.path());
   ASSERT_EQ(resumed.exit, 0) << resumed.err;
   EXPECT_EQ(weights("killed"), weights("whole"));
@@ -82,7 +89,9 @@ TEST_F(FewShot, MethodsAreComparedOnTheSameEpisodesWhateverTheSeed) {
 TEST_F(FewShot, PhotographsAreNamedByAFewExamplesOfEachClass) {
   ASSERT_EQ(run("run").exit, 0);
   ASSERT_EQ(
-      retort("data make image_folder --out album --classes 3 --per-class 3 --size 32 --seed 8 -q", folder_.path()).exit,
+      retort("data make image_folder --out album --classes 3 --per-class 3 --size 32 --seed 8 -q",
+             folder_.path())
+          .exit,
       0);
   const Ended asked = retort("predict run --support album album --top 3", folder_.path());
   ASSERT_EQ(asked.exit, 0) << asked.err;
@@ -92,18 +101,20 @@ TEST_F(FewShot, PhotographsAreNamedByAFewExamplesOfEachClass) {
   const Ended without = retort("predict run album", folder_.path());
   EXPECT_NE(without.exit, 0);
   EXPECT_THAT(without.err, HasSubstr("--support FOLDER"));
-  const Ended loose =
-      retort("predict run --support album/" +
-                 std::filesystem::directory_iterator(folder_ / "album")->path().filename().string() + " album",
-             folder_.path());
+  const Ended loose = retort(
+      "predict run --support album/" +
+          std::filesystem::directory_iterator(folder_ / "album")->path().filename().string() +
+          " album",
+      folder_.path());
   EXPECT_THAT(loose.err, HasSubstr("lies in no folder of a class"));
 }
 
 TEST_F(FewShot, ATestOfTheTrainingClassesSeesThemUnchanged) {
   ASSERT_EQ(run("trained", "train_aug=1 split=base").exit, 0);
-  const Ended plain =
-      retort("evaluate trained data.augment.random_resized_crop=null data.augment.horizontal_flip=0 run.dir=plain",
-             folder_.path());
+  const Ended plain = retort(
+      "evaluate trained data.augment.random_resized_crop=null data.augment.horizontal_flip=0 "
+      "run.dir=plain",
+      folder_.path());
   ASSERT_EQ(plain.exit, 0) << plain.err;
   EXPECT_EQ(metrics("plain")["accuracies"], metrics("trained")["accuracies"]);
 }
@@ -111,14 +122,17 @@ TEST_F(FewShot, ATestOfTheTrainingClassesSeesThemUnchanged) {
 TEST_F(FewShot, ExamplesOutOfDataThatHasChangedAreRefused) {
   ASSERT_EQ(run("run").exit, 0);
   ASSERT_EQ(
-      retort("data make image_folder --out mini/album --classes 3 --per-class 3 --size 32 --seed 8 -q", folder_.path())
+      retort(
+          "data make image_folder --out mini/album --classes 3 --per-class 3 --size 32 --seed 8 -q",
+          folder_.path())
           .exit,
       0);
   const Ended refused = retort("predict run --support mini/album mini/album", folder_.path());
   EXPECT_EQ(refused.exit, 78);
   EXPECT_THAT(refused.err, HasSubstr("error[E0807]: the input /data/root was "));
   EXPECT_EQ(refused.out, "");
-  const Ended forced = retort("predict run --force --support mini/album mini/album", folder_.path());
+  const Ended forced =
+      retort("predict run --force --support mini/album mini/album", folder_.path());
   EXPECT_EQ(forced.exit, 0) << forced.err;
   EXPECT_THAT(forced.err, HasSubstr("warning[E0807]: the input /data/root was "));
 }
@@ -129,17 +143,20 @@ TEST_F(FewShot, FeaturesOfAFixedBackboneAreKept) {
   const Ended kept = run("kept", fixed + "+features=kept");
   ASSERT_EQ(kept.exit, 0) << kept.err;
   EXPECT_THAT(kept.err, HasSubstr("train: 36 features of 256 numbers, 36,864 bytes"));
-  const json of_images = metrics("images")["accuracies"], of_features = metrics("kept")["accuracies"];
+  const json of_images = metrics("images")["accuracies"],
+             of_features = metrics("kept")["accuracies"];
   EXPECT_EQ(of_features, of_images);
   EXPECT_EQ(metrics("kept")["drawn"], metrics("images")["drawn"]);
-  const Ended certified = run_shell(
-      RETORT_BINARY_DIR "/bin/retort certify" + std::string(kRun).substr(3) + fixed + "+features=kept", folder_.path());
+  const Ended certified = run_shell(RETORT_BINARY_DIR "/bin/retort certify" +
+                                        std::string(kRun).substr(3) + fixed + "+features=kept",
+                                    folder_.path());
   EXPECT_EQ(certified.exit, 0) << certified.err;
 
   const Ended refused = run("refused", "+features=kept");
   EXPECT_NE(refused.exit, 0);
   EXPECT_THAT(refused.err, HasSubstr("'model' has no frozen part whose features could be kept"));
-  EXPECT_THAT(refused.err, HasSubstr("set backbone.trainable: false and backbone.batch_norm: running"));
+  EXPECT_THAT(refused.err,
+              HasSubstr("set backbone.trainable: false and backbone.batch_norm: running"));
 }
 
 TEST_F(FewShot, ContradictionsAreErrorsBeforeAnythingRuns) {
@@ -154,7 +171,8 @@ TEST_F(FewShot, ContradictionsAreErrorsBeforeAnythingRuns) {
   const Ended many = run("c", "n_query=9");
   EXPECT_NE(many.exit, 0);
   EXPECT_THAT(many.err, HasSubstr("an episode takes 11 images of a class"));
-  for (const char* name : {"a", "b", "c"}) EXPECT_FALSE(std::filesystem::exists(folder_ / name)) << name;
+  for (const char* name : {"a", "b", "c"})
+    EXPECT_FALSE(std::filesystem::exists(folder_ / name)) << name;
 }
 
 }  // namespace

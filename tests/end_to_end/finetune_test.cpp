@@ -18,21 +18,23 @@ namespace fs = std::filesystem;
 class FineTuning : public testing::Test {
  protected:
   void SetUp() override {
-    const Ended made =
-        retort("data make flowers102 --out data --classes 3 --per-class 26 --size 32 -q", folder_.path());
+    const Ended made = retort(
+        "data make flowers102 --out data --classes 3 --per-class 26 --size 32 -q", folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
   }
   /// Six steps over three epochs, saved at each.
   Ended train(const std::string& model, const std::string& name, const std::string& fault = "",
               const std::string& more = "") {
-    return run_shell(
-        "RETORT_CACHE=$PWD/cache " + (fault.empty() ? "" : "RETORT_FAULT=" + fault + ' ') + RETORT_BINARY_DIR +
-            "/bin/retort run finetune model=" + model +
-            " model/backbone=tiny model.backbone.num_hidden_layers=1 data.root=data data.image_size=28 "
-            "data.loader.workers=0 epochs=3 lr=0.01 train.batch_size=8 train.gradient_accumulation_steps=2 "
-            "train.checkpoint.every.steps=1 memory.max_retries=0 run.dir=" +
-            name + ' ' + more,
-        folder_.path());
+    return run_shell("RETORT_CACHE=$PWD/cache " +
+                         (fault.empty() ? "" : "RETORT_FAULT=" + fault + ' ') + RETORT_BINARY_DIR +
+                         "/bin/retort run finetune model=" + model +
+                         " model/backbone=tiny model.backbone.num_hidden_layers=1 data.root=data "
+                         "data.image_size=28 "
+                         "data.loader.workers=0 epochs=3 lr=0.01 train.batch_size=8 "
+                         "train.gradient_accumulation_steps=2 "
+                         "train.checkpoint.every.steps=1 memory.max_retries=0 run.dir=" +
+                         name + ' ' + more,
+                     folder_.path());
   }
   std::string weights(const std::string& name) const {
     const fs::path checkpoints = folder_ / (name + "/nodes/train/checkpoints");
@@ -71,7 +73,8 @@ TEST_F(FineTuning, OtherFrozenWeightsAreNotTrainedOn) {
   ASSERT_EQ(train("lora", "other", "", "seed=7").exit, 0);
   ASSERT_EQ(retort("export donor --merged --out base", folder_.path()).exit, 0);
   ASSERT_EQ(retort("export other --merged --out another", folder_.path()).exit, 0);
-  const Ended killed = train("lora", "run", "retort-worker/step:4:kill", "model.backbone.weights=base");
+  const Ended killed =
+      train("lora", "run", "retort-worker/step:4:kill", "model.backbone.weights=base");
   EXPECT_THAT(killed.err, HasSubstr("'base': "));
   fs::copy_file(folder_ / "another/model.safetensors", folder_ / "base/model.safetensors",
                 fs::copy_options::overwrite_existing);
@@ -80,7 +83,8 @@ TEST_F(FineTuning, OtherFrozenWeightsAreNotTrainedOn) {
   EXPECT_THAT(refused.err, HasSubstr("the input /model/backbone/weights has "));
   const Ended gone_on = retort("resume run --force", folder_.path());
   EXPECT_EQ(gone_on.exit, 78) << gone_on.err;
-  EXPECT_THAT(gone_on.err, HasSubstr("the checkpoint was trained on other frozen weights: 'sha256 "));
+  EXPECT_THAT(gone_on.err,
+              HasSubstr("the checkpoint was trained on other frozen weights: 'sha256 "));
 }
 
 TEST_F(FineTuning, HeadOnFeaturesIsThatOnImages) {
@@ -93,7 +97,8 @@ TEST_F(FineTuning, HeadOnFeaturesIsThatOnImages) {
     EXPECT_NEAR(cached["train_losses"][epoch], plain["train_losses"][epoch], 1e-5);
     EXPECT_NEAR(cached["val_losses"][epoch], plain["val_losses"][epoch], 1e-5);
   }
-  EXPECT_THAT(train("linear_probe", "again", "", "lr=0.02").err, HasSubstr("features: reused from "));
+  EXPECT_THAT(train("linear_probe", "again", "", "lr=0.02").err,
+              HasSubstr("features: reused from "));
   EXPECT_THAT(train("linear_probe", "larger", "", "data.image_size=42").err,
               HasSubstr("features: computed again: data.image_size was 28 and is now 42"));
 }
@@ -118,18 +123,21 @@ TEST_F(FineTuning, RunIsEvaluatedAndPredictsImages) {
   EXPECT_EQ(evaluated.exit, 0) << evaluated.err;
   EXPECT_EQ(file_text(folder_ / "evaluated/nodes/evaluate/predictions.csv"),
             file_text(folder_ / "run/nodes/evaluate/predictions.csv"));
-  const Ended predicted = retort("predict run data/flowers-102/jpg/image_00001.jpg --top 1", folder_.path());
+  const Ended predicted =
+      retort("predict run data/flowers-102/jpg/image_00001.jpg --top 1", folder_.path());
   EXPECT_EQ(predicted.exit, 0) << predicted.err;
   EXPECT_THAT(predicted.out, HasSubstr("data/flowers-102/jpg/image_00001.jpg,"));
 }
 
 TEST_F(FineTuning, WeightsThatAreNotThereAreNamedBeforeARun) {
-  const Ended ended = run_shell("HF_HUB_CACHE=$PWD/hub " RETORT_BINARY_DIR
-                                "/bin/retort run finetune data.root=data model/backbone=clip_vit_b32 run.dir=run",
-                                folder_.path());
+  const Ended ended =
+      run_shell("HF_HUB_CACHE=$PWD/hub " RETORT_BINARY_DIR
+                "/bin/retort run finetune data.root=data model/backbone=clip_vit_b32 run.dir=run",
+                folder_.path());
   EXPECT_EQ(ended.exit, 66);
   EXPECT_THAT(ended.err, HasSubstr("error[E0621]: hf:openai/clip-vit-base-patch32 is not in '"));
-  EXPECT_THAT(ended.err, HasSubstr("help: fetch it with `retort data fetch hf:openai/clip-vit-base-patch32`"));
+  EXPECT_THAT(ended.err,
+              HasSubstr("help: fetch it with `retort data fetch hf:openai/clip-vit-base-patch32`"));
   EXPECT_FALSE(fs::exists(folder_ / "run"));
 }
 

@@ -29,16 +29,20 @@ class Foreach : public testing::TestWithParam<TrainedTwice> {
  protected:
   void SetUp() override {
     const Ended made =
-        retort("data make image_folder --out photos --classes 3 --per-class 8 --size 32 -q", folder_.path());
+        retort("data make image_folder --out photos --classes 3 --per-class 8 --size 32 -q",
+               folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
-    folder_.write("r.yaml",
-                  "schema: 1\n"
-                  "defaults: [{data: image_folder}, {model: lora}, {memory: as_written}, {train: from_scratch}, "
-                  "_self_]\n"
-                  "data: {root: photos, image_size: 28, split: {train: 0.5, validation: 0.25, test: 0.25}}\n"
-                  "train: {foreach: {rate: [0.05, 1.0e-30]}, epochs: 2, batch_size: 4, optimizer: {kind: adamw, "
-                  "learning_rate: '${item.rate}'}, schedule: {kind: constant}}\n"
-                  "evaluate: {kind: evaluate.classification}\n");
+    folder_.write(
+        "r.yaml",
+        "schema: 1\n"
+        "defaults: [{data: image_folder}, {model: lora}, {memory: as_written}, {train: "
+        "from_scratch}, "
+        "_self_]\n"
+        "data: {root: photos, image_size: 28, split: {train: 0.5, validation: 0.25, test: 0.25}}\n"
+        "train: {foreach: {rate: [0.05, 1.0e-30]}, epochs: 2, batch_size: 4, optimizer: {kind: "
+        "adamw, "
+        "learning_rate: '${item.rate}'}, schedule: {kind: constant}}\n"
+        "evaluate: {kind: evaluate.classification}\n");
     if (GetParam().overrides.find("=base") == std::string::npos) return;
     const std::string one = "train.foreach.rate=[0.05] run.dir=donor";
     ASSERT_EQ(run(kTower + std::string(kTargets) + one).exit, 0);
@@ -49,13 +53,14 @@ class Foreach : public testing::TestWithParam<TrainedTwice> {
     return retort("run r.yaml --no-reuse -q " + overrides, folder_.path());
   }
   /// Every file that a node of `run` leaves and that does not say when or how fast it was made.
-  std::map<std::string, std::string> results(const std::string& run, const std::string& node) const {
+  std::map<std::string, std::string> results(const std::string& run,
+                                             const std::string& node) const {
     std::map<std::string, std::string> files;
     const fs::path folder = folder_ / (run + "/nodes/" + node);
     for (const auto& entry : fs::recursive_directory_iterator(folder)) {
       const std::string name = entry.path().filename();
-      if (name == "model.safetensors" || name == "optimizer.safetensors" || name == "predictions.csv" ||
-          name == "evaluation_results.json")
+      if (name == "model.safetensors" || name == "optimizer.safetensors" ||
+          name == "predictions.csv" || name == "evaluation_results.json")
         files[fs::relative(entry.path(), folder)] = file_text(entry.path());
     }
     return files;
@@ -67,8 +72,10 @@ class Foreach : public testing::TestWithParam<TrainedTwice> {
     for (std::string line; std::getline(lines, line);) {
       const auto one = nlohmann::json::parse(line);
       const std::string node = one.at("node"), name = one.at("name");
-      const bool is_time = name.find("second") != std::string::npos || name.find("memory") != std::string::npos;
-      if (node.ends_with(rate) && !is_time) values[node + " " + name + " " + one.at("step").dump()] = one.at("value");
+      const bool is_time =
+          name.find("second") != std::string::npos || name.find("memory") != std::string::npos;
+      if (node.ends_with(rate) && !is_time)
+        values[node + " " + name + " " + one.at("step").dump()] = one.at("value");
     }
     return values;
   }
@@ -90,7 +97,8 @@ TEST_P(Foreach, EachTrainingEndsAsItDoesAlone) {
   ASSERT_EQ(nodes("both", "train").size(), 2U);
   for (const std::string rate : {"0.05", "1.0e-30"}) {
     const std::string alone = "alone-" + rate;
-    const Ended ended = run(GetParam().overrides + " train.foreach.rate=[" + rate + "] run.dir=" + alone);
+    const Ended ended =
+        run(GetParam().overrides + " train.foreach.rate=[" + rate + "] run.dir=" + alone);
     ASSERT_EQ(ended.exit, 0) << ended.err;
     ASSERT_EQ(nodes(alone, "train").size(), 1U);
     for (const std::string family : {"train", "evaluate"}) {
@@ -110,14 +118,15 @@ TEST_P(Foreach, EachTrainingEndsAsItDoesAlone) {
 
 const std::string kFromBase = std::string(kTower) + "model.backbone.weights=base ";
 
-INSTANTIATE_TEST_SUITE_P(Of, Foreach,
-                         testing::Values(TrainedTwice{"clip_vision", "model=tiny model.patch_size=14"},
-                                         TrainedTwice{"linear_probe", "model=linear_probe " + kFromBase},
-                                         TrainedTwice{"lora", kTargets + kFromBase},
-                                         TrainedTwice{"lora_with_biases", "model.bias=all " + (kTargets + kFromBase)},
-                                         TrainedTwice{
-                                             "lora_with_a_saved_norm",
-                                             "'model.modules_to_save=[post_layernorm]' " + (kTargets + kFromBase)}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Of, Foreach,
+    testing::Values(TrainedTwice{"clip_vision", "model=tiny model.patch_size=14"},
+                    TrainedTwice{"linear_probe", "model=linear_probe " + kFromBase},
+                    TrainedTwice{"lora", kTargets + kFromBase},
+                    TrainedTwice{"lora_with_biases", "model.bias=all " + (kTargets + kFromBase)},
+                    TrainedTwice{
+                        "lora_with_a_saved_norm",
+                        "'model.modules_to_save=[post_layernorm]' " + (kTargets + kFromBase)}),
+    [](const auto& info) { return info.param.name; });
 
 }  // namespace

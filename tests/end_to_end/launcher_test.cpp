@@ -1,4 +1,5 @@
-// Sweeps whose trials are started by commands that look like a cluster's, with the real programs in the tasks.
+// Sweeps whose trials are started by commands that look like a cluster's, with the real programs in
+// the tasks.
 
 #include <filesystem>
 
@@ -18,12 +19,15 @@ using testing::HasSubstr;
 class LaunchedSweep : public testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_EQ(retort("data make image_folder --out photos --classes 2 --per-class 4 --size 32 -q", folder_.path()).exit,
+    ASSERT_EQ(retort("data make image_folder --out photos --classes 2 --per-class 4 --size 32 -q",
+                     folder_.path())
+                  .exit,
               0);
   }
   Ended sweep(const std::string& dir, const std::string& more = "") const {
     return retort(
-        "sweep classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 train.epochs=1 "
+        "sweep classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 "
+        "train.epochs=1 "
         "seed=1,2 sweep.dir=" +
             dir + " " + more,
         folder_.path());
@@ -35,7 +39,8 @@ class LaunchedSweep : public testing::Test {
     for (json& trial : all["trials"]) {
       for (const char* key : {"seconds", "overrides"}) trial.erase(key);
       for (auto metric = trial["metrics"].begin(); metric != trial["metrics"].end();)
-        metric = metric.key().starts_with("memory/") ? trial["metrics"].erase(metric) : std::next(metric);
+        metric = metric.key().starts_with("memory/") ? trial["metrics"].erase(metric)
+                                                     : std::next(metric);
     }
     return all;
   }
@@ -52,31 +57,38 @@ class LaunchedSweep : public testing::Test {
 TEST_F(LaunchedSweep, BySlurmHasTheBitsOfOneHere) {
   ASSERT_EQ(sweep("here").exit, 0);
   const FakeSlurm slurm;
-  const Ended launched = sweep("there", "--launcher slurm sweep.launcher.look_seconds=0.05 sweep.launcher.gpus=0");
+  const Ended launched =
+      sweep("there", "--launcher slurm sweep.launcher.look_seconds=0.05 sweep.launcher.gpus=0");
   ASSERT_EQ(launched.exit, 0) << launched.err << slurm.log(7);
-  EXPECT_THAT(launched.err,
-              AllOf(HasSubstr("by the plans of 2 of 2 trials\n"), HasSubstr("Slurm job 7: 2 trials\n"),
-                    HasSubstr("trial 1 started (seed=2), task 7_1 on "), HasSubstr("trial 1 finished in ")));
+  EXPECT_THAT(launched.err, AllOf(HasSubstr("by the plans of 2 of 2 trials\n"),
+                                  HasSubstr("Slurm job 7: 2 trials\n"),
+                                  HasSubstr("trial 1 started (seed=2), task 7_1 on "),
+                                  HasSubstr("trial 1 finished in ")));
   EXPECT_THAT(launched.out, HasSubstr("best: trial "));
   EXPECT_TRUE(results("there") == results("here"));
   for (int trial = 0; trial < 2; ++trial) {
     EXPECT_FALSE(weights("here", trial).empty());
     EXPECT_TRUE(weights("there", trial) == weights("here", trial)) << trial;
   }
-  EXPECT_THAT(file_text(folder_ / "there/launch/1/script.sh"), HasSubstr("#SBATCH --cpus-per-task=1\n#SBATCH --mem="));
+  EXPECT_THAT(file_text(folder_ / "there/launch/1/script.sh"),
+              HasSubstr("#SBATCH --cpus-per-task=1\n#SBATCH --mem="));
 }
 
 TEST_F(LaunchedSweep, RefusedArrayIsHandedOverOnceItIsCorrected) {
   const FakeSlurm slurm;
   slurm.does("sbatch", "echo 'sbatch: error: invalid partition specified: gpu' >&2; exit 1");
-  const Ended refused = sweep(
-      "s", "--launcher slurm sweep.launcher.look_seconds=0.05 sweep.launcher.memory=1GiB sweep.launcher.partition=gpu");
+  const Ended refused = sweep("s",
+                              "--launcher slurm sweep.launcher.look_seconds=0.05 "
+                              "sweep.launcher.memory=1GiB sweep.launcher.partition=gpu");
   EXPECT_EQ(refused.exit, 69);
-  EXPECT_THAT(refused.err, AllOf(HasSubstr("error[E0721]: sbatch refused the trials: sbatch: error: invalid partition"),
-                                 HasSubstr("continue with `retort sweep resume ")));
+  EXPECT_THAT(
+      refused.err,
+      AllOf(HasSubstr("error[E0721]: sbatch refused the trials: sbatch: error: invalid partition"),
+            HasSubstr("continue with `retort sweep resume ")));
   slurm.does("sbatch", "");
   const Ended resumed =
-      run_shell("sed -i 's/\"gpu\"/\"cpu\"/' s/launch/launcher.json; " RETORT_BINARY_DIR "/bin/retort sweep resume s",
+      run_shell("sed -i 's/\"gpu\"/\"cpu\"/' s/launch/launcher.json; " RETORT_BINARY_DIR
+                "/bin/retort sweep resume s",
                 folder_.path());
   EXPECT_EQ(resumed.exit, 0) << resumed.err;
   EXPECT_THAT(file_text(folder_ / "s/launch/2/script.sh"),
@@ -86,7 +98,8 @@ TEST_F(LaunchedSweep, RefusedArrayIsHandedOverOnceItIsCorrected) {
 
 TEST_F(LaunchedSweep, ByKubernetesIsAManifestAndItsResultsAreCollected) {
   const std::string kubernetes =
-      "--launcher kubernetes sweep.launcher.image=a/retort:1 sweep.launcher.claim=lab sweep.launcher.memory=1GiB";
+      "--launcher kubernetes sweep.launcher.image=a/retort:1 sweep.launcher.claim=lab "
+      "sweep.launcher.memory=1GiB";
   const Ended printed = sweep("s", kubernetes);
   EXPECT_EQ(printed.exit, 0) << printed.err;
   EXPECT_THAT(printed.out, testing::StartsWith("apiVersion: batch/v1\nkind: Job\n"));
@@ -108,7 +121,8 @@ TEST_F(LaunchedSweep, WhatIsMissingOrHasNoMeaningIsRefusedBeforeAnythingIsWritte
       {"--launcher slurm sweep.launcher.gpu=1", "unknown key 'gpu' in 'sweep.launcher'"},
       {"--launcher slurm sweep.launcher.cores=0", "[/sweep/launcher/cores]"},
       {"--launcher kubernetes", "error[E0305]: "},
-      {"--launcher slurm --slots 2", "error[E0501]: --slots divides this machine, and the trials run on a cluster"},
+      {"--launcher slurm --slots 2",
+       "error[E0501]: --slots divides this machine, and the trials run on a cluster"},
   };
   for (const auto& [more, message] : refused) {
     const Ended ended = sweep("s", more);
@@ -119,10 +133,11 @@ TEST_F(LaunchedSweep, WhatIsMissingOrHasNoMeaningIsRefusedBeforeAnythingIsWritte
 }
 
 TEST_F(LaunchedSweep, MachineWithoutSlurmSaysSo) {
-  const Ended ended = run_shell("PATH=/nowhere " RETORT_BINARY_DIR
-                                "/bin/retort sweep classify data.root=photos seed=1,2 sweep.dir=s --launcher slurm "
-                                "sweep.launcher.memory=1GiB",
-                                folder_.path());
+  const Ended ended =
+      run_shell("PATH=/nowhere " RETORT_BINARY_DIR
+                "/bin/retort sweep classify data.root=photos seed=1,2 sweep.dir=s --launcher slurm "
+                "sweep.launcher.memory=1GiB",
+                folder_.path());
   EXPECT_EQ(ended.exit, 69);
   EXPECT_THAT(ended.err, HasSubstr("error[E0720]: sbatch is not installed here\n"));
   const Ended resumed = retort("sweep resume s --launcher slurm", folder_.path());

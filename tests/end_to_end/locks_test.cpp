@@ -16,21 +16,24 @@ using testing::HasSubstr;
 class WithoutLocks : public testing::Test {
  protected:
   void SetUp() override {
-    const Ended made =
-        retort("data make image_folder --out photos --classes 2 --per-class 10 --size 24 --seed 5 -q", folder_.path());
+    const Ended made = retort(
+        "data make image_folder --out photos --classes 2 --per-class 10 --size 24 --seed 5 -q",
+        folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
   }
   /// Of flock(2) every file of `line`'s programs hears that there is none.
   Ended shell(const std::string& line) const {
-    return run_shell(
-        "export LD_PRELOAD=" RETORT_WRITING_CALLS " NO_FLOCK=37 PATH=" RETORT_BINARY_DIR "/bin:$PATH; " + line,
-        folder_.path());
+    return run_shell("export LD_PRELOAD=" RETORT_WRITING_CALLS
+                     " NO_FLOCK=37 PATH=" RETORT_BINARY_DIR "/bin:$PATH; " +
+                         line,
+                     folder_.path());
   }
   /// Of metrics.jsonl, but for those of a process' memory.
   int lines() const {
     int count = 0;
     std::istringstream all(file_text(folder_ / "run/metrics.jsonl"));
-    for (std::string line; std::getline(all, line);) count += line.find("\"memory/") == line.npos ? 1 : 0;
+    for (std::string line; std::getline(all, line);)
+      count += line.find("\"memory/") == line.npos ? 1 : 0;
     return count;
   }
   static constexpr const char* kRun =
@@ -40,10 +43,11 @@ class WithoutLocks : public testing::Test {
 };
 
 TEST_F(WithoutLocks, RunAtWorkIsLeftAloneAndAfterItsEndGoesOn) {
-  const Ended ended = shell(std::string(kRun) +
-                            "train.epochs=5000 & run=$!; while [ ! -e run/nodes/train/checkpoints/latest ]; do sleep "
-                            "0.02; done; retort resume run; echo $? >busy; retort runs ls . >listed; kill -KILL $run; "
-                            "wait $run; retort runs ls . >listed_later; true");
+  const Ended ended = shell(
+      std::string(kRun) +
+      "train.epochs=5000 & run=$!; while [ ! -e run/nodes/train/checkpoints/latest ]; do sleep "
+      "0.02; done; retort resume run; echo $? >busy; retort runs ls . >listed; kill -KILL $run; "
+      "wait $run; retort runs ls . >listed_later; true");
   EXPECT_EQ(ended.exit, 0) << ended.err;
   EXPECT_EQ(file_text(folder_ / "busy"), "69\n");
   EXPECT_THAT(ended.err, HasSubstr("error[E0805]: the run '"));
@@ -60,11 +64,13 @@ TEST_F(WithoutLocks, OfTwoThatResumeAtOnceOneDoes) {
                   "train.epochs=40 train.log_every=1")
                 .exit,
             0);
-  const Ended both =
-      shell("for i in 1 2; do { retort resume run -q; echo $? >exit$i; } & done; wait; sort exit1 exit2 >exits; true");
+  const Ended both = shell(
+      "for i in 1 2; do { retort resume run -q; echo $? >exit$i; } & done; wait; sort exit1 exit2 "
+      ">exits; true");
   // The second finds the first at work; or, if it came late, that all is done.
   const std::string exits = file_text(folder_ / "exits");
-  EXPECT_TRUE(exits == "0\n69\n" || (exits == "0\n0\n" && !fs::exists(folder_ / "run/.retort/resume-2")))
+  EXPECT_TRUE(exits == "0\n69\n" ||
+              (exits == "0\n0\n" && !fs::exists(folder_ / "run/.retort/resume-2")))
       << exits << both.err;
   EXPECT_EQ(lines(), whole);
 }

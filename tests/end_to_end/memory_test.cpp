@@ -20,14 +20,16 @@ using testing::StartsWith;
 class Memory : public testing::Test {
  protected:
   void SetUp() override {
-    const Ended made =
-        retort("data make image_folder --out photos --classes 2 --per-class 10 --size 24 --seed 5 -q", folder_.path());
+    const Ended made = retort(
+        "data make image_folder --out photos --classes 2 --per-class 10 --size 24 --seed 5 -q",
+        folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
   }
   Ended run(const std::string& overrides) {
     return retort(
         "run quickstart data.root=photos data.make=null data.image_size=16 model.patch_size=8 "
-        "model.num_hidden_layers=1 train.epochs=2 train.batch_size=8 train.log_every=1 run.dir=run " +
+        "model.num_hidden_layers=1 train.epochs=2 train.batch_size=8 train.log_every=1 "
+        "run.dir=run " +
             overrides,
         folder_.path());
   }
@@ -35,11 +37,12 @@ class Memory : public testing::Test {
 };
 
 TEST_F(Memory, RunUnderABudgetThatItsPlanFillsEndsWell) {
-  const json plan = json::parse(retort("plan quickstart data.root=photos data.make=null data.image_size=16 "
-                                       "model.patch_size=8 model.num_hidden_layers=1 train.batch_size=8 --json",
-                                       folder_.path())
-                                    .out)
-                        .at("result");
+  const json plan =
+      json::parse(retort("plan quickstart data.root=photos data.make=null data.image_size=16 "
+                         "model.patch_size=8 model.num_hidden_layers=1 train.batch_size=8 --json",
+                         folder_.path())
+                      .out)
+          .at("result");
   const double needs = plan.at("plans").at(0).at("predicted").get<double>() / (1 << 20);
   const std::string budget = std::to_string(needs + 0.01);
   const Ended ended = run("memory.budget=" + budget.substr(0, budget.find('.') + 3) + "MiB");
@@ -51,7 +54,8 @@ TEST_F(Memory, LegacyStartsAlthoughItsPlanDoesNotFit) {
   const auto plan = [&](const std::string& more) {
     return retort(
         "plan quickstart data.root=photos data.make=null data.image_size=16 model.patch_size=8 "
-        "model.num_hidden_layers=1 train.batch_size=8 device=cpu memory.budget=2MiB memory=as_written " +
+        "model.num_hidden_layers=1 train.batch_size=8 device=cpu memory.budget=2MiB "
+        "memory=as_written " +
             more,
         folder_.path());
   };
@@ -59,14 +63,20 @@ TEST_F(Memory, LegacyStartsAlthoughItsPlanDoesNotFit) {
   EXPECT_EQ(plan("").exit, 1);
   const Ended planned = plan(legacy);
   EXPECT_EQ(planned.exit, 0) << planned.err;
-  EXPECT_THAT(planned.out, HasSubstr(" too much; it starts all the same (memory.on_oom_policy: legacy)\n"));
+  EXPECT_THAT(planned.out,
+              HasSubstr(" too much; it starts all the same (memory.on_oom_policy: legacy)\n"));
   const Ended ended = run("memory=as_written memory.budget=2MiB device=cpu " + legacy);
   EXPECT_EQ(ended.exit, 1);
-  EXPECT_THAT(ended.err, HasSubstr(": too much, and it starts all the same (memory.on_oom_policy: legacy)\n"));
   EXPECT_THAT(ended.err,
-              HasSubstr("train: out of memory: batch_size 4 in place of 8, from the first epoch on, retry 1\n"));
-  EXPECT_THAT(ended.err,
-              HasSubstr("train: out of memory: batch_size 2 in place of 4, from the first epoch on, retry 2\n"));
+              HasSubstr(": too much, and it starts all the same (memory.on_oom_policy: legacy)\n"));
+  EXPECT_THAT(
+      ended.err,
+      HasSubstr(
+          "train: out of memory: batch_size 4 in place of 8, from the first epoch on, retry 1\n"));
+  EXPECT_THAT(
+      ended.err,
+      HasSubstr(
+          "train: out of memory: batch_size 2 in place of 4, from the first epoch on, retry 2\n"));
 }
 
 TEST_F(Memory, AResumedRunMayHaveAnotherBudgetThatItFits) {
@@ -74,29 +84,41 @@ TEST_F(Memory, AResumedRunMayHaveAnotherBudgetThatItFits) {
   const auto finished = file_text(folder_ / "run/nodes/train/finished.json");
   const Ended raised = retort("resume run memory.budget=1GiB", folder_.path());
   EXPECT_EQ(raised.exit, 0) << raised.err;
-  EXPECT_EQ(file_text(folder_ / "run/nodes/train/finished.json"), finished) << "nothing is trained again for it";
+  EXPECT_EQ(file_text(folder_ / "run/nodes/train/finished.json"), finished)
+      << "nothing is trained again for it";
   const Ended lowered = retort("resume run memory.budget=256MiB", folder_.path());
   EXPECT_EQ(lowered.exit, 0) << lowered.err;
   const Ended too_low = retort("resume run memory.budget=1MiB", folder_.path());
   EXPECT_EQ(too_low.exit, 1);
-  EXPECT_THAT(too_low.err, AllOf(HasSubstr("error[E0706]"), HasSubstr("may use 1.0 MiB (memory.budget)")));
+  EXPECT_THAT(too_low.err,
+              AllOf(HasSubstr("error[E0706]"), HasSubstr("may use 1.0 MiB (memory.budget)")));
 }
 
 TEST_F(Memory, AResumedTrainingKeepsItsPlanThoughMoreWouldFit) {
   const std::string options =
-      " quickstart data.make=null data.root=many data.image_size=32 model.patch_size=8 model.num_hidden_layers=2 "
+      " quickstart data.make=null data.root=many data.image_size=32 model.patch_size=8 "
+      "model.num_hidden_layers=2 "
       "train.batch_size=32 memory=auto ";
-  ASSERT_EQ(retort("data make image_folder --out many --classes 2 --per-class 30 --size 32 -q", folder_.path()).exit,
+  ASSERT_EQ(retort("data make image_folder --out many --classes 2 --per-class 30 --size 32 -q",
+                   folder_.path())
+                .exit,
             0);
-  const json plan = json::parse(retort("plan" + options + "--json", folder_.path()).out).at("result").at("plans").at(0);
+  const json plan = json::parse(retort("plan" + options + "--json", folder_.path()).out)
+                        .at("result")
+                        .at("plans")
+                        .at(0);
   double least = plan.at("predicted").get<double>();
-  for (const json& other : plan.at("alternatives")) least = std::min(least, other.at("predicted").get<double>());
+  for (const json& other : plan.at("alternatives"))
+    least = std::min(least, other.at("predicted").get<double>());
   const double budget = (plan.at("predicted").get<double>() + 2 * least) / 3;
   const std::string text = std::to_string(static_cast<std::int64_t>(budget) >> 20) + "MiB";
-  const auto step = [&] { return json::parse(file_text(folder_ / "run/nodes/train/plan.json")).at("step"); };
-  const Ended killed = run_shell("RETORT_FAULT=retort-worker/step:3:kill_both " RETORT_BINARY_DIR "/bin/retort run" +
-                                     options + "run.dir=run memory.budget=" + text,
-                                 folder_.path());
+  const auto step = [&] {
+    return json::parse(file_text(folder_ / "run/nodes/train/plan.json")).at("step");
+  };
+  const Ended killed =
+      run_shell("RETORT_FAULT=retort-worker/step:3:kill_both " RETORT_BINARY_DIR "/bin/retort run" +
+                    options + "run.dir=run memory.budget=" + text,
+                folder_.path());
   ASSERT_THAT(killed.err, HasSubstr("train: chosen: micro_batch "));
   const json chosen = step();
   ASSERT_GT(chosen.at("micro_batch"), 0);
@@ -118,7 +140,8 @@ TEST_F(Memory, RerunComputesItsStepsAsTheRecordSays) {
   EXPECT_THAT(again.err, HasSubstr("train: chosen when the run started: "));
   EXPECT_EQ(json::parse(file_text(plan("again"))).at("step"), recorded.at("step"));
   ASSERT_EQ(retort("runs rerun run run.dir=other seed=7", folder_.path()).exit, 0);
-  EXPECT_EQ(json::parse(file_text(plan("other"))).at("step").at("micro_batch"), 0) << "another training has its own";
+  EXPECT_EQ(json::parse(file_text(plan("other"))).at("step").at("micro_batch"), 0)
+      << "another training has its own";
 }
 
 TEST_F(Memory, TimelineAndLinesSayWhatIsTaken) {
@@ -151,9 +174,11 @@ TEST_F(Memory, TimelineAndLinesSayWhatIsTaken) {
 TEST_F(Memory, DoctorTriesEveryMechanism) {
   const Ended ended = retort("doctor memory", folder_.path());
   EXPECT_EQ(ended.exit, 0) << ended.out;
-  EXPECT_THAT(ended.out, StartsWith("PASS  PYTORCH_ALLOC_CONF        expandable_segments:True is in force\n"
-                                    "PASS  PYTORCH_CUDA_ALLOC_CONF   expandable_segments:True is in force\n"));
-  EXPECT_THAT(ended.out, AllOf(HasSubstr("12 of 12 mechanisms work\n"), testing::Not(HasSubstr("FAIL"))));
+  EXPECT_THAT(ended.out,
+              StartsWith("PASS  PYTORCH_ALLOC_CONF        expandable_segments:True is in force\n"
+                         "PASS  PYTORCH_CUDA_ALLOC_CONF   expandable_segments:True is in force\n"));
+  EXPECT_THAT(ended.out,
+              AllOf(HasSubstr("12 of 12 mechanisms work\n"), testing::Not(HasSubstr("FAIL"))));
   const Ended as_json = retort("doctor memory --json", folder_.path());
   EXPECT_EQ(json::parse(as_json.out).at("result").at("passed"), true);
 }

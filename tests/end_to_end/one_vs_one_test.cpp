@@ -22,19 +22,21 @@ namespace fs = std::filesystem;
 class OneVsOne : public testing::Test {
  protected:
   void SetUp() override {
-    const Ended made =
-        retort("data make image_folder --out photos --classes 5 --per-class 8 --size 16 --seed 5 -q", folder_.path());
+    const Ended made = retort(
+        "data make image_folder --out photos --classes 5 --per-class 8 --size 16 --seed 5 -q",
+        folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
-    folder_.write("r.yaml",
-                  "schema: 1\n"
-                  "defaults: [{data: image_folder}, {model: tiny}, {memory: auto}, {train: one_vs_one}, "
-                  "{evaluate: pairwise_ensemble}, _self_]\n"
-                  "data: {root: photos, image_size: 16, split: {train: 0.5, validation: 0.25, test: 0.25}}\n"
-                  "model: {patch_size: 8, num_hidden_layers: 1, hidden_size: 16, intermediate_size: 32, "
-                  "num_attention_heads: 2}\n"
-                  "train: {epochs: 2, batch_size: 4, patience: null, stop_at_accuracy: null, log_every: 1, "
-                  "checkpoint: {every: {steps: 1}}, optimizer: {learning_rate: 1.0e-2}}\n"
-                  "evaluate: {bootstrap: 20}\n");
+    folder_.write(
+        "r.yaml",
+        "schema: 1\n"
+        "defaults: [{data: image_folder}, {model: tiny}, {memory: auto}, {train: one_vs_one}, "
+        "{evaluate: pairwise_ensemble}, _self_]\n"
+        "data: {root: photos, image_size: 16, split: {train: 0.5, validation: 0.25, test: 0.25}}\n"
+        "model: {patch_size: 8, num_hidden_layers: 1, hidden_size: 16, intermediate_size: 32, "
+        "num_attention_heads: 2}\n"
+        "train: {epochs: 2, batch_size: 4, patience: null, stop_at_accuracy: null, log_every: 1, "
+        "checkpoint: {every: {steps: 1}}, optimizer: {learning_rate: 1.0e-2}}\n"
+        "evaluate: {bootstrap: 20}\n");
   }
   Ended run(const std::string& overrides, const std::string& fault = "") const {
     return run_shell((fault.empty() ? "" : "RETORT_FAULT=" + fault + ' ') + RETORT_BINARY_DIR +
@@ -60,14 +62,17 @@ class OneVsOne : public testing::Test {
     for (std::string line; std::getline(lines, line);) {
       json one = json::parse(line);
       const std::string name = one.at("name");
-      if (one.at("node") != node || name.starts_with("memory/") || name.find("second") != name.npos) continue;
+      if (one.at("node") != node || name.starts_with("memory/") || name.find("second") != name.npos)
+        continue;
       one.erase("time");
       found.push_back(one.dump());
     }
     return found;
   }
   std::string file(const std::string& path) const { return file_text(folder_ / path); }
-  json record(const std::string& run) const { return json::parse(file(run + "/nodes/evaluate/metrics.json")); }
+  json record(const std::string& run) const {
+    return json::parse(file(run + "/nodes/evaluate/metrics.json"));
+  }
 
   TemporaryFolder folder_;
 };
@@ -79,29 +84,36 @@ TEST_F(OneVsOne, TenNetworksVote) {
   const json metrics = record("ten");
   EXPECT_EQ(metrics.at("pairs").size(), 10u);
   EXPECT_EQ(metrics.at("samples"), 10);
-  for (const char* rule : {"majority", "soft", "accuracy_weighted", "confidence_weighted", "pairwise_coupling"})
+  for (const char* rule :
+       {"majority", "soft", "accuracy_weighted", "confidence_weighted", "pairwise_coupling"})
     EXPECT_TRUE(metrics.at("rules").at(rule).contains("quadratic_kappa")) << rule;
   EXPECT_EQ(json::parse(file("ten/summary.json")).at("status"), "finished");
   // The same votes of the same networks, loaded in another process.
   const Ended again = retort("evaluate ten run.dir=again -q", folder_.path());
   ASSERT_EQ(again.exit, 0) << again.err;
-  EXPECT_EQ(file("again/nodes/evaluate/pair_logits.csv"), file("ten/nodes/evaluate/pair_logits.csv"));
-  EXPECT_EQ(file("again/nodes/evaluate/predictions.csv"), file("ten/nodes/evaluate/predictions.csv"));
+  EXPECT_EQ(file("again/nodes/evaluate/pair_logits.csv"),
+            file("ten/nodes/evaluate/pair_logits.csv"));
+  EXPECT_EQ(file("again/nodes/evaluate/predictions.csv"),
+            file("ten/nodes/evaluate/predictions.csv"));
   // Another rule, and another winner of ties.
   const Ended other =
-      retort("evaluate ten run.dir=other evaluate.decide_by=soft evaluate.tie_break=lowest -q", folder_.path());
+      retort("evaluate ten run.dir=other evaluate.decide_by=soft evaluate.tie_break=lowest -q",
+             folder_.path());
   ASSERT_EQ(other.exit, 0) << other.err;
   EXPECT_EQ(record("other").at("decided_by"), "soft");
-  EXPECT_EQ(record("other").at("rules").at("soft").at("accuracy"), metrics.at("rules").at("soft").at("accuracy"));
+  EXPECT_EQ(record("other").at("rules").at("soft").at("accuracy"),
+            metrics.at("rules").at("soft").at("accuracy"));
 }
 
-// A pair's network depends on nothing but its own training: neither on the pairs before it nor on how many there are.
+// A pair's network depends on nothing but its own training: neither on the pairs before it nor on
+// how many there are.
 TEST_F(OneVsOne, EachPairEndsAsItDoesAlone) {
   ASSERT_EQ(run("run.dir=ten").exit, 0);
   const auto ten = networks("ten");
   for (const std::string pair : {"0,1", "1,3", "3,4"}) {
     const std::string name = "train." + pair.substr(0, 1) + "-" + pair.substr(2);
-    const Ended alone = run("--only " + name + " 'train.foreach.pair=[[" + pair + "]]' run.dir=alone-" + name);
+    const Ended alone =
+        run("--only " + name + " 'train.foreach.pair=[[" + pair + "]]' run.dir=alone-" + name);
     ASSERT_EQ(alone.exit, 0) << alone.err;
     EXPECT_TRUE(networks("alone-" + name).at(name) == ten.at(name)) << name;
   }
@@ -118,17 +130,20 @@ TEST_F(OneVsOne, StoppedAnywhereItEndsAsIfItHadNotBeen) {
   ASSERT_EQ(run("run.dir=whole").exit, 0);
   const auto whole = networks("whole");
   int struck = 0;
-  for (const std::string fault : {"step:3", "step:9", "step:22", "rename:40", "write:200", "sync:90", "event:300"}) {
+  for (const std::string fault :
+       {"step:3", "step:9", "step:22", "rename:40", "write:200", "sync:90", "event:300"}) {
     SCOPED_TRACE(fault);
     fs::remove_all(folder_ / "run");
-    const Ended killed = run("run.dir=run memory.max_retries=0", "retort-worker/" + fault + ":kill_both");
+    const Ended killed =
+        run("run.dir=run memory.max_retries=0", "retort-worker/" + fault + ":kill_both");
     if (killed.exit == 0) continue;
     ++struck;
     usleep(200'000);
     const Ended resumed = retort("resume run -q", folder_.path());
     ASSERT_EQ(resumed.exit, 0) << resumed.err;
     EXPECT_TRUE(networks("run") == whole);
-    EXPECT_EQ(file("run/nodes/evaluate/predictions.csv"), file("whole/nodes/evaluate/predictions.csv"));
+    EXPECT_EQ(file("run/nodes/evaluate/predictions.csv"),
+              file("whole/nodes/evaluate/predictions.csv"));
   }
   EXPECT_GE(struck, 5);
 }
@@ -141,7 +156,9 @@ TEST_F(OneVsOne, PairIsResetAndTrainedAgain) {
   const auto numbers = measured();
   const Ended reset = retort("runs reset run --node train.1-3", folder_.path());
   ASSERT_EQ(reset.exit, 0) << reset.err;
-  EXPECT_EQ(reset.out, "'train.1-3' is as if it had not run; also again: evaluate; `retort resume run` does it\n");
+  EXPECT_EQ(
+      reset.out,
+      "'train.1-3' is as if it had not run; also again: evaluate; `retort resume run` does it\n");
   const Ended status = retort("runs status run --json", folder_.path());
   ASSERT_EQ(status.exit, 0) << status.err;
   const json result = json::parse(status.out).at("result");
@@ -206,9 +223,12 @@ TEST_F(OneVsOne, AllNetworksPredictTogether) {
 }
 
 TEST_F(OneVsOne, MissingPairIsRefusedBeforeAnythingRuns) {
-  const Ended ended = run("'train.foreach.pair=[[0,1],[0,2],[1,2],[0,3],[1,3],[2,3],[0,4],[1,4],[2,4]]' run.dir=nine");
+  const Ended ended = run(
+      "'train.foreach.pair=[[0,1],[0,2],[1,2],[0,3],[1,3],[2,3],[0,4],[1,4],[2,4]]' run.dir=nine");
   EXPECT_NE(ended.exit, 0);
-  EXPECT_THAT(ended.err, HasSubstr("the ensemble needs one network for each pair of classes; there is none for '"));
+  EXPECT_THAT(
+      ended.err,
+      HasSubstr("the ensemble needs one network for each pair of classes; there is none for '"));
   EXPECT_FALSE(fs::exists(folder_ / "nine"));
 }
 

@@ -18,19 +18,24 @@ class Plan : public testing::Test {
  protected:
   void SetUp() override {
     const Ended made =
-        retort("data make image_folder --out photos --classes 3 --per-class 10 --size 32 -q", folder_.path());
+        retort("data make image_folder --out photos --classes 3 --per-class 10 --size 32 -q",
+               folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
-    folder_.write(
-        "r.yaml",
-        "schema: 1\n"
-        "defaults: [{data: image_folder}, {model: tiny}, {memory: as_written}, {train: from_scratch}, _self_]\n"
-        "data: {root: photos}\n"
-        "train: {epochs: 1, batch_size: 8}\n"
-        "evaluate: {kind: evaluate.classification}\n");
+    folder_.write("r.yaml",
+                  "schema: 1\n"
+                  "defaults: [{data: image_folder}, {model: tiny}, {memory: as_written}, {train: "
+                  "from_scratch}, _self_]\n"
+                  "data: {root: photos}\n"
+                  "train: {epochs: 1, batch_size: 8}\n"
+                  "evaluate: {kind: evaluate.classification}\n");
   }
   Ended plan(const std::string& more = "") { return retort("plan r.yaml " + more, folder_.path()); }
-  json answer(const std::string& more = "") { return json::parse(plan("--json " + more).out).at("result"); }
-  std::int64_t needs(const std::string& more = "") { return answer(more).at("plans").at(0).at("predicted"); }
+  json answer(const std::string& more = "") {
+    return json::parse(plan("--json " + more).out).at("result");
+  }
+  std::int64_t needs(const std::string& more = "") {
+    return answer(more).at("plans").at(0).at("predicted");
+  }
   bool wrote_anything() const {
     return std::filesystem::exists(folder_ / "run") || std::filesystem::exists(folder_ / "outputs");
   }
@@ -55,14 +60,16 @@ TEST_F(Plan, SmallerPartsOfABatchNeedLess) {
 }
 
 TEST_F(Plan, WhatIsOfferedCanBeHadAndNeedsWhatWasSaid) {
-  for (const std::string cut : {"", "memory.micro_batch=4", "train.batch_size=4 train.gradient_accumulation_steps=2"}) {
+  for (const std::string cut :
+       {"", "memory.micro_batch=4", "train.batch_size=4 train.gradient_accumulation_steps=2"}) {
     SCOPED_TRACE(cut);
     const json offered = answer(cut).at("plans").at(0).at("alternatives");
     EXPECT_GE(offered.size(), 4U);
     for (const json& one : offered) {
       if (one.contains("refused")) continue;
       std::string overrides = cut;
-      for (const json& override : one.at("overrides")) overrides += " " + override.get<std::string>();
+      for (const json& override : one.at("overrides"))
+        overrides += " " + override.get<std::string>();
       EXPECT_EQ(needs(overrides), one.at("predicted")) << overrides;
     }
   }
@@ -70,7 +77,8 @@ TEST_F(Plan, WhatIsOfferedCanBeHadAndNeedsWhatWasSaid) {
 
 TEST_F(Plan, WhatDoesNotFitIsRefusedWithWhatDoes) {
   const json alone = answer("memory.micro_batch=2");
-  const std::string budget = std::to_string(alone.at("plans").at(0).at("predicted").get<double>() / (1 << 20) + 0.1);
+  const std::string budget =
+      std::to_string(alone.at("plans").at(0).at("predicted").get<double>() / (1 << 20) + 0.1);
   const std::string enough = budget.substr(0, budget.find('.') + 4) + "MiB";
   const Ended planned = plan("--budget " + enough);
   EXPECT_EQ(planned.exit, 1);
@@ -110,7 +118,9 @@ TEST_F(Plan, DeviceThatIsNotHereIsPlannedForByItsName) {
   EXPECT_GT(plan.at("predicted").get<std::int64_t>(), plan.at("live").get<std::int64_t>());
 }
 
-TEST_F(Plan, ExitCodeSaysWhetherSomethingWouldRun) { EXPECT_EQ(plan("--detailed-exitcode").exit, 2); }
+TEST_F(Plan, ExitCodeSaysWhetherSomethingWouldRun) {
+  EXPECT_EQ(plan("--detailed-exitcode").exit, 2);
+}
 
 TEST_F(Plan, CurveIsDrawn) {
   EXPECT_EQ(plan("--svg curve.svg").exit, 0);

@@ -1,5 +1,5 @@
-// Every shipped recipe and experiment, through the real program: validates, draws, and runs two steps, or is refused
-// where it is not built yet.
+// Every shipped recipe and experiment, through the real program: validates, draws, and runs two
+// steps, or is refused where it is not built yet.
 
 #include <algorithm>
 #include <csignal>
@@ -26,7 +26,8 @@ const std::vector<std::string> kOfListing = {"clip_cars_as_published", "clip_car
 std::vector<std::string> shipped() {
   std::vector<std::string> names;
   for (const char* folder : {"recipes", "experiments"}) {
-    for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(RETORT_SOURCE_DIR) / folder)) {
+    for (const auto& entry :
+         std::filesystem::directory_iterator(std::filesystem::path(RETORT_SOURCE_DIR) / folder)) {
       if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
     }
   }
@@ -36,8 +37,8 @@ std::vector<std::string> shipped() {
 
 std::vector<std::string> options_of(const std::string& group) {
   std::vector<std::string> names;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::filesystem::path(RETORT_SOURCE_DIR) / "recipes" / group)) {
+  for (const auto& entry : std::filesystem::directory_iterator(
+           std::filesystem::path(RETORT_SOURCE_DIR) / "recipes" / group)) {
     if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
   }
   std::ranges::sort(names);
@@ -48,11 +49,13 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     const Ended made =
-        retort("data make image_folder --out photos --classes 3 --per-class 10 --size 32 -q", folder_.path());
+        retort("data make image_folder --out photos --classes 3 --per-class 10 --size 32 -q",
+               folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
     if (GetParam().starts_with("fsct")) {
       const Ended episodes =
-          retort("data make mini_imagenet --out mini --classes 12 --per-class 6 --size 32 -q", folder_.path());
+          retort("data make mini_imagenet --out mini --classes 12 --per-class 6 --size 32 -q",
+                 folder_.path());
       ASSERT_EQ(episodes.exit, 0) << episodes.err;
     }
     if (std::ranges::count(kOfListing, GetParam())) {
@@ -60,40 +63,46 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
       ASSERT_EQ(listing.exit, 0) << listing.err;
     } else if (GetParam().starts_with("clip_cars")) {
       const Ended cars =
-          retort("data make stanford_cars --out cars --classes 3 --per-class 20 --size 32 -q", folder_.path());
+          retort("data make stanford_cars --out cars --classes 3 --per-class 20 --size 32 -q",
+                 folder_.path());
       ASSERT_EQ(cars.exit, 0) << cars.err;
     }
     if (is_of_retinas()) {
-      const Ended retinas =
-          retort("data make fundus_folders --out retinas --per-class 10 --size 48 -q", folder_.path());
+      const Ended retinas = retort(
+          "data make fundus_folders --out retinas --per-class 10 --size 48 -q", folder_.path());
       ASSERT_EQ(retinas.exit, 0) << retinas.err;
     }
     if (!GetParam().starts_with("finetune")) return;
     const Ended flowers =
-        retort("data make flowers102 --out flowers --classes 3 --per-class 22 --size 32 -q", folder_.path());
+        retort("data make flowers102 --out flowers --classes 3 --per-class 22 --size 32 -q",
+               folder_.path());
     ASSERT_EQ(flowers.exit, 0) << flowers.err;
   }
   bool is_of_retinas() const { return GetParam().starts_with("diabetic_retinopathy"); }
   std::string with_data() const {
     if (is_of_retinas()) {
       return GetParam() +
-             " data.root=retinas data.image_size=32 data.loader.workers=0 model.weights=null 'model.layers=[1,1,1,1]' "
+             " data.root=retinas data.image_size=32 data.loader.workers=0 model.weights=null "
+             "'model.layers=[1,1,1,1]' "
              "train.batch_size=8 memory.precision=fp32";
     }
     if (GetParam() == "quickstart") return GetParam();  // makes its own
     if (GetParam().starts_with("finetune"))
       return GetParam() + " data.root=flowers model/backbone=tiny data.image_size=28";
     if (GetParam().starts_with("fsct"))
-      return GetParam() + " backbone=Conv4 data.root=mini data.image_size=32 n_way=3 k_shot=2 n_query=3";
+      return GetParam() +
+             " backbone=Conv4 data.root=mini data.image_size=32 n_way=3 k_shot=2 n_query=3";
     if (GetParam().starts_with("clip_cars"))
-      return GetParam() + " data.root=" + (std::ranges::count(kOfListing, GetParam()) ? ". " : "cars ") +
+      return GetParam() +
+             " data.root=" + (std::ranges::count(kOfListing, GetParam()) ? ". " : "cars ") +
              "data.loader.drop_last=false " + kSmallClip +
              (GetParam() == "clip_cars_flyp" ? " train.schedule.warmup_steps=5" : "");
     const bool splits = GetParam() == "classify";  // ten photographs a class
-    return GetParam() + " data.root=photos" + (splits ? " data.split.train=0.6 data.split.test=0.3" : "");
+    return GetParam() + " data.root=photos" +
+           (splits ? " data.split.train=0.6 data.split.test=0.3" : "");
   }
-  /// What a node has recorded is what the schema of its kind says, and all of that which hangs on no option and no
-  /// data.
+  /// What a node has recorded is what the schema of its kind says, and all of that which hangs on
+  /// no option and no data.
   void expect_declared_metrics() const {
     using nlohmann::json;
     std::map<std::string, std::set<std::string>> recorded;
@@ -107,7 +116,8 @@ class ShippedRecipe : public testing::TestWithParam<std::string> {
       const std::string id = node["id"], kind = node["kind"];
       const auto& declared = runner::shipped_schemas().kind(kind)->metrics;
       for (const std::string& name : recorded[id])
-        EXPECT_TRUE(std::ranges::any_of(declared, [&](const auto& one) { return one.covers(name); }))
+        EXPECT_TRUE(
+            std::ranges::any_of(declared, [&](const auto& one) { return one.covers(name); }))
             << kind << " records " << name;
       for (const runner::DeclaredMetric& one : declared)
         if (!one.is_conditional && one.name.find_first_of("*#") == std::string::npos)
@@ -142,18 +152,21 @@ const std::vector<std::string> kTextVerbs = {
 
 /// Exit codes by which a verb says that a record does not have what it needs.
 bool is_understood(const Ended& ended) {
-  return ended.exit == 0 || ((ended.exit == 64 || ended.exit == 65 || ended.exit == 66 || ended.exit == 78) &&
-                             !(ended.out + ended.err).empty());
+  return ended.exit == 0 ||
+         ((ended.exit == 64 || ended.exit == 65 || ended.exit == 66 || ended.exit == 78) &&
+          !(ended.out + ended.err).empty());
 }
 
 /// An epoch, with as many classes as the recipe is for, whose last batch is a smaller one.
 class WholeEpoch : public testing::TestWithParam<std::string> {
  protected:
-  /// Folders of drawn pictures in `root`, `per_class` for each of `classes`, which are called after it: "train_0", say.
+  /// Folders of drawn pictures in `root`, `per_class` for each of `classes`, which are called after
+  /// it: "train_0", say.
   void make_folders(const std::filesystem::path& root, int classes, int per_class) const {
     if (!std::filesystem::exists(folder_ / "drawn")) {
       const Ended made =
-          retort("data make image_folder --out drawn --classes 2 --per-class 12 --size 32 -q", folder_.path());
+          retort("data make image_folder --out drawn --classes 2 --per-class 12 --size 32 -q",
+                 folder_.path());
       ASSERT_EQ(made.exit, 0) << made.err;
     }
     std::vector<std::filesystem::path> pictures;
@@ -163,7 +176,8 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
     std::ranges::sort(pictures);
     std::size_t next = 0;
     for (int label = 0; label < classes; ++label) {
-      const std::filesystem::path folder = folder_ / root / (root.filename().string() + "_" + std::to_string(label));
+      const std::filesystem::path folder =
+          folder_ / root / (root.filename().string() + "_" + std::to_string(label));
       std::filesystem::create_directories(folder);
       for (int i = 0; i < per_class; ++i) {
         std::filesystem::copy_file(pictures[next++ % pictures.size()],
@@ -179,12 +193,15 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
     if (std::ranges::count(kOfListing, recipe)) {
       std::filesystem::create_directory(folder_ / "listing");
       EXPECT_EQ(make_car_listing(folder_ / "listing", 24, 12).exit, 0);
-      return std::string("data.root=listing data.loader.drop_last=false train.batch_size=16 ") + kSmallClip;
+      return std::string("data.root=listing data.loader.drop_last=false train.batch_size=16 ") +
+             kSmallClip;
     }
     if (recipe.starts_with("diabetic_retinopathy")) {
-      const Ended made = retort("data make fundus_folders --out retinas --per-class 10 --size 48 -q", folder_.path());
+      const Ended made = retort(
+          "data make fundus_folders --out retinas --per-class 10 --size 48 -q", folder_.path());
       EXPECT_EQ(made.exit, 0) << made.err;
-      return "data.root=retinas data.image_size=32 data.loader.workers=0 data.loader.drop_last=false "
+      return "data.root=retinas data.image_size=32 data.loader.workers=0 "
+             "data.loader.drop_last=false "
              "model.weights=null "
              "'model.layers=[1,1,1,1]' train.batch_size=5 memory.precision=fp32 ";
     }
@@ -192,13 +209,15 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
       make_folders("mini/train", 64, 3);
       make_folders("mini/val", 16, 3);
       make_folders("mini/test", 20, 3);
-      return "backbone=Conv4 data.root=mini data.train=train data.validation=val data.test=test data.image_size=32 "
+      return "backbone=Conv4 data.root=mini data.train=train data.validation=val data.test=test "
+             "data.image_size=32 "
              "k_shot=2 n_query=1 train.episodes=6 train.validation_episodes=3 test_iter=5 ";
     }
     if (recipe.starts_with("finetune")) {
       make_folders("photos", 102, 4);
       return std::string(
-                 "data=image_folder data.root=photos model/backbone=tiny data.image_size=28 device.select=cpu ") +
+                 "data=image_folder data.root=photos model/backbone=tiny data.image_size=28 "
+                 "device.select=cpu ") +
              kQuarters;
     }
     if (recipe == "clip_flowers") {
@@ -221,28 +240,33 @@ class WholeEpoch : public testing::TestWithParam<std::string> {
   /// Any that the run could have seen.
   std::string picture() const {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path()))
-      if (entry.path().extension() == ".jpg" && entry.path().string().find("/run/") == std::string::npos)
+      if (entry.path().extension() == ".jpg" &&
+          entry.path().string().find("/run/") == std::string::npos)
         return entry.path();
     return "none";
   }
-  /// Each text of the run's record in turn is cut in half: no verb takes that for a mistake of its own.
+  /// Each text of the run's record in turn is cut in half: no verb takes that for a mistake of its
+  /// own.
   void expect_damage_is_understood() const {
     std::vector<std::filesystem::path> files;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "run")) {
       const std::string name = entry.path();
-      const bool is_text =
-          name.ends_with(".json") || name.ends_with(".jsonl") || name.ends_with(".yaml") || name.ends_with(".csv");
-      const bool is_like_another = name.find("/checkpoints/") != name.npos ||
-                                   (name.find("/train.") != name.npos && name.find("/train.0-1") == name.npos);
+      const bool is_text = name.ends_with(".json") || name.ends_with(".jsonl") ||
+                           name.ends_with(".yaml") || name.ends_with(".csv");
+      const bool is_like_another =
+          name.find("/checkpoints/") != name.npos ||
+          (name.find("/train.") != name.npos && name.find("/train.0-1") == name.npos);
       if (entry.is_regular_file() && is_text && !is_like_another) files.push_back(entry.path());
     }
     EXPECT_FALSE(files.empty());
     for (const std::filesystem::path& file : files) {
       const std::string whole = file_text(file);
       std::ofstream(file) << whole.substr(0, whole.size() / 2);
-      for (const char* const verb : {"analyze run", "compare run run", "runs show run", "runs status run"}) {
+      for (const char* const verb :
+           {"analyze run", "compare run run", "runs show run", "runs status run"}) {
         const Ended ended = retort(verb, folder_.path());
-        EXPECT_TRUE(is_understood(ended)) << verb << " with " << file << ": " << ended.exit << ended.err;
+        EXPECT_TRUE(is_understood(ended))
+            << verb << " with " << file << ": " << ended.exit << ended.err;
       }
       std::ofstream(file) << whole;
     }
@@ -254,8 +278,8 @@ TEST_P(WholeEpoch, RunsWithAsManyClassesAndACutBatchAndEveryVerbTakesIt) {
   const std::string options = prepared();
   if (HasFatalFailure()) return;
   const std::string program = RETORT_BINARY_DIR "/bin/retort ";
-  const Ended killed = run_shell("RETORT_FAULT=retort-worker/step:1:kill_both " + program + "run " + GetParam() +
-                                     " train.epochs=1 run.dir=run " + options,
+  const Ended killed = run_shell("RETORT_FAULT=retort-worker/step:1:kill_both " + program + "run " +
+                                     GetParam() + " train.epochs=1 run.dir=run " + options,
                                  folder_.path());
   EXPECT_EQ(killed.exit, 128 + SIGKILL) << killed.err;
   for (const std::string& verb : kTextVerbs) {
@@ -277,9 +301,11 @@ TEST_P(WholeEpoch, RunsWithAsManyClassesAndACutBatchAndEveryVerbTakesIt) {
   } else {
     verbs.push_back("predict run " + picture());
     verbs.push_back("export run --merged --out exported --node " + training());
-    verbs.emplace_back("compare run evaluated --paired");  // so few episodes would be too few to be tested
+    verbs.emplace_back(
+        "compare run evaluated --paired");  // so few episodes would be too few to be tested
   }
-  if (!has_pairs()) verbs.emplace_back("runs reproduce run run.dir=again");  // ten networks take their time
+  if (!has_pairs())
+    verbs.emplace_back("runs reproduce run run.dir=again");  // ten networks take their time
   for (const std::string& verb : verbs) {
     const Ended ended = retort(verb, folder_.path());
     EXPECT_EQ(ended.exit, 0) << verb << ": " << ended.err;
@@ -291,14 +317,17 @@ TEST_P(WholeEpoch, RunsWithAsManyClassesAndACutBatchAndEveryVerbTakesIt) {
   EXPECT_EQ(retort("runs rm run --yes", folder_.path()).exit, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, WholeEpoch, testing::ValuesIn(shipped()), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(All, WholeEpoch, testing::ValuesIn(shipped()),
+                         [](const auto& info) { return info.param; });
 
-INSTANTIATE_TEST_SUITE_P(All, ShippedRecipe, testing::ValuesIn(shipped()), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(All, ShippedRecipe, testing::ValuesIn(shipped()),
+                         [](const auto& info) { return info.param; });
 
 TEST(ShippedGroups, EveryOptionValidatesInSomeRecipe) {
   const TemporaryFolder folder;
-  for (const std::string group : {"data", "model", "memory", "train", "train/loss", "train/optimizer", "train/schedule",
-                                  "evaluate", "model/backbone"}) {
+  for (const std::string group :
+       {"data", "model", "memory", "train", "train/loss", "train/optimizer", "train/schedule",
+        "evaluate", "model/backbone"}) {
     const auto options = options_of(group);
     EXPECT_FALSE(options.empty()) << group;
     for (const std::string& option : options) {
@@ -308,8 +337,8 @@ TEST(ShippedGroups, EveryOptionValidatesInSomeRecipe) {
       if (option == "base_models") more = " train=one_vs_one_of_each";  // each is of the other
       if (option == "one_vs_one_of_each") more = " model=base_models";
       const bool validates = std::ranges::any_of(shipped(), [&](const std::string& recipe) {
-        const Ended ended =
-            retort("graph " + recipe + " data.root=photos " + group + "=" + option + more, folder.path());
+        const Ended ended = retort(
+            "graph " + recipe + " data.root=photos " + group + "=" + option + more, folder.path());
         said += ended.err;
         return ended.exit == 0;
       });

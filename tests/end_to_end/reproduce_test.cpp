@@ -19,10 +19,12 @@ class Reproduce : public testing::Test {
  protected:
   void SetUp() override {
     const Ended made =
-        retort("data make image_folder --out photos --classes 2 --per-class 6 --size 32 -q", folder_.path());
+        retort("data make image_folder --out photos --classes 2 --per-class 6 --size 32 -q",
+               folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
     const Ended ran = retort(
-        "run classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 train.epochs=2 "
+        "run classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 "
+        "train.epochs=2 "
         "memory.micro_batch=2 run.dir=a -q",
         folder_.path());
     ASSERT_EQ(ran.exit, 0) << ran.err;
@@ -73,12 +75,14 @@ TEST_F(Reproduce, ChangedInputIsRefusedUnlessForced) {
   change_a_photo();
   const Ended refused = runs("rerun a run.dir=b");
   EXPECT_EQ(refused.exit, 78);
-  EXPECT_THAT(refused.err, HasSubstr("error[E0807]: the input /data/root has other files: 12 files with "));
+  EXPECT_THAT(refused.err,
+              HasSubstr("error[E0807]: the input /data/root has other files: 12 files with "));
   EXPECT_THAT(refused.err, HasSubstr("add --force: the result may then be another one"));
   EXPECT_FALSE(fs::exists(folder_ / "b")) << "said before anything is written";
   const Ended forced = runs("rerun a run.dir=b --force");
   EXPECT_EQ(forced.exit, 0) << forced.err;
-  EXPECT_THAT(forced.err, HasSubstr("warning[E0807]: the input /data/root has other files: 12 files with "));
+  EXPECT_THAT(forced.err,
+              HasSubstr("warning[E0807]: the input /data/root has other files: 12 files with "));
   EXPECT_EQ(forced.out, "b\n");
 }
 
@@ -109,8 +113,10 @@ TEST_F(Reproduce, RecordsOfOtherKindsAreRefused) {
   folder_.write("a/summary.json", summary.dump());
   const Ended failed = runs("reproduce a");
   EXPECT_EQ(failed.exit, 66);
-  EXPECT_THAT(failed.err, HasSubstr("the run in 'a' has not finished, so there is nothing to compare with: its status "
-                                    "is 'failed'"));
+  EXPECT_THAT(
+      failed.err,
+      HasSubstr("the run in 'a' has not finished, so there is nothing to compare with: its status "
+                "is 'failed'"));
   EXPECT_EQ(runs("reproduce a --tolerance -1").exit, 64);
   EXPECT_EQ(runs("status a --force").exit, 64);
   EXPECT_EQ(runs("status a train.epochs=3").exit, 64);
@@ -143,7 +149,8 @@ TEST_F(Reproduce, NewRunIsComparedSampleBySample) {
 }
 
 TEST_F(Reproduce, PartOfARecipeStaysThatPart) {
-  ASSERT_EQ(retort("run a/.retort/recipe.yaml run.dir=part --only train -q", folder_.path()).exit, 0);
+  ASSERT_EQ(retort("run a/.retort/recipe.yaml run.dir=part --only train -q", folder_.path()).exit,
+            0);
   ASSERT_FALSE(fs::exists(folder_ / "part/nodes/evaluate"));
   const Ended again = runs("reproduce part run.dir=b");
   EXPECT_EQ(again.exit, 0) << again.out << again.err;

@@ -15,13 +15,17 @@ using testing::HasSubstr;
 
 TEST(Results, AreShownAndDrawnAndCompared) {
   const TemporaryFolder folder;
-  const auto json = [&](const std::string& file) { return nlohmann::json::parse(file_text(folder / file)); };
+  const auto json = [&](const std::string& file) {
+    return nlohmann::json::parse(file_text(folder / file));
+  };
   ASSERT_EQ(
-      retort("data make image_folder --out photos --classes 3 --per-class 12 --size 32 --seed 5 -q", folder.path())
+      retort("data make image_folder --out photos --classes 3 --per-class 12 --size 32 --seed 5 -q",
+             folder.path())
           .exit,
       0);
   const std::string command =
-      "run classify data.root=photos data.image_size=24 data.split.validation=0.2 data.split.train=0.6 batch_size=8 "
+      "run classify data.root=photos data.image_size=24 data.split.validation=0.2 "
+      "data.split.train=0.6 batch_size=8 "
       "-q ";
   ASSERT_EQ(retort(command + "epochs=2 run.dir=a", folder.path()).exit, 0);
   ASSERT_EQ(retort(command + "epochs=1 run.dir=b", folder.path()).exit, 0);
@@ -41,8 +45,9 @@ TEST(Results, AreShownAndDrawnAndCompared) {
   EXPECT_EQ(report.at("trainings").at(0).at("train_losses"), history.at("train_losses"));
   EXPECT_EQ(report.at("evaluations").at(0).at("accuracy"), metrics.at("top1"));
   EXPECT_EQ(report.at("evaluations").at(0).at("auc_macro"), metrics.at("auc_macro"));
-  EXPECT_THAT(report.at("pictures"), ElementsAre("a/analysis/training_curves.svg", "a/analysis/confusion_matrix.svg",
-                                                 "a/analysis/roc.svg", "a/analysis/calibration.svg"));
+  EXPECT_THAT(report.at("pictures"),
+              ElementsAre("a/analysis/training_curves.svg", "a/analysis/confusion_matrix.svg",
+                          "a/analysis/roc.svg", "a/analysis/calibration.svg"));
   for (const std::string picture : report.at("pictures")) {
     EXPECT_THAT(file_text(folder / picture), testing::StartsWith("<svg ")) << picture;
   }

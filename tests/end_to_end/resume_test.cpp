@@ -25,19 +25,22 @@ struct Result {
 class Resume : public testing::Test {
  protected:
   void SetUp() override {
-    const Ended made =
-        retort("data make image_folder --out photos --classes 2 --per-class 10 --size 24 --seed 5 -q", folder_.path());
+    const Ended made = retort(
+        "data make image_folder --out photos --classes 2 --per-class 10 --size 24 --seed 5 -q",
+        folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
   }
   /// A training of two epochs of two steps each, saved at every step, with `fault`.
-  Ended train(const std::string& name, const std::string& fault = "", const std::string& more = "") {
-    return run_shell((fault.empty() ? "" : "RETORT_FAULT=" + fault + ' ') + RETORT_BINARY_DIR +
-                         "/bin/retort run quickstart data.root=photos data.make=null data.image_size=16 "
-                         "model.patch_size=8 model.num_hidden_layers=1 train.epochs=2 train.batch_size=8 "
-                         "train.checkpoint.every.steps=1 "
-                         "train.log_every=1 memory.max_retries=0 run.dir=" +
-                         name + ' ' + more,
-                     folder_.path());
+  Ended train(const std::string& name, const std::string& fault = "",
+              const std::string& more = "") {
+    return run_shell(
+        (fault.empty() ? "" : "RETORT_FAULT=" + fault + ' ') + RETORT_BINARY_DIR +
+            "/bin/retort run quickstart data.root=photos data.make=null data.image_size=16 "
+            "model.patch_size=8 model.num_hidden_layers=1 train.epochs=2 train.batch_size=8 "
+            "train.checkpoint.every.steps=1 "
+            "train.log_every=1 memory.max_retries=0 run.dir=" +
+            name + ' ' + more,
+        folder_.path());
   }
   Ended resume(const std::string& name, const std::string& more = "") {
     return retort("resume " + name + ' ' + more, folder_.path());
@@ -79,17 +82,21 @@ class Resume : public testing::Test {
   }
   /// True while any process of a run in our folder is alive.
   bool somebody_is_at_work() const {
-    return run_shell("pgrep -f '[r]etort-worker' | xargs -r -I{} readlink /proc/{}/cwd | grep -qxF \"$PWD\"",
-                     folder_.path())
+    return run_shell(
+               "pgrep -f '[r]etort-worker' | xargs -r -I{} readlink /proc/{}/cwd | grep -qxF "
+               "\"$PWD\"",
+               folder_.path())
                .exit == 0;
   }
   /// Whether a training comes to that many points at all.
   bool has_point(const std::string& program, int point) {
-    const bool is_there = train("probe", program + "/any:" + std::to_string(point) + ":kill").exit != 0;
+    const bool is_there =
+        train("probe", program + "/any:" + std::to_string(point) + ":kill").exit != 0;
     fs::remove_all(folder_ / "probe");
     return is_there;
   }
-  /// Strikes `program` at its points first, first + stride …; after each the run is resumed to its end.
+  /// Strikes `program` at its points first, first + stride …; after each the run is resumed to its
+  /// end.
   void strike_every(const std::string& program, const std::string& deed, int first, int stride) {
     ASSERT_EQ(train("whole").exit, 0);
     const Result whole = result("whole");
@@ -102,7 +109,8 @@ class Resume : public testing::Test {
       const Ended ended = train(name, fault);
       if (ended.exit == 0) {
         if (!has_point(program, point)) break;
-        expect_whole(name, whole);  // it can do without what failed: what only later runs would take, say
+        expect_whole(name,
+                     whole);  // it can do without what failed: what only later runs would take, say
         fs::remove_all(folder_ / name);
         if (HasFailure()) return;
         continue;
@@ -135,8 +143,9 @@ TEST_F(Resume, TensorWithoutMemoryCostsAtMostAStep) {
   ASSERT_EQ(train("whole").exit, 0);
   for (const int block : {400, 450, 600}) {
     SCOPED_TRACE(block);
-    const Ended ended = train("run", "retort-worker/alloc:" + std::to_string(block) + ":fail",
-                              "train.checkpoint.every.steps=null");  // nothing but the step's own failure saves
+    const Ended ended =
+        train("run", "retort-worker/alloc:" + std::to_string(block) + ":fail",
+              "train.checkpoint.every.steps=null");  // nothing but the step's own failure saves
     EXPECT_EQ(ended.exit, 1);
     EXPECT_THAT(ended.err, HasSubstr("error[E0706]: out of memory"));
     EXPECT_THAT(ended.err, HasSubstr("the last before memory ran out"));
@@ -152,10 +161,12 @@ TEST_F(Resume, TensorWithoutMemoryCostsNothingWhereARetryIsAllowed) {
   ASSERT_EQ(train("whole", "", kRetries).exit, 0);
   for (const int block : {400, 450, 600}) {
     SCOPED_TRACE(block);
-    const Ended ended = train("run", "retort-worker/alloc:" + std::to_string(block) + ":fail", kRetries);
+    const Ended ended =
+        train("run", "retort-worker/alloc:" + std::to_string(block) + ":fail", kRetries);
     EXPECT_EQ(ended.exit, 0) << ended.err;
     EXPECT_THAT(ended.err, HasSubstr("out of memory"));
-    EXPECT_THAT(ended.err, HasSubstr("recovered once: 1 x out of memory (recoveries in summary.json)"));
+    EXPECT_THAT(ended.err,
+                HasSubstr("recovered once: 1 x out of memory (recoveries in summary.json)"));
     expect_whole("run", result("whole"));
     const json summary = json::parse(file_text(folder_ / "run/summary.json"));
     ASSERT_EQ(summary.at("recoveries").size(), 1);
@@ -167,8 +178,11 @@ TEST_F(Resume, TensorWithoutMemoryCostsNothingWhereARetryIsAllowed) {
 TEST_F(Resume, WorkerThatIsKilledOrLosesItsGpuIsRestartedToTheSameBits) {
   ASSERT_EQ(train("whole", "", kRetries).exit, 0);
   for (const auto& [deed, line] :
-       {std::pair("kill", "train: the worker was killed: continues from the last checkpoint, restart 1\n"),
-        std::pair("lose", "train: the device 'cpu' failed: continues from the last checkpoint, restart 1\n")}) {
+       {std::pair("kill",
+                  "train: the worker was killed: continues from the last checkpoint, restart 1\n"),
+        std::pair(
+            "lose",
+            "train: the device 'cpu' failed: continues from the last checkpoint, restart 1\n")}) {
     SCOPED_TRACE(deed);
     const Ended ended = train("run", std::string("retort-worker/step:3:") + deed, kRetries);
     EXPECT_EQ(ended.exit, 0) << ended.err;
@@ -181,7 +195,8 @@ TEST_F(Resume, WorkerThatIsKilledOrLosesItsGpuIsRestartedToTheSameBits) {
 
 TEST_F(Resume, RobustPolicyGetsAlongWithABlockThatIsRefused) {
   // The planner's own option, which it may be without.
-  const std::string robust = "memory=robust memory.activation_checkpointing=none memory.max_retries=3 ";
+  const std::string robust =
+      "memory=robust memory.activation_checkpointing=none memory.max_retries=3 ";
   ASSERT_EQ(train("whole", "", robust).exit, 0);
   const Ended ended = train("run", "retort-worker/alloc:450:fail", robust);
   EXPECT_EQ(ended.exit, 0) << ended.err;
@@ -199,21 +214,29 @@ TEST_F(Resume, DeviceThatIsLostAgainAndAgainStopsTheRun) {
 }
 
 TEST_F(Resume, WorkerThatIsKilledAgainAndAgainTriesWaysThatTakeLess) {
-  const Ended ended = train("run", "retort-worker/step:1:kill", kRetries + "memory.min_micro_batch=4");
+  const Ended ended =
+      train("run", "retort-worker/step:1:kill", kRetries + "memory.min_micro_batch=4");
   EXPECT_EQ(ended.exit, 1);
-  EXPECT_THAT(ended.err, HasSubstr("train: the worker was killed: continues from the last checkpoint, restart 1\n"));
+  EXPECT_THAT(
+      ended.err,
+      HasSubstr("train: the worker was killed: continues from the last checkpoint, restart 1\n"));
   EXPECT_THAT(ended.err, HasSubstr("restart 2\n"));
-  EXPECT_THAT(ended.err, HasSubstr("train: continues with micro_batch 4 in place of the whole batch of 8, under which "
-                                   "workers were killed"));
-  EXPECT_THAT(ended.err, HasSubstr("error[E0706]: the worker was killed again and again, and no way takes less memory "
-                                   "than micro_batch 4"));
+  EXPECT_THAT(
+      ended.err,
+      HasSubstr("train: continues with micro_batch 4 in place of the whole batch of 8, under which "
+                "workers were killed"));
+  EXPECT_THAT(
+      ended.err,
+      HasSubstr("error[E0706]: the worker was killed again and again, and no way takes less memory "
+                "than micro_batch 4"));
 }
 
 TEST_F(Resume, WithoutRetriesAWorkerThatLosesItsGpuEndsTheRunWhichCanBeResumed) {
   ASSERT_EQ(train("whole", "", "memory=as_written").exit, 0);
   const Ended ended = train("run", "retort-worker/step:3:lose", "memory=as_written");
   EXPECT_EQ(ended.exit, 69);
-  EXPECT_THAT(ended.err, HasSubstr("help: set memory.max_retries for the run to be restarted by itself"));
+  EXPECT_THAT(ended.err,
+              HasSubstr("help: set memory.max_retries for the run to be restarted by itself"));
   EXPECT_THAT(ended.err, HasSubstr("finished work is saved: continue with `retort resume run`"));
   EXPECT_EQ(resume("run").exit, 0);
   expect_whole("run", result("whole"));
@@ -239,13 +262,14 @@ TEST_P(DeepResume, EveryCallOfTheWorkerFailsOnce) { strike_all("retort-worker", 
 
 TEST_F(Resume, SignalSavesAndSaysHowToContinue) {
   ASSERT_EQ(train("whole", "", "train.epochs=40").exit, 0);
-  const Ended stopped = run_shell(std::string(RETORT_BINARY_DIR) +
-                                      "/bin/retort run quickstart data.root=photos data.make=null data.image_size=16 "
-                                      "model.patch_size=8 model.num_hidden_layers=1 train.epochs=40 train.batch_size=8 "
-                                      "train.checkpoint.every.steps=1 train.log_every=1 run.dir=run & run=$!; "
-                                      "while [ ! -e run/nodes/train/checkpoints/latest ]; do sleep 0.02; done; "
-                                      "kill -USR2 $run; sleep 0.1; kill -TERM $run; wait $run",
-                                  folder_.path());
+  const Ended stopped = run_shell(
+      std::string(RETORT_BINARY_DIR) +
+          "/bin/retort run quickstart data.root=photos data.make=null data.image_size=16 "
+          "model.patch_size=8 model.num_hidden_layers=1 train.epochs=40 train.batch_size=8 "
+          "train.checkpoint.every.steps=1 train.log_every=1 run.dir=run & run=$!; "
+          "while [ ! -e run/nodes/train/checkpoints/latest ]; do sleep 0.02; done; "
+          "kill -USR2 $run; sleep 0.1; kill -TERM $run; wait $run",
+      folder_.path());
   EXPECT_EQ(stopped.exit, 75) << stopped.err;
   EXPECT_THAT(stopped.err, HasSubstr("interrupted: continue with `retort resume run`"));
   const json summary = json::parse(file_text(folder_ / "run/summary.json"));
@@ -260,13 +284,14 @@ TEST_F(Resume, SignalSavesAndSaysHowToContinue) {
 
 TEST_F(Resume, DamagedCheckpointIsPassedOver) {
   ASSERT_EQ(train("whole").exit, 0);
-  for (const char* damage :
-       {"truncate -s -1 \"$f\"", "printf x | dd of=\"$f\" bs=1 seek=900 conv=notrunc", "rm \"$f\""}) {
+  for (const char* damage : {"truncate -s -1 \"$f\"",
+                             "printf x | dd of=\"$f\" bs=1 seek=900 conv=notrunc", "rm \"$f\""}) {
     ASSERT_NE(train("run", "retort-worker/step:4:kill").exit, 0);
-    const Ended damaged = run_shell(
-        std::string("f=run/nodes/train/checkpoints/$(cat run/nodes/train/checkpoints/latest)/model.safetensors; ") +
-            damage,
-        folder_.path());
+    const Ended damaged =
+        run_shell(std::string("f=run/nodes/train/checkpoints/$(cat "
+                              "run/nodes/train/checkpoints/latest)/model.safetensors; ") +
+                      damage,
+                  folder_.path());
     ASSERT_EQ(damaged.exit, 0) << damaged.err;
     const Ended gone_on = resume("run");
     EXPECT_EQ(gone_on.exit, 0) << gone_on.err;
@@ -281,11 +306,14 @@ TEST_F(Resume, ChangedRecipeIsClassedFieldByField) {
   ASSERT_NE(train("run", "retort-worker/step:3:kill").exit, 0);
   const Ended refused = resume("run", "train.epochs=3 model.hidden_size=32 data.loader.workers=0");
   EXPECT_EQ(refused.exit, 78);
+  EXPECT_THAT(
+      refused.err,
+      HasSubstr(
+          "error[E0807]: 'train.epochs' was 2 and is now 3: the schedule 'one_cycle' spans all "
+          "epochs, so those that are done would have had other learning rates "
+          "[/train/epochs]"));
   EXPECT_THAT(refused.err,
-              HasSubstr("error[E0807]: 'train.epochs' was 2 and is now 3: the schedule 'one_cycle' spans all "
-                        "epochs, so those that are done would have had other learning rates "
-                        "[/train/epochs]"));
-  EXPECT_THAT(refused.err, HasSubstr("and is now 32: the saved state does not fit that [/model/hidden_size]"));
+              HasSubstr("and is now 32: the saved state does not fit that [/model/hidden_size]"));
   EXPECT_THAT(refused.err, testing::Not(HasSubstr("workers")));
   const Ended forced = resume("run", "train.epochs=3 --force");
   EXPECT_EQ(forced.exit, 0) << forced.err;
@@ -302,16 +330,21 @@ TEST_F(Resume, FinishedRunGoesOnForMoreEpochsAsIfItHadHadThemFromTheBeginning) {
   expect_whole("run", result("whole"));
   const Ended back = resume("run", "train.epochs=3");
   EXPECT_EQ(back.exit, 78);
-  EXPECT_THAT(back.err, HasSubstr("4 epochs are done, and epochs is 3: they cannot be undone [/train/epochs]"));
+  EXPECT_THAT(
+      back.err,
+      HasSubstr("4 epochs are done, and epochs is 3: they cannot be undone [/train/epochs]"));
 }
 
 TEST_F(Resume, RunAtWorkIsLeftAlone) {
-  const Ended ended = run_shell(
-      std::string(RETORT_BINARY_DIR) +
-          "/bin/retort run quickstart data.root=photos data.make=null data.image_size=16 model.patch_size=8 "
-          "train.epochs=5000 run.dir=run -q & run=$!; while [ ! -e run/nodes/train/checkpoints/latest ]; do sleep "
-          "0.02; done; " RETORT_BINARY_DIR "/bin/retort resume run; echo $? >busy; kill -TERM $run; wait $run",
-      folder_.path());
+  const Ended ended =
+      run_shell(std::string(RETORT_BINARY_DIR) +
+                    "/bin/retort run quickstart data.root=photos data.make=null data.image_size=16 "
+                    "model.patch_size=8 "
+                    "train.epochs=5000 run.dir=run -q & run=$!; while [ ! -e "
+                    "run/nodes/train/checkpoints/latest ]; do sleep "
+                    "0.02; done; " RETORT_BINARY_DIR
+                    "/bin/retort resume run; echo $? >busy; kill -TERM $run; wait $run",
+                folder_.path());
   EXPECT_EQ(ended.exit, 75);
   EXPECT_EQ(file_text(folder_ / "busy"), "69\n");
   EXPECT_THAT(ended.err, HasSubstr("error[E0805]: the run '"));

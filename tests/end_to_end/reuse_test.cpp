@@ -19,21 +19,25 @@ class Reuse : public testing::Test {
  protected:
   void SetUp() override {
     const Ended made =
-        retort("data make image_folder --out photos --classes 3 --per-class 8 --size 32 -q", folder_.path());
+        retort("data make image_folder --out photos --classes 3 --per-class 8 --size 32 -q",
+               folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
     folder_.write(
         "r.yaml",
         "schema: 1\n"
         "device: cpu\n"
         "threads: 1\n"
-        "defaults: [{data: image_folder}, {model: tiny}, {memory: as_written}, {train: from_scratch}, _self_]\n"
-        "data: {root: photos, image_size: 24, augment: {random_resized_crop: null, horizontal_flip: 0}}\n"
+        "defaults: [{data: image_folder}, {model: tiny}, {memory: as_written}, {train: "
+        "from_scratch}, _self_]\n"
+        "data: {root: photos, image_size: 24, augment: {random_resized_crop: null, "
+        "horizontal_flip: 0}}\n"
         "model: {hidden_size: 16, intermediate_size: 16, num_hidden_layers: 1, patch_size: 12}\n"
         "train: {epochs: 1, batch_size: 8}\n"
         "evaluate: {kind: evaluate.classification}\n");
   }
   Ended verb(const std::string& words) {
-    return run_shell("RETORT_CACHE=$PWD/cache " RETORT_BINARY_DIR "/bin/retort " + words, folder_.path());
+    return run_shell("RETORT_CACHE=$PWD/cache " RETORT_BINARY_DIR "/bin/retort " + words,
+                     folder_.path());
   }
   Ended run(const std::string& name, const std::string& words = "") {
     return verb("run r.yaml run.dir=" + name + " " + words);
@@ -65,7 +69,8 @@ TEST_F(Reuse, SecondRunTakesEverythingWhereThatIsWanted) {
   const auto a = summary("a"), b = summary("b");
   EXPECT_EQ(a["metrics"], b["metrics"]);
   EXPECT_EQ(b["nodes"][3]["reused_from"], (folder_ / "a").string());
-  EXPECT_EQ(file_text(folder_ / "a/nodes/evaluate/metrics.json"), file_text(folder_ / "b/nodes/evaluate/metrics.json"));
+  EXPECT_EQ(file_text(folder_ / "a/nodes/evaluate/metrics.json"),
+            file_text(folder_ / "b/nodes/evaluate/metrics.json"));
 
   // The record stands by itself.
   fs::remove_all(folder_ / "a");
@@ -88,7 +93,8 @@ TEST_F(Reuse, ChangedFieldIsNamedAndComputedAgain) {
   ASSERT_EQ(run("a").exit, 0);
   const Ended larger = run("b", "--reuse data.image_size=36");
   EXPECT_EQ(larger.exit, 0) << larger.err;
-  EXPECT_THAT(larger.err, HasSubstr("train: computed again: data.image_size was 24 and is now 36\n"));
+  EXPECT_THAT(larger.err,
+              HasSubstr("train: computed again: data.image_size was 24 and is now 36\n"));
   const fs::path image = first_image();
   const auto time = fs::last_write_time(image);
   fs::last_write_time(image, time + std::chrono::seconds(1));
@@ -108,7 +114,8 @@ TEST_F(Reuse, TrainingIsTakenOverForAnotherEvaluation) {
   const Ended other = run("b", "--reuse evaluate.batch_size=3");
   EXPECT_EQ(other.exit, 0) << other.err;
   EXPECT_THAT(other.err, HasSubstr("train: reused from a\n"));
-  EXPECT_THAT(other.err, HasSubstr("evaluate: computed again: evaluate.batch_size was 64 and is now 3\n"));
+  EXPECT_THAT(other.err,
+              HasSubstr("evaluate: computed again: evaluate.batch_size was 64 and is now 3\n"));
   EXPECT_EQ(metrics("a")["train"], metrics("b")["train"]);
   EXPECT_EQ(verb("predict b " + first_image().string()).exit, 0);
 }

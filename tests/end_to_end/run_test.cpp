@@ -18,14 +18,16 @@ using testing::Not;
 class Run : public testing::Test {
  protected:
   void SetUp() override {
-    const Ended made =
-        retort("data make image_folder --out photos --classes 3 --per-class 12 --size 32 --seed 5 -q", folder_.path());
+    const Ended made = retort(
+        "data make image_folder --out photos --classes 3 --per-class 12 --size 32 --seed 5 -q",
+        folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
   }
   /// Trains for two epochs into `name`.
   Ended train(const std::string& name, const std::string& overrides = "") {
     return retort(
-        "run classify data.root=photos data.image_size=24 epochs=2 batch_size=8 run.dir=" + name + ' ' + overrides,
+        "run classify data.root=photos data.image_size=24 epochs=2 batch_size=8 run.dir=" + name +
+            ' ' + overrides,
         folder_.path());
   }
   std::string weights(const std::string& run) const {
@@ -40,10 +42,10 @@ class Run : public testing::Test {
 TEST_F(Run, LeavesTheWholeRecord) {
   const Ended ended = train("run");
   ASSERT_EQ(ended.exit, 0) << ended.err;
-  for (const char* file :
-       {".retort/config.yaml", ".retort/overrides.yaml", ".retort/recipe.yaml", ".retort/environment.json",
-        "metrics.jsonl", "log.txt", "summary.json", "nodes/train/checkpoints/latest", "nodes/evaluate/predictions.csv",
-        "nodes/evaluate/metrics.json"}) {
+  for (const char* file : {".retort/config.yaml", ".retort/overrides.yaml", ".retort/recipe.yaml",
+                           ".retort/environment.json", "metrics.jsonl", "log.txt", "summary.json",
+                           "nodes/train/checkpoints/latest", "nodes/evaluate/predictions.csv",
+                           "nodes/evaluate/metrics.json"}) {
     EXPECT_GT(std::filesystem::file_size(folder_ / ("run/" + std::string(file))), 0u) << file;
   }
   EXPECT_THAT(file_text(folder_ / "run/.retort/overrides.yaml"), HasSubstr("- epochs=2\n"));
@@ -55,9 +57,9 @@ TEST_F(Run, LeavesTheWholeRecord) {
 
 TEST_F(Run, AutoWithoutAGpuIsTheCpuSaidOnce) {
   setenv("CUDA_VISIBLE_DEVICES", "", 1);
-  const Ended ended = train(
-      "run",
-      "device=auto device.wait_for_gpu=true train.epochs=1 'train.schedule=replace({kind: exponential, gamma: 0.9})'");
+  const Ended ended = train("run",
+                            "device=auto device.wait_for_gpu=true train.epochs=1 "
+                            "'train.schedule=replace({kind: exponential, gamma: 0.9})'");
   const Ended named = train("other", "device=cuda");
   const Ended fallen_back = train("third", "device=cuda device.fallback=[cpu] --smoke");
   unsetenv("CUDA_VISIBLE_DEVICES");
@@ -65,7 +67,8 @@ TEST_F(Run, AutoWithoutAGpuIsTheCpuSaidOnce) {
   const std::size_t said = ended.err.find("\ndevice: cpu, since ");
   ASSERT_NE(said, ended.err.npos) << ended.err;
   EXPECT_THAT(ended.err.substr(said + 2), Not(HasSubstr("device: ")));
-  const auto environment = nlohmann::json::parse(file_text(folder_ / "run/.retort/environment.json"));
+  const auto environment =
+      nlohmann::json::parse(file_text(folder_ / "run/.retort/environment.json"));
   EXPECT_EQ(environment["device"], "cpu");
   EXPECT_EQ(environment["device_choice"]["asked"], "auto");
   EXPECT_EQ(retort("resume run train.epochs=2 -q", folder_.path()).exit, 0);  // on the CPU again
@@ -104,29 +107,33 @@ TEST_F(Run, RecordIsRunEvaluatedAndResumedFromAnyFolder) {
   const Ended again = retort("run " + run + "/.retort/recipe.yaml", elsewhere);
   ASSERT_EQ(again.exit, 0) << again.err;
   EXPECT_THAT(again.out, testing::StartsWith("outputs/"));
-  EXPECT_EQ(file_text(elsewhere / again.out.substr(0, again.out.size() - 1) / "nodes/evaluate/predictions.csv"),
+  EXPECT_EQ(file_text(elsewhere / again.out.substr(0, again.out.size() - 1) /
+                      "nodes/evaluate/predictions.csv"),
             file_text(folder_ / "a/nodes/evaluate/predictions.csv"));
   EXPECT_EQ(retort("validate ../a/.retort/recipe.yaml", elsewhere).exit, 0);
   EXPECT_EQ(retort("evaluate ../a run.dir=evaluated", elsewhere).exit, 0);
   EXPECT_TRUE(fs::exists(elsewhere / "evaluated"));
   fs::copy(folder_ / "photos", elsewhere / "pictures", fs::copy_options::recursive);
-  const Ended typed_here =
-      retort("evaluate ../a data.root=pictures evaluate.allow_trained=true run.dir=here", elsewhere);
+  const Ended typed_here = retort(
+      "evaluate ../a data.root=pictures evaluate.allow_trained=true run.dir=here", elsewhere);
   EXPECT_EQ(typed_here.exit, 0) << typed_here.err;
   const Ended predicted = retort("predict ../a pictures -q", elsewhere);
   EXPECT_EQ(predicted.exit, 0) << predicted.err;
   fs::remove(folder_ / "a/nodes/evaluate/predictions.csv");
   EXPECT_EQ(retort("resume ../a", elsewhere).exit, 0);
   EXPECT_TRUE(fs::exists(folder_ / "a/nodes/evaluate/predictions.csv"));
-  EXPECT_EQ(retort("evaluate " + again.out.substr(0, again.out.size() - 1) + " run.dir=of_a_copy", elsewhere).exit, 0);
+  EXPECT_EQ(retort("evaluate " + again.out.substr(0, again.out.size() - 1) + " run.dir=of_a_copy",
+                   elsewhere)
+                .exit,
+            0);
 }
 
 TEST_F(Run, MicroBatchesGiveTheSameTrainingUpToRounding) {
   ASSERT_EQ(train("a").exit, 0);
   ASSERT_EQ(train("b", "memory.micro_batch=3").exit, 0);
   const auto loss = [&](const std::string& run) {
-    return nlohmann::json::parse(
-               file_text(folder_ / (run + "/summary.json")))["metrics"]["train"]["train/loss"]["value"]
+    return nlohmann::json::parse(file_text(
+        folder_ / (run + "/summary.json")))["metrics"]["train"]["train/loss"]["value"]
         .get<double>();
   };
   EXPECT_NEAR(loss("a"), loss("b"), 1e-3);
@@ -146,7 +153,8 @@ TEST_F(Run, ActivationCheckpointingGivesTheSameBits) {
     const std::filesystem::path checkpoints = folder_ / (run + "/nodes/train/checkpoints");
     std::string latest = file_text(checkpoints / "latest");
     latest.pop_back();
-    return nlohmann::json::parse(file_text(checkpoints / latest / "state.json"))["plan"]["activation_checkpointing"];
+    return nlohmann::json::parse(
+        file_text(checkpoints / latest / "state.json"))["plan"]["activation_checkpointing"];
   };
   EXPECT_EQ(plan("a"), "none");
   EXPECT_EQ(plan("b"), "block");
@@ -155,7 +163,8 @@ TEST_F(Run, ActivationCheckpointingGivesTheSameBits) {
 
 TEST_F(Run, DefaultFolderIsDatedAndNeverTwiceTheSame) {
   for (int i = 0; i < 2; ++i) {
-    const Ended ended = retort("run classify data.root=photos data.image_size=24 --smoke", folder_.path());
+    const Ended ended =
+        retort("run classify data.root=photos data.image_size=24 --smoke", folder_.path());
     ASSERT_EQ(ended.exit, 0) << ended.err;
   }
   int runs = 0;
@@ -167,26 +176,29 @@ TEST_F(Run, DefaultFolderIsDatedAndNeverTwiceTheSame) {
 }
 
 TEST_F(Run, SecretsFromTheEnvironmentStayOutOfEveryRecord) {
-  const Ended ended = run_shell("MY_TOKEN=geheim " RETORT_BINARY_DIR
-                                "/bin/retort run classify data.root=photos data.image_size=24 --smoke run.dir=run "
-                                "'+vars.token=${oc.env:MY_TOKEN}'",
-                                folder_.path());
+  const Ended ended =
+      run_shell("MY_TOKEN=geheim " RETORT_BINARY_DIR
+                "/bin/retort run classify data.root=photos data.image_size=24 --smoke run.dir=run "
+                "'+vars.token=${oc.env:MY_TOKEN}'",
+                folder_.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_EQ(run_shell("grep -rl geheim run", folder_.path()).out, "");
   EXPECT_THAT(file_text(folder_ / "run/.retort/recipe.yaml"), HasSubstr("${oc.env:MY_TOKEN}"));
 }
 
 TEST_F(Run, WorkersDebugLinesAreInTheLogAndOnTheTerminalOnlyWithV) {
-  const std::string run = "run classify data.root=photos data.image_size=24 device=cpu --smoke --only train ";
-  const auto lines = {
-      "kernels: ", "allocator: ", "threads: ", "device: cpu", "data: opened 'photos'", "train: numerics: "};
+  const std::string run =
+      "run classify data.root=photos data.image_size=24 device=cpu --smoke --only train ";
+  const auto lines = {"kernels: ",   "allocator: ",           "threads: ",
+                      "device: cpu", "data: opened 'photos'", "train: numerics: "};
   const Ended quiet = retort(run + "run.dir=a --log-level debug", folder_.path());
   ASSERT_EQ(quiet.exit, 0) << quiet.err;
-  const Ended verbose =
-      run_shell("RETORT_LOG=debug " RETORT_BINARY_DIR "/bin/retort " + run + "run.dir=b -v", folder_.path());
+  const Ended verbose = run_shell(
+      "RETORT_LOG=debug " RETORT_BINARY_DIR "/bin/retort " + run + "run.dir=b -v", folder_.path());
   ASSERT_EQ(verbose.exit, 0) << verbose.err;
   const Ended plain = run_shell(
-      "RETORT_LOG=debug " RETORT_BINARY_DIR "/bin/retort " + run + "run.dir=c --log-level info -v", folder_.path());
+      "RETORT_LOG=debug " RETORT_BINARY_DIR "/bin/retort " + run + "run.dir=c --log-level info -v",
+      folder_.path());
   ASSERT_EQ(plain.exit, 0) << plain.err;
   for (const char* line : lines) {
     EXPECT_THAT(file_text(folder_ / "a/log.txt"), HasSubstr(std::string("  debug  ") + line));
@@ -199,8 +211,9 @@ TEST_F(Run, WorkersDebugLinesAreInTheLogAndOnTheTerminalOnlyWithV) {
 }
 
 TEST_F(Run, UnknownWordInTheVariableOfTheLogIsRefusedBeforeAnythingIsMade) {
-  const Ended ended = run_shell(
-      "RETORT_LOG=loud " RETORT_BINARY_DIR "/bin/retort run classify data.root=photos run.dir=run", folder_.path());
+  const Ended ended = run_shell("RETORT_LOG=loud " RETORT_BINARY_DIR
+                                "/bin/retort run classify data.root=photos run.dir=run",
+                                folder_.path());
   EXPECT_EQ(ended.exit, 64);
   EXPECT_THAT(ended.err, HasSubstr("error[E0501]: RETORT_LOG is 'loud', which is not a log level"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
@@ -208,19 +221,22 @@ TEST_F(Run, UnknownWordInTheVariableOfTheLogIsRefusedBeforeAnythingIsMade) {
 
 TEST_F(Run, SecretThatIsTypedIsInNoRecord) {
   const Ended ended = retort(
-      "run classify data.root=photos data.image_size=24 --smoke run.dir=run +vars.api_key=abc-typed "
+      "run classify data.root=photos data.image_size=24 --smoke run.dir=run "
+      "+vars.api_key=abc-typed "
       "+vars.column_keys=[abc-typed] +vars.note=kept-note",
       folder_.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(file_text(folder_ / "run/.retort/recipe.yaml"), HasSubstr("kept-note"));
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "run")) {
-    if (entry.is_regular_file()) EXPECT_THAT(file_text(entry.path()), Not(HasSubstr("abc-typed"))) << entry.path();
+    if (entry.is_regular_file())
+      EXPECT_THAT(file_text(entry.path()), Not(HasSubstr("abc-typed"))) << entry.path();
   }
 }
 
 TEST_F(Run, OnlyRunsWhatIsNeeded) {
   const Ended ended =
-      retort("run classify data.root=photos data.image_size=24 --smoke --only train run.dir=run", folder_.path());
+      retort("run classify data.root=photos data.image_size=24 --smoke --only train run.dir=run",
+             folder_.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_TRUE(std::filesystem::exists(folder_ / "run/nodes/train"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run/nodes/evaluate"));
@@ -242,7 +258,8 @@ TEST(Init, WritesARecipeThatValidatesAndOverwritesNothing) {
 
 TEST(DataMake, SameSeedSamePicturesAndNothingIsOverwritten) {
   const TemporaryFolder folder;
-  const std::string make = "data make image_folder --classes 3 --per-class 2 --size 32 -q --seed 9 --out ";
+  const std::string make =
+      "data make image_folder --classes 3 --per-class 2 --size 32 -q --seed 9 --out ";
   EXPECT_EQ(retort(make + "a", folder.path()).exit, 0);
   EXPECT_EQ(retort(make + "b", folder.path()).exit, 0);
   EXPECT_EQ(run_shell("diff -r a b", folder.path()).exit, 0);
@@ -251,8 +268,8 @@ TEST(DataMake, SameSeedSamePicturesAndNothingIsOverwritten) {
 
 TEST(Verbs, PrintJsonWhenAsked) {
   const TemporaryFolder folder;
-  for (const char* line : {"validate quickstart", "graph quickstart", "config show quickstart", "stages",
-                           "schema train.supervised", "doctor"}) {
+  for (const char* line : {"validate quickstart", "graph quickstart", "config show quickstart",
+                           "stages", "schema train.supervised", "doctor"}) {
     const Ended ended = retort(std::string(line) + " --json", folder.path());
     EXPECT_EQ(ended.exit, 0) << line << ended.err;
     EXPECT_TRUE(nlohmann::json::parse(ended.out).contains("result")) << line << '\n' << ended.out;
@@ -266,7 +283,8 @@ TEST(Verbs, VersionNamesLibTorchAndCuda) {
   const TemporaryFolder folder;
   const Ended ended = retort("--version", folder.path());
   EXPECT_EQ(ended.exit, 0);
-  EXPECT_THAT(ended.out, testing::AllOf(HasSubstr("retort 0.1.0"), HasSubstr("LibTorch 2.11.0"), HasSubstr("CUDA")));
+  EXPECT_THAT(ended.out, testing::AllOf(HasSubstr("retort 0.1.0"), HasSubstr("LibTorch 2.11.0"),
+                                        HasSubstr("CUDA")));
 }
 
 TEST(Verbs, NeverWriteColorsIntoAFile) {

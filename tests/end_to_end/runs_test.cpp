@@ -1,4 +1,5 @@
-// The registry of runs by the real programs: two trainings, listed, shown, compared, tagged and removed.
+// The registry of runs by the real programs: two trainings, listed, shown, compared, tagged and
+// removed.
 
 #include <filesystem>
 
@@ -17,11 +18,14 @@ using testing::HasSubstr;
 class Runs : public testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_EQ(retort("data make image_folder --out photos --classes 2 --per-class 4 --size 32 -q", folder_.path()).exit,
+    ASSERT_EQ(retort("data make image_folder --out photos --classes 2 --per-class 4 --size 32 -q",
+                     folder_.path())
+                  .exit,
               0);
     for (const std::string rate : {"0.001", "0.5"}) {
       const Ended ended = retort(
-          "run classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 train.epochs=1 "
+          "run classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 "
+          "train.epochs=1 "
           "train.optimizer.learning_rate=" +
               rate + " run.dir=outputs/" + rate,
           folder_.path());
@@ -66,7 +70,8 @@ TEST_F(Runs, AreListedShownComparedTaggedAndRemoved) {
   EXPECT_TRUE(shown["environment"].contains("versions"));
   EXPECT_FALSE(shown["metrics"].empty());
   const Ended text = runs("show outputs/0.5");
-  for (const std::string part : {"status      finished\n", "\nnode ", "\nmetric ", "\nenvironment\n", "\n# recipe\n"})
+  for (const std::string part :
+       {"status      finished\n", "\nnode ", "\nmetric ", "\nenvironment\n", "\n# recipe\n"})
     EXPECT_THAT(text.out, HasSubstr(part));
 
   const json difference = result("diff outputs/0.001 outputs/0.5");
@@ -96,26 +101,31 @@ TEST_F(Runs, AreListedShownComparedTaggedAndRemoved) {
 }
 
 TEST_F(Runs, BestHasWeightsAndIsChosenByValidation) {
-  ASSERT_EQ(retort("run classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 train.epochs=1 "
+  ASSERT_EQ(retort("run classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 "
+                   "train.epochs=1 "
                    "data.split.validation=0 run.dir=plain/a -q",
                    folder_.path())
                 .exit,
             0);
   const Ended plain = runs("best plain");
   EXPECT_EQ(plain.out, "plain/a\n");
-  EXPECT_THAT(plain.err, HasSubstr("no run here has been validated, so that test data choose: evaluate/top1 "));
-  EXPECT_THAT(runs("best --metric accuracy").err, testing::StartsWith("evaluate/top1 is of the test data: "));
+  EXPECT_THAT(
+      plain.err,
+      HasSubstr("no run here has been validated, so that test data choose: evaluate/top1 "));
+  EXPECT_THAT(runs("best --metric accuracy").err,
+              testing::StartsWith("evaluate/top1 is of the test data: "));
   for (const std::string seed : {"1", "2"}) {
     const Ended ended = retort(
-        "run classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 train.epochs=1 seed=" + seed +
-            " run.dir=outputs/seed" + seed,
+        "run classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 "
+        "train.epochs=1 seed=" +
+            seed + " run.dir=outputs/seed" + seed,
         folder_.path());
     ASSERT_EQ(ended.exit, 0) << ended.err;
   }
   ASSERT_EQ(retort("evaluate outputs/seed1 run.dir=outputs/a -q", folder_.path()).exit, 0);
   ASSERT_EQ(retort("evaluate outputs/seed2 run.dir=outputs/b -q", folder_.path()).exit, 0);
-  EXPECT_EQ(listed(""), (std::vector<std::string>{"outputs/0.001", "outputs/0.5", "outputs/seed1", "outputs/a",
-                                                  "outputs/seed2", "outputs/b"}));
+  EXPECT_EQ(listed(""), (std::vector<std::string>{"outputs/0.001", "outputs/0.5", "outputs/seed1",
+                                                  "outputs/a", "outputs/seed2", "outputs/b"}));
   EXPECT_THAT(runs("ls").out, testing::ContainsRegex("\noutputs/seed1 .*\n  outputs/a "));
   EXPECT_THAT(runs("ls 'run=outputs/a'").out, HasSubstr("outputs/a of outputs/seed1"));
 
@@ -124,7 +134,8 @@ TEST_F(Runs, BestHasWeightsAndIsChosenByValidation) {
   EXPECT_EQ(best["of_test_data"], false);
   EXPECT_EQ(best["of"], 4);
   for (const std::string run : {"outputs/0.001", "outputs/0.5", "outputs/seed1", "outputs/seed2"})
-    EXPECT_LE(best["value"].get<double>(), result("best --metric validation/loss run=" + run)["value"].get<double>());
+    EXPECT_LE(best["value"].get<double>(),
+              result("best --metric validation/loss run=" + run)["value"].get<double>());
   EXPECT_EQ(result("best --metric evaluate/log_loss")["of"], 4) << "evaluations have no weights";
   EXPECT_EQ(runs("best 'run=outputs/a'").exit, 66);
   const Ended predicted = run_shell(RETORT_BINARY_DIR "/bin/retort predict \"$(" RETORT_BINARY_DIR
@@ -142,9 +153,11 @@ TEST_F(Runs, NothingIsLostByBadInput) {
   EXPECT_THAT(listing.err, HasSubstr("warning[E0806]: a run is no longer there: 'outputs/0.001'"));
   const Ended reread = runs("reindex");
   EXPECT_THAT(reread.out, HasSubstr("1 run in the index, 1 of them damaged: "));
-  EXPECT_THAT(reread.err, HasSubstr("warning[E0821]: the record of 'outputs/0.5' is damaged: 'summary.json' "
-                                    "cannot be read"));
-  for (const auto& entry : fs::directory_iterator(folder_ / "cache/runs")) std::ofstream(entry.path()) << "no index";
+  EXPECT_THAT(reread.err,
+              HasSubstr("warning[E0821]: the record of 'outputs/0.5' is damaged: 'summary.json' "
+                        "cannot be read"));
+  for (const auto& entry : fs::directory_iterator(folder_ / "cache/runs"))
+    std::ofstream(entry.path()) << "no index";
   EXPECT_THAT(runs("ls").err, HasSubstr("is damaged (file is not a database), and is made anew"));
 
   EXPECT_EQ(runs("rm outputs/0.5").exit, 64);
@@ -163,9 +176,10 @@ TEST_F(Runs, NothingIsLostByBadInput) {
 
 TEST_F(Runs, APersonIsAskedBeforeARunGoes) {
   const auto answered = [&](const std::string& answer) {
-    return run_shell(
-        "echo " + answer + " | script -qec '" RETORT_BINARY_DIR "/bin/retort runs rm outputs/0.5' /dev/null",
-        folder_.path());
+    return run_shell("echo " + answer +
+                         " | script -qec '" RETORT_BINARY_DIR
+                         "/bin/retort runs rm outputs/0.5' /dev/null",
+                     folder_.path());
   };
   EXPECT_THAT(answered("n").out, HasSubstr("nothing is removed"));
   EXPECT_TRUE(fs::exists(folder_ / "outputs/0.5/summary.json"));

@@ -1,5 +1,5 @@
-// A secret that a record does not hold, through the real programs: asked for again by whoever needs it, and never
-// recorded.
+// A secret that a record does not hold, through the real programs: asked for again by whoever needs
+// it, and never recorded.
 
 #include <filesystem>
 
@@ -19,7 +19,8 @@ class LostSecret : public testing::Test {
  protected:
   void SetUp() override {
     const Ended made =
-        retort("data make image_folder --out photos --classes 3 --per-class 10 --size 32 -q", folder_.path());
+        retort("data make image_folder --out photos --classes 3 --per-class 10 --size 32 -q",
+               folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
     for (const auto& entry : fs::recursive_directory_iterator(folder_ / "photos")) {
       if (entry.path().extension() == ".jpg") image_ = entry.path().string();
@@ -27,13 +28,15 @@ class LostSecret : public testing::Test {
     run("run classify epochs=1 run.dir=first ~evaluate");
   }
   void run(const std::string& command) {
-    const Ended ended = retort(command + " data.root=photos data.image_size=24 batch_size=8 -q", folder_.path());
+    const Ended ended =
+        retort(command + " data.root=photos data.image_size=24 batch_size=8 -q", folder_.path());
     ASSERT_EQ(ended.exit, 0) << ended.err;
   }
   /// A run whose backbone's weights are a secret.
   void run_on_secret_weights() {
     ASSERT_EQ(retort("export first -q --out hidden-base", folder_.path()).exit, 0);
-    run("run finetune data=image_folder model=linear_probe model/backbone=local '+vars.secret_base=hidden-base' "
+    run("run finetune data=image_folder model=linear_probe model/backbone=local "
+        "'+vars.secret_base=hidden-base' "
         "'model.backbone.weights=${vars.secret_base}' epochs=1 run.dir=run");
     ASSERT_THAT(file_text(folder_ / "run/.retort/recipe.yaml"), Not(HasSubstr("hidden-base")));
   }
@@ -43,11 +46,12 @@ class LostSecret : public testing::Test {
 
 TEST_F(LostSecret, IsNotShownByAVerbThatFailsOnIt) {
   for (const char* verb : {"plan", "plan --json", "run -v", "doctor determinism"}) {
-    const Ended ended = retort(std::string(verb) +
-                                   " finetune data=image_folder data.root=photos data.image_size=24 model=linear_probe "
-                                   "model/backbone=local '+vars.secret_base=hidden-base' "
-                                   "'model.backbone.weights=${vars.secret_base}/a' epochs=1",
-                               folder_.path());
+    const Ended ended = retort(
+        std::string(verb) +
+            " finetune data=image_folder data.root=photos data.image_size=24 model=linear_probe "
+            "model/backbone=local '+vars.secret_base=hidden-base' "
+            "'model.backbone.weights=${vars.secret_base}/a' epochs=1",
+        folder_.path());
     EXPECT_EQ(ended.exit, 66) << verb << ended.err;
     EXPECT_THAT(ended.out + ended.err, HasSubstr("there is no '${vars.secret_base}/a'")) << verb;
     EXPECT_THAT(ended.out + ended.err, Not(HasSubstr("hidden-base"))) << verb;
@@ -57,12 +61,13 @@ TEST_F(LostSecret, IsNotShownByAVerbThatFailsOnIt) {
 TEST_F(LostSecret, ThatIsNeededIsAskedForAgainByEachVerb) {
   run_on_secret_weights();
   const std::string given = " model.backbone.weights=hidden-base";
-  for (const std::string& verb :
-       {"predict run " + image_, std::string("export run --out out"), std::string("evaluate run run.dir=out")}) {
+  for (const std::string& verb : {"predict run " + image_, std::string("export run --out out"),
+                                  std::string("evaluate run run.dir=out")}) {
     const Ended refused = retort(verb, folder_.path());
     EXPECT_EQ(refused.exit, 78) << verb;
-    EXPECT_THAT(refused.err, HasSubstr("error[E0213]: a secret was here, which the record does not hold "
-                                       "[/model/backbone/weights]\n"))
+    EXPECT_THAT(refused.err,
+                HasSubstr("error[E0213]: a secret was here, which the record does not hold "
+                          "[/model/backbone/weights]\n"))
         << verb;
     EXPECT_THAT(refused.err, HasSubstr("  help: give it again as an override\n")) << verb;
     EXPECT_FALSE(fs::exists(folder_ / "out")) << verb;
@@ -77,20 +82,24 @@ TEST_F(LostSecret, ThatIsNeededIsAskedForAgainByEachVerb) {
       EXPECT_THAT(file_text(entry.path()), Not(HasSubstr("hidden-base"))) << entry.path();
     }
   }
-  EXPECT_THAT(file_text(folder_ / "last/.retort/overrides.yaml"), HasSubstr("- model.backbone.weights=***\n"));
+  EXPECT_THAT(file_text(folder_ / "last/.retort/overrides.yaml"),
+              HasSubstr("- model.backbone.weights=***\n"));
 }
 
 TEST_F(LostSecret, GivenAgainWrongIsRefused) {
   run_on_secret_weights();
   run("run classify epochs=1 seed=8 run.dir=second ~evaluate");
   ASSERT_EQ(retort("export second -q --out other-base", folder_.path()).exit, 0);
-  const Ended ended = retort("predict run " + image_ + " model.backbone.weights=other-base", folder_.path());
+  const Ended ended =
+      retort("predict run " + image_ + " model.backbone.weights=other-base", folder_.path());
   EXPECT_EQ(ended.exit, 78);
-  EXPECT_THAT(ended.err, HasSubstr("error[E0807]: the checkpoint was trained on other frozen weights: "));
+  EXPECT_THAT(ended.err,
+              HasSubstr("error[E0807]: the checkpoint was trained on other frozen weights: "));
 }
 
 TEST_F(LostSecret, OfTheTrainingAloneIsNotNeededAfterIt) {
-  run("run classify '+vars.secret_start=first' 'train.warm_start=${vars.secret_start}' epochs=1 run.dir=run");
+  run("run classify '+vars.secret_start=first' 'train.warm_start=${vars.secret_start}' epochs=1 "
+      "run.dir=run");
   ASSERT_THAT(file_text(folder_ / "run/.retort/recipe.yaml"), HasSubstr("  warm_start: '***'\n"));
   const Ended predicted = retort("predict run " + image_, folder_.path());
   EXPECT_EQ(predicted.exit, 0) << predicted.err;
@@ -101,27 +110,32 @@ TEST_F(LostSecret, OfTheTrainingAloneIsNotNeededAfterIt) {
 TEST_F(LostSecret, OtherOverridesOfAnExportAreRefused) {
   const Ended ended = retort("export first seed=3 vars.api_key=abc", folder_.path());
   EXPECT_EQ(ended.exit, 78);
-  EXPECT_EQ(ended.err,
-            "error[E0809]: 'seed=3' has no effect on an export\n"
-            "  help: an export takes no override but a secret that the run's record does not hold\n"
-            "error[E0809]: 'vars.api_key=***' has no effect on an export\n"
-            "  help: an export takes no override but a secret that the run's record does not hold\n");
+  EXPECT_EQ(
+      ended.err,
+      "error[E0809]: 'seed=3' has no effect on an export\n"
+      "  help: an export takes no override but a secret that the run's record does not hold\n"
+      "error[E0809]: 'vars.api_key=***' has no effect on an export\n"
+      "  help: an export takes no override but a secret that the run's record does not hold\n");
 }
 
-/// A secret that every command finds: in variables, in options and in flags. It is searched in all that is said and
-/// written, also in the names of files.
+/// A secret that every command finds: in variables, in options and in flags. It is searched in all
+/// that is said and written, also in the names of files.
 class PlantedSecret : public testing::Test {
  protected:
   static constexpr char kSecret[] = "swordfish471108";
   static constexpr char kReads[] = "${oc.env:MY_TOKEN}";
 
   void SetUp() override {
-    ASSERT_EQ(shell("retort data make image_folder --out photos --classes 3 --per-class 6 --size 32 -q").exit, 0);
+    ASSERT_EQ(
+        shell("retort data make image_folder --out photos --classes 3 --per-class 6 --size 32 -q")
+            .exit,
+        0);
   }
   /// `retort` in it is the one that was built; what it keeps for later lies in the folder too.
   Ended shell(const std::string& commands) const {
     return run_shell("export HOME=$PWD RETORT_CACHE=$PWD/cache MY_TOKEN=" + std::string(kSecret) +
-                         " HF_TOKEN=" + kSecret + " RETORT_API_KEY=" + kSecret + " CUDA_AUTH=" + kSecret +
+                         " HF_TOKEN=" + kSecret + " RETORT_API_KEY=" + kSecret +
+                         " CUDA_AUTH=" + kSecret +
                          "\nretort() { " RETORT_BINARY_DIR "/bin/retort \"$@\"; }\n" + commands,
                      folder_.path());
   }
@@ -130,29 +144,35 @@ class PlantedSecret : public testing::Test {
     for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
       EXPECT_THAT(entry.path().filename().string(), Not(HasSubstr(kSecret))) << what;
       if (entry.is_regular_file())
-        EXPECT_EQ(file_text(entry.path()).find(kSecret), std::string::npos) << what << ": " << entry.path();
+        EXPECT_EQ(file_text(entry.path()).find(kSecret), std::string::npos)
+            << what << ": " << entry.path();
     }
   }
-  void expect_nowhere(const std::string& command) const { expect_nowhere(command, shell("retort " + command)); }
+  void expect_nowhere(const std::string& command) const {
+    expect_nowhere(command, shell("retort " + command));
+  }
 
   const std::string base_ = "classify data.root=photos data.image_size=24 batch_size=4 epochs=1 ";
   const TemporaryFolder folder_;
 };
 
 TEST_F(PlantedSecret, OfARunIsInNoRecordAndInNoListOfRuns) {
-  const std::string planted = "'+vars.password=" + std::string(kSecret) + "' '+vars.api_key=a" + kSecret +
-                              "${seed}' '+vars.db_pass=" + kSecret + "' '+vars.authorization=[" + kSecret +
-                              "]' '+vars.token=" + kReads + "' '+vars.passwd=x${vars.token}' '+vars.plain=" + kReads +
+  const std::string planted = "'+vars.password=" + std::string(kSecret) + "' '+vars.api_key=a" +
+                              kSecret + "${seed}' '+vars.db_pass=" + kSecret +
+                              "' '+vars.authorization=[" + kSecret + "]' '+vars.token=" + kReads +
+                              "' '+vars.passwd=x${vars.token}' '+vars.plain=" + kReads +
                               "' '+vars.copy=b ${vars.password}'";
-  const Ended ran = shell("retort run " + base_ + planted + " run.dir=run --smoke -v --log-level trace");
+  const Ended ran =
+      shell("retort run " + base_ + planted + " run.dir=run --smoke -v --log-level trace");
   ASSERT_EQ(ran.exit, 0) << ran.err;
   expect_nowhere("run", ran);
   for (const std::string& command :
        {std::string("runs ls ."), std::string("runs show run"), std::string("runs ls . --json"),
         "config show " + base_ + planted, "config show " + base_ + planted + " --resolve",
-        "plan " + base_ + planted + " --json", "graph " + base_ + planted, std::string("resume run -v"),
-        std::string("runs diff run run"), std::string("analyze run"), std::string("evaluate run run.dir=again -q"),
-        std::string("predict run photos --json -q"), std::string("export run --out exported -q")})
+        "plan " + base_ + planted + " --json", "graph " + base_ + planted,
+        std::string("resume run -v"), std::string("runs diff run run"), std::string("analyze run"),
+        std::string("evaluate run run.dir=again -q"), std::string("predict run photos --json -q"),
+        std::string("export run --out exported -q")})
     expect_nowhere(command);
 }
 
@@ -176,8 +196,10 @@ TEST_F(PlantedSecret, IsRefusedWhereItWouldBeShownToAll) {
 TEST_F(PlantedSecret, IsInNoMessageAboutWhatIsWrong) {
   const std::string secret = kSecret;
   for (const std::string& command :
-       {"validate " + base_ + "data.kind='" + kReads + "'", "validate " + base_ + "train.epochs='" + kReads + "'",
-        "validate " + base_ + "device.select='" + kReads + "'", "validate " + base_ + "+train.x='" + kReads + "'",
+       {"validate " + base_ + "data.kind='" + kReads + "'",
+        "validate " + base_ + "train.epochs='" + kReads + "'",
+        "validate " + base_ + "device.select='" + kReads + "'",
+        "validate " + base_ + "+train.x='" + kReads + "'",
         "validate " + base_ + "+vars.password=" + secret + " +vars.password=" + secret,
         "validate " + base_ + "+vars.password='\"" + secret + "'",
         "sweep " + base_ + "+vars.token=" + secret + ",b --dry-run",
@@ -187,7 +209,8 @@ TEST_F(PlantedSecret, IsInNoMessageAboutWhatIsWrong) {
 }
 
 /// The dotted names of all options of a schema.
-void add_options(const nlohmann::json& schema, const std::string& above, std::vector<std::string>& options) {
+void add_options(const nlohmann::json& schema, const std::string& above,
+                 std::vector<std::string>& options) {
   if (!schema.contains("properties")) return;
   for (const auto& [name, option] : schema["properties"].items()) {
     if (name == "kind") continue;

@@ -19,7 +19,8 @@ class DeepSlurm : public testing::Test {
  protected:
   void SetUp() override {
     const Ended started = run_shell(cluster("start"), folder_.path());
-    if (started.exit == 77) GTEST_SKIP() << "Slurm is not installed, or this is not root: " << started.err;
+    if (started.exit == 77)
+      GTEST_SKIP() << "Slurm is not installed, or this is not root: " << started.err;
     ASSERT_EQ(started.exit, 0) << started.err;
     export_ = "export " + started.out.substr(0, started.out.size() - 1) + "\n";
     // The shapes, which trials at the same time would all make.
@@ -27,16 +28,22 @@ class DeepSlurm : public testing::Test {
   }
   void TearDown() override { run_shell(cluster("stop"), folder_.path()); }
   std::string cluster(const std::string& action) const {
-    return RETORT_SOURCE_DIR "/tests/support/slurm_cluster.sh " + action + " '" + (folder_ / "cluster").string() + "'";
+    return RETORT_SOURCE_DIR "/tests/support/slurm_cluster.sh " + action + " '" +
+           (folder_ / "cluster").string() + "'";
   }
   static std::string sweep(const std::string& seeds, const std::string& more) {
     return RETORT_BINARY_DIR "/bin/retort sweep quickstart seed=" + seeds +
-           " threads=1 train.checkpoint.every.steps=2 sweep.dir=s --launcher slurm sweep.launcher.look_seconds=1 "
+           " threads=1 train.checkpoint.every.steps=2 sweep.dir=s --launcher slurm "
+           "sweep.launcher.look_seconds=1 "
            "sweep.launcher.memory=512MiB sweep.launcher.gpus=0 " +
            more;
   }
-  Ended shell(const std::string& command) const { return run_shell(export_ + command, folder_.path()); }
-  json results(const std::string& dir) const { return json::parse(file_text(folder_ / (dir + "/results.json"))); }
+  Ended shell(const std::string& command) const {
+    return run_shell(export_ + command, folder_.path());
+  }
+  json results(const std::string& dir) const {
+    return json::parse(file_text(folder_ / (dir + "/results.json")));
+  }
   std::string weights(const std::string& dir, int trial) const {
     const std::filesystem::path checkpoints =
         folder_ / (dir + "/" + std::to_string(trial) + "/nodes/train/checkpoints");
@@ -44,8 +51,9 @@ class DeepSlurm : public testing::Test {
     if (!best.empty()) best.pop_back();
     return file_text(checkpoints / best / "model.safetensors");
   }
-  /// Shell that waits until task `index` has begun to train, and prints the ids of its processes, its own first.
-  /// Shell that waits until trial $1 has begun to train; then $task and $trial are the processes that run it.
+  /// Shell that waits until task `index` has begun to train, and prints the ids of its processes,
+  /// its own first. Shell that waits until trial $1 has begun to train; then $task and $trial are
+  /// the processes that run it.
   static constexpr char kProcessesOf[] = R"(
 processes_of() {
   for i in $(seq 1200); do
@@ -63,12 +71,15 @@ processes_of() {
 
 TEST_F(DeepSlurm, OfTwentyTrialsTwoAreKilledAndEachEndsOnce) {
   const auto began = std::chrono::steady_clock::now();
-  const Ended ended = shell(std::string(kProcessesOf) + sweep("'range(0,20)'", "train.epochs=2") + " & sweep=$!\n" +
-                            "processes_of 3; kill -9 $task\n"   // as if its node had died
-                            "processes_of 7; kill -9 $trial\n"  // as if the host had run out of memory
-                            "wait $sweep");
-  RecordProperty("seconds",
-                 std::to_string(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count()));
+  const Ended ended =
+      shell(std::string(kProcessesOf) + sweep("'range(0,20)'", "train.epochs=2") + " & sweep=$!\n" +
+            "processes_of 3; kill -9 $task\n"   // as if its node had died
+            "processes_of 7; kill -9 $trial\n"  // as if the host had run out of memory
+            "wait $sweep");
+  RecordProperty(
+      "seconds",
+      std::to_string(
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count()));
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("trial 3: its task is gone (FAILED); it is handed over again"));
   EXPECT_THAT(ended.err, HasSubstr("trial 7 stopped: its run was killed"));
@@ -78,27 +89,31 @@ TEST_F(DeepSlurm, OfTwentyTrialsTwoAreKilledAndEachEndsOnce) {
     const std::string number = std::to_string(trial);
     EXPECT_EQ(trials[trial]["state"], "finished") << number;
     EXPECT_EQ(trials[trial]["attempts"], trial == 3 || trial == 7 ? 2 : 1) << number;
-    EXPECT_FALSE(std::filesystem::exists(folder_ / ("s/" + number + ".attempt-1"))) << number << " was begun anew";
+    EXPECT_FALSE(std::filesystem::exists(folder_ / ("s/" + number + ".attempt-1")))
+        << number << " was begun anew";
     const std::string metrics = file_text(folder_ / ("s/" + number + "/metrics.jsonl"));
     std::size_t evaluated = 0;
-    for (std::size_t at = 0; (at = metrics.find("\"evaluate/top1\"", at)) != metrics.npos; ++at) ++evaluated;
+    for (std::size_t at = 0; (at = metrics.find("\"evaluate/top1\"", at)) != metrics.npos; ++at)
+      ++evaluated;
     EXPECT_EQ(evaluated, 1u) << number;
   }
   const Ended again = shell(RETORT_BINARY_DIR "/bin/retort sweep resume s");
   EXPECT_EQ(again.exit, 0);
   EXPECT_THAT(again.err, testing::StartsWith("20 of 20 trials have finished\n"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "s/launch/3")) << "nothing was submitted again";
-  ASSERT_EQ(retort("sweep quickstart seed=3,7 threads=1 train.checkpoint.every.steps=2 train.epochs=2 sweep.dir=here",
+  ASSERT_EQ(retort("sweep quickstart seed=3,7 threads=1 train.checkpoint.every.steps=2 "
+                   "train.epochs=2 sweep.dir=here",
                    folder_.path())
                 .exit,
             0);
-  EXPECT_TRUE(weights("s", 3) == weights("here", 0)) << "what was killed has the bits of what was not";
+  EXPECT_TRUE(weights("s", 3) == weights("here", 0))
+      << "what was killed has the bits of what was not";
   EXPECT_TRUE(weights("s", 7) == weights("here", 1));
 }
 
 TEST_F(DeepSlurm, TaskWhoseTimeIsUpSavesAndGoesOnInTheQueue) {
-  const Ended ended = shell(std::string(kProcessesOf) + sweep("1", "train.epochs=20") + " & sweep=$!\n" +
-                            "processes_of 0; kill -USR1 $task\nwait $sweep");
+  const Ended ended = shell(std::string(kProcessesOf) + sweep("1", "train.epochs=20") +
+                            " & sweep=$!\n" + "processes_of 0; kill -USR1 $task\nwait $sweep");
   ASSERT_EQ(ended.exit, 0) << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("trial 0 stopped\n"));
   EXPECT_THAT(ended.err, HasSubstr("trial 0 resumed"));

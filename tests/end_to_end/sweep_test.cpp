@@ -24,13 +24,17 @@ using testing::HasSubstr;
 class Sweep : public testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_EQ(retort("data make image_folder --out photos --classes 2 --per-class 4 --size 32 -q", folder_.path()).exit,
+    ASSERT_EQ(retort("data make image_folder --out photos --classes 2 --per-class 4 --size 32 -q",
+                     folder_.path())
+                  .exit,
               0);
   }
   static std::string command(const std::string& dir, const std::string& more = "") {
     return RETORT_BINARY_DIR
-           "/bin/retort sweep classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 train.epochs=2 "
-           "train.checkpoint.every.steps=1 'seed=range(0,3)' train.optimizer.learning_rate=0.001,0.01 sweep.dir=" +
+           "/bin/retort sweep classify data.root=photos data.image_size=32 model.patch_size=8 "
+           "threads=1 train.epochs=2 "
+           "train.checkpoint.every.steps=1 'seed=range(0,3)' "
+           "train.optimizer.learning_rate=0.001,0.01 sweep.dir=" +
            dir + " " + more;
   }
   Ended sweep(const std::string& dir, const std::string& more = "") const {
@@ -46,7 +50,8 @@ class Sweep : public testing::Test {
       trial.erase("attempts");
       trial.erase("overrides");  // that hold its folder
       for (auto metric = trial["metrics"].begin(); metric != trial["metrics"].end();)
-        metric = metric.key().starts_with("memory/") ? trial["metrics"].erase(metric) : std::next(metric);
+        metric = metric.key().starts_with("memory/") ? trial["metrics"].erase(metric)
+                                                     : std::next(metric);
     }
     return all;
   }
@@ -67,9 +72,11 @@ TEST_F(Sweep, SlotsChangeNoBit) {
   EXPECT_THAT(one.out, testing::EndsWith("\n" + (folder_ / "one").string() + "\n"));
   const Ended four = sweep("four", "--slots 4");
   ASSERT_EQ(four.exit, 0) << four.err;
-  EXPECT_THAT(four.err,
-              ContainsRegex("4 trials at a time, each with [0-9]+ of the processor's threads where the recipe "
-                            "says threads: auto; together they need at most [0-9.]+ [MG]iB of the "));
+  EXPECT_THAT(
+      four.err,
+      ContainsRegex(
+          "4 trials at a time, each with [0-9]+ of the processor's threads where the recipe "
+          "says threads: auto; together they need at most [0-9.]+ [MG]iB of the "));
   EXPECT_TRUE(results("four") == results("one"));
   for (int trial = 0; trial < 6; ++trial) {
     EXPECT_FALSE(weights("one", trial).empty());
@@ -82,16 +89,20 @@ TEST_F(Sweep, TrialsThatDoNotFitTogetherAreRefused) {
   std::string word;
   std::int64_t kibibytes = 0;
   meminfo >> word >> kibibytes;
-  const std::int64_t slots = (kibibytes >> 10) / 100;  // a trial needs more than that, for its processes alone
+  const std::int64_t slots =
+      (kibibytes >> 10) / 100;  // a trial needs more than that, for its processes alone
   if (slots > 1024) GTEST_SKIP() << "so many trials at a time cannot be asked for";
   const std::string trials =
       "classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 'seed=range(0," +
       std::to_string(slots) + ")' sweep.dir=s ";
-  const Ended refused = retort("sweep " + trials + "--slots " + std::to_string(slots), folder_.path());
+  const Ended refused =
+      retort("sweep " + trials + "--slots " + std::to_string(slots), folder_.path());
   EXPECT_EQ(refused.exit, 1);
-  EXPECT_THAT(refused.err, ContainsRegex("error\\[E0706\\]: " + std::to_string(slots) +
-                                         " trials at a time may need [0-9.]+ GiB of the .*, [0-9.]+ [MG]iB: the plans "
-                                         "of trials 0, 1, 2, 3 and [0-9]+ more together"));
+  EXPECT_THAT(
+      refused.err,
+      ContainsRegex("error\\[E0706\\]: " + std::to_string(slots) +
+                    " trials at a time may need [0-9.]+ GiB of the .*, [0-9.]+ [MG]iB: the plans "
+                    "of trials 0, 1, 2, 3 and [0-9]+ more together"));
   EXPECT_THAT(refused.err, ContainsRegex("help: --slots [0-9]+ fits; smaller batches need less"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "s")) << "nothing has begun";
 }
@@ -101,7 +112,8 @@ TEST_F(Sweep, AutoTakesAsManySlotsAsFit) {
   EXPECT_EQ(listed.exit, 0) << listed.err;
   EXPECT_THAT(listed.err, ContainsRegex("--slots auto: [0-9]+ trials? at a time"));
   EXPECT_THAT(sweep("s", "--slots many").err,
-              HasSubstr("error[E0501]: --slots is 'many'\n  help: write a number from 1 to 1024, or auto: as many "
+              HasSubstr("error[E0501]: --slots is 'many'\n  help: write a number from 1 to 1024, "
+                        "or auto: as many "
                         "trials at a time as fit\n"));
   const Ended ended = sweep("s", "--slots auto");
   ASSERT_EQ(ended.exit, 0) << ended.err;
@@ -119,7 +131,8 @@ constexpr const char* kThreeTrials =
     "{\"ask\": 2, \"settings\": {\"seed\": 12}}\n{\"stop\": true}\n";
 
 /// A recipe of which a trial takes a moment.
-constexpr const char* kDataAlone = "schema: 1\ndevice: cpu\ndata: {kind: data.image_folder, root: photos}\n";
+constexpr const char* kDataAlone =
+    "schema: 1\ndevice: cpu\ndata: {kind: data.image_folder, root: photos}\n";
 
 TEST_F(Sweep, SamplerHearsOfEveryTrialWhereverItsSweepWasKilled) {
   folder_.write("answers", kThreeTrials);
@@ -128,8 +141,8 @@ TEST_F(Sweep, SamplerHearsOfEveryTrialWhereverItsSweepWasKilled) {
   int killed = 0;
   for (int count = 1; count < 200; count += 7) {
     std::filesystem::remove_all(folder_ / "s");
-    const Ended first = run_shell("RETORT_FAULT=retort/any:" + std::to_string(count) + " " + retort +
-                                      "data.yaml sweep.dir=s --retries 3 <answers",
+    const Ended first = run_shell("RETORT_FAULT=retort/any:" + std::to_string(count) + " " +
+                                      retort + "data.yaml sweep.dir=s --retries 3 <answers",
                                   folder_.path());
     if (first.exit == 0) break;  // there are not so many
     if (!std::filesystem::exists(folder_ / "s/sweep.jsonl")) continue;
@@ -149,7 +162,8 @@ TEST_F(Sweep, SamplerHearsOfEveryTrialWhereverItsSweepWasKilled) {
     const json trials = last["results"]["trials"];
     ASSERT_EQ(trials.size(), 3u) << count << ": none is asked for twice";
     for (int trial = 0; trial < 3; ++trial)
-      EXPECT_EQ(trials[trial]["overrides"], json::array({"seed=" + std::to_string(10 + trial)})) << count;
+      EXPECT_EQ(trials[trial]["overrides"], json::array({"seed=" + std::to_string(10 + trial)}))
+          << count;
   }
   EXPECT_GE(killed, 5);
 }
@@ -161,7 +175,8 @@ TEST_F(Sweep, OnlyASamplersSweepIsGoneOnWithByIt) {
   EXPECT_EQ(refused.exit, 64);
   EXPECT_THAT(refused.err, HasSubstr("error[E0501]: no sampler has thought of the trials of '"));
   EXPECT_EQ(retort("sweep ask-tell resume", folder_.path()).exit, 64);
-  EXPECT_THAT(retort("sweep ask-tell resume nowhere", folder_.path()).err, HasSubstr("'nowhere' contains no sweep"));
+  EXPECT_THAT(retort("sweep ask-tell resume nowhere", folder_.path()).err,
+              HasSubstr("'nowhere' contains no sweep"));
 }
 
 TEST_F(Sweep, KilledAndResumedItEndsWithTheSameTable) {
@@ -174,11 +189,15 @@ TEST_F(Sweep, KilledAndResumedItEndsWithTheSameTable) {
   };
   for (const auto& [name, processes] : victims) {
     const std::string dir = std::string("killed_") + name;
-    run_shell(command(dir, "--slots 2") + " & sweep=$!\nfor i in $(seq 600); do grep -q '\"trial\":3,' " + dir +
-                  "/sweep.jsonl 2>/dev/null && break; sleep 0.05; done; kill -9 " + processes + "; wait $sweep; true",
+    run_shell(command(dir, "--slots 2") +
+                  " & sweep=$!\nfor i in $(seq 600); do grep -q '\"trial\":3,' " + dir +
+                  "/sweep.jsonl 2>/dev/null && break; sleep 0.05; done; kill -9 " + processes +
+                  "; wait $sweep; true",
               folder_.path());
     const json states = results(dir, "sweep show " + dir + " --json")["trials"];
-    EXPECT_TRUE(std::ranges::any_of(states, [](const json& trial) { return trial["state"] != "finished"; })) << name;
+    EXPECT_TRUE(std::ranges::any_of(states, [](const json& trial) {
+      return trial["state"] != "finished";
+    })) << name;
     const Ended resumed = retort("sweep resume " + dir + " --slots 2", folder_.path());
     ASSERT_EQ(resumed.exit, 0) << resumed.err;
     EXPECT_TRUE(results(dir) == results("whole")) << name;
@@ -188,10 +207,11 @@ TEST_F(Sweep, KilledAndResumedItEndsWithTheSameTable) {
 }
 
 TEST_F(Sweep, FailureIsToldAndCounted) {
-  const Ended failed = run_shell(RETORT_BINARY_DIR
-                                 "/bin/retort sweep classify data.root=photos,nowhere data.image_size=32 "
-                                 "model.patch_size=8 train.epochs=1 threads=1 sweep.dir=s",
-                                 folder_.path());
+  const Ended failed =
+      run_shell(RETORT_BINARY_DIR
+                "/bin/retort sweep classify data.root=photos,nowhere data.image_size=32 "
+                "model.patch_size=8 train.epochs=1 threads=1 sweep.dir=s",
+                folder_.path());
   EXPECT_EQ(failed.exit, 3);
   EXPECT_THAT(failed.err, HasSubstr("trial 1 failed (data.root=nowhere): error["));
   EXPECT_THAT(failed.err, HasSubstr("continue with `retort sweep resume "));
@@ -201,24 +221,26 @@ TEST_F(Sweep, FailureIsToldAndCounted) {
   EXPECT_NE(resumed.exit, 0) << "there is no such sweep";
   const Ended whole = retort("sweep resume ../s --json", folder_ / "photos");
   EXPECT_EQ(whole.exit, 0) << whole.err;
-  EXPECT_EQ(json::parse(whole.out)["result"]["trials"][1]["state"], "finished") << "from another folder too";
+  EXPECT_EQ(json::parse(whole.out)["result"]["trials"][1]["state"], "finished")
+      << "from another folder too";
 }
 
 TEST_F(Sweep, EverySeedIsTestedOnTheSameImages) {
   const auto tested = [&](const std::string& more) {
-    const Ended ended =
-        run_shell(RETORT_BINARY_DIR
-                      "/bin/retort sweep classify data.root=photos data.image_size=32 model.patch_size=8 "
-                      "threads=1 train.epochs=1 data.split.train=0.5 data.split.test=0.25 "
-                      "data.split.validation=0.25 sweep.dir=s -q " +
-                      more,
-                  folder_.path());
+    const Ended ended = run_shell(
+        RETORT_BINARY_DIR
+            "/bin/retort sweep classify data.root=photos data.image_size=32 model.patch_size=8 "
+            "threads=1 train.epochs=1 data.split.train=0.5 data.split.test=0.25 "
+            "data.split.validation=0.25 sweep.dir=s -q " +
+            more,
+        folder_.path());
     EXPECT_EQ(ended.exit, 0) << ended.err;
     std::set<std::string> names;
     for (const char* trial : {"0", "1", "2"}) {
       std::string all;
       std::istringstream lines(file_text(folder_ / "s" / trial / "nodes/evaluate/predictions.csv"));
-      for (std::string line; std::getline(lines, line);) all += line.substr(0, line.find(',')) + " ";
+      for (std::string line; std::getline(lines, line);)
+        all += line.substr(0, line.find(',')) + " ";
       names.insert(all);
     }
     EXPECT_EQ(results("s")["objective"]["metric"], "validation/loss");
@@ -232,7 +254,8 @@ TEST_F(Sweep, EverySeedIsTestedOnTheSameImages) {
 TEST_F(Sweep, MetricThatNoTrialCanHaveIsRefusedBeforeItStarts) {
   const auto refused = [&](const std::string& more) {
     return retort(
-        "sweep classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 train.epochs=1 "
+        "sweep classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 "
+        "train.epochs=1 "
         "seed=1,2 sweep.dir=s " +
             more,
         folder_.path());
@@ -240,7 +263,8 @@ TEST_F(Sweep, MetricThatNoTrialCanHaveIsRefusedBeforeItStarts) {
   const Ended foo = refused("--metric foo");
   EXPECT_EQ(foo.exit, 64);
   EXPECT_THAT(foo.err, HasSubstr("no trial can have the metric 'foo'"));
-  EXPECT_THAT(foo.err, HasSubstr("there are validation/loss, validation/accuracy, evaluate/top1, "));
+  EXPECT_THAT(foo.err,
+              HasSubstr("there are validation/loss, validation/accuracy, evaluate/top1, "));
   EXPECT_THAT(refused("--metric evaluate/top1l").err, HasSubstr("did you mean 'evaluate/top1'?"));
   const Ended late = refused("'sweep.asha={metric: evaluate/top1}'");
   EXPECT_EQ(late.exit, 78);
@@ -253,14 +277,16 @@ TEST_F(Sweep, MetricThatNoTrialCanHaveIsRefusedBeforeItStarts) {
 }
 
 TEST_F(Sweep, SamplerOutsideChoosesTheTrials) {
-  folder_.write("answers",
-                "{\"ask\": 0, \"settings\": {\"train.optimizer.learning_rate\": 0.001}}\n"
-                "{\"ask\": 1, \"settings\": {\"train.epoch\": 1}}\n"
-                "{\"ask\": 2, \"settings\": {\"train.optimizer.learning_rate\": 0.01, \"seed\": 3}}\n");
-  const Ended ended = run_shell(RETORT_BINARY_DIR
-                                "/bin/retort sweep ask-tell classify data.root=photos data.image_size=32 "
-                                "model.patch_size=8 train.epochs=1 threads=1 sweep.dir=s <answers",
-                                folder_.path());
+  folder_.write(
+      "answers",
+      "{\"ask\": 0, \"settings\": {\"train.optimizer.learning_rate\": 0.001}}\n"
+      "{\"ask\": 1, \"settings\": {\"train.epoch\": 1}}\n"
+      "{\"ask\": 2, \"settings\": {\"train.optimizer.learning_rate\": 0.01, \"seed\": 3}}\n");
+  const Ended ended =
+      run_shell(RETORT_BINARY_DIR
+                "/bin/retort sweep ask-tell classify data.root=photos data.image_size=32 "
+                "model.patch_size=8 train.epochs=1 threads=1 sweep.dir=s <answers",
+                folder_.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
   std::vector<json> lines;
   std::istringstream out(ended.out);
@@ -284,11 +310,12 @@ TEST_F(Sweep, SamplerOutsideChoosesTheTrials) {
 }
 
 TEST_F(Sweep, TrialsThatAreWorseStopEarly) {
-  const Ended ended = run_shell(RETORT_BINARY_DIR
-                                "/bin/retort sweep classify data.root=photos data.image_size=32 model.patch_size=8 "
-                                "threads=1 train.epochs=40 train.optimizer.learning_rate=0.001,1e-9,1e-8 sweep.dir=s "
-                                "'sweep.asha={metric: train/epoch_loss, first: 4, factor: 3}'",  // falls with any data
-                                folder_.path());
+  const Ended ended = run_shell(
+      RETORT_BINARY_DIR
+      "/bin/retort sweep classify data.root=photos data.image_size=32 model.patch_size=8 "
+      "threads=1 train.epochs=40 train.optimizer.learning_rate=0.001,1e-9,1e-8 sweep.dir=s "
+      "'sweep.asha={metric: train/epoch_loss, first: 4, factor: 3}'",  // falls with any data
+      folder_.path());
   ASSERT_EQ(ended.exit, 0) << ended.err;
   const json trials = results("s")["trials"];
   EXPECT_EQ(trials[0]["state"], "finished");
@@ -299,17 +326,20 @@ TEST_F(Sweep, TrialsThatAreWorseStopEarly) {
 }
 
 TEST_F(Sweep, WhatTrialsShareIsComputedOnce) {
-  const Ended both = run_shell(RETORT_BINARY_DIR
-                               "/bin/retort sweep classify data.root=shapes +data.make='{classes: 2, per_class: 6, "
-                               "size: 32}' data.image_size=32 model.patch_size=8 threads=1 train.epochs=1 "
-                               "evaluate.batch_size=1,2,3 --slots 3 --reuse sweep.dir=s",
-                               folder_.path());
+  const Ended both = run_shell(
+      RETORT_BINARY_DIR
+      "/bin/retort sweep classify data.root=shapes +data.make='{classes: 2, per_class: 6, "
+      "size: 32}' data.image_size=32 model.patch_size=8 threads=1 train.epochs=1 "
+      "evaluate.batch_size=1,2,3 --slots 3 --reuse sweep.dir=s",
+      folder_.path());
   ASSERT_EQ(both.exit, 0) << both.err;
   int trained = 0, made = 0;
   for (const char* trial : {"0", "1", "2"}) {
     const json summary = json::parse(file_text(folder_ / "s" / trial / "summary.json"));
-    for (const json& node : summary["nodes"]) trained += node["id"] == "train" && !node.contains("reused_from");
-    made += file_text(folder_ / "s" / trial / "log.txt").find("making 12 images") != std::string::npos;
+    for (const json& node : summary["nodes"])
+      trained += node["id"] == "train" && !node.contains("reused_from");
+    made +=
+        file_text(folder_ / "s" / trial / "log.txt").find("making 12 images") != std::string::npos;
   }
   EXPECT_EQ(trained, 1);
   EXPECT_EQ(made, 1);
@@ -317,35 +347,43 @@ TEST_F(Sweep, WhatTrialsShareIsComputedOnce) {
 }
 
 TEST_F(Sweep, ResumeSaysWhatDiffers) {
-  ASSERT_EQ(run_shell(RETORT_BINARY_DIR
-                      "/bin/retort sweep classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 "
-                      "train.epochs=1 train.warm_start=null,nowhere sweep.dir=s -q",
-                      folder_.path())
-                .exit,
-            3);
-  const auto resume = [&](const std::string& words) { return retort("sweep resume s " + words, folder_.path()); };
-  const std::string begun = "classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 ";
+  ASSERT_EQ(
+      run_shell(RETORT_BINARY_DIR "/bin/retort sweep classify data.root=photos data.image_size=32 "
+                                  "model.patch_size=8 threads=1 "
+                                  "train.epochs=1 train.warm_start=null,nowhere sweep.dir=s -q",
+                folder_.path())
+          .exit,
+      3);
+  const auto resume = [&](const std::string& words) {
+    return retort("sweep resume s " + words, folder_.path());
+  };
+  const std::string begun =
+      "classify data.root=photos data.image_size=32 model.patch_size=8 threads=1 ";
   const Ended other = resume(begun + "train.epochs=2 train.warm_start=null,nowhere,else");
   EXPECT_EQ(other.exit, 78);
-  EXPECT_THAT(other.err, HasSubstr("error[E0807]: this is not how the sweep was begun: there were 2 trials and would "
-                                   "now be 3, in trial 0 'train.epochs' was 1 and would now be 2, in trial 1 "));
+  EXPECT_THAT(
+      other.err,
+      HasSubstr("error[E0807]: this is not how the sweep was begun: there were 2 trials and would "
+                "now be 3, in trial 0 'train.epochs' was 1 and would now be 2, in trial 1 "));
   EXPECT_THAT(other.err, HasSubstr("it was begun as `retort sweep classify data.root=photos "));
   EXPECT_THAT(resume(begun + "train.epochs=2 train.warm_start=null,nowhere --slots 512").err,
               HasSubstr("error[E0807]: this is not how the sweep was begun"))
       << "which is seen before any trial is planned";
   const Ended same = resume(begun + "train.epochs=1 train.warm_start=null,nowhere --slots 4 -q");
   EXPECT_EQ(same.exit, 3) << same.err;
-  EXPECT_THAT(resume("--slots 512").err, HasSubstr("512 trials at a time with 1 threads each are more than the "));
+  EXPECT_THAT(resume("--slots 512").err,
+              HasSubstr("512 trials at a time with 1 threads each are more than the "));
   EXPECT_EQ(resume("classify no.such=1").exit, 78);
 
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "photos"))
     if (entry.path().extension() == ".jpg") std::ofstream(entry.path(), std::ios::app) << "x";
   const Ended changed = resume("");
   EXPECT_EQ(changed.exit, 78);
-  EXPECT_THAT(changed.err,
-              HasSubstr("error[E0807]: since trial 0 began, the input /data/root has other files: 8 files with "));
-  EXPECT_THAT(resume("--force").err,
-              HasSubstr("warning[E0807]: since trial 0 began, the input /data/root has other files"));
+  EXPECT_THAT(changed.err, HasSubstr("error[E0807]: since trial 0 began, the input /data/root has "
+                                     "other files: 8 files with "));
+  EXPECT_THAT(
+      resume("--force").err,
+      HasSubstr("warning[E0807]: since trial 0 began, the input /data/root has other files"));
 
   const std::string recipe = file_text(folder_ / "s/recipes/1.yaml");
   folder_.write("s/recipes/1.yaml", std::regex_replace(recipe, std::regex("nowhere"), "photos"));
@@ -353,13 +391,15 @@ TEST_F(Sweep, ResumeSaysWhatDiffers) {
   EXPECT_EQ(edited.exit, 65);
   EXPECT_THAT(edited.err, HasSubstr("s/recipes/1.yaml' is not the recipe that trial 1 began with"));
   std::filesystem::remove(folder_ / "s/recipes/1.yaml");
-  EXPECT_THAT(resume("--force").err, HasSubstr("s/recipes/1.yaml', the recipe of trial 1, cannot be read"));
+  EXPECT_THAT(resume("--force").err,
+              HasSubstr("s/recipes/1.yaml', the recipe of trial 1, cannot be read"));
 }
 
 TEST_F(Sweep, SecretIsNotWrittenDown) {
   const Ended refused = sweep("s", "+vars.api_token=geheim '++train.warm_start=${vars.api_token}'");
   EXPECT_EQ(refused.exit, 78);
-  EXPECT_THAT(refused.err, HasSubstr("a trial needs a secret, which is not written into the sweep's folder"));
+  EXPECT_THAT(refused.err,
+              HasSubstr("a trial needs a secret, which is not written into the sweep's folder"));
   EXPECT_NE(run_shell("grep -r geheim s", folder_.path()).exit, 0);
 }
 

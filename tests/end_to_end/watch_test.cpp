@@ -20,7 +20,9 @@ constexpr char kRetort[] = RETORT_BINARY_DIR "/bin/retort";
 class Watch : public testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_EQ(retort("data make image_folder --out photos --classes 2 --per-class 4 --size 32 -q", folder_.path()).exit,
+    ASSERT_EQ(retort("data make image_folder --out photos --classes 2 --per-class 4 --size 32 -q",
+                     folder_.path())
+                  .exit,
               0);
   }
   static std::string classify(const std::string& verb) {
@@ -37,23 +39,27 @@ TEST_F(Watch, FollowsASweepFromElsewhereUntilItIsOver) {
                            "until [ -e s/sweep.jsonl ]; do sleep 0.05; done; " +
                            kRetort + " watch s; watched=$?; wait $sweep; exit $watched");
   EXPECT_EQ(both.exit, 0) << both.err;
-  EXPECT_THAT(both.out, AllOf(HasSubstr("trial 1  waiting\n"), HasSubstr("trial 0  finished  evaluate  "),
-                              HasSubstr("trial 1  finished  evaluate  "), Not(HasSubstr("\x1b"))));
+  EXPECT_THAT(both.out,
+              AllOf(HasSubstr("trial 1  waiting\n"), HasSubstr("trial 0  finished  evaluate  "),
+                    HasSubstr("trial 1  finished  evaluate  "), Not(HasSubstr("\x1b"))));
   const json seen = json::parse(retort("watch s --json", folder_.path()).out)["result"];
   EXPECT_EQ(seen["trials"][1]["state"], "finished");
   EXPECT_EQ(seen["trials"][1]["run"]["status"], "finished");
   const Ended once = retort("watch s --once", folder_.path());
-  EXPECT_THAT(once.out, AllOf(HasSubstr("trial  state     epoch  "), HasSubstr("2 trials: 2 finished\n")));
+  EXPECT_THAT(once.out,
+              AllOf(HasSubstr("trial  state     epoch  "), HasSubstr("2 trials: 2 finished\n")));
 }
 
 TEST_F(Watch, IsATableThatIsDrawnOverOnATerminal) {
-  if (shell("command -v script").exit != 0) GTEST_SKIP() << "there is no script(1), which makes terminals";
-  const Ended swept =
-      shell("TERM=xterm script -qec \"" + classify("sweep") + "seed=1,2 train.epochs=3 sweep.dir=s\" /dev/null");
+  if (shell("command -v script").exit != 0)
+    GTEST_SKIP() << "there is no script(1), which makes terminals";
+  const Ended swept = shell("TERM=xterm script -qec \"" + classify("sweep") +
+                            "seed=1,2 train.epochs=3 sweep.dir=s\" /dev/null");
   EXPECT_EQ(swept.exit, 0) << swept.out;
-  EXPECT_THAT(swept.out,
-              AllOf(HasSubstr("trial  state    epoch  "), HasSubstr("\x1b[J"), HasSubstr("trial 1 finished in ")));
-  const Ended watched = shell("TERM=xterm script -qec \"" + std::string(kRetort) + " watch s/0\" /dev/null");
+  EXPECT_THAT(swept.out, AllOf(HasSubstr("trial  state    epoch  "), HasSubstr("\x1b[J"),
+                               HasSubstr("trial 1 finished in ")));
+  const Ended watched =
+      shell("TERM=xterm script -qec \"" + std::string(kRetort) + " watch s/0\" /dev/null");
   EXPECT_EQ(watched.exit, 0) << watched.out;
   EXPECT_THAT(watched.out, testing::StartsWith("finished  evaluate  "));
 }
@@ -67,12 +73,13 @@ TEST_F(Watch, FolderOfNothingIsRefused) {
 }
 
 TEST_F(Watch, CtrlCEndsItAlone) {
-  const Ended stopped = shell(classify("sweep") +
-                              "seed=1,2 train.epochs=2 sweep.dir=s >/dev/null 2>&1 & sweep=$!\n"
-                              "until [ -e s/sweep.jsonl ]; do sleep 0.05; done; " +
-                              kRetort +
-                              " watch s & watch=$!; sleep 0.5; kill -TERM $watch; wait $watch; watched=$?\n"
-                              "wait $sweep && exit $watched");
+  const Ended stopped =
+      shell(classify("sweep") +
+            "seed=1,2 train.epochs=2 sweep.dir=s >/dev/null 2>&1 & sweep=$!\n"
+            "until [ -e s/sweep.jsonl ]; do sleep 0.05; done; " +
+            kRetort +
+            " watch s & watch=$!; sleep 0.5; kill -TERM $watch; wait $watch; watched=$?\n"
+            "wait $sweep && exit $watched");
   EXPECT_EQ(stopped.exit, 143) << "and the sweep has finished";
 }
 

@@ -1,5 +1,6 @@
-// Every string option of every schema with a wrong value: none ends as an error of Retort's own, and each names its
-// place. The values that text does not tell apart are tried in one process, a stage for each.
+// Every string option of every schema with a wrong value: none ends as an error of Retort's own,
+// and each names its place. The values that text does not tell apart are tried in one process, a
+// stage for each.
 
 #include <algorithm>
 #include <set>
@@ -24,10 +25,21 @@ struct Wrong {
   std::string text;     ///< the stage, as YAML in one line
 };
 
-/// Texts that are no name of anything: of nothing, of what cannot be read as a file, of another kind.
-const std::vector<std::string> kWrong = {
-    "nope",   "nope/", "folder", "text.txt", "damaged.safetensors", "/proc/self/mem", "[", "a\\tb", "hf:nobody/nothing",
-    "hf:///", "(?<",   "{",      "${missing"};
+/// Texts that are no name of anything: of nothing, of what cannot be read as a file, of another
+/// kind.
+const std::vector<std::string> kWrong = {"nope",
+                                         "nope/",
+                                         "folder",
+                                         "text.txt",
+                                         "damaged.safetensors",
+                                         "/proc/self/mem",
+                                         "[",
+                                         "a\\tb",
+                                         "hf:nobody/nothing",
+                                         "hf:///",
+                                         "(?<",
+                                         "{",
+                                         "${missing"};
 
 /// Kinds that stand alone, with what they need, and the paths of their string options.
 struct Alone {
@@ -59,7 +71,8 @@ const std::vector<Alone> kAlone = {
 };
 
 /// The options "{a: {b: VALUE}}" for "a/b", added to what the kind needs.
-std::string with_option(const std::string& needs, const std::string& path, const std::string& value) {
+std::string with_option(const std::string& needs, const std::string& path,
+                        const std::string& value) {
   const std::size_t slash = path.find('/');
   const std::string quoted = Json(value).dump();
   if (slash == path.npos) return (needs.empty() ? "" : needs + ", ") + path + ": " + quoted;
@@ -80,7 +93,9 @@ std::string without_option(std::string needs, const std::string& option) {
 class WrongValues : public testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_EQ(retort("data make image_folder --out photos --classes 3 --per-class 6 --size 16 -q", folder_.path()).exit,
+    ASSERT_EQ(retort("data make image_folder --out photos --classes 3 --per-class 6 --size 16 -q",
+                     folder_.path())
+                  .exit,
               0);
     std::filesystem::create_directory(folder_ / "folder");
     folder_.write("text.txt", "a text\n");
@@ -110,7 +125,8 @@ bool is_told(const Json& errors, const std::string& stage) {
   });
 }
 
-/// What validate refuses is left out of the recipe that a worker gets, until all that is left is for the worker.
+/// What validate refuses is left out of the recipe that a worker gets, until all that is left is
+/// for the worker.
 TEST_F(WrongValues, NoStringOptionEndsAsAnErrorOfOurOwn) {
   std::vector<Wrong> stages;
   for (const Alone& alone : kAlone) {
@@ -119,7 +135,8 @@ TEST_F(WrongValues, NoStringOptionEndsAsAnErrorOfOurOwn) {
         const std::string name = "s" + std::to_string(stages.size());
         stages.push_back({name, "/" + name + "/" + option,
                           name + ": {kind: " + alone.kind + ", " +
-                              with_option(without_option(alone.needs, option), option, value) + "}\n"});
+                              with_option(without_option(alone.needs, option), option, value) +
+                              "}\n"});
       }
     }
   }
@@ -130,7 +147,8 @@ TEST_F(WrongValues, NoStringOptionEndsAsAnErrorOfOurOwn) {
       for (const Wrong& one : stages) text += one.text;
       const Json errors = told(verb, text);
       for (const Json& error : errors) {
-        EXPECT_FALSE(error.value("pointer", "").empty() && error.value("line", Json()).is_null()) << error.dump();
+        EXPECT_FALSE(error.value("pointer", "").empty() && error.value("line", Json()).is_null())
+            << error.dump();
         EXPECT_FALSE(error.value("code", "").starts_with("E09")) << error.dump();
         EXPECT_NE(error.value("code", ""), "E0708") << error.dump();
         EXPECT_NE(error.value("code", ""), "E0701") << error.dump();
@@ -149,24 +167,28 @@ TEST_F(WrongValues, NoStringOptionEndsAsAnErrorOfOurOwn) {
 }
 
 TEST_F(WrongValues, WhatOnlyTheNetworkTellsIsSaidByPlanAllOfItAtOnce) {
-  const Json errors =
-      told("plan",
-           "data: {kind: data.image_folder, root: photos, image_size: 32}\n"
-           "model: {kind: model.clip_vision, patch_size: 16, hidden_size: 16, num_hidden_layers: 1, "
-           "num_attention_heads: 2, intermediate_size: 16}\n"
-           "memory: {kind: memory.policy}\n"
-           "train: {kind: train.supervised, batch_size: 4, warm_start: text.txt, class_weights: {oak: 2, "
-           "ash: 3}, parameter_groups: [{match: bakbone, frozen: true}, {match: heda, frozen: true}]}\n");
+  const Json errors = told(
+      "plan",
+      "data: {kind: data.image_folder, root: photos, image_size: 32}\n"
+      "model: {kind: model.clip_vision, patch_size: 16, hidden_size: 16, num_hidden_layers: 1, "
+      "num_attention_heads: 2, intermediate_size: 16}\n"
+      "memory: {kind: memory.policy}\n"
+      "train: {kind: train.supervised, batch_size: 4, warm_start: text.txt, class_weights: {oak: "
+      "2, "
+      "ash: 3}, parameter_groups: [{match: bakbone, frozen: true}, {match: heda, frozen: "
+      "true}]}\n");
   std::set<std::string> pointers;
   for (const Json& error : errors) pointers.insert(error.value("pointer", ""));
-  EXPECT_EQ(pointers, (std::set<std::string>{"/train/class_weights", "/train/parameter_groups/0/match",
-                                             "/train/parameter_groups/1/match", "/train/warm_start"}))
+  EXPECT_EQ(pointers,
+            (std::set<std::string>{"/train/class_weights", "/train/parameter_groups/0/match",
+                                   "/train/parameter_groups/1/match", "/train/warm_start"}))
       << errors.dump(2);
 }
 
 TEST_F(WrongValues, MissingWeightsAreTheUsersMatterWhereResultsAreReused) {
   const Json errors =
-      told("plan --reuse", "model: {kind: model.clip, weights: weights/clip-vit-base-patch32.safetensors}\n");
+      told("plan --reuse",
+           "model: {kind: model.clip, weights: weights/clip-vit-base-patch32.safetensors}\n");
   ASSERT_EQ(errors.size(), 1u);
   EXPECT_EQ(errors[0].value("code", ""), "E0621");
   EXPECT_EQ(errors[0].value("pointer", ""), "/model/weights");

@@ -24,9 +24,11 @@ inline bool same(const runner::Value& a, const runner::Value& b) {
   if (number && other) return *number == *other || (std::isnan(*number) && std::isnan(*other));
   if (a.list() && b.list()) return std::ranges::equal(*a.list(), *b.list(), same);
   if (!a.map() || !b.map()) return same_data(a, b);
-  return std::ranges::equal(*a.map(), *b.map(), [](const runner::Entry& left, const runner::Entry& right) {
-    return left.key == right.key && left.key_type == right.key_type && same(left.value, right.value);
-  });
+  return std::ranges::equal(*a.map(), *b.map(),
+                            [](const runner::Entry& left, const runner::Entry& right) {
+                              return left.key == right.key && left.key_type == right.key_type &&
+                                     same(left.value, right.value);
+                            });
 }
 
 /// Ends the program, which libFuzzer takes for a crash, unless `holds`.

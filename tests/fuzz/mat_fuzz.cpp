@@ -17,15 +17,19 @@ void read_lists(const std::string& file) {
   for (const char* const name : {"a", "annotations"}) {
     try {
       const MatRecords records = read_mat_records(file, name);
-      for (const auto& row : records.rows) require(row.size() == records.fields.size(), "another width", file);
+      for (const auto& row : records.rows)
+        require(row.size() == records.fields.size(), "another width", file);
     } catch (const std::invalid_argument&) {
     }
   }
   for (const char* const name : {"a", "class_names"}) {
     try {
       const auto texts = read_mat_texts(file, name);
-      const bool is_short = std::ranges::all_of(texts, [](const auto& text) { return text.size() < 60'000; });
-      if (is_short) require(read_mat_texts(mat_texts_file(name, texts), name) == texts, "reads as another", file);
+      const bool is_short =
+          std::ranges::all_of(texts, [](const auto& text) { return text.size() < 60'000; });
+      if (is_short)
+        require(read_mat_texts(mat_texts_file(name, texts), name) == texts, "reads as another",
+                file);
     } catch (const std::invalid_argument&) {
     }
   }
@@ -40,7 +44,8 @@ void read(const std::string& file) {
     } catch (const std::invalid_argument&) {
       continue;
     }
-    require(matrix.values.size() == static_cast<std::size_t>(matrix.rows * matrix.columns), "another size", file);
+    require(matrix.values.size() == static_cast<std::size_t>(matrix.rows * matrix.columns),
+            "another size", file);
     for (const std::int64_t value : matrix.values) {
       if (value < 0 || value > 0xffff) return;
     }

@@ -12,6 +12,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   const SourceText again{"override 2", override_text(*read)};
   const Result<Override> reread = parse_override(again);
   require(reread && reread->value, "does not read again", again.contents);
-  require(reread->key == read->key && same(*reread->value, *read->value), "reads as another", again.contents);
+  require(reread->key == read->key && same(*reread->value, *read->value), "reads as another",
+          again.contents);
   return 0;
 }

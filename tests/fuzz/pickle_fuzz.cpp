@@ -1,5 +1,5 @@
-// Pickles as torch.save makes them, and the tensors found in them. The input is a pickle; of a text seed, which cannot
-// hold all bytes, \xHH is one.
+// Pickles as torch.save makes them, and the tensors found in them. The input is a pickle; of a text
+// seed, which cannot hold all bytes, \xHH is one.
 
 #include <stdexcept>
 
@@ -49,7 +49,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
       require(count == weight.count, "miscounted", weight.name);
       total += count * weight.tensor.type->bytes;
       require(weight.tensor.offset >= 0, "begins before its storage", weight.name);
-      require(count == 0 || (last + 1) * weight.tensor.type->bytes <= storage.count * storage.type->bytes,
+      require(count == 0 ||
+                  (last + 1) * weight.tensor.type->bytes <= storage.count * storage.type->bytes,
               "reaches beyond its storage", weight.name);
     }
     require(total <= kMostBytes, "more bytes than allowed", before);

@@ -1,4 +1,5 @@
-// Headers of safetensors files, the data's length before them; what is read is written and read again.
+// Headers of safetensors files, the data's length before them; what is read is written and read
+// again.
 
 #include <stdexcept>
 

@@ -1,9 +1,9 @@
 // Validating, filling in defaults and compiling: the input is a recipe.
 
-#include "runner/parent/config/yaml_reader.h"
+#include "runner/parent/cli/prepare.h"
 #include "runner/parent/compile/compile.h"
 #include "runner/parent/compile/recipe.h"
-#include "runner/parent/cli/prepare.h"
+#include "runner/parent/config/yaml_reader.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace runner;

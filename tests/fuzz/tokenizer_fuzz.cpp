@@ -1,4 +1,5 @@
-// A vocabulary's list of merges, its numbers, and texts under a vocabulary: the input as each of them.
+// A vocabulary's list of merges, its numbers, and texts under a vocabulary: the input as each of
+// them.
 
 #include <stdexcept>
 
@@ -26,9 +27,11 @@ void encode(const Vocabulary& vocabulary, const std::string& text, TextCleaning 
   for_pieces(clean, cleaning, [&](std::string_view piece) {
     const std::size_t before = tokens.size();
     pairs.encode(piece, tokens);
-    require(tokens.size() > before && tokens.size() <= before + piece.size(), "another number of tokens", text);
+    require(tokens.size() > before && tokens.size() <= before + piece.size(),
+            "another number of tokens", text);
   });
-  for (const std::int32_t token : tokens) require(token >= 0 && token < vocabulary.start, "no token of a text", text);
+  for (const std::int32_t token : tokens)
+    require(token >= 0 && token < vocabulary.start, "no token of a text", text);
 }
 
 }  // namespace
@@ -47,6 +50,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   }
   if (runner::invalid_utf8(input)) return 0;
   const Vocabulary vocabulary = read_merges(kMerges);
-  for (const auto cleaning : {TextCleaning::kTransformers, TextCleaning::kOpenai}) encode(vocabulary, input, cleaning);
+  for (const auto cleaning : {TextCleaning::kTransformers, TextCleaning::kOpenai})
+    encode(vocabulary, input, cleaning);
   return 0;
 }

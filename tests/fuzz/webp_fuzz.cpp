@@ -12,8 +12,10 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
     const ImageHeader header = read_webp_header(file);
     if (header.width > kMostPixels / header.height) return 0;
     const Image image = decode_webp(file);
-    require(image.width == header.width && image.height == header.height, "another size", text_of(bytes, size));
-    require(header.orientation >= 1 && header.orientation <= 8, "no orientation", text_of(bytes, size));
+    require(image.width == header.width && image.height == header.height, "another size",
+            text_of(bytes, size));
+    require(header.orientation >= 1 && header.orientation <= 8, "no orientation",
+            text_of(bytes, size));
   } catch (const ImageError&) {
   }
   return 0;

@@ -1,5 +1,5 @@
-// Whole CLIPs of transformers, and the same under OpenAI's names: both towers, their loss and its gradients, through
-// the reader of their weights.
+// Whole CLIPs of transformers, and the same under OpenAI's names: both towers, their loss and its
+// gradients, through the reader of their weights.
 
 #include <torch/types.h>
 
@@ -14,19 +14,23 @@ namespace fs = std::filesystem;
 constexpr const char* kPositions = "vision_model.embeddings.position_embedding.weight";
 
 /// Everything that ours computes, by the names of the records.
-RecordedTensors outputs_of(const ClipNetwork& network, const at::Tensor& pixels, const at::Tensor& ids) {
+RecordedTensors outputs_of(const ClipNetwork& network, const at::Tensor& pixels,
+                           const at::Tensor& ids) {
   RecordedTensors result;
   const auto add_blocks = [&](const std::string& prefix, const auto& tower, at::Tensor x) {
     std::size_t i = 0;
     result[prefix + "0"] = x;
-    for (const auto& block : tower.blocks()) result[prefix + std::to_string(++i)] = x = block->forward(x);
+    for (const auto& block : tower.blocks())
+      result[prefix + std::to_string(++i)] = x = block->forward(x);
     return x;
   };
-  const at::Tensor last = add_blocks("vision.hidden.", network.image_tower(), network.image_tower().embed(pixels));
+  const at::Tensor last =
+      add_blocks("vision.hidden.", network.image_tower(), network.image_tower().embed(pixels));
   result["vision.last_hidden_state"] = last;
   result["vision.pooled"] = network.image_tower().pool(last);
   result["image_features"] = network.project_images(result["vision.pooled"]);
-  const at::Tensor words = add_blocks("text.hidden.", network.text_tower(), network.text_tower().embed(ids));
+  const at::Tensor words =
+      add_blocks("text.hidden.", network.text_tower(), network.text_tower().embed(ids));
   result["text.last_hidden_state"] = network.text_tower().normalize(words);
   result["text_features"] = network.project_texts(network.text_tower().forward(ids));
   const at::Tensor images = network.embed_images(pixels), texts = network.embed_texts(ids);
@@ -37,8 +41,8 @@ RecordedTensors outputs_of(const ClipNetwork& network, const at::Tensor& pixels,
   return result;
 }
 
-/// The gradient of the weight that the library calls `theirs`; of positions through their resizing, which is part of
-/// their forward and of our loading.
+/// The gradient of the weight that the library calls `theirs`; of positions through their resizing,
+/// which is part of their forward and of our loading.
 at::Tensor gradient_of(const ClipNetwork& network, const NamedTensors& saved, WeightLayout layout,
                        const std::string& theirs, at::ScalarType type) {
   const auto ours = our_name(layout, theirs);
@@ -65,7 +69,8 @@ void compare_in(at::ScalarType type, const RecordedCase& recorded, const fs::pat
     if (expected.has(name)) expected.expect_near(name, tensor);
   }
   outputs.at("loss").backward();
-  // OpenAI's names are another file's of the same network: its gradients were recorded under the first one's.
+  // OpenAI's names are another file's of the same network: its gradients were recorded under the
+  // first one's.
   const bool has_gradients = weights.filename() == "model.safetensors";
   for (const std::string& key : expected.uncompared()) {
     const std::string name = key.substr(4);
@@ -74,7 +79,8 @@ void compare_in(at::ScalarType type, const RecordedCase& recorded, const fs::pat
       continue;
     }
     if (!has_gradients) continue;
-    const at::Tensor gradient = gradient_of(network, clip.saved, clip.report.layout, name.substr(5), type);
+    const at::Tensor gradient =
+        gradient_of(network, clip.saved, clip.report.layout, name.substr(5), type);
     ASSERT_TRUE(gradient.defined()) << name;
     expected.expect_near(name, gradient);
   }

@@ -13,9 +13,11 @@ struct FullModel {
 
 FullModel full_model(const RecordedCase& recorded);
 
-/// The library's tensors by the case's rule, each by the number of its line in keys/; in float32. Integers and what a
-/// text tower has are left out. The keys are beside the case, else those that are shared.
+/// The library's tensors by the case's rule, each by the number of its line in keys/; in float32.
+/// Integers and what a text tower has are left out. The keys are beside the case, else those that
+/// are shared.
 stages::NamedTensors formula_weights(const RecordedCase& recorded);
 
 /// Compares shape, norm, mean and first numbers with what the case has recorded of a tensor.
-void expect_recorded(const nlohmann::json& expected, const at::Tensor& actual, const std::string& name);
+void expect_recorded(const nlohmann::json& expected, const at::Tensor& actual,
+                     const std::string& name);

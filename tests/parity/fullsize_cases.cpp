@@ -1,14 +1,14 @@
-// Vision transformers of full size with weights by formula: outputs, and gradients where the vision half has them
-// alone.
+// Vision transformers of full size with weights by formula: outputs, and gradients where the vision
+// half has them alone.
 
 #include <algorithm>
 
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "stages/model/vision_tower.h"
-#include "stages/model/pretrained.h"
 #include "runner/shared/weights/pretrained_config.h"
+#include "stages/model/pretrained.h"
+#include "stages/model/vision_tower.h"
 #include "tests/parity/formula_weights.h"
 
 namespace {
@@ -49,7 +49,8 @@ void compare(const RecordedCase& recorded) {
   options.tower.image_size = recorded.json.at("size");
   options.tower.patch_bias = !is_clip;
   options.tower.norm_before_blocks = is_clip;
-  const char* projection = layout == WeightLayout::kTimmClip ? "head.weight" : "visual_projection.weight";
+  const char* projection =
+      layout == WeightLayout::kTimmClip ? "head.weight" : "visual_projection.weight";
   if (is_clip) options.projection_dim = saved.at(projection).size(0);
   options.projection_bias = layout == WeightLayout::kTimmClip;
   options.feature = is_clip ? Feature::kProjected : Feature::kPooled;
@@ -65,7 +66,8 @@ void compare(const RecordedCase& recorded) {
   }
   network.to(torch::kFloat64);
   const std::int64_t size = options.tower.image_size;
-  const at::Tensor pixels = 2 * hash_uniform(seed, kPixelStream, {recorded.json.at("batch"), 3, size, size});
+  const at::Tensor pixels =
+      2 * hash_uniform(seed, kPixelStream, {recorded.json.at("batch"), 3, size, size});
 
   const bool is_alone = model.library != "hf_clip";  // no text tower in its loss
   const torch::AutoGradMode graph(is_alone);
@@ -73,13 +75,16 @@ void compare(const RecordedCase& recorded) {
   const auto& eval = recorded.json.at("f64").at("eval");
   if (!is_alone) {
     const at::Tensor features = network.feature(last);
-    if (eval.contains("vision.last_hidden_state")) expect_recorded(eval["vision.last_hidden_state"], last, "tokens");
+    if (eval.contains("vision.last_hidden_state"))
+      expect_recorded(eval["vision.last_hidden_state"], last, "tokens");
     if (eval.contains("image_embeds"))
       expect_recorded(eval["image_embeds"], features / features.norm(2, 1, true), "embeds");
     return;
   }
-  if (eval.contains("pooled")) expect_recorded(eval["pooled"], network.tower().pool(last), "pooled");
-  const at::Tensor logits = is_clip ? network.features(pixels) : network.forward(pixels).at("logits");
+  if (eval.contains("pooled"))
+    expect_recorded(eval["pooled"], network.tower().pool(last), "pooled");
+  const at::Tensor logits =
+      is_clip ? network.features(pixels) : network.forward(pixels).at("logits");
   expect_recorded(eval.at("logits"), logits, "logits");
   const auto& train = recorded.json.at("f64").at("train");
   const at::Tensor loss = (hash_uniform(seed, kProbeStream, logits.sizes()) * logits).mean();
@@ -87,17 +92,22 @@ void compare(const RecordedCase& recorded) {
   loss.backward();
   // A gradient that is zero in exact arithmetic, such as that of a key's bias, is only rounding.
   double largest = 0;
-  for (const auto& [name, norm] : train.at("grad_norm").items()) largest = std::max(largest, norm.get<double>());
+  for (const auto& [name, norm] : train.at("grad_norm").items())
+    largest = std::max(largest, norm.get<double>());
   const double floor = 1e-12 * largest;
   std::size_t compared = 0;
   for (const auto& item : network.named_parameters()) {
     auto theirs = library_name(layout, item.key());
     // The modules of transformers 5 have other names than its files.
-    if (theirs && !train.at("grad_norm").contains(*theirs)) theirs = library_name(WeightLayout::kVit5, item.key());
+    if (theirs && !train.at("grad_norm").contains(*theirs))
+      theirs = library_name(WeightLayout::kVit5, item.key());
     if (!theirs || !train["grad_norm"].contains(*theirs)) continue;
     const double norm = train["grad_norm"][*theirs];
-    EXPECT_NEAR(item.value().grad().norm().item<double>(), norm, std::max(1e-9 * norm, floor)) << *theirs;
-    EXPECT_NEAR(item.value().grad().flatten()[0].item<double>(), train.at("grad_first").at(*theirs), 1e-9) << *theirs;
+    EXPECT_NEAR(item.value().grad().norm().item<double>(), norm, std::max(1e-9 * norm, floor))
+        << *theirs;
+    EXPECT_NEAR(item.value().grad().flatten()[0].item<double>(), train.at("grad_first").at(*theirs),
+                1e-9)
+        << *theirs;
     ++compared;
   }
   EXPECT_EQ(compared, network.parameters().size() - (is_clip ? 2 : 0));  // a head of ours

@@ -1,5 +1,6 @@
-// Pictures decoded, resized and prepared as Pillow, transformers, timm and torchvision do it. Resizing begins with the
-// recorded pixels, so that another decoder's rounding is not measured twice.
+// Pictures decoded, resized and prepared as Pillow, transformers, timm and torchvision do it.
+// Resizing begins with the recorded pixels, so that another decoder's rounding is not measured
+// twice.
 
 #include <cstdlib>
 
@@ -8,8 +9,8 @@
 #include "stages/data/image.h"
 #include "stages/data/jpeg_reader.h"
 #include "stages/data/normalization.h"
-#include "stages/data/weighted_sums.h"
 #include "stages/data/transform.h"
+#include "stages/data/weighted_sums.h"
 #include "tests/parity/recorded_case.h"
 #include "tests/support/pictures.h"
 
@@ -25,10 +26,12 @@ constexpr std::array kImageNetDeviation = {0.229, 0.224, 0.225};
 constexpr int kJpegLevels = 2;  // by which decoders of the same file may differ
 
 at::Tensor bytes_of(const Image& image) {
-  return torch::tensor(at::ArrayRef<std::uint8_t>(image.pixels), torch::kUInt8).reshape({image.height, image.width, 3});
+  return torch::tensor(at::ArrayRef<std::uint8_t>(image.pixels), torch::kUInt8)
+      .reshape({image.height, image.width, 3});
 }
 
-at::Tensor normalized(const Image& image, const std::array<double, 3>& mean, const std::array<double, 3>& deviation) {
+at::Tensor normalized(const Image& image, const std::array<double, 3>& mean,
+                      const std::array<double, 3>& deviation) {
   const at::Tensor result = torch::empty({3, image.height, image.width});
   Normalization(mean, deviation).write(image, /*mirrored=*/false, result.data_ptr<float>());
   return result;
@@ -39,14 +42,18 @@ Image cut_out(const Image& image, std::int64_t size, const ResizeOptions& option
                options.interpolation);
 }
 
-/// What is made of the pixels of `image` under a record's name; undefined where the name is not known.
+/// What is made of the pixels of `image` under a record's name; undefined where the name is not
+/// known.
 at::Tensor made(const std::string& name, const Image& image, const at::Tensor& expected) {
   const std::int64_t size = expected.size(1);
   if (name.starts_with("resize.")) {
-    const auto mode = name.find("bicubic") != name.npos ? Interpolation::kBicubic : Interpolation::kBilinear;
-    return bytes_of(resize(image, static_cast<int>(expected.size(1)), static_cast<int>(expected.size(0)), mode));
+    const auto mode =
+        name.find("bicubic") != name.npos ? Interpolation::kBicubic : Interpolation::kBilinear;
+    return bytes_of(resize(image, static_cast<int>(expected.size(1)),
+                           static_cast<int>(expected.size(0)), mode));
   }
-  if (name.starts_with("clip.")) return normalized(cut_out(image, size, {}), kClipMean, kClipDeviation);
+  if (name.starts_with("clip."))
+    return normalized(cut_out(image, size, {}), kClipMean, kClipDeviation);
   if (name.starts_with("timm.")) {
     const double fraction = std::stod(name.substr(name.find('.', 5) + 1));
     const ResizeOptions options{.crop_fraction = fraction, .crop_offset = CropOffset::kRound};
@@ -54,10 +61,12 @@ at::Tensor made(const std::string& name, const Image& image, const at::Tensor& e
   }
   if (name.starts_with("torchvision.bilinear.")) {
     return bytes_of(
-        cut_out(image, size, {.interpolation = Interpolation::kBilinear, .crop_offset = CropOffset::kRound}));
+        cut_out(image, size,
+                {.interpolation = Interpolation::kBilinear, .crop_offset = CropOffset::kRound}));
   }
   if (name.starts_with("square.bilinear.")) {
-    return bytes_of(cut_out(image, size, {.interpolation = Interpolation::kBilinear, .shape = ResizeShape::kSquare}));
+    return bytes_of(cut_out(
+        image, size, {.interpolation = Interpolation::kBilinear, .shape = ResizeShape::kSquare}));
   }
   return {};
 }
@@ -66,7 +75,8 @@ double largest_difference(const at::Tensor& a, const at::Tensor& b) {
   return (a.to(torch::kDouble) - b.to(torch::kDouble)).abs().max().item<double>();
 }
 
-void expect_pixels(const Image& found, const at::Tensor& expected, double tolerance, const std::string& what) {
+void expect_pixels(const Image& found, const at::Tensor& expected, double tolerance,
+                   const std::string& what) {
   const at::Tensor bytes = bytes_of(found);
   ASSERT_EQ(bytes.sizes(), expected.sizes()) << what;
   EXPECT_LE(largest_difference(bytes, expected), tolerance) << what;
@@ -75,7 +85,8 @@ void expect_pixels(const Image& found, const at::Tensor& expected, double tolera
 void compare(const RecordedCase& recorded) {
   const fs::path jpeg = recorded.path / "input.jpg", png = recorded.path / "input.png";
   const fs::path numbers = recorded.path / "outputs.safetensors";
-  const RecordedTensors outputs = fs::exists(numbers) ? safetensors_fixture(numbers) : RecordedTensors();
+  const RecordedTensors outputs =
+      fs::exists(numbers) ? safetensors_fixture(numbers) : RecordedTensors();
   const Image decoded = decode_png(file_bytes(recorded.path / "decoded.png"));
   if (fs::exists(jpeg)) {
     expect_pixels(decode_jpeg(file_bytes(jpeg)), bytes_of(decoded), kJpegLevels, "decoded");
@@ -85,7 +96,8 @@ void compare(const RecordedCase& recorded) {
     expect_pixels(decode_png(file_bytes(png)), bytes_of(decoded), 0, "decoded");
   }
   for (const auto& [name, expected] : outputs) {
-    if (name == "high_byte" || name == "rounded") continue;  // the second is another way to take 16 bits
+    if (name == "high_byte" || name == "rounded")
+      continue;  // the second is another way to take 16 bits
     if (name == "decoded_exif_applied") {
       expect_pixels(decode_image(file_bytes(jpeg)), expected, kJpegLevels, name);
       continue;
@@ -96,12 +108,16 @@ void compare(const RecordedCase& recorded) {
       continue;
     }
     ASSERT_EQ(actual.sizes(), expected.sizes()) << name;
-    EXPECT_LE(largest_difference(actual, expected), expected.scalar_type() == torch::kUInt8 ? 0 : 1e-5) << name;
+    EXPECT_LE(largest_difference(actual, expected),
+              expected.scalar_type() == torch::kUInt8 ? 0 : 1e-5)
+        << name;
   }
 }
 
 }  // namespace
 
 std::vector<CaseKind> image_cases() {
-  return {{"Images", [](const RecordedCase& recorded) { return fs::exists(recorded.path / "decoded.png"); }, compare}};
+  return {{"Images",
+           [](const RecordedCase& recorded) { return fs::exists(recorded.path / "decoded.png"); },
+           compare}};
 }

@@ -1,4 +1,5 @@
-// Adapter folders of peft on recorded models: outputs, merges, refusals, and trainings of a few steps.
+// Adapter folders of peft on recorded models: outputs, merges, refusals, and trainings of a few
+// steps.
 
 #include <algorithm>
 #include <cctype>
@@ -31,7 +32,8 @@ namespace fs = std::filesystem;
 constexpr const char* kPrefix = "base_model.model.";
 constexpr double kRounding = 1e-5;  // of float32 outputs: no smaller difference says anything
 
-/// The recorded model that the adapter of a case is for: beside the case's folder, or beside the checkout.
+/// The recorded model that the adapter of a case is for: beside the case's folder, or beside the
+/// checkout.
 RecordedCase base_of(const RecordedCase& recorded) {
   const std::string name = recorded.json.at("base");
   fs::path folder = recorded.path.parent_path().parent_path() / "models" / name;
@@ -40,8 +42,8 @@ RecordedCase base_of(const RecordedCase& recorded) {
   return {folder, json_file(folder / "case.json")};
 }
 
-/// A recorded model in ours. Its outputs are the last ones, by the names of the records, of which `part` of
-/// `expected` has all that no part of the network computes.
+/// A recorded model in ours. Its outputs are the last ones, by the names of the records, of which
+/// `part` of `expected` has all that no part of the network computes.
 struct RecordedNetwork {
   std::shared_ptr<torch::nn::Module> module;
   std::function<RecordedTensors(const Expectation& expected, const std::string& part)> outputs;
@@ -52,18 +54,21 @@ struct RecordedNetwork {
 RecordedNetwork tower_of(const RecordedCase& recorded, at::ScalarType type) {
   const RecordedCase base = base_of(recorded);
   const RecordedTower tower(base, base.path / "model.safetensors", type);
-  const auto outputs = [tower](const Expectation& expected, const std::string& part) -> RecordedTensors {
+  const auto outputs = [tower](const Expectation& expected,
+                               const std::string& part) -> RecordedTensors {
     const torch::NoGradGuard no_graph;
     const ImageClassifier& network = tower.network();
     const at::Tensor last = network.tower().forward(tower.pixels());
     if (tower.family() == "vit" || tower.family() == "timm")
       return {{"logits", network.forward(tower.pixels()).at("logits")}};
-    if (tower.family() == "clip_vision") return {{"last_hidden_state", last}, {"pooled", network.tower().pool(last)}};
+    if (tower.family() == "clip_vision")
+      return {{"last_hidden_state", last}, {"pooled", network.tower().pool(last)}};
     const at::Tensor features = network.feature(last);
     if (tower.family() != "clip") return {{"image_embeds", features}};
     const at::Tensor embeds = features / features.norm(2, 1, /*keepdim=*/true);
     const at::Tensor scale = tower.saved().at("logit_scale").to(features.scalar_type()).exp();
-    return {{"image_embeds", embeds}, {"logits_per_image", scale * embeds.matmul(expected[part + "text_embeds"].t())}};
+    return {{"image_embeds", embeds},
+            {"logits_per_image", scale * embeds.matmul(expected[part + "text_embeds"].t())}};
   };
   return {tower.shared_network(), outputs, tower};
 }
@@ -73,7 +78,8 @@ RecordedNetwork clip_of(const RecordedCase& recorded, at::ScalarType type) {
   const RecordedClip clip(base, base.path / "model.safetensors", type);
   const auto outputs = [clip](const Expectation&, const std::string&) -> RecordedTensors {
     const torch::NoGradGuard no_graph;
-    const at::Tensor images = clip.network->embed_images(clip.pixels), texts = clip.network->embed_texts(clip.ids);
+    const at::Tensor images = clip.network->embed_images(clip.pixels),
+                     texts = clip.network->embed_texts(clip.ids);
     return {{"image_embeds", images},
             {"text_embeds", texts},
             {"logits_per_image", images.matmul(texts.t()) * clip.network->logit_scale().exp()}};
@@ -81,7 +87,9 @@ RecordedNetwork clip_of(const RecordedCase& recorded, at::ScalarType type) {
   return {clip.network, outputs, std::nullopt, /*has_text=*/true};
 }
 
-bool is_of_clip(const RecordedCase& recorded) { return base_of(recorded).json.at("family") == "clip"; }
+bool is_of_clip(const RecordedCase& recorded) {
+  return base_of(recorded).json.at("family") == "clip";
+}
 
 /// The model of a case as a whole.
 RecordedNetwork whole_of(const RecordedCase& recorded, at::ScalarType type) {
@@ -95,7 +103,8 @@ struct Loaded {
   AttachedLora lora = {};
 };
 
-void attach(Loaded& loaded, const SavedAdapter& saved, const LoraOptions& options, std::uint64_t seed = 1) {
+void attach(Loaded& loaded, const SavedAdapter& saved, const LoraOptions& options,
+            std::uint64_t seed = 1) {
   loaded.layout = layout_of_adapter(saved, *loaded.network.module);
   loaded.lora = attach_lora(*loaded.network.module, options, module_names(loaded.layout), seed);
 }
@@ -125,7 +134,8 @@ std::string without(std::string text, const std::string& part) {
 bool is_of_text(const std::string& name) { return name.find("text_") != name.npos; }
 
 bool has_images(const SavedAdapter& saved) {
-  return std::ranges::any_of(saved.tensors, [](const auto& item) { return !is_of_text(item.first); });
+  return std::ranges::any_of(saved.tensors,
+                             [](const auto& item) { return !is_of_text(item.first); });
 }
 
 /// What peft trains is what is trained here, by the names of adapter files.
@@ -141,14 +151,17 @@ void expect_trainable(const RecordedCase& recorded, const Loaded& loaded) {
   }
   EXPECT_EQ(ours, theirs);
   std::size_t trained = 0;
-  for (const at::Tensor& parameter : loaded.network.module->parameters()) trained += parameter.requires_grad() ? 1 : 0;
+  for (const at::Tensor& parameter : loaded.network.module->parameters())
+    trained += parameter.requires_grad() ? 1 : 0;
   EXPECT_EQ(trained, ours.size());
 }
 
 /// Saved again, the file is the same to the byte, and the options mean what they meant.
-void expect_saved_as_read(const RecordedCase& recorded, const SavedAdapter& saved, const Loaded& loaded) {
+void expect_saved_as_read(const RecordedCase& recorded, const SavedAdapter& saved,
+                          const Loaded& loaded) {
   const TemporaryFolder temporary;
-  const AdapterBase base = loaded.network.has_text ? whole_clip() : base_of_adapter(loaded.lora, loaded.layout, false);
+  const AdapterBase base =
+      loaded.network.has_text ? whole_clip() : base_of_adapter(loaded.lora, loaded.layout, false);
   save_adapter(temporary / "again", loaded.lora, module_names(loaded.layout), base);
   const char* file = "adapter_model.safetensors";
   EXPECT_EQ(bytes(temporary / "again" / file), bytes(recorded.path / "adapter" / file));
@@ -167,8 +180,10 @@ std::optional<LoraOptions> mistaken(LoraOptions options, const std::string& mist
   return options;
 }
 
-/// With a mistake the outputs are as far off as they were for the library, and so beyond every tolerance.
-void expect_mistakes_show(const RecordedCase& recorded, const SavedAdapter& saved, const Expectation& expected) {
+/// With a mistake the outputs are as far off as they were for the library, and so beyond every
+/// tolerance.
+void expect_mistakes_show(const RecordedCase& recorded, const SavedAdapter& saved,
+                          const Expectation& expected) {
   for (const auto& [name, size] : recorded.json.at("wrong_variants").items()) {
     const std::optional<LoraOptions> options = mistaken(saved.config.options, name);
     if (!options) continue;
@@ -185,8 +200,8 @@ void expect_mistakes_show(const RecordedCase& recorded, const SavedAdapter& save
 }
 
 /// The case in `network`, the whole of its model or the image tower of a CLIP.
-void compare_outputs_of(const RecordedNetwork& network, const RecordedCase& recorded, const SavedAdapter& saved,
-                        Expectation& expected) {
+void compare_outputs_of(const RecordedNetwork& network, const RecordedCase& recorded,
+                        const SavedAdapter& saved, Expectation& expected) {
   const bool is_whole = network.has_text || !is_of_clip(recorded);
   const bool is_float = expected.type() == torch::kFloat32;
   Loaded loaded{network};
@@ -217,7 +232,8 @@ void compare_outputs_in(at::ScalarType type, const RecordedCase& recorded) {
   compare_outputs_of(whole_of(recorded, type), recorded, saved, expected);
   for (const std::string& name : expected.uncompared())
     EXPECT_TRUE(name.starts_with("f32.base.")) << "nothing was compared with " << name;
-  const bool has_tower = is_of_clip(recorded) && has_images(saved) && saved.config.options.modules_to_save.empty();
+  const bool has_tower =
+      is_of_clip(recorded) && has_images(saved) && saved.config.options.modules_to_save.empty();
   if (!has_tower) return;
   SCOPED_TRACE("the image tower alone");
   compare_outputs_of(tower_of(recorded, type), recorded, saved, expected);
@@ -229,7 +245,8 @@ void compare_outputs(const RecordedCase& recorded) {
 }
 
 std::string lower_case(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char letter) { return std::tolower(letter); });
+  std::ranges::transform(text, text.begin(),
+                         [](unsigned char letter) { return std::tolower(letter); });
   return text;
 }
 
@@ -284,12 +301,14 @@ RecordedTensors part_of(const RecordedTensors& all, const std::string& part) {
 }
 
 Trained train(const RecordedCase& recorded, const Training& training, at::ScalarType type) {
-  const RecordedTensors start = part_of(safetensors_fixture(recorded.path / "trajectory.safetensors"), "f32.start.");
+  const RecordedTensors start =
+      part_of(safetensors_fixture(recorded.path / "trajectory.safetensors"), "f32.start.");
   SavedAdapter saved;
   std::vector<NamedTensors::Item> in_adapter;
   RecordedTensors head;  // where it is outside
   for (const auto& [name, tensor] : start) {
-    if (name.starts_with(kPrefix)) in_adapter.emplace_back(name.substr(std::string(kPrefix).size()), tensor);
+    if (name.starts_with(kPrefix))
+      in_adapter.emplace_back(name.substr(std::string(kPrefix).size()), tensor);
     else head[name] = tensor.to(type).requires_grad_();
   }
   saved.tensors = NamedTensors(std::move(in_adapter));
@@ -301,7 +320,8 @@ Trained train(const RecordedCase& recorded, const Training& training, at::Scalar
   loaded.network.module->train();
 
   std::vector<NamedTensors::Item> trained;
-  for (const auto& [name, tensor] : adapter_tensors(loaded.lora, names)) trained.emplace_back(kPrefix + name, tensor);
+  for (const auto& [name, tensor] : adapter_tensors(loaded.lora, names))
+    trained.emplace_back(kPrefix + name, tensor);
   for (const auto& [name, tensor] : head) trained.emplace_back(name, tensor);
   const NamedTensors parameters(trained);
   Optimizer optimizer(training.adam, parameters);
@@ -318,12 +338,15 @@ Trained train(const RecordedCase& recorded, const Training& training, at::Scalar
   for (std::uint64_t step = 0; step < recorded.json.at("steps"); ++step) {
     const std::vector<std::int64_t> labels = recorded.json.at("labels").at(step);
     const auto count = static_cast<std::int64_t>(labels.size());
-    const at::Tensor pixels = 2 * hash_uniform(seed, kPixelStream + step, {count, 3, size, size}).to(type);
+    const at::Tensor pixels =
+        2 * hash_uniform(seed, kPixelStream + step, {count, 3, size, size}).to(type);
     for (const auto& [name, parameter] : parameters) parameter.mutable_grad().reset();
-    const at::Tensor loss = torch::nn::functional::cross_entropy(logits(pixels), torch::tensor(labels));
+    const at::Tensor loss =
+        torch::nn::functional::cross_entropy(logits(pixels), torch::tensor(labels));
     loss.backward();
     if (step == 0) {
-      for (const auto& [name, parameter] : parameters) result.first_gradients[name] = parameter.grad().clone();
+      for (const auto& [name, parameter] : parameters)
+        result.first_gradients[name] = parameter.grad().clone();
     }
     optimizer.prepare();
     optimizer.set_rates({Rates{.learning_rate = training.adam.learning_rate, .momentum = {}}});
@@ -336,7 +359,8 @@ Trained train(const RecordedCase& recorded, const Training& training, at::Scalar
 
 double distance(const RecordedTensors& a, const RecordedTensors& b) {
   double largest = 0;
-  for (const auto& [name, tensor] : a) largest = std::max(largest, (tensor - b.at(name)).abs().max().item<double>());
+  for (const auto& [name, tensor] : a)
+    largest = std::max(largest, (tensor - b.at(name)).abs().max().item<double>());
   return largest;
 }
 
@@ -351,7 +375,8 @@ void compare_trajectory_in(at::ScalarType type, const RecordedCase& recorded) {
   SCOPED_TRACE(kind);
   const double tolerance = type == torch::kDouble ? 1e-10 : 1e-5;
   const RecordedTensors tensors = safetensors_fixture(recorded.path / "trajectory.safetensors");
-  const RecordedTensors gradients = part_of(tensors, kind + ".first_grad."), final = part_of(tensors, kind + ".final.");
+  const RecordedTensors gradients = part_of(tensors, kind + ".first_grad."),
+                        final = part_of(tensors, kind + ".final.");
   const std::vector<double> losses = recorded.json.at("losses_" + kind);
   const Training training = training_of(recorded);
   const Trained trained = train(recorded, training, type);
@@ -364,12 +389,15 @@ void compare_trajectory_in(at::ScalarType type, const RecordedCase& recorded) {
   for (const auto& [name, sizes] : recorded.json.at("wrong_variants").items()) {
     Training wrong = training;
     if (name == "no_weight_decay") wrong.adam.weight_decay = 0;
-    else if (name == "alpha_not_divided_by_r") wrong.options.alpha *= static_cast<double>(wrong.options.rank);
+    else if (name == "alpha_not_divided_by_r")
+      wrong.options.alpha *= static_cast<double>(wrong.options.rank);
     else continue;
     const Trained other = train(recorded, wrong, type);
     const double of_losses = sizes.at("losses"), of_final = sizes.at("final");
-    EXPECT_NEAR(distance(losses, other.losses), of_losses, std::max(0.02 * of_losses, kRounding)) << name;
-    EXPECT_NEAR(distance(final, other.final), of_final, std::max(0.02 * of_final, kRounding)) << name;
+    EXPECT_NEAR(distance(losses, other.losses), of_losses, std::max(0.02 * of_losses, kRounding))
+        << name;
+    EXPECT_NEAR(distance(final, other.final), of_final, std::max(0.02 * of_final, kRounding))
+        << name;
   }
 }
 
@@ -378,10 +406,12 @@ void compare_trajectory(const RecordedCase& recorded) {
   compare_trajectory_in(torch::kFloat32, recorded);
 }
 
-CaseKind kind(const std::string& suite, const std::string& kind, void (*compare)(const RecordedCase&)) {
+CaseKind kind(const std::string& suite, const std::string& kind,
+              void (*compare)(const RecordedCase&)) {
   return {suite,
           [kind](const RecordedCase& recorded) {
-            return recorded.json.contains("base") && recorded.json.contains("kind") && recorded.json["kind"] == kind;
+            return recorded.json.contains("base") && recorded.json.contains("kind") &&
+                   recorded.json["kind"] == kind;
           },
           compare};
 }
@@ -389,6 +419,7 @@ CaseKind kind(const std::string& suite, const std::string& kind, void (*compare)
 }  // namespace
 
 std::vector<CaseKind> lora_cases() {
-  return {kind("Adapters", "outputs", compare_outputs), kind("RefusedAdapters", "refused", compare_refused),
+  return {kind("Adapters", "outputs", compare_outputs),
+          kind("RefusedAdapters", "refused", compare_refused),
           kind("AdapterTrainings", "trajectory", compare_trajectory)};
 }

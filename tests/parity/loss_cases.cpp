@@ -1,8 +1,8 @@
 // Losses and their gradients, as torch computes them.
 
-#include "stages/train/classification_loss.h"
 #include "stages/contrastive/contrastive_loss.h"
 #include "stages/few_shot/train_episodic.h"
+#include "stages/train/classification_loss.h"
 #include "tests/parity/recorded_numbers.h"
 
 namespace {
@@ -24,9 +24,11 @@ void compare_multiclass(const RecordedCase& recorded) {
     expect_close(logits.grad(), tensor_of(recorded.json.at(name).at("grad_logits")), name);
   }
   const at::Tensor weights = tensor_of(recorded.json.at("class_weight"));
-  const double divisor =
-      weights.index_select(0, labels).sum().item<double>();  // as torch's mean is, of weighted samples
-  for (const auto& [name, share] : {std::pair("ce_weighted", 0.0), std::pair("ce_weighted_smoothed", smoothing)}) {
+  const double divisor = weights.index_select(0, labels)
+                             .sum()
+                             .item<double>();  // as torch's mean is, of weighted samples
+  for (const auto& [name, share] :
+       {std::pair("ce_weighted", 0.0), std::pair("ce_weighted_smoothed", smoothing)}) {
     const at::Tensor logits = tensor_of(recorded.json.at("logits")).requires_grad_();
     const at::Tensor loss = cross_entropy_sum(logits, labels, share, weights) / divisor;
     loss.backward();
@@ -34,7 +36,8 @@ void compare_multiclass(const RecordedCase& recorded) {
     expect_close(logits.grad(), tensor_of(recorded.json.at(name).at("grad_logits")), name);
   }
   const at::Tensor logits = tensor_of(recorded.json.at("logits")).requires_grad_();
-  const at::Tensor loss = classification_loss_sum(logits, labels, {focal_of(recorded)}) / labels.size(0);
+  const at::Tensor loss =
+      classification_loss_sum(logits, labels, {focal_of(recorded)}) / labels.size(0);
   loss.backward();
   expect_close(loss.item<double>(), recorded.json.at("focal").at("loss"), "focal");
   expect_close(logits.grad(), tensor_of(recorded.json.at("focal").at("grad_logits")), "focal");
@@ -44,15 +47,18 @@ void compare_multiclass(const RecordedCase& recorded) {
 void compare_binary(const RecordedCase& recorded) {
   const at::Tensor labels = tensor_of(recorded.json.at("target")).to(at::kLong);
   const nlohmann::json& asked = recorded.json.at("case");
-  const at::Tensor second_weighs_more = torch::tensor({1.0, asked.at("pos_weight").get<double>()}, at::kDouble);
+  const at::Tensor second_weighs_more =
+      torch::tensor({1.0, asked.at("pos_weight").get<double>()}, at::kDouble);
   struct Variant {
     const char* name;
     ClassificationLoss loss;
     at::Tensor class_weights;
   };
   for (const auto& [name, loss, weights] :
-       {Variant{"bce", {}, {}}, Variant{"bce_smoothed", {.label_smoothing = asked.at("smoothing")}, {}},
-        Variant{"bce_pos_weight", {}, second_weighs_more}, Variant{"focal", {focal_of(recorded)}, {}}}) {
+       {Variant{"bce", {}, {}},
+        Variant{"bce_smoothed", {.label_smoothing = asked.at("smoothing")}, {}},
+        Variant{"bce_pos_weight", {}, second_weighs_more},
+        Variant{"focal", {focal_of(recorded)}, {}}}) {
     const at::Tensor logits = tensor_of(recorded.json.at("logits")).requires_grad_();
     const at::Tensor mean = pair_loss_sum(logits, labels, loss, weights) / labels.size(0);
     mean.backward();
@@ -63,16 +69,16 @@ void compare_binary(const RecordedCase& recorded) {
 
 /// The covariance of all features of an episode, in both forms.
 void compare_variance_and_covariance(const RecordedCase& recorded) {
-  for (const auto& [name, form] :
-       {std::pair("covariance_direct", CovarianceForm::kDirect), std::pair("covariance_gram", CovarianceForm::kGram)}) {
+  for (const auto& [name, form] : {std::pair("covariance_direct", CovarianceForm::kDirect),
+                                   std::pair("covariance_gram", CovarianceForm::kGram)}) {
     const at::Tensor z = tensor_of(recorded.json.at("z")).requires_grad_();
     const at::Tensor loss = covariance_loss(z.flatten(0, 1), form);
     loss.backward();
     expect_close(loss.item<double>(), recorded.json.at(name).at("loss"), name);
     expect_close(z.grad(), tensor_of(recorded.json.at(name).at("grad_z")), name);
   }
-  for (const auto& [name, deviation] :
-       {std::pair("variance_unbiased", Deviation::kUnbiased), std::pair("variance_biased", Deviation::kBiased)}) {
+  for (const auto& [name, deviation] : {std::pair("variance_unbiased", Deviation::kUnbiased),
+                                        std::pair("variance_biased", Deviation::kBiased)}) {
     if (!recorded.json.contains(name)) continue;
     const at::Tensor z = tensor_of(recorded.json.at("z")).requires_grad_();
     const at::Tensor loss = support_variance_loss(z, /*target=*/1, deviation);
@@ -96,14 +102,16 @@ void compare_info_nce(const RecordedCase& recorded) {
       const at::Tensor image = tensor_of(recorded.json.at("image")).requires_grad_(),
                        text = tensor_of(recorded.json.at("text")).requires_grad_();
       const at::Tensor scale =
-          torch::tensor(recorded.json.at("case").at("logit_scale").get<double>(), at::kDouble).requires_grad_();
-      const at::Tensor loss =
-          contrastive_loss(image / image.norm(2, 1, true), text / text.norm(2, 1, true), scale, groups, tile);
+          torch::tensor(recorded.json.at("case").at("logit_scale").get<double>(), at::kDouble)
+              .requires_grad_();
+      const at::Tensor loss = contrastive_loss(image / image.norm(2, 1, true),
+                                               text / text.norm(2, 1, true), scale, groups, tile);
       loss.backward();
       expect_close(loss.item<double>(), variant.at("loss"), name);
       expect_close(image.grad(), tensor_of(variant.at("grad_image")), name + " by images");
       expect_close(text.grad(), tensor_of(variant.at("grad_text")), name + " by texts");
-      expect_close(scale.grad().item<double>(), variant.at("grad_logit_scale"), name + " by the scale");
+      expect_close(scale.grad().item<double>(), variant.at("grad_logit_scale"),
+                   name + " by the scale");
     }
   }
 }
@@ -111,7 +119,8 @@ void compare_info_nce(const RecordedCase& recorded) {
 }  // namespace
 
 std::vector<CaseKind> loss_cases() {
-  return {number_kind("Losses", "multiclass", compare_multiclass), number_kind("PairLosses", "binary", compare_binary),
+  return {number_kind("Losses", "multiclass", compare_multiclass),
+          number_kind("PairLosses", "binary", compare_binary),
           number_kind("Covariances", "vic", compare_variance_and_covariance),
           number_kind("InfoNce", "info_nce", compare_info_nce)};
 }

@@ -10,7 +10,8 @@ namespace {
 
 using namespace stages;
 
-void expect_quality(const ClassQuality& actual, const nlohmann::json& expected, const std::string& what) {
+void expect_quality(const ClassQuality& actual, const nlohmann::json& expected,
+                    const std::string& what) {
   expect_close(actual.precision, expected.at("precision"), what + " precision");
   expect_close(actual.recall, expected.at("recall"), what + " recall");
   expect_close(actual.f1, expected.at("f1"), what + " f1");
@@ -25,7 +26,8 @@ void expect_confusion(const ConfusionMatrix& confusion, const nlohmann::json& re
       EXPECT_EQ(confusion.count(truth, predicted), row[static_cast<std::size_t>(predicted)])
           << truth << " " << predicted;
     }
-    EXPECT_EQ(confusion.support(truth), recorded.at("support").at(static_cast<std::size_t>(truth))) << truth;
+    EXPECT_EQ(confusion.support(truth), recorded.at("support").at(static_cast<std::size_t>(truth)))
+        << truth;
   }
 }
 
@@ -34,8 +36,10 @@ void expect_metrics(const ClassificationMetrics& metrics, const nlohmann::json& 
   std::vector<std::string> classes;
   for (std::size_t label = 0; label < metrics.of_class.size(); ++label) {
     const std::string& name = classes.emplace_back(std::to_string(label));
-    expect_close(metrics.of_class[label].precision, recorded.at("precision").at(label), "precision of " + name);
-    expect_close(metrics.of_class[label].recall, recorded.at("recall").at(label), "recall of " + name);
+    expect_close(metrics.of_class[label].precision, recorded.at("precision").at(label),
+                 "precision of " + name);
+    expect_close(metrics.of_class[label].recall, recorded.at("recall").at(label),
+                 "recall of " + name);
     expect_close(metrics.of_class[label].f1, recorded.at("f1").at(label), "f1 of " + name);
   }
   expect_quality(metrics.macro, recorded.at("average").at("macro"), "macro");
@@ -49,17 +53,20 @@ void expect_metrics(const ClassificationMetrics& metrics, const nlohmann::json& 
   const nlohmann::json report = report_dict(metrics, classes);
   const nlohmann::json actual = report.flatten(), wanted = recorded.at("report").flatten();
   EXPECT_EQ(actual.size(), wanted.size());
-  for (const auto& [place, value] : wanted.items()) expect_close(actual.at(place), value, "report" + place);
+  for (const auto& [place, value] : wanted.items())
+    expect_close(actual.at(place), value, "report" + place);
 }
 
 void expect_curves(const ClassificationCurves& curves, const nlohmann::json& recorded) {
   for (std::size_t label = 0; label < curves.of_class.size(); ++label) {
     const nlohmann::json& area = recorded.at("auc_one_vs_rest").at(std::to_string(label));
     ASSERT_EQ(curves.of_class[label].has_value(), !area.is_null()) << label;
-    if (!area.is_null()) expect_close(curves.of_class[label]->area, area, "area of class " + std::to_string(label));
+    if (!area.is_null())
+      expect_close(curves.of_class[label]->area, area, "area of class " + std::to_string(label));
   }
   ASSERT_EQ(curves.macro_area.has_value(), !recorded.at("auc_macro_over_defined").is_null());
-  if (curves.macro_area) expect_close(*curves.macro_area, recorded.at("auc_macro_over_defined"), "macro area");
+  if (curves.macro_area)
+    expect_close(*curves.macro_area, recorded.at("auc_macro_over_defined"), "macro area");
   expect_close(curves.calibration.error, recorded.at("ece_15"), "calibration error");
 }
 
@@ -68,7 +75,8 @@ void expect_grades(const at::Tensor& logits, const RecordedCase& recorded) {
   GradedSamples samples;
   samples.labels = recorded.json.at("truth").get<std::vector<std::int64_t>>();
   samples.predicted = recorded.json.at("predicted").get<std::vector<std::int64_t>>();
-  for (std::int64_t grade = 0; grade < logits.size(1); ++grade) samples.grades.push_back(std::to_string(grade));
+  for (std::int64_t grade = 0; grade < logits.size(1); ++grade)
+    samples.grades.push_back(std::to_string(grade));
   for (std::int64_t row = 0; row < logits.size(0); ++row) {
     for (std::int64_t grade = 0; grade < logits.size(1); ++grade)
       samples.scores.push_back(class_scores(logits, row).probability(grade));
@@ -76,25 +84,29 @@ void expect_grades(const at::Tensor& logits, const RecordedCase& recorded) {
   const Grading grading = grade(samples, {}, /*seed=*/0);
   std::map<std::string, double> numbers(grading.numbers.begin(), grading.numbers.end());
   expect_close(numbers.at("accuracy"), recorded.json.at("accuracy"), "accuracy");
-  expect_close(numbers.at("quadratic_kappa"), recorded.json.at("kappa_quadratic"), "quadratic kappa");
+  expect_close(numbers.at("quadratic_kappa"), recorded.json.at("kappa_quadratic"),
+               "quadratic kappa");
   for (const char* average : {"precision", "recall", "f1"}) {
-    expect_close(numbers.at(std::string("weighted_") + average), recorded.json.at("average").at("weighted").at(average),
-                 average);
+    expect_close(numbers.at(std::string("weighted_") + average),
+                 recorded.json.at("average").at("weighted").at(average), average);
   }
   for (std::size_t grade = 0; grade < samples.grades.size(); ++grade) {
     const std::string name = samples.grades[grade];
     if (numbers.contains("specificity/" + name))
-      expect_close(numbers.at("specificity/" + name), recorded.json.at("specificity").at(grade), "specificity " + name);
+      expect_close(numbers.at("specificity/" + name), recorded.json.at("specificity").at(grade),
+                   "specificity " + name);
     const nlohmann::json& area = recorded.json.at("auc_one_vs_rest").at(name);
     ASSERT_EQ(numbers.contains("auc/" + name), !area.is_null()) << name;
     if (!area.is_null()) expect_close(numbers.at("auc/" + name), area, "area of " + name);
   }
-  if (const auto area = recorded.json.find("auc_ovr_weighted"); area != recorded.json.end() && area->is_number())
+  if (const auto area = recorded.json.find("auc_ovr_weighted");
+      area != recorded.json.end() && area->is_number())
     expect_close(numbers.at("auc_weighted"), *area, "weighted area");
 }
 
 void compare_classification(const RecordedCase& recorded) {
-  const at::Tensor logits = tensor_of(recorded.json.at("logits")), labels = integers_of(recorded.json.at("truth"));
+  const at::Tensor logits = tensor_of(recorded.json.at("logits")),
+                   labels = integers_of(recorded.json.at("truth"));
   std::vector<std::int64_t> top_k;
   for (const auto& [k, share] : recorded.json.at("topk").items()) top_k.push_back(std::stoll(k));
   const auto predicted = recorded.json.at("predicted").get<std::vector<std::int64_t>>();
@@ -122,7 +134,8 @@ void compare_binary_scores(const RecordedCase& recorded) {
   const auto curve = roc_curve(samples);
   ASSERT_TRUE(curve);
   expect_close(curve->area, recorded.json.at("auc"), "area");
-  const nlohmann::json &rates = recorded.json.at("roc").at("fpr"), &hits = recorded.json.at("roc").at("tpr");
+  const nlohmann::json &rates = recorded.json.at("roc").at("fpr"),
+                       &hits = recorded.json.at("roc").at("tpr");
   ASSERT_FALSE(rates.empty());
   for (std::size_t i = 0; i < rates.size(); ++i)
     EXPECT_TRUE(is_on(*curve, rates[i], hits.at(i))) << rates[i] << " " << hits.at(i);

@@ -1,4 +1,5 @@
-// Vision towers of transformers, timm and open_clip: outputs and gradients, through the reader of their weights.
+// Vision towers of transformers, timm and open_clip: outputs and gradients, through the reader of
+// their weights.
 
 #include <set>
 
@@ -20,7 +21,8 @@ std::vector<at::Tensor> hidden_states(const VisionTower& tower, const at::Tensor
   return states;
 }
 
-/// Everything that ours computes, by the names of the records; the scalar whose gradients were recorded as "loss".
+/// Everything that ours computes, by the names of the records; the scalar whose gradients were
+/// recorded as "loss".
 RecordedTensors outputs_of(const RecordedTower& tower) {
   const ImageClassifier& network = tower.network();
   const std::vector<at::Tensor> hidden = hidden_states(network.tower(), tower.pixels());
@@ -32,7 +34,8 @@ RecordedTensors outputs_of(const RecordedTower& tower) {
   };
   RecordedTensors result;
   const auto add_hidden = [&](const std::string& prefix, std::size_t first) {
-    for (std::size_t i = first; i < hidden.size(); ++i) result[prefix + std::to_string(i - first)] = hidden[i];
+    for (std::size_t i = first; i < hidden.size(); ++i)
+      result[prefix + std::to_string(i - first)] = hidden[i];
   };
   if (tower.family() == "vit" || tower.layout() == WeightLayout::kTimm) {
     result["logits"] = logits;
@@ -46,7 +49,8 @@ RecordedTensors outputs_of(const RecordedTower& tower) {
     result["pooled"] = pooled;
     // The final norm stands before the class token is taken there, and is the same of each token.
     at::Tensor tokens = torch::empty_like(last);
-    for (std::int64_t i = 0; i < last.size(1); ++i) tokens.select(1, i).copy_(network.tower().pool(last.slice(1, i)));
+    for (std::int64_t i = 0; i < last.size(1); ++i)
+      tokens.select(1, i).copy_(network.tower().pool(last.slice(1, i)));
     result["tokens"] = tokens;
     return result;
   }
@@ -57,7 +61,8 @@ RecordedTensors outputs_of(const RecordedTower& tower) {
     if (tower.labels().defined()) result["loss"] = cross_entropy(result["logits"], tower.labels());
     result["scalar"] = tower.labels().defined() ? result["loss"] : tower.probe(result["logits"]);
     at::Tensor tokens = torch::empty_like(last);
-    for (std::int64_t i = 0; i < last.size(1); ++i) tokens.select(1, i).copy_(network.tower().pool(last.slice(1, i)));
+    for (std::int64_t i = 0; i < last.size(1); ++i)
+      tokens.select(1, i).copy_(network.tower().pool(last.slice(1, i)));
     result["tokens"] = tokens;
     return result;
   }
@@ -75,25 +80,28 @@ RecordedTensors outputs_of(const RecordedTower& tower) {
   return result;
 }
 
-/// In float64 too, timm resizes positions in float32, of which LibTorch's kernels for any processor round the last bit
-/// otherwise than those that it was recorded with.
+/// In float64 too, timm resizes positions in float32, of which LibTorch's kernels for any processor
+/// round the last bit otherwise than those that it was recorded with.
 double tolerance_of(const RecordedCase& recorded, at::ScalarType type) {
   if (type != at::kDouble) return 1e-4;
   const bool is_resized =
-      kind_of(recorded) == "timm" && recorded.json.value("wrong_variants", nlohmann::json()).contains("antialias");
+      kind_of(recorded) == "timm" &&
+      recorded.json.value("wrong_variants", nlohmann::json()).contains("antialias");
   return is_resized && at::get_cpu_capability() == "DEFAULT" ? 1e-6 : 1e-10;
 }
 
 void compare_in(at::ScalarType type, const RecordedCase& recorded, const fs::path& weights) {
   SCOPED_TRACE(weights.filename().string() + (type == at::kDouble ? " in float64" : " in float32"));
   const RecordedTower tower(recorded, weights, type);
-  Expectation expected(safetensors_fixture(recorded.path / "outputs.safetensors"), type, tolerance_of(recorded, type));
+  Expectation expected(safetensors_fixture(recorded.path / "outputs.safetensors"), type,
+                       tolerance_of(recorded, type));
   const RecordedTensors outputs = outputs_of(tower);
   for (const auto& [name, tensor] : outputs) {
     if (expected.has(name)) expected.expect_near(name, tensor);
   }
   outputs.at("scalar").backward();
-  // OpenAI's names are another file's of the same network: its gradients were recorded under the first one's.
+  // OpenAI's names are another file's of the same network: its gradients were recorded under the
+  // first one's.
   const bool has_gradients = weights.filename() == "model.safetensors";
   for (const std::string& key : expected.uncompared()) {
     const std::string name = key.substr(4);
@@ -119,7 +127,8 @@ void compare(const RecordedCase& recorded) {
 }  // namespace
 
 std::vector<CaseKind> model_cases() {
-  static const std::set<std::string> kFamilies = {"clip_vision", "clip_vision_projection", "vit", "timm"};
+  static const std::set<std::string> kFamilies = {"clip_vision", "clip_vision_projection", "vit",
+                                                  "timm"};
   return {{"Models",
            [](const RecordedCase& recorded) {
              return recorded.json.contains("family") && recorded.json["family"].is_string() &&

@@ -1,10 +1,11 @@
-// The paths of torch's optimizers over twenty steps or so, and what its GradScaler does about overflows.
+// The paths of torch's optimizers over twenty steps or so, and what its GradScaler does about
+// overflows.
 
 #include <limits>
 #include <optional>
 
-#include "stages/train/step_execution.h"
 #include "stages/train/optimizer.h"
+#include "stages/train/step_execution.h"
 #include "tests/parity/recorded_numbers.h"
 
 namespace {
@@ -32,7 +33,8 @@ std::optional<OptimizerOptions> options_of(const std::string& name, Arguments& g
 }
 
 /// x after each step, where the loss is 0.5 c (x - t)² + 0.1 (x - t)³.
-void compare_path(const RecordedCase& recorded, const OptimizerOptions& options, at::ScalarType type) {
+void compare_path(const RecordedCase& recorded, const OptimizerOptions& options,
+                  at::ScalarType type) {
   const nlohmann::json& path = recorded.json.at(type == at::kDouble ? "f64" : "f32").at("x");
   const nlohmann::json& about = recorded.json.at("case");
   const at::Tensor curvature = tensor_of(recorded.json.at("curvature")).to(type);
@@ -45,7 +47,8 @@ void compare_path(const RecordedCase& recorded, const OptimizerOptions& options,
     (0.5 * curvature * (x - target).square() + 0.1 * (x - target).pow(3)).sum().backward();
     optimizer.prepare();
     std::optional<at::Tensor> divisor;
-    if (about.contains("clip")) divisor = clip_divisor(global_norm(optimizer.gradients()), about["clip"]);
+    if (about.contains("clip"))
+      divisor = clip_divisor(global_norm(optimizer.gradients()), about["clip"]);
     optimizer.set_rates({{.learning_rate = learning_rate(options), .momentum = {}}});
     optimizer.step({}, divisor);
     expect_close(x.detach().to(at::kDouble), tensor_of(path[step]), "step " + std::to_string(step),
@@ -64,7 +67,8 @@ void compare_optimizer(const RecordedCase& recorded) {
   }
 }
 
-/// A parameter of gradient (1, -1) whose second part overflows at some steps: 1 to infinity, 2 to NaN.
+/// A parameter of gradient (1, -1) whose second part overflows at some steps: 1 to infinity, 2 to
+/// NaN.
 void compare_scaler(const RecordedCase& recorded) {
   Arguments given(recorded, "GradScaler");
   GradScaler scaler({.initial_scale = given.get("init_scale", 65536.0),
@@ -80,7 +84,8 @@ void compare_scaler(const RecordedCase& recorded) {
     x.mutable_grad() = at::Tensor();
     ((x * torch::tensor({1.0F, -1.0F})).sum() * scaler.scale()).backward();
     const int overflow = overflows[step];
-    if (overflow) x.mutable_grad()[1] = overflow == 1 ? std::numeric_limits<float>::infinity() : std::nanf("");
+    if (overflow)
+      x.mutable_grad()[1] = overflow == 1 ? std::numeric_limits<float>::infinity() : std::nanf("");
     optimizer.prepare();
     const at::Tensor found = scaler.unscale(optimizer.gradients());
     EXPECT_EQ(found.item<float>(), overflow ? 1.0F : 0.0F) << step;
@@ -89,7 +94,8 @@ void compare_scaler(const RecordedCase& recorded) {
     scaler.update(found);
     const nlohmann::json& expected = recorded.json.at("trace").at(step);
     EXPECT_EQ(scaler.scale().item<float>(), expected.at("scale").get<float>()) << step;
-    EXPECT_EQ(scaler.state().at("growth_tracker").item<int>(), expected.at("growth_tracker")) << step;
+    EXPECT_EQ(scaler.state().at("growth_tracker").item<int>(), expected.at("growth_tracker"))
+        << step;
     EXPECT_TRUE(x.equal(torch::tensor(expected.at("parameter").get<std::vector<float>>()))) << step;
   }
 }

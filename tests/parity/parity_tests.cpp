@@ -2,8 +2,9 @@
 //
 //   parity_tests [GTEST FLAGS] [FOLDER...]
 //
-// Every case below the folders is a test, which the case itself decides; without a folder it is those that lie beside
-// the checkout. A case that no file of tests/parity compares is a test that is skipped, under its own name.
+// Every case below the folders is a test, which the case itself decides; without a folder it is
+// those that lie beside the checkout. A case that no file of tests/parity compares is a test that
+// is skipped, under its own name.
 
 #include <algorithm>
 #include <cctype>
@@ -21,7 +22,8 @@ namespace fs = std::filesystem;
 
 class CaseTest : public testing::Test {
  public:
-  CaseTest(CaseKind kind, RecordedCase recorded) : kind_(std::move(kind)), recorded_(std::move(recorded)) {}
+  CaseTest(CaseKind kind, RecordedCase recorded)
+      : kind_(std::move(kind)), recorded_(std::move(recorded)) {}
   void TestBody() override { kind_.compare(recorded_); }
 
  private:
@@ -31,8 +33,8 @@ class CaseTest : public testing::Test {
 
 /// Some folder above `file`, below or at `root`, is a case, so that the file is a part of it.
 bool is_part_of_a_case(const fs::path& file, const fs::path& root) {
-  for (fs::path folder = file.parent_path(); folder != root.parent_path() && folder.has_relative_path();
-       folder = folder.parent_path()) {
+  for (fs::path folder = file.parent_path();
+       folder != root.parent_path() && folder.has_relative_path(); folder = folder.parent_path()) {
     if (fs::exists(folder / "case.json")) return true;
     if (folder == root) break;
   }
@@ -51,7 +53,8 @@ std::vector<RecordedCase> cases_below(const fs::path& root) {
     if (!is_folder && is_part_of_a_case(file, root)) continue;
     std::ifstream stream(file);
     nlohmann::json json = nlohmann::json::parse(stream, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object() || !json.contains("versions")) continue;  // no record: every case names what made it
+    if (!json.is_object() || !json.contains("versions"))
+      continue;  // no record: every case names what made it
     cases.push_back({is_folder ? file.parent_path() : file, std::move(json)});
   }
   return cases;
@@ -67,20 +70,23 @@ std::string test_name(const fs::path& path) {
 /// Stands for a case that nothing compares.
 CaseKind uncompared(const RecordedCase& recorded) {
   const std::string kind = kind_of(recorded);
-  const std::string reason = kind.empty() ? "the case says no kind" : "no comparison for the kind '" + kind + "'";
+  const std::string reason =
+      kind.empty() ? "the case says no kind" : "no comparison for the kind '" + kind + "'";
   return {"Uncompared", {}, [reason](const RecordedCase&) { GTEST_SKIP() << reason; }};
 }
 
 void add(const RecordedCase& recorded, const CaseKind& kind) {
-  testing::RegisterTest(kind.name.c_str(), test_name(recorded.path).c_str(), nullptr, recorded.path.c_str(), __FILE__,
-                        __LINE__, [kind, recorded] { return new CaseTest(kind, recorded); });
+  testing::RegisterTest(kind.name.c_str(), test_name(recorded.path).c_str(), nullptr,
+                        recorded.path.c_str(), __FILE__, __LINE__,
+                        [kind, recorded] { return new CaseTest(kind, recorded); });
 }
 
 /// How many tests there are now.
 int add_all(const fs::path& root, const std::vector<CaseKind>& kinds) {
   int added = 0;
   for (const RecordedCase& recorded : cases_below(root)) {
-    const auto kind = std::ranges::find_if(kinds, [&](const CaseKind& kind) { return kind.matches(recorded); });
+    const auto kind =
+        std::ranges::find_if(kinds, [&](const CaseKind& kind) { return kind.matches(recorded); });
     add(recorded, kind == kinds.end() ? uncompared(recorded) : *kind);
     ++added;
   }
@@ -93,8 +99,9 @@ int main(int count, char** words) {
   testing::InitGoogleTest(&count, words);
   std::vector<CaseKind> kinds;
   for (const auto& of_file :
-       {model_cases(), clip_cases(), fullsize_cases(), backbone_cases(), lora_cases(), image_cases(), schedule_cases(),
-        optimizer_cases(), loss_cases(), metric_cases(), tokenizer_cases(), picture_cases(), retrieval_cases()})
+       {model_cases(), clip_cases(), fullsize_cases(), backbone_cases(), lora_cases(),
+        image_cases(), schedule_cases(), optimizer_cases(), loss_cases(), metric_cases(),
+        tokenizer_cases(), picture_cases(), retrieval_cases()})
     kinds.insert(kinds.end(), of_file.begin(), of_file.end());
   std::vector<fs::path> roots(words + 1, words + count);
   if (roots.empty()) {

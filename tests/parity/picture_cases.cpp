@@ -12,7 +12,8 @@ Image of_many_colors() {
   Image image = Image::unset(1024, 1024);
   for (std::size_t i = 0; i < image.pixels.size() / 3; ++i) {
     for (std::size_t channel = 0; channel < 3; ++channel)
-      image.pixels[3 * i + channel] = static_cast<std::uint8_t>((16 * i + i / 65536) >> (8 * channel));
+      image.pixels[3 * i + channel] =
+          static_cast<std::uint8_t>((16 * i + i / 65536) >> (8 * channel));
   }
   return image;
 }
@@ -44,8 +45,10 @@ PictureChange recorded_change(const nlohmann::json& json) {
                                                          {"contrast", Adjustment::kContrast},
                                                          {"saturation", Adjustment::kSaturation},
                                                          {"hue", Adjustment::kHue}};
-  PictureChange change{.is_mirrored = json.at("mirrored"), .is_upside_down = json.at("upside_down")};
-  for (std::size_t i = 0; i < change.order.size(); ++i) change.order[i] = adjustments.at(json.at("order").at(i));
+  PictureChange change{.is_mirrored = json.at("mirrored"),
+                       .is_upside_down = json.at("upside_down")};
+  for (std::size_t i = 0; i < change.order.size(); ++i)
+    change.order[i] = adjustments.at(json.at("order").at(i));
   change.brightness = json.at("brightness");
   change.contrast = json.at("contrast");
   change.saturation = json.at("saturation");
@@ -60,16 +63,20 @@ PictureChange recorded_change(const nlohmann::json& json) {
 
 void compare(const RecordedCase& recorded) {
   std::map<std::string, Image> pictures = {{"many_colors", of_many_colors()}};
-  for (const nlohmann::json& json : recorded.json.at("pictures")) pictures[json.at("name")] = recorded_picture(json);
+  for (const nlohmann::json& json : recorded.json.at("pictures"))
+    pictures[json.at("name")] = recorded_picture(json);
   for (const nlohmann::json& json : recorded.json.at("changes")) {
     const Image made = changed(pictures.at(json.at("picture")), recorded_change(json));
     nlohmann::json asked = json;
     asked.erase("pixels");
-    if (json.contains("sha256")) EXPECT_EQ(runner::sha256(bytes_as_text(made)), json.at("sha256")) << asked;
+    if (json.contains("sha256"))
+      EXPECT_EQ(runner::sha256(bytes_as_text(made)), json.at("sha256")) << asked;
     else EXPECT_EQ(hexadecimal(made), json.at("pixels")) << asked;
   }
 }
 
 }  // namespace
 
-std::vector<CaseKind> picture_cases() { return {number_kind("PictureChanges", "picture_changes", compare)}; }
+std::vector<CaseKind> picture_cases() {
+  return {number_kind("PictureChanges", "picture_changes", compare)};
+}

@@ -4,7 +4,8 @@
 
 std::string kind_of(const RecordedCase& recorded) {
   const nlohmann::json& json = recorded.json;
-  const nlohmann::json& about = json.contains("case") && json["case"].is_object() ? json["case"] : json;
+  const nlohmann::json& about =
+      json.contains("case") && json["case"].is_object() ? json["case"] : json;
   for (const char* key : {"kind", "family", "model"}) {
     if (about.contains(key) && about[key].is_string()) return about[key];
   }
@@ -14,7 +15,8 @@ std::string kind_of(const RecordedCase& recorded) {
 at::Tensor hash_uniform(std::uint64_t seed, std::uint64_t index, at::IntArrayRef shape) {
   const at::Tensor result = torch::empty(shape, torch::kFloat64);
   double* values = result.data_ptr<double>();
-  const std::uint64_t start = seed * 0x9E3779B97F4A7C15 + index * 0xBF58476D1CE4E5B9 + 0x9E3779B97F4A7C15;
+  const std::uint64_t start =
+      seed * 0x9E3779B97F4A7C15 + index * 0xBF58476D1CE4E5B9 + 0x9E3779B97F4A7C15;
   for (std::int64_t j = 0; j < result.numel(); ++j) {
     std::uint64_t z = start + static_cast<std::uint64_t>(j);
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/support/safetensors_fixture.h"
 
@@ -25,7 +25,8 @@ struct CaseKind {
   std::function<void(const RecordedCase&)> compare;
 };
 
-/// Those of each file in tests/parity, in the order in which they are asked whether a case is theirs.
+/// Those of each file in tests/parity, in the order in which they are asked whether a case is
+/// theirs.
 std::vector<CaseKind> model_cases();
 std::vector<CaseKind> clip_cases();
 std::vector<CaseKind> fullsize_cases();
@@ -40,7 +41,8 @@ std::vector<CaseKind> tokenizer_cases();
 std::vector<CaseKind> picture_cases();
 std::vector<CaseKind> retrieval_cases();
 
-/// What a case says that it is: its kind, else the family or model that it was made with; empty where it says nothing.
+/// What a case says that it is: its kind, else the family or model that it was made with; empty
+/// where it says nothing.
 std::string kind_of(const RecordedCase& recorded);
 
 using RecordedTensors = std::map<std::string, at::Tensor>;
@@ -50,13 +52,15 @@ inline nlohmann::json json_file(const std::filesystem::path& path) {
   return nlohmann::json::parse(file);
 }
 
-/// The pseudo-random numbers of the recorded cases: uniform in [-1, 1), a function of (seed, index, position).
+/// The pseudo-random numbers of the recorded cases: uniform in [-1, 1), a function of (seed, index,
+/// position).
 at::Tensor hash_uniform(std::uint64_t seed, std::uint64_t index, at::IntArrayRef shape);
 
 /// The streams of hash_uniform().
 inline constexpr std::uint64_t kPixelStream = 1000000, kProbeStream = 2000000;
 
-/// The recorded tensors of one precision: "f64." or "f32." before their names; what is compared is counted.
+/// The recorded tensors of one precision: "f64." or "f32." before their names; what is compared is
+/// counted.
 class Expectation {
  public:
   Expectation(RecordedTensors tensors, at::ScalarType type)
@@ -67,14 +71,17 @@ class Expectation {
   at::ScalarType type() const { return type_; }
   bool has(const std::string& name) const { return tensors_.contains(key(name)); }
   at::Tensor operator[](const std::string& name) const { return tensors_.at(key(name)); }
-  /// The largest difference to `actual` is within the tolerance of the largest number, 1e-10 in float64 and 1e-4 in
-  /// float32; numbers below 1 are compared as they are, since what is zero in exact arithmetic is only rounding.
+  /// The largest difference to `actual` is within the tolerance of the largest number, 1e-10 in
+  /// float64 and 1e-4 in float32; numbers below 1 are compared as they are, since what is zero in
+  /// exact arithmetic is only rounding.
   void expect_near(const std::string& name, const at::Tensor& actual);
   /// Every name recorded in this precision that nothing was compared with.
   std::vector<std::string> uncompared() const;
 
  private:
-  std::string key(const std::string& name) const { return (type_ == at::kDouble ? "f64." : "f32.") + name; }
+  std::string key(const std::string& name) const {
+    return (type_ == at::kDouble ? "f64." : "f32.") + name;
+  }
   RecordedTensors tensors_;
   at::ScalarType type_;
   double tolerance_;

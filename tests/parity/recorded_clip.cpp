@@ -25,18 +25,21 @@ ClipOptions shape_of(const nlohmann::json& config, std::int64_t image_size) {
   options.text.vocab_size = texts.at("vocab_size");
   options.text.context_length = texts.at("max_position_embeddings");
   options.text.end_id = texts.at("eos_token_id");
-  options.text.end_token = options.text.end_id == kOfOldConfigs ? EndToken::kHighestId : EndToken::kFirstEnd;
+  options.text.end_token =
+      options.text.end_id == kOfOldConfigs ? EndToken::kHighestId : EndToken::kFirstEnd;
   options.projection_dim = config.at("projection_dim");
   return options;
 }
 
 }  // namespace
 
-RecordedClip::RecordedClip(const RecordedCase& recorded, const std::filesystem::path& weights, at::ScalarType type) {
+RecordedClip::RecordedClip(const RecordedCase& recorded, const std::filesystem::path& weights,
+                           at::ScalarType type) {
   const RecordedTensors inputs = safetensors_fixture(recorded.path / "inputs.safetensors");
   pixels = inputs.at("pixel_values").to(type);
   ids = inputs.at("input_ids");
-  network = std::make_shared<ClipNetwork>(shape_of(json_file(recorded.path / "config.json"), pixels.size(2)));
+  network = std::make_shared<ClipNetwork>(
+      shape_of(json_file(recorded.path / "config.json"), pixels.size(2)));
   network->to(type);
   for (const auto& [name, tensor] : safetensors_fixture(weights)) saved.set(name, tensor);
   report = load_pretrained(*network, saved, PositionResize::kBicubic);

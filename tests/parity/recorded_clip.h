@@ -10,7 +10,8 @@
 /// A recorded CLIP of both towers in ours, with its inputs.
 struct RecordedClip {
   /// Reads `weights`, which must fit.
-  RecordedClip(const RecordedCase& recorded, const std::filesystem::path& weights, at::ScalarType type);
+  RecordedClip(const RecordedCase& recorded, const std::filesystem::path& weights,
+               at::ScalarType type);
 
   at::Tensor pixels, ids;
   stages::NamedTensors saved;  ///< the weights by the names of their file

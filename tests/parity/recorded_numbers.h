@@ -8,21 +8,22 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/parity/recorded_case.h"
 
-/// `actual` is within `relative` of `expected`; a number that is zero in exact arithmetic is only rounding, so less
-/// than `floor` is never a difference.
-inline void expect_close(double actual, double expected, const std::string& what, double relative = 1e-12,
-                         double floor = 1e-14) {
+/// `actual` is within `relative` of `expected`; a number that is zero in exact arithmetic is only
+/// rounding, so less than `floor` is never a difference.
+inline void expect_close(double actual, double expected, const std::string& what,
+                         double relative = 1e-12, double floor = 1e-14) {
   EXPECT_NEAR(actual, expected, std::max(relative * std::abs(expected), floor)) << what;
 }
 
-/// The same for tensors, measured by the largest number of `expected`, or by 1 where all are smaller.
-inline void expect_close(const at::Tensor& actual, const at::Tensor& expected, const std::string& what,
-                         double relative = 1e-12) {
+/// The same for tensors, measured by the largest number of `expected`, or by 1 where all are
+/// smaller.
+inline void expect_close(const at::Tensor& actual, const at::Tensor& expected,
+                         const std::string& what, double relative = 1e-12) {
   ASSERT_EQ(actual.sizes(), expected.sizes()) << what;
   const double size = std::max(1.0, expected.abs().max().item<double>());
   EXPECT_LE((actual - expected).abs().max().item<double>(), relative * size) << what;
@@ -41,8 +42,8 @@ inline at::Tensor integers_of(const nlohmann::json& values) {
   return torch::tensor(values.get<std::vector<std::int64_t>>());
 }
 
-/// The keyword arguments that a library was called with. One that nothing has read when it ends is a failure: the case
-/// asks for something that is not compared.
+/// The keyword arguments that a library was called with. One that nothing has read when it ends is
+/// a failure: the case asks for something that is not compared.
 class Arguments {
  public:
   Arguments(const RecordedCase& recorded, std::string of)
@@ -51,7 +52,8 @@ class Arguments {
   Arguments& operator=(const Arguments&) = delete;
   ~Arguments() {
     for (const auto& [name, value] : given_.items()) {
-      if (!read_.contains(name)) ADD_FAILURE() << "no comparison knows the argument '" << name << "' of " << of_;
+      if (!read_.contains(name))
+        ADD_FAILURE() << "no comparison knows the argument '" << name << "' of " << of_;
     }
   }
 
@@ -74,7 +76,10 @@ class Arguments {
 };
 
 /// Cases that say `kind` in their "case".
-inline CaseKind number_kind(std::string suite, std::string kind, void (*compare)(const RecordedCase&)) {
-  return {std::move(suite),
-          [kind = std::move(kind)](const RecordedCase& recorded) { return kind_of(recorded) == kind; }, compare};
+inline CaseKind number_kind(std::string suite, std::string kind,
+                            void (*compare)(const RecordedCase&)) {
+  return {
+      std::move(suite),
+      [kind = std::move(kind)](const RecordedCase& recorded) { return kind_of(recorded) == kind; },
+      compare};
 }

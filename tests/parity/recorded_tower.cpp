@@ -4,8 +4,8 @@
 
 using namespace stages;
 
-RecordedTower::RecordedTower(const RecordedCase& recorded, const std::filesystem::path& weights_file,
-                             at::ScalarType type)
+RecordedTower::RecordedTower(const RecordedCase& recorded,
+                             const std::filesystem::path& weights_file, at::ScalarType type)
     : family_(recorded.json.at("family")), seed_(recorded.json.at("seed")), type_(type) {
   const RecordedTensors inputs = safetensors_fixture(recorded.path / "inputs.safetensors");
   pixels_ = inputs.at("pixel_values").to(type);
@@ -23,7 +23,8 @@ at::Tensor RecordedTower::gradient(const std::string& theirs) const {
   for (const WeightLayout layout : {layout_, WeightLayout::kVit5}) {
     const auto ours = our_name(layout, theirs);
     if (!ours) continue;
-    if (*ours == "vision_model.embeddings.position_embedding.weight") return gradient_of_positions(theirs);
+    if (*ours == "vision_model.embeddings.position_embedding.weight")
+      return gradient_of_positions(theirs);
     const auto weights = network_->named_parameters();
     const auto* weight = weights.find(*ours);
     if (weight) return weight->grad().reshape(saved_shape(*ours, weight->grad()));
@@ -31,7 +32,8 @@ at::Tensor RecordedTower::gradient(const std::string& theirs) const {
   return {};
 }
 
-at::IntArrayRef RecordedTower::saved_shape(const std::string& ours, const at::Tensor& gradient) const {
+at::IntArrayRef RecordedTower::saved_shape(const std::string& ours,
+                                           const at::Tensor& gradient) const {
   const auto theirs = library_name(layout_, ours);
   return theirs && saved_.contains(*theirs) ? saved_.at(*theirs).sizes() : gradient.sizes();
 }
@@ -39,7 +41,8 @@ at::IntArrayRef RecordedTower::saved_shape(const std::string& ours, const at::Te
 // Through the resizing that is part of their forward and of our loading.
 at::Tensor RecordedTower::gradient_of_positions(const std::string& theirs) const {
   const at::Tensor theirs_before = saved_.at(theirs).to(type_).detach().requires_grad_();
-  const at::Tensor ours = network_->named_parameters()["vision_model.embeddings.position_embedding.weight"];
+  const at::Tensor ours =
+      network_->named_parameters()["vision_model.embeddings.position_embedding.weight"];
   const at::Tensor resized = resize_positions(theirs_before.squeeze(), ours.size(0), resize_);
   resized.backward(ours.grad());
   return theirs_before.grad();
@@ -80,6 +83,7 @@ void RecordedTower::load_head() {
   const torch::NoGradGuard no_graph;
   for (const auto& item : network_->named_parameters()) {
     const auto theirs = library_name(layout_, item.key());
-    if (item.key().starts_with("head.") && theirs && saved_.contains(*theirs)) item.value().copy_(saved_.at(*theirs));
+    if (item.key().starts_with("head.") && theirs && saved_.contains(*theirs))
+      item.value().copy_(saved_.at(*theirs));
   }
 }

@@ -4,14 +4,15 @@
 #include <memory>
 #include <string>
 
-#include "stages/model/vision_tower.h"
 #include "stages/model/pretrained.h"
+#include "stages/model/vision_tower.h"
 #include "tests/parity/recorded_case.h"
 
 /// A recorded model's vision tower in ours, with its inputs.
 class RecordedTower {
  public:
-  RecordedTower(const RecordedCase& recorded, const std::filesystem::path& weights_file, at::ScalarType type);
+  RecordedTower(const RecordedCase& recorded, const std::filesystem::path& weights_file,
+                at::ScalarType type);
 
   const std::string& family() const { return family_; }
   const at::Tensor& pixels() const { return pixels_; }
@@ -19,13 +20,15 @@ class RecordedTower {
   const stages::NamedTensors& saved() const { return saved_; }
   const stages::ImageClassifier& network() const { return *network_; }
   const std::shared_ptr<stages::ImageClassifier>& shared_network() const { return network_; }
-  bool is_projected() const { return network_->named_parameters().contains("visual_projection.weight"); }
+  bool is_projected() const {
+    return network_->named_parameters().contains("visual_projection.weight");
+  }
   stages::WeightLayout layout() const { return layout_; }
 
   /// The scalar whose gradients were recorded where there is no loss.
   at::Tensor probe(const at::Tensor& y) const;
-  /// The gradient of the weight that the library calls `theirs`, in its shape; undefined where it is none of the
-  /// tower's.
+  /// The gradient of the weight that the library calls `theirs`, in its shape; undefined where it
+  /// is none of the tower's.
   at::Tensor gradient(const std::string& theirs) const;
 
  private:

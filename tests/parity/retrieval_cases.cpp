@@ -1,5 +1,5 @@
-// Ranks of retrieval as open_clip counts them, from a table of scores with ties. Texts that are the axes of space have
-// the scores as their products with images.
+// Ranks of retrieval as open_clip counts them, from a table of scores with ties. Texts that are the
+// axes of space have the scores as their products with images.
 
 #include "stages/contrastive/evaluate_retrieval.h"
 #include "tests/parity/recorded_numbers.h"
@@ -8,7 +8,8 @@ namespace {
 
 using namespace stages;
 
-void expect_direction(const std::vector<std::int64_t>& ranks, const nlohmann::json& recorded, const std::string& what) {
+void expect_direction(const std::vector<std::int64_t>& ranks, const nlohmann::json& recorded,
+                      const std::string& what) {
   SCOPED_TRACE(what);
   EXPECT_EQ(ranks, recorded.at("ranks").get<std::vector<std::int64_t>>());
   std::vector<std::int64_t> recall_at;
@@ -38,4 +39,6 @@ void compare(const RecordedCase& recorded) {
 
 }  // namespace
 
-std::vector<CaseKind> retrieval_cases() { return {number_kind("Retrievals", "retrieval", compare)}; }
+std::vector<CaseKind> retrieval_cases() {
+  return {number_kind("Retrievals", "retrieval", compare)};
+}

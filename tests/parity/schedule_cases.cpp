@@ -19,8 +19,9 @@ OneCycleSchedule one_cycle(Arguments& given) {
   return {.pct_start = given.get("pct_start", 0.3),
           .div_factor = given.get("div_factor", 25.0),
           .final_div_factor = given.get("final_div_factor", 1e4),
-          .anneal_strategy =
-              given.get("anneal_strategy", std::string("cos")) == "linear" ? Anneal::kLinear : Anneal::kCosine,
+          .anneal_strategy = given.get("anneal_strategy", std::string("cos")) == "linear"
+                                 ? Anneal::kLinear
+                                 : Anneal::kCosine,
           .three_phase = given.get("three_phase", false),
           .cycle_momentum = given.get("cycle_momentum", true),
           .base_momentum = given.get("base_momentum", 0.85),
@@ -39,26 +40,31 @@ PlateauSchedule plateau(Arguments& given) {
 /// The library's schedule `name` in ours; nullopt where there is none.
 std::optional<Timed> timed(const std::string& name, Arguments& given, double learning_rate) {
   const auto whole = [&](const char* argument) { return given.get<std::int64_t>(argument); };
-  if (name == "CosineAnnealingLR") return Timed{CosineSchedule{given.get("eta_min", 0.0)}, whole("T_max")};
+  if (name == "CosineAnnealingLR")
+    return Timed{CosineSchedule{given.get("eta_min", 0.0)}, whole("T_max")};
   if (name == "ExponentialLR") return Timed{ExponentialSchedule{given.get<double>("gamma")}};
   if (name == "StepLR") return Timed{StepSchedule{whole("step_size"), given.get("gamma", 0.1)}};
   if (name == "MultiStepLR") {
-    return Timed{MultiStepSchedule{given.get<std::vector<std::int64_t>>("milestones"), given.get("gamma", 0.1)}};
+    return Timed{MultiStepSchedule{given.get<std::vector<std::int64_t>>("milestones"),
+                                   given.get("gamma", 0.1)}};
   }
   if (name == "CosineAnnealingWarmRestarts") {
-    return Timed{CosineRestartsSchedule{whole("T_0"), given.get("T_mult", std::int64_t{1}), given.get("eta_min", 0.0)}};
+    return Timed{CosineRestartsSchedule{whole("T_0"), given.get("T_mult", std::int64_t{1}),
+                                        given.get("eta_min", 0.0)}};
   }
   if (name == "OneCycleLR") {
     EXPECT_EQ(given.get<double>("max_lr"), learning_rate);
     return Timed{one_cycle(given), whole("total_steps")};
   }
   if (name == "transformers.get_linear_schedule_with_warmup") {
-    return Timed{WarmupLinearSchedule{.warmup_steps = whole("num_warmup_steps"), .warmup_fraction = {}},
-                 whole("num_training_steps")};
+    return Timed{
+        WarmupLinearSchedule{.warmup_steps = whole("num_warmup_steps"), .warmup_fraction = {}},
+        whole("num_training_steps")};
   }
   if (name == "transformers.get_cosine_schedule_with_warmup") {
-    return Timed{WarmupCosineSchedule{.warmup_steps = whole("num_warmup_steps"), .warmup_fraction = {}},
-                 whole("num_training_steps")};
+    return Timed{
+        WarmupCosineSchedule{.warmup_steps = whole("num_warmup_steps"), .warmup_fraction = {}},
+        whole("num_training_steps")};
   }
   if (name == "warmup_cosine") {  // LinearLR, then CosineAnnealingLR
     const std::int64_t warmup = whole("warmup");
@@ -81,8 +87,8 @@ void compare(const RecordedCase& recorded) {
   Arguments given(recorded, name);
   const std::optional<Timed> ours = timed(name, given, learning_rate);
   ASSERT_TRUE(ours) << "no schedule here is " << name;
-  const bool higher_is_better =
-      std::holds_alternative<PlateauSchedule>(ours->schedule) && given.get("mode", std::string("min")) == "max";
+  const bool higher_is_better = std::holds_alternative<PlateauSchedule>(ours->schedule) &&
+                                given.get("mode", std::string("min")) == "max";
   const nlohmann::json metric = about.value("metric", nlohmann::json::array());
   const nlohmann::json momentum = recorded.json.value("beta1", nlohmann::json::array());
   ASSERT_FALSE(rates.empty());
@@ -95,7 +101,8 @@ void compare(const RecordedCase& recorded) {
     const std::string place = "step " + std::to_string(step);
     expect_close(at.learning_rate, rates[step], place, 1e-12, 1e-14 * learning_rate);
     EXPECT_EQ(at.momentum.has_value(), !momentum.empty()) << place;
-    if (at.momentum && step < momentum.size()) expect_close(*at.momentum, momentum[step], place + ", momentum");
+    if (at.momentum && step < momentum.size())
+      expect_close(*at.momentum, momentum[step], place + ", momentum");
     if (step < metric.size()) running.observe(metric[step]);
     saved = running.state();
   }

@@ -1,4 +1,5 @@
-// Tokens of texts as transformers' and open_clip's tokenizers give them, from the vocabulary that OpenAI published.
+// Tokens of texts as transformers' and open_clip's tokenizers give them, from the vocabulary that
+// OpenAI published.
 
 #include "stages/text/tokenizer.h"
 #include "tests/parity/recorded_case.h"
@@ -14,7 +15,8 @@ constexpr std::size_t kContext = 77;
 /// A list of texts with what transformers made of them; it says no kind.
 bool is_tokenizer_case(const RecordedCase& recorded) {
   const auto cases = recorded.json.find("cases");
-  return cases != recorded.json.end() && cases->is_array() && !cases->empty() && cases->front().contains("hf");
+  return cases != recorded.json.end() && cases->is_array() && !cases->empty() &&
+         cases->front().contains("hf");
 }
 
 void expect_tokens(const Tokenizer& tokenizer, const nlohmann::json& recorded) {
@@ -32,7 +34,8 @@ bool is_refused_or_as_recorded(const Tokenizer& tokenizer, const nlohmann::json&
   auto tokens = tokenizer.encode(recorded.at("text").get<std::string>());
   if (!tokens) return true;
   cut_tokens(*tokens, kContext);
-  EXPECT_EQ(*tokens, recorded.value("open_clip", recorded.at("hf")).get<std::vector<std::int32_t>>())
+  EXPECT_EQ(*tokens,
+            recorded.value("open_clip", recorded.at("hf")).get<std::vector<std::int32_t>>())
       << recorded.at("text");
   return false;
 }
@@ -43,7 +46,8 @@ void compare(const RecordedCase& recorded) {
   std::vector<TokenizerOptions> sources = {{.merges = published}};
   const fs::path merges = recorded.path.parent_path() / "merges.txt.gz";
   if (fs::exists(merges))
-    sources.push_back({.merges = merges, .vocabulary = recorded.path.parent_path() / "vocab.json.gz"});
+    sources.push_back(
+        {.merges = merges, .vocabulary = recorded.path.parent_path() / "vocab.json.gz"});
   for (TokenizerOptions& source : sources) {
     SCOPED_TRACE(source.merges->string());
     const auto tokenizer = Tokenizer::read(source);
@@ -55,8 +59,10 @@ void compare(const RecordedCase& recorded) {
     const auto openai = Tokenizer::read(source);
     ASSERT_TRUE(openai);
     std::ptrdiff_t refused = 0;
-    for (const nlohmann::json& one : recorded.json.at("cases")) refused += is_refused_or_as_recorded(*openai, one);
-    std::printf("cleaning: openai refuses %td of %zu texts\n", refused, recorded.json.at("cases").size());
+    for (const nlohmann::json& one : recorded.json.at("cases"))
+      refused += is_refused_or_as_recorded(*openai, one);
+    std::printf("cleaning: openai refuses %td of %zu texts\n", refused,
+                recorded.json.at("cases").size());
   }
 }
 

@@ -1,4 +1,5 @@
-// Every command of the published trainings has its literal counterpart: tests/cases/published_commands.case.
+// Every command of the published trainings has its literal counterpart:
+// tests/cases/published_commands.case.
 
 #include <fstream>
 #include <set>
@@ -8,16 +9,17 @@
 #include <gtest/gtest.h>
 
 #include "runner/parent/cli/command_line.h"
-#include "runner/parent/config/yaml_reader.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/prepare_sweep.h"
+#include "runner/parent/config/yaml_reader.h"
 #include "tests/support/shared_data.h"
 #include "tests/support/text_case.h"
 
 namespace runner {
 namespace {
 
-const std::filesystem::path kTable = std::filesystem::path(RETORT_SOURCE_DIR) / "tests/cases/published_commands.case";
+const std::filesystem::path kTable =
+    std::filesystem::path(RETORT_SOURCE_DIR) / "tests/cases/published_commands.case";
 
 std::vector<std::string> lines(const std::string& text) {
   std::vector<std::string> result;
@@ -35,7 +37,8 @@ const Value* find_dotted(const Value& value, const std::string& key) {
   return at;
 }
 
-/// What a command prints when it is refused; empty where the graph compiles. `resolved` is then the recipe.
+/// What a command prints when it is refused; empty where the graph compiles. `resolved` is then the
+/// recipe.
 std::string refusal(const std::string& command, Value& resolved) {
   std::vector<std::string> typed = words(command);
   EXPECT_EQ(typed.at(0), "retort") << command;
@@ -73,7 +76,9 @@ class PublishedCommand : public testing::TestWithParam<TextCase> {};
 
 TEST_P(PublishedCommand, HasItsCounterpart) {
   const auto& sections = GetParam().sections;
-  const auto section = [&](const char* name) { return sections.contains(name) ? sections.at(name) : ""; };
+  const auto section = [&](const char* name) {
+    return sections.contains(name) ? sections.at(name) : "";
+  };
   EXPECT_FALSE(lines(section("original")).empty());
   const auto commands = lines(section("command"));
   ASSERT_FALSE(commands.empty());
@@ -101,18 +106,21 @@ TEST_P(PublishedCommand, HasItsCounterpart) {
 INSTANTIATE_TEST_SUITE_P(Text, PublishedCommand, testing::ValuesIn(read_cases(kTable)),
                          [](const auto& info) { return test_name(info.param); });
 
-/// The commands in the write-ups: lines that begin with `python` and name a script, continued by a backslash.
+/// The commands in the write-ups: lines that begin with `python` and name a script, continued by a
+/// backslash.
 std::set<std::string> written_commands(const std::filesystem::path& folder) {
   std::set<std::string> commands;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     std::ifstream file(entry.path());
     std::string command;
     for (std::string line; std::getline(file, line);) {
-      const bool begins = line.find("python ") == line.find_first_not_of(" \t") && line.find(".py") != line.npos;
+      const bool begins =
+          line.find("python ") == line.find_first_not_of(" \t") && line.find(".py") != line.npos;
       if (command.empty() && !begins) continue;
       const auto comment = line.find("  #");
       std::string part = line.substr(0, comment);
-      while (!part.empty() && std::string(" &\t\r").find(part.back()) != std::string::npos) part.pop_back();
+      while (!part.empty() && std::string(" &\t\r").find(part.back()) != std::string::npos)
+        part.pop_back();
       const bool goes_on = part.ends_with('\\');
       if (goes_on) part.pop_back();
       for (const std::string& word : words(part)) command += (command.empty() ? "" : " ") + word;

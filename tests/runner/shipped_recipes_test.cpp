@@ -37,8 +37,9 @@ std::vector<std::string> ids(const Graph& graph) {
 TEST(ShippedRecipes, RetinaTrainsTenPairsAndGathersThem) {
   const Graph graph = graph_of("diabetic_retinopathy", {"data.root=photographs"});
   EXPECT_THAT(ids(graph),
-              ElementsAre("data", "model", "memory", "train.0-1", "train.0-2", "train.0-3", "train.0-4", "train.1-2",
-                          "train.1-3", "train.1-4", "train.2-3", "train.2-4", "train.3-4", "evaluate"));
+              ElementsAre("data", "model", "memory", "train.0-1", "train.0-2", "train.0-3",
+                          "train.0-4", "train.1-2", "train.1-3", "train.1-4", "train.2-3",
+                          "train.2-4", "train.3-4", "evaluate"));
   std::vector<std::string> gathered;
   for (const Edge& edge : graph.nodes.back().inputs) {
     if (edge.input == "checkpoint") gathered.push_back(graph.nodes[edge.from].id);
@@ -55,7 +56,8 @@ TEST(ShippedRecipes, EachPairKnowsItsTwoGrades) {
 }
 
 TEST(ShippedRecipes, RetinaWithOneNetworkHasNoPairs) {
-  const Graph graph = graph_of("diabetic_retinopathy", {"data.root=photographs", "method=multi_class"});
+  const Graph graph =
+      graph_of("diabetic_retinopathy", {"data.root=photographs", "method=multi_class"});
   EXPECT_THAT(ids(graph), ElementsAre("data", "model", "memory", "train", "evaluate"));
 }
 
@@ -68,7 +70,8 @@ TEST(ShippedRecipes, FineTuningShowsABackboneItsPicturesAndItsQueries) {
   EXPECT_EQ(option("clip_vit_b32", "model", "targets"), R"(["q_proj"])");
   EXPECT_EQ(option("vit_b16_timm", "model", "targets"), R"(["qkv"])");
   EXPECT_EQ(option("vit_b16_hf", "model", "targets"), R"(["query"])");
-  EXPECT_EQ(option("vit_b16_hf", "data", "normalize"), R"({"mean":[0.5,0.5,0.5],"std":[0.5,0.5,0.5]})");
+  EXPECT_EQ(option("vit_b16_hf", "data", "normalize"),
+            R"({"mean":[0.5,0.5,0.5],"std":[0.5,0.5,0.5]})");
 }
 
 TEST(ShippedRecipes, CarsAreMeasuredTwice) {
@@ -80,7 +83,8 @@ TEST(ShippedRecipes, CarsAreMeasuredTwice) {
 TEST(ShippedRecipes, NothingThatTheyWriteIsWithoutEffect) {
   std::size_t seen = 0;
   for (const char* folder : {"recipes", "experiments"}) {
-    for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(RETORT_SOURCE_DIR) / folder)) {
+    for (const auto& entry :
+         std::filesystem::directory_iterator(std::filesystem::path(RETORT_SOURCE_DIR) / folder)) {
       if (entry.path().extension() != ".yaml") continue;
       NamedRecipe named;
       named.name = entry.path().stem();
@@ -90,7 +94,8 @@ TEST(ShippedRecipes, NothingThatTheyWriteIsWithoutEffect) {
       const auto prepared = prepare(named, shipped_schemas(), sources);
       if (!prepared) continue;  // it needs more than that
       ++seen;
-      // It is as published: its backbone is frozen, and its loss has a variance and a covariance all the same.
+      // It is as published: its backbone is frozen, and its loss has a variance and a covariance
+      // all the same.
       if (named.name == "fsct_variance_covariance") continue;
       for (const Diagnostic& one : prepared->composition.warnings)
         ADD_FAILURE() << named.name << ": " << one.pointer << " " << one.message;

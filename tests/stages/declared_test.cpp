@@ -1,11 +1,12 @@
-// Schemas say what kinds do to a batch, so that a recipe is checked without LibTorch; here they are held to the code.
+// Schemas say what kinds do to a batch, so that a recipe is checked without LibTorch; here they are
+// held to the code.
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
-#include "runner/parent/compile/legality.h"
 #include "runner/parent/cli/prepare.h"
+#include "runner/parent/compile/legality.h"
 #include "stages/stages.h"
 #include "tests/support/model_of.h"
 #include "tests/support/small_backbone.h"
@@ -18,21 +19,23 @@ TEST(Declared, ModelsMixSamplesAsTheirSchemasSay) {
   const runner::SchemaSet& schemas = runner::shipped_schemas();
   const Json backbone = {{"backbone", small()}};
   const auto clip =
-      model_of(kModelClipVision, Json::parse(R"({"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2,
+      model_of(kModelClipVision,
+               Json::parse(R"({"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2,
                                                  "num_attention_heads": 4, "patch_size": 4})"));
   EXPECT_EQ(runner::declared_mixing(schemas, "model.clip_vision"), clip->mixes_samples());
   const auto probe = model_of(kModelLinearProbe, backbone);
   EXPECT_EQ(runner::declared_mixing(schemas, "model.linear_probe"), probe->mixes_samples());
   for (const runner::StageKind* kind :
        {&kModelFewShotTransformer, &kModelCrossTransformer, &kModelSeResnext, &kModelCnn})
-    EXPECT_EQ(runner::declared_mixing(schemas, kind->name), model_of(*kind, Json::object())->mixes_samples());
+    EXPECT_EQ(runner::declared_mixing(schemas, kind->name),
+              model_of(*kind, Json::object())->mixes_samples());
   const auto lora = model_of(kModelLora, backbone);
   EXPECT_EQ(runner::declared_mixing(schemas, "model.lora"), lora->mixes_samples());
 }
 
 TEST(Declared, CrossEntropyIsASumOverSamples) {
-  const auto declared =
-      runner::declared_coupling(runner::shipped_schemas(), "train.supervised", stage_options("train/supervised", "{}"));
+  const auto declared = runner::declared_coupling(runner::shipped_schemas(), "train.supervised",
+                                                  stage_options("train/supervised", "{}"));
   EXPECT_EQ(declared, runner::LossCoupling::kPerSample);
 }
 

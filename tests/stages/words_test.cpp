@@ -1,5 +1,5 @@
-// The words that schemas allow and the words that the code knows are the same: each kind understands every word of its
-// schema, and takes no other for one of them.
+// The words that schemas allow and the words that the code knows are the same: each kind
+// understands every word of its schema, and takes no other for one of them.
 
 #include <filesystem>
 #include <functional>
@@ -29,7 +29,8 @@ struct Worded {
 Json schema_in(const std::string& file) {
   const std::function<void(Json&)> complete = [&](Json& part) {
     if (!part.is_structured()) return;
-    if (part.is_object() && part.value("$ref", "").starts_with('#')) part["$ref"] = file + part.value("$ref", "");
+    if (part.is_object() && part.value("$ref", "").starts_with('#'))
+      part["$ref"] = file + part.value("$ref", "");
     for (Json& inner : part) complete(inner);
   };
   Json schema = schema_at(file);
@@ -54,7 +55,8 @@ std::set<std::string> words_of(const Json& property) {
 }
 
 /// All words of the mapping at `place` of `options`, which follows `schema`.
-void add_words(const Json& schema, const Json& options, const Place& place, std::vector<Worded>& all) {
+void add_words(const Json& schema, const Json& options, const Place& place,
+               std::vector<Worded>& all) {
   for (const auto& [key, property] : schema.at("properties").items()) {
     const Json inside = resolved(property);
     for (const std::string& word : words_of(inside)) {
@@ -63,11 +65,12 @@ void add_words(const Json& schema, const Json& options, const Place& place, std:
     }
     if (inside.contains("x-kinds")) {
       const std::string folder = inside["x-kinds"];
-      for (const auto& file :
-           std::filesystem::directory_iterator(std::string(RETORT_SOURCE_DIR) + "/schemas/" + folder)) {
+      for (const auto& file : std::filesystem::directory_iterator(std::string(RETORT_SOURCE_DIR) +
+                                                                  "/schemas/" + folder)) {
         const Json kind = schema_in(folder + "/" + file.path().filename().string());
         Json with_kind = options;
-        with_kind[place / key] = with_defaults(kind, {{"kind", kind["properties"]["kind"]["const"]}});
+        with_kind[place / key] =
+            with_defaults(kind, {{"kind", kind["properties"]["kind"]["const"]}});
         all.push_back({with_kind, place / key / "kind"});
         add_words(kind, with_kind, place / key, all);
       }
@@ -91,16 +94,19 @@ bool is_unknown(const runner::StageKind& kind, const Json& options, const Place&
   runner::ConfigReader reader(value, "/stage");
   const auto stage = kind.create(reader);
   return !stage && std::ranges::any_of(stage.errors(), [&](const runner::Diagnostic& error) {
-    return error.code == runner::ErrorCode::kInternal && error.pointer == "/stage" + place.to_string();
+    return error.code == runner::ErrorCode::kInternal &&
+           error.pointer == "/stage" + place.to_string();
   });
 }
 
-/// Is the backbone in `options` one that another kind of model takes? They have one group in recipes.
+/// Is the backbone in `options` one that another kind of model takes? They have one group in
+/// recipes.
 bool is_of_another_model(const runner::StageKind& kind, const Json& options) {
   const runner::Value value = runner::from_json(options);
   runner::ConfigReader reader(value, "/stage");
   const auto stage = kind.create(reader);
-  return !stage && stage.errors().size() == 1 && stage.errors()[0].code == runner::ErrorCode::kOptionConflict &&
+  return !stage && stage.errors().size() == 1 &&
+         stage.errors()[0].code == runner::ErrorCode::kOptionConflict &&
          stage.errors()[0].pointer == "/stage/backbone";
 }
 

@@ -6,11 +6,13 @@
 
 inline std::vector<std::string> all_matches(const std::string& text, const std::regex& pattern) {
   std::vector<std::string> found;
-  for (std::sregex_iterator at(text.begin(), text.end(), pattern), end; at != end; ++at) found.push_back((*at)[1]);
+  for (std::sregex_iterator at(text.begin(), text.end(), pattern), end; at != end; ++at)
+    found.push_back((*at)[1]);
   return found;
 }
 
-/// The overrides that a help says to type in place of what was typed, or besides it; VALUE stands for any.
+/// The overrides that a help says to type in place of what was typed, or besides it; VALUE stands
+/// for any.
 inline std::vector<std::string> advised_overrides(const std::string& help) {
   static const std::regex kAdvised(
       R"((?:to add it: |it is changed: |to make it a mapping: |defaults list use |of your own: |for a list write )"
@@ -20,7 +22,8 @@ inline std::vector<std::string> advised_overrides(const std::string& help) {
   for (const std::string& advised : all_matches(help, kAdvised)) {
     if (advised.ends_with("=OPTION")) continue;
     // As a shell reads it.
-    overrides.push_back(std::regex_replace(std::regex_replace(advised, kAny, "=1"), std::regex(R"(\\')"), "'"));
+    overrides.push_back(
+        std::regex_replace(std::regex_replace(advised, kAny, "=1"), std::regex(R"(\\')"), "'"));
   }
   return overrides;
 }

@@ -11,16 +11,20 @@
 
 namespace stages {
 
-/// Small pictures of a few classes, each a pattern of its own with noise, and their captions: "a photo of a red.", say.
+/// Small pictures of a few classes, each a pattern of its own with noise, and their captions: "a
+/// photo of a red.", say.
 class CaptionedImages final : public Dataset {
  public:
-  explicit CaptionedImages(std::int64_t size, std::vector<std::string> classes = {"red", "green", "blue"})
+  explicit CaptionedImages(std::int64_t size,
+                           std::vector<std::string> classes = {"red", "green", "blue"})
       : size_(size), classes_(std::move(classes)) {}
 
   DatasetDescription describe() const override {
     DatasetDescription data;
     data.size = size_;
-    data.tensors = {{"image", {3, kSide, kSide}, at::kFloat}, {"label", {}, at::kLong}, {"caption", {}, at::kLong}};
+    data.tensors = {{"image", {3, kSide, kSide}, at::kFloat},
+                    {"label", {}, at::kLong},
+                    {"caption", {}, at::kLong}};
     data.classes = classes_;
     for (const std::string& name : classes_) data.captions.push_back(caption + name + ".");
     data.class_words = words;
@@ -35,17 +39,21 @@ class CaptionedImages final : public Dataset {
                         {"label", torch::tensor(label)},
                         {"caption", torch::tensor(label)}};
   }
-  std::string sample_name(std::int64_t index) const override { return "picture" + std::to_string(index); }
+  std::string sample_name(std::int64_t index) const override {
+    return "picture" + std::to_string(index);
+  }
   LoaderOptions loader() const override { return {}; }
   std::vector<std::int64_t> labels() const override {
     std::vector<std::int64_t> all;
-    for (std::int64_t i = 0; i < size_; ++i) all.push_back(i % static_cast<std::int64_t>(classes_.size()));
+    for (std::int64_t i = 0; i < size_; ++i)
+      all.push_back(i % static_cast<std::int64_t>(classes_.size()));
     return all;
   }
   std::vector<std::int64_t> captions() const override { return labels(); }
   std::vector<std::vector<std::int64_t>> captions_of_classes() const override {
     std::vector<std::vector<std::int64_t>> all;
-    for (std::size_t label = 0; label < classes_.size(); ++label) all.push_back({static_cast<std::int64_t>(label)});
+    for (std::size_t label = 0; label < classes_.size(); ++label)
+      all.push_back({static_cast<std::int64_t>(label)});
     return all;
   }
 
@@ -58,7 +66,8 @@ class CaptionedImages final : public Dataset {
   const std::vector<std::string> classes_;
 };
 
-/// The options of a CLIP that computes in no time, without weights; every byte of a caption is a token.
+/// The options of a CLIP that computes in no time, without weights; every byte of a caption is a
+/// token.
 inline constexpr const char* kTinyClip = R"({
   "projection_dim": 6,
   "image": {"hidden_size": 8, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "patch_size": 4},

@@ -5,12 +5,13 @@
 
 #include "tests/support/program.h"
 
-/// Makes in `folder` what data=car_listing reads below its root ".": car_images and data/image_labels_filtered.csv, as
-/// the published training had them, with drawn pictures; the classes of `retort data make image_folder` are the makes.
+/// Makes in `folder` what data=car_listing reads below its root ".": car_images and
+/// data/image_labels_filtered.csv, as the published training had them, with drawn pictures; the
+/// classes of `retort data make image_folder` are the makes.
 inline Ended make_car_listing(const std::filesystem::path& folder, int classes, int per_class) {
   namespace fs = std::filesystem;
-  Ended made = retort("data make image_folder --out drawn --classes " + std::to_string(classes) + " --per-class " +
-                          std::to_string(per_class) + " --size 32 -q",
+  Ended made = retort("data make image_folder --out drawn --classes " + std::to_string(classes) +
+                          " --per-class " + std::to_string(per_class) + " --size 32 -q",
                       folder);
   if (made.exit != 0) return made;
   std::string table = "image_path,image_filename,make,model,year,index\n";
@@ -19,9 +20,11 @@ inline Ended make_car_listing(const std::filesystem::path& folder, int classes, 
   int number = 0;
   for (const auto& entry : fs::recursive_directory_iterator(folder / "drawn")) {
     if (entry.path().extension() != ".jpg") continue;
-    const std::string digits = std::to_string(1'000'000 + number).substr(1), name = "car_" + digits + ".jpg";
+    const std::string digits = std::to_string(1'000'000 + number).substr(1),
+                      name = "car_" + digits + ".jpg";
     fs::rename(entry.path(), folder / "car_images" / name);
-    table += "car_images/" + name + "," + name + "," + entry.path().parent_path().filename().string() + ",Saloon," +
+    table += "car_images/" + name + "," + name + "," +
+             entry.path().parent_path().filename().string() + ",Saloon," +
              (number % 5 == 0 ? "" : "2015.0") + "," + std::to_string(number) + "\n";
     ++number;
   }

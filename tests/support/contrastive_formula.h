@@ -12,14 +12,17 @@ namespace stages {
 
 /// (rows, width) float64, of length 1 each.
 inline at::Tensor unit_rows(std::int64_t rows, std::int64_t width, std::uint64_t seed) {
-  const at::Tensor x = torch::empty({rows, width}, at::kDouble).normal_(0, 1, at::detail::createCPUGenerator(seed));
+  const at::Tensor x =
+      torch::empty({rows, width}, at::kDouble).normal_(0, 1, at::detail::createCPUGenerator(seed));
   return x / x.norm(2, 1, /*keepdim=*/true);
 }
 
-/// The contrastive loss and its gradients by its three arguments, as the formula is written: all similarities at once.
-inline std::vector<at::Tensor> as_written(const at::Tensor& images, const at::Tensor& texts, const at::Tensor& scale,
-                                          const PairGroups& groups) {
-  const std::vector<at::Tensor> leaves = {images.detach().requires_grad_(), texts.detach().requires_grad_(),
+/// The contrastive loss and its gradients by its three arguments, as the formula is written: all
+/// similarities at once.
+inline std::vector<at::Tensor> as_written(const at::Tensor& images, const at::Tensor& texts,
+                                          const at::Tensor& scale, const PairGroups& groups) {
+  const std::vector<at::Tensor> leaves = {images.detach().requires_grad_(),
+                                          texts.detach().requires_grad_(),
                                           scale.detach().requires_grad_()};
   const at::Tensor x = leaves[0].mm(leaves[1].t()) * leaves[2].exp();
   at::Tensor right = torch::eye(x.size(0), at::kDouble);
@@ -33,7 +36,8 @@ inline std::vector<at::Tensor> as_written(const at::Tensor& images, const at::Te
 }
 
 /// Nearer than 1e-12 of the largest.
-inline void expect_equal(const std::vector<at::Tensor>& actual, const std::vector<at::Tensor>& expected) {
+inline void expect_equal(const std::vector<at::Tensor>& actual,
+                         const std::vector<at::Tensor>& expected) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
     EXPECT_LT((actual[i] - expected[i]).abs().max().item<double>(),
               1e-12 * (1 + expected[i].abs().max().item<double>()))

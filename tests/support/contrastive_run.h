@@ -22,7 +22,8 @@
 
 namespace stages {
 
-inline runner::Result<std::unique_ptr<runner::Stage>> contrastive_stage(const nlohmann::ordered_json& options) {
+inline runner::Result<std::unique_ptr<runner::Stage>> contrastive_stage(
+    const nlohmann::ordered_json& options) {
   const runner::Value value = stage_options("train/contrastive", options.dump());
   runner::ConfigReader reader(value, "/train");
   return kTrainContrastive.create(reader);
@@ -32,10 +33,12 @@ inline runner::Result<std::unique_ptr<runner::Stage>> contrastive_stage(const nl
 struct ContrastiveRun {
   std::shared_ptr<CaptionedImages> train = std::make_shared<CaptionedImages>(23),
                                    validation = std::make_shared<CaptionedImages>(9);
-  std::shared_ptr<const Model> model = model_of(kModelClip, nlohmann::ordered_json::parse(kTinyClip));
+  std::shared_ptr<const Model> model =
+      model_of(kModelClip, nlohmann::ordered_json::parse(kTinyClip));
   std::shared_ptr<MemoryPolicy> policy = std::make_shared<MemoryPolicy>();
   RecordingContext context;
-  nlohmann::ordered_json options = nlohmann::ordered_json::parse(R"({"epochs": 2, "batch_size": 8, "log_every": 1,
+  nlohmann::ordered_json options =
+      nlohmann::ordered_json::parse(R"({"epochs": 2, "batch_size": 8, "log_every": 1,
                                  "optimizer": {"kind": "sgd", "learning_rate": 0.05}})");
 
   ContrastiveRun() { policy->pointer = "/memory"; }
@@ -53,7 +56,8 @@ struct ContrastiveRun {
   }
   std::shared_ptr<const Checkpoint> run() {
     const runner::Outputs outputs = stage()->run(inputs(), context);
-    return runner::Inputs({{"checkpoint", {outputs.at("checkpoint")}}}).get<Checkpoint>("checkpoint");
+    return runner::Inputs({{"checkpoint", {outputs.at("checkpoint")}}})
+        .get<Checkpoint>("checkpoint");
   }
   std::unique_ptr<PlanningContext> plan(bool certifies = false) const {
     auto planning = std::make_unique<PlanningContext>();

@@ -13,15 +13,18 @@
 #include <torch/nn/modules/pooling.h>
 #include <torch/types.h>
 
-// Small networks of torch's own layers in the shapes that decide about memory layout. Each takes (n, 3, h, w).
+// Small networks of torch's own layers in the shapes that decide about memory layout. Each takes
+// (n, 3, h, w).
 
-/// Four 3×3 convolutions with normalisation, and pooling after each (few-shot learning's Conv4). Parameters: four a
-/// block.
-inline std::shared_ptr<torch::nn::SequentialImpl> conv4(std::int64_t width = 8, std::int64_t classes = 3) {
+/// Four 3×3 convolutions with normalisation, and pooling after each (few-shot learning's Conv4).
+/// Parameters: four a block.
+inline std::shared_ptr<torch::nn::SequentialImpl> conv4(std::int64_t width = 8,
+                                                        std::int64_t classes = 3) {
   torch::manual_seed(1);
   torch::nn::Sequential network;
   for (int block = 0; block < 4; ++block) {
-    network->push_back(torch::nn::Conv2d(torch::nn::Conv2dOptions(block == 0 ? 3 : width, width, 3).padding(1)));
+    network->push_back(
+        torch::nn::Conv2d(torch::nn::Conv2dOptions(block == 0 ? 3 : width, width, 3).padding(1)));
     network->push_back(torch::nn::BatchNorm2d(width));
     network->push_back(torch::nn::ReLU());
     network->push_back(torch::nn::MaxPool2d(2));
@@ -40,13 +43,16 @@ class GroupedBottleneck : public torch::nn::Module {
     body_ = register_module(
         "body",
         torch::nn::Sequential(
-            torch::nn::Conv2d(Conv2dOptions(width, inner, 1).bias(false)), torch::nn::BatchNorm2d(inner),
-            torch::nn::ReLU(), torch::nn::Conv2d(Conv2dOptions(inner, inner, 3).padding(1).groups(groups).bias(false)),
+            torch::nn::Conv2d(Conv2dOptions(width, inner, 1).bias(false)),
             torch::nn::BatchNorm2d(inner), torch::nn::ReLU(),
-            torch::nn::Conv2d(Conv2dOptions(inner, width, 1).bias(false)), torch::nn::BatchNorm2d(width)));
-    gate_ =
-        register_module("gate", torch::nn::Sequential(torch::nn::Linear(width, width / 16 + 1), torch::nn::ReLU(),
-                                                      torch::nn::Linear(width / 16 + 1, width), torch::nn::Sigmoid()));
+            torch::nn::Conv2d(Conv2dOptions(inner, inner, 3).padding(1).groups(groups).bias(false)),
+            torch::nn::BatchNorm2d(inner), torch::nn::ReLU(),
+            torch::nn::Conv2d(Conv2dOptions(inner, width, 1).bias(false)),
+            torch::nn::BatchNorm2d(width)));
+    gate_ = register_module(
+        "gate",
+        torch::nn::Sequential(torch::nn::Linear(width, width / 16 + 1), torch::nn::ReLU(),
+                              torch::nn::Linear(width / 16 + 1, width), torch::nn::Sigmoid()));
   }
   at::Tensor forward(const at::Tensor& x) {
     const at::Tensor y = body_->forward(x);
@@ -61,22 +67,27 @@ class GroupedBottleneck : public torch::nn::Module {
 inline std::shared_ptr<torch::nn::SequentialImpl> grouped_bottlenecks(std::int64_t width = 16,
                                                                       std::int64_t classes = 3) {
   torch::manual_seed(1);
-  return torch::nn::Sequential(torch::nn::Conv2d(torch::nn::Conv2dOptions(3, width, 7).stride(2).padding(3)),
-                               GroupedBottleneck(width, width, width / 4), GroupedBottleneck(width, width, width / 4),
-                               torch::nn::AdaptiveAvgPool2d(1), torch::nn::Flatten(), torch::nn::Linear(width, classes))
+  return torch::nn::Sequential(
+             torch::nn::Conv2d(torch::nn::Conv2dOptions(3, width, 7).stride(2).padding(3)),
+             GroupedBottleneck(width, width, width / 4), GroupedBottleneck(width, width, width / 4),
+             torch::nn::AdaptiveAvgPool2d(1), torch::nn::Flatten(),
+             torch::nn::Linear(width, classes))
       .ptr();
 }
 
 /// Patches of 4×4 pixels, and a block of a transformer's layers.
-inline std::shared_ptr<torch::nn::SequentialImpl> patch_transformer(std::int64_t width = 8, std::int64_t classes = 3) {
+inline std::shared_ptr<torch::nn::SequentialImpl> patch_transformer(std::int64_t width = 8,
+                                                                    std::int64_t classes = 3) {
   torch::manual_seed(1);
   return torch::nn::Sequential(
              torch::nn::Conv2d(torch::nn::Conv2dOptions(3, width, 4).stride(4)),
              torch::nn::Flatten(torch::nn::FlattenOptions().start_dim(2)),
              torch::nn::Functional([](const at::Tensor& x) { return x.transpose(1, 2); }),
-             torch::nn::Linear(width, 4 * width), torch::nn::GELU(), torch::nn::Linear(4 * width, width),
+             torch::nn::Linear(width, 4 * width), torch::nn::GELU(),
+             torch::nn::Linear(4 * width, width),
              torch::nn::LayerNorm(torch::nn::LayerNormOptions({width})),
-             torch::nn::Functional([](const at::Tensor& x) { return x.mean(1); }), torch::nn::Linear(width, classes))
+             torch::nn::Functional([](const at::Tensor& x) { return x.mean(1); }),
+             torch::nn::Linear(width, classes))
       .ptr();
 }
 

@@ -10,8 +10,9 @@
 
 #include "tests/support/forwarding_storage.h"
 
-/// The disk, which notes every file or folder that gets its name before it, and all in it, has been flushed: that a
-/// power cut would leave without its contents. What is written without a Storage counts as not flushed.
+/// The disk, which notes every file or folder that gets its name before it, and all in it, has been
+/// flushed: that a power cut would leave without its contents. What is written without a Storage
+/// counts as not flushed.
 class DurableStorage : public ForwardingStorage {
  public:
   int create(const std::filesystem::path& path) override {
@@ -40,7 +41,8 @@ class DurableStorage : public ForwardingStorage {
     if (!fs::is_symlink(from)) {
       ++renamed;
       const auto check = [&](const fs::path& path) {
-        if (!fs::is_symlink(path) && !flushed_.contains(fs::canonical(path).string())) early.push_back(path.string());
+        if (!fs::is_symlink(path) && !flushed_.contains(fs::canonical(path).string()))
+          early.push_back(path.string());
       };
       check(from);
       if (fs::is_directory(from)) {

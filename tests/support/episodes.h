@@ -13,8 +13,8 @@
 namespace stages {
 
 /// Data whose samples are episodes.
-inline DatasetDescription episodes(std::int64_t ways = 3, std::int64_t shots = 2, std::int64_t queries = 4,
-                                   std::int64_t size = 32) {
+inline DatasetDescription episodes(std::int64_t ways = 3, std::int64_t shots = 2,
+                                   std::int64_t queries = 4, std::int64_t size = 32) {
   return {.size = 10,
           .tensors = {{"image", {ways * shots + queries, 3, size, size}, at::kFloat},
                       {"support", {ways, shots}, at::kLong},
@@ -22,7 +22,8 @@ inline DatasetDescription episodes(std::int64_t ways = 3, std::int64_t shots = 2
 }
 
 /// Inputs of `count` such episodes, random by `seed`.
-inline NamedTensors episode_inputs(const DatasetDescription& data, std::int64_t count, std::uint64_t seed = 3) {
+inline NamedTensors episode_inputs(const DatasetDescription& data, std::int64_t count,
+                                   std::uint64_t seed = 3) {
   const auto shape = [&](std::size_t i) {
     std::vector<std::int64_t> sizes = data.tensors[i].shape;
     sizes.insert(sizes.begin(), count);
@@ -45,8 +46,8 @@ class EpisodeStep final : public TrainingStep {
   }
   NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
     const at::Tensor logits = encoded.at("logits").flatten(0, 1);
-    return {{"cross_entropy",
-             cross_entropy_sum(logits, part["label"].flatten(), 0) / static_cast<double>(part["label"].size(1))}};
+    return {{"cross_entropy", cross_entropy_sum(logits, part["label"].flatten(), 0) /
+                                  static_cast<double>(part["label"].size(1))}};
   }
 
  private:

@@ -19,7 +19,8 @@ struct Backbone {
 };
 
 inline const std::string kShape =
-    "model.backbone.hidden_size=48 model.backbone.intermediate_size=96 model.backbone.num_hidden_layers=2 "
+    "model.backbone.hidden_size=48 model.backbone.intermediate_size=96 "
+    "model.backbone.num_hidden_layers=2 "
     "model.backbone.num_attention_heads=4 model.backbone.patch_size=8 model.backbone.weights=null ";
 inline const Backbone kClip = {"clip", "clip", "model/backbone=tiny " + kShape};
 inline const Backbone kVit = {"vit", "vit", "model/backbone=vit_b16_hf " + kShape};
@@ -29,12 +30,15 @@ class Export : public testing::TestWithParam<Backbone> {
  protected:
   void SetUp() override {
     const Ended made =
-        retort("data make image_folder --out photos --classes 3 --per-class 8 --size 40 -q", folder_.path());
+        retort("data make image_folder --out photos --classes 3 --per-class 8 --size 40 -q",
+               folder_.path());
     ASSERT_EQ(made.exit, 0) << made.err;
   }
-  Ended train(const Backbone& backbone, const std::string& model, const std::string& more, const std::string& name) {
+  Ended train(const Backbone& backbone, const std::string& model, const std::string& more,
+              const std::string& name) {
     return retort(
-        "run finetune data=image_folder data.root=photos data.image_size=32 data.augment.random_resized_crop=null "
+        "run finetune data=image_folder data.root=photos data.image_size=32 "
+        "data.augment.random_resized_crop=null "
         "data.augment.horizontal_flip=0 data.loader.workers=0 epochs=3 batch_size=8 "
         "train.gradient_accumulation_steps=1 lr=0.02 model=" +
             model + " " + backbone.options + more + " run.dir=" + name + " -q",
@@ -43,7 +47,8 @@ class Export : public testing::TestWithParam<Backbone> {
   Ended exported(const std::string& run, const std::string& flags, const std::string& out) {
     return retort("export " + run + " " + flags + " --out " + out, folder_.path());
   }
-  /// What `retort predict` says of three images: a row of probabilities in the order of the classes an image.
+  /// What `retort predict` says of three images: a row of probabilities in the order of the classes
+  /// an image.
   nlohmann::json predicted(const std::string& run) {
     const Ended ended = retort("predict " + run + " --json --top 3 " + images(), folder_.path());
     EXPECT_EQ(ended.exit, 0) << ended.err;
@@ -53,7 +58,8 @@ class Export : public testing::TestWithParam<Backbone> {
       std::map<std::string, double> by_class;
       const nlohmann::json prediction = nlohmann::json::parse(line);
       if (prediction.contains("schema")) break;
-      for (const nlohmann::json& item : prediction["classes"]) by_class[item["class"]] = item["probability"];
+      for (const nlohmann::json& item : prediction["classes"])
+        by_class[item["class"]] = item["probability"];
       nlohmann::json row = nlohmann::json::array();
       for (const auto& [name, probability] : by_class) row.push_back(probability);
       rows.push_back(row);
@@ -63,11 +69,14 @@ class Export : public testing::TestWithParam<Backbone> {
   std::string images() const {
     std::string list;
     for (const auto& entry : std::filesystem::directory_iterator(folder_ / "photos")) {
-      if (entry.is_directory()) list += "photos/" + entry.path().filename().string() + "/00000.jpg ";
+      if (entry.is_directory())
+        list += "photos/" + entry.path().filename().string() + "/00000.jpg ";
     }
     return list;
   }
-  nlohmann::json parsed(const std::string& file) const { return nlohmann::json::parse(file_text(folder_ / file)); }
+  nlohmann::json parsed(const std::string& file) const {
+    return nlohmann::json::parse(file_text(folder_ / file));
+  }
   /// The tensors of a safetensors file: name → "F32 [8, 48]".
   std::map<std::string, std::string> tensors(const std::string& file) const {
     std::ifstream stream(folder_ / file, std::ios::binary);
@@ -78,24 +87,26 @@ class Export : public testing::TestWithParam<Backbone> {
     std::map<std::string, std::string> result;
     const nlohmann::json described = nlohmann::json::parse(header);
     for (const auto& [name, tensor] : described.items()) {
-      if (name != "__metadata__") result[name] = tensor["dtype"].get<std::string>() + " " + tensor["shape"].dump();
+      if (name != "__metadata__")
+        result[name] = tensor["dtype"].get<std::string>() + " " + tensor["shape"].dump();
     }
     return result;
   }
   TemporaryFolder folder_;
 };
 
-/// A Python that has the libraries, RETORT_TEST_PYTHON before that of scripts/bench-python and the first on PATH;
-/// empty: there is none.
+/// A Python that has the libraries, RETORT_TEST_PYTHON before that of scripts/bench-python and the
+/// first on PATH; empty: there is none.
 inline std::string python() {
   static const std::string found = [] {
     const char* cache = std::getenv("XDG_CACHE_HOME");
     const char* named = std::getenv("RETORT_TEST_PYTHON");
     const std::filesystem::path folder =
-        (cache ? std::filesystem::path(cache) : std::filesystem::path(std::getenv("HOME")) / ".cache") /
+        (cache ? std::filesystem::path(cache)
+               : std::filesystem::path(std::getenv("HOME")) / ".cache") /
         "retort/bench-python-2.11.0";
-    for (const std::string& program :
-         {std::string(named ? named : ""), (folder / "bin/python").string(), std::string("python3")}) {
+    for (const std::string& program : {std::string(named ? named : ""),
+                                       (folder / "bin/python").string(), std::string("python3")}) {
       const std::string test = program + " -c 'import torch, transformers, peft, timm'";
       if (!program.empty() && run_shell(test, ".").exit == 0) return program;
     }
@@ -109,20 +120,23 @@ inline constexpr const char* kNoPython =
     "RETORT_TEST_PYTHON names one";
 
 inline Ended other_libraries(const std::string& arguments, const std::filesystem::path& folder) {
-  return run_shell(python() + " " RETORT_SOURCE_DIR "/tests/end_to_end/other_libraries.py " + arguments, folder);
+  return run_shell(
+      python() + " " RETORT_SOURCE_DIR "/tests/end_to_end/other_libraries.py " + arguments, folder);
 }
 
 /// What is exported is held against the libraries that it is for.
 class DeepExport : public Export {
  protected:
-  /// Exports `run` and holds what the program in the README says of images against `retort predict`.
+  /// Exports `run` and holds what the program in the README says of images against `retort
+  /// predict`.
   void expect_the_same_predictions(const std::string& run, const std::string& flags) {
     const Ended ended = retort("export " + run + " --json " + flags, folder_.path());
     ASSERT_EQ(ended.exit, 0) << run << ' ' << flags << ended.out << ended.err;
     const std::string folder = nlohmann::json::parse(ended.out)["result"]["folder"];
     const Ended program = other_libraries("predict " + folder + " " + images(), folder_.path());
     ASSERT_EQ(program.exit, 0) << run << flags << program.err;
-    const nlohmann::json theirs = nlohmann::json::parse(program.out.substr(program.out.rfind("[["))),
+    const nlohmann::json theirs =
+                             nlohmann::json::parse(program.out.substr(program.out.rfind("[["))),
                          ours = predicted(run);
     ASSERT_EQ(theirs.size(), ours.size());
     for (std::size_t row = 0; row < ours.size(); ++row) {

@@ -55,6 +55,7 @@ struct FakeMachine : runner::DeviceSource {
 /// That a run needs so many GiB.
 inline runner::NeedOf needing(int gib) {
   return [gib](const runner::DeviceFacts&) {
-    return runner::Result<runner::DeviceNeed>(runner::DeviceNeed{FakeMachine::gib(gib), "the plan of train"});
+    return runner::Result<runner::DeviceNeed>(
+        runner::DeviceNeed{FakeMachine::gib(gib), "the plan of train"});
   };
 }

@@ -6,13 +6,15 @@
 
 /// One word to a shell, whatever is in it.
 inline std::string quoted(std::string text) {
-  for (std::size_t at = 0; (at = text.find('\'', at)) != text.npos; at += 4) text.replace(at, 1, "'\\''");
+  for (std::size_t at = 0; (at = text.find('\'', at)) != text.npos; at += 4)
+    text.replace(at, 1, "'\\''");
   return "'" + text + "'";
 }
 
-/// The program as installed below `folder`, with a worker that plays the script `acts` (fake_worker.cpp), as a shell
-/// reads it. Its path.
-inline std::filesystem::path install_with_worker(const std::filesystem::path& folder, const std::string& acts) {
+/// The program as installed below `folder`, with a worker that plays the script `acts`
+/// (fake_worker.cpp), as a shell reads it. Its path.
+inline std::filesystem::path install_with_worker(const std::filesystem::path& folder,
+                                                 const std::string& acts) {
   namespace fs = std::filesystem;
   fs::create_directories(folder / "bin");
   fs::copy_file(RETORT_BINARY_DIR "/bin/retort", folder / "bin/retort");

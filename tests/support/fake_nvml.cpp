@@ -1,12 +1,13 @@
-// NVML as a table tells it, for tests of who asks: a library in the place of libnvidia-ml.so.1. The variable
-// FAKE_NVML_TABLE names a JSON file, which is read each time the library is initialised:
+// NVML as a table tells it, for tests of who asks: a library in the place of libnvidia-ml.so.1. The
+// variable FAKE_NVML_TABLE names a JSON file, which is read each time the library is initialised:
 //
-//   {"driver": "580.82.07", "cuda": 13000, "init": 0, "devices": [{"uuid": "GPU-…", "name": "…", "bus_id": "…",
-//    "capability": [8, 0], "total": 81920, "free": 80000, "reserved": 500, "utilisation": 3, "processes": [[4711,
-//    900]], "error": 0, "mig": [{"uuid": "MIG-…", …}]}]}
+//   {"driver": "580.82.07", "cuda": 13000, "init": 0, "devices": [{"uuid": "GPU-…", "name": "…",
+//   "bus_id": "…",
+//    "capability": [8, 0], "total": 81920, "free": 80000, "reserved": 500, "utilisation": 3,
+//    "processes": [[4711, 900]], "error": 0, "mig": [{"uuid": "MIG-…", …}]}]}
 //
-// Sizes are MiB. What a device lacks is not supported; "error" is what all questions about it are answered with, and
-// "init" what initialising is.
+// Sizes are MiB. What a device lacks is not supported; "error" is what all questions about it are
+// answered with, and "init" what initialising is.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -34,7 +35,8 @@ Device handle(const json& entry) { return reinterpret_cast<Device>(&handles.empl
 
 int answer(Device device, const char* field) {
   if (const int error = of(device).value("error", 0)) return error;
-  const bool is_memory = std::string_view(field) == "total" || std::string_view(field) == "reserved";
+  const bool is_memory =
+      std::string_view(field) == "total" || std::string_view(field) == "reserved";
   if (const int error = is_memory ? of(device).value("memory_error", 0) : 0) return error;
   return of(device).contains(field) ? kSuccess : kNotSupported;
 }
@@ -45,7 +47,9 @@ int text(const std::string& value, char* to, unsigned size) {
   return kSuccess;
 }
 
-unsigned long long mib(Device device, const char* field) { return of(device).value(field, 0ULL) << 20; }
+unsigned long long mib(Device device, const char* field) {
+  return of(device).value(field, 0ULL) << 20;
+}
 
 int processes(Device device, const char* field, unsigned* count, ProcessInfo* to) {
   if (const int refused = answer(device, field)) return refused;
@@ -54,7 +58,9 @@ int processes(Device device, const char* field, unsigned* count, ProcessInfo* to
   *count = static_cast<unsigned>(listed.size());
   if (listed.size() > room) return kInsufficientSize;
   for (const json& process : listed) {
-    *to++ = {process[0], process[1].is_null() ? kNotAvailable : process[1].get<unsigned long long>() << 20, 0, 0};
+    *to++ = {process[0],
+             process[1].is_null() ? kNotAvailable : process[1].get<unsigned long long>() << 20, 0,
+             0};
   }
   return kSuccess;
 }
@@ -72,9 +78,13 @@ int nvmlInit_v2() {
 }
 int nvmlShutdown() { return kSuccess; }
 const char* nvmlErrorString(int error) {
-  return error == kNoPermission ? "Insufficient Permissions" : error == kUnknown ? "Unknown Error" : "Some Error";
+  return error == kNoPermission ? "Insufficient Permissions"
+         : error == kUnknown    ? "Unknown Error"
+                                : "Some Error";
 }
-int nvmlSystemGetDriverVersion(char* to, unsigned size) { return text(table.value("driver", ""), to, size); }
+int nvmlSystemGetDriverVersion(char* to, unsigned size) {
+  return text(table.value("driver", ""), to, size);
+}
 int nvmlSystemGetCudaDriverVersion_v2(int* version) {
   *version = table.value("cuda", 0);
   return kSuccess;
@@ -108,7 +118,8 @@ int nvmlDeviceGetMemoryInfo(Device device, Memory* memory) {
 int nvmlDeviceGetMemoryInfo_v2(Device device, MemoryV2* memory) {
   if (memory->version != kMemoryV2) return kInvalidArgument;
   const int refused = answer(device, "reserved");
-  if (!refused) *memory = {kMemoryV2, mib(device, "total"), mib(device, "reserved"), mib(device, "free"), 0};
+  if (!refused)
+    *memory = {kMemoryV2, mib(device, "total"), mib(device, "reserved"), mib(device, "free"), 0};
   return refused;
 }
 int nvmlDeviceGetUtilizationRates(Device device, Utilization* use) {

@@ -6,15 +6,17 @@
 
 #include "tests/support/temporary_folder.h"
 
-/// Commands of Slurm's names, first on PATH while one lives. sbatch runs the tasks of the script that it is given, one
-/// after the other, before it answers; squeue shows how they ended. What each command is to do in place of that is a
-/// line of shell in the file <command>.does; all that were called are in `calls`, a line each.
+/// Commands of Slurm's names, first on PATH while one lives. sbatch runs the tasks of the script
+/// that it is given, one after the other, before it answers; squeue shows how they ended. What each
+/// command is to do in place of that is a line of shell in the file <command>.does; all that were
+/// called are in `calls`, a line each.
 class FakeSlurm {
  public:
   FakeSlurm() : path_(std::getenv("PATH")) {
-    const std::string head = "#!/bin/bash\ncd '" + folder_.path().string() +
-                             "'\necho \"$(basename \"$0\") $*\" >>calls\n"
-                             "if [ -e $(basename \"$0\").does ]; then . ./$(basename \"$0\").does; fi\n";
+    const std::string head =
+        "#!/bin/bash\ncd '" + folder_.path().string() +
+        "'\necho \"$(basename \"$0\") $*\" >>calls\n"
+        "if [ -e $(basename \"$0\").does ]; then . ./$(basename \"$0\").does; fi\n";
     add("sbatch", head + R"(script=${!#}
 job=$(($(ls -d job.* 2>/dev/null | wc -l) + 7))
 mkdir job.$job
@@ -33,7 +35,9 @@ echo $job
   }
   ~FakeSlurm() { setenv("PATH", path_.c_str(), 1); }
 
-  void does(const std::string& command, const std::string& line) const { folder_.write(command + ".does", line); }
+  void does(const std::string& command, const std::string& line) const {
+    folder_.write(command + ".does", line);
+  }
   std::string calls() const { return folder_.read("calls"); }
   std::string log(int job) const { return folder_.read("job." + std::to_string(job) + "/log"); }
 

@@ -1,6 +1,6 @@
-// A worker for tests of supervision: it plays the script that its arguments spell out, one act each, "act" or
-// "act:text". Events go to descriptor 3, as those of the real one do. "new|act" is played where it was asked for a new
-// run, "again|act" where for one that is resumed.
+// A worker for tests of supervision: it plays the script that its arguments spell out, one act
+// each, "act" or "act:text". Events go to descriptor 3, as those of the real one do. "new|act" is
+// played where it was asked for a new run, "again|act" where for one that is resumed.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -42,13 +42,15 @@ void emit(const runner::Event& event) { write_all(3, runner::to_line(event) + "\
 void act(const std::string& what, const std::string& text, const sigset_t& signals) {
   const int number = std::atoi(text.c_str());
   if (what == "hello")
-    emit(runner::Hello{
-        runner::kProtocolVersion, text.empty() ? std::string(runner::build_id()) : text, {{"libtorch", "2.11.0"}}});
+    emit(runner::Hello{runner::kProtocolVersion,
+                       text.empty() ? std::string(runner::build_id()) : text,
+                       {{"libtorch", "2.11.0"}}});
   else if (what == "protocol") emit(runner::Hello{number, std::string(runner::build_id()), {}});
   else if (what == "ready") emit(runner::Ready{text.empty() ? "cpu" : text, 2});
   else if (what == "read") read_line();
   else if (what == "echo") emit(runner::Said{"fake", read_line()});
-  else if (what == "told") emit(runner::Said{"fake", read_line().find(text) != text.npos ? "is told" : "is not told"});
+  else if (what == "told")
+    emit(runner::Said{"fake", read_line().find(text) != text.npos ? "is told" : "is not told"});
   else if (what == "answer") emit(runner::Answer{{{"given", text}}});
   else if (what == "line") write_all(3, text + "\n");
   else if (what == "half") write_all(3, text);
@@ -72,7 +74,8 @@ void act(const std::string& what, const std::string& text, const sigset_t& signa
   } else if (what == "descriptors") {
     std::string open_ones;
     for (int number = 0; number < 256; ++number) {
-      if (fcntl(number, F_GETFD) >= 0) open_ones += (open_ones.empty() ? "" : " ") + std::to_string(number);
+      if (fcntl(number, F_GETFD) >= 0)
+        open_ones += (open_ones.empty() ? "" : " ") + std::to_string(number);
     }
     emit(runner::Said{"fake", open_ones});
   } else if (what == "variable") {
@@ -94,10 +97,12 @@ int main(int argc, char** argv) {
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   for (int i = 1; i < argc; ++i) {
     std::string argument = argv[i];
-    const std::string when = is_resuming ? "again|" : "new|", not_now = is_resuming ? "new|" : "again|";
+    const std::string when = is_resuming ? "again|" : "new|",
+                      not_now = is_resuming ? "new|" : "again|";
     if (argument.starts_with(not_now)) continue;
     if (argument.starts_with(when)) argument.erase(0, when.size());
     const std::size_t colon = argument.find(':');
-    act(argument.substr(0, colon), colon == argument.npos ? "" : argument.substr(colon + 1), signals);
+    act(argument.substr(0, colon), colon == argument.npos ? "" : argument.substr(colon + 1),
+        signals);
   }
 }

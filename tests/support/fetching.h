@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "runner/shared/disk/digest.h"
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
-#include "runner/shared/disk/digest.h"
 #include "stages/fetch/download.h"
 
 namespace stages {
@@ -22,7 +22,8 @@ struct FetchListener {
   FetchCallbacks callbacks() {
     return {.progress =
                 [this](const runner::Progress& progress) {
-                  if (phases.empty() || phases.back() != progress.phase) phases.push_back(progress.phase);
+                  if (phases.empty() || phases.back() != progress.phase)
+                    phases.push_back(progress.phase);
                 },
             .say = [this](std::string_view line) { said.emplace_back(line); },
             .cancelled = [this] { return is_cancelled(); }};
@@ -40,7 +41,8 @@ inline std::string failure_of(const std::function<void()>& work) {
     work();
     return "";
   } catch (const runner::StageError& error) {
-    return runner::name(error.code) + ": " + error.what() + (error.help.empty() ? "" : " (" + error.help + ")");
+    return runner::name(error.code) + ": " + error.what() +
+           (error.help.empty() ? "" : " (" + error.help + ")");
   } catch (const runner::Cancelled&) {
     return "cancelled";
   }

@@ -16,14 +16,17 @@ class ForwardingStorage : public runner::Storage {
   int rename(const std::filesystem::path& from, const std::filesystem::path& to) override {
     return runner::disk().rename(from, to);
   }
-  int make_folder(const std::filesystem::path& path) override { return runner::disk().make_folder(path); }
+  int make_folder(const std::filesystem::path& path) override {
+    return runner::disk().make_folder(path);
+  }
   int remove(const std::filesystem::path& path) override { return runner::disk().remove(path); }
   std::optional<std::uint64_t> free_bytes(const std::filesystem::path& path) override {
     return runner::disk().free_bytes(path);
   }
 };
 
-/// The disk without flushing, which takes long and makes no difference to who is not cut off from power.
+/// The disk without flushing, which takes long and makes no difference to who is not cut off from
+/// power.
 class UnflushedStorage : public ForwardingStorage {
  public:
   int sync(int) override { return 0; }
@@ -32,7 +35,9 @@ class UnflushedStorage : public ForwardingStorage {
 /// The disk, with its calls counted as a Fault of kAny counts them.
 class CountingStorage : public ForwardingStorage {
  public:
-  int create(const std::filesystem::path& path) override { return ++calls, ForwardingStorage::create(path); }
+  int create(const std::filesystem::path& path) override {
+    return ++calls, ForwardingStorage::create(path);
+  }
   ssize_t write(int file, const char* data, std::size_t size) override {
     return ++calls, ForwardingStorage::write(file, data, size);
   }
@@ -40,8 +45,12 @@ class CountingStorage : public ForwardingStorage {
   int rename(const std::filesystem::path& from, const std::filesystem::path& to) override {
     return ++calls, ForwardingStorage::rename(from, to);
   }
-  int make_folder(const std::filesystem::path& path) override { return ++calls, ForwardingStorage::make_folder(path); }
-  int remove(const std::filesystem::path& path) override { return ++calls, ForwardingStorage::remove(path); }
+  int make_folder(const std::filesystem::path& path) override {
+    return ++calls, ForwardingStorage::make_folder(path);
+  }
+  int remove(const std::filesystem::path& path) override {
+    return ++calls, ForwardingStorage::remove(path);
+  }
 
   int calls = 0;
 };
@@ -51,7 +60,9 @@ class WritingStorage : public ForwardingStorage {
  public:
   using Write = std::function<ssize_t(int file, const char* data, std::size_t size)>;
   explicit WritingStorage(Write write) : write_(std::move(write)) {}
-  ssize_t write(int file, const char* data, std::size_t size) override { return write_(file, data, size); }
+  ssize_t write(int file, const char* data, std::size_t size) override {
+    return write_(file, data, size);
+  }
 
  private:
   Write write_;

@@ -24,25 +24,31 @@ struct FrozenNetwork : torch::nn::Module {
 /// Counts what is asked of it.
 class FrozenModel final : public stages::Model {
  public:
-  std::shared_ptr<torch::nn::Module> build(const stages::DatasetDescription& data, std::uint64_t seed) const override {
+  std::shared_ptr<torch::nn::Module> build(const stages::DatasetDescription& data,
+                                           std::uint64_t seed) const override {
     ++built;
     return std::make_shared<FrozenNetwork>(static_cast<std::int64_t>(data.classes.size()), seed);
   }
-  std::shared_ptr<torch::nn::Module> outline(const stages::DatasetDescription& data) const override {
+  std::shared_ptr<torch::nn::Module> outline(
+      const stages::DatasetDescription& data) const override {
     return build(data, 0);
   }
-  stages::NamedTensors forward(torch::nn::Module& network, const stages::NamedTensors& inputs) const override {
+  stages::NamedTensors forward(torch::nn::Module& network,
+                               const stages::NamedTensors& inputs) const override {
     auto& frozen = dynamic_cast<FrozenNetwork&>(network);
-    const at::Tensor features =
-        inputs.contains("features") ? inputs.at("features") : frozen_features(network, inputs).at("features");
+    const at::Tensor features = inputs.contains("features")
+                                    ? inputs.at("features")
+                                    : frozen_features(network, inputs).at("features");
     return {{"logits", frozen.head->forward(features)}, {"features", features}};
   }
   bool mixes_samples() const override { return false; }
   bool has_frozen_features() const override { return is_frozen; }
-  stages::NamedTensors frozen_features(torch::nn::Module& network, const stages::NamedTensors& inputs) const override {
+  stages::NamedTensors frozen_features(torch::nn::Module& network,
+                                       const stages::NamedTensors& inputs) const override {
     computed += inputs.at("image").size(0);
     was_training |= network.is_training();
-    at::Tensor features = dynamic_cast<FrozenNetwork&>(network).body->forward(inputs.at("image")).tanh();
+    at::Tensor features =
+        dynamic_cast<FrozenNetwork&>(network).body->forward(inputs.at("image")).tanh();
     if (is_broken) features = features / 0;
     return {{"features", features}};
   }

@@ -5,44 +5,52 @@
 #include <optional>
 #include <vector>
 
-#include "stages/random/dropout.h"
 #include "stages/model/transformer_block.h"
+#include "stages/random/dropout.h"
 #include "stages/train/gradient.h"
 #include "tests/support/distance.h"
 #include "tests/support/tiny_step.h"
 
-/// The gradient of every parameter after one batch, in a row; the network has none afterwards. Throws where a parameter
-/// got none.
-inline at::Tensor gradient_of(const stages::TrainingStep& step, torch::nn::Module& network, const stages::Batch& batch,
-                              const stages::StepPlan& plan = {}, const stages::StepKey& key = {7, 1},
+/// The gradient of every parameter after one batch, in a row; the network has none afterwards.
+/// Throws where a parameter got none.
+inline at::Tensor gradient_of(const stages::TrainingStep& step, torch::nn::Module& network,
+                              const stages::Batch& batch, const stages::StepPlan& plan = {},
+                              const stages::StepKey& key = {7, 1},
                               const std::optional<at::Tensor>& scale = {}) {
-  stages::accumulate_gradient(step, {network, plan.numerics, at::kCPU}, batch, step.weight(batch), plan, key, scale);
+  stages::accumulate_gradient(step, {network, plan.numerics, at::kCPU}, batch, step.weight(batch),
+                              plan, key, scale);
   std::vector<at::Tensor> all;
-  for (const at::Tensor& parameter : network.parameters()) all.push_back(parameter.grad().flatten());
+  for (const at::Tensor& parameter : network.parameters())
+    all.push_back(parameter.grad().flatten());
   network.zero_grad();
   return torch::cat(all);
 }
 
 /// What a network drops in training.
 enum class Drops { kNothing, kElements, kSamples, kAttention, kAll };
-constexpr Drops kEveryDrop[] = {Drops::kNothing, Drops::kElements, Drops::kSamples, Drops::kAttention, Drops::kAll};
+constexpr Drops kEveryDrop[] = {Drops::kNothing, Drops::kElements, Drops::kSamples,
+                                Drops::kAttention, Drops::kAll};
 
 /// Points of a plane to `width` numbers, by a transformer block over three tokens; float64.
 class DroppingNet : public torch::nn::Module {
  public:
   explicit DroppingNet(Drops drops, std::int64_t width = 3) {
-    const auto rate = [&](Drops one, double value) { return drops == one || drops == Drops::kAll ? value : 0; };
+    const auto rate = [&](Drops one, double value) {
+      return drops == one || drops == Drops::kAll ? value : 0;
+    };
     const auto options = torch::TensorOptions(torch::kDouble);
     first_ = register_module("first", torch::nn::Linear(2, 24));
-    block_ = register_module("block", std::make_shared<stages::TransformerBlock>(
-                                          stages::BlockOptions{.hidden_size = 8,
-                                                               .intermediate_size = 16,
-                                                               .num_attention_heads = 2,
-                                                               .hidden_act = stages::Activation::kGelu,
-                                                               .layer_norm_eps = 1e-5,
-                                                               .attention_dropout = rate(Drops::kAttention, 0.4)},
-                                          rate(Drops::kSamples, 0.4), options));
-    elements_ = register_module("elements", std::make_shared<stages::Dropout>(rate(Drops::kElements, 0.4)));
+    block_ = register_module(
+        "block", std::make_shared<stages::TransformerBlock>(
+                     stages::BlockOptions{.hidden_size = 8,
+                                          .intermediate_size = 16,
+                                          .num_attention_heads = 2,
+                                          .hidden_act = stages::Activation::kGelu,
+                                          .layer_norm_eps = 1e-5,
+                                          .attention_dropout = rate(Drops::kAttention, 0.4)},
+                     rate(Drops::kSamples, 0.4), options));
+    elements_ =
+        register_module("elements", std::make_shared<stages::Dropout>(rate(Drops::kElements, 0.4)));
     last_ = register_module("last", torch::nn::Linear(8, width));
     to(torch::kDouble);
     torch::manual_seed(3);
@@ -63,7 +71,8 @@ class DroppingNet : public torch::nn::Module {
 /// Cross-entropy of a DroppingNet's numbers.
 class DroppingStep final : public TinyStep {
  public:
-  stages::NamedTensors encode(torch::nn::Module& network, const stages::Batch& part) const override {
+  stages::NamedTensors encode(torch::nn::Module& network,
+                              const stages::Batch& part) const override {
     return {{"logits", dynamic_cast<DroppingNet&>(network).forward(part["image"])}};
   }
 };
@@ -71,7 +80,9 @@ class DroppingStep final : public TinyStep {
 /// Ten labelled points.
 inline stages::Batch ten_samples() {
   torch::manual_seed(5);
-  return stages::Batch({{"image", torch::randn({10, 2}, torch::kDouble)}, {"label", torch::randint(0, 3, {10})}}, 10);
+  return stages::Batch(
+      {{"image", torch::randn({10, 2}, torch::kDouble)}, {"label", torch::randint(0, 3, {10})}},
+      10);
 }
 
 /// Four groups of one support each and of two, three, one and five queries.
@@ -92,10 +103,12 @@ inline stages::Batch four_groups() {
 class GroupStep : public TinyStep {
  public:
   GroupStep() { coupling = stages::Coupling::kPerGroup; }
-  stages::NamedTensors encode(torch::nn::Module& network, const stages::Batch& part) const override {
+  stages::NamedTensors encode(torch::nn::Module& network,
+                              const stages::Batch& part) const override {
     return {{"support", embed(network, part, "support")}, {"query", embed(network, part, "query")}};
   }
-  stages::NamedTensors loss(const stages::NamedTensors& encoded, const stages::Batch& part) const override {
+  stages::NamedTensors loss(const stages::NamedTensors& encoded,
+                            const stages::Batch& part) const override {
     at::Tensor total = torch::zeros({}, torch::kDouble);
     const at::Tensor groups = part["support_group"], query_groups = part["query_group"];
     for (std::int64_t row = 0; row < groups.size(0); ++row) {
@@ -104,7 +117,9 @@ class GroupStep : public TinyStep {
     }
     return {{"cross_entropy", total}};
   }
-  stages::NamedTensors score(const stages::NamedTensors&, const stages::Batch&) const override { return {}; }
+  stages::NamedTensors score(const stages::NamedTensors&, const stages::Batch&) const override {
+    return {};
+  }
 
   bool names_inputs = true;
 

@@ -35,19 +35,25 @@ struct ServedReply {
   int status = 200;
   std::vector<std::pair<std::string, std::string>> headers = {};
   std::string body = {};
-  std::optional<std::size_t> cut_after = {};  ///< the connection breaks off after so many bytes of the body
-  bool stalls = false;     ///< nothing, or with `cut_after` nothing more, is sent until the client gives up
+  std::optional<std::size_t> cut_after =
+      {};  ///< the connection breaks off after so many bytes of the body
+  bool stalls =
+      false;  ///< nothing, or with `cut_after` nothing more, is sent until the client gives up
   bool has_length = true;  ///< it says how much comes
 };
 
-/// An HTTP server on a free port of 127.0.0.1, for as long as it lives: one request per connection, one at a time.
+/// An HTTP server on a free port of 127.0.0.1, for as long as it lives: one request per connection,
+/// one at a time.
 class HttpServer {
  public:
   using Handler = std::function<ServedReply(const SeenRequest&)>;
 
-  explicit HttpServer(Handler handler) : handler_(std::move(handler)), socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    // Clients of it are not to ask a proxy that this machine may have; a test that means one sets it later.
-    for (const char* name : {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"}) ::unsetenv(name);
+  explicit HttpServer(Handler handler)
+      : handler_(std::move(handler)), socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    // Clients of it are not to ask a proxy that this machine may have; a test that means one sets
+    // it later.
+    for (const char* name : {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"})
+      ::unsetenv(name);
     sockaddr_in address = {};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -66,7 +72,9 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  std::string url(const std::string& path = "") const { return "http://127.0.0.1:" + std::to_string(port_) + path; }
+  std::string url(const std::string& path = "") const {
+    return "http://127.0.0.1:" + std::to_string(port_) + path;
+  }
   /// Every request so far, in order.
   std::vector<SeenRequest> seen() const {
     const std::lock_guard lock(mutex_);
@@ -100,7 +108,8 @@ class HttpServer {
       seen_.push_back(request);
     }
     if (reply.stalls && !reply.cut_after) return await_end(connection);
-    std::string head = "HTTP/1.1 " + std::to_string(reply.status) + " Whatever\r\nConnection: close\r\n";
+    std::string head =
+        "HTTP/1.1 " + std::to_string(reply.status) + " Whatever\r\nConnection: close\r\n";
     for (const auto& [name, value] : reply.headers) head += name + ": " + value + "\r\n";
     if (reply.has_length) head += "Content-Length: " + std::to_string(reply.body.size()) + "\r\n";
     head += "\r\n";
@@ -127,8 +136,8 @@ class HttpServer {
       const std::size_t end = text.find("\r\n", at), colon = text.find(':', at);
       std::string name = text.substr(at, colon - at);
       std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
-      request.headers[name] =
-          text.substr(text.find_first_not_of(' ', colon + 1), end - text.find_first_not_of(' ', colon + 1));
+      request.headers[name] = text.substr(text.find_first_not_of(' ', colon + 1),
+                                          end - text.find_first_not_of(' ', colon + 1));
       at = end + 2;
     }
     return request;
@@ -152,7 +161,8 @@ class HttpServer {
 };
 
 /// `bytes` as a server gives them that knows ranges and has `tag` for them.
-inline ServedReply served(const SeenRequest& request, const std::string& bytes, const std::string& tag = "\"v1\"") {
+inline ServedReply served(const SeenRequest& request, const std::string& bytes,
+                          const std::string& tag = "\"v1\"") {
   const std::string range = request.header("range"), only_if = request.header("if-range");
   ServedReply reply{.headers = {{"ETag", tag}, {"Accept-Ranges", "bytes"}}};
   if (range.empty() || (!only_if.empty() && only_if != tag)) {
@@ -166,9 +176,9 @@ inline ServedReply served(const SeenRequest& request, const std::string& bytes, 
     return reply;
   }
   reply.status = 206;
-  reply.headers.emplace_back(
-      "Content-Range",
-      "bytes " + std::to_string(begin) + "-" + std::to_string(bytes.size() - 1) + "/" + std::to_string(bytes.size()));
+  reply.headers.emplace_back("Content-Range", "bytes " + std::to_string(begin) + "-" +
+                                                  std::to_string(bytes.size() - 1) + "/" +
+                                                  std::to_string(bytes.size()));
   reply.body = bytes.substr(begin);
   return reply;
 }

@@ -7,8 +7,9 @@
 #include "runner/shared/disk/digest.h"
 #include "tests/support/http_server.h"
 
-/// A server that answers as the Hugging Face Hub does about one model, org/tower: it gives the small files itself, by a
-/// redirect to another of its paths, and leads to another server for the weights.
+/// A server that answers as the Hugging Face Hub does about one model, org/tower: it gives the
+/// small files itself, by a redirect to another of its paths, and leads to another server for the
+/// weights.
 class HubServer {
  public:
   std::string url() const { return hub_.url(); }
@@ -45,7 +46,8 @@ class HubServer {
   }
 
   ServedReply answer(const SeenRequest& request) const {
-    const std::string resolve = "/org/tower/resolve/" + commit_ + "/", cache = "/api/resolve-cache/";
+    const std::string resolve = "/org/tower/resolve/" + commit_ + "/",
+                      cache = "/api/resolve-cache/";
     if (request.target.starts_with(cache)) {
       const std::string& bytes = files_.at(request.target.substr(cache.size()));
       return served(request, bytes, etag_.empty() ? '"' + git_blob(bytes) + '"' : etag_);
@@ -53,7 +55,8 @@ class HubServer {
     if (!request.target.starts_with(resolve)) return about_model(request.target);
     const std::string name = request.target.substr(resolve.size());
     if (!files_.contains(name)) return {.status = 404};
-    if (!name.ends_with(".safetensors")) return {.status = 307, .headers = {{"Location", cache + name}}};
+    if (!name.ends_with(".safetensors"))
+      return {.status = 307, .headers = {{"Location", cache + name}}};
     return {.status = 302,
             .headers = {{"Location", elsewhere_.url("/" + name + "?signature=secret")},
                         {"X-Linked-ETag", '"' + weights_blob_ + '"'},

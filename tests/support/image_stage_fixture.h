@@ -16,8 +16,8 @@
 #include "tests/support/recording_context.h"
 #include "tests/support/stage_options.h"
 
-/// Tests of a data stage of images: makes stages of one kind, whose root is the folder data() unless their options say
-/// another, and runs them.
+/// Tests of a data stage of images: makes stages of one kind, whose root is the folder data()
+/// unless their options say another, and runs them.
 class ImageStageTest : public testing::Test {
  protected:
   using Json = nlohmann::ordered_json;
@@ -54,9 +54,11 @@ class ImageStageTest : public testing::Test {
   }
 
   /// The dataset at `port`; null where there is none.
-  static std::shared_ptr<const stages::Dataset> part(const runner::Outputs& outputs, const std::string& port) {
+  static std::shared_ptr<const stages::Dataset> part(const runner::Outputs& outputs,
+                                                     const std::string& port) {
     const auto found = outputs.find(port);
-    return found == outputs.end() ? nullptr : std::static_pointer_cast<const stages::Dataset>(found->second);
+    return found == outputs.end() ? nullptr
+                                  : std::static_pointer_cast<const stages::Dataset>(found->second);
   }
 
   /// The training data as a training sees it.
@@ -70,7 +72,8 @@ class ImageStageTest : public testing::Test {
     return result;
   }
 
-  static at::Tensor image(const stages::Dataset& data, std::int64_t epoch = 0, std::int64_t index = 0) {
+  static at::Tensor image(const stages::Dataset& data, std::int64_t epoch = 0,
+                          std::int64_t index = 0) {
     return data.sample(epoch, index)->at("image");
   }
 
@@ -94,7 +97,8 @@ class ImageStageTest : public testing::Test {
     return result;
   }
 
-  /// With captions such as `text`, which has {name} in it, every class is asked for by one that a caption has.
+  /// With captions such as `text`, which has {name} in it, every class is asked for by one that a
+  /// caption has.
   void expect_asked_as_captioned(const std::string& text, Json options) {
     options["caption"] = text;
     for (const auto& [port, artifact] : run(options)) {

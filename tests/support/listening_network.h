@@ -15,7 +15,8 @@
 class ListeningLinear final : public stages::PrecisionModule {
  public:
   ListeningLinear(std::int64_t in, std::int64_t out)
-      : weight(register_parameter("weight", torch::sin(torch::arange(in * out, at::kFloat)).view({out, in}).clone())) {}
+      : weight(register_parameter(
+            "weight", torch::sin(torch::arange(in * out, at::kFloat)).view({out, in}).clone())) {}
   at::Tensor forward(const at::Tensor& input) {
     const stages::OwnPrecision own(*this);
     const at::Tensor x = own(input);
@@ -29,8 +30,8 @@ class ListeningLinear final : public stages::PrecisionModule {
   std::vector<at::ScalarType> in, out;
 };
 
-/// first → second → head, the first two within "trunk", which has no weights and computes nothing. "plain" is a layer
-/// of torch's own.
+/// first → second → head, the first two within "trunk", which has no weights and computes nothing.
+/// "plain" is a layer of torch's own.
 class ListeningNetwork final : public stages::PrecisionModule {
  public:
   ListeningNetwork() {
@@ -46,7 +47,9 @@ class ListeningNetwork final : public stages::PrecisionModule {
     return head->forward(second->forward(first->forward(own(input))));
   }
   /// What first, second and head last gave.
-  std::vector<at::ScalarType> formats() const { return {first->out.back(), second->out.back(), head->out.back()}; }
+  std::vector<at::ScalarType> formats() const {
+    return {first->out.back(), second->out.back(), head->out.back()};
+  }
 
   torch::nn::Sequential trunk = nullptr;
   std::shared_ptr<ListeningLinear> first, second, head;

@@ -10,7 +10,8 @@ class MemoryFileSystem : public runner::FileSystem {
  public:
   std::map<std::string, std::string> files;
 
-  std::optional<std::string> read(const std::filesystem::path& path, std::size_t limit) const override {
+  std::optional<std::string> read(const std::filesystem::path& path,
+                                  std::size_t limit) const override {
     const auto found = files.find(path.lexically_normal().string());
     if (found == files.end() || found->second.size() > limit) return std::nullopt;
     return found->second;

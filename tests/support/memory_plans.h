@@ -16,15 +16,24 @@ inline runner::MemoryPlan memory_plan() {
   plan.budget_from = "memory.budget";
   plan.peak_phase = "backward";
   plan.peak_operation = "aten::convolution_backward";
-  plan.owners = {{"saved_activation", 900 * kMiB}, {"parameter", 100 * kMiB}, {"gradient", 100 * kMiB}};
+  plan.owners = {
+      {"saved_activation", 900 * kMiB}, {"parameter", 100 * kMiB}, {"gradient", 100 * kMiB}};
   plan.terms = {{"kernel temporaries", 80 * kMiB, "2 threads"}};
   plan.terms_version = "2.11.0-1";
-  plan.largest = {{"saved_activation", "layer1.0.conv1", "aten::convolution", {16, 64, 112, 112}, "float32", 49 * kMiB},
+  plan.largest = {{"saved_activation",
+                   "layer1.0.conv1",
+                   "aten::convolution",
+                   {16, 64, 112, 112},
+                   "float32",
+                   49 * kMiB},
                   {"parameter", "head.weight", "", {1000, 512}, "float32", 2 * kMiB}};
-  plan.curve = {100 * kMiB, 400 * kMiB, 800 * kMiB, 1000 * kMiB, 1100 * kMiB, 600 * kMiB, 300 * kMiB, 100 * kMiB};
+  plan.curve = {100 * kMiB,  400 * kMiB, 800 * kMiB, 1000 * kMiB,
+                1100 * kMiB, 600 * kMiB, 300 * kMiB, 100 * kMiB};
   plan.phases = {{"forward", 0}, {"backward", 4}};
-  plan.options = {{"memory.empty_cache_every", "50", 0, "it returns unused blocks, and lowers no peak"}};
-  plan.alternatives = {{{}, "bit", 1280 * kMiB, 1}, {{"memory.micro_batch=8"}, "exact", 700 * kMiB, 1, "", 1.9}};
+  plan.options = {
+      {"memory.empty_cache_every", "50", 0, "it returns unused blocks, and lowers no peak"}};
+  plan.alternatives = {{{}, "bit", 1280 * kMiB, 1},
+                       {{"memory.micro_batch=8"}, "exact", 700 * kMiB, 1, "", 1.9}};
   plan.flops = 2.28e12;
   plan.step = {{"micro_batch", 16}, {"two_pass", false}, {"precision", "fp32"}};
   return plan;

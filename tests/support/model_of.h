@@ -16,7 +16,8 @@
 namespace stages {
 
 /// What a kind of model puts out, by its defaults and `options`, run with a seed of its own.
-inline std::shared_ptr<const Model> model_of(const runner::StageKind& kind, const nlohmann::ordered_json& options) {
+inline std::shared_ptr<const Model> model_of(const runner::StageKind& kind,
+                                             const nlohmann::ordered_json& options) {
   std::string schema(kind.name);
   std::ranges::replace(schema, '.', '/');
   const runner::Value value = stage_options(schema, options.dump());
@@ -25,7 +26,8 @@ inline std::shared_ptr<const Model> model_of(const runner::StageKind& kind, cons
   if (!stage) throw std::logic_error(stage.errors()[0].message);
   RecordingContext context;
   context.facts.seed = 7;
-  return std::static_pointer_cast<const Model>((*stage)->run(runner::Inputs({}), context).at("model"));
+  return std::static_pointer_cast<const Model>(
+      (*stage)->run(runner::Inputs({}), context).at("model"));
 }
 
 }  // namespace stages

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "stages/data/image_writer.h"
 #include "stages/data/image.h"
+#include "stages/data/image_writer.h"
 #include "stages/random/random.h"
 #include "tests/support/temporary_folder.h"
 
@@ -56,7 +56,8 @@ inline std::vector<std::uint8_t> file_bytes(const std::filesystem::path& path) {
 inline void write_bytes(const std::filesystem::path& path, const std::vector<std::uint8_t>& bytes) {
   std::filesystem::create_directories(path.parent_path());
   std::ofstream(path, std::ios::binary)
-      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
 }
 
 /// A fresh folder for image files.
@@ -64,7 +65,8 @@ class PictureFolder : public TemporaryFolder {
  public:
   std::filesystem::path operator/(const std::string& below) const { return path() / below; }
   /// A small JPEG at `below`.
-  void add(const std::string& below, std::uint64_t seed = 0, int width = 20, int height = 16) const {
+  void add(const std::string& below, std::uint64_t seed = 0, int width = 20,
+           int height = 16) const {
     write_bytes(path() / below, stages::encode_jpeg(picture(width, height, seed), 90));
   }
 };

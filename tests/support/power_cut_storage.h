@@ -13,9 +13,10 @@
 
 #include "tests/support/forwarding_storage.h"
 
-/// The disk, which knows at any moment what a power cut would leave of `root`: bytes that were flushed, under names
-/// whose folder was flushed after they were given. What was there at first survives; what comes to be in a folder that
-/// was made in another way than by this storage does not.
+/// The disk, which knows at any moment what a power cut would leave of `root`: bytes that were
+/// flushed, under names whose folder was flushed after they were given. What was there at first
+/// survives; what comes to be in a folder that was made in another way than by this storage does
+/// not.
 ///
 ///   PowerCutStorage storage(folder.path());
 ///   storage.after_each_call = [&] { const TemporaryFolder left; storage.leave(left.path()); … };
@@ -24,13 +25,16 @@ class PowerCutStorage : public ForwardingStorage {
   /// How much more than was flushed has reached the disk by itself.
   enum class Luck { kNone, kNames };
 
-  explicit PowerCutStorage(std::filesystem::path root) : root_(std::move(root)), top_(scanned(root_)) {}
+  explicit PowerCutStorage(std::filesystem::path root)
+      : root_(std::move(root)), top_(scanned(root_)) {}
 
   /// Called after each call that changes something.
   std::function<void()> after_each_call;
 
   /// Puts what would be left into `to`, an empty folder.
-  void leave(const std::filesystem::path& to, Luck luck = Luck::kNone) const { put(*top_, to, luck); }
+  void leave(const std::filesystem::path& to, Luck luck = Luck::kNone) const {
+    put(*top_, to, luck);
+  }
 
   int create(const std::filesystem::path& path) override {
     const int file = ForwardingStorage::create(path);

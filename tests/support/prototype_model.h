@@ -8,18 +8,21 @@
 #include "stages/artifact/model.h"
 #include "tests/support/tiny_dataset.h"
 
-/// A layer on the points of TinyDataset, and by the nearest mean of the supports what a query is (Snell and others,
-/// 2017): what is least of a model that learns from episodes. Each episode is seen alone.
+/// A layer on the points of TinyDataset, and by the nearest mean of the supports what a query is
+/// (Snell and others, 2017): what is least of a model that learns from episodes. Each episode is
+/// seen alone.
 class PrototypeModel final : public stages::Model {
  public:
-  std::shared_ptr<torch::nn::Module> build(const stages::DatasetDescription&, std::uint64_t seed) const override {
+  std::shared_ptr<torch::nn::Module> build(const stages::DatasetDescription&,
+                                           std::uint64_t seed) const override {
     torch::manual_seed(seed);
     return std::make_shared<TinyLinear>(2, kWidth, at::kCPU);
   }
   std::shared_ptr<torch::nn::Module> outline(const stages::DatasetDescription&) const override {
     return std::make_shared<TinyLinear>(2, kWidth, at::kMeta);
   }
-  stages::NamedTensors forward(torch::nn::Module& network, const stages::NamedTensors& inputs) const override {
+  stages::NamedTensors forward(torch::nn::Module& network,
+                               const stages::NamedTensors& inputs) const override {
     ++forwards;
     const at::Tensor& images = inputs.at("image");  // (episodes, samples, 2)
     const std::int64_t ways = inputs.at("support").size(1), shots = inputs.at("support").size(2);

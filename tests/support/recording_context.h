@@ -19,8 +19,8 @@ class RecordingContext final : public runner::RunContext {
   RecordingContext() : RunContext({.seed = 1, .recipe_hash = "recipe", .device = "cpu"}) {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
     facts.folder = std::filesystem::path(testing::TempDir()) / "retort" /
-                   (std::string(test->test_suite_name()) + "." + test->name() + "." + std::to_string(::getpid()) + "." +
-                    std::to_string(count_++));
+                   (std::string(test->test_suite_name()) + "." + test->name() + "." +
+                    std::to_string(::getpid()) + "." + std::to_string(count_++));
     std::filesystem::remove_all(facts.folder);
     std::filesystem::create_directories(facts.folder);
   }

@@ -5,10 +5,11 @@
 
 #include <torch/types.h>
 
-// How far rounding may move a number, whatever order a processor's kernels add in (Higham, "Accuracy and Stability of
-// Numerical Algorithms", 2002, section 3.1).
+// How far rounding may move a number, whatever order a processor's kernels add in (Higham,
+// "Accuracy and Stability of Numerical Algorithms", 2002, section 3.1).
 
-/// Of a sum of `terms` products, as a part of the sum of their magnitudes. A fused multiplication rounds less.
+/// Of a sum of `terms` products, as a part of the sum of their magnitudes. A fused multiplication
+/// rounds less.
 inline double rounding_of_sum(std::int64_t terms, at::ScalarType type) {
   const double half = (type == at::kDouble  ? std::numeric_limits<double>::epsilon()
                        : type == at::kFloat ? std::numeric_limits<float>::epsilon()
@@ -17,10 +18,10 @@ inline double rounding_of_sum(std::int64_t terms, at::ScalarType type) {
   return static_cast<double>(terms) * half / (1 - static_cast<double>(terms) * half);
 }
 
-/// Is `sums`, each of at most so many products, what exact arithmetic gives but for rounding? `magnitudes` are the sums
-/// of the products' magnitudes.
-inline bool is_rounded(const at::Tensor& sums, const at::Tensor& exact, const at::Tensor& magnitudes,
-                       std::int64_t terms) {
+/// Is `sums`, each of at most so many products, what exact arithmetic gives but for rounding?
+/// `magnitudes` are the sums of the products' magnitudes.
+inline bool is_rounded(const at::Tensor& sums, const at::Tensor& exact,
+                       const at::Tensor& magnitudes, std::int64_t terms) {
   const double most = rounding_of_sum(terms, sums.scalar_type());
   return (sums.to(at::kDouble) - exact).abs().le(most * magnitudes).all().item<bool>();
 }

@@ -7,8 +7,8 @@
 
 #include <torch/types.h>
 
-#include "stages/model/vision_tower.h"
 #include "stages/model/initializer.h"
+#include "stages/model/vision_tower.h"
 #include "stages/weights/safetensors.h"
 #include "tests/support/small_backbone.h"
 #include "tests/support/temporary_folder.h"

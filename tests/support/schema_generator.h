@@ -6,7 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-/// Random schemas of the subset and random values that often fit them. The same numbers on every machine.
+/// Random schemas of the subset and random values that often fit them. The same numbers on every
+/// machine.
 class SchemaGenerator {
  public:
   explicit SchemaGenerator(std::uint32_t seed) : random_(seed) {}
@@ -67,7 +68,8 @@ class SchemaGenerator {
   }
 
   void add_keyword(nlohmann::json& schema, int depth) {
-    constexpr const char* kTypes[] = {"null", "boolean", "integer", "number", "string", "array", "object"};
+    constexpr const char* kTypes[] = {"null",   "boolean", "integer", "number",
+                                      "string", "array",   "object"};
     switch (below(depth > 0 ? 31 : 19)) {
       case 0:
       case 1:
@@ -96,7 +98,8 @@ class SchemaGenerator {
         schema["exclusiveMaximum"] = small() + 1;
         break;
       case 10:
-        // valijson takes 2.5 for a multiple of 1, and the string "1" for a number, so only integers come this far.
+        // valijson takes 2.5 for a multiple of 1, and the string "1" for a number, so only integers
+        // come this far.
         schema["allOf"] = {{{"type", "integer"}, {"multipleOf", 1 + small()}}};
         break;
       case 11:

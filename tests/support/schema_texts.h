@@ -20,7 +20,8 @@ inline SchemaTexts schema_texts(std::deque<std::pair<std::string, std::string>> 
   SchemaTexts result{std::move(texts), {}};
   for (const auto& file : runner::embedded_schemas()) {
     // The recipe's, and what it refers to.
-    if (file.path.find('/') == file.path.npos || file.path.starts_with("sweep/")) result.files.push_back(file);
+    if (file.path.find('/') == file.path.npos || file.path.starts_with("sweep/"))
+      result.files.push_back(file);
   }
   for (const auto& [path, text] : result.texts) result.files.push_back({path, text});
   return result;
@@ -29,7 +30,8 @@ inline SchemaTexts schema_texts(std::deque<std::pair<std::string, std::string>> 
 /// "pointer: message" of every error.
 inline std::vector<std::string> said(const runner::Diagnostics& errors) {
   std::vector<std::string> lines;
-  for (const runner::Diagnostic& error : errors) lines.push_back(error.pointer + ": " + error.message);
+  for (const runner::Diagnostic& error : errors)
+    lines.push_back(error.pointer + ": " + error.message);
   return lines;
 }
 
@@ -84,7 +86,8 @@ inline runner::SchemaSet small_schemas() {
   return std::move(*loaded);
 }
 
-/// Gives `value` places as if every key and item stood on a line of its own, keys in column 1 and values in column 9.
+/// Gives `value` places as if every key and item stood on a line of its own, keys in column 1 and
+/// values in column 9.
 inline void place_lines(runner::Value& value, const runner::SourceText& source, int& line) {
   value.where = {&source, line, 9};
   if (auto* list = value.list()) {
@@ -107,14 +110,17 @@ inline runner::Value written(const std::string& json, const runner::SourceText& 
 }
 
 /// The same without places.
-inline runner::Value written(const std::string& json) { return runner::from_json(nlohmann::ordered_json::parse(json)); }
+inline runner::Value written(const std::string& json) {
+  return runner::from_json(nlohmann::ordered_json::parse(json));
+}
 
 /// "line:column pointer: message (help)" of every error, in order.
 inline std::vector<std::string> told(const runner::Diagnostics& errors) {
   std::vector<std::string> lines;
   for (const runner::Diagnostic& error : errors) {
-    std::string line =
-        error.where.line ? std::to_string(error.where.line) + ":" + std::to_string(error.where.column) + " " : "";
+    std::string line = error.where.line ? std::to_string(error.where.line) + ":" +
+                                              std::to_string(error.where.column) + " "
+                                        : "";
     line += runner::name(error.code) + " " + error.pointer + ": " + error.message;
     lines.push_back(error.help.empty() ? line : line + " (" + error.help + ")");
   }

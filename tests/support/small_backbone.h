@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "stages/artifact/dataset.h"
 
@@ -22,7 +22,9 @@ inline Json small(const Json& more = Json::object()) {
 }
 
 inline DatasetDescription flowers(std::int64_t size = 8) {
-  return {10, {{"image", {3, size, size}, at::kFloat}, {"label", {}, at::kLong}}, {"daisy", "rose", "tulip"}};
+  return {10,
+          {{"image", {3, size, size}, at::kFloat}, {"label", {}, at::kLong}},
+          {"daisy", "rose", "tulip"}};
 }
 
 inline at::Tensor pixels(std::int64_t size = 8) {

@@ -16,17 +16,21 @@
 /// Overrides that make of the recipes for CLIP a model that trains in no time, from random weights.
 inline constexpr const char* kSmallClip =
     "data.image_size=32 model.weights=null model.projection_dim=16 "
-    "'model.image={hidden_size: 16, intermediate_size: 32, num_hidden_layers: 2, num_attention_heads: 2, "
+    "'model.image={hidden_size: 16, intermediate_size: 32, num_hidden_layers: 2, "
+    "num_attention_heads: 2, "
     "patch_size: 8}' "
-    "'model.text={hidden_size: 16, intermediate_size: 32, num_hidden_layers: 2, num_attention_heads: 2}' ";
+    "'model.text={hidden_size: 16, intermediate_size: 32, num_hidden_layers: 2, "
+    "num_attention_heads: 2}' ";
 
-/// The most that a number of one safetensors file differs from its counterpart in another of the same float32 tensors.
+/// The most that a number of one safetensors file differs from its counterpart in another of the
+/// same float32 tensors.
 inline double most_different(const std::filesystem::path& one, const std::filesystem::path& other) {
   // What a file says of its training, the last digits of its losses too, is no tensor.
   const auto parts_of = [](const std::filesystem::path& file) {
     const std::string text = file_text(file);
     std::uint64_t header = 0;
-    if (text.size() < sizeof header) throw std::runtime_error(file.string() + " is no safetensors file");
+    if (text.size() < sizeof header)
+      throw std::runtime_error(file.string() + " is no safetensors file");
     std::memcpy(&header, text.data(), sizeof header);
     nlohmann::json tensors = nlohmann::json::parse(text.substr(sizeof header, header));
     tensors.erase("__metadata__");
@@ -34,7 +38,8 @@ inline double most_different(const std::filesystem::path& one, const std::filesy
   };
   const auto [names, a] = parts_of(one);
   const auto [others_names, b] = parts_of(other);
-  if (names != others_names || a.size() != b.size()) throw std::runtime_error("the files have other tensors");
+  if (names != others_names || a.size() != b.size())
+    throw std::runtime_error("the files have other tensors");
   double most = 0;
   for (std::size_t at = 0; at + sizeof(float) <= a.size(); at += sizeof(float)) {
     float mine = 0, others = 0;

@@ -8,16 +8,18 @@
 
 #include "runner/shared/value/value.h"
 
-/// The schema at a path below schemas/, or at a definition in it: "images.schema.json#/definitions/resize".
+/// The schema at a path below schemas/, or at a definition in it:
+/// "images.schema.json#/definitions/resize".
 inline nlohmann::ordered_json schema_at(const std::string& address) {
   using Json = nlohmann::ordered_json;
   const auto hash = std::min(address.find('#'), address.size());
   std::ifstream file(std::string(RETORT_SOURCE_DIR) + "/schemas/" + address.substr(0, hash));
-  return Json::parse(file).at(Json::json_pointer(address.substr(std::min(hash + 1, address.size()))));
+  return Json::parse(file).at(
+      Json::json_pointer(address.substr(std::min(hash + 1, address.size()))));
 }
 
-/// A property with what it refers to; what stands beside a $ref goes first. `file` is the one that it stands in, and
-/// becomes the one that it refers to.
+/// A property with what it refers to; what stands beside a $ref goes first. `file` is the one that
+/// it stands in, and becomes the one that it refers to.
 inline nlohmann::ordered_json follow(nlohmann::ordered_json property, std::string& file) {
   while (property.contains("$ref")) {
     const std::string written = property["$ref"];
@@ -35,8 +37,10 @@ inline nlohmann::ordered_json followed(nlohmann::ordered_json property, std::str
   return follow(std::move(property), file);
 }
 
-/// `options` with the defaults of `schema`, which lies in `file`, where they say nothing, as a stage gets them.
-inline nlohmann::ordered_json with_defaults(const nlohmann::ordered_json& schema, nlohmann::ordered_json options,
+/// `options` with the defaults of `schema`, which lies in `file`, where they say nothing, as a
+/// stage gets them.
+inline nlohmann::ordered_json with_defaults(const nlohmann::ordered_json& schema,
+                                            nlohmann::ordered_json options,
                                             const std::string& file = "") {
   const auto properties = schema.value("properties", nlohmann::ordered_json::object());
   for (const auto& [key, written] : properties.items()) {
@@ -44,7 +48,8 @@ inline nlohmann::ordered_json with_defaults(const nlohmann::ordered_json& schema
     const nlohmann::ordered_json property = follow(written, place);
     if (!options.contains(key) && property.contains("default")) options[key] = property["default"];
     if (!options.contains(key) || !options[key].is_object()) continue;
-    nlohmann::ordered_json inside = property.contains("anyOf") ? follow(property["anyOf"][1], place) : property;
+    nlohmann::ordered_json inside =
+        property.contains("anyOf") ? follow(property["anyOf"][1], place) : property;
     if (inside.contains("x-kinds")) {
       if (!options[key].contains("kind")) options[key]["kind"] = inside["x-default-kind"];
       const std::string folder = inside["x-kinds"], kind = options[key]["kind"];
@@ -58,6 +63,7 @@ inline nlohmann::ordered_json with_defaults(const nlohmann::ordered_json& schema
 
 /// The options of a kind, "data/image_folder", from a text of JSON, with its defaults.
 inline runner::Value stage_options(const std::string& kind, const std::string& json) {
-  return runner::from_json(
-      with_defaults(schema_at(kind + ".schema.json"), nlohmann::ordered_json::parse(json), kind + ".schema.json"));
+  return runner::from_json(with_defaults(schema_at(kind + ".schema.json"),
+                                         nlohmann::ordered_json::parse(json),
+                                         kind + ".schema.json"));
 }

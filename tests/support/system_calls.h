@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-/// What the tests' own program asks the system for, seen where it is asked: open(2), fsync(2) and flock(2) of this
-/// program are defined in system_calls.cpp, which passes them on. For promises that show nowhere else, such as that of
-/// fsync.
+/// What the tests' own program asks the system for, seen where it is asked: open(2), fsync(2) and
+/// flock(2) of this program are defined in system_calls.cpp, which passes them on. For promises
+/// that show nowhere else, such as that of fsync.
 ///
 ///   const WatchedCalls calls;
 ///   disk().sync(file);
@@ -29,7 +29,8 @@ class WatchedCalls {
   /// The flags that `path` was last opened with; 0 where it was not.
   int flags_of(const std::string& path) const;
 
-  /// The next `count` calls of flock, but for the first `after` of them, find that somebody else holds the lock.
+  /// The next `count` calls of flock, but for the first `after` of them, find that somebody else
+  /// holds the lock.
   void refuse_locks(int count, int after = 0) { locks_to_refuse_ = count, locks_to_grant_ = after; }
   /// There are no locks here: what flock(2) says of every file from here on.
   void break_locks() { has_no_locks_ = true; }

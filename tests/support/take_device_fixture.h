@@ -15,7 +15,9 @@ class TakeDeviceTest : public testing::Test {
     wish_.interval = std::chrono::seconds(30);
   }
 
-  Result<TakenDevice> take(const NeedOf& need) { return take_device(wish_, need, machine_.world(locks())); }
+  Result<TakenDevice> take(const NeedOf& need) {
+    return take_device(wish_, need, machine_.world(locks()));
+  }
   Result<TakenDevice> take(int gib) { return take(needing(gib)); }
   std::filesystem::path locks() const { return temporary_.path() / "locks"; }
 
@@ -29,7 +31,9 @@ class TakeDeviceTest : public testing::Test {
     for (const Note& note : taken.errors().front().notes) text += "\n" + note.message;
     return text;
   }
-  static std::string help(const Result<TakenDevice>& taken) { return taken ? "" : taken.errors().front().help; }
+  static std::string help(const Result<TakenDevice>& taken) {
+    return taken ? "" : taken.errors().front().help;
+  }
 
   TemporaryFolder temporary_;
   FakeMachine machine_;

@@ -30,7 +30,8 @@ inline std::string tar_archive(const std::vector<TarEntry>& entries) {
     archive_entry_set_perm(entry, static_cast<mode_t>(one.mode));
     if (one.is_hard) archive_entry_set_hardlink(entry, one.link.c_str());
     else if (!one.link.empty()) archive_entry_set_symlink(entry, one.link.c_str());
-    else if (one.type == AE_IFREG) archive_entry_set_size(entry, static_cast<la_int64_t>(one.text.size()));
+    else if (one.type == AE_IFREG)
+      archive_entry_set_size(entry, static_cast<la_int64_t>(one.text.size()));
     archive_write_header(a, entry);
     if (!one.text.empty()) archive_write_data(a, one.text.data(), one.text.size());
     archive_entry_free(entry);

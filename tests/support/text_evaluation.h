@@ -6,9 +6,9 @@
 #include <vector>
 
 #include <gmock/gmock.h>
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
 #include <torch/utils.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
@@ -37,7 +37,8 @@ class TextEvaluation : public testing::Test {
     checkpoint_->inputs = data.tensors;
     checkpoint_->classes = data.classes;
   }
-  std::unique_ptr<runner::Stage> stage(const runner::StageKind& kind, const nlohmann::ordered_json& options) const {
+  std::unique_ptr<runner::Stage> stage(const runner::StageKind& kind,
+                                       const nlohmann::ordered_json& options) const {
     const bool is_retrieval = &kind == &kEvaluateRetrieval;
     const runner::Value value =
         stage_options(is_retrieval ? "evaluate/retrieval" : "evaluate/zero_shot", options.dump());
@@ -47,7 +48,8 @@ class TextEvaluation : public testing::Test {
     return *std::move(made);
   }
   runner::Inputs inputs() const {
-    return runner::Inputs({{"test", {data_}}, {"checkpoint", {checkpoint_}}, {"memory", {policy_}}});
+    return runner::Inputs(
+        {{"test", {data_}}, {"checkpoint", {checkpoint_}}, {"memory", {policy_}}});
   }
   nlohmann::json run(const runner::StageKind& kind, const nlohmann::ordered_json& options) {
     outputs_ = stage(kind, options)->run(inputs(), context_);
@@ -68,8 +70,10 @@ class TextEvaluation : public testing::Test {
   at::Tensor images() const {
     const torch::NoGradGuard no_graph;
     std::vector<at::Tensor> pixels;
-    for (std::int64_t i = 0; i < data_->describe().size; ++i) pixels.push_back(data_->sample(0, i)->at("image"));
-    return checkpoint_->model->forward(*checkpoint_->network, {{"image", torch::stack(pixels)}}).at("image_embeddings");
+    for (std::int64_t i = 0; i < data_->describe().size; ++i)
+      pixels.push_back(data_->sample(0, i)->at("image"));
+    return checkpoint_->model->forward(*checkpoint_->network, {{"image", torch::stack(pixels)}})
+        .at("image_embeddings");
   }
   at::Tensor texts(const std::vector<std::string>& texts) const {
     const torch::NoGradGuard no_graph;

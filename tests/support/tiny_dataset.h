@@ -17,10 +17,12 @@
 
 #include "stages/artifact/model.h"
 
-/// Points of a few classes in a plane, a blob a class: learnt in a few steps, and the same at every call.
+/// Points of a few classes in a plane, a blob a class: learnt in a few steps, and the same at every
+/// call.
 class TinyDataset final : public stages::Dataset {
  public:
-  explicit TinyDataset(std::int64_t size, std::int64_t classes = 3) : size_(size), classes_(classes) {}
+  explicit TinyDataset(std::int64_t size, std::int64_t classes = 3)
+      : size_(size), classes_(classes) {}
 
   stages::DatasetDescription describe() const override {
     stages::DatasetDescription description;
@@ -39,21 +41,27 @@ class TinyDataset final : public stages::Dataset {
   std::optional<stages::NamedTensors> sample(std::int64_t, std::int64_t index) const override {
     if (skipped.contains(index)) return {};
     const std::int64_t label = label_of(index);
-    const double angle = 2.4 * static_cast<double>(label), noise = 0.3 * std::sin(12.9898 * static_cast<double>(index));
+    const double angle = 2.4 * static_cast<double>(label),
+                 noise = 0.3 * std::sin(12.9898 * static_cast<double>(index));
     const double scale = broken.contains(index) ? std::nan("") : 1.0;
-    const auto image = torch::tensor({scale * std::cos(angle) + noise, std::sin(angle) - noise}, torch::kFloat);
+    const auto image =
+        torch::tensor({scale * std::cos(angle) + noise, std::sin(angle) - noise}, torch::kFloat);
     stages::NamedTensors sample{{"image", image}, {"label", torch::tensor(label)}};
     if (has_captions) sample.set("caption", torch::tensor(label));
     return sample;
   }
-  std::string sample_name(std::int64_t index) const override { return "point" + std::to_string(index); }
+  std::string sample_name(std::int64_t index) const override {
+    return "point" + std::to_string(index);
+  }
   stages::LoaderOptions loader() const override { return options; }
   std::vector<std::int64_t> labels() const override {
     std::vector<std::int64_t> all;
     for (std::int64_t i = 0; tells_labels && i < size_; ++i) all.push_back(label_of(i));
     return all;
   }
-  std::vector<std::int64_t> captions() const override { return has_captions ? labels() : std::vector<std::int64_t>{}; }
+  std::vector<std::int64_t> captions() const override {
+    return has_captions ? labels() : std::vector<std::int64_t>{};
+  }
 
   std::vector<std::string> class_names;             // the first ones, if not class0, class1 …
   std::set<std::int64_t> skipped, broken;           // cannot be read; hold a NaN
@@ -88,23 +96,30 @@ struct TinyLinear : torch::nn::Module {
 /// Two layers on TinyDataset's points.
 class TinyModel final : public stages::Model {
  public:
-  std::shared_ptr<torch::nn::Module> build(const stages::DatasetDescription& data, std::uint64_t seed) const override {
+  std::shared_ptr<torch::nn::Module> build(const stages::DatasetDescription& data,
+                                           std::uint64_t seed) const override {
     torch::manual_seed(seed);
     return make(data, at::kCPU);
   }
-  std::shared_ptr<torch::nn::Module> outline(const stages::DatasetDescription& data) const override {
+  std::shared_ptr<torch::nn::Module> outline(
+      const stages::DatasetDescription& data) const override {
     return make(data, at::kMeta);
   }
-  stages::NamedTensors forward(torch::nn::Module& network, const stages::NamedTensors& inputs) const override {
-    return {{"logits", dynamic_cast<torch::nn::SequentialImpl&>(network).forward(inputs.at("image"))}};
+  stages::NamedTensors forward(torch::nn::Module& network,
+                               const stages::NamedTensors& inputs) const override {
+    return {
+        {"logits", dynamic_cast<torch::nn::SequentialImpl&>(network).forward(inputs.at("image"))}};
   }
   bool mixes_samples() const override { return mixes; }
 
   bool mixes = false;
 
  private:
-  static std::shared_ptr<torch::nn::Module> make(const stages::DatasetDescription& data, at::Device device) {
+  static std::shared_ptr<torch::nn::Module> make(const stages::DatasetDescription& data,
+                                                 at::Device device) {
     const std::int64_t logits = stages::logits_for(data);
-    return torch::nn::Sequential(TinyLinear(2, 8, device), torch::nn::Tanh(), TinyLinear(8, logits, device)).ptr();
+    return torch::nn::Sequential(TinyLinear(2, 8, device), torch::nn::Tanh(),
+                                 TinyLinear(8, logits, device))
+        .ptr();
   }
 };

@@ -11,13 +11,16 @@ class TinyStep : public stages::TrainingStep {
  public:
   std::vector<stages::LossTerm> terms() const override { return {{"cross_entropy", coupling}}; }
   bool mixes_samples() const override { return false; }
-  stages::NamedTensors encode(torch::nn::Module& network, const stages::Batch& part) const override {
+  stages::NamedTensors encode(torch::nn::Module& network,
+                              const stages::Batch& part) const override {
     return model.forward(network, part.tensors());
   }
-  stages::NamedTensors loss(const stages::NamedTensors& encoded, const stages::Batch& part) const override {
+  stages::NamedTensors loss(const stages::NamedTensors& encoded,
+                            const stages::Batch& part) const override {
     return {{"cross_entropy", stages::cross_entropy_sum(encoded.at("logits"), part["label"], 0)}};
   }
-  stages::NamedTensors score(const stages::NamedTensors& encoded, const stages::Batch& part) const override {
+  stages::NamedTensors score(const stages::NamedTensors& encoded,
+                             const stages::Batch& part) const override {
     return {{"accuracy", stages::correct_count(encoded.at("logits"), part["label"])}};
   }
 

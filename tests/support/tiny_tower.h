@@ -25,7 +25,8 @@ inline std::shared_ptr<stages::ImageClassifier> tiny_tower() {
   network->to(torch::kDouble);
   const torch::NoGradGuard no_graph;
   std::uint64_t seed = 0;
-  for (at::Tensor& weight : network->parameters()) weight.normal_(0, 0.5, at::detail::createCPUGenerator(++seed));
+  for (at::Tensor& weight : network->parameters())
+    weight.normal_(0, 0.5, at::detail::createCPUGenerator(++seed));
   return network;
 }
 

@@ -37,7 +37,9 @@ struct TinyTraining {
   RecordingContext context;
   std::shared_ptr<torch::nn::Module> network = step.model.build(train_data->describe(), 7);
 
-  TrainingResult run() { return train(step, *network, {train_data, validation}, options, policy, context); }
+  TrainingResult run() {
+    return train(step, *network, {train_data, validation}, options, policy, context);
+  }
   std::string error() {
     try {
       run();
@@ -49,7 +51,8 @@ struct TinyTraining {
   }
   at::Tensor flat_weights() const {
     std::vector<at::Tensor> all;
-    for (const auto& [name, tensor] : weights(*network)) all.push_back(tensor.detach().flatten().clone());
+    for (const auto& [name, tensor] : weights(*network))
+      all.push_back(tensor.detach().flatten().clone());
     return torch::cat(all);
   }
   runner::ErrorCode code{};

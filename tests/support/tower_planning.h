@@ -22,8 +22,10 @@ namespace stages {
 inline ClipVisionConfig planned_tower(std::int64_t layers, std::int64_t width = 64) {
   ClipVisionConfig config;
   config.pointer = "/model";
-  config.tower.block = {
-      .hidden_size = width, .intermediate_size = 4 * width, .num_attention_heads = 4, .layer_norm_eps = 1e-5};
+  config.tower.block = {.hidden_size = width,
+                        .intermediate_size = 4 * width,
+                        .num_attention_heads = 4,
+                        .layer_norm_eps = 1e-5};
   config.tower.num_hidden_layers = layers;
   config.tower.patch_size = 8;
   config.initializer_range = 0.02;
@@ -57,7 +59,8 @@ class ClassifyingStep final : public TrainingStep {
 
 /// A training of a small tower that is planned, and can be run.
 struct TowerPlanning {
-  explicit TowerPlanning(std::int64_t layers = 3, NoiseImages images = {40, 32}, std::int64_t width = 64)
+  explicit TowerPlanning(std::int64_t layers = 3, NoiseImages images = {40, 32},
+                         std::int64_t width = 64)
       : data(std::move(images)), model(planned_tower(layers, width)) {
     policy.pointer = "/memory";
     options.epochs = 2;

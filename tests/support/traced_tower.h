@@ -10,19 +10,20 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "stages/numerics/layout.h"
 #include "stages/model/attached_lora.h"
 #include "stages/model/vision_tower.h"
-#include "stages/train/gradient.h"
-#include "stages/train/step_execution.h"
-#include "stages/train/classification_loss.h"
-#include "stages/train/optimizer.h"
+#include "stages/numerics/layout.h"
 #include "stages/plan/memory_trace.h"
+#include "stages/train/classification_loss.h"
+#include "stages/train/gradient.h"
+#include "stages/train/optimizer.h"
+#include "stages/train/step_execution.h"
 
 /// A training of a vision tower, as small or large as its numbers say.
 struct TowerTraining {
   std::string name;
-  std::int64_t batch = 8, image_size = 64, patch = 16, width = 64, heads = 4, layers = 2, classes = 10;
+  std::int64_t batch = 8, image_size = 64, patch = 16, width = 64, heads = 4, layers = 2,
+               classes = 10;
   std::int64_t micro_batch = 0;
   bool two_pass = false, lora = false, frozen = false, fused_qkv = false;
   stages::Layout layout = stages::Layout::kContiguous;
@@ -36,15 +37,20 @@ struct TowerTraining {
 /// Cross-entropy of such a tower.
 class TowerStep final : public stages::TrainingStep {
  public:
-  std::vector<stages::LossTerm> terms() const override { return {{"cross_entropy", stages::Coupling::kPerSample}}; }
+  std::vector<stages::LossTerm> terms() const override {
+    return {{"cross_entropy", stages::Coupling::kPerSample}};
+  }
   bool mixes_samples() const override { return false; }
-  stages::NamedTensors encode(torch::nn::Module& network, const stages::Batch& part) const override {
+  stages::NamedTensors encode(torch::nn::Module& network,
+                              const stages::Batch& part) const override {
     return dynamic_cast<stages::ImageClassifier&>(network).forward(part["image"]);
   }
-  stages::NamedTensors loss(const stages::NamedTensors& encoded, const stages::Batch& part) const override {
+  stages::NamedTensors loss(const stages::NamedTensors& encoded,
+                            const stages::Batch& part) const override {
     return {{"cross_entropy", stages::cross_entropy_sum(encoded.at("logits"), part["label"], 0)}};
   }
-  stages::NamedTensors score(const stages::NamedTensors& encoded, const stages::Batch& part) const override {
+  stages::NamedTensors score(const stages::NamedTensors& encoded,
+                             const stages::Batch& part) const override {
     return {{"accuracy", stages::correct_count(encoded.at("logits"), part["label"])}};
   }
 };
@@ -52,7 +58,8 @@ class TowerStep final : public stages::TrainingStep {
 /// Runs such a training on the CPU, or on the Meta device.
 class TowerRun {
  public:
-  TowerRun(const TowerTraining& training, at::Device device) : training_(training), device_(device) {
+  TowerRun(const TowerTraining& training, at::Device device)
+      : training_(training), device_(device) {
     stages::ImageClassifierOptions options;
     options.tower.block.hidden_size = training.width;
     options.tower.block.intermediate_size = 4 * training.width;
@@ -93,7 +100,8 @@ class TowerRun {
     stages::NamedTensors trained;
     for (const auto& item : network->named_parameters())
       if (item.value().requires_grad()) trained.set(item.key(), item.value());
-    if (training.sgd) optimizer.emplace(stages::SgdOptions{.learning_rate = 1e-3, .momentum = 0.9}, trained);
+    if (training.sgd)
+      optimizer.emplace(stages::SgdOptions{.learning_rate = 1e-3, .momentum = 0.9}, trained);
     else
       optimizer.emplace(stages::AdamOptions{.learning_rate = 1e-3,
                                             .beta1 = 0.9,
@@ -119,7 +127,8 @@ class TowerRun {
       images.fill_(0.5);
       labels.zero_();
     }
-    const stages::Batch batch({{"image", std::move(images)}, {"label", std::move(labels)}}, training_.batch);
+    const stages::Batch batch({{"image", std::move(images)}, {"label", std::move(labels)}},
+                              training_.batch);
     stages::StepNumbers numbers = stages::accumulate_gradient(
         step_, {*network, plan_.numerics, device_}, stages::in_layout(batch, training_.layout),
         static_cast<double>(training_.batch), plan_, {7, number_++});

@@ -11,7 +11,8 @@
 inline stages::TrainingState training_state(std::int64_t step, std::optional<double> metric = {}) {
   stages::TrainingState state;
   const auto number = static_cast<double>(step);
-  state.model = {{"head.weight", torch::full({3, 4}, number)}, {"head.steps", torch::full({}, step)}};
+  state.model = {{"head.weight", torch::full({3, 4}, number)},
+                 {"head.steps", torch::full({}, step)}};
   state.optimizer = {{"head.weight.exp_avg", torch::full({3, 4}, number / 3)}};
   state.step = step;
   state.epoch = step / 10;

@@ -1,5 +1,5 @@
-// A worker whose data.image_folder is unsteady: to a number of the third training image that is asked for it adds
-// something that differs from process to process.
+// A worker whose data.image_folder is unsteady: to a number of the third training image that is
+// asked for it adds something that differs from process to process.
 #include <unistd.h>
 
 #include <atomic>
@@ -9,8 +9,8 @@
 
 #include "runner/shared/stage/config_reader.h"
 #include "stages/artifact/dataset.h"
-#include "stages/worker/requests.h"
 #include "stages/stages.h"
+#include "stages/worker/requests.h"
 #include "stages/worker/worker.h"
 
 namespace {
@@ -19,7 +19,8 @@ class UnsteadyDataset final : public stages::Dataset {
  public:
   explicit UnsteadyDataset(std::shared_ptr<const Dataset> steady) : steady_(std::move(steady)) {}
   stages::DatasetDescription describe() const override { return steady_->describe(); }
-  std::optional<stages::NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override {
+  std::optional<stages::NamedTensors> sample(std::int64_t epoch,
+                                             std::int64_t index) const override {
     auto sample = steady_->sample(epoch, index);
     if (++asked_ == 3) sample->at("image").flatten()[0].add_(1e-3 * (1 + getpid() % 1000));
     return sample;
@@ -37,8 +38,8 @@ class UnsteadyStage final : public runner::Stage {
   explicit UnsteadyStage(std::unique_ptr<Stage> steady) : steady_(std::move(steady)) {}
   runner::Outputs run(const runner::Inputs& inputs, runner::RunContext& context) override {
     auto outputs = steady_->run(inputs, context);
-    outputs["train"] =
-        std::make_shared<UnsteadyDataset>(std::static_pointer_cast<const stages::Dataset>(outputs.at("train")));
+    outputs["train"] = std::make_shared<UnsteadyDataset>(
+        std::static_pointer_cast<const stages::Dataset>(outputs.at("train")));
     return outputs;
   }
 
@@ -57,10 +58,12 @@ const runner::StageKind kUnsteady{stages::kDataImageFolder.name, create};
 }  // namespace
 
 int main() {
-  std::vector<const runner::StageKind*> kinds(stages::all_kinds().begin(), stages::all_kinds().end());
+  std::vector<const runner::StageKind*> kinds(stages::all_kinds().begin(),
+                                              stages::all_kinds().end());
   for (const runner::StageKind*& kind : kinds) {
     if (kind->name == kUnsteady.name) kind = &kUnsteady;
   }
   stages::WorkerSignals signals;
-  return static_cast<int>(stages::Worker(STDIN_FILENO, 3, kinds, stages::all_requests(), signals).serve());
+  return static_cast<int>(
+      stages::Worker(STDIN_FILENO, 3, kinds, stages::all_requests(), signals).serve());
 }

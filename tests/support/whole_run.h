@@ -18,14 +18,18 @@
 #include "tests/support/temporary_folder.h"
 
 /// A node of a graph as compile() makes it, by its kind's schema.
-inline runner::Node node(const std::string& id, const std::string& kind, const std::string& options = "") {
-  runner::Node made{id, id.substr(0, id.find('.')), kind, {}, "/" + id.substr(0, id.find('.')), {}, 7};
+inline runner::Node node(const std::string& id, const std::string& kind,
+                         const std::string& options = "") {
+  runner::Node made{id, id.substr(0, id.find('.')), kind, {}, "/" + id.substr(0, id.find('.')), {},
+                    7};
   std::string file = kind;
   std::ranges::replace(file, '.', '/');
-  made.options = options.empty() ? runner::from_json(nlohmann::ordered_json::object()) : stage_options(file, options);
-  made.options.map()->erase(std::remove_if(made.options.map()->begin(), made.options.map()->end(),
-                                           [](const runner::Entry& entry) { return entry.key == "kind"; }),
-                            made.options.map()->end());
+  made.options = options.empty() ? runner::from_json(nlohmann::ordered_json::object())
+                                 : stage_options(file, options);
+  made.options.map()->erase(
+      std::remove_if(made.options.map()->begin(), made.options.map()->end(),
+                     [](const runner::Entry& entry) { return entry.key == "kind"; }),
+      made.options.map()->end());
   return made;
 }
 
@@ -39,7 +43,8 @@ class WholeRun {
                   {.emit = [this](const runner::Event& event) { events_.push_back(event); },
                    .is_cancelled = [] { return false; },
                    .measure_peak_live = [this] { return meter_.peak_since_last(); }}) {
-    for (const runner::Diagnostic& error : executor_.create()) ADD_FAILURE() << error.pointer << ": " << error.message;
+    for (const runner::Diagnostic& error : executor_.create())
+      ADD_FAILURE() << error.pointer << ": " << error.message;
   }
 
   runner::Diagnostics plan() { return executor_.plan({}, {}, /*strict=*/false, "cpu"); }
@@ -54,11 +59,13 @@ class WholeRun {
     std::map<std::string, Peak> result;
     for (const runner::DryNode& dry : executor_.planned()) {
       if (dry.plan)
-        result[dry.node] = {.tensors = dry.plan->live + dry.plan->held_bytes(), .needed = dry.plan->predicted};
+        result[dry.node] = {.tensors = dry.plan->live + dry.plan->held_bytes(),
+                            .needed = dry.plan->predicted};
     }
     for (const auto& event : events_) {
       const auto* finished = std::get_if<runner::NodeFinished>(&event);
-      if (finished && result.contains(finished->node)) result[finished->node].counted = finished->peak_memory_bytes;
+      if (finished && result.contains(finished->node))
+        result[finished->node].counted = finished->peak_memory_bytes;
     }
     return result;
   }
@@ -69,7 +76,8 @@ class WholeRun {
   /// Of the node that needs the most.
   std::int64_t predicted() const {
     std::int64_t most = 0;
-    for (const runner::DryNode& dry : executor_.planned()) most = std::max(most, dry.plan ? dry.plan->predicted : 0);
+    for (const runner::DryNode& dry : executor_.planned())
+      most = std::max(most, dry.plan ? dry.plan->predicted : 0);
     return most;
   }
   std::vector<std::string> started() const {
@@ -84,7 +92,8 @@ class WholeRun {
     std::map<std::string, double> result;
     for (const auto& event : events_) {
       const auto* metric = std::get_if<runner::NodeMetric>(&event);
-      if (metric && metric->node.starts_with(stage)) result[metric->node + " " + metric->name] = metric->value;
+      if (metric && metric->node.starts_with(stage))
+        result[metric->node + " " + metric->name] = metric->value;
     }
     return result;
   }
@@ -92,13 +101,15 @@ class WholeRun {
   std::string failures() const {
     std::string result;
     for (const auto& event : events_) {
-      if (const auto* one = std::get_if<runner::Reported>(&event)) result += one->diagnostic.message + "\n";
+      if (const auto* one = std::get_if<runner::Reported>(&event))
+        result += one->diagnostic.message + "\n";
     }
     return result;
   }
 
  private:
-  static std::span<const runner::StageKind* const> with_the_workers(std::vector<const runner::StageKind*>& kinds) {
+  static std::span<const runner::StageKind* const> with_the_workers(
+      std::vector<const runner::StageKind*>& kinds) {
     for (const runner::StageKind* kind : stages::all_kinds()) kinds.push_back(kind);
     return kinds;
   }

@@ -1,14 +1,16 @@
-// A library for LD_PRELOAD that sees each call by which a program changes files below a folder, and fails it, ends the
-// programs at it, or copies the folder before it: what a kill of all programs at that moment would leave. It is told by
-// variables of the environment what to do; several programs may be at work, and their calls come one at a time.
+// A library for LD_PRELOAD that sees each call by which a program changes files below a folder, and
+// fails it, ends the programs at it, or copies the folder before it: what a kill of all programs at
+// that moment would leave. It is told by variables of the environment what to do; several programs
+// may be at work, and their calls come one at a time.
 //
 //   WRITING_CALLS=below:FOLDER,in:FOLDER2             the calls are seen alone
-//   WRITING_CALLS=…,copy                              FOLDER2/copies/000001 and so on are the folder before each call
-//   WRITING_CALLS=…,kill:retort-worker:17             the worker is killed, once, at its 17th call; a write is half
-//   done WRITING_CALLS=…,fail:retort:3:28                  its third call fails with ENOSPC, that one alone NO_FLOCK=37
-//   flock(2) says so of every file: ENOLCK
+//   WRITING_CALLS=…,copy                              FOLDER2/copies/000001 and so on are the
+//   folder before each call WRITING_CALLS=…,kill:retort-worker:17             the worker is killed,
+//   once, at its 17th call; a write is half done WRITING_CALLS=…,fail:retort:3:28 its third call
+//   fails with ENOSPC, that one alone NO_FLOCK=37 flock(2) says so of every file: ENOLCK
 //
-// FOLDER2/calls gets a line for each call: its number, the program, the number of it in the program, what and where.
+// FOLDER2/calls gets a line for each call: its number, the program, the number of it in the
+// program, what and where.
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -51,7 +53,8 @@ Wish wish_from(const char* text) {
     const std::string one = rest.substr(0, end);
     rest.erase(0, end == rest.npos ? end : end + 1);
     const std::size_t colon = one.find(':');
-    const std::string key = one.substr(0, colon), value = colon == one.npos ? "" : one.substr(colon + 1);
+    const std::string key = one.substr(0, colon),
+                      value = colon == one.npos ? "" : one.substr(colon + 1);
     if (key == "below") wish.below = value + "/";
     if (key == "in") wish.in = value;
     if (key == "copy") wish.deed = Wish::Deed::kCopy;
@@ -87,7 +90,9 @@ std::string path_of(int folder, const char* path) {
   if (!path) return "";
   if (*path == '/') return path;
   char here[PATH_MAX];
-  const std::string base = folder != AT_FDCWD ? path_of(folder) : getcwd(here, sizeof here) ? here : "";
+  const std::string base = folder != AT_FDCWD          ? path_of(folder)
+                           : getcwd(here, sizeof here) ? here
+                                                       : "";
   return base + "/" + path;
 }
 
@@ -99,8 +104,8 @@ class Call {
     if (!is_seen_) return;
     is_inside = true;
     const int error = errno;
-    lock_ = static_cast<int>(
-        syscall(SYS_openat, AT_FDCWD, (wish().in + "/calls").c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+    lock_ = static_cast<int>(syscall(SYS_openat, AT_FDCWD, (wish().in + "/calls").c_str(),
+                                     O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
     syscall(SYS_flock, lock_, LOCK_EX);
     static long counted = 0;
     own_ = ++counted;
@@ -109,7 +114,8 @@ class Call {
                              std::to_string(own_) + " " + name_ + " " + path_ + "\n";
     syscall(SYS_write, lock_, line.data(), line.size());
     copy("");
-    is_struck_ = own_ == wish().call && wish().program == program_invocation_short_name && is_first_strike();
+    is_struck_ =
+        own_ == wish().call && wish().program == program_invocation_short_name && is_first_strike();
     errno = error;
   }
   ~Call() {
@@ -129,10 +135,11 @@ class Call {
     errno = wish().error;
     return true;
   }
-  /// Of a write of that many bytes: how many are to be written first, after which half_done() is called.
+  /// Of a write of that many bytes: how many are to be written first, after which half_done() is
+  /// called.
   std::size_t half(std::size_t size) const {
-    const bool is_halved =
-        is_seen_ && (wish().deed == Wish::Deed::kCopy || (is_struck_ && wish().deed == Wish::Deed::kKill));
+    const bool is_halved = is_seen_ && (wish().deed == Wish::Deed::kCopy ||
+                                        (is_struck_ && wish().deed == Wish::Deed::kKill));
     return is_halved ? size / 2 : 0;
   }
   void half_done() { copy("-half"); }
@@ -144,7 +151,8 @@ class Call {
   }
   /// A program that is started again counts again.
   static bool is_first_strike() {
-    const long file = syscall(SYS_openat, AT_FDCWD, (wish().in + "/struck").c_str(), O_WRONLY | O_CREAT | O_EXCL, 0600);
+    const long file = syscall(SYS_openat, AT_FDCWD, (wish().in + "/struck").c_str(),
+                              O_WRONLY | O_CREAT | O_EXCL, 0600);
     if (file >= 0) syscall(SYS_close, file);
     return file >= 0;
   }
@@ -163,7 +171,8 @@ class Call {
     std::error_code error;
     const fs::path to = wish().in + "/copies/" + number + ending;
     fs::create_directories(to, error);
-    fs::copy(wish().below, to, fs::copy_options::recursive | fs::copy_options::copy_symlinks, error);
+    fs::copy(wish().below, to, fs::copy_options::recursive | fs::copy_options::copy_symlinks,
+             error);
     if (error) std::fprintf(stderr, "writing_calls: cannot copy: %s\n", error.message().c_str());
   }
 
@@ -175,7 +184,9 @@ class Call {
   long number_ = 0, own_ = 0;
 };
 
-bool may_write(int flags) { return (flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) != 0; }
+bool may_write(int flags) {
+  return (flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) != 0;
+}
 
 int mode_in(int flags, std::va_list& rest) {
   return (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(rest, int) : 0;
@@ -189,7 +200,8 @@ ssize_t in_halves(Call& call, std::size_t size, Write write) {
   if (first < 0) return first;
   if (half > 0) call.half_done();
   if (call.fails()) return -1;
-  const ssize_t rest = write(static_cast<std::size_t>(first), size - static_cast<std::size_t>(first));
+  const ssize_t rest =
+      write(static_cast<std::size_t>(first), size - static_cast<std::size_t>(first));
   return rest < 0 ? rest : first + rest;
 }
 
@@ -237,8 +249,9 @@ FILE* fopen64(const char* path, const char* mode) { return fopen(path, mode); }
 
 ssize_t write(int file, const void* data, size_t size) {
   Call call("write", is_inside || file <= 2 ? "" : path_of(file));
-  return in_halves(call, size,
-                   [&](size_t from, size_t count) { return syscall(SYS_write, file, bytes(data) + from, count); });
+  return in_halves(call, size, [&](size_t from, size_t count) {
+    return syscall(SYS_write, file, bytes(data) + from, count);
+  });
 }
 ssize_t pwrite64(int file, const void* data, size_t size, off64_t at) {
   Call call("write", is_inside ? "" : path_of(file));
@@ -246,7 +259,9 @@ ssize_t pwrite64(int file, const void* data, size_t size, off64_t at) {
     return syscall(SYS_pwrite64, file, bytes(data) + from, count, at + static_cast<off64_t>(from));
   });
 }
-ssize_t pwrite(int file, const void* data, size_t size, off_t at) { return pwrite64(file, data, size, at); }
+ssize_t pwrite(int file, const void* data, size_t size, off_t at) {
+  return pwrite64(file, data, size, at);
+}
 ssize_t writev(int file, const iovec* pieces, int count) {
   Call call("write", is_inside || file <= 2 ? "" : path_of(file));
   return call.fails() ? -1 : syscall(SYS_writev, file, pieces, count);
@@ -273,19 +288,28 @@ int truncate64(const char* path, off64_t size) noexcept {
 }
 int truncate(const char* path, off_t size) noexcept { return truncate64(path, size); }
 
-int renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) noexcept {
+int renameat2(int from_folder, const char* from, int to_folder, const char* to,
+              unsigned flags) noexcept {
   Call call("rename", path_of(to_folder, to), path_of(from_folder, from));
-  return call.fails() ? -1 : static_cast<int>(syscall(SYS_renameat2, from_folder, from, to_folder, to, flags));
+  return call.fails()
+             ? -1
+             : static_cast<int>(syscall(SYS_renameat2, from_folder, from, to_folder, to, flags));
 }
 int renameat(int from_folder, const char* from, int to_folder, const char* to) noexcept {
   return renameat2(from_folder, from, to_folder, to, 0);
 }
-int rename(const char* from, const char* to) noexcept { return renameat2(AT_FDCWD, from, AT_FDCWD, to, 0); }
+int rename(const char* from, const char* to) noexcept {
+  return renameat2(AT_FDCWD, from, AT_FDCWD, to, 0);
+}
 int linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) noexcept {
   Call call("link", path_of(to_folder, to));
-  return call.fails() ? -1 : static_cast<int>(syscall(SYS_linkat, from_folder, from, to_folder, to, flags));
+  return call.fails()
+             ? -1
+             : static_cast<int>(syscall(SYS_linkat, from_folder, from, to_folder, to, flags));
 }
-int link(const char* from, const char* to) noexcept { return linkat(AT_FDCWD, from, AT_FDCWD, to, 0); }
+int link(const char* from, const char* to) noexcept {
+  return linkat(AT_FDCWD, from, AT_FDCWD, to, 0);
+}
 int symlink(const char* target, const char* path) noexcept {
   Call call("symlink", path_of(AT_FDCWD, path));
   return call.fails() ? -1 : static_cast<int>(syscall(SYS_symlinkat, target, AT_FDCWD, path));

@@ -11,7 +11,9 @@ namespace runner {
 
 void Invocation::add_recipe(NamedRecipe& target) {
   recipe = &target;
-  add({.name = "recipe", .value = &target.name, .summary = "A recipe's name, or a file ending in .yaml"});
+  add({.name = "recipe",
+       .value = &target.name,
+       .summary = "A recipe's name, or a file ending in .yaml"});
   add({.name = "overrides",
        .value = &target.overrides,
        .summary = "key=value, +key=value, ++key=value, ~key or group=option, as in Hydra"});
@@ -33,25 +35,28 @@ void Invocation::add_recipe(NamedRecipe& target) {
 
 std::span<const Command* const> all_commands() {
   static constexpr std::array kCommands = {
-      &kRunCommand,      &kResumeCommand, &kEvaluateCommand, &kPredictCommand, &kExportCommand,     &kAnalyzeCommand,
-      &kCompareCommand,  &kRunsCommand,   &kSweepCommand,    &kWatchCommand,   &kPlanCommand,       &kCertifyCommand,
-      &kValidateCommand, &kGraphCommand,  &kConfigCommand,   &kStagesCommand,  &kSchemaCommand,     &kExplainCommand,
-      &kInitCommand,     &kDataCommand,   &kDevicesCommand,  &kDoctorCommand,  &kCompletionCommand,
+      &kRunCommand,     &kResumeCommand,  &kEvaluateCommand,   &kPredictCommand, &kExportCommand,
+      &kAnalyzeCommand, &kCompareCommand, &kRunsCommand,       &kSweepCommand,   &kWatchCommand,
+      &kPlanCommand,    &kCertifyCommand, &kValidateCommand,   &kGraphCommand,   &kConfigCommand,
+      &kStagesCommand,  &kSchemaCommand,  &kExplainCommand,    &kInitCommand,    &kDataCommand,
+      &kDevicesCommand, &kDoctorCommand,  &kCompletionCommand,
   };
   return kCommands;
 }
 
 const Command* find_command(std::string_view name) {
   const auto commands = all_commands();
-  const auto found = std::ranges::find(commands, name, [](const Command* command) { return command->name; });
+  const auto found =
+      std::ranges::find(commands, name, [](const Command* command) { return command->name; });
   return found == commands.end() ? nullptr : *found;
 }
 
 void add_runs(Invocation& verb, RunSelection& selection, const std::string& summary) {
   verb.add({.name = "runs", .value = &selection.folders, .summary = summary, .required = true});
-  verb.add({.name = "--all",
-            .value = &selection.all,
-            .summary = "In a folder of runs, include those that failed, were stopped or are running"});
+  verb.add(
+      {.name = "--all",
+       .value = &selection.all,
+       .summary = "In a folder of runs, include those that failed, were stopped or are running"});
 }
 
 Result<std::vector<RecordedRun>> selected_runs(const RunSelection& selection, Console& console) {
@@ -60,7 +65,8 @@ Result<std::vector<RecordedRun>> selected_runs(const RunSelection& selection, Co
   std::size_t left_out = 0;
   for (const std::string& folder : selection.folders) {
     std::vector<std::filesystem::path> paths = runs_in(folder);
-    const bool is_named = paths.empty() || paths.front() == std::filesystem::path(folder).lexically_normal();
+    const bool is_named =
+        paths.empty() || paths.front() == std::filesystem::path(folder).lexically_normal();
     if (paths.empty()) paths.emplace_back(folder);
     for (const std::filesystem::path& path : paths) {
       if (!is_named && std::ranges::find(runs, path, &RecordedRun::folder) != runs.end()) continue;
@@ -91,11 +97,12 @@ Result<LogLevel> LogFlags::chosen() const {
   if (word.empty()) return LogLevel::kInfo;
   if (const auto named = log_level_named(word)) return *named;
   const std::string near = did_you_mean(word, known_levels());
-  return Diagnostic{ErrorCode::kUsage,
-                    {},
-                    "",
-                    "RETORT_LOG is '" + word + "', which is not a log level",
-                    (near.empty() ? "" : near + " ") + "the levels are " + join(known_levels(), ", ")};
+  return Diagnostic{
+      ErrorCode::kUsage,
+      {},
+      "",
+      "RETORT_LOG is '" + word + "', which is not a log level",
+      (near.empty() ? "" : near + " ") + "the levels are " + join(known_levels(), ", ")};
 }
 
 Result<WorkerCommand> LogFlags::worker() const {
@@ -103,12 +110,14 @@ Result<WorkerCommand> LogFlags::worker() const {
   if (!level) return level.errors();
   auto program = find_worker(own_executable());
   if (!program) return program.errors();
-  return WorkerCommand{.program = *std::move(program), .log = *level, .grace = std::chrono::seconds(grace_seconds)};
+  return WorkerCommand{
+      .program = *std::move(program), .log = *level, .grace = std::chrono::seconds(grace_seconds)};
 }
 
 void add_log_level(Invocation& verb, LogFlags& flags, LogPlace place) {
-  const char* const what = place == LogPlace::kFile ? "Write lines of this level and above to log.txt"
-                                                    : "Show the worker's log lines of this level and above";
+  const char* const what = place == LogPlace::kFile
+                               ? "Write lines of this level and above to log.txt"
+                               : "Show the worker's log lines of this level and above";
   verb.add({.name = "--log-level",
             .value = &flags.level,
             .summary = std::string(what) + "; default: the variable RETORT_LOG, or info",
@@ -119,7 +128,8 @@ void add_log_level(Invocation& verb, LogFlags& flags, LogPlace place) {
 void add_grace(Invocation& verb, LogFlags& flags) {
   verb.add({.name = "--grace",
             .value = &flags.grace_seconds,
-            .summary = "Seconds that a worker which is asked to stop may take to save before it is killed; 0: any",
+            .summary = "Seconds that a worker which is asked to stop may take to save before it is "
+                       "killed; 0: any",
             .type = "SECONDS",
             .range = {0, 1000000},
             .shows_default = true});
@@ -131,7 +141,8 @@ ReuseOptions::Which ReuseFlags::which() const {
 }
 
 void add_reuse(Invocation& verb, ReuseFlags& flags, const std::string& all_summary) {
-  if (!all_summary.empty()) verb.add({.name = "--reuse", .value = &flags.all, .summary = all_summary});
+  if (!all_summary.empty())
+    verb.add({.name = "--reuse", .value = &flags.all, .summary = all_summary});
   verb.add({.name = "--no-reuse",
             .value = &flags.none,
             .summary = "Compute everything, even the features that an earlier run computed",

@@ -31,7 +31,8 @@ CLI::Option* add(CLI::App& app, const Parameter& parameter) {
   if (!parameter.choices.empty()) option->check(CLI::IsMember(parameter.choices));
   if (std::holds_alternative<std::int64_t*>(parameter.value)) {
     const auto [least, most] = parameter.range;
-    option->check(most == INT64_MAX ? CLI::Validator(CLI::NonNegativeNumber) : CLI::Range(least, most));
+    option->check(most == INT64_MAX ? CLI::Validator(CLI::NonNegativeNumber)
+                                    : CLI::Range(least, most));
   }
   if (parameter.required) option->required();
   if (parameter.once_each) option->allow_extra_args(false);
@@ -65,7 +66,8 @@ std::string spelled_out(const std::string& word) {
   return word;
 }
 
-/// The recipe is what --config-name says, or the first word that is no override, wherever it stands.
+/// The recipe is what --config-name says, or the first word that is no override, wherever it
+/// stands.
 std::optional<Diagnostic> place_recipe(const Invocation& verb, const std::string& name) {
   if (!verb.recipe) return std::nullopt;
   NamedRecipe& recipe = *verb.recipe;
@@ -92,14 +94,16 @@ std::optional<Diagnostic> place_recipe(const Invocation& verb, const std::string
 
 std::string overview() {
   std::string text =
-      "Retort runs training recipes: it checks a recipe, shows what it will do, runs it and leaves a record.\n\n"
+      "Retort runs training recipes: it checks a recipe, shows what it will do, runs it and leaves "
+      "a record.\n\n"
       "Usage: retort VERB [RECIPE] [key=value ...] [--flags]\n\nVerbs:\n";
   for (const Command* command : all_commands()) {
     text += "  " + std::string(command->name) + std::string(12 - command->name.size(), ' ') +
             std::string(command->summary) + '\n';
   }
   return text +
-         "\n  --help      This text; `retort VERB --help` says more\n  --version   Versions of retort, LibTorch and "
+         "\n  --help      This text; `retort VERB --help` says more\n  --version   Versions of "
+         "retort, LibTorch and "
          "CUDA\n\nExample: retort run quickstart\n";
 }
 
@@ -111,16 +115,20 @@ Diagnostic unknown_verb(const std::string& verb) {
   return {ErrorCode::kUnknownVerb, {}, "", "unknown verb '" + verb + "'", std::move(help)};
 }
 
-/// What `words` hold besides `flags`, as another program takes it, as overrides: --lr 2e-5 as lr=2e-5.
+/// What `words` hold besides `flags`, as another program takes it, as overrides: --lr 2e-5 as
+/// lr=2e-5.
 std::string as_overrides(std::span<const std::string> words, std::span<const std::string> flags) {
-  const auto is_flag = [](const std::string& word) { return word.size() > 2 && word.starts_with("--"); };
+  const auto is_flag = [](const std::string& word) {
+    return word.size() > 2 && word.starts_with("--");
+  };
   std::string overrides;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::size_t equals = words[i].find('=');
     if (!is_flag(words[i]) || std::ranges::count(flags, words[i].substr(2, equals - 2))) continue;
     std::string key = words[i].substr(2, equals - 2);
     std::ranges::replace(key, '-', '_');
-    const bool has_value = i + 1 < words.size() && !is_flag(words[i + 1]) && !is_override(words[i + 1]);
+    const bool has_value =
+        i + 1 < words.size() && !is_flag(words[i + 1]) && !is_override(words[i + 1]);
     const std::string value = equals != std::string::npos ? words[i].substr(equals + 1)
                               : has_value                 ? words[i + 1]
                                                           : "true";
@@ -130,7 +138,8 @@ std::string as_overrides(std::span<const std::string> words, std::span<const std
 }
 
 /// The first word that looks like a flag and is none of `app`'s, with the nearest that is.
-std::string flag_help(const CLI::App& app, std::span<const std::string> words, const std::string& verb) {
+std::string flag_help(const CLI::App& app, std::span<const std::string> words,
+                      const std::string& verb) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
     names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
@@ -150,8 +159,9 @@ std::string flag_help(const CLI::App& app, std::span<const std::string> words, c
 
 /// As it is typed: "--format".
 ExpectedWord expected(const CLI::Option& option, std::span<const Binding> declared) {
-  ExpectedWord word{option.get_lnames().empty() ? option.get_name() : "--" + option.get_lnames().front(),
-                    option.get_description(), ""};
+  ExpectedWord word{
+      option.get_lnames().empty() ? option.get_name() : "--" + option.get_lnames().front(),
+      option.get_description(), ""};
   const auto found = std::ranges::find(declared, &option, &Binding::option);
   if (found == declared.end()) return word;
   word.type = found->parameter->type;
@@ -166,7 +176,8 @@ std::vector<std::string> reversed(std::span<const std::string> words) {
   return result;
 }
 
-/// Three lines: this program's version and build id, the LibTorch it was built with, the CUDA part of the worker.
+/// Three lines: this program's version and build id, the LibTorch it was built with, the CUDA part
+/// of the worker.
 std::string version_text() {
   return "retort " RETORT_VERSION " (build " + std::string(build_id()) +
          ")\nLibTorch " RETORT_LIBTORCH_VERSION "\nCUDA " RETORT_CUDA_VERSION "\n";
@@ -176,8 +187,11 @@ std::string version_text() {
 
 Result<std::variant<ParsedLine, HelpText>> parse_command_line(std::span<const std::string> words) {
   using Parsed = std::variant<ParsedLine, HelpText>;
-  if (words.empty()) return Diagnostic{ErrorCode::kUsage, {}, "", "no verb given", "`retort --help` lists the verbs"};
-  if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") return Parsed{HelpText{overview()}};
+  if (words.empty())
+    return Diagnostic{
+        ErrorCode::kUsage, {}, "", "no verb given", "`retort --help` lists the verbs"};
+  if (words[0] == "--help" || words[0] == "-h" || words[0] == "help")
+    return Parsed{HelpText{overview()}};
   if (words[0] == "--version") return Parsed{HelpText{version_text()}};
 
   const Command* command = find_command(words[0]);
@@ -193,7 +207,8 @@ Result<std::variant<ParsedLine, HelpText>> parse_command_line(std::span<const st
     app.parse(reversed(words));
   } catch (const CLI::CallForHelp&) {
     place_recipe(verb, line.verb);
-    const bool has_recipe = verb.recipe && std::ranges::count(verb.no_recipes, verb.recipe->name) == 0;
+    const bool has_recipe =
+        verb.recipe && std::ranges::count(verb.no_recipes, verb.recipe->name) == 0;
     return Parsed{HelpText{app.help(), has_recipe ? *verb.recipe : NamedRecipe()}};
   } catch (const CLI::ParseError& error) {
     std::string message = error.what();
@@ -239,7 +254,8 @@ UnfinishedLine parse_unfinished(std::span<const std::string> words) {
 bool is_override(const std::string& word) {
   if (word.starts_with('~') || word.starts_with('+')) return true;
   if (word.find('=') == word.npos) return false;
-  const bool names_file = word.ends_with(".yaml") || word.ends_with(".yml");  // runs/lr=0.1/recipe.yaml
+  const bool names_file =
+      word.ends_with(".yaml") || word.ends_with(".yml");  // runs/lr=0.1/recipe.yaml
   std::error_code ignored;
   return !(names_file && std::filesystem::is_regular_file(word, ignored));
 }

@@ -28,7 +28,8 @@ struct ParsedLine {
 /// A text that was asked for instead of work: --help or --version.
 struct HelpText {
   std::string text;
-  NamedRecipe about = {};  ///< of a verb's --help: the recipe that stands beside it; its name may be empty
+  NamedRecipe about =
+      {};  ///< of a verb's --help: the recipe that stands beside it; its name may be empty
 };
 
 /// Takes the words after the program's name apart. Flags and overrides may stand in any order.
@@ -49,14 +50,16 @@ struct ExpectedWord {
 /// A command line whose end is still to be typed.
 struct UnfinishedLine {
   std::string verb;
-  std::string action = {};                ///< of a verb that does several things: which, where it has been typed
-  NamedRecipe recipe = {};                ///< what has been typed of it
-  std::vector<ExpectedWord> flags = {};   ///< of the verb
-  std::optional<ExpectedWord> next = {};  ///< the next word, unless it is a flag; nullopt: nothing more is expected
-  bool is_flag_value = false;             ///< the word before is the flag `next`, so that a flag cannot follow
+  std::string action = {};  ///< of a verb that does several things: which, where it has been typed
+  NamedRecipe recipe = {};  ///< what has been typed of it
+  std::vector<ExpectedWord> flags = {};  ///< of the verb
+  std::optional<ExpectedWord> next =
+      {};  ///< the next word, unless it is a flag; nullopt: nothing more is expected
+  bool is_flag_value = false;  ///< the word before is the flag `next`, so that a flag cannot follow
 };
 
-/// Takes apart the words between the program's name and the one that is being typed: at least a verb. Never fails.
+/// Takes apart the words between the program's name and the one that is being typed: at least a
+/// verb. Never fails.
 UnfinishedLine parse_unfinished(std::span<const std::string> words);
 
 }  // namespace runner

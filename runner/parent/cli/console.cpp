@@ -8,16 +8,19 @@
 #include <string_view>
 
 #include <fcntl.h>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/text/printable.h"
 
 namespace runner {
 
-StandardOutput::StandardOutput(int descriptor) : std::ostream(nullptr), buffer_(descriptor) { rdbuf(&buffer_); }
+StandardOutput::StandardOutput(int descriptor) : std::ostream(nullptr), buffer_(descriptor) {
+  rdbuf(&buffer_);
+}
 
-StandardOutput::Buffer::Buffer(int descriptor) : descriptor_(descriptor), is_terminal_(isatty(descriptor)) {
+StandardOutput::Buffer::Buffer(int descriptor)
+    : descriptor_(descriptor), is_terminal_(isatty(descriptor)) {
   setp(waiting_.data(), waiting_.data() + waiting_.size());
 }
 
@@ -59,7 +62,9 @@ bool StandardOutput::Buffer::write_all(const char* text, std::size_t size) {
 void fill_missing_descriptors() {
   for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
     if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF)
-      open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);  // it gets the lowest number that is free
+      open("/dev/null", descriptor == STDIN_FILENO
+                            ? O_WRONLY
+                            : O_RDONLY);  // it gets the lowest number that is free
   }
 }
 
@@ -89,15 +94,19 @@ Json envelope(std::string_view shape) { return {{"schema", shape}, {"retort", RE
 void print_document(Console& console, Json document, const Diagnostics& errors) {
   for (const Diagnostic& error : errors) document["errors"].push_back(to_json(error));
   document["warnings"] = console.warnings ? *console.warnings : Json::array();
-  console.out << printable_json(document.dump(console.json_lines ? -1 : 2, ' ', false, Json::error_handler_t::replace))
+  console.out << printable_json(document.dump(console.json_lines ? -1 : 2, ' ', false,
+                                              Json::error_handler_t::replace))
               << '\n';
 }
 
 }  // namespace
 
-bool wants_color(int fd) { return isatty(fd) && environment("NO_COLOR").empty() && environment("TERM") != "dumb"; }
+bool wants_color(int fd) {
+  return isatty(fd) && environment("NO_COLOR").empty() && environment("TERM") != "dumb";
+}
 
-void print_result(Console& console, std::string_view shape, const Json& result, const Diagnostics& errors) {
+void print_result(Console& console, std::string_view shape, const Json& result,
+                  const Diagnostics& errors) {
   Json document = envelope(shape);
   document["result"] = result;
   print_document(console, std::move(document), errors);
@@ -116,11 +125,12 @@ ExitCode finish(Console& console, StandardOutput& standard, ExitCode code) {
     std::signal(SIGPIPE, SIG_DFL);
     std::raise(SIGPIPE);
   }
-  const Diagnostic lost{ErrorCode::kCannotWrite,
-                        {},
-                        "",
-                        std::string("cannot write to standard output: ") + std::strerror(standard.error()),
-                        ""};
+  const Diagnostic lost{
+      ErrorCode::kCannotWrite,
+      {},
+      "",
+      std::string("cannot write to standard output: ") + std::strerror(standard.error()),
+      ""};
   print(console.err, lost, console.color);
   const bool was_done = code == ExitCode::kDone || code == ExitCode::kWouldRun;
   return was_done ? ExitCode::kCannotWrite : code;

@@ -14,8 +14,8 @@
 
 namespace runner {
 
-/// A stream to a file descriptor that knows why it failed; what is written after a failure is dropped. On a terminal
-/// each line appears when it is complete.
+/// A stream to a file descriptor that knows why it failed; what is written after a failure is
+/// dropped. On a terminal each line appears when it is complete.
 ///
 ///   StandardOutput out(STDOUT_FILENO);
 ///   out << "result" << std::flush;
@@ -48,11 +48,12 @@ class StandardOutput final : public std::ostream {
   Buffer buffer_;
 };
 
-/// Has descriptors 0 to 2 that the program was started without refer to /dev/null, so that no file that is opened later
-/// takes their place. Writing to them still fails.
+/// Has descriptors 0 to 2 that the program was started without refer to /dev/null, so that no file
+/// that is opened later takes their place. Writing to them still fails.
 void fill_missing_descriptors();
 
-/// Where a verb speaks: results go to `out`, talk to `err`. It lives as long as the program has something to say.
+/// Where a verb speaks: results go to `out`, talk to `err`. It lives as long as the program has
+/// something to say.
 struct Console {
   std::ostream& out;
   std::ostream& err;
@@ -67,22 +68,24 @@ struct Console {
   bool is_quiet() const { return verbosity == Verbosity::kQuiet; }
 };
 
-/// True if colours may be written to file descriptor `fd`: a terminal, TERM is not "dumb" and NO_COLOR is not set.
+/// True if colours may be written to file descriptor `fd`: a terminal, TERM is not "dumb" and
+/// NO_COLOR is not set.
 bool wants_color(int fd);
 
-/// Prints the results of a verb as the one document that `--json` prints: {"schema": shape, "retort": version,
-/// "result": …, "errors": […] where there are any, "warnings": […]}. schemas/output describes each shape, "validate/1"
-/// in validate.json.
+/// Prints the results of a verb as the one document that `--json` prints: {"schema": shape,
+/// "retort": version, "result": …, "errors": […] where there are any, "warnings": […]}.
+/// schemas/output describes each shape, "validate/1" in validate.json.
 void print_result(Console& console, std::string_view shape, const nlohmann::ordered_json& result,
                   const Diagnostics& errors = {});
 
-/// Reports errors instead of results and returns the exit code: as text on `err`, where the first 100 are printed and
-/// the others counted, or as such a document of the shape "errors/1".
+/// Reports errors instead of results and returns the exit code: as text on `err`, where the first
+/// 100 are printed and the others counted, or as such a document of the shape "errors/1".
 ExitCode report(Console& console, const Diagnostics& diagnostics);
 
-/// How the program ends after a verb that ended with `code`: what it has printed is written out to `standard`, which is
-/// `console.out`. Results that could not be written are an error, and the program's exit code unless the verb failed
-/// itself; where the reader has closed the pipe, the program ends by SIGPIPE and says nothing, as `cat` does.
+/// How the program ends after a verb that ended with `code`: what it has printed is written out to
+/// `standard`, which is `console.out`. Results that could not be written are an error, and the
+/// program's exit code unless the verb failed itself; where the reader has closed the pipe, the
+/// program ends by SIGPIPE and says nothing, as `cat` does.
 ExitCode finish(Console& console, StandardOutput& standard, ExitCode code);
 
 /// Warnings only, on `err`; silent when quiet. With `json` they come with the results.

@@ -18,7 +18,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kModelNode = "model";
 
-Diagnostic unusable_model(const std::string& reference, ErrorCode code, const std::string& why, std::string help) {
+Diagnostic unusable_model(const std::string& reference, ErrorCode code, const std::string& why,
+                          std::string help) {
   return {code, {}, "", "'" + reference + "' cannot be used as a model: " + why, std::move(help)};
 }
 
@@ -31,10 +32,12 @@ bool is_file(const fs::path& path) {
 Result<Json> folder_options(const std::string& reference, const fs::path& weights) {
   const fs::path folder = weights.parent_path();
   const auto missing = [&](const std::string& file, const std::string& what) {
-    const std::string help = is_hub_reference(reference)
-                                 ? "fetch it with the weights: retort data fetch " + reference
-                                 : "put it there: it is one of the files that transformers saves with a CLIP";
-    return unusable_model(reference, ErrorCode::kMissingWeights, "it has no " + file + ", " + what, help);
+    const std::string help =
+        is_hub_reference(reference)
+            ? "fetch it with the weights: retort data fetch " + reference
+            : "put it there: it is one of the files that transformers saves with a CLIP";
+    return unusable_model(reference, ErrorCode::kMissingWeights, "it has no " + file + ", " + what,
+                          help);
   };
   const auto config = config_beside(weights);
   if (!config || config->file.filename() != "config.json")
@@ -43,7 +46,8 @@ Result<Json> folder_options(const std::string& reference, const fs::path& weight
   try {
     options = clip_options(config->json);
   } catch (const std::invalid_argument& error) {
-    return unusable_model(reference, ErrorCode::kOptionConflict, std::string("of its config.json, ") + error.what(),
+    return unusable_model(reference, ErrorCode::kOptionConflict,
+                          std::string("of its config.json, ") + error.what(),
                           "give a CLIP of two towers, such as hf:openai/clip-vit-base-patch32");
   }
   constexpr std::array kMerges = {"merges.txt", "bpe_simple_vocab_16e6.txt.gz"};
@@ -51,7 +55,8 @@ Result<Json> folder_options(const std::string& reference, const fs::path& weight
     return missing("merges.txt", "without which no text can be read");
   if (!is_file(folder / "preprocessor_config.json"))
     return missing("preprocessor_config.json", "which says how a picture becomes pixels");
-  if (is_file(folder / "vocab.json")) options["tokenizer"]["vocabulary"] = (folder / "vocab.json").string();
+  if (is_file(folder / "vocab.json"))
+    options["tokenizer"]["vocabulary"] = (folder / "vocab.json").string();
   return options;
 }
 
@@ -61,14 +66,16 @@ Result<WeightsRequest> model_request(std::string_view name, const std::string& r
                                      const std::vector<std::string>& overrides, Sources& sources) {
   for (const std::string& word : overrides) {
     if (is_of_machine(word)) continue;
-    return Diagnostic{ErrorCode::kUsage,
-                      {},
-                      "",
-                      "'" + word + "' has no effect on a prediction",
-                      "a prediction takes only device=… and threads=…, and there is no file with that name"};
+    return Diagnostic{
+        ErrorCode::kUsage,
+        {},
+        "",
+        "'" + word + "' has no effect on a prediction",
+        "a prediction takes only device=… and threads=…, and there is no file with that name"};
   }
   const bool is_path = !is_hub_reference(reference);
-  const std::string weights = is_path ? fs::absolute(reference).lexically_normal().string() : reference;
+  const std::string weights =
+      is_path ? fs::absolute(reference).lexically_normal().string() : reference;
   Json recipe = {{"schema", 1}, {"name", "model"}};
   try {
     auto options = folder_options(reference, find_weights(weights));

@@ -7,22 +7,23 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/parent/config/secret.h"
-#include "runner/parent/config/provenance.h"
-#include "runner/shared/disk/installation.h"
 #include "runner/parent/compile/compile.h"
-#include "runner/parent/compile/recipe.h"
 #include "runner/parent/compile/option_walk.h"
-#include "runner/shared/record/node_index.h"
-#include "runner/shared/record/recorded_run.h"
+#include "runner/parent/compile/recipe.h"
+#include "runner/parent/config/provenance.h"
+#include "runner/parent/config/secret.h"
 #include "runner/parent/schema/schema_node.h"
 #include "runner/parent/schema/schema_path.h"
+#include "runner/shared/disk/installation.h"
+#include "runner/shared/record/node_index.h"
+#include "runner/shared/record/recorded_run.h"
 #include "runner/shared/text/printable.h"
 
 namespace runner {
 
 const SchemaSet& shipped_schemas() {
-  static const SchemaSet& schemas = *new SchemaSet(SchemaSet::open(embedded_schemas()));  // to free it takes time too
+  static const SchemaSet& schemas =
+      *new SchemaSet(SchemaSet::open(embedded_schemas()));  // to free it takes time too
   return schemas;
 }
 
@@ -35,14 +36,18 @@ std::vector<std::filesystem::path> search_path(const NamedRecipe& named) {
 
 namespace {
 
-/// The folders that the command line names for configs; those that are not there are added to `errors`.
+/// The folders that the command line names for configs; those that are not there are added to
+/// `errors`.
 std::vector<std::filesystem::path> config_folders(const NamedRecipe& named, Diagnostics& errors) {
   std::vector<std::filesystem::path> folders;
   const auto add = [&](const std::string& folder, const std::string& flag) {
     folders.push_back(folder);
     if (!real_file_system().is_folder(folder))
-      errors.push_back(
-          {ErrorCode::kUsage, {}, "", "there is no folder '" + folder + "'", "give an existing folder with " + flag});
+      errors.push_back({ErrorCode::kUsage,
+                        {},
+                        "",
+                        "there is no folder '" + folder + "'",
+                        "give an existing folder with " + flag});
   };
   if (!named.config_path.empty()) add(named.config_path, "--config-path");
   for (const std::string& folder : named.config_dirs) add(folder, "--config-dir");
@@ -67,7 +72,8 @@ Result<Composer> open_recipe(const NamedRecipe& named, const SchemaSet& schemas,
     return schemas.declared(recipe, path);
   };
   Diagnostics errors;
-  ComposeRequest request{.recipe = named.name, .overrides = named.overrides, .search_path = search_path(named)};
+  ComposeRequest request{
+      .recipe = named.name, .overrides = named.overrides, .search_path = search_path(named)};
   request.declared_keys = [&schemas](const Value& recipe, std::span<const std::string> path) {
     return schemas.declared_keys(recipe, path);
   };
@@ -85,16 +91,19 @@ Result<Composer> open_recipe(const NamedRecipe& named, const SchemaSet& schemas,
   return Composer::open(std::move(request), files, declared, sources);
 }
 
-Result<Composer> open_without_overrides(NamedRecipe named, const SchemaSet& schemas, Sources& sources) {
-  std::erase_if(named.overrides, [](const std::string& word) { return !word.starts_with("hydra.searchpath="); });
+Result<Composer> open_without_overrides(NamedRecipe named, const SchemaSet& schemas,
+                                        Sources& sources) {
+  std::erase_if(named.overrides,
+                [](const std::string& word) { return !word.starts_with("hydra.searchpath="); });
   return open_recipe(named, schemas, sources);
 }
 
 namespace {
 
-/// Makes the relative paths in `value`, at `path` of `recipe`, absolute that do not come from `file`.
-void complete_paths(Value& value, std::vector<std::string>& path, const Value& recipe, const std::string& file,
-                    const SchemaSet& schemas) {
+/// Makes the relative paths in `value`, at `path` of `recipe`, absolute that do not come from
+/// `file`.
+void complete_paths(Value& value, std::vector<std::string>& path, const Value& recipe,
+                    const std::string& file, const SchemaSet& schemas) {
   if (auto* map = value.map()) {
     for (Entry& entry : *map) {
       path.push_back(entry.key);
@@ -103,18 +112,21 @@ void complete_paths(Value& value, std::vector<std::string>& path, const Value& r
     }
   }
   const std::string* text = value.text();
-  if (!text || text->empty() || text->starts_with("hf:") || !value.where.source || value.where.source->name == file)
+  if (!text || text->empty() || text->starts_with("hf:") || !value.where.source ||
+      value.where.source->name == file)
     return;
   if (schemas.choices(recipe, path).is_path)
     value.data = std::filesystem::absolute(with_home(*text)).lexically_normal().string();
 }
 
-/// The folder in which the relative paths of a recorded recipe stand that is used in another one; else empty. What is
-/// typed here stands here: those of its paths become absolute.
-std::filesystem::path settle_paths(Value& resolved, const Composer& composer, const SchemaSet& schemas) {
+/// The folder in which the relative paths of a recorded recipe stand that is used in another one;
+/// else empty. What is typed here stands here: those of its paths become absolute.
+std::filesystem::path settle_paths(Value& resolved, const Composer& composer,
+                                   const SchemaSet& schemas) {
   const auto folder = working_folder_of(composer.file());
   std::error_code error;
-  if (!folder || std::filesystem::equivalent(*folder, std::filesystem::current_path(), error)) return {};
+  if (!folder || std::filesystem::equivalent(*folder, std::filesystem::current_path(), error))
+    return {};
   const Value before = resolved;
   std::vector<std::string> path;
   complete_paths(resolved, path, before, composer.file().string(), schemas);
@@ -123,8 +135,8 @@ std::filesystem::path settle_paths(Value& resolved, const Composer& composer, co
 
 }  // namespace
 
-Result<ShownConfig> compose_to_show(const NamedRecipe& named, bool resolve, const SchemaSet& schemas,
-                                    Sources& sources) {
+Result<ShownConfig> compose_to_show(const NamedRecipe& named, bool resolve,
+                                    const SchemaSet& schemas, Sources& sources) {
   auto composer = open_recipe(named, schemas, sources);
   if (!composer) return composer.errors();
   auto composition = composer->compose_once();
@@ -145,17 +157,19 @@ Result<ShownConfig> compose_to_show(const NamedRecipe& named, bool resolve, cons
 
 namespace {}  // namespace
 
-Diagnostics without_effect(std::span<const Override> overrides, const Recipe& recipe, const Graph& graph,
-                           const SchemaSet& schemas) {
+Diagnostics without_effect(std::span<const Override> overrides, const Recipe& recipe,
+                           const Graph& graph, const SchemaSet& schemas) {
   Diagnostics found = overruled_overrides(overrides);
-  std::ranges::move(options_without_effect(recipe.resolved, graph, schemas), std::back_inserter(found));
+  std::ranges::move(options_without_effect(recipe.resolved, graph, schemas),
+                    std::back_inserter(found));
   return found;
 }
 
 namespace {
 
 /// The rules that it breaks are in the result.
-Result<PreparedRecipe> prepare_by_any_rules(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources,
+Result<PreparedRecipe> prepare_by_any_rules(const NamedRecipe& named, const SchemaSet& schemas,
+                                            Sources& sources,
                                             const FileSystem& files = real_file_system()) {
   auto composer = open_recipe(named, schemas, sources, files);
   if (!composer) return composer.errors();
@@ -190,7 +204,8 @@ Result<PreparedRecipe> prepare_by_any_rules(const NamedRecipe& named, const Sche
     std::ranges::move(idle, std::back_inserter(composition->warnings));
   }
   Diagnostics broken_rules = rules_broken_by(*graph, schemas);
-  return PreparedRecipe{std::move(*composition), std::move(*recipe), std::move(*graph), std::move(broken_rules)};
+  return PreparedRecipe{std::move(*composition), std::move(*recipe), std::move(*graph),
+                        std::move(broken_rules)};
 }
 
 constexpr const char* kTextFile = "model.yaml";
@@ -200,13 +215,16 @@ class WithText final : public FileSystem {
  public:
   explicit WithText(const std::string& text) : text_(text) {}
 
-  std::optional<std::string> read(const std::filesystem::path& path, std::size_t limit) const override {
+  std::optional<std::string> read(const std::filesystem::path& path,
+                                  std::size_t limit) const override {
     return path == kTextFile ? text_ : real_file_system().read(path, limit);
   }
   bool is_file(const std::filesystem::path& path) const override {
     return path == kTextFile || real_file_system().is_file(path);
   }
-  bool is_folder(const std::filesystem::path& path) const override { return real_file_system().is_folder(path); }
+  bool is_folder(const std::filesystem::path& path) const override {
+    return real_file_system().is_folder(path);
+  }
   std::vector<std::string> list(const std::filesystem::path& folder) const override {
     return real_file_system().list(folder);
   }
@@ -218,20 +236,23 @@ class WithText final : public FileSystem {
 /// Removes from `errors` those that `known` holds: the mistakes that nobody has made just now.
 void remove_known(Diagnostics& errors, const Diagnostics& known) {
   std::erase_if(errors, [&](const Diagnostic& error) {
-    return std::ranges::any_of(
-        known, [&](const Diagnostic& one) { return one.pointer == error.pointer && one.message == error.message; });
+    return std::ranges::any_of(known, [&](const Diagnostic& one) {
+      return one.pointer == error.pointer && one.message == error.message;
+    });
   });
 }
 
 }  // namespace
 
-Result<PreparedRecipe> prepare(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources) {
+Result<PreparedRecipe> prepare(const NamedRecipe& named, const SchemaSet& schemas,
+                               Sources& sources) {
   auto prepared = prepare_by_any_rules(named, schemas, sources);
   if (prepared && !prepared->broken_rules.empty()) return std::move(prepared->broken_rules);
   return prepared;
 }
 
-Result<PreparedRecipe> prepare_recorded(const std::filesystem::path& recipe, std::vector<std::string> overrides,
+Result<PreparedRecipe> prepare_recorded(const std::filesystem::path& recipe,
+                                        std::vector<std::string> overrides,
                                         const SchemaSet& schemas, Sources& sources) {
   NamedRecipe named;
   named.name = recipe.string();
@@ -249,7 +270,8 @@ Result<PreparedRecipe> prepare_recorded(const std::filesystem::path& recipe, std
 
 void show_notice(const Value& resolved, Console& console) {
   const std::string notice = notice_of(resolved);
-  if (!notice.empty() && !console.is_quiet()) console.err << "notice: " << printable(notice) << '\n';
+  if (!notice.empty() && !console.is_quiet())
+    console.err << "notice: " << printable(notice) << '\n';
 }
 
 Result<PreparedRecipe> prepare_text(const std::string& text, std::vector<std::string> overrides,
@@ -263,12 +285,14 @@ Result<PreparedRecipe> prepare_text(const std::string& text, std::vector<std::st
 void print_run(Console& console, nlohmann::ordered_json summary, const Diagnostics& found) {
   summary.erase("diagnostics");
   Diagnostics errors, warnings;
-  for (const Diagnostic& one : found) (one.severity == Severity::kError ? errors : warnings).push_back(one);
+  for (const Diagnostic& one : found)
+    (one.severity == Severity::kError ? errors : warnings).push_back(one);
   warn(console, warnings);
   print_result(console, "run/1", summary, errors);
 }
 
-RunSurroundings surroundings(Console& console, const WorkerCommand& worker, NextGpu next_gpu, Storage& storage) {
+RunSurroundings surroundings(Console& console, const WorkerCommand& worker, NextGpu next_gpu,
+                             Storage& storage) {
   RunSurroundings here{.worker = worker,
                        .results = console.out,
                        .talk = console.err,

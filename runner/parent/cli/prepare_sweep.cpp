@@ -10,9 +10,9 @@
 
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/compile/compile.h"
+#include "runner/parent/config/defaults_item.h"
 #include "runner/parent/config/hydra_settings.h"
 #include "runner/parent/config/job_list.h"
-#include "runner/parent/config/defaults_item.h"
 #include "runner/parent/config/override.h"
 #include "runner/parent/config/secret.h"
 #include "runner/parent/sweep/task_needs.h"
@@ -21,7 +21,9 @@
 namespace runner {
 namespace {
 
-void add(Diagnostics& all, const Diagnostics& more) { all.insert(all.end(), more.begin(), more.end()); }
+void add(Diagnostics& all, const Diagnostics& more) {
+  all.insert(all.end(), more.begin(), more.end());
+}
 
 JobChoice one_of(const Override& override) {
   if (override.sweep->kind != Sweep::Kind::kInterval) return {};
@@ -34,7 +36,8 @@ std::vector<Override> first_values(const Composer& composer) {
   for (const Override& override : composer.overrides()) {
     if (!override.sweep) {
       result.push_back(override);
-    } else if (const auto alone = JobList::make(std::vector{override}, composer.configs(), one_of(override))) {
+    } else if (const auto alone =
+                   JobList::make(std::vector{override}, composer.configs(), one_of(override))) {
       const std::vector<Override> first = (*alone)[0];
       result.insert(result.end(), first.begin(), first.end());
     }
@@ -47,7 +50,8 @@ std::string place_text(const Location& where) {
   return where.source ? where.source->name + ":" + std::to_string(where.line) : "";
 }
 
-/// The values of a key in `sweep.params` as an override has them; empty for a list, which is used as it is.
+/// The values of a key in `sweep.params` as an override has them; empty for a list, which is used
+/// as it is.
 std::string grammar_of(const Value& value) {
   if (const std::string* text = value.text()) return *text;
   const Value* columns = value.map() ? value.find("zip") : nullptr;
@@ -58,16 +62,18 @@ std::string grammar_of(const Value& value) {
   return "zip(" + text + ")";
 }
 
-/// `sweep.params` of a recipe: {key: [values], other: "range(0,3)", rows: {zip: {a: [1, 2], b: [3, 4]}}}.
-std::vector<Override> params_of(const Value& recipe, const Composer& composer, Sources& sources, Diagnostics& errors) {
+/// `sweep.params` of a recipe: {key: [values], other: "range(0,3)", rows: {zip: {a: [1, 2], b: [3,
+/// 4]}}}.
+std::vector<Override> params_of(const Value& recipe, const Composer& composer, Sources& sources,
+                                Diagnostics& errors) {
   std::vector<Override> result;
   const Value* params = at_key(recipe, "sweep.params");
   if (!params || !params->map()) return result;
   for (const Entry& entry : *params->map()) {
     const bool is_grammar = entry.value.text() || entry.value.map();
     const std::string place = place_text(entry.key_where);
-    Result<Override> read =
-        parse_override(sources.add("sweep.params, " + place, entry.key + "=" + grammar_of(entry.value)));
+    Result<Override> read = parse_override(
+        sources.add("sweep.params, " + place, entry.key + "=" + grammar_of(entry.value)));
     if (!read) {
       add(errors, read.errors());
       continue;
@@ -88,14 +94,17 @@ std::vector<Override> params_of(const Value& recipe, const Composer& composer, S
   return result;
 }
 
-bool sets_the_same(const Override& a, const Override& b) { return a.key == b.key && a.package == b.package; }
+bool sets_the_same(const Override& a, const Override& b) {
+  return a.key == b.key && a.package == b.package;
+}
 
 /// What is wrong with some of the jobs, each thing once.
 class FindingsOfJobs {
  public:
   void add(const Diagnostics& found, const Job& job) {
     for (const Diagnostic& one : found) {
-      const auto key = std::make_tuple(one.where.source, one.where.line, one.where.column, one.pointer, one.message);
+      const auto key = std::make_tuple(one.where.source, one.where.line, one.where.column,
+                                       one.pointer, one.message);
       const auto [known, is_new] = places_.try_emplace(key, findings_.size());
       if (is_new) findings_.push_back({one, 0, texts(job)});
       ++findings_[known->second].jobs;
@@ -110,8 +119,9 @@ class FindingsOfJobs {
       result.push_back(finding.diagnostic);
       if (finding.jobs == jobs) continue;
       result.back().notes.push_back({{},
-                                     "in " + std::to_string(finding.jobs) + " of " + std::to_string(jobs) +
-                                         " runs, the first is " + finding.first});
+                                     "in " + std::to_string(finding.jobs) + " of " +
+                                         std::to_string(jobs) + " runs, the first is " +
+                                         finding.first});
     }
     sort_by_place(result, sources);
     return result;
@@ -140,7 +150,8 @@ Diagnostics check_same_sweep(const Composition& job, const Composition& first) {
   const Value* expected = first.unresolved.find("sweep");
   if (!sweep && !expected) return {};
   // NaN is not the same data as itself, but the same JSON.
-  if (sweep && expected && (same_data(*sweep, *expected) || to_json(*sweep) == to_json(*expected))) return {};
+  if (sweep && expected && (same_data(*sweep, *expected) || to_json(*sweep) == to_json(*expected)))
+    return {};
   return {{ErrorCode::kBadSweep, (sweep ? sweep : expected)->where, "/sweep",
            "'sweep' must be the same in all runs of a sweep, and it is not",
            "do not sweep over a key that adds or changes a 'sweep': give it one value"}};
@@ -161,15 +172,18 @@ void check_written_out(const Value& recipe, Diagnostics& errors) {
 void check_schema(const Value& recipe, const SchemaSet& schemas, Diagnostics& errors) {
   const Value* sweep = recipe.find("sweep");
   if (!sweep) return;
-  Value alone{Value::Map{{"schema", {}, {std::int64_t{1}, {}}}, {"sweep", sweep->where, *sweep}}, {}};
+  Value alone{Value::Map{{"schema", {}, {std::int64_t{1}, {}}}, {"sweep", sweep->where, *sweep}},
+              {}};
   add(errors, schemas.validate(alone));
 }
 
 void erase(Value* map, std::string_view key) {
-  if (map && map->map()) std::erase_if(*map->map(), [&](const Entry& entry) { return entry.key == key; });
+  if (map && map->map())
+    std::erase_if(*map->map(), [&](const Entry& entry) { return entry.key == key; });
 }
 
-/// What `threads: auto` comes to in a run that has a part of the processor, or the cores of a cluster's task.
+/// What `threads: auto` comes to in a run that has a part of the processor, or the cores of a
+/// cluster's task.
 void settle_threads(Value& recipe, std::int64_t slots, std::optional<std::int64_t> cores) {
   Value* threads = recipe.find("threads");
   if (!threads || !threads->text() || *threads->text() != "auto") return;
@@ -188,7 +202,8 @@ std::optional<std::int64_t> epochs_of(const Value& recipe) {
   return most;
 }
 
-/// `sweep.asha` of a recipe that the schema has accepted. Trials are not compared at the end of the shortest training.
+/// `sweep.asha` of a recipe that the schema has accepted. Trials are not compared at the end of the
+/// shortest training.
 Diagnostics see_asha(const Value& recipe, const Graph& graph, const SchemaSet& schemas,
                      std::optional<AshaOptions>& asha) {
   const Value* given = at_key(recipe, "sweep.asha");
@@ -198,25 +213,31 @@ Diagnostics see_asha(const Value& recipe, const Graph& graph, const SchemaSet& s
     return number ? std::optional(*number) : std::nullopt;
   };
   const std::string* named = given->find("metric")->text();
-  auto metric = named ? metric_of_trials(*named, {nodes_of_trial(graph)}, schemas, Compared::kWhileTraining)
-                      : monitored_metric(graph);
+  auto metric =
+      named ? metric_of_trials(*named, {nodes_of_trial(graph)}, schemas, Compared::kWhileTraining)
+            : monitored_metric(graph);
   if (!metric) {
     Diagnostic error = metric.errors().front();
-    return {
-        {ErrorCode::kBadSweep, given->where, "/sweep/asha/metric", std::move(error.message), std::move(error.help)}};
+    return {{ErrorCode::kBadSweep, given->where, "/sweep/asha/metric", std::move(error.message),
+             std::move(error.help)}};
   }
   if (!asha) {
-    asha = {.metric = *metric, .first = *integer("first"), .factor = *integer("factor"), .last = integer("last")};
+    asha = {.metric = *metric,
+            .first = *integer("first"),
+            .factor = *integer("factor"),
+            .last = integer("last")};
   }
   const auto epochs = epochs_of(recipe);
-  if (!integer("last") && epochs) asha->last = std::min(asha->last.value_or(*epochs - 1), *epochs - 1);
+  if (!integer("last") && epochs)
+    asha->last = std::min(asha->last.value_or(*epochs - 1), *epochs - 1);
   return {};
 }
 
-/// Composes, validates and compiles one job; what is wrong is returned. `first` is what the jobs were listed from, null
-/// when that has mistakes.
-Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Composition* first, Job& job,
-                        Diagnostics& warnings, Sources& sources, std::int64_t slots, PreparedSweep& sweep) {
+/// Composes, validates and compiles one job; what is wrong is returned. `first` is what the jobs
+/// were listed from, null when that has mistakes.
+Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Composition* first,
+                        Job& job, Diagnostics& warnings, Sources& sources, std::int64_t slots,
+                        PreparedSweep& sweep) {
   auto composition = composer.compose(job.overrides);
   if (!composition) return composition.errors();
   if (first) {
@@ -230,13 +251,18 @@ Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Comp
   if (!recipe) return recipe.errors();
   const auto graph = compile(*recipe, schemas);
   if (!graph) return graph.errors();
-  std::ranges::move(without_effect(composition->overrides, *recipe, *graph, schemas), std::back_inserter(warnings));
-  if (auto errors = shown_secrets(recipe->resolved, {"sweep.dir", "sweep.launcher"}); !errors.empty()) return errors;
+  std::ranges::move(without_effect(composition->overrides, *recipe, *graph, schemas),
+                    std::back_inserter(warnings));
+  if (auto errors = shown_secrets(recipe->resolved, {"sweep.dir", "sweep.launcher"});
+      !errors.empty())
+    return errors;
   job.recipe = std::move(recipe->resolved);
   if (auto errors = run_folder_of_trial(job.recipe); !errors.empty()) return errors;
-  if (const Value* given = at_key(job.recipe, "sweep.dir"); given && given->text() && sweep.dir.empty())
+  if (const Value* given = at_key(job.recipe, "sweep.dir");
+      given && given->text() && sweep.dir.empty())
     sweep.dir = *given->text();
-  if (auto errors = see_asha(job.recipe, *graph, schemas, sweep.asha); !errors.empty()) return errors;
+  if (auto errors = see_asha(job.recipe, *graph, schemas, sweep.asha); !errors.empty())
+    return errors;
   sweep.nodes.insert(nodes_of_trial(*graph));
   if (const Value* given = at_key(job.recipe, "sweep.launcher"); given && sweep.launcher.is_null())
     sweep.launcher = *given;
@@ -261,33 +287,37 @@ void warn_of_repeats(const std::vector<Job>& jobs, Diagnostics& warnings) {
     const Value recipe = without_labels(job.recipe);
     const std::string hash = recipe_hash(recipe);
     const auto [begin, end] = unlike.equal_range(hash);
-    const auto known = std::find_if(
-        begin, end, [&](const auto& other) { return same_data(without_labels(other.second->recipe), recipe); });
+    const auto known = std::find_if(begin, end, [&](const auto& other) {
+      return same_data(without_labels(other.second->recipe), recipe);
+    });
     if (known == end) {
       unlike.emplace(hash, &job);
     } else if (repeats++ == 0) {
-      example = "run " + std::to_string(job.number) + " is the same as run " + std::to_string(known->second->number);
+      example = "run " + std::to_string(job.number) + " is the same as run " +
+                std::to_string(known->second->number);
     }
   }
   if (repeats == 0) return;
-  warnings.push_back(
-      {ErrorCode::kRepeatedJob,
-       {},
-       "",
-       std::to_string(repeats) + (repeats == 1 ? " run repeats another: " : " runs repeat others: ") + example,
-       "",
-       {},
-       Severity::kWarning});
+  warnings.push_back({ErrorCode::kRepeatedJob,
+                      {},
+                      "",
+                      std::to_string(repeats) +
+                          (repeats == 1 ? " run repeats another: " : " runs repeat others: ") +
+                          example,
+                      "",
+                      {},
+                      Severity::kWarning});
 }
 
 }  // namespace
 
 std::int64_t threads_of_slot(std::int64_t slots) {
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::thread::hardware_concurrency()) / slots);
+  return std::max<std::int64_t>(
+      1, static_cast<std::int64_t>(std::thread::hardware_concurrency()) / slots);
 }
 
-Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources,
-                                    std::int64_t slots) {
+Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& schemas,
+                                    Sources& sources, std::int64_t slots) {
   auto composer = open_recipe(named, schemas, sources);
   if (!composer) return composer.errors();
   Diagnostics errors;
@@ -309,8 +339,9 @@ Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& s
     if (!number || *number < 0) return std::nullopt;  // which the schema has refused
     return static_cast<std::uint64_t>(*number);
   };
-  const auto list = JobList::make(overrides, composer->configs(),
-                                  {.seed = integer("sweep.seed").value_or(0), .samples = integer("sweep.samples")});
+  const auto list = JobList::make(
+      overrides, composer->configs(),
+      {.seed = integer("sweep.seed").value_or(0), .samples = integer("sweep.samples")});
   if (!list) {
     add(errors, list.errors());
     if (!base) add(errors, base.errors());
@@ -325,7 +356,9 @@ Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& s
   for (std::uint64_t number = 0; number < list->size(); ++number) {
     Job job{.number = number, .overrides = (*list)[number], .recipe = {}, .hash = {}};
     Diagnostics warnings;
-    wrong.add(prepare_job(*composer, schemas, base ? &*base : nullptr, job, warnings, sources, slots, sweep), job);
+    wrong.add(prepare_job(*composer, schemas, base ? &*base : nullptr, job, warnings, sources,
+                          slots, sweep),
+              job);
     doubtful.add(warnings, job);
     sweep.jobs.push_back(std::move(job));
   }
@@ -343,10 +376,13 @@ bool is_below(std::string_view key, std::string_view top) {
 
 /// By an override, or by a key of sweep.params.
 bool is_typed(const Location& where) {
-  return where.source && (where.source->name.starts_with("override") || where.source->name.starts_with("sweep.params"));
+  return where.source && (where.source->name.starts_with("override") ||
+                          where.source->name.starts_with("sweep.params"));
 }
 
-std::string own_key(const Override& override) { return hydra_counterpart(override.key).value_or(override.key); }
+std::string own_key(const Override& override) {
+  return hydra_counterpart(override.key).value_or(override.key);
+}
 
 }  // namespace
 
@@ -364,16 +400,18 @@ Diagnostics run_folder_of_trial(const Value& recipe) {
   if (!is_typed(dir->where) && of_sweep && of_sweep->text()) return {};
   return {{ErrorCode::kBadSweep, dir->where, "/run/dir",
            "run.dir is the folder of a single run, and each trial of a sweep has its own",
-           "name the folder of the sweep, in which those of its trials are: sweep.dir=" + *dir->text()}};
+           "name the folder of the sweep, in which those of its trials are: sweep.dir=" +
+               *dir->text()}};
 }
 
 Diagnostics sweep_keys_of_single_run(const Composition& composition) {
   Diagnostics errors;
   for (const Override& override : composition.overrides) {
     if (override.kind == OverrideKind::kDelete || !is_sweep_key(own_key(override))) continue;
-    errors.push_back({ErrorCode::kNeedsMultirun, override.key_where, "",
-                      "'" + override.key + "' is for a sweep, and this is a single run",
-                      "leave it out; `retort sweep` runs several, and run.dir=DIR names the folder of one"});
+    errors.push_back(
+        {ErrorCode::kNeedsMultirun, override.key_where, "",
+         "'" + override.key + "' is for a sweep, and this is a single run",
+         "leave it out; `retort sweep` runs several, and run.dir=DIR names the folder of one"});
   }
   return errors;
 }
@@ -382,9 +420,11 @@ Diagnostics run_keys_of_resumed_run(const Composition& composition) {
   Diagnostics errors;
   for (const Override& override : composition.overrides) {
     if (!is_below(own_key(override), "run")) continue;
-    errors.push_back({ErrorCode::kChangedRun, override.key_where, "/run/dir",
-                      "a run that is resumed goes on in its own folder, so '" + override.key + "' would change nothing",
-                      "leave it out; `retort runs rerun RUN run.dir=DIR` is a new run of the same recipe"});
+    errors.push_back(
+        {ErrorCode::kChangedRun, override.key_where, "/run/dir",
+         "a run that is resumed goes on in its own folder, so '" + override.key +
+             "' would change nothing",
+         "leave it out; `retort runs rerun RUN run.dir=DIR` is a new run of the same recipe"});
   }
   return errors;
 }

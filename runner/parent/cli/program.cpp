@@ -11,13 +11,14 @@
 #include "runner/parent/cli/command_line.h"
 #include "runner/parent/cli/stack_limit.h"
 #include "runner/parent/cli/text_check.h"
-#include "runner/shared/error/system_limit.h"
 #include "runner/parent/compile/recipe.h"
+#include "runner/shared/error/system_limit.h"
 
 namespace runner {
 namespace {
 
-/// With the home folder where a path begins with ~/: a shell leaves --out=~/figures and what is quoted as it is.
+/// With the home folder where a path begins with ~/: a shell leaves --out=~/figures and what is
+/// quoted as it is.
 std::vector<std::string> with_homes(std::vector<std::string> words) {
   for (std::string& word : words) {
     const std::size_t value = word.starts_with("--") ? word.find('=') + 1 : 0;
@@ -29,7 +30,8 @@ std::vector<std::string> with_homes(std::vector<std::string> words) {
 ExitCode run_words(std::span<const std::string> words, Console& console) {
   if (!words.empty() && words[0] == "__complete") return complete_words(words.subspan(1), console);
   console.json = std::ranges::count(words, "--json") > 0;  // also for what is wrong with the words
-  if (const Diagnostics errors = check_texts(words); !errors.empty()) return report(console, errors);
+  if (const Diagnostics errors = check_texts(words); !errors.empty())
+    return report(console, errors);
   const auto parsed = parse_command_line(words);
   if (!parsed) return report(console, parsed.errors());
   if (const auto* help = std::get_if<HelpText>(&*parsed)) {

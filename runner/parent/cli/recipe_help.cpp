@@ -9,7 +9,8 @@ namespace runner {
 namespace {
 
 constexpr std::size_t kWidth = 100;  // columns of a line, unless a word is longer
-constexpr std::size_t kNames = 24;   // columns of the names; longer ones stand on a line of their own
+constexpr std::size_t kNames =
+    24;  // columns of the names; longer ones stand on a line of their own
 
 /// "  name        words, in as many lines as they need".
 std::string paragraph(const std::string& name, const std::vector<std::string>& words) {
@@ -50,7 +51,8 @@ std::vector<std::string> meaning(const Alias& alias) {
     if (overrides.empty()) words.push_back("nothing");
     words.back() += ',';
   }
-  if (!alias.cases.empty() && !alias.targets.empty()) words.insert(words.end(), {"any", "other", "value:"});
+  if (!alias.cases.empty() && !alias.targets.empty())
+    words.insert(words.end(), {"any", "other", "value:"});
   for (const std::string& target : alias.targets) words.push_back(target + ",");
   if (!alias.of_list.empty()) words.insert(words.end(), {"a", "list:"});
   for (const std::string& part : alias.of_list) words.push_back(part);
@@ -64,7 +66,8 @@ std::string table_of_groups(const std::string& headline, bool listed, const Outl
   std::string table;
   for (const Outline::Group& group : outline.groups()) {
     const bool has_options = !outline.options(group).empty();
-    if (group.is_listed == listed && has_options) table += paragraph(group.key, options(group, outline));
+    if (group.is_listed == listed && has_options)
+      table += paragraph(group.key, options(group, outline));
   }
   return table.empty() ? "" : '\n' + headline + '\n' + table;
 }
@@ -73,11 +76,13 @@ std::string table_of_groups(const std::string& headline, bool listed, const Outl
 
 std::string recipe_help(std::string_view file, std::string_view contents, const Outline& outline) {
   std::string text = "Recipe " + std::string(file) + '\n';
-  for (const std::string& line : comment_header(contents)) text += (line.empty() ? "" : "  " + printable(line)) + '\n';
+  for (const std::string& line : comment_header(contents))
+    text += (line.empty() ? "" : "  " + printable(line)) + '\n';
   text += table_of_groups("Groups, GROUP=OPTION; * is chosen:", true, outline);
   text += table_of_groups("Groups that can be added, +GROUP=OPTION:", false, outline);
   if (!outline.aliases().empty()) text += "\nAliases:\n";
-  for (const Alias& alias : outline.aliases()) text += paragraph(printable(alias.name), meaning(alias));
+  for (const Alias& alias : outline.aliases())
+    text += paragraph(printable(alias.name), meaning(alias));
   return text;
 }
 

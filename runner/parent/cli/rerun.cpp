@@ -4,13 +4,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/parent/cli/weights_source.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/prepare_sweep.h"
 #include "runner/parent/cli/sweep_check.h"
+#include "runner/parent/cli/weights_source.h"
 #include "runner/parent/config/provenance.h"
-#include "runner/shared/disk/file_digests.h"
 #include "runner/parent/record/input_record.h"
+#include "runner/shared/disk/file_digests.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/value/parse_json.h"
 
@@ -29,7 +29,9 @@ Json read_record(const std::filesystem::path& file) {
 
 /// Had the run another recipe before it was resumed?
 bool was_changed(const RecordedRun& run) {
-  const auto text = [](const std::filesystem::path& file) { return real_file_system().read(file, 64 << 20); };
+  const auto text = [](const std::filesystem::path& file) {
+    return real_file_system().read(file, 64 << 20);
+  };
   return text(RunLayout(run.folder).records() / RunRecord::kRecipe) != text(run.recipe);
 }
 
@@ -37,46 +39,54 @@ bool was_changed(const RecordedRun& run) {
 Result<Graph> recorded_part(Graph graph, const Json& record) {
   if (!record.is_object() || !record.contains("nodes") || !record["nodes"].is_array()) return graph;
   const auto is_recorded = [&](const Node& node) {
-    return std::ranges::any_of(record["nodes"],
-                               [&](const Json& one) { return one.is_object() && one.value("id", Json()) == node.id; });
+    return std::ranges::any_of(record["nodes"], [&](const Json& one) {
+      return one.is_object() && one.value("id", Json()) == node.id;
+    });
   };
   const auto count = static_cast<std::size_t>(std::ranges::count_if(graph.nodes, is_recorded));
   if (count == graph.nodes.size() || count == 0) return graph;
   for (const Node& node : graph.nodes) {
     auto part = only(graph, node.id);
-    if (part && part->nodes.size() == count && std::ranges::all_of(part->nodes, is_recorded)) return part;
+    if (part && part->nodes.size() == count && std::ranges::all_of(part->nodes, is_recorded))
+      return part;
   }
   return graph;
 }
 
 /// Says neither what is run nor how.
-bool is_about_place(const Difference& change) { return change.path.front() == "name" || change.path.front() == "run"; }
+bool is_about_place(const Difference& change) {
+  return change.path.front() == "name" || change.path.front() == "run";
+}
 
 Diagnostic not_a_run_of_its_own(const RecordedRun& run) {
   return {ErrorCode::kNoRun,
           {},
           "",
-          "'" + run.folder.string() + "' is an evaluation of '" + run.source + "': it has no training to run again",
+          "'" + run.folder.string() + "' is an evaluation of '" + run.source +
+              "': it has no training to run again",
           "evaluate it again with `retort evaluate " + run.source + "`"};
 }
 
 }  // namespace
 
 void add_rerun(Invocation& verb, RerunFlags& flags) {
-  verb.add({.name = "--force",
-            .value = &flags.force,
-            .summary = "rerun, reproduce: run although inputs or kinds of stages are not those of the record"});
+  verb.add(
+      {.name = "--force",
+       .value = &flags.force,
+       .summary =
+           "rerun, reproduce: run although inputs or kinds of stages are not those of the record"});
   add_log_level(verb, flags.log, LogPlace::kFile);
   add_grace(verb, flags.log);
 }
 
 /// `recipe` is that of this run, `old_recipe` the recorded one.
-Diagnostics Rerun::look_for_changes(const Json& environment, const Graph& graph, const Value& old_recipe,
-                                    const Value& recipe) {
+Diagnostics Rerun::look_for_changes(const Json& environment, const Graph& graph,
+                                    const Value& old_recipe, const Value& recipe) {
   changes_ = changes_since_record(run_, environment, graph, old_recipe, recipe);
   if (was_changed(run_)) {
     changes_.push_back({Weight::kWhole, "recipe",
-                        "the run was resumed with other options than it began with: its result follows from both, and "
+                        "the run was resumed with other options than it began with: its result "
+                        "follows from both, and "
                         "this run follows from the last ones alone",
                         ""});
   }
@@ -95,11 +105,14 @@ ExitCode Rerun::operator()(Console& console, OnEnd on_end) {
   if (!prepared->broken_rules.empty()) {
     Diagnostics errors = prepared->broken_rules;
     for (Diagnostic& error : errors)
-      error.notes.push_back({{}, "the run was made by a version without this rule; an override may change the option"});
+      error.notes.push_back(
+          {{},
+           "the run was made by a version without this rule; an override may change the option"});
     return report(console, errors);
   }
   const Value& recipe = prepared->recipe.resolved;
-  auto part = recorded_part(prepared->graph, read_record(run_.recipe.parent_path() / RunRecord::kGraph));
+  auto part =
+      recorded_part(prepared->graph, read_record(run_.recipe.parent_path() / RunRecord::kGraph));
   if (!part) return report(console, part.errors());
   Graph graph = *std::move(part);
   auto worker = flags_.log.worker();
@@ -114,22 +127,23 @@ ExitCode Rerun::operator()(Console& console, OnEnd on_end) {
                       .reuse = flags_.reuse};
   auto device = take_own_device(use, console);
   if (!device) return report(console, device.errors());
-  const RunRequest request{.composition = prepared->composition,
-                           .recipe = prepared->recipe,
-                           .graph = graph,
-                           .sources = console.sources,
-                           .smoke = run_.smoke,
-                           .reuse = flags_.reuse,
-                           .device = &*device,
-                           .inputs = input_paths(recipe, schemas, graph.working_folder),
-                           .plans = std::ranges::all_of(differences(before->recipe.resolved, recipe), is_about_place)
-                                        ? run_.folder
-                                        : std::filesystem::path(),
-                           .divisions = run_.folder,
-                           .accepts_changes = flags_.force,
-                           .check_environment = [&](const Json& environment) {
-                             return look_for_changes(environment, graph, before->recipe.resolved, recipe);
-                           }};
+  const RunRequest request{
+      .composition = prepared->composition,
+      .recipe = prepared->recipe,
+      .graph = graph,
+      .sources = console.sources,
+      .smoke = run_.smoke,
+      .reuse = flags_.reuse,
+      .device = &*device,
+      .inputs = input_paths(recipe, schemas, graph.working_folder),
+      .plans = std::ranges::all_of(differences(before->recipe.resolved, recipe), is_about_place)
+                   ? run_.folder
+                   : std::filesystem::path(),
+      .divisions = run_.folder,
+      .accepts_changes = flags_.force,
+      .check_environment = [&](const Json& environment) {
+        return look_for_changes(environment, graph, before->recipe.resolved, recipe);
+      }};
   RunSurroundings here = surroundings(console, *worker, next_gpu_for(use, console));
   if (on_end) here.on_end = std::move(on_end);
   return run(request, here);

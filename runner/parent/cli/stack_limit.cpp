@@ -12,7 +12,9 @@ namespace runner {
 std::optional<Diagnostic> raise_stack_limit() {
   constexpr rlim_t kLeast = 1 << 20, kUsual = 8 << 20;
   rlimit stack{};
-  if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur == RLIM_INFINITY || stack.rlim_cur >= kLeast) return {};
+  if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur == RLIM_INFINITY ||
+      stack.rlim_cur >= kLeast)
+    return {};
   rlimit raised{.rlim_cur = kUsual, .rlim_max = std::max<rlim_t>(stack.rlim_max, kUsual)};
   if (setrlimit(RLIMIT_STACK, &raised) != 0) {  // only root may go beyond the hard one
     raised = {.rlim_cur = std::min<rlim_t>(stack.rlim_max, kUsual), .rlim_max = stack.rlim_max};
@@ -20,8 +22,9 @@ std::optional<Diagnostic> raise_stack_limit() {
       return Diagnostic{ErrorCode::kDeviceUnavailable,
                         {},
                         "",
-                        "the stack may have no more than " + bytes_text(static_cast<std::int64_t>(stack.rlim_max)) +
-                            ", and " + bytes_text(static_cast<std::int64_t>(kLeast)) + " are needed",
+                        "the stack may have no more than " +
+                            bytes_text(static_cast<std::int64_t>(stack.rlim_max)) + ", and " +
+                            bytes_text(static_cast<std::int64_t>(kLeast)) + " are needed",
                         "raise the limit: `ulimit -s 8192`"};
     }
   }

@@ -5,14 +5,14 @@
 #include <set>
 #include <thread>
 
-#include <nlohmann/json.hpp>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/prepare_sweep.h"
 #include "runner/parent/compile/recipe.h"
-#include "runner/parent/config/provenance.h"
 #include "runner/parent/config/override.h"
+#include "runner/parent/config/provenance.h"
 #include "runner/parent/config/yaml_reader.h"
 #include "runner/parent/record/environment_record.h"
 #include "runner/parent/record/input_record.h"
@@ -33,10 +33,12 @@ using Weight = RecordChange::Weight;
 
 constexpr std::size_t kLargestTrialRecipe = 16 << 20, kShownSettings = 6;
 
-/// A value that is asked for at run time, such as a secret, is not in the file by which the hash was made.
+/// A value that is asked for at run time, such as a secret, is not in the file by which the hash
+/// was made.
 bool has_interpolation(const Value& value) {
   if (const auto* map = value.map())
-    return std::ranges::any_of(*map, [](const Entry& entry) { return has_interpolation(entry.value); });
+    return std::ranges::any_of(*map,
+                               [](const Entry& entry) { return has_interpolation(entry.value); });
   if (const auto* list = value.list()) return std::ranges::any_of(*list, has_interpolation);
   return value.text() && value.text()->find("${") != std::string::npos;
 }
@@ -44,19 +46,26 @@ bool has_interpolation(const Value& value) {
 class SweepCheck {
  public:
   SweepCheck(const SweepJournal& journal, Sources& sources)
-      : journal_(journal), layout_(journal.folder()), sources_(sources), schemas_(shipped_schemas()) {}
+      : journal_(journal),
+        layout_(journal.folder()),
+        sources_(sources),
+        schemas_(shipped_schemas()) {}
 
   void check_recipes() {
     for (const Trial& trial : journal_.trials()) {
       if (trial.state == TrialState::kFinished) continue;
       const auto recipe = trial_recipe(layout_, trial.number, sources_);
-      const bool is_same = recipe && (has_interpolation(*recipe) || recipe_hash(*recipe) == trial.hash);
+      const bool is_same =
+          recipe && (has_interpolation(*recipe) || recipe_hash(*recipe) == trial.hash);
       if (is_same) continue;
       const std::string file = layout_.recipe(trial.number).string();
       add(ErrorCode::kDamagedRecord,
-          recipe ? "'" + file + "' is not the recipe that trial " + std::to_string(trial.number) + " began with"
-                 : "'" + file + "', the recipe of trial " + std::to_string(trial.number) + ", cannot be read",
-          "put it back, or begin another sweep: trials of one sweep differ in what the journal says, and in nothing "
+          recipe ? "'" + file + "' is not the recipe that trial " + std::to_string(trial.number) +
+                       " began with"
+                 : "'" + file + "', the recipe of trial " + std::to_string(trial.number) +
+                       ", cannot be read",
+          "put it back, or begin another sweep: trials of one sweep differ in what the journal "
+          "says, and in nothing "
           "else");
     }
   }
@@ -70,11 +79,15 @@ class SweepCheck {
     const std::size_t before = journal_.trials().size(), now = prepared->jobs.size();
     std::vector<std::string> other;
     if (before != now)
-      other.push_back("there were " + std::to_string(before) + " trials and would now be " + std::to_string(now));
-    for (std::size_t i = 0; i < std::min(before, now); ++i) compare_trial(i, prepared->jobs[i], other);
+      other.push_back("there were " + std::to_string(before) + " trials and would now be " +
+                      std::to_string(now));
+    for (std::size_t i = 0; i < std::min(before, now); ++i)
+      compare_trial(i, prepared->jobs[i], other);
     if (other.empty()) return;
-    add(ErrorCode::kChangedRun, "this is not how the sweep was begun: " + listed(other, kShownSettings),
-        "it was begun as `retort sweep " + journal_.plan().recipe + " " + join(journal_.plan().overrides, " ") +
+    add(ErrorCode::kChangedRun,
+        "this is not how the sweep was begun: " + listed(other, kShownSettings),
+        "it was begun as `retort sweep " + journal_.plan().recipe + " " +
+            join(journal_.plan().overrides, " ") +
             "`; resume it without a recipe, or begin another one in another sweep.dir");
   }
 
@@ -88,8 +101,10 @@ class SweepCheck {
       const std::int64_t threads = written ? *written : cores;
       if (threads * slots > cores)
         warn_of(std::to_string(slots) + " trials at a time with " + std::to_string(threads) +
-                    " threads each are more than the " + std::to_string(cores) + " of the processor",
-                "threads are part of the bits, so they stay as they were when the sweep began; give fewer --slots");
+                    " threads each are more than the " + std::to_string(cores) +
+                    " of the processor",
+                "threads are part of the bits, so they stay as they were when the sweep began; "
+                "give fewer --slots");
       return;
     }
   }
@@ -101,20 +116,26 @@ class SweepCheck {
       const auto run = read_run(layout_.run(trial.number));
       if (!run) continue;
       if (trial.state != TrialState::kFinished && is_recipe_edited(*run))
-        add(ErrorCode::kDamagedRecord, edited_recipe_text(*run), "put it back: the trial goes on by it");
-      const auto text = real_file_system().read(run->recipe.parent_path() / RunRecord::kEnvironment, 64 << 20);
+        add(ErrorCode::kDamagedRecord, edited_recipe_text(*run),
+            "put it back: the trial goes on by it");
+      const auto text =
+          real_file_system().read(run->recipe.parent_path() / RunRecord::kEnvironment, 64 << 20);
       const Json before = text ? parse_json<Json>(*text) : Json();
-      if (!before.is_object() || !seen.insert(before.value("inputs", Json()).dump()).second) continue;
+      if (!before.is_object() || !seen.insert(before.value("inputs", Json()).dump()).second)
+        continue;
       for (const RecordChange& change : environment_changes(before, environment_now(trial))) {
         if (!said.insert(change.text).second) continue;
         const bool is_error = change.weight == Weight::kWhole && !force;
         if (is_error) {
-          add(ErrorCode::kChangedRun, "since trial " + std::to_string(trial.number) + " began, " + change.text,
-              "put back what was there, or add --force: trials before and after cannot be compared");
+          add(ErrorCode::kChangedRun,
+              "since trial " + std::to_string(trial.number) + " began, " + change.text,
+              "put back what was there, or add --force: trials before and after cannot be "
+              "compared");
         } else {
           warn_of("since trial " + std::to_string(trial.number) + " began, " + change.text,
-                  change.weight == Weight::kWhole ? "trials before and after cannot be compared"
-                                                  : "later trials may differ from earlier ones in their last digits");
+                  change.weight == Weight::kWhole
+                      ? "trials before and after cannot be compared"
+                      : "later trials may differ from earlier ones in their last digits");
         }
       }
     }
@@ -142,9 +163,11 @@ class SweepCheck {
       // By how many --slots there were.
       const bool is_secret = change.before && has_interpolation(*change.before);
       if (change.key == "threads" || is_secret) continue;
-      const auto side = [](const std::optional<Value>& value) { return value ? describe(*value) : "not there"; };
-      other.push_back("in trial " + std::to_string(number) + " '" + change.key + "' was " + side(change.before) +
-                      " and would now be " + side(change.after));
+      const auto side = [](const std::optional<Value>& value) {
+        return value ? describe(*value) : "not there";
+      };
+      other.push_back("in trial " + std::to_string(number) + " '" + change.key + "' was " +
+                      side(change.before) + " and would now be " + side(change.after));
     }
   }
 
@@ -165,15 +188,16 @@ class SweepCheck {
 
 }  // namespace
 
-std::optional<Value> trial_recipe(const SweepLayout& layout, std::uint64_t trial, Sources& sources) {
+std::optional<Value> trial_recipe(const SweepLayout& layout, std::uint64_t trial,
+                                  Sources& sources) {
   const auto text = real_file_system().read(layout.recipe(trial), kLargestTrialRecipe);
   if (!text) return std::nullopt;
   auto recipe = read_yaml(sources.add(layout.recipe(trial).string(), *text));
   return recipe ? std::optional(*std::move(recipe)) : std::nullopt;
 }
 
-Diagnostics check_resumed_sweep(const SweepJournal& journal, const NamedRecipe& named, std::int64_t slots, bool force,
-                                Sources& sources) {
+Diagnostics check_resumed_sweep(const SweepJournal& journal, const NamedRecipe& named,
+                                std::int64_t slots, bool force, Sources& sources) {
   SweepCheck check(journal, sources);
   check.check_recipes();
   if (!named.name.empty()) check.check_invocation(named, slots);
@@ -196,40 +220,46 @@ Json recorded_json(const RecordedRun& run, std::string_view name) {
 
 }  // namespace
 
-std::vector<RecordChange> changes_since_record(const RecordedRun& run, const Json& environment, const Graph& graph,
-                                               const Value& old_recipe, const Value& recipe) {
-  std::vector<RecordChange> changes = environment_changes(recorded_json(run, RunRecord::kEnvironment), environment);
+std::vector<RecordChange> changes_since_record(const RecordedRun& run, const Json& environment,
+                                               const Graph& graph, const Value& old_recipe,
+                                               const Value& recipe) {
+  std::vector<RecordChange> changes =
+      environment_changes(recorded_json(run, RunRecord::kEnvironment), environment);
   for (RecordChange& change : kind_changes(recorded_json(run, RunRecord::kGraph), graph))
     changes.push_back(std::move(change));
   // What an override has changed nobody needs to be told.
   std::erase_if(changes, [&](const RecordChange& change) {
-    return !change.pointer.empty() && !same_data(nearest(old_recipe, change.pointer), nearest(recipe, change.pointer));
+    return !change.pointer.empty() &&
+           !same_data(nearest(old_recipe, change.pointer), nearest(recipe, change.pointer));
   });
-  if (is_recipe_edited(run)) changes.push_back({Weight::kWhole, "recipe file", edited_recipe_text(run), ""});
+  if (is_recipe_edited(run))
+    changes.push_back({Weight::kWhole, "recipe file", edited_recipe_text(run), ""});
   return changes;
 }
 
-Diagnostics told_changes(const std::vector<RecordChange>& changes, const RecordedRun& run, const Json& environment,
-                         bool force) {
+Diagnostics told_changes(const std::vector<RecordChange>& changes, const RecordedRun& run,
+                         const Json& environment, bool force) {
   Diagnostics found;
   for (const RecordChange& change : changes) {
     const bool is_error = change.weight == Weight::kWhole && !force;
-    found.push_back({ErrorCode::kChangedRun,
-                     {},
-                     change.pointer,
-                     change.text,
-                     is_error ? "put back what was there, or add --force: the result may then be another one"
-                     : change.weight == Weight::kWhole ? "the result may be another one"
-                                                       : "the result may differ in its last digits",
-                     {},
-                     is_error ? Severity::kError : Severity::kWarning});
+    found.push_back(
+        {ErrorCode::kChangedRun,
+         {},
+         change.pointer,
+         change.text,
+         is_error ? "put back what was there, or add --force: the result may then be another one"
+         : change.weight == Weight::kWhole ? "the result may be another one"
+                                           : "the result may differ in its last digits",
+         {},
+         is_error ? Severity::kError : Severity::kWarning});
   }
   const Json before = recorded_json(run, RunRecord::kEnvironment);
   if (before.is_object() && !before.contains("inputs") && environment.contains("inputs")) {
     found.push_back({ErrorCode::kChangedRun,
                      {},
                      "",
-                     "the record does not say what the input files were: whether they have changed is not known",
+                     "the record does not say what the input files were: whether they have changed "
+                     "is not known",
                      "compare the results with those of the record",
                      {},
                      Severity::kWarning});

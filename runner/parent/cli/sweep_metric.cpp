@@ -21,8 +21,8 @@ bool is_compared(const std::string& kind, Compared compared) {
 }
 
 /// The ids of the nodes of a trial that record `metric`.
-std::vector<std::string> recorded_by(const std::string& metric, const NodesOfTrial& nodes, const SchemaSet& schemas,
-                                     Compared compared) {
+std::vector<std::string> recorded_by(const std::string& metric, const NodesOfTrial& nodes,
+                                     const SchemaSet& schemas, Compared compared) {
   std::vector<std::string> ids;
   for (const auto& [id, name] : nodes) {
     const Kind* kind = is_compared(name, compared) ? schemas.kind(name) : nullptr;
@@ -32,8 +32,10 @@ std::vector<std::string> recorded_by(const std::string& metric, const NodesOfTri
   return ids;
 }
 
-/// As they are recorded: of several nodes each with its id. Without those whose names depend on options or data.
-std::vector<std::string> metrics_of_trial(const NodesOfTrial& nodes, const SchemaSet& schemas, Compared compared) {
+/// As they are recorded: of several nodes each with its id. Without those whose names depend on
+/// options or data.
+std::vector<std::string> metrics_of_trial(const NodesOfTrial& nodes, const SchemaSet& schemas,
+                                          Compared compared) {
   std::vector<std::string> names;
   for (const auto& [id, name] : nodes) {
     const Kind* kind = is_compared(name, compared) ? schemas.kind(name) : nullptr;
@@ -48,9 +50,10 @@ std::vector<std::string> metrics_of_trial(const NodesOfTrial& nodes, const Schem
 }
 
 /// What `wanted` may mean in one trial.
-std::vector<std::string> meant_in_trial(const std::string& wanted, const NodesOfTrial& nodes, const SchemaSet& schemas,
-                                        Compared compared) {
-  std::vector<std::string> meant = metrics_meant(wanted, metrics_of_trial(nodes, schemas, compared));
+std::vector<std::string> meant_in_trial(const std::string& wanted, const NodesOfTrial& nodes,
+                                        const SchemaSet& schemas, Compared compared) {
+  std::vector<std::string> meant =
+      metrics_meant(wanted, metrics_of_trial(nodes, schemas, compared));
   if (!meant.empty()) return meant;
   const std::size_t colon = wanted.find(':');
   const std::string name = colon == wanted.npos ? wanted : wanted.substr(colon + 1);
@@ -75,29 +78,31 @@ NodesOfTrial nodes_of_trial(const Graph& graph) {
   return nodes;
 }
 
-Result<std::string> metric_of_trials(const std::string& wanted, const TrialNodes& trials, const SchemaSet& schemas,
-                                     Compared compared) {
+Result<std::string> metric_of_trials(const std::string& wanted, const TrialNodes& trials,
+                                     const SchemaSet& schemas, Compared compared) {
   if (wanted == "auto") return wanted;
   std::set<std::string> meant;
   std::vector<std::string> all;
   for (const NodesOfTrial& nodes : trials) {
-    for (std::string& one : meant_in_trial(wanted, nodes, schemas, compared)) meant.insert(std::move(one));
+    for (std::string& one : meant_in_trial(wanted, nodes, schemas, compared))
+      meant.insert(std::move(one));
     for (std::string& one : metrics_of_trial(nodes, schemas, compared))
       if (std::ranges::find(all, one) == all.end()) all.push_back(std::move(one));
   }
   if (meant.size() == 1) return *meant.begin();
   if (!meant.empty()) {
-    return Diagnostic{ErrorCode::kUsage,
-                      {},
-                      "",
-                      "the metric '" + wanted + "' may be " +
-                          either(std::vector<std::string>(meant.begin(), meant.end()), kMetricsInHelp),
-                      "write the whole name of the one that is meant"};
+    return Diagnostic{
+        ErrorCode::kUsage,
+        {},
+        "",
+        "the metric '" + wanted + "' may be " +
+            either(std::vector<std::string>(meant.begin(), meant.end()), kMetricsInHelp),
+        "write the whole name of the one that is meant"};
   }
   std::ranges::stable_sort(all, {}, interest);
   const std::string near = did_you_mean_path(wanted, all);
-  const std::string there =
-      all.empty() ? "nothing in this recipe measures anything" : "there are " + listed(all, kMetricsInHelp);
+  const std::string there = all.empty() ? "nothing in this recipe measures anything"
+                                        : "there are " + listed(all, kMetricsInHelp);
   return Diagnostic{ErrorCode::kUsage,
                     {},
                     "",
@@ -115,10 +120,12 @@ Result<std::string> monitored_metric(const Graph& graph) {
       ErrorCode::kBadSweep,
       {},
       "/sweep/asha/metric",
-      metrics.empty() ? "sweep.asha compares trials while they train, and these train nothing"
-                      : "sweep.asha compares trials by what their training monitors, and each of these has " +
-                            std::to_string(metrics.size()) + " trainings",
-      metrics.empty() ? "leave sweep.asha out" : "name the metric: sweep.asha.metric=NODE:validation/loss"};
+      metrics.empty()
+          ? "sweep.asha compares trials while they train, and these train nothing"
+          : "sweep.asha compares trials by what their training monitors, and each of these has " +
+                std::to_string(metrics.size()) + " trainings",
+      metrics.empty() ? "leave sweep.asha out"
+                      : "name the metric: sweep.asha.metric=NODE:validation/loss"};
 }
 
 }  // namespace runner

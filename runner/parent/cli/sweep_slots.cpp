@@ -7,20 +7,21 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/weights_source.h"
+#include "runner/parent/compile/compile.h"
 #include "runner/parent/devices/choose_device.h"
 #include "runner/parent/devices/nvml.h"
 #include "runner/parent/devices/visible_devices.h"
-#include "runner/shared/graph/graph.h"
-#include "runner/parent/compile/compile.h"
-#include "runner/shared/record/node_index.h"
 #include "runner/parent/run/plan_request.h"
+#include "runner/shared/graph/graph.h"
+#include "runner/shared/record/node_index.h"
 #include "runner/shared/stage/family.h"
 
 namespace runner {
 namespace {
 
 constexpr std::int64_t kMostSlots = 1024;
-// Of retort and its worker besides tensors, where nobody shares it: 68 MiB were measured, and images are on their way.
+// Of retort and its worker besides tensors, where nobody shares it: 68 MiB were measured, and
+// images are on their way.
 constexpr std::int64_t kProcesses = std::int64_t{128} << 20;
 
 bool is_planned(const Node& node) {
@@ -32,8 +33,8 @@ bool is_planned(const Node& node) {
 std::size_t gpus_for_trials() {
   const auto visible = visible_devices(Nvml().read(), cuda_variables());
   if (!visible) return 0;
-  return static_cast<std::size_t>(
-      std::ranges::count_if(visible->devices, [](const DeviceFacts& device) { return !is_too_old(device); }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      visible->devices, [](const DeviceFacts& device) { return !is_too_old(device); }));
 }
 
 /// What an answer leaves open of a run, of the nodes that would be planned.
@@ -41,13 +42,14 @@ std::string unplanned_part(const Graph& graph, const PlanAnswer& answer) {
   for (const NodeReuse& one : answer.reuse) {
     const auto node = std::ranges::find(graph.nodes, one.node, &Node::id);
     if (one.state != "unknown" || node == graph.nodes.end() || !is_planned(*node)) continue;
-    return one.node + (one.why.empty() ? " is known only after the nodes before it have run" : ": " + one.why);
+    return one.node +
+           (one.why.empty() ? " is known only after the nodes before it have run" : ": " + one.why);
   }
   return "";
 }
 
-Result<TrialPeak> planned_peak(const Value& resolved, const SchemaSet& schemas, const ReuseFlags& reuse,
-                               const LogFlags& log, Console& console) {
+Result<TrialPeak> planned_peak(const Value& resolved, const SchemaSet& schemas,
+                               const ReuseFlags& reuse, const LogFlags& log, Console& console) {
   const auto recipe = make_recipe(resolved, schemas, &console.sources);
   if (!recipe) return recipe.errors();
   auto graph = compile(*recipe, schemas);
@@ -63,7 +65,8 @@ Result<TrialPeak> planned_peak(const Value& resolved, const SchemaSet& schemas, 
                       .node_index = node_index_folder()};
   const DeviceUse use{.recipe = recipe->resolved, .graph = request.graph, .worker = *worker};
   if (Diagnostics errors = use_likely_device(use, console); !errors.empty()) return errors;
-  ProgressDisplay display(console.err, standard_error_display(console.verbosity), SecretTexts(recipe->resolved));
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity),
+                          SecretTexts(recipe->resolved));
   const auto answer = ask_for_plan(*worker, request, display);
   if (!answer) return placed(answer.errors(), recipe->resolved);
   Diagnostics errors = placed(answer->diagnostics, recipe->resolved);
@@ -73,7 +76,8 @@ Result<TrialPeak> planned_peak(const Value& resolved, const SchemaSet& schemas, 
   peak.unplanned = unplanned_part(request.graph, *answer);
   const MemoryPlan* const largest = answer->largest_plan();
   if (largest) peak.bytes = largest->predicted;
-  if (request.graph.device != "cpu") peak.device = device_wish(resolved).index() ? recipe->device : "cuda";
+  if (request.graph.device != "cpu")
+    peak.device = device_wish(resolved).index() ? recipe->device : "cuda";
   else if (largest) peak.bytes += kProcesses;
   return peak;
 }
@@ -90,14 +94,14 @@ std::int64_t threads_written(const PreparedSweep& sweep) {
 }
 
 /// In one line, after what is not counted.
-void say_slots(const SlotMemory& memory, const SlotWish& settled, const std::string& threads, const std::string& why,
-               Console& console) {
+void say_slots(const SlotMemory& memory, const SlotWish& settled, const std::string& threads,
+               const std::string& why, Console& console) {
   if (console.is_quiet()) return;
   for (const std::string& line : memory.uncounted()) console.err << line << '\n';
   const std::string fit = why.empty() ? memory.text(settled.slots) : why;
   console.err << (settled.is_auto ? "--slots auto: " : "") << settled.slots
-              << (settled.slots == 1 ? " trial" : " trials") << " at a time" << (settled.slots == 1 ? "" : threads)
-              << (fit.empty() ? "" : "; " + fit) << '\n';
+              << (settled.slots == 1 ? " trial" : " trials") << " at a time"
+              << (settled.slots == 1 ? "" : threads) << (fit.empty() ? "" : "; " + fit) << '\n';
 }
 
 /// Why no more than `slots` trials run at a time, where `more` do not fit.
@@ -118,21 +122,23 @@ Result<SlotWish> slot_wish(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
   if (error == std::errc() && end == text.data() + text.size() && slots >= 1 && slots <= kMostSlots)
     return SlotWish{.slots = slots};
-  return Diagnostic{
-      ErrorCode::kUsage,
-      {},
-      "",
-      "--slots is '" + text + "'",
-      "write a number from 1 to " + std::to_string(kMostSlots) + ", or auto: as many trials at a time as fit"};
+  return Diagnostic{ErrorCode::kUsage,
+                    {},
+                    "",
+                    "--slots is '" + text + "'",
+                    "write a number from 1 to " + std::to_string(kMostSlots) +
+                        ", or auto: as many trials at a time as fit"};
 }
 
-SlotMemory slot_memory(const SchemaSet& schemas, const ReuseFlags& reuse, const LogFlags& log, Console& console) {
-  return SlotMemory([&](const Value& recipe) { return planned_peak(recipe, schemas, reuse, log, console); },
-                    gpus_for_trials());
+SlotMemory slot_memory(const SchemaSet& schemas, const ReuseFlags& reuse, const LogFlags& log,
+                       Console& console) {
+  return SlotMemory(
+      [&](const Value& recipe) { return planned_peak(recipe, schemas, reuse, log, console); },
+      gpus_for_trials());
 }
 
-Result<std::int64_t> settle_slots(const SlotMemory& memory, const SlotWish& wish, std::int64_t threads,
-                                  Console& console) {
+Result<std::int64_t> settle_slots(const SlotMemory& memory, const SlotWish& wish,
+                                  std::int64_t threads, Console& console) {
   if (wish.slots == 1 && !wish.is_auto) return 1;
   SlotWish settled = wish;
   std::string why;
@@ -147,8 +153,9 @@ Result<std::int64_t> settle_slots(const SlotMemory& memory, const SlotWish& wish
   return settled.slots;
 }
 
-Result<SweepInSlots> prepare_in_slots(const NamedRecipe& named, const SchemaSet& schemas, const SlotWish& wish,
-                                      const ReuseFlags& reuse, const LogFlags& log, Console& console) {
+Result<SweepInSlots> prepare_in_slots(const NamedRecipe& named, const SchemaSet& schemas,
+                                      const SlotWish& wish, const ReuseFlags& reuse,
+                                      const LogFlags& log, Console& console) {
   SlotWish tried = wish;
   if (wish.is_auto) tried.slots = slots_for_threads(1);
   std::string why;
@@ -158,7 +165,8 @@ Result<SweepInSlots> prepare_in_slots(const NamedRecipe& named, const SchemaSet&
     if (!sweep->launcher.is_null() || (tried.slots == 1 && !wish.is_auto))
       return SweepInSlots{*std::move(sweep), tried.slots};
     if (wish.is_auto) {  // threads: auto has become a part of the processor
-      const auto most = std::min<std::int64_t>(std::ssize(sweep->jobs), slots_for_threads(threads_written(*sweep)));
+      const auto most = std::min<std::int64_t>(std::ssize(sweep->jobs),
+                                               slots_for_threads(threads_written(*sweep)));
       if (most < tried.slots) {
         tried.slots = most;
         continue;

@@ -24,28 +24,35 @@ void add_weights_source(Invocation& verb, WeightsSource& source, bool is_require
             .required = is_required});
   verb.add({.name = "--checkpoint",
             .value = &source.checkpoint,
-            .summary = "best, latest, or a checkpoint's folder; default: the one that the training keeps",
+            .summary =
+                "best, latest, or a checkpoint's folder; default: the one that the training keeps",
             .type = "WHICH"});
   verb.add({.name = "--weights",
             .value = &source.weights,
-            .summary = "Of a training with train.ema: the average of its weights, or the weights as trained; default: "
+            .summary = "Of a training with train.ema: the average of its weights, or the weights "
+                       "as trained; default: "
                        "what train.ema.result says",
             .type = "WHICH",
             .choices = {"averaged", "trained"}});
 }
 
 void add_weights_node(Invocation& verb, WeightsSource& source) {
-  verb.add(
-      {.name = "--node", .value = &source.node, .summary = "Which training, if the run has several", .type = "NODE"});
+  verb.add({.name = "--node",
+            .value = &source.node,
+            .summary = "Which training, if the run has several",
+            .type = "NODE"});
 }
 
-Result<CheckpointSources> checkpoint_sources(const RecordedRun& run, const Graph& graph, const WeightsSource& source) {
+Result<CheckpointSources> checkpoint_sources(const RecordedRun& run, const Graph& graph,
+                                             const WeightsSource& source) {
   auto trained = find_checkpoint_sources(run, graph, source.checkpoint);
   if (!trained) return trained;
-  const bool is_named = std::ranges::any_of(
-      *trained, [](const auto& one) { return one.second.choice == CheckpointSource::Choice::kThis; });
+  const bool is_named = std::ranges::any_of(*trained, [](const auto& one) {
+    return one.second.choice == CheckpointSource::Choice::kThis;
+  });
   if (Diagnostics errors = foreign_checkpoints(run.folder, graph); !is_named && !errors.empty()) {
-    for (Diagnostic& error : errors) error.help = "remove it, or name the one that is meant: --checkpoint FOLDER";
+    for (Diagnostic& error : errors)
+      error.help = "remove it, or name the one that is meant: --checkpoint FOLDER";
     return errors;
   }
   if (source.weights.empty()) return trained;
@@ -54,29 +61,36 @@ Result<CheckpointSources> checkpoint_sources(const RecordedRun& run, const Graph
 }
 
 bool is_of_machine(const std::string& override) {
-  return override.starts_with("device=") || override.starts_with("device.") || override.starts_with("threads=");
+  return override.starts_with("device=") || override.starts_with("device.") ||
+         override.starts_with("threads=");
 }
 
 namespace {
 
-/// An error for each of `overrides` that can change nothing in what a trained network is asked for by the verb `name`.
-Diagnostics without_effect(const std::vector<std::string>& overrides, const Value& recorded, std::string_view name) {
+/// An error for each of `overrides` that can change nothing in what a trained network is asked for
+/// by the verb `name`.
+Diagnostics without_effect(const std::vector<std::string>& overrides, const Value& recorded,
+                           std::string_view name) {
   const bool predicts = name == "predict";
   Diagnostics errors;
   for (const std::string& word : overrides) {
     const Value* was = at_key(recorded, word.substr(0, word.find('=')));
     if ((predicts && is_of_machine(word)) || (was && is_lost_secret(*was))) continue;
-    errors.push_back({ErrorCode::kTrainedOption,
-                      {},
-                      "",
-                      "'" + without_secrets(word) + "' has no effect on " + (predicts ? "a prediction" : "an export"),
-                      predicts ? "a prediction takes only device=… and threads=…, and there is no file with that name"
-                               : "an export takes no override but a secret that the run's record does not hold"});
+    errors.push_back(
+        {ErrorCode::kTrainedOption,
+         {},
+         "",
+         "'" + without_secrets(word) + "' has no effect on " +
+             (predicts ? "a prediction" : "an export"),
+         predicts
+             ? "a prediction takes only device=… and threads=…, and there is no file with that name"
+             : "an export takes no override but a secret that the run's record does not hold"});
   }
   return errors;
 }
 
-/// Of the secrets that the record does not hold, those that a network needs which is not trained any more.
+/// Of the secrets that the record does not hold, those that a network needs which is not trained
+/// any more.
 Diagnostics needed_secrets(const Graph& graph, const std::string& training) {
   Diagnostics lost;
   for (const Node& node : graph.nodes) {
@@ -101,20 +115,24 @@ std::string ensemble_in(const Graph& graph) {
 }  // namespace
 
 Result<WeightsRequest> weights_request(std::string_view name, const WeightsSource& source,
-                                       const std::vector<std::string>& overrides, Sources& sources) {
+                                       const std::vector<std::string>& overrides,
+                                       Sources& sources) {
   const auto run = read_run(source.run);
   if (!run) return run.errors();
   const SchemaSet& schemas = shipped_schemas();
   const auto before = prepare_recorded(run->recipe, {}, schemas, sources);
   if (!before) return before.errors();
-  if (auto errors = without_effect(overrides, before->recipe.resolved, name); !errors.empty()) return errors;
+  if (auto errors = without_effect(overrides, before->recipe.resolved, name); !errors.empty())
+    return errors;
   const auto prepared = prepare_recorded(run->recipe, overrides, schemas, sources);
   if (!prepared) return prepared.errors();
   const auto trained = checkpoint_sources(*run, prepared->graph, source);
   if (!trained) return trained.errors();
-  const std::string ensemble =
-      name == "predict" && source.node.empty() && trained->size() > 1 ? ensemble_in(prepared->graph) : "";
-  const auto node = ensemble.empty() ? choose_training(*trained, source.node) : Result<std::string>(ensemble);
+  const std::string ensemble = name == "predict" && source.node.empty() && trained->size() > 1
+                                   ? ensemble_in(prepared->graph)
+                                   : "";
+  const auto node =
+      ensemble.empty() ? choose_training(*trained, source.node) : Result<std::string>(ensemble);
   if (!node) return node.errors();
   auto graph = only_without_data(prepared->graph, *node);
   if (!graph) return graph.errors();
@@ -132,7 +150,8 @@ Result<WeightsRequest> weights_request(std::string_view name, const WeightsSourc
 }
 
 std::string path_for(const Graph& graph, const std::string& path) {
-  return graph.working_folder.empty() ? path : std::filesystem::absolute(path).lexically_normal().string();
+  return graph.working_folder.empty() ? path
+                                      : std::filesystem::absolute(path).lexically_normal().string();
 }
 
 Diagnostics placed(Diagnostics errors, const Value& recipe) {
@@ -169,12 +188,16 @@ DeviceWorld device_world(DeviceSource& source, Console& console, SignalWait* wai
 
 namespace {
 
-/// The device that `wish` asks for, taken, and its record, in which the recipe has asked for `asked`.
-Result<OwnDevice> taken_for(const DeviceUse& use, const DeviceWish& wish, const DeviceWish& asked, Console& console) {
+/// The device that `wish` asks for, taken, and its record, in which the recipe has asked for
+/// `asked`.
+Result<OwnDevice> taken_for(const DeviceUse& use, const DeviceWish& wish, const DeviceWish& asked,
+                            Console& console) {
   Nvml nvml;
   SignalWait wait;
-  ProgressDisplay display(console.err, standard_error_display(console.verbosity), SecretTexts(use.recipe));
-  NeedOf need = use.need ? use.need : [](const DeviceFacts&) { return Result<DeviceNeed>(DeviceNeed{}); };
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity),
+                          SecretTexts(use.recipe));
+  NeedOf need =
+      use.need ? use.need : [](const DeviceFacts&) { return Result<DeviceNeed>(DeviceNeed{}); };
   if (use.reuse) {
     need = planned_need({.graph = use.graph,
                          .worker = use.worker,
@@ -205,9 +228,11 @@ NextGpu next_gpu_for(const DeviceUse& use, Console& console) {
   return [use, &console](const std::vector<std::string>& left) -> Result<OwnDevice> {
     DeviceUse rest = use;
     rest.is_resumed = true;  // what is left to do is all that counts
-    auto own = taken_for(rest, wish_for_another(device_wish(use.recipe), left), wish_of(use), console);
+    auto own =
+        taken_for(rest, wish_for_another(device_wish(use.recipe), left), wish_of(use), console);
     if (own && !own->taken.device)
-      return Diagnostic{ErrorCode::kDeviceUnavailable, {}, "", "which there are only CUDA knows", ""};
+      return Diagnostic{
+          ErrorCode::kDeviceUnavailable, {}, "", "which there are only CUDA knows", ""};
     return own;
   };
 }

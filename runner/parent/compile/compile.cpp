@@ -22,15 +22,20 @@ namespace {
 
 constexpr std::size_t kMaxItems = 1000;  // nodes of one stage
 
-std::uint64_t node_seed(std::uint64_t seed, std::string_view id) { return split_mix(seed + fnv1a(id) + kSplitMixStep); }
+std::uint64_t node_seed(std::uint64_t seed, std::string_view id) {
+  return split_mix(seed + fnv1a(id) + kSplitMixStep);
+}
 
 Value without(Value options, std::initializer_list<std::string_view> keys) {
-  std::erase_if(*options.map(), [&](const Entry& entry) { return std::ranges::count(keys, entry.key) > 0; });
+  std::erase_if(*options.map(),
+                [&](const Entry& entry) { return std::ranges::count(keys, entry.key) > 0; });
   return options;
 }
 
-/// Removes from the mapping `value`, at `path` of the recipe, what does not bear on the result. Is there any?
-bool remove_safe(Value& value, std::vector<std::string>& path, const Value& recipe, const SchemaSet& schemas) {
+/// Removes from the mapping `value`, at `path` of the recipe, what does not bear on the result. Is
+/// there any?
+bool remove_safe(Value& value, std::vector<std::string>& path, const Value& recipe,
+                 const SchemaSet& schemas) {
   if (!value.map()) return false;
   bool is_changed = false;
   std::erase_if(*value.map(), [&](Entry& entry) {
@@ -70,21 +75,26 @@ class Compiler {
     for (const StageSpec& stage : recipe_.stages) {
       const Value* foreach = foreach_of(stage);
       if (item_count(foreach, kMaxItems) > kMaxItems) {
-        errors_.push_back({ErrorCode::kBadForeach, place_of_foreach(stage), pointer_to("", stage.name) + "/foreach",
-                           "foreach makes more than " + std::to_string(kMaxItems) + " nodes", "give it shorter lists"});
+        errors_.push_back({ErrorCode::kBadForeach, place_of_foreach(stage),
+                           pointer_to("", stage.name) + "/foreach",
+                           "foreach makes more than " + std::to_string(kMaxItems) + " nodes",
+                           "give it shorter lists"});
         continue;
       }
       for (ForeachItem& item : items(foreach)) {
         Draft draft{&stage, schemas_.kind(stage.kind), std::move(item), ""};
         draft.id = node_id(stage, draft.item);
         if (!ids.insert(draft.id).second) {
-          errors_.push_back({ErrorCode::kDuplicateNode, place_of_foreach(stage), pointer_to("", stage.name),
+          errors_.push_back({ErrorCode::kDuplicateNode, place_of_foreach(stage),
+                             pointer_to("", stage.name),
                              "two nodes would be called '" + draft.id + "'",
                              "give the items of foreach different values"});
         } else if (draft.id.size() > 120) {
-          errors_.push_back({ErrorCode::kBadForeach, place_of_foreach(stage), pointer_to("", stage.name) + "/foreach",
-                             "the node's name '" + draft.id.substr(0, 40) + "…' is longer than 120 characters",
-                             "it becomes a folder's name: give foreach shorter values"});
+          errors_.push_back(
+              {ErrorCode::kBadForeach, place_of_foreach(stage),
+               pointer_to("", stage.name) + "/foreach",
+               "the node's name '" + draft.id.substr(0, 40) + "…' is longer than 120 characters",
+               "it becomes a folder's name: give foreach shorter values"});
         }
         drafts_.push_back(std::move(draft));
       }
@@ -97,17 +107,19 @@ class Compiler {
     if (own || family_of(stage.kind) != Family::kEvaluate) return own;
     for (const Port& port : schemas_.kind(stage.kind)->inputs) {
       const StageSpec* training = port.many ? nullptr : training_of(stage, port);
-      if (const Value* foreach = training ? training->options.find("foreach") : nullptr) return foreach;
+      if (const Value* foreach = training ? training->options.find("foreach") : nullptr)
+        return foreach;
     }
     return nullptr;
   }
 
-  /// The training whose output goes into that port: the one that `inputs` says, or the only one that has such an
-  /// output.
+  /// The training whose output goes into that port: the one that `inputs` says, or the only one
+  /// that has such an output.
   const StageSpec* training_of(const StageSpec& stage, const Port& port) const {
     const Value* inputs = stage.options.find("inputs");
     const Value* written = inputs ? inputs->find(port.name) : nullptr;
-    const std::string named = written && written->text() ? written->text()->substr(0, written->text()->find('.')) : "";
+    const std::string named =
+        written && written->text() ? written->text()->substr(0, written->text()->find('.')) : "";
     const StageSpec* only = nullptr;
     for (const StageSpec& other : recipe_.stages) {
       if (family_of(other.kind) != Family::kTrain || (written && other.name != named)) continue;
@@ -128,7 +140,8 @@ class Compiler {
   /// The options with the item filled in; those that `foreach` has changed are validated once more.
   Value options_of(const Draft& draft) {
     const std::string pointer = pointer_to("", draft.stage->name);
-    auto filled = fill_in(without(draft.stage->options, {"name", "inputs", "foreach"}), draft.item, pointer);
+    auto filled =
+        fill_in(without(draft.stage->options, {"name", "inputs", "foreach"}), draft.item, pointer);
     if (!filled) {
       errors_.insert(errors_.end(), filled.errors().begin(), filled.errors().end());
       return {};
@@ -150,7 +163,8 @@ class Compiler {
     std::vector<std::size_t> order, path;
     const std::function<void(std::size_t)> visit = [&](std::size_t node) {
       if (marks[node] == Mark::kDone) return;
-      if (marks[node] == Mark::kOpen) return report_cycle({std::ranges::find(path, node), path.end()});
+      if (marks[node] == Mark::kOpen)
+        return report_cycle({std::ranges::find(path, node), path.end()});
       marks[node] = Mark::kOpen;
       path.push_back(node);
       for (const Wire& wire : wires_[node]) {
@@ -169,15 +183,19 @@ class Compiler {
     for (const std::size_t node : cycle) chain += drafts_[node].id + " ← ";
     const StageSpec& stage = *drafts_[cycle.front()].stage;
     const Value* inputs = stage.options.find("inputs");
-    errors_.push_back({ErrorCode::kGraphCycle, inputs ? inputs->where : stage.name_where, pointer_to("", stage.name),
-                       "stages wait for each other in a circle: " + chain + drafts_[cycle.front()].id,
-                       "remove one of these inputs"});
+    errors_.push_back(
+        {ErrorCode::kGraphCycle, inputs ? inputs->where : stage.name_where,
+         pointer_to("", stage.name),
+         "stages wait for each other in a circle: " + chain + drafts_[cycle.front()].id,
+         "remove one of these inputs"});
   }
 
   /// Items of one foreach share most of their mistakes.
   static Diagnostics each_once(Diagnostics errors) {
     std::set<std::pair<std::string, std::string>> seen;
-    std::erase_if(errors, [&](const Diagnostic& error) { return !seen.insert({error.pointer, error.message}).second; });
+    std::erase_if(errors, [&](const Diagnostic& error) {
+      return !seen.insert({error.pointer, error.message}).second;
+    });
     return errors;
   }
 
@@ -206,8 +224,8 @@ class Compiler {
       node.key_options = key_options(node, recipe_.resolved, schemas_);
       for (const Wire& wire : wires_[i]) {
         for (const Source& source : wire.sources) {
-          node.inputs.push_back(
-              {wire.port->name, position[source.draft], source.port->name, source.port->type, wire.port->optional});
+          node.inputs.push_back({wire.port->name, position[source.draft], source.port->name,
+                                 source.port->type, wire.port->optional});
         }
       }
       graph.nodes.push_back(std::move(node));
@@ -257,16 +275,18 @@ Diagnostics broken_rules(const Graph& graph, const SchemaSet& schemas) {
   std::set<std::string> seen;  // nodes of one foreach share their mistakes
   const auto add = [&](const Rule& rule, const OptionMapping& mapping) {
     const bool is_elsewhere = rule.at.starts_with(kInputsPrefix);
-    const WiredOption of_input = is_elsewhere ? wired_option(graph, mapping.node, rule.at) : WiredOption();
+    const WiredOption of_input =
+        is_elsewhere ? wired_option(graph, mapping.node, rule.at) : WiredOption();
     const Value& around = of_input.node ? of_input.node->options : mapping.options;
     std::string place = of_input.node ? of_input.option : rule.at;
     const Value* option = at_key(around, place);
     std::ranges::replace(place, '.', '/');
-    const std::string pointer = (of_input.node ? of_input.node->pointer : mapping.pointer) + "/" + place;
+    const std::string pointer =
+        (of_input.node ? of_input.node->pointer : mapping.pointer) + "/" + place;
     std::string message = filled_in(rule.message, mapping.look);
     if (!seen.insert(pointer + message).second) return;
-    errors.push_back(
-        {ErrorCode::kOptionConflict, place_of(option ? *option : around), pointer, std::move(message), rule.help});
+    errors.push_back({ErrorCode::kOptionConflict, place_of(option ? *option : around), pointer,
+                      std::move(message), rule.help});
   };
   visit_options(graph, schemas, [&](const OptionMapping& mapping) {
     for (const Rule& rule : mapping.schema.rules) {

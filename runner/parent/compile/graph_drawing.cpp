@@ -35,22 +35,24 @@ std::string draw_text(const Graph& graph) {
     const bool is_last = i + 1 == graph.nodes.size();
     text += (is_last ? "└─ " : "├─ ") + padded(node.id, width) + "  " + node.kind + '\n';
     for (const Edge& edge : node.inputs) {
-      text += (is_last ? "   " : "│  ") + std::string(width, ' ') + "  ← " + graph.nodes[edge.from].id + '.' +
-              ports(edge) + "  (" + std::string(name(edge.type)) + ")\n";
+      text += (is_last ? "   " : "│  ") + std::string(width, ' ') + "  ← " +
+              graph.nodes[edge.from].id + '.' + ports(edge) + "  (" + std::string(name(edge.type)) +
+              ")\n";
     }
   }
   return text;
 }
 
 std::string draw_dot(const Graph& graph) {
-  std::string text =
-      "digraph " + in_double_quotes(graph.recipe) + " {\n  rankdir=LR;\n  node [shape=box, style=rounded];\n";
+  std::string text = "digraph " + in_double_quotes(graph.recipe) +
+                     " {\n  rankdir=LR;\n  node [shape=box, style=rounded];\n";
   for (const Node& node : graph.nodes)
-    text += "  " + in_double_quotes(node.id) + " [label=" + in_double_quotes(node.id + "\\n" + node.kind) + "];\n";
+    text += "  " + in_double_quotes(node.id) +
+            " [label=" + in_double_quotes(node.id + "\\n" + node.kind) + "];\n";
   for (const Node& node : graph.nodes) {
     for (const Edge& edge : node.inputs) {
-      text += "  " + in_double_quotes(graph.nodes[edge.from].id) + " -> " + in_double_quotes(node.id) +
-              " [label=" + in_double_quotes(ports(edge)) + "];\n";
+      text += "  " + in_double_quotes(graph.nodes[edge.from].id) + " -> " +
+              in_double_quotes(node.id) + " [label=" + in_double_quotes(ports(edge)) + "];\n";
     }
   }
   return text + "}\n";
@@ -59,13 +61,13 @@ std::string draw_dot(const Graph& graph) {
 std::string draw_mermaid(const Graph& graph) {
   std::string text = "flowchart LR\n";
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    text +=
-        "  n" + std::to_string(i) + "[" + in_double_quotes(graph.nodes[i].id + "<br>" + graph.nodes[i].kind) + "]\n";
+    text += "  n" + std::to_string(i) + "[" +
+            in_double_quotes(graph.nodes[i].id + "<br>" + graph.nodes[i].kind) + "]\n";
   }
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     for (const Edge& edge : graph.nodes[i].inputs) {
-      text += "  n" + std::to_string(edge.from) + " -->|" + in_double_quotes(ports(edge)) + "| n" + std::to_string(i) +
-              '\n';
+      text += "  n" + std::to_string(edge.from) + " -->|" + in_double_quotes(ports(edge)) + "| n" +
+              std::to_string(i) + '\n';
     }
   }
   return text;

@@ -17,7 +17,8 @@ std::string draw_dot(const Graph& graph);
 /// For Markdown: a mermaid flowchart.
 std::string draw_mermaid(const Graph& graph);
 
-/// {"recipe", "nodes": [{"id", "stage", "kind"}], "edges": [{"from", "output", "to", "input", "type"}]}.
+/// {"recipe", "nodes": [{"id", "stage", "kind"}], "edges": [{"from", "output", "to", "input",
+/// "type"}]}.
 nlohmann::ordered_json draw_json(const Graph& graph);
 
 }  // namespace runner

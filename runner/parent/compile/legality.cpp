@@ -14,26 +14,33 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array<std::string_view, 3> kCouplingNames = {"per_sample", "per_group", "whole_batch"};
+constexpr std::array<std::string_view, 3> kCouplingNames = {"per_sample", "per_group",
+                                                            "whole_batch"};
 
 std::optional<LossCoupling> coupling_named(const Json& json) {
-  const auto found = std::ranges::find_if(kCouplingNames, [&](std::string_view name) { return json == name; });
+  const auto found =
+      std::ranges::find_if(kCouplingNames, [&](std::string_view name) { return json == name; });
   if (found == kCouplingNames.end()) return std::nullopt;
   return static_cast<LossCoupling>(found - kCouplingNames.begin());
 }
 
 /// Looks for x-coupling where `value` is described by `schema`, and below.
-void look(const SchemaSet& schemas, const Json& schema, const Value& value, std::optional<LossCoupling>& most) {
+void look(const SchemaSet& schemas, const Json& schema, const Value& value,
+          std::optional<LossCoupling>& most) {
   if (!schema.is_object()) return;
   if (const auto declared = schema.find("x-coupling"); declared != schema.end()) {
-    const Json choice = value.text() && declared->is_object() ? declared->value(*value.text(), Json()) : *declared;
-    if (const auto coupling = coupling_named(choice)) most = most ? std::max(*most, *coupling) : *coupling;
+    const Json choice =
+        value.text() && declared->is_object() ? declared->value(*value.text(), Json()) : *declared;
+    if (const auto coupling = coupling_named(choice))
+      most = most ? std::max(*most, *coupling) : *coupling;
   }
   if (!value.map()) return;
   if (const std::string folder = schema.value("x-kinds", "*"); folder != "*") {
     const Value* kind = value.find("kind");
-    const std::string name = kind && kind->text() ? *kind->text() : schema.value("x-default-kind", "");
-    if (const Json* document = schemas.document(folder + "/" + name)) look(schemas, *document, value, most);
+    const std::string name =
+        kind && kind->text() ? *kind->text() : schema.value("x-default-kind", "");
+    if (const Json* document = schemas.document(folder + "/" + name))
+      look(schemas, *document, value, most);
   }
   const auto properties = schema.find("properties");
   if (properties == schema.end()) return;
@@ -60,9 +67,12 @@ enum class TwoPass { kOff, kOn, kAuto };
 TwoPass two_pass(const Node& memory) {
   const Value* value = memory.options.find("two_pass");
   if (!value) return TwoPass::kOff;
-  if (const bool* flag = std::get_if<bool>(&value->data)) return *flag ? TwoPass::kOn : TwoPass::kOff;
+  if (const bool* flag = std::get_if<bool>(&value->data))
+    return *flag ? TwoPass::kOn : TwoPass::kOff;
   const std::string text = value->text() ? *value->text() : "";
-  return text == "auto" ? TwoPass::kAuto : text == "on" || text == "always" ? TwoPass::kOn : TwoPass::kOff;
+  return text == "auto"                     ? TwoPass::kAuto
+         : text == "on" || text == "always" ? TwoPass::kOn
+                                            : TwoPass::kOff;
 }
 
 bool steps_in_backward(const Node& memory) {
@@ -97,7 +107,8 @@ class Legality {
   void check(const Node& train, const Node& memory) {
     const Node* model = source(graph_, train, ArtifactType::kModel);
     const bool mixes = model && declared_mixing(schemas_, model->kind);
-    const std::string layers = mixes ? "layers of '" + model->stage + "' mix the samples of a batch (BatchNorm)" : "";
+    const std::string layers =
+        mixes ? "layers of '" + model->stage + "' mix the samples of a batch (BatchNorm)" : "";
     const LossCoupling coupling =
         declared_coupling(schemas_, train.kind, train.options).value_or(LossCoupling::kPerSample);
     if (mixes && two_pass(memory) == TwoPass::kOn) {
@@ -117,13 +128,14 @@ class Legality {
     const std::string cut = part + " would split " + whole + ", but ";
     if (batch_size && *batch_size < least_samples(coupling, mixes)) {
       add(train, "batch_size",
-          "batch_size " + std::to_string(*batch_size) + " gives '" + train.stage + "' one sample at a time, but " +
-              layers + ": there is no other to normalise it by",
+          "batch_size " + std::to_string(*batch_size) + " gives '" + train.stage +
+              "' one sample at a time, but " + layers + ": there is no other to normalise it by",
           "set batch_size: 2 or more");
     }
     if (batch_size && batch == 1 && coupling == LossCoupling::kWholeBatch) {
       add(train, "batch_size",
-          "a batch of 1 gives the loss of '" + train.stage + "' nothing to compare a sample with: it is always 0",
+          "a batch of 1 gives the loss of '" + train.stage +
+              "' nothing to compare a sample with: it is always 0",
           "set batch_size: 2 or more");
     }
     if (batch_size && micro_batch && *micro_batch > batch) {
@@ -132,11 +144,13 @@ class Legality {
     }
     const bool needs_whole = is_cut_loss(coupling, two_pass(memory) != TwoPass::kOff);
     constexpr auto kWhole = "its loss depends on the whole batch at once";
-    constexpr auto kTwoPass = "set memory.two_pass=on, which keeps the gradient, or leave the batch whole";
+    constexpr auto kTwoPass =
+        "set memory.two_pass=on, which keeps the gradient, or leave the batch whole";
     if (is_cut && needs_whole) add(memory, "micro_batch", cut + kWhole, kTwoPass);
     if (is_cut && are_cut_layers(coupling, mixes)) {
       add(memory, "micro_batch", cut + layers + ": the gradient would differ",
-          "set micro_batch: auto; activation_checkpointing: block saves memory and keeps every bit");
+          "set micro_batch: auto; activation_checkpointing: block saves memory and keeps every "
+          "bit");
     }
     if (accumulated && *accumulated > 1 && needs_whole) {
       add(train, "gradient_accumulation_steps",
@@ -144,17 +158,21 @@ class Legality {
               std::to_string(batch) + " from parts, but " + kWhole,
           kTwoPass);
     }
-    if (steps_in_backward(memory)) check_in_backward(train, memory, is_cut || (accumulated && *accumulated > 1));
+    if (steps_in_backward(memory))
+      check_in_backward(train, memory, is_cut || (accumulated && *accumulated > 1));
   }
 
   /// A weight that is stepped in the backward pass waits for nothing but its own gradient.
   void check_in_backward(const Node& train, const Node& memory, bool is_in_parts) {
     const auto refuse = [&](const std::string& why, const std::string& help) {
       add(memory, "optimizer_in_backward",
-          "optimizer_in_backward steps each weight as soon as its own gradient is there, but " + why, help);
+          "optimizer_in_backward steps each weight as soon as its own gradient is there, but " +
+              why,
+          help);
     };
     if (is_in_parts) {
-      refuse("the batch of '" + train.stage + "' is split, and the gradients of its parts add up first",
+      refuse("the batch of '" + train.stage +
+                 "' is split, and the gradients of its parts add up first",
              "set optimizer_in_backward: false, or leave the batch whole");
     }
     const Value* clip = train.options.find("gradient_clip_norm");
@@ -172,8 +190,8 @@ class Legality {
   void add(const Node& node, std::string_view option, std::string message, std::string help) {
     const std::string pointer = pointer_to(node.pointer, option);
     if (!seen_.insert(pointer + message).second) return;
-    errors_.push_back(
-        {ErrorCode::kOptionConflict, node.options.find(option)->where, pointer, std::move(message), std::move(help)});
+    errors_.push_back({ErrorCode::kOptionConflict, node.options.find(option)->where, pointer,
+                       std::move(message), std::move(help)});
   }
 
   const Graph& graph_;
@@ -184,9 +202,12 @@ class Legality {
 
 }  // namespace
 
-std::string_view name(LossCoupling coupling) { return kCouplingNames[static_cast<std::size_t>(coupling)]; }
+std::string_view name(LossCoupling coupling) {
+  return kCouplingNames[static_cast<std::size_t>(coupling)];
+}
 
-std::optional<LossCoupling> declared_coupling(const SchemaSet& schemas, std::string_view kind, const Value& options) {
+std::optional<LossCoupling> declared_coupling(const SchemaSet& schemas, std::string_view kind,
+                                              const Value& options) {
   std::optional<LossCoupling> most;
   if (const Json* document = schemas.document(kind)) look(schemas, *document, options, most);
   return most;

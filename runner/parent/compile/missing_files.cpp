@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "runner/shared/error/stage_error.h"
 #include "runner/parent/compile/option_walk.h"
 #include "runner/parent/schema/schema_node.h"
+#include "runner/shared/error/stage_error.h"
 #include "runner/shared/stage/family.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/weights/weights_file.h"
@@ -29,21 +29,25 @@ class NamedFiles {
  public:
   NamedFiles(const Graph& graph, const Node& node) : folder_(graph.working_folder), node_(node) {}
 
-  /// What is wrong with the one that `option` names by `rule`; of a list, the first that is there counts.
-  std::optional<Diagnostic> fault(const FileRule& rule, const Value& option, const OptionMapping& mapping) const {
+  /// What is wrong with the one that `option` names by `rule`; of a list, the first that is there
+  /// counts.
+  std::optional<Diagnostic> fault(const FileRule& rule, const Value& option,
+                                  const OptionMapping& mapping) const {
     std::vector<std::string> paths;
     if (option.text()) paths = {*option.text()};
     for (const Value& item : option.list() ? *option.list() : Value::List()) {
       if (item.text()) paths.push_back(*item.text());
     }
-    if (paths.empty() || (!rule.unless.empty() && holds(rule.unless, mapping.look))) return std::nullopt;
+    if (paths.empty() || (!rule.unless.empty() && holds(rule.unless, mapping.look)))
+      return std::nullopt;
     if (!rule.below.empty()) {
       const Value* const below = mapping.options.find(rule.below);
       const fs::path around = below && below->text() ? *below->text() : "";
       if (!is_folder(around)) return std::nullopt;  // an error of its own
       for (std::string& path : paths) path = (around / path).string();
     }
-    const auto there = std::ranges::find_if(paths, [&](const std::string& path) { return exists(path); });
+    const auto there =
+        std::ranges::find_if(paths, [&](const std::string& path) { return exists(path); });
     try {
       check(rule, there == paths.end() ? paths : std::vector{*there});
     } catch (const StageError& error) {
@@ -73,15 +77,19 @@ class NamedFiles {
 
   void check(const FileRule& rule, const std::vector<std::string>& paths) const {
     const std::string& path = paths.front();
-    const auto refuse = [&](const std::string& what) { throw StageError(code(rule.is), what).with_help(rule.help); };
+    const auto refuse = [&](const std::string& what) {
+      throw StageError(code(rule.is), what).with_help(rule.help);
+    };
     fs::path file = full(path);
     if (rule.is == Is::kWeights) file = find_weights(is_hub_reference(path) ? path : file.string());
-    else if (!exists(path)) refuse("there is no " + in_words(rule.is) + " '" + join(paths, "', nor '") + "'");
+    else if (!exists(path))
+      refuse("there is no " + in_words(rule.is) + " '" + join(paths, "', nor '") + "'");
     std::error_code error;
     const bool is_folder = fs::is_directory(file, error);
     if (is_folder && rule.is == Is::kFile) refuse("'" + path + "' is a folder, not a file");
     if (!is_folder && rule.is == Is::kFolder) refuse("'" + path + "' is not a folder");
-    if (!is_folder && !fs::is_regular_file(file, error)) refuse("'" + path + "' is neither a file nor a folder");
+    if (!is_folder && !fs::is_regular_file(file, error))
+      refuse("'" + path + "' is neither a file nor a folder");
     if (::access(file.c_str(), is_folder ? R_OK | X_OK : R_OK) != 0)
       refuse("cannot read '" + path + "': " + std::strerror(errno));
   }

@@ -38,7 +38,8 @@ class OptionWalk {
   }
 
   void walk_mapping(const Value& mapping, const SchemaNode& schema, const std::string& pointer) {
-    if (const SchemaNode* kind = schema.kinds_in ? kind_of(schema, mapping) : nullptr) walk(mapping, *kind, pointer);
+    if (const SchemaNode* kind = schema.kinds_in ? kind_of(schema, mapping) : nullptr)
+      walk(mapping, *kind, pointer);
     mappings_.push_back(&mapping);
     const OptionLookup look = [&](std::string_view path) { return find(path); };
     visit_({*node_, mapping, schema, pointer, look});
@@ -67,7 +68,7 @@ class OptionWalk {
   const std::function<void(const OptionMapping&)>& visit_;
   const Node* node_ = nullptr;
   mutable std::map<std::string, Value> kinds_;  // by their names
-  std::vector<const Value*> mappings_;          // from the stage's options to the mapping that is looked at
+  std::vector<const Value*> mappings_;  // from the stage's options to the mapping that is looked at
 };
 
 }  // namespace
@@ -77,7 +78,8 @@ void visit_options(const Graph& graph, const SchemaSet& schemas,
   OptionWalk walk(graph, visit);
   for (const Node& node : graph.nodes) {
     const Kind* kind = schemas.kind(node.kind);
-    if (const SchemaNode* schema = kind ? schemas.node(kind->file) : nullptr) walk.walk(node, *schema);
+    if (const SchemaNode* schema = kind ? schemas.node(kind->file) : nullptr)
+      walk.walk(node, *schema);
   }
 }
 
@@ -104,10 +106,12 @@ WiredOption wired_option(const Graph& graph, const Node& node, std::string_view 
 namespace {
 
 bool is_of_override(const Location& where) {
-  return where.source && (where.source->name.starts_with("override") || where.source->name.starts_with("sweep.params"));
+  return where.source && (where.source->name.starts_with("override") ||
+                          where.source->name.starts_with("sweep.params"));
 }
 
-/// The first place in `value` at which somebody has written something; null: all of it is as it would be anyway.
+/// The first place in `value` at which somebody has written something; null: all of it is as it
+/// would be anyway.
 const Value* written_in(const Value& value, const Value* fallback) {
   if (value.map()) {
     for (const Entry& entry : *value.map()) {
@@ -117,12 +121,14 @@ const Value* written_in(const Value& value, const Value* fallback) {
     return nullptr;
   }
   if (value.is_default) return nullptr;
-  return is_of_override(value.where) || !fallback || !same_data(value, *fallback) ? &value : nullptr;
+  return is_of_override(value.where) || !fallback || !same_data(value, *fallback) ? &value
+                                                                                  : nullptr;
 }
 
 }  // namespace
 
-Diagnostics options_without_effect(const Value& resolved, const Graph& graph, const SchemaSet& schemas) {
+Diagnostics options_without_effect(const Value& resolved, const Graph& graph,
+                                   const SchemaSet& schemas) {
   Diagnostics found;
   std::set<std::string> seen;  // nodes of one foreach share their options
   const auto see = [&](const OptionMapping& mapping) {
@@ -131,18 +137,19 @@ Diagnostics options_without_effect(const Value& resolved, const Graph& graph, co
       const Value* const value = effects.empty() ? nullptr : mapping.options.find(option.name);
       const Value* const written = value ? written_in(*value, default_of(*option.schema)) : nullptr;
       if (!written) continue;
-      const auto missed =
-          std::ranges::find_if(effects, [&](const Effect& effect) { return !holds(effect.when, mapping.look); });
+      const auto missed = std::ranges::find_if(
+          effects, [&](const Effect& effect) { return !holds(effect.when, mapping.look); });
       if (missed == effects.end()) continue;
       const std::string pointer = pointer_to(mapping.pointer, option.name);
       if (!seen.insert(pointer).second) continue;
-      found.push_back({ErrorCode::kOptionConflict,
-                       written->where,
-                       pointer,
-                       "'" + option.name + "' has no effect: " + filled_in(missed->why, mapping.look),
-                       "leave it out, or change what keeps it from having one",
-                       {},
-                       Severity::kWarning});
+      found.push_back(
+          {ErrorCode::kOptionConflict,
+           written->where,
+           pointer,
+           "'" + option.name + "' has no effect: " + filled_in(missed->why, mapping.look),
+           "leave it out, or change what keeps it from having one",
+           {},
+           Severity::kWarning});
     }
   };
   visit_options(graph, schemas, see);

@@ -14,8 +14,9 @@ namespace runner {
 
 struct SchemaNode;
 
-/// An option of the stage that is wired to an input: what "inputs.model.patch_size" names. "kind" is that of the stage,
-/// and "inputs.checkpoint.inputs.model.kind" that of the model which was trained.
+/// An option of the stage that is wired to an input: what "inputs.model.patch_size" names. "kind"
+/// is that of the stage, and "inputs.checkpoint.inputs.model.kind" that of the model which was
+/// trained.
 struct WiredOption {
   const Node* node = nullptr;  ///< null: nothing is wired to the port
   std::string option = {};     ///< empty: the node itself
@@ -30,8 +31,9 @@ struct OptionMapping {
   const Value& options;
   const SchemaNode& schema;
   const std::string& pointer;  ///< where it stands in the recipe, "/train/optimizer"
-  /// Finds an option of the mapping. "parent." leads to the mapping around it. "inputs.PORT" is "wired" where something
-  /// is wired to the node's port, else null, and "inputs.PORT.OPTION" is an option of the stage that is (WiredOption).
+  /// Finds an option of the mapping. "parent." leads to the mapping around it. "inputs.PORT" is
+  /// "wired" where something is wired to the node's port, else null, and "inputs.PORT.OPTION" is an
+  /// option of the stage that is (WiredOption).
   const OptionLookup& look;
 };
 
@@ -46,9 +48,10 @@ void visit_options_of(const Value& options, const SchemaNode& schema, const std:
 /// What `path`, which begins with kInputsPrefix, names to `node`.
 WiredOption wired_option(const Graph& graph, const Node& node, std::string_view path);
 
-/// Warnings of the options that somebody has written and that do nothing here, with the reason: by what a schema's
-/// x-effective-when says of them, and by overrides of which a later one sets the same key. In a file an option that has
-/// its default counts as not written.
-Diagnostics options_without_effect(const Value& resolved, const Graph& graph, const SchemaSet& schemas);
+/// Warnings of the options that somebody has written and that do nothing here, with the reason: by
+/// what a schema's x-effective-when says of them, and by overrides of which a later one sets the
+/// same key. In a file an option that has its default counts as not written.
+Diagnostics options_without_effect(const Value& resolved, const Graph& graph,
+                                   const SchemaSet& schemas);
 
 }  // namespace runner

@@ -18,8 +18,8 @@
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/value/json_fields.h"
-#include "runner/shared/weights/weights_file.h"
 #include "runner/shared/weights/pretrained_config.h"
+#include "runner/shared/weights/weights_file.h"
 
 namespace runner {
 namespace {
@@ -48,7 +48,8 @@ std::vector<FromConfig> all_said(const PretrainedConfig& config) {
   return result;
 }
 
-/// Where in a config the option stands; the whole config where its value follows from something else there.
+/// Where in a config the option stands; the whole config where its value follows from something
+/// else there.
 Location place_in(const Value& config, std::string_view option) {
   for (const char* section : {"vision_config", "model_args", ""}) {
     const Value* in = *section ? config.find(section) : &config;
@@ -63,7 +64,11 @@ class Settling {
  public:
   Settling(Value& mapping, const std::string& weights, const std::string& pointer, Sources& sources,
            const std::filesystem::path& folder)
-      : mapping_(mapping), weights_(weights), pointer_(pointer), sources_(sources), folder_(folder) {}
+      : mapping_(mapping),
+        weights_(weights),
+        pointer_(pointer),
+        sources_(sources),
+        folder_(folder) {}
 
   /// What the config says of the images that the weights were trained on.
   const std::optional<Value>& image_size() const { return image_size_; }
@@ -74,14 +79,17 @@ class Settling {
     reference_ = *reference->text();
     try {
       const bool is_path = !is_hub_reference(reference_);
-      const auto beside = config_beside(find_weights(is_path ? (folder_ / reference_).string() : reference_));
+      const auto beside =
+          config_beside(find_weights(is_path ? (folder_ / reference_).string() : reference_));
       if (beside) settle(*beside);
     } catch (const StageError& error) {
       // What is not there yet may be fetched: the stage says so when it is made.
-      if (error.code != ErrorCode::kMissingWeights) fail(weights_, error.code, error.what(), error.help);
+      if (error.code != ErrorCode::kMissingWeights)
+        fail(weights_, error.code, error.what(), error.help);
     } catch (const std::invalid_argument& error) {
       fail(weights_, ErrorCode::kOptionConflict,
-           "the config.json beside '" + reference_ + "' describes an unsupported model: " + error.what(),
+           "the config.json beside '" + reference_ +
+               "' describes an unsupported model: " + error.what(),
            "give weights of a CLIP or ViT");
     }
     return std::move(errors_);
@@ -93,13 +101,15 @@ class Settling {
     const Value* kind = mapping_.find("kind");
     if (config.kind && kind && kind->text() && *kind->text() != *config.kind) {
       return fail("kind", ErrorCode::kOptionConflict,
-                  "kind is " + *kind->text() + ", but the weights '" + reference_ + "' are those of a " + *config.kind,
+                  "kind is " + *kind->text() + ", but the weights '" + reference_ +
+                      "' are those of a " + *config.kind,
                   "write 'kind: " + *config.kind + "', or give other weights");
     }
     const SourceText& source = sources_.add(beside.file.string(), beside.text);
     const auto read = read_yaml(source);  // JSON is YAML, but for some escapes
     if (config.image_size)
-      image_size_ = Value{*config.image_size, read ? place_in(*read, "image_size") : Location{&source, 1, 1}};
+      image_size_ =
+          Value{*config.image_size, read ? place_in(*read, "image_size") : Location{&source, 1, 1}};
     for (FromConfig& said : all_said(config)) {
       said.value.where = read ? place_in(*read, said.option) : Location{&source, 1, 1};
       if (Value* written = mapping_.find(said.option)) settle(*written, said);
@@ -128,7 +138,8 @@ class Settling {
   void fail(const std::string& option, ErrorCode code, std::string message, std::string help) {
     const std::string pointer = pointer_to(pointer_, option);
     const Value* value = mapping_.find(option);
-    errors_.push_back({code, value ? value->where : mapping_.where, pointer, std::move(message), std::move(help)});
+    errors_.push_back({code, value ? value->where : mapping_.where, pointer, std::move(message),
+                       std::move(help)});
   }
 
   Value& mapping_;
@@ -148,15 +159,16 @@ void settle_image_sizes(Value& recipe, const std::vector<Value>& said, Diagnosti
     if (!kind || !kind->text() || !kind->text()->starts_with("data.")) continue;
     Value* const size = stage.value.find("image_size");
     if (!size || !(size->is_default || (size->text() && *size->text() == "auto"))) continue;
-    const auto other = std::ranges::find_if(said, [&](const Value& one) { return !same_data(one, said.front()); });
+    const auto other =
+        std::ranges::find_if(said, [&](const Value& one) { return !same_data(one, said.front()); });
     if (other == said.end()) {
       if (said.empty()) size->data = kUsualImageSize;
       else *size = said.front();
       continue;
     }
     errors.push_back({ErrorCode::kOptionConflict, size->where, "/" + stage.key + "/image_size",
-                      "image_size is auto, and the networks' weights are for images of " + describe(said.front()) +
-                          " and of " + describe(*other) + " pixels",
+                      "image_size is auto, and the networks' weights are for images of " +
+                          describe(said.front()) + " and of " + describe(*other) + " pixels",
                       "write the size that all of them are to see"});
     errors.back().notes = {{said.front().where, "one of them"}, {other->where, "another"}};
   }
@@ -168,13 +180,15 @@ Diagnostics settle_by_weights(Value& recipe, const SchemaSet& schemas, Sources& 
                               const std::filesystem::path& folder) {
   Diagnostics errors;
   std::vector<Value> image_sizes;
-  schemas.visit_configured(recipe, [&](Value& mapping, const std::string& weights, const std::string& pointer) {
-    Settling settling(mapping, weights, pointer, sources, folder);
-    for (Diagnostic& error : settling.run()) errors.push_back(std::move(error));
-    const Value* const written = mapping.find("image_size");
-    if (written && std::holds_alternative<std::int64_t>(written->data)) image_sizes.push_back(*written);
-    else if (settling.image_size()) image_sizes.push_back(*settling.image_size());
-  });
+  schemas.visit_configured(
+      recipe, [&](Value& mapping, const std::string& weights, const std::string& pointer) {
+        Settling settling(mapping, weights, pointer, sources, folder);
+        for (Diagnostic& error : settling.run()) errors.push_back(std::move(error));
+        const Value* const written = mapping.find("image_size");
+        if (written && std::holds_alternative<std::int64_t>(written->data))
+          image_sizes.push_back(*written);
+        else if (settling.image_size()) image_sizes.push_back(*settling.image_size());
+      });
   settle_image_sizes(recipe, image_sizes, errors);
   sort_by_place(errors, sources);
   return errors;
@@ -182,8 +196,9 @@ Diagnostics settle_by_weights(Value& recipe, const SchemaSet& schemas, Sources& 
 
 namespace {
 
-constexpr std::array<std::string_view, 11> kReserved = {"schema", "name", "notice", "seed", "threads", "determinism",
-                                                        "device", "run",  "sweep",  "vars", "aliases"};
+constexpr std::array<std::string_view, 11> kReserved = {"schema",  "name",        "notice", "seed",
+                                                        "threads", "determinism", "device", "run",
+                                                        "sweep",   "vars",        "aliases"};
 
 /// YAML reads an `off` without quotes as false.
 Determinism determinism_of(const Value& value) {
@@ -202,10 +217,12 @@ std::string notice_of(const Value& resolved) {
 Result<Recipe> make_recipe(Value composed, const SchemaSet& schemas, Sources* sources,
                            const std::filesystem::path& folder) {
   if (auto errors = schemas.validate(composed); !errors.empty()) return errors;
-  if (auto errors = shown_secrets(composed, {"name", "notice", "run.dir"}); !errors.empty()) return errors;
+  if (auto errors = shown_secrets(composed, {"name", "notice", "run.dir"}); !errors.empty())
+    return errors;
   if (auto errors = settle_home(composed, schemas); !errors.empty()) return errors;
   if (sources) {
-    if (auto errors = settle_by_weights(composed, schemas, *sources, folder); !errors.empty()) return errors;
+    if (auto errors = settle_by_weights(composed, schemas, *sources, folder); !errors.empty())
+      return errors;
   }
   Recipe recipe;
   recipe.name = std::get<std::string>(composed.find("name")->data);
@@ -218,11 +235,13 @@ Result<Recipe> make_recipe(Value composed, const SchemaSet& schemas, Sources* so
   if (const auto* folder = composed.find("run")->find("dir")->text()) recipe.run_dir = *folder;
   for (const Entry& entry : *composed.map()) {
     if (std::ranges::count(kReserved, entry.key)) continue;
-    recipe.stages.push_back({entry.key, entry.key_where, *entry.value.find("kind")->text(), entry.value});
+    recipe.stages.push_back(
+        {entry.key, entry.key_where, *entry.value.find("kind")->text(), entry.value});
   }
   if (recipe.stages.empty()) {
-    return Diagnostic{ErrorCode::kMissingKey, composed.where, "", "the recipe has no stage",
-                      "write a mapping with a kind, such as data: {kind: data.image_folder, root: FOLDER}"};
+    return Diagnostic{
+        ErrorCode::kMissingKey, composed.where, "", "the recipe has no stage",
+        "write a mapping with a kind, such as data: {kind: data.image_folder, root: FOLDER}"};
   }
   recipe.resolved = std::move(composed);
   return recipe;
@@ -236,7 +255,9 @@ bool begins_with_home(std::string_view path) { return path == "~" || path.starts
 std::string_view shell_word(std::string_view path) {
   const std::string_view first = path.substr(0, path.find('/'));
   if (first.size() < 2) return "";
-  const auto is_name = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; };
+  const auto is_name = [](char c) {
+    return std::isalpha(static_cast<unsigned char>(c)) || c == '_';
+  };
   return first[0] == '~' || (first[0] == '$' && is_name(first[1])) ? first : "";
 }
 
@@ -267,18 +288,24 @@ class HomePaths {
     if (!has_mark || !schemas_.choices(recipe_, path_).is_path) return;
     if (begins_with_home(text)) {
       std::string whole = with_home(text);
-      if (whole == text) fail(where, "'" + text + "' begins with the home folder, and HOME is not set", "set HOME");
+      if (whole == text)
+        fail(where, "'" + text + "' begins with the home folder, and HOME is not set", "set HOME");
       text = std::move(whole);
     } else if (const std::string_view word = shell_word(text); !word.empty()) {
-      fail(where, "'" + text + "' begins with '" + std::string(word) + "', which only a shell understands",
-           word[0] == '$' ? "write ~/ for the home folder, or ${oc.env:" + std::string(word.substr(1)) + "}"
-                          : "write the folder's whole path, or ./" + text + " for one that is called so");
+      fail(where,
+           "'" + text + "' begins with '" + std::string(word) + "', which only a shell understands",
+           word[0] == '$'
+               ? "write ~/ for the home folder, or ${oc.env:" + std::string(word.substr(1)) + "}"
+               : "write the folder's whole path, or ./" + text + " for one that is called so");
     } else if (is_made() && has_home_inside(text)) {
-      fail(where, "'" + text + "' would make a folder called '~'", "begin it with ~/ for the home folder");
+      fail(where, "'" + text + "' would make a folder called '~'",
+           "begin it with ~/ for the home folder");
     }
   }
 
-  bool is_made() const { return path_.size() == 2 && (path_[0] == "run" || path_[0] == "sweep") && path_[1] == "dir"; }
+  bool is_made() const {
+    return path_.size() == 2 && (path_[0] == "run" || path_[0] == "sweep") && path_[1] == "dir";
+  }
 
   static bool has_home_inside(const std::string& text) {
     const std::filesystem::path path(text);
@@ -286,7 +313,8 @@ class HomePaths {
   }
 
   void fail(const Location& where, std::string message, std::string help) {
-    errors_.push_back({ErrorCode::kOptionConflict, where, "/" + join(path_, "/"), std::move(message), std::move(help)});
+    errors_.push_back({ErrorCode::kOptionConflict, where, "/" + join(path_, "/"),
+                       std::move(message), std::move(help)});
   }
 
   const Value& recipe_;

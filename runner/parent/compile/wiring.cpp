@@ -34,7 +34,8 @@ class Filler {
     if (value.text() && value.text()->find(kOpening) != std::string::npos) {
       value = filled_text(value, *value.text(), pointer);
     } else if (auto* list = value.list()) {
-      for (std::size_t i = 0; i < list->size(); ++i) fill((*list)[i], pointer_to(pointer, std::to_string(i)));
+      for (std::size_t i = 0; i < list->size(); ++i)
+        fill((*list)[i], pointer_to(pointer, std::to_string(i)));
     } else if (auto* map = value.map()) {
       for (Entry& entry : *map) fill(entry.value, pointer_to(pointer, entry.key));
     }
@@ -52,8 +53,8 @@ class Filler {
         filled += text.substr(at);
         break;
       }
-      const std::optional<Value> found =
-          look_up(text.substr(begin + kOpening.size(), end - begin - kOpening.size()), value, pointer);
+      const std::optional<Value> found = look_up(
+          text.substr(begin + kOpening.size(), end - begin - kOpening.size()), value, pointer);
       if (!found) return value;
       if (begin == 0 && end + 1 == text.size()) {
         Value whole = *found;
@@ -69,7 +70,8 @@ class Filler {
   }
 
   /// `path`: "pair" or "pair[0]".
-  std::optional<Value> look_up(const std::string& path, const Value& value, const std::string& pointer) {
+  std::optional<Value> look_up(const std::string& path, const Value& value,
+                               const std::string& pointer) {
     const std::string key = path.substr(0, path.find('['));
     const auto found = std::ranges::find(item_, key, &ForeachItem::value_type::first);
     if (found == item_.end()) {
@@ -77,7 +79,8 @@ class Filler {
       for (const auto& [name, ignored] : item_) keys.push_back(name);
       std::string help = did_you_mean(key, keys);
       if (help.empty() && keys.empty()) help = "give the stage a foreach: {" + key + ": [...]}";
-      errors.push_back({ErrorCode::kUnknownItem, value.where, pointer, "foreach has no key '" + key + "'", help});
+      errors.push_back({ErrorCode::kUnknownItem, value.where, pointer,
+                        "foreach has no key '" + key + "'", help});
       return std::nullopt;
     }
     if (key.size() == path.size()) return found->second;
@@ -87,7 +90,8 @@ class Filler {
     const auto* list = found->second.list();
     if (path.back() == ']' && problem == std::errc() && stop == end && list && index < list->size())
       return (*list)[index];
-    errors.push_back({ErrorCode::kUnknownItem, value.where, pointer, "'item." + path + "' is not there",
+    errors.push_back({ErrorCode::kUnknownItem, value.where, pointer,
+                      "'item." + path + "' is not there",
                       "item." + key + " is " + describe(found->second)});
     return std::nullopt;
   }
@@ -124,15 +128,19 @@ std::vector<ForeachItem> items(const Value* foreach) {
 
 std::string node_id(const StageSpec& stage, const ForeachItem& item) {
   std::string id = stage.name;
-  for (std::size_t i = 0; i < item.size(); ++i) id += (i == 0 ? "." : "_") + as_text(item[i].second);
-  const auto is_allowed = [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '_' || c == '-'; };
+  for (std::size_t i = 0; i < item.size(); ++i)
+    id += (i == 0 ? "." : "_") + as_text(item[i].second);
+  const auto is_allowed = [](unsigned char c) {
+    return std::isalnum(c) || c == '.' || c == '_' || c == '-';
+  };
   std::ranges::replace_if(id, std::not_fn(is_allowed), '_');
   return id;
 }
 
 std::string node_title(const StageSpec& stage, const ForeachItem& item) {
   std::string values;
-  for (const auto& [key, value] : item) values += (values.empty() ? "" : ", ") + key + "=" + as_text(value);
+  for (const auto& [key, value] : item)
+    values += (values.empty() ? "" : ", ") + key + "=" + as_text(value);
   return values.empty() ? stage.name : stage.name + "[" + values + "]";
 }
 
@@ -183,7 +191,8 @@ class Wiring {
     }
   }
 
-  static std::string help_for(const std::string& word, const std::vector<std::string>& names, const std::string& what) {
+  static std::string help_for(const std::string& word, const std::vector<std::string>& names,
+                              const std::string& what) {
     if (std::string help = did_you_mean(word, names); !help.empty()) return help;
     std::string list;
     for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
@@ -201,7 +210,9 @@ class Wiring {
     else add(written);
     if (!port.many && sources.size() > 1) {
       fail(ErrorCode::kAmbiguousPort, written.where, pointer,
-           "the input port '" + port.name + "' takes one output, but is given " + std::to_string(sources.size()), "");
+           "the input port '" + port.name + "' takes one output, but is given " +
+               std::to_string(sources.size()),
+           "");
     }
     return sources;
   }
@@ -214,15 +225,17 @@ class Wiring {
     std::vector<std::string> stages, outputs;
     std::vector<Source> sources;
     for (std::size_t i = 0; i < drafts_.size(); ++i) {
-      if (std::ranges::count(stages, drafts_[i].stage->name) == 0) stages.push_back(drafts_[i].stage->name);
+      if (std::ranges::count(stages, drafts_[i].stage->name) == 0)
+        stages.push_back(drafts_[i].stage->name);
       if (drafts_[i].stage->name != stage) continue;
       for (const Port& candidate : drafts_[i].kind->outputs) {
         if (std::ranges::count(outputs, candidate.name) == 0) outputs.push_back(candidate.name);
         if (candidate.name != output) continue;
         if (candidate.type != port.type) {
           fail(ErrorCode::kPortTypeMismatch, where, pointer,
-               "'" + text + "' is a " + std::string(name(candidate.type)) + ", and the input port '" + port.name +
-                   "' takes a " + std::string(name(port.type)),
+               "'" + text + "' is a " + std::string(name(candidate.type)) +
+                   ", and the input port '" + port.name + "' takes a " +
+                   std::string(name(port.type)),
                "");
           return {};
         }
@@ -233,7 +246,8 @@ class Wiring {
       fail(ErrorCode::kUnknownPort, where, pointer, "there is no stage '" + stage + "'",
            help_for(stage, stages, "stages"));
     } else if (std::ranges::count(outputs, output) == 0) {
-      fail(ErrorCode::kUnknownPort, where, pointer, "the stage '" + stage + "' has no output port '" + output + "'",
+      fail(ErrorCode::kUnknownPort, where, pointer,
+           "the stage '" + stage + "' has no output port '" + output + "'",
            help_for(output, outputs, "output ports"));
     }
     return sources;
@@ -257,7 +271,8 @@ class Wiring {
 
   void unwired(const Port& port) {
     fail(ErrorCode::kUnwiredPort, consumer_.stage->name_where, pointer_,
-         "nothing feeds the input port '" + port.name + "': no other stage outputs a " + std::string(name(port.type)),
+         "nothing feeds the input port '" + port.name + "': no other stage outputs a " +
+             std::string(name(port.type)),
          "add one that does: `retort stages` lists the kinds with their outputs");
   }
 
@@ -275,12 +290,14 @@ class Wiring {
                        "the input port '" + port.name + "' could take several outputs: " + list,
                        from_foreach
                            ? "give this stage the same foreach, or use a kind whose port takes many"
-                           : "say which: inputs: {" + port.name + ": " + drafts_[sources.front().draft].stage->name +
-                                 "." + sources.front().port->name + "}",
+                           : "say which: inputs: {" + port.name + ": " +
+                                 drafts_[sources.front().draft].stage->name + "." +
+                                 sources.front().port->name + "}",
                        std::move(notes)});
   }
 
-  void fail(ErrorCode code, const Location& where, const std::string& pointer, std::string message, std::string help) {
+  void fail(ErrorCode code, const Location& where, const std::string& pointer, std::string message,
+            std::string help) {
     errors_.push_back({code, where, pointer, std::move(message), std::move(help)});
   }
 
@@ -292,7 +309,8 @@ class Wiring {
 
 }  // namespace
 
-std::vector<Wire> wire(const std::vector<Draft>& drafts, std::size_t consumer, Diagnostics& errors) {
+std::vector<Wire> wire(const std::vector<Draft>& drafts, std::size_t consumer,
+                       Diagnostics& errors) {
   return Wiring(drafts, consumer, errors).run();
 }
 

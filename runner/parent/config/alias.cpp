@@ -18,8 +18,10 @@ constexpr std::string_view kAnyOther = "any";
 /// The same for a list of values, with further overrides: [vars.models, model=several].
 constexpr std::string_view kList = "list";
 
-Diagnostic bad_alias(const Value& value, const std::string& name, std::string message, std::string help) {
-  return {ErrorCode::kBadAlias, value.where, pointer_to("/aliases", name), std::move(message), std::move(help)};
+Diagnostic bad_alias(const Value& value, const std::string& name, std::string message,
+                     std::string help) {
+  return {ErrorCode::kBadAlias, value.where, pointer_to("/aliases", name), std::move(message),
+          std::move(help)};
 }
 
 /// A text or a list of texts.
@@ -80,7 +82,8 @@ Override renamed(const Override& override, std::string key) {
 }
 
 /// The overrides that an alias gives as texts, at the place of the one that means them.
-Result<std::vector<Override>> written_for(const Override& override, std::span<const std::string> texts) {
+Result<std::vector<Override>> written_for(const Override& override,
+                                          std::span<const std::string> texts) {
   std::vector<Override> result;
   for (const std::string& text : texts) {
     const SourceText source{"alias", text};
@@ -125,12 +128,14 @@ Result<std::vector<Override>> chosen_case(const Override& override, const Alias&
 /// Does its value have a meaning of its own?
 bool is_case(const Override& override, const Alias& alias) {
   const std::string given = override.value ? scalar_text(*override.value) : "";
-  return override.value && std::ranges::find(alias.cases, given, &Alias::Case::value) != alias.cases.end();
+  return override.value &&
+         std::ranges::find(alias.cases, given, &Alias::Case::value) != alias.cases.end();
 }
 
 /// What one value of an alias means.
 Result<std::vector<Override>> meant(const Override& override, const Alias& alias) {
-  if (!alias.of_list.empty() && override.value && override.value->list()) return meant_by_list(override, alias);
+  if (!alias.of_list.empty() && override.value && override.value->list())
+    return meant_by_list(override, alias);
   if (alias.targets.empty() || is_case(override, alias)) return chosen_case(override, alias);
   std::vector<Override> result;
   for (const std::string& target : alias.targets)
@@ -141,17 +146,20 @@ Result<std::vector<Override>> meant(const Override& override, const Alias& alias
 /// The values of a sweep, each of which means several overrides.
 Result<std::vector<Value>> values_of(const Override& override) {
   const Sweep& sweep = *override.sweep;
-  if (sweep.kind == Sweep::Kind::kSimpleChoice || sweep.kind == Sweep::Kind::kChoice) return sweep.choices;
+  if (sweep.kind == Sweep::Kind::kSimpleChoice || sweep.kind == Sweep::Kind::kChoice)
+    return sweep.choices;
   const std::string stands_for = "'" + override.key + "' sets several keys";
   if (sweep.kind != Sweep::Kind::kRange) {
-    return Diagnostic{ErrorCode::kBadSweep, sweep.where, "", stands_for + ", so its values must be listed",
+    return Diagnostic{ErrorCode::kBadSweep, sweep.where, "",
+                      stands_for + ", so its values must be listed",
                       "write " + override.key + "=a,b,c"};
   }
   const auto range = NumberRange::make(sweep);
   if (!range) return range.errors();
   constexpr std::uint64_t kMaxValues = 100'000;
   if (range->size() > kMaxValues) {
-    return Diagnostic{ErrorCode::kBadSweep, sweep.where, "", stands_for + " and takes 100000 values at most", ""};
+    return Diagnostic{ErrorCode::kBadSweep, sweep.where, "",
+                      stands_for + " and takes 100000 values at most", ""};
   }
   std::vector<Value> values;
   for (std::uint64_t i = 0; i < range->size(); ++i) values.push_back((*range)[i]);
@@ -184,20 +192,23 @@ const Alias* covering(const std::string& key, std::span<const Alias> aliases) {
   const Alias* longest = nullptr;
   for (const Alias& alias : aliases) {
     const bool covers_keys_below = alias.cases.empty();
-    const bool matches = key == alias.name || (covers_keys_below && key.starts_with(alias.name + "."));
+    const bool matches =
+        key == alias.name || (covers_keys_below && key.starts_with(alias.name + "."));
     if (matches && (!longest || alias.name.size() > longest->name.size())) longest = &alias;
   }
   return longest;
 }
 
-/// The error for `override` where it, by `alias`, is an option of the original program that means nothing here.
+/// The error for `override` where it, by `alias`, is an option of the original program that means
+/// nothing here.
 Diagnostic foreign_option(const Override& override, const Alias& alias) {
-  return {ErrorCode::kForeignOption,
-          override.key_where,
-          "",
-          "'" + override.key + "' is an option of the original program that this recipe does not have",
-          alias.instead,
-          {{alias.where, "the recipe says so"}}};
+  return {
+      ErrorCode::kForeignOption,
+      override.key_where,
+      "",
+      "'" + override.key + "' is an option of the original program that this recipe does not have",
+      alias.instead,
+      {{alias.where, "the recipe says so"}}};
 }
 
 /// What `override` means where it is no zip().
@@ -236,9 +247,12 @@ Result<std::vector<Override>> meant_by_rows(Override override, std::span<const A
 
 void add_common_aliases(std::vector<Alias>& result) {
   constexpr std::array<std::pair<const char*, const char*>, 3> kCommon = {
-      {{"epochs", "train.epochs"}, {"lr", "train.optimizer.learning_rate"}, {"batch_size", "train.batch_size"}}};
+      {{"epochs", "train.epochs"},
+       {"lr", "train.optimizer.learning_rate"},
+       {"batch_size", "train.batch_size"}}};
   for (const auto& [name, target] : kCommon) {
-    if (std::ranges::find(result, name, &Alias::name) == result.end()) result.push_back({name, {}, {target}});
+    if (std::ranges::find(result, name, &Alias::name) == result.end())
+      result.push_back({name, {}, {target}});
   }
 }
 
@@ -253,8 +267,10 @@ void read_aliases(const Value& aliases, std::vector<Alias>& result, Diagnostics&
     if (std::ranges::find(result, name, &Alias::name) != result.end()) continue;
     Alias alias{name, name_where, texts(value)};
     bool good = true;
-    for (const std::string& target : alias.targets) good = good && reads_as_override("++" + target + "=0");
-    if (value.map() && value.map()->size() == 1 && value.find("instead") && value.find("instead")->text()) {
+    for (const std::string& target : alias.targets)
+      good = good && reads_as_override("++" + target + "=0");
+    if (value.map() && value.map()->size() == 1 && value.find("instead") &&
+        value.find("instead")->text()) {
       alias.instead = *value.find("instead")->text();
     } else if (const auto* cases = value.map()) {
       for (const Entry& entry : *cases) {
@@ -265,13 +281,15 @@ void read_aliases(const Value& aliases, std::vector<Alias>& result, Diagnostics&
         }
         if (entry.key == kList && entry.value.list()) {
           alias.of_list = texts(entry.value);
-          good = good && !alias.of_list.empty() && reads_as_override("++" + alias.of_list[0] + "=0") &&
+          good = good && !alias.of_list.empty() &&
+                 reads_as_override("++" + alias.of_list[0] + "=0") &&
                  std::all_of(alias.of_list.begin() + 1, alias.of_list.end(), reads_as_override);
           continue;
         }
         alias.cases.push_back({entry.key, texts(entry.value)});
         good = good && std::ranges::all_of(alias.cases.back().overrides, reads_as_override);
-        good = good && (!alias.cases.back().overrides.empty() || (entry.value.list() && entry.value.list()->empty()));
+        good = good && (!alias.cases.back().overrides.empty() ||
+                        (entry.value.list() && entry.value.list()->empty()));
       }
     }
     if (!good || (alias.targets.empty() && alias.cases.empty() && alias.instead.empty())) {
@@ -283,7 +301,8 @@ void read_aliases(const Value& aliases, std::vector<Alias>& result, Diagnostics&
   }
 }
 
-Result<std::vector<Override>> apply_alias(const Override& override, std::span<const Alias> aliases) {
+Result<std::vector<Override>> apply_alias(const Override& override,
+                                          std::span<const Alias> aliases) {
   const bool has_rows = override.sweep && override.sweep->kind == Sweep::Kind::kZip;
   auto result = has_rows ? meant_by_rows(override, aliases) : meant_by(override, aliases);
   if (!result) return result;

@@ -4,8 +4,8 @@
 #include <charconv>
 #include <utility>
 
-#include "runner/parent/config/override.h"
 #include "runner/parent/config/defaults_item.h"
+#include "runner/parent/config/override.h"
 #include "runner/parent/config/scalar.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/suggest.h"
@@ -38,8 +38,8 @@ Value* child(Value& parent, const std::string& key) {
 /// One override on its way into the recipe.
 class Application {
  public:
-  Application(Value& recipe, const Override& override, const Declared& declared, const SchemaKeys& keys,
-              Diagnostics& errors)
+  Application(Value& recipe, const Override& override, const Declared& declared,
+              const SchemaKeys& keys, Diagnostics& errors)
       : recipe_(recipe),
         override_(override),
         declared_(declared),
@@ -79,8 +79,10 @@ class Application {
 
   void error(ErrorCode code, std::size_t parts, std::string message, std::string help) {
     if (!override_.alias.empty())
-      message = "'" + override_.alias + "' stands for '" + override_.key + "': " + std::move(message);
-    errors_.push_back({code, override_.key_where, pointer(parts), std::move(message), std::move(help)});
+      message =
+          "'" + override_.alias + "' stands for '" + override_.key + "': " + std::move(message);
+    errors_.push_back(
+        {code, override_.key_where, pointer(parts), std::move(message), std::move(help)});
   }
 
   /// The value the path names, as far as it exists: the number of keys found is put in `found`.
@@ -107,40 +109,49 @@ class Application {
     }
     if (is_interpolation(parent)) {
       return error(code, found,
-                   "'" + dotted(found) + "' is the interpolation " + *parent.text() + " and has no key of its own",
+                   "'" + dotted(found) + "' is the interpolation " + *parent.text() +
+                       " and has no key of its own",
                    "override what it refers to");
     }
     const bool can_be_added = code != ErrorCode::kCannotDelete && may_be_added();
     if (!parent.map() && found > 0 && !parent.is_null()) {
-      return error(code, found, "'" + dotted(found) + "' is " + describe(parent) + " and has no key '" + key + "'",
-                   can_be_added ? "to make it a mapping: " + with(OverrideKind::kAdd) : "");
+      return error(
+          code, found,
+          "'" + dotted(found) + "' is " + describe(parent) + " and has no key '" + key + "'",
+          can_be_added ? "to make it a mapping: " + with(OverrideKind::kAdd) : "");
     }
     // The key that an alias stands for was not typed, so it is in no other place by mistake.
     const bool may_be_elsewhere = code != ErrorCode::kCannotDelete && override_.alias.empty();
     const auto deeper = may_be_elsewhere ? keys_below(parent, found) : std::vector<std::string>();
     if (!deeper.empty()) {
       std::string help = "did you mean";
-      for (const std::string& path : deeper) help += (path == deeper.front() ? " '" : " or '") + path + "'";
+      for (const std::string& path : deeper)
+        help += (path == deeper.front() ? " '" : " or '") + path + "'";
       return error(code, found + 1, unknown(found), help + "?");
     }
-    // What the schema declares and nobody has written is passed: the key after it is the unknown one.
+    // What the schema declares and nobody has written is passed: the key after it is the unknown
+    // one.
     const Value nothing;
     const Value* last = &parent;
-    while (found + 1 < path_.size() && declared_ && declared_(recipe_, std::span(path_).first(found + 1))) {
+    while (found + 1 < path_.size() && declared_ &&
+           declared_(recipe_, std::span(path_).first(found + 1))) {
       last = &nothing;
       ++found;
     }
-    const auto kinds =
-        keys_.other_kinds ? keys_.other_kinds(recipe_, std::span(path_).first(found + 1)) : std::vector<std::string>();
+    const auto kinds = keys_.other_kinds
+                           ? keys_.other_kinds(recipe_, std::span(path_).first(found + 1))
+                           : std::vector<std::string>();
     if (!kinds.empty()) {
-      return error(code, found + 1,
-                   "'" + path_[found] + "' has no effect here: it is an option of " + join(kinds, ", "),
-                   "leave it out, or choose another kind for '" + dotted(found) + "'");
+      return error(
+          code, found + 1,
+          "'" + path_[found] + "' has no effect here: it is an option of " + join(kinds, ", "),
+          "leave it out, or choose another kind for '" + dotted(found) + "'");
     }
     std::vector<std::string> declared;
     if (keys_.declared) declared = keys_.declared(recipe_, std::span(path_).first(found));
     std::vector<std::string> near_keys;
-    if (const auto* map = last->map()) std::ranges::transform(*map, std::back_inserter(near_keys), &Entry::key);
+    if (const auto* map = last->map())
+      std::ranges::transform(*map, std::back_inserter(near_keys), &Entry::key);
     near_keys.insert(near_keys.end(), declared.begin(), declared.end());
     std::string help = did_you_mean(path_[found], near_keys);
     if (help.empty() && !declared.empty()) help = where_listed(*last, found);
@@ -152,7 +163,8 @@ class Application {
   /// Would +key=value be accepted?
   bool may_be_added() const { return !keys_.may_add || keys_.may_add(recipe_, path_); }
 
-  /// What may be written instead of the key after the first `found` ones, which the schema does not take.
+  /// What may be written instead of the key after the first `found` ones, which the schema does not
+  /// take.
   std::string other_place(std::size_t found, const std::vector<std::string>& declared) const {
     if (found == 0 && !override_.value_text.empty())
       return "for a value of your own: +vars." + override_.key + "=" + override_.value_text;
@@ -163,7 +175,8 @@ class Application {
     return "unknown key '" + path_[found] + "'" + (found ? " in '" + dotted(found) + "'" : "");
   }
 
-  /// Where the keys of `parent`, the first `found` ones of the path, are told of: it takes no others.
+  /// Where the keys of `parent`, the first `found` ones of the path, are told of: it takes no
+  /// others.
   std::string where_listed(const Value& parent, std::size_t found) const {
     const Value* stage = found > 0 ? recipe_.find(path_[0]) : nullptr;
     const Value* kind = stage ? stage->find("kind") : nullptr;
@@ -178,7 +191,8 @@ class Application {
     return "`retort explain " + name + "` lists its keys";
   }
 
-  /// Where below `parent` the key after the first `found` ones is: lr as train.lr. A few places, or none.
+  /// Where below `parent` the key after the first `found` ones is: lr as train.lr. A few places, or
+  /// none.
   std::vector<std::string> keys_below(const Value& parent, std::size_t found) const {
     constexpr std::size_t kMaxPlaces = 3;
     std::vector<std::string> at(path_.begin(), path_.begin() + static_cast<std::ptrdiff_t>(found));
@@ -192,10 +206,12 @@ class Application {
     constexpr std::size_t kMaxDepth = 6;
     if (!value.map() || at.size() > kMaxDepth) return;
     for (const Entry& entry : *value.map()) {
-      const bool is_no_setting = at.empty() && (entry.key == "aliases" || entry.key == "vars" || entry.key == "sweep");
+      const bool is_no_setting =
+          at.empty() && (entry.key == "aliases" || entry.key == "vars" || entry.key == "sweep");
       if (is_no_setting || !entry.value.map()) continue;
       at.push_back(entry.key);
-      const auto declared = keys_.declared ? keys_.declared(recipe_, at) : std::vector<std::string>();
+      const auto declared =
+          keys_.declared ? keys_.declared(recipe_, at) : std::vector<std::string>();
       if (entry.value.find(key) || std::ranges::count(declared, key)) {
         std::string place;
         for (const std::string& part : at) place += part + '.';
@@ -206,7 +222,8 @@ class Application {
     }
   }
 
-  /// Writes the value at the path, making mappings on the way; what is no container is replaced by one.
+  /// Writes the value at the path, making mappings on the way; what is no container is replaced by
+  /// one.
   void create(Value value) {
     Value* parent = &recipe_;
     for (std::size_t i = 0; i + 1 < path_.size(); ++i) {
@@ -218,7 +235,9 @@ class Application {
   }
   Value& descend(Value& parent, const std::string& key) {
     if (Value* existing = child(parent, key)) return *existing;
-    return parent.map()->emplace_back(Entry{key, override_.key_where, {nullptr, override_.key_where}}).value;
+    return parent.map()
+        ->emplace_back(Entry{key, override_.key_where, {nullptr, override_.key_where}})
+        .value;
   }
 
   /// A list on the path takes no new items; true when it would have to.
@@ -255,20 +274,22 @@ class Application {
       Override inner = override_;
       inner.key += '.' + entry.key;
       inner.value = entry.value;
-      inner.value_text = entry.value.map() || entry.value.list() ? "VALUE" : scalar_text(entry.value);
+      inner.value_text =
+          entry.value.map() || entry.value.list() ? "VALUE" : scalar_text(entry.value);
       Application(recipe_, inner, declared_, keys_, errors_, path_, entry.key).change();
     }
   }
 
   /// Hydra takes a scalar over a mapping in silence.
   void warn_of_loss() {
-    errors_.push_back({ErrorCode::kContainerClash,
-                       override_.value->where,
-                       pointer(path_.size()),
-                       "'" + dotted(path_.size()) + "' was a mapping and is now " + describe(*override_.value),
-                       "",
-                       {},
-                       Severity::kWarning});
+    errors_.push_back(
+        {ErrorCode::kContainerClash,
+         override_.value->where,
+         pointer(path_.size()),
+         "'" + dotted(path_.size()) + "' was a mapping and is now " + describe(*override_.value),
+         "",
+         {},
+         Severity::kWarning});
   }
 
   void add() {
@@ -323,15 +344,16 @@ class Application {
       *existing = edit.values.front();
       return;
     }
-    if (existing->is_null() || is_mandatory(*existing)) *existing = Value{Value::List{}, override_.where};
+    if (existing->is_null() || is_mandatory(*existing))
+      *existing = Value{Value::List{}, override_.where};
     if (!existing->list()) {
       return error(ErrorCode::kBadEdit, path_.size(),
                    "'" + dotted(path_.size()) + "' is " + describe(*existing) + ", not a list",
                    is_interpolation(*existing) ? "write the whole list" : "");
     }
     if (const auto problem = apply_edit(*existing->list(), edit)) {
-      return error(ErrorCode::kBadEdit, path_.size(), "'" + dotted(path_.size()) + "' " + problem->message,
-                   problem->help);
+      return error(ErrorCode::kBadEdit, path_.size(),
+                   "'" + dotted(path_.size()) + "' " + problem->message, problem->help);
     }
     existing->where = override_.where;
     existing->is_default = false;
@@ -343,7 +365,8 @@ class Application {
     if (found < path_.size()) return unknown_key(*existing, found, ErrorCode::kCannotDelete);
     if (override_.value && !same_data(*existing, *override_.value)) {
       return error(ErrorCode::kCannotDelete, path_.size(),
-                   "'" + dotted(found) + "' is " + describe(*existing) + ", not " + describe(*override_.value),
+                   "'" + dotted(found) + "' is " + describe(*existing) + ", not " +
+                       describe(*override_.value),
                    "to delete it whatever its value: ~" + override_.key);
     }
     Value* parent = &recipe_;
@@ -356,8 +379,9 @@ class Application {
   }
 
   /// An entry of a mapping that is merged in; its key may hold dots.
-  Application(Value& recipe, const Override& override, const Declared& declared, const SchemaKeys& keys,
-              Diagnostics& errors, std::vector<std::string> path, std::string key)
+  Application(Value& recipe, const Override& override, const Declared& declared,
+              const SchemaKeys& keys, Diagnostics& errors, std::vector<std::string> path,
+              std::string key)
       : recipe_(recipe),
         override_(override),
         declared_(declared),
@@ -377,10 +401,11 @@ class Application {
 
 }  // namespace
 
-Diagnostics apply_overrides(Value& recipe, std::span<const Override> overrides, const Declared& declared,
-                            const SchemaKeys& keys) {
+Diagnostics apply_overrides(Value& recipe, std::span<const Override> overrides,
+                            const Declared& declared, const SchemaKeys& keys) {
   Diagnostics errors;
-  for (const Override& override : overrides) Application(recipe, override, declared, keys, errors).apply();
+  for (const Override& override : overrides)
+    Application(recipe, override, declared, keys, errors).apply();
   return errors;
 }
 

@@ -3,15 +3,15 @@
 #include <span>
 
 #include "runner/parent/config/compose.h"
-#include "runner/shared/error/diagnostic.h"
 #include "runner/parent/config/override.h"
+#include "runner/shared/error/diagnostic.h"
 
 namespace runner {
 
-/// Applies `overrides` to a composed recipe, in order, by Hydra's rules: key=value wants a key that exists (or that
-/// `declared` knows), +key one that does not, ++key takes either, ~key deletes. Returns all that could not be
-/// applied, and a warning for each mapping that gave way to a scalar.
-Diagnostics apply_overrides(Value& recipe, std::span<const Override> overrides, const Declared& declared,
-                            const SchemaKeys& keys);
+/// Applies `overrides` to a composed recipe, in order, by Hydra's rules: key=value wants a key that
+/// exists (or that `declared` knows), +key one that does not, ++key takes either, ~key deletes.
+/// Returns all that could not be applied, and a warning for each mapping that gave way to a scalar.
+Diagnostics apply_overrides(Value& recipe, std::span<const Override> overrides,
+                            const Declared& declared, const SchemaKeys& keys);
 
 }  // namespace runner

@@ -20,12 +20,14 @@ std::string_view without_blanks(std::string_view text) {
   return text.substr(start, text.find_last_not_of(kBlanks) + 1 - start);
 }
 
-/// `text` without the separators of its digits; nullopt when a '_' stands elsewhere than between two digits.
+/// `text` without the separators of its digits; nullopt when a '_' stands elsewhere than between
+/// two digits.
 std::optional<std::string> without_separators(std::string_view text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '_') result += text[i];
-    else if (i == 0 || !is_digit(text[i - 1]) || i + 1 == text.size() || !is_digit(text[i + 1])) return std::nullopt;
+    else if (i == 0 || !is_digit(text[i - 1]) || i + 1 == text.size() || !is_digit(text[i + 1]))
+      return std::nullopt;
   }
   return result;
 }
@@ -47,17 +49,22 @@ std::optional<Value> integer_from(std::string_view text, Location where) {
   auto digits = without_separators(without_blanks(text));
   if (!digits) return std::nullopt;
   if (digits->starts_with('+')) digits->erase(0, 1);
-  else if (digits->starts_with('-') && digits->find_first_not_of('0', 1) == digits->npos) digits->erase(0, 1);
-  const std::string_view unsigned_digits = std::string_view(*digits).substr(digits->starts_with('-'));
-  if (unsigned_digits.empty() || !std::ranges::all_of(unsigned_digits, is_digit)) return std::nullopt;
+  else if (digits->starts_with('-') && digits->find_first_not_of('0', 1) == digits->npos)
+    digits->erase(0, 1);
+  const std::string_view unsigned_digits =
+      std::string_view(*digits).substr(digits->starts_with('-'));
+  if (unsigned_digits.empty() || !std::ranges::all_of(unsigned_digits, is_digit))
+    return std::nullopt;
   return integer(std::move(*digits), where);
 }
 
-/// What Python's float() takes: digits[.digits][e[+-]digits] with a digit before or after the point, inf or nan.
+/// What Python's float() takes: digits[.digits][e[+-]digits] with a digit before or after the
+/// point, inf or nan.
 std::optional<double> float_from(std::string_view text) {
   auto digits = without_separators(without_blanks(text));
   if (!digits) return std::nullopt;
-  std::ranges::transform(*digits, digits->begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::ranges::transform(*digits, digits->begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (digits->starts_with('+')) digits->erase(0, 1);
   std::string_view rest = *digits;
   if (rest.starts_with('-')) rest.remove_prefix(1);
@@ -112,8 +119,8 @@ class Cast {
       case Sweep::Kind::kRange:
       case Sweep::Kind::kInterval:
         if (name_ != "int" && name_ != "float") {
-          fail_override(sweep.where, name_ + "() cannot convert a range or an interval", "use int() or float()",
-                        ErrorCode::kBadFunctionCall);
+          fail_override(sweep.where, name_ + "() cannot convert a range or an interval",
+                        "use int() or float()", ErrorCode::kBadFunctionCall);
         }
         for (Value* bound : {&sweep.start, &sweep.stop}) *bound = (*this)(std::move(*bound));
         if (sweep.kind == Sweep::Kind::kRange) sweep.step = (*this)(std::move(sweep.step));
@@ -133,18 +140,20 @@ class Cast {
   }
 
   Value to_int(const Value& value) const {
-    if (const auto* flag = std::get_if<bool>(&value.data)) return {std::int64_t{*flag}, value.where};
+    if (const auto* flag = std::get_if<bool>(&value.data))
+      return {std::int64_t{*flag}, value.where};
     if (const auto* number = std::get_if<double>(&value.data)) {
       if (!std::isfinite(*number)) fail(value, "");
       std::array<char, 320> digits;
-      const auto end =
-          std::to_chars(digits.data(), digits.data() + digits.size(), std::trunc(*number), std::chars_format::fixed, 0);
+      const auto end = std::to_chars(digits.data(), digits.data() + digits.size(),
+                                     std::trunc(*number), std::chars_format::fixed, 0);
       const std::string text(digits.data(), end.ptr);
       return integer(text == "-0" ? "0" : text, value.where);
     }
     if (!value.text() || value.form == ScalarForm::kBigInteger) return value;
     const auto read = integer_from(*value.text(), value.where);
-    if (!read) fail(value, float_from(*value.text()) ? "without quotes, its fraction is cut off" : "");
+    if (!read)
+      fail(value, float_from(*value.text()) ? "without quotes, its fraction is cut off" : "");
     return *read;
   }
 
@@ -162,13 +171,15 @@ class Cast {
   Value to_str(const Value& value) const { return {scalar_text(value), value.where}; }
 
   Value to_bool(const Value& value) const {
-    if (const auto* number = std::get_if<std::int64_t>(&value.data)) return {*number != 0, value.where};
+    if (const auto* number = std::get_if<std::int64_t>(&value.data))
+      return {*number != 0, value.where};
     if (const auto* number = std::get_if<double>(&value.data)) return {*number != 0, value.where};
     if (value.is_null()) return {false, value.where};
     if (!value.text()) return value;
     if (value.form == ScalarForm::kBigInteger) return {true, value.where};
     std::string text = *value.text();
-    std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    std::ranges::transform(text, text.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     if (text != "true" && text != "false") fail(value, "of texts it takes only true and false");
     return {text == "true", value.where};
   }
@@ -186,11 +197,12 @@ Element cast(FunctionCall call) {
   const Cast convert(call);
   for (auto& [name, element] : call.named) {
     if (name != "value") {
-      fail_override(element.where, call.name + "() has no argument '" + name + "'", "its only name is value",
-                    ErrorCode::kBadFunctionCall);
+      fail_override(element.where, call.name + "() has no argument '" + name + "'",
+                    "its only name is value", ErrorCode::kBadFunctionCall);
     }
     if (!call.arguments.empty()) {
-      fail_override(element.where, call.name + "() takes its values with or without a name, not both", "",
+      fail_override(element.where,
+                    call.name + "() takes its values with or without a name, not both", "",
                     ErrorCode::kBadFunctionCall);
     }
   }
@@ -212,8 +224,8 @@ Element cast(FunctionCall call) {
   for (Element& argument : call.arguments) {
     Value* value = argument.value();
     if (!value) {
-      fail_override(argument.where, call.name + "() takes one sweep or several values", "write the values themselves",
-                    ErrorCode::kBadFunctionCall);
+      fail_override(argument.where, call.name + "() takes one sweep or several values",
+                    "write the values themselves", ErrorCode::kBadFunctionCall);
     }
     choices.choices.push_back(convert(std::move(*value)));
   }

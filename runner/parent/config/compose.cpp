@@ -19,7 +19,9 @@ namespace {
 
 using std::filesystem::path;
 
-void append(Diagnostics& all, const Diagnostics& more) { all.insert(all.end(), more.begin(), more.end()); }
+void append(Diagnostics& all, const Diagnostics& more) {
+  all.insert(all.end(), more.begin(), more.end());
+}
 
 std::vector<path> config_folders(const ComposeRequest& request) {
   std::vector<path> folders = request.config_folders;
@@ -30,14 +32,17 @@ std::vector<path> config_folders(const ComposeRequest& request) {
   return folders;
 }
 
-bool has_extension(const std::string& recipe) { return recipe.ends_with(".yaml") || recipe.ends_with(".yml"); }
+bool has_extension(const std::string& recipe) {
+  return recipe.ends_with(".yaml") || recipe.ends_with(".yml");
+}
 
 /// Is the recipe given as a file rather than by name?
 bool is_file_name(const std::string& recipe, const FileSystem& files) {
   return (has_extension(recipe) || recipe.find('/') != std::string::npos) && files.is_file(recipe);
 }
 
-Diagnostic recipe_not_found(const std::string& recipe, const ConfigFiles& configs, const FileSystem& files) {
+Diagnostic recipe_not_found(const std::string& recipe, const ConfigFiles& configs,
+                            const FileSystem& files) {
   if (!has_extension(recipe) && files.is_file(recipe))
     return {ErrorCode::kRecipeNotFound,
             {},
@@ -50,13 +55,15 @@ Diagnostic recipe_not_found(const std::string& recipe, const ConfigFiles& config
     help = "there are:";
     for (const std::string& name : names) help += " " + name;
   }
-  return {ErrorCode::kRecipeNotFound, {}, "", "there is no recipe '" + recipe + "'", std::move(help)};
+  return {
+      ErrorCode::kRecipeNotFound, {}, "", "there is no recipe '" + recipe + "'", std::move(help)};
 }
 
-/// The aliases of a config and of those it includes by name; the including one's win. Errors other than bad aliases
-/// are left to the defaults list, which reads the same files again.
-void collect_aliases(ConfigFiles& configs, const ConfigDocument& document, std::vector<const ConfigDocument*>& seen,
-                     std::vector<Alias>& aliases, Diagnostics& errors) {
+/// The aliases of a config and of those it includes by name; the including one's win. Errors other
+/// than bad aliases are left to the defaults list, which reads the same files again.
+void collect_aliases(ConfigFiles& configs, const ConfigDocument& document,
+                     std::vector<const ConfigDocument*>& seen, std::vector<Alias>& aliases,
+                     Diagnostics& errors) {
   if (std::ranges::find(seen, &document) != seen.end()) return;
   seen.push_back(&document);
   if (const Value* own = document.contents.find("aliases")) read_aliases(*own, aliases, errors);
@@ -85,13 +92,14 @@ DeclaredKeys and_aliases(const DeclaredKeys& declared, std::span<const Alias> al
 /// Is it about an entry of the defaults list, not about a value?
 bool chooses_config(const Override& override, const ConfigFiles& configs) {
   if (override.edit || (override.value && override.value->map())) return false;
-  const bool deletes_path = override.kind == OverrideKind::kDelete && override.key.find('/') != std::string::npos;
+  const bool deletes_path =
+      override.kind == OverrideKind::kDelete && override.key.find('/') != std::string::npos;
   return deletes_path || configs.is_group(override.key);
 }
 
 /// Divides overrides into those of the defaults list and those of values; refuses what is neither.
-void divide(std::span<const Override> overrides, const ConfigFiles& configs, std::vector<Override>& choices,
-            std::vector<Override>& values, Diagnostics& errors) {
+void divide(std::span<const Override> overrides, const ConfigFiles& configs,
+            std::vector<Override>& choices, std::vector<Override>& values, Diagnostics& errors) {
   for (Override override : overrides) {
     const bool is_map = override.value && override.value->map();
     if (chooses_config(override, configs)) {
@@ -99,8 +107,8 @@ void divide(std::span<const Override> overrides, const ConfigFiles& configs, std
     } else if (override.package) {
       errors.push_back({ErrorCode::kUnknownGroup, override.key_where, "",
                         "'" + override.where.source->contents +
-                            "' looks like the choice of a config, but there is no " + "config group '" + override.key +
-                            "'",
+                            "' looks like the choice of a config, but there is no " +
+                            "config group '" + override.key + "'",
                         did_you_mean(override.key, configs.groups())});
     } else if (override.key.find('/') != std::string::npos && !is_map) {
       errors.push_back({ErrorCode::kUnknownGroup, override.key_where, "",
@@ -116,7 +124,8 @@ void divide(std::span<const Override> overrides, const ConfigFiles& configs, std
 
 /// The options of the device that published programs write longer: they are set as well.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kLongDeviceKeys = {
-    {{"gpu_wait_timeout_minutes", "wait_timeout_minutes"}, {"gpu_check_interval_seconds", "check_interval_seconds"}}};
+    {{"gpu_wait_timeout_minutes", "wait_timeout_minutes"},
+     {"gpu_check_interval_seconds", "check_interval_seconds"}}};
 
 /// `device`, where it is a mapping, under the names that a recipe has for its options.
 void shorten_device_keys(Value& device) {
@@ -134,11 +143,13 @@ std::vector<Override> in_our_terms(std::vector<Override> overrides) {
     const bool is_map = override.value && override.value->map();
     if (const auto key = hydra_counterpart(override.key)) override.key = *key;
     // device=X is short for device.select=X.
-    if (override.key == "device" && override.value && !is_map && override.kind != OverrideKind::kDelete)
+    if (override.key == "device" && override.value && !is_map &&
+        override.kind != OverrideKind::kDelete)
       override.key = "device.select";
     if (override.key == "device" && is_map) shorten_device_keys(*override.value);
     for (const auto& [full, brief] : kLongDeviceKeys) {
-      if (override.key == "device." + std::string(full)) override.key = "device." + std::string(brief);
+      if (override.key == "device." + std::string(full))
+        override.key = "device." + std::string(brief);
     }
   }
   return overrides;
@@ -169,13 +180,15 @@ Value packaged(const ConfigPart& part, bool has_schema) {
 }
 
 /// Every `???` that is left, by its dotted path.
-void report_mandatory(const Value& value, const std::string& name, const std::string& pointer, Diagnostics& errors) {
+void report_mandatory(const Value& value, const std::string& name, const std::string& pointer,
+                      Diagnostics& errors) {
   if (is_mandatory(value)) {
-    errors.push_back({ErrorCode::kMandatoryValue, value.where, pointer, "'" + name + "' must be given",
-                      "give it: " + name + "=VALUE"});
+    errors.push_back({ErrorCode::kMandatoryValue, value.where, pointer,
+                      "'" + name + "' must be given", "give it: " + name + "=VALUE"});
   }
   const auto below = [&](const std::string& key, const Value& child) {
-    report_mandatory(child, name.empty() ? key : name + "." + key, pointer_to(pointer, key), errors);
+    report_mandatory(child, name.empty() ? key : name + "." + key, pointer_to(pointer, key),
+                     errors);
   };
   if (const auto* list = value.list()) {
     for (std::size_t i = 0; i < list->size(); ++i) below(std::to_string(i), (*list)[i]);
@@ -191,10 +204,13 @@ bool is_open(const Value& value) {
   const auto* list = value.list();
   const auto* map = value.map();
   return (list && std::ranges::any_of(*list, is_open)) ||
-         (map && std::ranges::any_of(*map, is_open, [](const Entry& entry) -> const Value& { return entry.value; }));
+         (map && std::ranges::any_of(*map, is_open, [](const Entry& entry) -> const Value& {
+            return entry.value;
+          }));
 }
 
-/// Is it the fault of a value that is not known yet, at its place or the `kind` of a mapping that it is in?
+/// Is it the fault of a value that is not known yet, at its place or the `kind` of a mapping that
+/// it is in?
 bool is_about_open(const Diagnostic& error, const Value& recipe) {
   if (is_open(nearest(recipe, error.pointer))) return true;
   for (std::string place = error.pointer; !place.empty();) {
@@ -205,7 +221,8 @@ bool is_about_open(const Diagnostic& error, const Value& recipe) {
   return false;
 }
 
-/// Is it about something that is not there? It may be what an override that cannot be applied was to give.
+/// Is it about something that is not there? It may be what an override that cannot be applied was
+/// to give.
 bool is_about_missing(const Diagnostic& error) {
   return error.code == ErrorCode::kMandatoryValue || error.code == ErrorCode::kMissingKey ||
          error.code == ErrorCode::kInterpolationUnknown;
@@ -227,21 +244,23 @@ std::optional<std::string> process_environment(const std::string& name) {
   return value ? std::optional<std::string>(value) : std::nullopt;
 }
 
-Result<Composer> Composer::open(ComposeRequest request, const FileSystem& files, Declared declared, Sources& sources) {
+Result<Composer> Composer::open(ComposeRequest request, const FileSystem& files, Declared declared,
+                                Sources& sources) {
   Composer composer(std::move(request), std::move(declared), sources);
   const ComposeRequest& asked = composer.request_;
   constexpr std::size_t kMostOverrides = 10'000;  // each is looked up among all keys
   if (asked.overrides.size() > kMostOverrides) {
-    return Diagnostic{
-        ErrorCode::kUsage,
-        {},
-        "",
-        std::to_string(asked.overrides.size()) + " overrides are more than " + std::to_string(kMostOverrides),
-        "write them into a recipe"};
+    return Diagnostic{ErrorCode::kUsage,
+                      {},
+                      "",
+                      std::to_string(asked.overrides.size()) + " overrides are more than " +
+                          std::to_string(kMostOverrides),
+                      "write them into a recipe"};
   }
   std::vector<Override> typed;
   for (std::size_t i = 0; i < asked.overrides.size(); ++i) {
-    const Result<Override> read = parse_override(sources.add("override " + std::to_string(i + 1), asked.overrides[i]));
+    const Result<Override> read =
+        parse_override(sources.add("override " + std::to_string(i + 1), asked.overrides[i]));
     if (read) typed.push_back(*read);
     else append(composer.errors_, read.errors());
   }
@@ -256,22 +275,29 @@ Result<Composer> Composer::open(ComposeRequest request, const FileSystem& files,
   const path without_extension =
       has_extension(asked.recipe) ? path(asked.recipe).replace_extension() : path(asked.recipe);
   composer.name_ = by_file ? without_extension.stem().string() : without_extension.string();
-  const std::optional<path> file = by_file ? path(asked.recipe).lexically_normal() : configs.find(composer.name_);
+  const std::optional<path> file =
+      by_file ? path(asked.recipe).lexically_normal() : configs.find(composer.name_);
   if (!file || !files.is_file(*file)) return recipe_not_found(asked.recipe, configs, files);
   composer.file_ = *file;
   composer.primary_ = configs.read(*file, composer.errors_);
   if (composer.primary_ && !composer.primary_->contents.map()) {
-    composer.errors_.push_back({ErrorCode::kYamlSyntax, composer.primary_->contents.where, "",
-                                "a recipe must be a mapping, not " + describe(composer.primary_->contents),
-                                "write key: value"});
+    composer.errors_.push_back(
+        {ErrorCode::kYamlSyntax, composer.primary_->contents.where, "",
+         "a recipe must be a mapping, not " + describe(composer.primary_->contents),
+         "write key: value"});
     composer.primary_ = nullptr;
   }
   std::vector<const ConfigDocument*> seen;
-  if (composer.primary_) collect_aliases(configs, *composer.primary_, seen, composer.aliases_, composer.errors_);
-  const auto has_schema = [](const ConfigDocument* document) { return document->contents.find("schema") != nullptr; };
+  if (composer.primary_)
+    collect_aliases(configs, *composer.primary_, seen, composer.aliases_, composer.errors_);
+  const auto has_schema = [](const ConfigDocument* document) {
+    return document->contents.find("schema") != nullptr;
+  };
   if (std::ranges::any_of(seen, has_schema)) add_common_aliases(composer.aliases_);
   std::erase_if(composer.aliases_, [&](const Alias& alias) {  // a recipe's own key means itself
-    const auto has_key = [&](const ConfigDocument* document) { return document->contents.find(alias.name) != nullptr; };
+    const auto has_key = [&](const ConfigDocument* document) {
+      return document->contents.find(alias.name) != nullptr;
+    };
     return !alias.where.source && std::ranges::any_of(seen, has_key);
   });
   for (const Override& override : typed) {
@@ -318,17 +344,19 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
   if (has_schema) {
     values = in_our_terms(std::move(values));
   } else {  // nothing is run, so Hydra's settings of runs set nothing
-    std::erase_if(values, [](const Override& override) { return override.key.starts_with("hydra."); });
+    std::erase_if(values,
+                  [](const Override& override) { return override.key.starts_with("hydra."); });
   }
   result.typed = typed_;
   for (Override& override : values) {
     if (hide_given_again(override, result.unresolved))
       std::ranges::replace(result.typed, override.where.source->contents, override.key + "=***");
   }
-  for (Diagnostic& found : apply_overrides(result.unresolved, values, has_schema ? declared_ : Declared(),
-                                           has_schema ? SchemaKeys{and_aliases(request_.declared_keys, aliases_),
-                                                                   request_.may_add, request_.other_kinds}
-                                                      : SchemaKeys())) {
+  for (Diagnostic& found :
+       apply_overrides(result.unresolved, values, has_schema ? declared_ : Declared(),
+                       has_schema ? SchemaKeys{and_aliases(request_.declared_keys, aliases_),
+                                               request_.may_add, request_.other_kinds}
+                                  : SchemaKeys())) {
     keep(found);
   }
   if (request_.strict) {
@@ -349,8 +377,8 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
 Result<Value> Composer::resolve(const Composition& composition, Diagnostics* warnings) const {
   Diagnostics found;
   if (composition.has_schema) report_mandatory(composition.unresolved, "", "", found);
-  const InterpolationSources sources{composition.has_schema ? declared_ : Declared(), request_.environment,
-                                     request_.now};
+  const InterpolationSources sources{composition.has_schema ? declared_ : Declared(),
+                                     request_.environment, request_.now};
   Value recipe = resolve_interpolations(composition.unresolved, sources, found);
   Diagnostics errors;
   for (Diagnostic& each : found) {
@@ -360,7 +388,8 @@ Result<Value> Composer::resolve(const Composition& composition, Diagnostics* war
   }
   if (errors.empty()) return recipe;
   if (composition.has_schema && request_.validate) {
-    const Value& known = recipe.map() ? recipe : composition.unresolved;  // an interpolation may have failed
+    const Value& known =
+        recipe.map() ? recipe : composition.unresolved;  // an interpolation may have failed
     for (Diagnostic& error : request_.validate(known)) {
       if (!is_about_open(error, known)) errors.push_back(std::move(error));
     }
@@ -389,7 +418,8 @@ Result<Composition> Composer::compose_once() {
   return errors;
 }
 
-std::optional<Composition> compose_leniently(Composer& composer, std::span<const std::string> words, Sources& sources) {
+std::optional<Composition> compose_leniently(Composer& composer, std::span<const std::string> words,
+                                             Sources& sources) {
   std::vector<Override> overrides;
   for (const std::string& word : words) {
     auto override = parse_override(sources.add("override", word));

@@ -21,7 +21,8 @@ std::string table(const std::vector<Row>& rows) {
   std::string text;
   for (const Row& row : rows) {
     std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
+    for (std::size_t i = 0; i < row.size(); ++i)
+      line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
     text += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
   }
   return text;
@@ -43,8 +44,8 @@ Json branch(const DefaultsNode& node) {
 std::string defaults_text(const DefaultsList& list) {
   std::vector<Row> rows = {{"Config", "Package", "Parent", "File"}};
   for (const ConfigPart& part : list.parts)
-    rows.push_back(
-        {part.name, part.package.empty() ? "_global_" : part.package, part.parent, part.document->file.string()});
+    rows.push_back({part.name, part.package.empty() ? "_global_" : part.package, part.parent,
+                    part.document->file.string()});
   return table(rows);
 }
 

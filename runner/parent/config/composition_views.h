@@ -11,7 +11,8 @@ namespace runner {
 
 /// Views of how a recipe is composed, for people and as JSON.
 
-/// The configs in the order in which they are merged, a line each: name, package, the config that names it, file.
+/// The configs in the order in which they are merged, a line each: name, package, the config that
+/// names it, file.
 std::string defaults_text(const DefaultsList& list);
 nlohmann::ordered_json defaults_json(const DefaultsList& list);
 

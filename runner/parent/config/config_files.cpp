@@ -44,14 +44,16 @@ std::optional<std::filesystem::path> ConfigFiles::find(const std::string& name) 
 bool ConfigFiles::is_group(const std::string& name) const {
   const auto [known, is_new] = is_group_.try_emplace(name);
   if (is_new) {
-    known->second = std::ranges::any_of(folders_, [&](const auto& folder) { return files_.is_folder(folder / name); });
+    known->second = std::ranges::any_of(
+        folders_, [&](const auto& folder) { return files_.is_folder(folder / name); });
   }
   return known->second;
 }
 
 std::vector<std::string> ConfigFiles::groups() const {
   std::vector<std::string> groups;
-  const auto gather = [&](const auto& self, const path& folder, const std::string& above, int depth) -> void {
+  const auto gather = [&](const auto& self, const path& folder, const std::string& above,
+                          int depth) -> void {
     for (const std::string& name : files_.list(folder)) {
       if (depth > 8 || name.find('.') != name.npos || !files_.is_folder(folder / name)) continue;
       groups.push_back(above + name);
@@ -68,7 +70,8 @@ std::vector<std::string> ConfigFiles::options(const std::string& group) const {
   std::vector<std::string> names;
   for (const auto& folder : folders_) {
     for (const std::string& name : files_.list(folder / group)) {
-      if (name.ends_with(".yaml") && name.size() > 5) names.push_back(name.substr(0, name.size() - 5));
+      if (name.ends_with(".yaml") && name.size() > 5)
+        names.push_back(name.substr(0, name.size() - 5));
     }
   }
   std::ranges::sort(names);
@@ -98,11 +101,12 @@ const ConfigDocument* ConfigFiles::read(const std::filesystem::path& file, Diagn
   }
   if (!contents->map() && !contents->list()) {
     errors.push_back({ErrorCode::kYamlSyntax, contents->where, "",
-                      "a config must be a mapping or a list, not " + describe(*contents), "write key: value"});
+                      "a config must be a mapping or a list, not " + describe(*contents),
+                      "write key: value"});
     return nullptr;
   }
-  found->second =
-      std::make_unique<ConfigDocument>(ConfigDocument{file, *std::move(contents), package_header(source.contents)});
+  found->second = std::make_unique<ConfigDocument>(
+      ConfigDocument{file, *std::move(contents), package_header(source.contents)});
   return found->second.get();
 }
 

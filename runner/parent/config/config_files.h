@@ -16,12 +16,13 @@ namespace runner {
 /// One config file, read.
 struct ConfigDocument {
   std::filesystem::path file;
-  Value contents;                      ///< a mapping, `defaults` still in it; or a list, for a package that is one
+  Value contents;  ///< a mapping, `defaults` still in it; or a list, for a package that is one
   std::optional<std::string> package;  ///< of the "# @package" header; empty for _global_
 };
 
-/// The config files below some folders, each read once. A config has a name without extension: "classify", or
-/// "model/tiny" for the option tiny of the group model. The first folder that has the file wins.
+/// The config files below some folders, each read once. A config has a name without extension:
+/// "classify", or "model/tiny" for the option tiny of the group model. The first folder that has
+/// the file wins.
 class ConfigFiles {
  public:
   /// `files` and `sources` are borrowed.
@@ -39,8 +40,8 @@ class ConfigFiles {
   /// Names of the configs in a group, sorted; of the top level for "".
   std::vector<std::string> options(const std::string& group) const;
 
-  /// Reads a file, or gives what was read before. The pointer stays valid; it is null when the file is broken, and
-  /// its errors have been added to `errors` the first time.
+  /// Reads a file, or gives what was read before. The pointer stays valid; it is null when the file
+  /// is broken, and its errors have been added to `errors` the first time.
   const ConfigDocument* read(const std::filesystem::path& file, Diagnostics& errors);
 
   /// What the files read so far are warned of.

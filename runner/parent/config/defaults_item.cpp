@@ -24,11 +24,14 @@ struct BadItem {
 void check_name(const std::string& name, const Location& where) {
   std::istringstream parts(name);
   bool good = !name.empty() && name.find_first_of("\\\n\t:") == name.npos && !name.ends_with('/');
-  for (std::string part; good && std::getline(parts, part, '/');) good = !part.empty() && part != "." && part != "..";
+  for (std::string part; good && std::getline(parts, part, '/');)
+    good = !part.empty() && part != "." && part != "..";
   if (!good)
-    bad_item(where, "'" + name + "' cannot name a config", "a name is written a/b, without '..' or a file extension");
+    bad_item(where, "'" + name + "' cannot name a config",
+             "a name is written a/b, without '..' or a file extension");
   if (name.ends_with(".yaml") || name.ends_with(".yml")) {
-    bad_item(where, "'" + name + "' has an extension", "write '" + name.substr(0, name.rfind('.')) + "'");
+    bad_item(where, "'" + name + "' has an extension",
+             "write '" + name.substr(0, name.rfind('.')) + "'");
   }
 }
 
@@ -44,17 +47,21 @@ void take_package(std::string& written, DefaultsItem& item, const Location& wher
     return !(std::isalnum(c) || c == '_' || c == '-' || c == '.' || c == '$');
   };
   if (std::ranges::any_of(item.package, is_bad)) {
-    bad_item(where, "'" + item.package + "' is not a package", "a package is written a.b.c, _here_ or _global_");
+    bad_item(where, "'" + item.package + "' is not a package",
+             "a package is written a.b.c, _here_ or _global_");
   }
 }
 
-/// The name from the root: a leading slash is absolute, others are relative to the group of the list's config.
+/// The name from the root: a leading slash is absolute, others are relative to the group of the
+/// list's config.
 std::string absolute(const std::string& name, const std::string& group) {
   if (name.starts_with('/')) return name.substr(1);
   return group.empty() ? name : group + "/" + name;
 }
 
-std::string without_slash(const std::string& name) { return name.starts_with('/') ? name.substr(1) : name; }
+std::string without_slash(const std::string& name) {
+  return name.starts_with('/') ? name.substr(1) : name;
+}
 
 std::string dotted(std::string group) {
   std::ranges::replace(group, '/', '.');
@@ -69,7 +76,8 @@ std::string take_keywords(std::string key, DefaultsItem& item, const Location& w
     else if (word == "override") item.kind = DefaultsItem::Kind::kOverride;
     else {
       const std::vector<std::string> known = {"optional", "override"};
-      bad_item(where, "unsupported keyword '" + word + "' in a defaults list", did_you_mean(word, known));
+      bad_item(where, "unsupported keyword '" + word + "' in a defaults list",
+               did_you_mean(word, known));
     }
     key = key.substr(key.find_first_not_of(' ', blank));
   }
@@ -100,7 +108,8 @@ DefaultsItem group_item(const Entry& entry, const std::string& group) {
   item.where = entry.value.where;
   const auto add_option = [&](const Value& value) {
     if (!value.text())
-      bad_item(value.where, "an option must be a name, not " + describe(value), "if it is a name, write it in quotes");
+      bad_item(value.where, "an option must be a name, not " + describe(value),
+               "if it is a name, write it in quotes");
     check_name(*value.text(), value.where);
     item.options.push_back(*value.text());
   };
@@ -119,7 +128,8 @@ DefaultsItem group_item(const Entry& entry, const std::string& group) {
   item.name = absolute(written, group);
   if (!item.has_package) item.package = dotted(without_slash(written));
   if (item.is_list && item.has_interpolation())
-    bad_item(item.where, "an interpolation cannot be in a list of options", "name the options, or choose one");
+    bad_item(item.where, "an interpolation cannot be in a list of options",
+             "name the options, or choose one");
   return item;
 }
 
@@ -131,9 +141,12 @@ DefaultsItem read_item(const Value& value, const std::string& group) {
   }
   if (value.text()) return config_item(*value.text(), group, value.where);
   if (!value.map())
-    bad_item(value.where, "an item of a defaults list must be a name or group: option, not " + describe(value), "");
+    bad_item(value.where,
+             "an item of a defaults list must be a name or group: option, not " + describe(value),
+             "");
   if (value.map()->size() != 1)
-    bad_item(value.where, "an item of a defaults list names one group", "write one '- group: option' for each");
+    bad_item(value.where, "an item of a defaults list names one group",
+             "write one '- group: option' for each");
   return group_item(value.map()->front(), group);
 }
 
@@ -159,7 +172,8 @@ std::string package_below(const std::string& parent, const DefaultsItem& item) {
   return package.substr(std::min(package.find_first_not_of('.'), package.size()));
 }
 
-std::vector<DefaultsItem> read_defaults(const ConfigDocument& document, const std::string& group, Diagnostics& errors) {
+std::vector<DefaultsItem> read_defaults(const ConfigDocument& document, const std::string& group,
+                                        Diagnostics& errors) {
   std::vector<DefaultsItem> items;
   DefaultsItem self;
   self.where = document.contents.where;
@@ -198,7 +212,9 @@ std::vector<DefaultsItem> read_defaults(const ConfigDocument& document, const st
 
 bool is_mandatory(const Value& value) { return value.text() && *value.text() == "???"; }
 
-bool is_interpolation(const Value& value) { return value.text() && value.text()->find("${") != std::string::npos; }
+bool is_interpolation(const Value& value) {
+  return value.text() && value.text()->find("${") != std::string::npos;
+}
 
 Diagnostic container_clash(const Value& base, const Value& over, const std::string& pointer) {
   return {ErrorCode::kContainerClash,

@@ -33,7 +33,8 @@ struct ListNode {
 
 class Tree {
  public:
-  Tree(ConfigFiles& files, const ConfigDocument& primary, std::string name, std::span<const Override> overrides)
+  Tree(ConfigFiles& files, const ConfigDocument& primary, std::string name,
+       std::span<const Override> overrides)
       : files_(files), primary_(primary), name_(std::move(name)) {
     for (const Override& override : overrides) {
       if (override.kind == OverrideKind::kAdd) append(override);
@@ -61,7 +62,8 @@ class Tree {
     if (!errors_.empty()) return errors_;
     for (const auto& [key, item] : chosen_) {
       if (item.is_list) continue;
-      list.choices.push_back({key, item.options.empty() ? std::nullopt : std::optional(item.options.front())});
+      list.choices.push_back(
+          {key, item.options.empty() ? std::nullopt : std::optional(item.options.front())});
     }
     return list;
   }
@@ -92,9 +94,10 @@ class Tree {
     expand_waiting();
   }
 
-  /// Everything below a config. An override item counts for what comes before it, so the list is walked from its end.
-  void visit(ListNode& node, const ConfigDocument& document, const std::string& name, const std::string& package,
-             const std::string& parent) {
+  /// Everything below a config. An override item counts for what comes before it, so the list is
+  /// walked from its end.
+  void visit(ListNode& node, const ConfigDocument& document, const std::string& name,
+             const std::string& package, const std::string& parent) {
     if (const auto cycle = std::ranges::find(open_, &document); cycle != open_.end()) {
       std::string chain;
       for (auto step = cycle; step != open_.end(); ++step) chain += (*step)->file.string() + " -> ";
@@ -119,25 +122,29 @@ class Tree {
       } else {
         add(*child, *item, item->from_command_line ? "" : package, name);
       }
-      if (child->part || child->waiting || !child->text.empty()) node.children.push_back(std::move(child));
+      if (child->part || child->waiting || !child->text.empty())
+        node.children.push_back(std::move(child));
     }
     std::ranges::reverse(node.children);
     if (visited_ == kMaxParts + 1)
-      error(ErrorCode::kBadDefaults, document.contents.where, "the defaults lists have more than 1000 items", "");
+      error(ErrorCode::kBadDefaults, document.contents.where,
+            "the defaults lists have more than 1000 items", "");
     open_.pop_back();
   }
 
   void register_override(const DefaultsItem& item, const std::string& parent_package) {
     if (item.name.starts_with("hydra/")) return;  // Hydra's own groups: its log, its launcher
     if (in_waiting_) {
-      return error(ErrorCode::kBadDefaults, item.where, "a config chosen by an interpolation cannot hold overrides",
+      return error(ErrorCode::kBadDefaults, item.where,
+                   "a config chosen by an interpolation cannot hold overrides",
                    "move the override to the config that chooses");
     }
     choices_.choose(item, choice_key(item.name, package_below(parent_package, item)));
   }
 
   /// Fills `node` with what an ordinary item leads to; leaves it empty when that is nothing.
-  void add(ListNode& node, DefaultsItem item, const std::string& parent_package, const std::string& parent) {
+  void add(ListNode& node, DefaultsItem item, const std::string& parent_package,
+           const std::string& parent) {
     if (item.kind == DefaultsItem::Kind::kGroup &&
         !choices_.apply(item, choice_key(item.name, package_below(parent_package, item)))) {
       return;
@@ -155,8 +162,8 @@ class Tree {
     }
   }
 
-  void add_config(ListNode& node, const DefaultsItem& item, const std::string& name, const std::string& parent_package,
-                  const std::string& parent) {
+  void add_config(ListNode& node, const DefaultsItem& item, const std::string& name,
+                  const std::string& parent_package, const std::string& parent) {
     const auto file = files_.find(name);
     if (!file) {
       if (!item.optional) missing(item, name);
@@ -167,10 +174,12 @@ class Tree {
     std::string package = package_below(parent_package, item);
     if (document->package && !item.has_package) package = header_package(*document->package);
     if (std::ranges::count(package, '.') >= kDeepestPackage) {
-      return error(ErrorCode::kNestingTooDeep, item.where, "packages are more than 64 levels deep", "");
+      return error(ErrorCode::kNestingTooDeep, item.where, "packages are more than 64 levels deep",
+                   "");
     }
     if (document->contents.list() && package.empty()) {
-      return error(ErrorCode::kBadDefaults, document->contents.where, "a list cannot be at the root of a recipe",
+      return error(ErrorCode::kBadDefaults, document->contents.where,
+                   "a list cannot be at the root of a recipe",
                    "give it a package: '# @package a.b', or group@a.b in the defaults list");
     }
     node.text = name;
@@ -190,32 +199,38 @@ class Tree {
     const std::vector<std::string> options = files_.options(group);
     const std::string near_name = did_you_mean(option, options);
     if (item.kind == DefaultsItem::Kind::kConfig) {
-      return error(ErrorCode::kBadDefaults, item.where, "there is no config '" + name + "'", near_name);
+      return error(ErrorCode::kBadDefaults, item.where, "there is no config '" + name + "'",
+                   near_name);
     }
     if (options.empty()) {
-      return error(ErrorCode::kUnknownGroup, item.where, "there is no config group '" + group + "'", "");
+      return error(ErrorCode::kUnknownGroup, item.where, "there is no config group '" + group + "'",
+                   "");
     }
-    error(ErrorCode::kUnknownGroupOption, item.where, "the group '" + group + "' has no option '" + option + "'",
+    error(ErrorCode::kUnknownGroupOption, item.where,
+          "the group '" + group + "' has no option '" + option + "'",
           (near_name.empty() ? "" : near_name + " ") + "options: " + join(options, ", "));
   }
 
   void add_group(ListNode& node, const DefaultsItem& item, const std::string& parent_package,
                  const std::string& parent) {
     const std::string key = choice_key(item.name, package_below(parent_package, item));
-    const bool is_addition = item.is_list && item.from_command_line;  // to whatever the group holds already
+    const bool is_addition =
+        item.is_list && item.from_command_line;  // to whatever the group holds already
     if (!is_addition) {
       const auto [first, is_new] = chosen_.try_emplace(key, item);
       if (!is_new) return chosen_twice(key, item, first->second);
     }
     if (item.mandatory) {
-      return error(ErrorCode::kMandatoryValue, item.where, "an option of '" + key + "' must be chosen",
-                   "give it: " + key + "=OPTION; options: " + join(files_.options(item.name), ", "));
+      return error(
+          ErrorCode::kMandatoryValue, item.where, "an option of '" + key + "' must be chosen",
+          "give it: " + key + "=OPTION; options: " + join(files_.options(item.name), ", "));
     }
     if (!item.is_list && !item.options.empty()) {
       add_option(node, item, item.options.front(), parent_package, parent);
     } else {
       for (const std::string& option : item.options) {
-        add_option(*node.children.emplace_back(std::make_unique<ListNode>()), item, option, parent_package, parent);
+        add_option(*node.children.emplace_back(std::make_unique<ListNode>()), item, option,
+                   parent_package, parent);
       }
     }
     node.text = key + ": " + (item.options.empty() ? "null" : join(item.options, ", "));
@@ -223,16 +238,19 @@ class Tree {
 
   void add_option(ListNode& node, const DefaultsItem& item, const std::string& option,
                   const std::string& parent_package, const std::string& parent) {
-    const bool leads_out = option.find("..") != std::string::npos || option.find('\\') != std::string::npos ||
-                           option.starts_with('/') || option.empty();
+    const bool leads_out = option.find("..") != std::string::npos ||
+                           option.find('\\') != std::string::npos || option.starts_with('/') ||
+                           option.empty();
     if (leads_out) {
-      return error(ErrorCode::kUnknownGroupOption, item.where, "'" + option + "' cannot name an option",
+      return error(ErrorCode::kUnknownGroupOption, item.where,
+                   "'" + option + "' cannot name an option",
                    "options: " + join(files_.options(item.name), ", "));
     }
     add_config(node, item, item.name + "/" + option, parent_package, parent);
   }
 
-  /// Items that hold ${group}: in turns, since one may choose for another, until nothing more can be filled in.
+  /// Items that hold ${group}: in turns, since one may choose for another, until nothing more can
+  /// be filled in.
   void expand_waiting() {
     in_waiting_ = true;
     for (bool progress = true; progress;) {
@@ -256,9 +274,11 @@ class Tree {
     for (const ListNode* node : waiting_) {
       std::vector<std::string> keys;
       for (const auto& [key, item] : chosen_) keys.push_back(key);
-      const std::string shown = node->waiting->options.empty() ? node->waiting->name : node->waiting->options.front();
+      const std::string shown =
+          node->waiting->options.empty() ? node->waiting->name : node->waiting->options.front();
       error(ErrorCode::kInterpolationUnknown, node->waiting->where,
-            "'" + shown + "' refers to a choice that was not made", keys.empty() ? "" : "choices: " + join(keys, ", "));
+            "'" + shown + "' refers to a choice that was not made",
+            keys.empty() ? "" : "choices: " + join(keys, ", "));
     }
   }
 
@@ -268,8 +288,8 @@ class Tree {
       const std::size_t end = text.find('}', start);
       if (end == text.npos) return false;
       const auto found = chosen_.find(text.substr(start + 2, end - start - 2));
-      const bool known = found != chosen_.end() && !found->second.is_list && found->second.options.size() == 1 &&
-                         !found->second.has_interpolation();
+      const bool known = found != chosen_.end() && !found->second.is_list &&
+                         found->second.options.size() == 1 && !found->second.has_interpolation();
       if (!known) return false;
       text.replace(start, end - start + 1, found->second.options.front());
       start += found->second.options.front().size();
@@ -281,11 +301,14 @@ class Tree {
     const DefaultsItem& late = other.from_command_line ? other : item;
     const DefaultsItem& early = other.from_command_line ? item : other;
     if (late.from_command_line) {
-      error(ErrorCode::kOverrideExists, late.where, "the defaults list already chooses '" + key + "'",
-            "to change it, leave out the +: " + key + "=" + join(late.options, ","), {{early.where, "chosen here"}});
+      error(ErrorCode::kOverrideExists, late.where,
+            "the defaults list already chooses '" + key + "'",
+            "to change it, leave out the +: " + key + "=" + join(late.options, ","),
+            {{early.where, "chosen here"}});
     } else {
       error(ErrorCode::kBadDefaults, other.where, "'" + key + "' is twice in the defaults lists",
-            "to choose another option write '- override " + key + ": OPTION'", {{item.where, "first chosen here"}});
+            "to choose another option write '- override " + key + ": OPTION'",
+            {{item.where, "first chosen here"}});
     }
   }
 
@@ -313,8 +336,8 @@ class Tree {
 
 }  // namespace
 
-Result<DefaultsList> build_defaults(ConfigFiles& files, const ConfigDocument& primary, const std::string& name,
-                                    std::span<const Override> choices) {
+Result<DefaultsList> build_defaults(ConfigFiles& files, const ConfigDocument& primary,
+                                    const std::string& name, std::span<const Override> choices) {
   return Tree(files, primary, name, choices).build();
 }
 

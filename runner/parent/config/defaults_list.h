@@ -32,19 +32,22 @@ struct DefaultsNode {
 
 struct DefaultsList {
   std::vector<ConfigPart> parts;
-  std::vector<GroupChoice> choices;  ///< lists of options and configs included by name are not among them
+  std::vector<GroupChoice>
+      choices;  ///< lists of options and configs included by name are not among them
   DefaultsNode tree;
-  /// ~key and key=null where no list has the group `key`, but the configs themselves hold such a key.
+  /// ~key and key=null where no list has the group `key`, but the configs themselves hold such a
+  /// key.
   std::vector<Override> about_values;
 };
 
-/// Follows the defaults list of `primary` (the config `name`) and of every config it leads to, depth first. `choices`
-/// are the overrides of configs: group=option takes another option, +group=option adds one, ++group=option does
-/// either, group=null and ~group drop it; they beat the files' own `override` items, of which the last one wins.
-/// The algorithm is Hydra 1.4's, with these differences: a primary config keeps its own content whatever its list
-/// holds, ~group before +group=option replaces it, ~group drops a list of options too, and a key that is named like a
+/// Follows the defaults list of `primary` (the config `name`) and of every config it leads to,
+/// depth first. `choices` are the overrides of configs: group=option takes another option,
+/// +group=option adds one, ++group=option does either, group=null and ~group drop it; they beat the
+/// files' own `override` items, of which the last one wins. The algorithm is Hydra 1.4's, with
+/// these differences: a primary config keeps its own content whatever its list holds, ~group before
+/// +group=option replaces it, ~group drops a list of options too, and a key that is named like a
 /// group that no list has can be deleted.
-Result<DefaultsList> build_defaults(ConfigFiles& files, const ConfigDocument& primary, const std::string& name,
-                                    std::span<const Override> choices);
+Result<DefaultsList> build_defaults(ConfigFiles& files, const ConfigDocument& primary,
+                                    const std::string& name, std::span<const Override> choices);
 
 }  // namespace runner

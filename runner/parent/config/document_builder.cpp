@@ -12,7 +12,8 @@ constexpr std::string_view kCore = "tag:yaml.org,2002:";
 
 /// The start of `text`, in quotes.
 std::string start_in_quotes(const std::string& text) {
-  constexpr std::size_t kMaxShown = 60;  // what is longer is a number, or cut anywhere for a message
+  constexpr std::size_t kMaxShown =
+      60;  // what is longer is a number, or cut anywhere for a message
   return "'" + (text.size() > kMaxShown ? text.substr(0, kMaxShown) + "..." : text) + "'";
 }
 
@@ -58,12 +59,13 @@ Size measure(const Value& value) {
 KeyType key_type(const Value& key) {
   if (std::holds_alternative<bool>(key.data)) return KeyType::kBool;
   if (std::holds_alternative<double>(key.data)) return KeyType::kFloat;
-  const bool is_integer = std::holds_alternative<std::int64_t>(key.data) || key.form == ScalarForm::kBigInteger;
+  const bool is_integer =
+      std::holds_alternative<std::int64_t>(key.data) || key.form == ScalarForm::kBigInteger;
   return is_integer ? KeyType::kInteger : KeyType::kString;
 }
 
-/// Merged keys come first, those of the last source before the others'; what the mapping says itself wins, then the
-/// earlier source. The order is PyYAML's.
+/// Merged keys come first, those of the last source before the others'; what the mapping says
+/// itself wins, then the earlier source. The order is PyYAML's.
 Value::Map merged(std::vector<Value> sources, Value::Map own) {
   Value::Map result;
   std::unordered_map<std::string, std::size_t> index;
@@ -80,9 +82,11 @@ Value::Map merged(std::vector<Value> sources, Value::Map own) {
   return result;
 }
 
-/// A scalar of a YAML file: `text` as yaml-cpp hands it over, with the tag "?" where it stood without quotes and "!"
-/// where it stood in quotes. A tag that is unknown or does not fit is added to `errors`.
-Value yaml_scalar(const Location& where, const std::string& tag, const std::string& text, Diagnostics& errors) {
+/// A scalar of a YAML file: `text` as yaml-cpp hands it over, with the tag "?" where it stood
+/// without quotes and "!" where it stood in quotes. A tag that is unknown or does not fit is added
+/// to `errors`.
+Value yaml_scalar(const Location& where, const std::string& tag, const std::string& text,
+                  Diagnostics& errors) {
   if (tag == "!" || tag.empty() || tag == "tag:yaml.org,2002:str") return {text, where};
   const auto error = [&](ErrorCode code, std::string message, std::string help) {
     errors.push_back({code, where, "", std::move(message), std::move(help)});
@@ -95,7 +99,8 @@ Value yaml_scalar(const Location& where, const std::string& tag, const std::stri
     return error(ErrorCode::kUnknownTag, "unknown tag '" + (core ? "!!" + wanted : tag) + "'",
                  "remove the tag; !!str, !!int, !!float, !!bool and !!null are understood");
   }
-  if (plain && text == "=") return error(ErrorCode::kYamlSyntax, "'=' alone has another meaning in YAML", "quote it");
+  if (plain && text == "=")
+    return error(ErrorCode::kYamlSyntax, "'=' alone has another meaning in YAML", "quote it");
   std::optional<PlainScalar> read = plain_scalar(text);
   if (!read) {
     return error(ErrorCode::kNumberOutOfRange, "an integer of more than 4300 digits",
@@ -104,54 +109,62 @@ Value yaml_scalar(const Location& where, const std::string& tag, const std::stri
   Value value{std::move(read->data), where};
   value.form = read->form;
   if (wanted == "float") {
-    if (const auto* integer = std::get_if<std::int64_t>(&value.data)) value.data = static_cast<double>(*integer);
+    if (const auto* integer = std::get_if<std::int64_t>(&value.data))
+      value.data = static_cast<double>(*integer);
     if (value.form == ScalarForm::kBigInteger) value = {parse_double(*value.text()), where};
   }
   const bool fits = plain ||
-                    (wanted == "int" &&
-                     (std::holds_alternative<std::int64_t>(value.data) || value.form == ScalarForm::kBigInteger)) ||
+                    (wanted == "int" && (std::holds_alternative<std::int64_t>(value.data) ||
+                                         value.form == ScalarForm::kBigInteger)) ||
                     (wanted == "float" && std::holds_alternative<double>(value.data)) ||
                     (wanted == "bool" && std::holds_alternative<bool>(value.data)) ||
                     (wanted == "null" && value.is_null());
   if (!fits)
-    error(ErrorCode::kYamlSyntax, describe({text, where}) + " cannot be read as !!" + wanted, "remove the tag");
+    error(ErrorCode::kYamlSyntax, describe({text, where}) + " cannot be read as !!" + wanted,
+          "remove the tag");
   return value;
 }
 
-/// The warning about a text without quotes that YAML 1.1 reads as something else than most people do: yes, on, 010,
-/// 1:30. Nullopt: `read`, which it was read as, surprises nobody.
+/// The warning about a text without quotes that YAML 1.1 reads as something else than most people
+/// do: yes, on, 010, 1:30. Nullopt: `read`, which it was read as, surprises nobody.
 std::optional<Diagnostic> yaml_trap(const std::string& text, const Value& read) {
   const auto warning = [&](const std::string& as) {
-    return Diagnostic{
-        .code = ErrorCode::kYamlTrap,
-        .where = read.where,
-        .message = start_in_quotes(text) + " without quotes is " + as,
-        .help = "write " + scalar_text(read) + " if that is meant, else " + start_in_quotes(text) + " in quotes",
-        .severity = Severity::kWarning};
+    return Diagnostic{.code = ErrorCode::kYamlTrap,
+                      .where = read.where,
+                      .message = start_in_quotes(text) + " without quotes is " + as,
+                      .help = "write " + scalar_text(read) + " if that is meant, else " +
+                              start_in_quotes(text) + " in quotes",
+                      .severity = Severity::kWarning};
   };
-  if (std::holds_alternative<bool>(read.data) && std::string_view("tTfF").find(text[0]) == std::string_view::npos) {
+  if (std::holds_alternative<bool>(read.data) &&
+      std::string_view("tTfF").find(text[0]) == std::string_view::npos) {
     return warning("the boolean " + scalar_text(read));
   }
-  const bool is_integer = std::holds_alternative<std::int64_t>(read.data) || read.form == ScalarForm::kBigInteger;
+  const bool is_integer =
+      std::holds_alternative<std::int64_t>(read.data) || read.form == ScalarForm::kBigInteger;
   if (!is_integer && !std::holds_alternative<double>(read.data)) return std::nullopt;
-  if (text.find(':') != std::string::npos) return warning("a number in base 60: " + scalar_text(read));
+  if (text.find(':') != std::string::npos)
+    return warning("a number in base 60: " + scalar_text(read));
   if (is_integer && is_octal_trap(text)) return warning("an octal number: " + scalar_text(read));
   return std::nullopt;
 }
 
 }  // namespace
 
-void DocumentBuilder::error(ErrorCode code, const Location& where, std::string message, std::string help) {
+void DocumentBuilder::error(ErrorCode code, const Location& where, std::string message,
+                            std::string help) {
   errors_.push_back({code, where, "", std::move(message), std::move(help)});
 }
 
-void DocumentBuilder::stop(ErrorCode code, const Location& where, std::string message, std::string help) {
+void DocumentBuilder::stop(ErrorCode code, const Location& where, std::string message,
+                           std::string help) {
   error(code, where, std::move(message), std::move(help));
   throw Stop{};
 }
 
 void DocumentBuilder::check_depth(std::size_t depth, const Location& where) {
-  if (depth > kDeepestDocument) stop(ErrorCode::kNestingTooDeep, where, "values are nested more than 64 deep", "");
+  if (depth > kDeepestDocument)
+    stop(ErrorCode::kNestingTooDeep, where, "values are nested more than 64 deep", "");
 }
 
 bool DocumentBuilder::expects_key() const {
@@ -160,7 +173,8 @@ bool DocumentBuilder::expects_key() const {
 
 void DocumentBuilder::start_document(const Location& where) {
   if (++documents_ < 2) return;
-  stop(ErrorCode::kSecondDocument, where, "a second document starts here", "keep one recipe in a file");
+  stop(ErrorCode::kSecondDocument, where, "a second document starts here",
+       "keep one recipe in a file");
 }
 
 void DocumentBuilder::scalar(const Location& where, const std::string& tag, const std::string& text,
@@ -177,7 +191,9 @@ void DocumentBuilder::scalar(const Location& where, const std::string& tag, cons
   finish(std::move(value), anchor, is_merge);
 }
 
-void DocumentBuilder::null(const Location& where, std::size_t anchor) { finish({nullptr, where}, anchor, false); }
+void DocumentBuilder::null(const Location& where, std::size_t anchor) {
+  finish({nullptr, where}, anchor, false);
+}
 
 void DocumentBuilder::alias(const Location& where, std::size_t anchor) {
   const auto found = anchors_.find(anchor);
@@ -188,7 +204,8 @@ void DocumentBuilder::alias(const Location& where, std::size_t anchor) {
   aliased_nodes_ += size.nodes;
   aliased_bytes_ += size.bytes;
   if (aliased_nodes_ > kMaxAliasedNodes) {
-    stop(ErrorCode::kAliasBomb, where, "aliases expand to more than 10000 values", "write fewer aliases of aliases");
+    stop(ErrorCode::kAliasBomb, where, "aliases expand to more than 10000 values",
+         "write fewer aliases of aliases");
   }
   if (aliased_bytes_ > kMaxAliasedBytes) {
     stop(ErrorCode::kAliasBomb, where, "aliases expand to more than 16 MiB of text",
@@ -200,7 +217,8 @@ void DocumentBuilder::alias(const Location& where, std::size_t anchor) {
 
 void DocumentBuilder::open(Value container, const std::string& tag, std::size_t anchor) {
   check_depth(frames_.size() + 1, container.where);
-  const std::string_view core_tag = container.list() ? "tag:yaml.org,2002:seq" : "tag:yaml.org,2002:map";
+  const std::string_view core_tag =
+      container.list() ? "tag:yaml.org,2002:seq" : "tag:yaml.org,2002:map";
   if (tag != "?" && tag != "!" && !tag.empty() && tag != core_tag) {
     error(ErrorCode::kUnknownTag, container.where, "unknown tag '" + tag + "'", "remove the tag");
   }
@@ -228,7 +246,8 @@ void DocumentBuilder::finish(Value value, std::size_t anchor, bool is_merge) {
   add(std::move(value), where, is_merge);
 }
 
-/// Puts a finished value where it belongs: the document, a list, or as a key or value into a mapping.
+/// Puts a finished value where it belongs: the document, a list, or as a key or value into a
+/// mapping.
 void DocumentBuilder::add(Value value, const Location& where, bool is_merge) {
   if (frames_.empty()) {
     root_ = std::move(value);
@@ -253,13 +272,14 @@ void DocumentBuilder::add(Value value, const Location& where, bool is_merge) {
   }
 }
 
-void DocumentBuilder::add_key(Frame& frame, const Value& key, const Location& where, bool is_merge) {
+void DocumentBuilder::add_key(Frame& frame, const Value& key, const Location& where,
+                              bool is_merge) {
   frame.pending = Pending::kDropped;
   if (key.list() || key.map() || key.is_null()) {
-    error(
-        ErrorCode::kNonStringKey, where,
-        "a key must be a name or a number, not " + std::string(key.is_null() ? "" : "a ") + std::string(type_name(key)),
-        key.is_null() ? "write it in quotes if it is a name" : "");
+    error(ErrorCode::kNonStringKey, where,
+          "a key must be a name or a number, not " + std::string(key.is_null() ? "" : "a ") +
+              std::string(type_name(key)),
+          key.is_null() ? "write it in quotes if it is a name" : "");
     return;
   }
   std::string name = scalar_text(key);

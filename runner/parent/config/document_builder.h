@@ -11,24 +11,27 @@
 
 namespace runner {
 
-/// Builds the Value of one YAML document from what a parser reads, piece by piece in the order of the text: checks
-/// keys, applies anchors, aliases and `<<`, and bounds depth and size.
+/// Builds the Value of one YAML document from what a parser reads, piece by piece in the order of
+/// the text: checks keys, applies anchors, aliases and `<<`, and bounds depth and size.
 ///
 ///   builder.open({Value::List{}, where}, "?", 0);
 ///   builder.scalar(where, "?", "1", 0);
 ///   builder.close();
 ///
-/// Mistakes are added to `errors`; texts that YAML 1.1 reads unexpectedly to `warnings`. Anchors are yaml-cpp's
-/// numbers; 0: none. Tags are "?" without quotes, "!" in quotes, empty for null, or written out.
+/// Mistakes are added to `errors`; texts that YAML 1.1 reads unexpectedly to `warnings`. Anchors
+/// are yaml-cpp's numbers; 0: none. Tags are "?" without quotes, "!" in quotes, empty for null, or
+/// written out.
 class DocumentBuilder {
  public:
   /// Thrown when reading on makes no sense; the error is recorded before.
   struct Stop {};
 
-  DocumentBuilder(Diagnostics& errors, Diagnostics& warnings) : errors_(errors), warnings_(warnings) {}
+  DocumentBuilder(Diagnostics& errors, Diagnostics& warnings)
+      : errors_(errors), warnings_(warnings) {}
 
   void start_document(const Location& where);
-  void scalar(const Location& where, const std::string& tag, const std::string& text, std::size_t anchor);
+  void scalar(const Location& where, const std::string& tag, const std::string& text,
+              std::size_t anchor);
   void null(const Location& where, std::size_t anchor);
   void alias(const Location& where, std::size_t anchor);
   void open(Value container, const std::string& tag, std::size_t anchor);
@@ -52,7 +55,8 @@ class DocumentBuilder {
   };
 
   void error(ErrorCode code, const Location& where, std::string message, std::string help);
-  [[noreturn]] void stop(ErrorCode code, const Location& where, std::string message, std::string help);
+  [[noreturn]] void stop(ErrorCode code, const Location& where, std::string message,
+                         std::string help);
   void check_depth(std::size_t depth, const Location& where);
   bool expects_key() const;
   void finish(Value value, std::size_t anchor, bool is_merge);

@@ -16,7 +16,8 @@ std::string key_of(const Override& override) {
 }
 
 /// A file's override of `key` finds nothing: the same group from the root, or a similar name.
-std::string how_to_override(const std::string& key, const std::vector<std::string>& groups, const std::string& value) {
+std::string how_to_override(const std::string& key, const std::vector<std::string>& groups,
+                            const std::string& value) {
   const std::string group = key.substr(0, key.find('@'));
   for (const std::string& other : groups) {
     if (group.ends_with("/" + other))
@@ -26,15 +27,18 @@ std::string how_to_override(const std::string& key, const std::vector<std::strin
 }
 
 /// `key` chooses nothing: the same group under another package, a similar name, or how to add it.
-std::string how_to_choose(const std::string& key, const std::vector<std::string>& groups, const std::string& value) {
+std::string how_to_choose(const std::string& key, const std::vector<std::string>& groups,
+                          const std::string& value) {
   std::vector<std::string> elsewhere;
   for (const std::string& group : groups) {
-    if (group.substr(0, group.find('@')) == key.substr(0, key.find('@'))) elsewhere.push_back(group);
+    if (group.substr(0, group.find('@')) == key.substr(0, key.find('@')))
+      elsewhere.push_back(group);
   }
   std::string help = elsewhere.size() > 1 ? "did you mean one of " + join(elsewhere, ", ") + "?"
                      : elsewhere.empty()  ? did_you_mean(key, groups)
                                           : "did you mean '" + elsewhere.front() + "'?";
-  return (help.empty() ? "" : help + " ") + "to append to the defaults list use +" + key + "=" + value;
+  return (help.empty() ? "" : help + " ") + "to append to the defaults list use +" + key + "=" +
+         value;
 }
 
 }  // namespace
@@ -71,7 +75,8 @@ bool GroupChoices::apply(DefaultsItem& item, const std::string& key) {
   if (found == choices_.end()) return true;
   Choice& choice = found->second;
   if (choice.deleted) {
-    if (item.from_command_line || (choice.deleted_option && item.options != std::vector{*choice.deleted_option}))
+    if (item.from_command_line ||
+        (choice.deleted_option && item.options != std::vector{*choice.deleted_option}))
       return true;
     choice.used = true;
     return false;
@@ -96,7 +101,8 @@ std::vector<const Override*> GroupChoices::take_additions() {
   std::vector<const Override*> additions;
   std::erase_if(choices_, [&](const auto& entry) {
     const Choice& choice = entry.second;
-    const bool is_addition = !choice.used && choice.override && choice.override->kind == OverrideKind::kForceAdd;
+    const bool is_addition =
+        !choice.used && choice.override && choice.override->kind == OverrideKind::kForceAdd;
     if (is_addition) additions.push_back(choice.override);
     return is_addition;
   });
@@ -122,8 +128,10 @@ std::vector<Override> GroupChoices::take_about_values(const std::vector<ConfigPa
   return result;
 }
 
-void GroupChoices::report_unused(const std::map<std::string, DefaultsItem>& chosen_items, Diagnostics& errors) const {
-  const auto error = [&](ErrorCode code, const Location& where, std::string message, std::string help) {
+void GroupChoices::report_unused(const std::map<std::string, DefaultsItem>& chosen_items,
+                                 Diagnostics& errors) const {
+  const auto error = [&](ErrorCode code, const Location& where, std::string message,
+                         std::string help) {
     errors.push_back({code, where, "", std::move(message), std::move(help)});
   };
   std::vector<std::string> groups;
@@ -134,15 +142,19 @@ void GroupChoices::report_unused(const std::map<std::string, DefaultsItem>& chos
     if (choice.deleted) {
       const auto chosen = chosen_items.find(key);
       error(ErrorCode::kCannotDelete, choice.override->key_where,
-            "cannot delete '" + choice.override->where.source->contents.substr(1) + "': no match in the defaults list",
+            "cannot delete '" + choice.override->where.source->contents.substr(1) +
+                "': no match in the defaults list",
             chosen == chosen_items.end()
                 ? did_you_mean(key, groups)
-                : "'" + key + "' is '" + join(chosen->second.options, ",") + "': to delete it write ~" + key);
+                : "'" + key + "' is '" + join(chosen->second.options, ",") +
+                      "': to delete it write ~" + key);
     } else if (choice.override) {
-      error(ErrorCode::kUnknownGroup, choice.override->key_where, "the defaults list has no '" + key + "' to override",
+      error(ErrorCode::kUnknownGroup, choice.override->key_where,
+            "the defaults list has no '" + key + "' to override",
             how_to_choose(key, groups, value));
     } else {
-      error(ErrorCode::kBadDefaults, choice.where, "no earlier item of the defaults lists chooses '" + key + "'",
+      error(ErrorCode::kBadDefaults, choice.where,
+            "no earlier item of the defaults lists chooses '" + key + "'",
             how_to_override(key, groups, value));
     }
   }

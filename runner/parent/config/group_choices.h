@@ -12,8 +12,9 @@
 
 namespace runner {
 
-/// What others than an item itself chose for its group: overrides, which win, and the `override` items of files, of
-/// which the first that is met wins. Keys are groups as overrides name them, "model/backbone" or "db@source".
+/// What others than an item itself chose for its group: overrides, which win, and the `override`
+/// items of files, of which the first that is met wins. Keys are groups as overrides name them,
+/// "model/backbone" or "db@source".
 class GroupChoices {
  public:
   /// Takes in an override that adds nothing. It is borrowed.
@@ -30,7 +31,8 @@ class GroupChoices {
   std::vector<const Override*> take_additions();
   /// Forgets what files chose, and what has been used, for another walk.
   void restart();
-  /// Takes out the unused choices of nothing whose group is the name of a key at the root of `parts`.
+  /// Takes out the unused choices of nothing whose group is the name of a key at the root of
+  /// `parts`.
   std::vector<Override> take_about_values(const std::vector<ConfigPart>& parts);
   /// The errors of those that no list has used, `chosen` being what each group came to.
   void report_unused(const std::map<std::string, DefaultsItem>& chosen, Diagnostics& errors) const;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "runner/parent/config/interpolation_parser.h"
 #include "runner/parent/config/defaults_item.h"
+#include "runner/parent/config/interpolation_parser.h"
 #include "runner/parent/config/scalar.h"
 
 namespace runner {
@@ -17,7 +17,8 @@ constexpr std::string_view kAliases = "aliases";
 /// What a text has come to that stands under the key of a secret (secret.h).
 std::optional<Value> as_secret_as(const Value& written, std::optional<Value> result) {
   if (!result || written.secret_as.empty()) return result;
-  // What an interpolation that is shown leads to is shown at its own place, but for the texts of the environment.
+  // What an interpolation that is shown leads to is shown at its own place, but for the texts of
+  // the environment.
   const bool shows_itself = written.text() && written.secret_as == *written.text();
   for_all(*result, [&](Value& part) {
     if (!shows_itself || part.text()) part.secret_as = written.secret_as;
@@ -27,7 +28,8 @@ std::optional<Value> as_secret_as(const Value& written, std::optional<Value> res
 
 }  // namespace
 
-Value resolve_interpolations(const Value& document, const InterpolationSources& sources, Diagnostics& found) {
+Value resolve_interpolations(const Value& document, const InterpolationSources& sources,
+                             Diagnostics& found) {
   return InterpolationPass(document, sources, found).resolve_all();
 }
 
@@ -47,8 +49,10 @@ Value InterpolationPass::resolve_all() {
   return result ? *std::move(result) : Value{nullptr, document_.where};
 }
 
-void InterpolationPass::error(const Scope& scope, ErrorCode code, std::string message, std::string help) {
-  found_.push_back({code, scope.value->where, pointer_of(scope), std::move(message), std::move(help)});
+void InterpolationPass::error(const Scope& scope, ErrorCode code, std::string message,
+                              std::string help) {
+  found_.push_back(
+      {code, scope.value->where, pointer_of(scope), std::move(message), std::move(help)});
 }
 
 bool InterpolationPass::exhausted(const Scope& scope, std::size_t added) {
@@ -81,19 +85,22 @@ InterpolationPass::Resolved InterpolationPass::resolve_within(const Scope& scope
   bool failed = false;
   Value result{nullptr, value.where};
   const auto resolve_child = [&](const Value& below, std::string key) {
-    if (!scope.parent && key == kAliases) return below;  // override texts; they are resolved where they are used
+    if (!scope.parent && key == kAliases)
+      return below;  // override texts; they are resolved where they are used
     Resolved resolved = resolve({&below, std::move(key), &scope});
     failed = failed || !resolved;
     return resolved ? *std::move(resolved) : Value{nullptr, below.where};
   };
   if (const auto* list = value.list()) {
     Value::List items;
-    for (const Value& item : *list) items.push_back(resolve_child(item, std::to_string(items.size())));
+    for (const Value& item : *list)
+      items.push_back(resolve_child(item, std::to_string(items.size())));
     result.data = std::move(items);
   } else {
     Value::Map entries;
     for (const Entry& entry : *value.map()) {
-      entries.push_back({entry.key, entry.key_where, resolve_child(entry.value, entry.key), entry.key_type});
+      entries.push_back(
+          {entry.key, entry.key_where, resolve_child(entry.value, entry.key), entry.key_type});
     }
     result.data = std::move(entries);
   }
@@ -106,7 +113,8 @@ const Value* InterpolationPass::remembered(const Scope& scope) {
   if (is_new) {
     active_.push_back(&scope);
     memo.value = resolve_text(*scope.value, scope);
-    if (memo.value) for_all(*memo.value, [](Value& part) { part.is_default = false; });  // somebody wrote this
+    if (memo.value)
+      for_all(*memo.value, [](Value& part) { part.is_default = false; });  // somebody wrote this
     memo.active = false;
     active_.pop_back();
   } else if (memo.active) {
@@ -124,17 +132,19 @@ void InterpolationPass::report_cycle(const Scope& scope) {
         "give one of them a value of its own");
 }
 
-InterpolationPass::Resolved InterpolationPass::resolve_text(const Value& value, const Scope& scope, bool is_argument) {
+InterpolationPass::Resolved InterpolationPass::resolve_text(const Value& value, const Scope& scope,
+                                                            bool is_argument) {
   const std::string& text = *value.text();
   TextPieces pieces;
   try {
     pieces = parse_interpolations(text);
   } catch (const InterpolationSyntaxError& syntax) {
-    error(scope, ErrorCode::kInterpolationSyntax, "cannot read " + describe(value) + ": " + syntax.message,
-          syntax.help);
+    error(scope, ErrorCode::kInterpolationSyntax,
+          "cannot read " + describe(value) + ": " + syntax.message, syntax.help);
     return std::nullopt;
   }
-  if (is_argument && refuses_item(pieces, scope, "be the argument of a resolver")) return std::nullopt;
+  if (is_argument && refuses_item(pieces, scope, "be the argument of a resolver"))
+    return std::nullopt;
   const bool stays_text = is_argument && value.form != ScalarForm::kPlain;  // it was in quotes
   if (pieces.size() == 1 && !stays_text) {
     if (const auto* alone = std::get_if<std::unique_ptr<Interpolation>>(&pieces[0])) {
@@ -170,7 +180,8 @@ InterpolationPass::Resolved InterpolationPass::join(const TextPieces& pieces, co
       failed = true;
     } else if (value->list() || value->map()) {
       error(scope, ErrorCode::kInterpolationSyntax,
-            quoted_reference(inner) + " is a " + std::string(type_name(*value)) + " and cannot be inside a text",
+            quoted_reference(inner) + " is a " + std::string(type_name(*value)) +
+                " and cannot be inside a text",
             "name one of its values");
       failed = true;
     } else {
@@ -179,7 +190,8 @@ InterpolationPass::Resolved InterpolationPass::join(const TextPieces& pieces, co
       add(scalar_text(*value), is_interpolation(*value) && holds_item(*value->text()));
     }
     if (text.size() > kMaxText) {
-      error(scope, ErrorCode::kAliasBomb, "the text is longer than a megabyte once its interpolations are resolved");
+      error(scope, ErrorCode::kAliasBomb,
+            "the text is longer than a megabyte once its interpolations are resolved");
       return std::nullopt;
     }
   }
@@ -188,14 +200,17 @@ InterpolationPass::Resolved InterpolationPass::join(const TextPieces& pieces, co
   return failed || exhausted(scope, copy_cost(result)) ? std::nullopt : Resolved(std::move(result));
 }
 
-InterpolationPass::Resolved InterpolationPass::evaluate(const Interpolation& interpolation, const Scope& scope) {
+InterpolationPass::Resolved InterpolationPass::evaluate(const Interpolation& interpolation,
+                                                        const Scope& scope) {
   if (is_item(interpolation)) return Value{interpolation.written, scope.value->where};
-  Resolved value = interpolation.resolver.empty() ? look_up(interpolation, scope) : call(interpolation, scope);
+  Resolved value =
+      interpolation.resolver.empty() ? look_up(interpolation, scope) : call(interpolation, scope);
   if (!value || exhausted(scope, copy_cost(*value))) return std::nullopt;
   return value;
 }
 
-bool InterpolationPass::refuses_item(const TextPieces& pieces, const Scope& scope, const std::string& use) {
+bool InterpolationPass::refuses_item(const TextPieces& pieces, const Scope& scope,
+                                     const std::string& use) {
   if (!keeps_item(pieces)) return false;
   for (const TextPiece& piece : pieces) {
     const auto* inner = std::get_if<std::unique_ptr<Interpolation>>(&piece);
@@ -206,11 +221,13 @@ bool InterpolationPass::refuses_item(const TextPieces& pieces, const Scope& scop
   return true;
 }
 
-InterpolationPass::Resolved InterpolationPass::resolve_written(const Value& written, const Scope& scope) {
+InterpolationPass::Resolved InterpolationPass::resolve_written(const Value& written,
+                                                               const Scope& scope) {
   if (stopped_ || exhausted(scope, 1)) return std::nullopt;
   if (is_interpolation(written)) {
     ++depth_;
-    Resolved result = stopped_ || exhausted(scope, 0) ? std::nullopt : resolve_text(written, scope, true);
+    Resolved result =
+        stopped_ || exhausted(scope, 0) ? std::nullopt : resolve_text(written, scope, true);
     --depth_;
     return result;
   }

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "runner/parent/config/interpolation_parser.h"
 #include "runner/parent/config/defaults_item.h"
+#include "runner/parent/config/interpolation_parser.h"
 #include "runner/parent/config/resolvers.h"
 #include "runner/parent/config/secret.h"
 #include "runner/shared/text/suggest.h"
@@ -70,7 +70,8 @@ class InterpolationPass::Call final : public ResolverContext {
   bool is_secret_ = false;
 };
 
-InterpolationPass::Resolved InterpolationPass::call(const Interpolation& interpolation, const Scope& scope) {
+InterpolationPass::Resolved InterpolationPass::call(const Interpolation& interpolation,
+                                                    const Scope& scope) {
   const auto resolver = std::ranges::find(resolvers(), interpolation.resolver, &Resolver::name);
   if (resolver == resolvers().end()) {
     std::vector<std::string> known;
@@ -103,10 +104,12 @@ InterpolationPass::Resolved InterpolationPass::call(const Interpolation& interpo
     Resolved argument = context.evaluate(written);
     if (!argument) return std::nullopt;
     if (is_mandatory(*argument)) return argument;
-    for_all(*argument, [&](const Value& part) { is_secret = is_secret || !part.secret_as.empty(); });
+    for_all(*argument,
+            [&](const Value& part) { is_secret = is_secret || !part.secret_as.empty(); });
     arguments.push_back(*std::move(argument));
   }
-  if (resolver->name == "oc.env" && arguments[0].text()) is_secret = is_secret || names_a_secret(*arguments[0].text());
+  if (resolver->name == "oc.env" && arguments[0].text())
+    is_secret = is_secret || names_a_secret(*arguments[0].text());
   if (is_secret) context.set_secret();
   Resolved result = resolver->call(context, arguments);
   is_secret = is_secret || (result && !result->secret_as.empty());

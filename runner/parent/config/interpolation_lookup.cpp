@@ -3,8 +3,8 @@
 #include <deque>
 #include <utility>
 
-#include "runner/parent/config/interpolation_parser.h"
 #include "runner/parent/config/defaults_item.h"
+#include "runner/parent/config/interpolation_parser.h"
 #include "runner/shared/text/suggest.h"
 
 namespace runner {
@@ -53,24 +53,30 @@ const Value* ChildFinder::find(const Value& parent, const std::string& key) {
   return found == index.end() ? nullptr : found->second;
 }
 
-InterpolationPass::Resolved InterpolationPass::look_up(const Interpolation& interpolation, const Scope& scope) {
+InterpolationPass::Resolved InterpolationPass::look_up(const Interpolation& interpolation,
+                                                       const Scope& scope) {
   Found found = find(interpolation, scope);
   if (!found.value && !found.failed) report_unknown(interpolation, scope, found);
-  return found.is_secret ? hidden(std::move(found.value), interpolation, scope) : std::move(found.value);
+  return found.is_secret ? hidden(std::move(found.value), interpolation, scope)
+                         : std::move(found.value);
 }
 
-InterpolationPass::Resolved InterpolationPass::hidden(Resolved value, const Interpolation& interpolation,
+InterpolationPass::Resolved InterpolationPass::hidden(Resolved value,
+                                                      const Interpolation& interpolation,
                                                       const Scope& scope) {
-  if (!value || exhausted(scope, copy_cost(*value) * (interpolation.written.size() / 256))) return std::nullopt;
+  if (!value || exhausted(scope, copy_cost(*value) * (interpolation.written.size() / 256)))
+    return std::nullopt;
   for_all(*value, [&](Value& part) { part.secret_as = interpolation.written; });
   return value;
 }
 
-InterpolationPass::Found InterpolationPass::find(const Interpolation& interpolation, const Scope& scope) {
+InterpolationPass::Found InterpolationPass::find(const Interpolation& interpolation,
+                                                 const Scope& scope) {
   bool is_secret = false;
   std::vector<std::string> keys;
   for (const TextPieces& pieces : interpolation.keys) {
-    if (refuses_item(pieces, scope, "choose the key of another interpolation")) return {.failed = true};
+    if (refuses_item(pieces, scope, "choose the key of another interpolation"))
+      return {.failed = true};
     Resolved key = join(pieces, scope, interpolation.written);
     if (!key) return {.failed = true};
     if (is_mandatory(*key)) return {std::move(key)};
@@ -88,7 +94,8 @@ InterpolationPass::Found InterpolationPass::find(const Interpolation& interpolat
   return found;
 }
 
-InterpolationPass::Found InterpolationPass::walk(const Scope& start, const std::vector<std::string>& keys) {
+InterpolationPass::Found InterpolationPass::walk(const Scope& start,
+                                                 const std::vector<std::string>& keys) {
   std::deque<Scope> way = {start};
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const Scope& here = way.back();
@@ -114,18 +121,21 @@ const Value* InterpolationPass::stands_for(const Scope& scope) {
   return value;
 }
 
-InterpolationPass::Found InterpolationPass::descend(const Value& resolved, std::span<const std::string> keys) {
+InterpolationPass::Found InterpolationPass::descend(const Value& resolved,
+                                                    std::span<const std::string> keys) {
   const Value* value = &resolved;
   for (const std::string& key : keys) {
     if (is_mandatory(*value)) return {*value};
     const Value* next = children_.find(*value, key);
-    if (!next) return {.is_secret = !resolved.secret_as.empty(), .parent = value, .missing_key = key};
+    if (!next)
+      return {.is_secret = !resolved.secret_as.empty(), .parent = value, .missing_key = key};
     value = next;
   }
   return {.value = *value, .is_secret = !resolved.secret_as.empty()};
 }
 
-InterpolationPass::Found InterpolationPass::declared(const Scope& here, std::span<const std::string> keys) {
+InterpolationPass::Found InterpolationPass::declared(const Scope& here,
+                                                     std::span<const std::string> keys) {
   std::vector<std::string> path = path_of(here);
   path.insert(path.end(), keys.begin(), keys.end());
   Found result{.parent = here.value, .missing_key = keys.front()};
@@ -133,7 +143,8 @@ InterpolationPass::Found InterpolationPass::declared(const Scope& here, std::spa
   return result;
 }
 
-void InterpolationPass::report_unknown(const Interpolation& interpolation, const Scope& scope, const Found& found) {
+void InterpolationPass::report_unknown(const Interpolation& interpolation, const Scope& scope,
+                                       const Found& found) {
   if (!found.parent) {
     error(scope, ErrorCode::kInterpolationUnknown,
           quoted_reference(interpolation) + " goes above the root of the recipe",

@@ -15,9 +15,12 @@ namespace {
 constexpr int kDeepestExpression = 32;
 
 bool is_resolver_name(std::string_view text) {
-  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  return !text.empty() && is_letter(text[0]) &&
-         std::ranges::all_of(text, [&](char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '.'; });
+  const auto is_letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  return !text.empty() && is_letter(text[0]) && std::ranges::all_of(text, [&](char c) {
+    return is_letter(c) || (c >= '0' && c <= '9') || c == '.';
+  });
 }
 
 void add_text(TextPieces& pieces, std::string_view text) {
@@ -34,8 +37,8 @@ std::size_t backslashes_before(std::string_view text, std::size_t at, std::size_
   return count;
 }
 
-/// A text in the grammar of overrides whose interpolations were taken out, as that grammar cannot see where they end:
-/// "a${0}${1}" stands for "a" and the interpolations 0 and 1.
+/// A text in the grammar of overrides whose interpolations were taken out, as that grammar cannot
+/// see where they end: "a${0}${1}" stands for "a" and the interpolations 0 and 1.
 struct Template {
   std::string text;
   std::vector<std::string> interpolations;
@@ -46,9 +49,11 @@ struct Template {
     std::size_t at = 0;
     for (std::size_t start; (start = part.find("${", at)) != part.npos;) {
       std::size_t index = 0;
-      const auto end = std::from_chars(part.data() + start + 2, part.data() + part.size(), index).ptr;
+      const auto end =
+          std::from_chars(part.data() + start + 2, part.data() + part.size(), index).ptr;
       const bool is_escaped = backslashes_before(part, start, at) % 2 == 1;
-      if (is_escaped || index >= interpolations.size() || end == part.data() + part.size() || *end != '}') {
+      if (is_escaped || index >= interpolations.size() || end == part.data() + part.size() ||
+          *end != '}') {
         result += part.substr(at, start + 2 - at);
         at = start + 2;
       } else {
@@ -80,11 +85,13 @@ Value read(const Template& written) {
   const SourceText source{"", written.text};
   try {
     Element element = read_override_value(source, 0);
-    if (!element.value()) throw InterpolationSyntaxError{"a sweep or a change is not a value", "name one value"};
+    if (!element.value())
+      throw InterpolationSyntaxError{"a sweep or a change is not a value", "name one value"};
     finish(*element.value(), written);
     return *std::move(element.value());
   } catch (const OverrideError& error) {
-    throw InterpolationSyntaxError{error.diagnostic.message, "put an argument with special characters in quotes"};
+    throw InterpolationSyntaxError{error.diagnostic.message,
+                                   "put an argument with special characters in quotes"};
   }
 }
 
@@ -138,7 +145,9 @@ class Reader {
     while (is_blank(peek())) ++at_;
   }
   bool at_interpolation() const { return text_.substr(at_).starts_with("${"); }
-  [[noreturn]] void fail(std::string message) const { throw InterpolationSyntaxError{std::move(message)}; }
+  [[noreturn]] void fail(std::string message) const {
+    throw InterpolationSyntaxError{std::move(message)};
+  }
 
   std::unique_ptr<Interpolation> interpolation(int depth) {
     if (depth > kDeepestExpression) fail("interpolations are nested more than 32 deep");
@@ -162,7 +171,9 @@ class Reader {
   void key(Interpolation& result, int depth) {
     key_parts(result, depth);
     skip_blanks();
-    if (!take('}')) fail(at_ < text_.size() ? "unexpected '" + std::string(1, peek()) + "'" : "a '${' without its '}'");
+    if (!take('}'))
+      fail(at_ < text_.size() ? "unexpected '" + std::string(1, peek()) + "'"
+                              : "a '${' without its '}'");
   }
 
   void key_parts(Interpolation& result, int depth) {
@@ -207,7 +218,8 @@ class Reader {
     }
   }
 
-  /// Up to the end of the text, or for an argument to the ',' or '}' after it, without the blanks around it.
+  /// Up to the end of the text, or for an argument to the ',' or '}' after it, without the blanks
+  /// around it.
   Template value_template(int depth, bool is_argument) {
     Template result;
     const std::size_t start = at_;
@@ -239,10 +251,14 @@ class Reader {
     return result;
   }
 
-  static bool is_escapable(char c) { return std::string_view("\\()[]{}:=, \t").find(c) != std::string_view::npos; }
+  static bool is_escapable(char c) {
+    return std::string_view("\\()[]{}:=, \t").find(c) != std::string_view::npos;
+  }
 
   static void trim(std::string& text) {
-    while (!text.empty() && is_blank(text.back()) && !text.ends_with("\\ ") && !text.ends_with("\\\t")) text.pop_back();
+    while (!text.empty() && is_blank(text.back()) && !text.ends_with("\\ ") &&
+           !text.ends_with("\\\t"))
+      text.pop_back();
     text.erase(0, std::min(text.find_first_not_of(" \t"), text.size()));
   }
 

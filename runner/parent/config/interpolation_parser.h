@@ -44,9 +44,9 @@ TextPieces parse_interpolations(std::string_view text);
 /// A key without the braces around it: "a.b", "..a[0]". Throws InterpolationSyntaxError.
 Interpolation parse_interpolation_key(std::string_view text);
 
-/// A value in the grammar of overrides, without sweeps and functions that change what is there. Interpolations are left
-/// in its texts as they are written, and a text in quotes has its ScalarForm; no value has a place.
-/// Throws InterpolationSyntaxError.
+/// A value in the grammar of overrides, without sweeps and functions that change what is there.
+/// Interpolations are left in its texts as they are written, and a text in quotes has its
+/// ScalarForm; no value has a place. Throws InterpolationSyntaxError.
 Value parse_written_value(std::string_view text);
 
 /// Is this ${item.x}, which composition leaves to the compiler?
@@ -83,8 +83,9 @@ std::vector<std::string> path_of(const Scope& scope);
 std::string dotted_path(const Scope& scope);
 std::string pointer_of(const Scope& scope);
 
-/// Finds what a key names in a mapping, or an index, counted from either end, in a list. Large mappings are indexed
-/// when they are first asked, so the values must stay as they are and where they are.
+/// Finds what a key names in a mapping, or an index, counted from either end, in a list. Large
+/// mappings are indexed when they are first asked, so the values must stay as they are and where
+/// they are.
 class ChildFinder {
  public:
   /// Null when there is no such child.
@@ -94,8 +95,9 @@ class ChildFinder {
   std::unordered_map<const Value*, std::unordered_map<std::string_view, const Value*>> indexes_;
 };
 
-/// One walk over a document that resolves its interpolations, adding what is wrong to `found`. resolve_interpolations()
-/// uses it; interpolation_lookup.cpp finds what keys name, interpolation_call.cpp calls resolvers.
+/// One walk over a document that resolves its interpolations, adding what is wrong to `found`.
+/// resolve_interpolations() uses it; interpolation_lookup.cpp finds what keys name,
+/// interpolation_call.cpp calls resolvers.
 class InterpolationPass {
  public:
   InterpolationPass(const Value& document, const InterpolationSources& sources, Diagnostics& found)
@@ -113,7 +115,8 @@ class InterpolationPass {
     Resolved value;
   };
 
-  /// What a key named: a value, or nothing; and then what lacked it, null when the key leads out of the document.
+  /// What a key named: a value, or nothing; and then what lacked it, null when the key leads out of
+  /// the document.
   struct Found {
     Resolved value = {};
     bool failed = false;
@@ -130,15 +133,16 @@ class InterpolationPass {
   /// Each text is resolved once, whoever asks. Null: failed.
   const Value* remembered(const Scope& scope);
   void report_cycle(const Scope& scope);
-  /// The value of a text, which stands at `scope`, or came into being there as the argument of a resolver.
+  /// The value of a text, which stands at `scope`, or came into being there as the argument of a
+  /// resolver.
   Resolved resolve_text(const Value& value, const Scope& scope, bool is_argument = false);
   /// The pieces as one text, `written`; `???` when one of them is.
   Resolved join(const TextPieces& pieces, const Scope& scope, const std::string& written);
   Resolved evaluate(const Interpolation& interpolation, const Scope& scope);
   /// The error of a text that must be known now and holds ${item.x}.
   bool refuses_item(const TextPieces& pieces, const Scope& scope, const std::string& use);
-  /// `written` with the interpolations in its texts resolved; it is no part of the document. A text in quotes stays
-  /// one.
+  /// `written` with the interpolations in its texts resolved; it is no part of the document. A text
+  /// in quotes stays one.
   Resolved resolve_written(const Value& written, const Scope& scope);
 
   Resolved look_up(const Interpolation& interpolation, const Scope& scope);

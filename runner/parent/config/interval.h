@@ -7,13 +7,13 @@
 
 namespace runner {
 
-/// What interval(start,end) is drawn from: numbers from start to below end, integers where both are (an interval in
-/// int()). By tag(log,...) their logarithms are drawn evenly. Real numbers have six significant digits, so that they
-/// can be read and are the same whatever computes the logarithm.
+/// What interval(start,end) is drawn from: numbers from start to below end, integers where both are
+/// (an interval in int()). By tag(log,...) their logarithms are drawn evenly. Real numbers have six
+/// significant digits, so that they can be read and are the same whatever computes the logarithm.
 class Interval {
  public:
-  /// Fails where a bound is not finite, end is not above start, start of a logarithmic one is not above 0, or a tag is
-  /// not known.
+  /// Fails where a bound is not finite, end is not above start, start of a logarithmic one is not
+  /// above 0, or a tag is not known.
   static Result<Interval> make(const Sweep& interval);
 
   /// How many numbers it has; as large as the type for real ones.

@@ -33,48 +33,58 @@ std::string key_text(const Override& override) {
   return text;
 }
 
-/// The same whichever way it is set: a=1 and ++a=2 are of one target. ~a is not, for ~a +a=1,2 repeats nothing.
+/// The same whichever way it is set: a=1 and ++a=2 are of one target. ~a is not, for ~a +a=1,2
+/// repeats nothing.
 std::string target_of(const Override& override) {
-  return override.kind == OverrideKind::kDelete ? key_text(override)
-                                                : key_text(override).substr(prefix(override.kind).size());
+  return override.kind == OverrideKind::kDelete
+             ? key_text(override)
+             : key_text(override).substr(prefix(override.kind).size());
 }
 
 /// Of each key another, so that a further key changes nothing of what the others draw: FNV-1a.
 std::uint64_t seed_of(std::uint64_t seed, const std::string& target) {
   std::uint64_t hash = 14695981039346656037u ^ seed * 0x9E3779B97F4A7C15u;
-  for (const char letter : target) hash = (hash ^ static_cast<unsigned char>(letter)) * 1099511628211u;
+  for (const char letter : target)
+    hash = (hash ^ static_cast<unsigned char>(letter)) * 1099511628211u;
   return hash;
 }
 
-std::string too_many() { return "the sweep has more than " + std::to_string(JobList::kMaxJobs) + " runs"; }
+std::string too_many() {
+  return "the sweep has more than " + std::to_string(JobList::kMaxJobs) + " runs";
+}
 
 std::vector<Value> numbers_of(const Sweep& sweep) {
   const auto range = NumberRange::make(sweep);
   if (!range) throw BadSweep{range.errors().front()};
-  if (range->size() > JobList::kMaxJobs) bad_job(sweep.where, too_many(), "sweep over fewer values at a time");
+  if (range->size() > JobList::kMaxJobs)
+    bad_job(sweep.where, too_many(), "sweep over fewer values at a time");
   std::vector<Value> values;
   for (std::uint64_t i = 0; i < range->size(); ++i) values.push_back((*range)[i]);
   return values;
 }
 
 bool matches(const std::vector<Value>& patterns, const std::string& name) {
-  return std::ranges::any_of(patterns,
-                             [&](const Value& pattern) { return matches_wildcard(name, scalar_text(pattern)); });
+  return std::ranges::any_of(
+      patterns, [&](const Value& pattern) { return matches_wildcard(name, scalar_text(pattern)); });
 }
 
 std::vector<Value> options_of(const Override& override, const ConfigFiles& configs) {
   const Sweep& sweep = *override.sweep;
   if (!configs.is_group(override.key)) {
-    bad_job(sweep.where, "glob() chooses among the options of a group, and '" + override.key + "' is not a group",
-            did_you_mean(override.key, configs.groups()));
+    bad_job(
+        sweep.where,
+        "glob() chooses among the options of a group, and '" + override.key + "' is not a group",
+        did_you_mean(override.key, configs.groups()));
   }
   std::vector<Value> values;
   std::string all;
   for (const std::string& name : configs.options(override.key)) {
     all += (all.empty() ? "" : ", ") + name;
-    if (matches(sweep.include, name) && !matches(sweep.exclude, name)) values.push_back({name, sweep.where});
+    if (matches(sweep.include, name) && !matches(sweep.exclude, name))
+      values.push_back({name, sweep.where});
   }
-  if (values.empty()) bad_job(sweep.where, "no option of '" + override.key + "' matches", "options: " + all);
+  if (values.empty())
+    bad_job(sweep.where, "no option of '" + override.key + "' matches", "options: " + all);
   return values;
 }
 
@@ -95,7 +105,8 @@ std::vector<Value> values_of(const Override& override, const ConfigFiles& config
 }
 
 /// What each run may set of an override: itself, or one value of its sweep.
-std::vector<std::vector<Override>> rows_of(const Override& override, const ConfigFiles& configs, std::uint64_t seed) {
+std::vector<std::vector<Override>> rows_of(const Override& override, const ConfigFiles& configs,
+                                           std::uint64_t seed) {
   if (!override.sweep) return {{override}};
   std::vector<std::vector<Override>> rows = override.sweep->rows;
   if (override.sweep->kind != Sweep::Kind::kZip) {
@@ -112,7 +123,8 @@ std::vector<std::vector<Override>> rows_of(const Override& override, const Confi
       rows.push_back({std::move(one)});
     }
   }
-  if (rows.empty()) bad_job(override.sweep->where, "the sweep of '" + override.key + "' has no values", "");
+  if (rows.empty())
+    bad_job(override.sweep->where, "the sweep of '" + override.key + "' has no values", "");
   if (override.sweep->shuffle) SeededOrder(seed).shuffle(rows);
   return rows;
 }
@@ -146,7 +158,8 @@ Result<JobList> JobList::make(std::span<const Override> overrides, const ConfigF
       const std::size_t next = list.dimensions_.size();
       for (const std::string& target : targets_of(dimension.values)) {
         if (dimension.is_sweep && target.starts_with("hydra.")) {
-          bad_job(override.where, "Sweeping over Hydra's configuration is not supported : '" + target + "'",
+          bad_job(override.where,
+                  "Sweeping over Hydra's configuration is not supported : '" + target + "'",
                   "give it one value");
         }
         const std::size_t first = target_at.try_emplace(target, next).first->second;
@@ -158,7 +171,8 @@ Result<JobList> JobList::make(std::span<const Override> overrides, const ConfigF
                           "leave one of them out",
                           {{list.dimensions_[first].where, "given here too"}}});
       }
-      const std::size_t at = dimension.is_sweep ? next : place_of.try_emplace(key_text(override), next).first->second;
+      const std::size_t at =
+          dimension.is_sweep ? next : place_of.try_emplace(key_text(override), next).first->second;
       if (at < next) list.dimensions_[at] = std::move(dimension);
       else list.dimensions_.push_back(std::move(dimension));
     } catch (const BadSweep& bad) {
@@ -167,8 +181,8 @@ Result<JobList> JobList::make(std::span<const Override> overrides, const ConfigF
   }
   if (errors.empty() && choice.samples) errors = list.draw(choice.seed, *choice.samples);
   if (errors.empty() && list.size() > kMaxJobs) {
-    errors.push_back(
-        {ErrorCode::kBadSweep, list.dimensions_.front().where, "", too_many(), "sweep over fewer values at a time"});
+    errors.push_back({ErrorCode::kBadSweep, list.dimensions_.front().where, "", too_many(),
+                      "sweep over fewer values at a time"});
   }
   if (!errors.empty()) return errors;
   return list;
@@ -205,8 +219,8 @@ Diagnostics JobList::draw(std::uint64_t seed, std::uint64_t samples) {
   }
   if (samples > combinations) {
     return {{ErrorCode::kBadSweep, all.front().dimension->where, "/sweep/samples",
-             "sweep.samples is " + std::to_string(samples) + ", and there are " + std::to_string(combinations) +
-                 " combinations to draw from",
+             "sweep.samples is " + std::to_string(samples) + ", and there are " +
+                 std::to_string(combinations) + " combinations to draw from",
              "leave sweep.samples out to run all of them"}};
   }
   std::set<std::vector<std::string>> known;
@@ -239,7 +253,8 @@ std::uint64_t JobList::size() const {
   bool is_counted = false;  // the samples
   for (const Dimension& dimension : dimensions_) {
     if (dimension.is_drawn && std::exchange(is_counted, true)) continue;
-    size = std::min(size * dimension.values.size(), kMaxJobs + 1);  // no dimension is larger, so nothing overflows
+    size = std::min(size * dimension.values.size(),
+                    kMaxJobs + 1);  // no dimension is larger, so nothing overflows
   }
   return size;
 }
@@ -277,8 +292,8 @@ std::u32string characters(std::string_view text) {
   return result;
 }
 
-/// Where the ']' stands that closes the set opened at `open`; npos: nothing closes it. One that comes first is a
-/// member.
+/// Where the ']' stands that closes the set opened at `open`; npos: nothing closes it. One that
+/// comes first is a member.
 std::size_t end_of_set(std::u32string_view pattern, std::size_t open) {
   std::size_t at = open + 1;
   if (at < pattern.size() && pattern[at] == '!') ++at;
@@ -312,7 +327,8 @@ std::size_t length_of_match(char32_t character, std::u32string_view pattern, std
 bool matches_wildcard(std::string_view name_text, std::string_view pattern_text) {
   const std::u32string name = characters(name_text), pattern = characters(pattern_text);
   std::size_t in_name = 0, in_pattern = 0;
-  // The latest '*' and where what it stands for ends. Earlier ones need not stand for more: this one can.
+  // The latest '*' and where what it stands for ends. Earlier ones need not stand for more: this
+  // one can.
   std::size_t star = pattern.npos, star_end = 0;
   while (in_name < name.size()) {
     if (in_pattern < pattern.size() && pattern[in_pattern] == '*') {
@@ -320,7 +336,8 @@ bool matches_wildcard(std::string_view name_text, std::string_view pattern_text)
       star_end = in_name;
       continue;
     }
-    const std::size_t length = in_pattern < pattern.size() ? length_of_match(name[in_name], pattern, in_pattern) : 0;
+    const std::size_t length =
+        in_pattern < pattern.size() ? length_of_match(name[in_name], pattern, in_pattern) : 0;
     if (length > 0) {
       in_pattern += length;
       ++in_name;

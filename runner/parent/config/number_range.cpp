@@ -68,7 +68,8 @@ std::string text_of(Wide number) {
   if (number == 0) return "0";
   std::string text;
   const bool negative = number < 0;
-  for (; number != 0; number /= 10) text += static_cast<char>('0' + std::abs(static_cast<int>(number % 10)));
+  for (; number != 0; number /= 10)
+    text += static_cast<char>('0' + std::abs(static_cast<int>(number % 10)));
   if (negative) text += '-';
   return {text.rbegin(), text.rend()};
 }
@@ -96,7 +97,8 @@ Result<NumberRange> NumberRange::make(const Sweep& range) {
   for (int i = 0; i < 3; ++i) {
     const auto* real = std::get_if<double>(&bounds[i]->data);
     if (real && !std::isfinite(*real)) {
-      return fail(*bounds[i], "a range cannot count to " + float_text(*real), "give a finite number");
+      return fail(*bounds[i], "a range cannot count to " + float_text(*real),
+                  "give a finite number");
     }
     result.are_integers_ = result.are_integers_ && is_integer(*bounds[i]);
     const auto read = read_decimal(decimal_text(*bounds[i]));
@@ -104,11 +106,13 @@ Result<NumberRange> NumberRange::make(const Sweep& range) {
     numbers[i] = *read;
     exponent = std::min(exponent, read->exponent);
   }
-  if (numbers[2].digits == 0) return fail(range.step, "a range with step 0 has no end", "give another step");
+  if (numbers[2].digits == 0)
+    return fail(range.step, "a range with step 0 has no end", "give another step");
   Wide units[3];
   for (int i = 0; i < 3; ++i) {
     const auto digits = in_units(numbers[i], exponent);
-    if (!digits) return fail(*bounds[i], "the numbers of the range differ by more than 36 digits", "");
+    if (!digits)
+      return fail(*bounds[i], "the numbers of the range differ by more than 36 digits", "");
     units[i] = *digits;
   }
   result.start_ = units[0];

@@ -7,11 +7,12 @@
 
 namespace runner {
 
-/// The numbers of a range sweep, start + i·step without rounding on the way: range(0,1,0.1) holds 0.3 and not
-/// 0.30000000000000004. Integers when start, stop and step are, else floats.
+/// The numbers of a range sweep, start + i·step without rounding on the way: range(0,1,0.1) holds
+/// 0.3 and not 0.30000000000000004. Integers when start, stop and step are, else floats.
 class NumberRange {
  public:
-  /// Fails where step is 0, a bound is not finite, or the numbers need more than 36 digits side by side.
+  /// Fails where step is 0, a bound is not finite, or the numbers need more than 36 digits side by
+  /// side.
   static Result<NumberRange> make(const Sweep& range);
 
   /// How many there are; as large as the type for more than it can count.

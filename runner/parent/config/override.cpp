@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "runner/parent/config/override_value.h"
 #include "runner/parent/config/override_lexer.h"
+#include "runner/parent/config/override_value.h"
 #include "runner/parent/config/scalar.h"
 #include "runner/shared/text/utf8.h"
 
@@ -20,19 +20,21 @@ std::optional<std::ptrdiff_t> item_at(const Value::List& list, std::int64_t inde
 
 EditProblem no_item(const Value::List& list, std::int64_t index) {
   const std::string size = std::to_string(list.size());
-  return {"has no item " + std::to_string(index), list.empty()
-                                                      ? "it is empty"
-                                                      : "it has " + size + (list.size() == 1 ? " item" : " items") +
-                                                            ", counted from 0, or from the end as -1 to -" + size};
+  return {"has no item " + std::to_string(index),
+          list.empty() ? "it is empty"
+                       : "it has " + size + (list.size() == 1 ? " item" : " items") +
+                             ", counted from 0, or from the end as -1 to -" + size};
 }
 
 std::optional<EditProblem> remove_values(Value::List& list, const Edit& edit) {
   for (const Value& value : edit.values) {
-    const bool is_there = std::ranges::any_of(list, [&](const Value& item) { return same_data(item, value); });
+    const bool is_there =
+        std::ranges::any_of(list, [&](const Value& item) { return same_data(item, value); });
     if (!is_there) return EditProblem{"does not contain " + describe(value), ""};
   }
   std::erase_if(list, [&](const Value& item) {
-    return std::ranges::any_of(edit.values, [&](const Value& value) { return same_data(item, value); });
+    return std::ranges::any_of(edit.values,
+                               [&](const Value& value) { return same_data(item, value); });
   });
   return std::nullopt;
 }
@@ -51,7 +53,8 @@ std::optional<EditProblem> apply_edit(Value::List& list, const Edit& edit) {
       insert(0);
       break;
     case Edit::Kind::kInsert: {
-      const auto at = edit.index == std::ssize(list) ? std::optional(std::ssize(list)) : item_at(list, edit.index);
+      const auto at = edit.index == std::ssize(list) ? std::optional(std::ssize(list))
+                                                     : item_at(list, edit.index);
       if (!at) return no_item(list, edit.index);
       insert(*at);
       break;
@@ -74,7 +77,9 @@ namespace {
 
 constexpr std::ptrdiff_t kDeepestKey = 64;
 
-bool begins_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$'; }
+bool begins_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$';
+}
 bool continues_word(char c) { return begins_word(c) || (c >= '0' && c <= '9') || c == '-'; }
 
 /// [A-Za-z_$][A-Za-z0-9_$-]*
@@ -82,7 +87,9 @@ bool is_key_word(std::string_view text) {
   return !text.empty() && begins_word(text[0]) && std::ranges::all_of(text, continues_word);
 }
 
-bool is_index(std::string_view text) { return !text.empty() && integer_length(text) == text.size(); }
+bool is_index(std::string_view text) {
+  return !text.empty() && integer_length(text) == text.size();
+}
 
 /// Do all pieces of `text` between `separator`s satisfy `predicate`?
 template <typename Predicate>
@@ -105,7 +112,8 @@ std::string with_dotted_indices(std::string_view key) {
   std::string result;
   for (std::size_t i = 0; i < key.size(); ++i) {
     const std::size_t end = key[i] == '[' && i > 0 ? key.find(']', i) : key.npos;
-    const bool ends_part = end != key.npos && (end + 1 == key.size() || key[end + 1] == '.' || key[end + 1] == '[');
+    const bool ends_part =
+        end != key.npos && (end + 1 == key.size() || key[end + 1] == '.' || key[end + 1] == '[');
     if (!ends_part || !is_index(key.substr(i + 1, end - i - 1))) {
       result += key[i];
       continue;
@@ -121,16 +129,18 @@ void take(Element element, Override& result) {
   if (Value* value = element.value()) {
     result.value = std::move(*value);
   } else if (Sweep* sweep = element.sweep()) {
-    if (sweep->kind == Sweep::Kind::kZip && (result.kind != OverrideKind::kChange || result.package)) {
-      fail_override(result.where, "zip() needs a name of its own before it", "write name=zip(a=[1,2],b.c=[3,4])");
+    if (sweep->kind == Sweep::Kind::kZip &&
+        (result.kind != OverrideKind::kChange || result.package)) {
+      fail_override(result.where, "zip() needs a name of its own before it",
+                    "write name=zip(a=[1,2],b.c=[3,4])");
     }
     result.sweep = std::move(*sweep);
   } else {
     if (result.kind != OverrideKind::kChange) {
-      fail_override(
-          result.where,
-          "'" + std::string(prefix(result.kind)) + "' cannot be combined with a function that changes the value",
-          "write " + result.key + "=" + result.value_text);
+      fail_override(result.where,
+                    "'" + std::string(prefix(result.kind)) +
+                        "' cannot be combined with a function that changes the value",
+                    "write " + result.key + "=" + result.value_text);
     }
     result.edit = std::get<Edit>(std::move(element.data));
   }
@@ -138,7 +148,8 @@ void take(Element element, Override& result) {
 
 }  // namespace
 
-void read_override_key(const SourceText& source, std::size_t start, std::size_t end, Override& result) {
+void read_override_key(const SourceText& source, std::size_t start, std::size_t end,
+                       Override& result) {
   OverridePlaces places(source);
   const std::string_view text = std::string_view(source.contents).substr(0, end);
   if (text.substr(start).starts_with('~')) {
@@ -157,13 +168,16 @@ void read_override_key(const SourceText& source, std::size_t start, std::size_t 
     result.package = text.substr(package + 1);
     result.package_where = places.at(package + 1);
     if (!result.package->empty() && !is_dotted(*result.package)) {
-      fail_override(result.package_where, "'" + *result.package + "' is not a package", "a package is written a.b.c");
+      fail_override(result.package_where, "'" + *result.package + "' is not a package",
+                    "a package is written a.b.c");
     }
   }
   if (key.empty()) fail_override(result.key_where, "the override has no key", "write key=value");
   const auto is_separator = [](char c) { return c == '.' || c == '/'; };
-  if (std::ranges::count_if(result.key + result.package.value_or(""), is_separator) >= kDeepestKey) {
-    fail_override(result.key_where, "the key is more than 64 levels deep", "", ErrorCode::kNestingTooDeep);
+  if (std::ranges::count_if(result.key + result.package.value_or(""), is_separator) >=
+      kDeepestKey) {
+    fail_override(result.key_where, "the key is more than 64 levels deep", "",
+                  ErrorCode::kNestingTooDeep);
   }
   const bool is_group = key.find('/') != key.npos && is_joined(key, '/', is_identifier);
   if (is_group || is_dotted(result.key)) return;
@@ -174,12 +188,14 @@ void read_override_key(const SourceText& source, std::size_t start, std::size_t 
   }
   const bool has_index = key.find('[') != key.npos;
   fail_override(result.key_where, "'" + std::string(key) + "' is not a key",
-                has_index ? "write an index with a dot: layers.0" : "a key is written a.b.c, a config group a/b");
+                has_index ? "write an index with a dot: layers.0"
+                          : "a key is written a.b.c, a config group a/b");
 }
 
 std::size_t override_key_length(std::string_view text) {
   const auto may_be_key = [](char c) {
-    return continues_word(c) || c == '.' || c == '/' || c == '@' || c == '+' || c == '[' || c == ']';
+    return continues_word(c) || c == '.' || c == '/' || c == '@' || c == '+' || c == '[' ||
+           c == ']';
   };
   return std::ranges::find_if_not(text, may_be_key) - text.begin();
 }
@@ -204,7 +220,8 @@ Result<Override> parse_override(const SourceText& source) {
     Override result;
     result.where = {&source, 1, 1};
     if (const auto offset = invalid_utf8(text)) {
-      fail_override(OverridePlaces(source).at(*offset), "the text is not UTF-8", "", ErrorCode::kInvalidUtf8);
+      fail_override(OverridePlaces(source).at(*offset), "the text is not UTF-8", "",
+                    ErrorCode::kInvalidUtf8);
     }
     if (const std::size_t zero = text.find('\0'); zero != text.npos) {
       fail_override(OverridePlaces(source).at(zero), "a control character");
@@ -213,7 +230,8 @@ Result<Override> parse_override(const SourceText& source) {
     read_override_key(source, 0, std::min(equal, text.size()), result);
     if (equal == text.npos) {
       if (result.kind == OverrideKind::kDelete) return result;
-      fail_override(OverridePlaces(source).at(text.size()), "'" + source.contents + "' has no value",
+      fail_override(OverridePlaces(source).at(text.size()),
+                    "'" + source.contents + "' has no value",
                     "write " + source.contents + "=VALUE");
     }
     const std::size_t start = std::min(text.find_first_not_of(" \t", equal + 1), text.size());
@@ -226,14 +244,15 @@ Result<Override> parse_override(const SourceText& source) {
 }
 
 Diagnostic needs_multirun(const Override& override) {
-  const std::string key =
-      std::string(prefix(override.kind)) + override.key + (override.package ? "@" + *override.package : std::string());
+  const std::string key = std::string(prefix(override.kind)) + override.key +
+                          (override.package ? "@" + *override.package : std::string());
   const bool is_list = override.sweep->kind == Sweep::Kind::kSimpleChoice;
-  return {ErrorCode::kNeedsMultirun, override.sweep->where, "",
-          "'" + key + "=" + override.value_text + "' lists several values, and this is a single run",
-          is_list ? "for a list write " + key + "=[" + override.value_text + "], for a text " + key + "=\\'" +
-                        override.value_text + "\\'; for several runs use `retort sweep`"
-                  : "for several runs use `retort sweep`"};
+  return {
+      ErrorCode::kNeedsMultirun, override.sweep->where, "",
+      "'" + key + "=" + override.value_text + "' lists several values, and this is a single run",
+      is_list ? "for a list write " + key + "=[" + override.value_text + "], for a text " + key +
+                    "=\\'" + override.value_text + "\\'; for several runs use `retort sweep`"
+              : "for several runs use `retort sweep`"};
 }
 
 namespace {

@@ -21,8 +21,9 @@ namespace {
 }
 
 bool is_number(const Value& value) {
-  return std::holds_alternative<std::int64_t>(value.data) || std::holds_alternative<double>(value.data) ||
-         std::holds_alternative<bool>(value.data) || value.form == ScalarForm::kBigInteger;
+  return std::holds_alternative<std::int64_t>(value.data) ||
+         std::holds_alternative<double>(value.data) || std::holds_alternative<bool>(value.data) ||
+         value.form == ScalarForm::kBigInteger;
 }
 bool is_text(const Value& value) { return value.text() && value.form != ScalarForm::kBigInteger; }
 bool is_choice(const Sweep& sweep) {
@@ -57,8 +58,9 @@ class Parameters {
              std::initializer_list<std::string_view> only_named = {})
       : call_(call) {
     if (call.arguments.size() > names.size() && names.size() > 0) {
-      fail_call(call.arguments[names.size()].where, call.name + "() takes at most " + std::to_string(names.size()) +
-                                                        (names.size() == 1 ? " argument" : " arguments"));
+      fail_call(call.arguments[names.size()].where,
+                call.name + "() takes at most " + std::to_string(names.size()) +
+                    (names.size() == 1 ? " argument" : " arguments"));
     }
     if (names.size() > 0) {
       for (std::size_t i = 0; i < call.arguments.size(); ++i)
@@ -69,9 +71,11 @@ class Parameters {
     for (auto& [name, element] : call.named) {
       const auto found = std::ranges::find(known, name);
       if (found == known.end()) {
-        fail_call(element.where, call.name + "() has no argument '" + name + "'", did_you_mean(name, known));
+        fail_call(element.where, call.name + "() has no argument '" + name + "'",
+                  did_you_mean(name, known));
       }
-      if (static_cast<std::size_t>(found - known.begin()) < std::min(call.arguments.size(), names.size())) {
+      if (static_cast<std::size_t>(found - known.begin()) <
+          std::min(call.arguments.size(), names.size())) {
         fail_call(element.where, call.name + "() is given '" + name + "' twice");
       }
       given_[name] = &element;
@@ -105,7 +109,8 @@ class Parameters {
 
 Element choice(FunctionCall call) {
   Parameters(call, {}, {});
-  if (call.arguments.empty()) fail_call(call.where, "choice() needs at least one value", "write choice(a,b)");
+  if (call.arguments.empty())
+    fail_call(call.where, "choice() needs at least one value", "write choice(a,b)");
   Sweep* only = call.arguments.size() == 1 ? call.arguments[0].sweep() : nullptr;
   if (only && only->kind == Sweep::Kind::kSimpleChoice) {
     only->kind = Sweep::Kind::kChoice;
@@ -140,7 +145,8 @@ Element interval(FunctionCall call) {
   const Parameters parameters(call, {"start", "end"});
   Sweep result{.kind = Sweep::Kind::kInterval, .where = call.where};
   const auto real = [&](std::string_view name) {
-    return *cast({"float", call.where, {{parameters.number(parameters.at(name)), call.where}}}).value();
+    return *cast({"float", call.where, {{parameters.number(parameters.at(name)), call.where}}})
+                .value();
   };
   result.start = real("start");
   result.stop = real("end");
@@ -164,19 +170,24 @@ Element glob(FunctionCall call) {
 
 Element tag(FunctionCall call) {
   const Parameters parameters(call, {}, {"sweep"});
-  if (call.arguments.empty()) fail_call(call.where, "tag() needs a sweep", "write tag(log,interval(1,10))");
+  if (call.arguments.empty())
+    fail_call(call.where, "tag() needs a sweep", "write tag(log,interval(1,10))");
   if (Element* named = parameters.optional("sweep")) call.arguments.push_back(std::move(*named));
   Element sweep = std::move(call.arguments.back());
   call.arguments.pop_back();
   std::vector<std::string> tags;
   for (Element& argument : call.arguments) {
     Value* value = argument.value();
-    if (!value || !is_text(*value)) fail_call(argument.where, "tags are texts, and this is " + described(argument));
-    if (std::ranges::find(tags, *value->text()) == tags.end()) tags.push_back(std::move(*value->text()));
+    if (!value || !is_text(*value))
+      fail_call(argument.where, "tags are texts, and this is " + described(argument));
+    if (std::ranges::find(tags, *value->text()) == tags.end())
+      tags.push_back(std::move(*value->text()));
   }
-  if (!sweep.sweep() || sweep.sweep()->kind == Sweep::Kind::kGlob || sweep.sweep()->kind == Sweep::Kind::kZip) {
+  if (!sweep.sweep() || sweep.sweep()->kind == Sweep::Kind::kGlob ||
+      sweep.sweep()->kind == Sweep::Kind::kZip) {
     fail_call(sweep.where,
-              "the last argument of tag() is a choice, a range or an interval, and this is " + described(sweep));
+              "the last argument of tag() is a choice, a range or an interval, and this is " +
+                  described(sweep));
   }
   sweep.sweep()->tags = std::move(tags);
   return sweep;
@@ -185,11 +196,13 @@ Element tag(FunctionCall call) {
 /// Arguments without names, as the simple choice that they are short for.
 Sweep simple_choice(FunctionCall& call) {
   Sweep result{.where = call.where};
-  for (Element& argument : call.arguments) result.choices.push_back(plain_value(std::move(argument)));
+  for (Element& argument : call.arguments)
+    result.choices.push_back(plain_value(std::move(argument)));
   return result;
 }
 
-/// The sweep or list that sort() or shuffle() is about, however it is given; null when it is several arguments.
+/// The sweep or list that sort() or shuffle() is about, however it is given; null when it is
+/// several arguments.
 Element* sole_argument(FunctionCall& call, const Parameters& parameters, bool takes_zip) {
   if (Element* list = parameters.optional("list")) {
     if (!list->value() || !list->value()->list())
@@ -199,14 +212,18 @@ Element* sole_argument(FunctionCall& call, const Parameters& parameters, bool ta
   Element* sweep = parameters.optional("sweep");
   if (!sweep && call.arguments.size() == 1) {
     Element& only = call.arguments[0];
-    if (only.value() && only.value()->is_null()) fail_call(only.where, call.name + "() does not take null");
+    if (only.value() && only.value()->is_null())
+      fail_call(only.where, call.name + "() does not take null");
     if (only.value()) return &only;
     sweep = &only;
   }
   if (!sweep) return nullptr;
-  const bool fits = sweep->sweep() && (is_choice(*sweep->sweep()) || sweep->sweep()->kind == Sweep::Kind::kRange ||
-                                       (takes_zip && sweep->sweep()->kind == Sweep::Kind::kZip));
-  if (!fits) fail_call(sweep->where, call.name + "() takes a choice or a range, and this is " + described(*sweep));
+  const bool fits = sweep->sweep() &&
+                    (is_choice(*sweep->sweep()) || sweep->sweep()->kind == Sweep::Kind::kRange ||
+                     (takes_zip && sweep->sweep()->kind == Sweep::Kind::kZip));
+  if (!fits)
+    fail_call(sweep->where,
+              call.name + "() takes a choice or a range, and this is " + described(*sweep));
   return sweep;
 }
 
@@ -225,7 +242,8 @@ Element shuffle(FunctionCall call) {
     sweep->shuffle = true;
     return std::move(*sole);
   }
-  if (!sole->value()->list()) return {Value{Value::List{std::move(*sole->value())}, call.where}, call.where};
+  if (!sole->value()->list())
+    return {Value{Value::List{std::move(*sole->value())}, call.where}, call.where};
   SeededOrder(0).shuffle(*sole->value()->list());
   return std::move(*sole);
 }
@@ -233,7 +251,9 @@ Element shuffle(FunctionCall call) {
 void sort_values(std::vector<Value>& values, bool reverse) {
   std::ranges::stable_sort(values, [&](const Value& a, const Value& b) {
     const auto order = compare(a, b);
-    if (!order) fail_call(a.where, describe(a) + " and " + describe(b) + " have no order", "sort numbers or texts");
+    if (!order)
+      fail_call(a.where, describe(a) + " and " + describe(b) + " have no order",
+                "sort numbers or texts");
     return reverse ? *order > 0 : *order < 0;
   });
 }
@@ -252,12 +272,14 @@ Element sort(FunctionCall call) {
   bool reverse = false;
   if (const Element* named = parameters.find("reverse")) {
     const bool* flag = named->value() ? std::get_if<bool>(&named->value()->data) : nullptr;
-    if (!flag) fail_call(named->where, "reverse= takes true or false, and this is " + described(*named));
+    if (!flag)
+      fail_call(named->where, "reverse= takes true or false, and this is " + described(*named));
     reverse = *flag;
   }
   Element* sole = sole_argument(call, parameters, false);
   if (!sole) {
-    if (call.arguments.empty()) fail_call(call.where, "sort() needs something to sort", "write sort(3,1,2)");
+    if (call.arguments.empty())
+      fail_call(call.where, "sort() needs something to sort", "write sort(3,1,2)");
     Sweep result = simple_choice(call);
     sort_values(result.choices, reverse);
     return {std::move(result), call.where};
@@ -274,7 +296,8 @@ Element sort(FunctionCall call) {
 /// append(v,..), prepend(v,..), remove_value(v,..)
 Element edit_of_values(FunctionCall call, Edit::Kind kind) {
   Parameters(call, {}, {});
-  if (call.arguments.empty()) fail_call(call.where, call.name + "() needs a value", "write " + call.name + "(1)");
+  if (call.arguments.empty())
+    fail_call(call.where, call.name + "() needs a value", "write " + call.name + "(1)");
   Edit edit{.kind = kind};
   for (Element& argument : call.arguments) edit.values.push_back(plain_value(std::move(argument)));
   return {std::move(edit), call.where};
@@ -287,8 +310,10 @@ Element edit_of_place(FunctionCall call, Edit::Kind kind) {
   const Value* index = call.arguments.empty() ? nullptr : call.arguments[0].value();
   const auto* number = index ? std::get_if<std::int64_t>(&index->data) : nullptr;
   if (!number || (inserts ? call.arguments.size() < 2 : call.arguments.size() > 1)) {
-    fail_call(call.where, call.name + (inserts ? "() needs an index and values" : "() needs one index"),
-              inserts ? "write insert(0,VALUE); items are counted from 0" : "write remove_at(0); -1 is the last item");
+    fail_call(call.where,
+              call.name + (inserts ? "() needs an index and values" : "() needs one index"),
+              inserts ? "write insert(0,VALUE); items are counted from 0"
+                      : "write remove_at(0); -1 is the last item");
   }
   Edit edit{.kind = kind, .index = *number};
   for (std::size_t i = 1; i < call.arguments.size(); ++i)
@@ -298,8 +323,10 @@ Element edit_of_place(FunctionCall call, Edit::Kind kind) {
 
 Element replace(FunctionCall call) {
   Parameters(call, {}, {});
-  if (call.arguments.size() != 1) fail_call(call.where, "replace() takes one value", "write replace({a: 1})");
-  return {Edit{.kind = Edit::Kind::kReplace, .values = {plain_value(std::move(call.arguments[0]))}}, call.where};
+  if (call.arguments.size() != 1)
+    fail_call(call.where, "replace() takes one value", "write replace({a: 1})");
+  return {Edit{.kind = Edit::Kind::kReplace, .values = {plain_value(std::move(call.arguments[0]))}},
+          call.where};
 }
 
 struct Function {
@@ -318,23 +345,35 @@ constexpr std::array kFunctions = {
     Function{"float", cast},
     Function{"str", cast},
     Function{"bool", cast},
-    Function{"append", [](FunctionCall call) { return edit_of_values(std::move(call), Edit::Kind::kAppend); }},
-    Function{"prepend", [](FunctionCall call) { return edit_of_values(std::move(call), Edit::Kind::kPrepend); }},
-    Function{"insert", [](FunctionCall call) { return edit_of_place(std::move(call), Edit::Kind::kInsert); }},
-    Function{"remove_at", [](FunctionCall call) { return edit_of_place(std::move(call), Edit::Kind::kRemoveAt); }},
+    Function{
+        "append",
+        [](FunctionCall call) { return edit_of_values(std::move(call), Edit::Kind::kAppend); }},
+    Function{
+        "prepend",
+        [](FunctionCall call) { return edit_of_values(std::move(call), Edit::Kind::kPrepend); }},
+    Function{"insert",
+             [](FunctionCall call) { return edit_of_place(std::move(call), Edit::Kind::kInsert); }},
+    Function{
+        "remove_at",
+        [](FunctionCall call) { return edit_of_place(std::move(call), Edit::Kind::kRemoveAt); }},
     Function{"remove_value",
-             [](FunctionCall call) { return edit_of_values(std::move(call), Edit::Kind::kRemoveValue); }},
+             [](FunctionCall call) {
+               return edit_of_values(std::move(call), Edit::Kind::kRemoveValue);
+             }},
     Function{"replace", replace},
 };
 
 [[noreturn]] void fail_unknown(const FunctionCall& call) {
   const std::string message = "unknown function '" + call.name + "'";
-  if (call.name == "extend_list") fail_call(call.where, message, "append() adds to a list: key=append(1,2)");
-  if (call.name == "json_str") fail_call(call.where, message, "write the JSON text itself in quotes");
+  if (call.name == "extend_list")
+    fail_call(call.where, message, "append() adds to a list: key=append(1,2)");
+  if (call.name == "json_str")
+    fail_call(call.where, message, "write the JSON text itself in quotes");
   std::vector<std::string> known = {"zip"};
   for (const Function& function : kFunctions) known.emplace_back(function.name);
   const std::string near_name = did_you_mean(call.name, known);
-  fail_call(call.where, message, near_name.empty() ? "to write a text with parentheses put it in quotes" : near_name);
+  fail_call(call.where, message,
+            near_name.empty() ? "to write a text with parentheses put it in quotes" : near_name);
 }
 
 }  // namespace
@@ -342,10 +381,12 @@ constexpr std::array kFunctions = {
 Value plain_value(Element element) {
   if (Value* value = element.value()) return std::move(*value);
   if (!element.sweep()) {
-    fail_override(element.where, "a function that changes a list or mapping cannot be inside a value",
+    fail_override(element.where,
+                  "a function that changes a list or mapping cannot be inside a value",
                   "write it alone: key=append(1)", ErrorCode::kBadFunctionCall);
   }
-  fail_override(element.where, described(element) + " cannot be inside a list, a mapping or another sweep",
+  fail_override(element.where,
+                described(element) + " cannot be inside a list, a mapping or another sweep",
                 "sweep over the whole value: key=[1,2],[3,4]", ErrorCode::kNestedSweep);
 }
 

@@ -4,9 +4,10 @@
 
 namespace runner {
 
-/// What a call gives: Hydra's choice, range, interval, glob, shuffle, sort, tag and the casts; ours are append,
-/// prepend, insert, remove_at, remove_value and replace, which give an Edit. Quotes of arguments are taken off; a sweep
-/// keeps the texts as texts. Throws OverrideError: unknown names, wrong arguments, sweeps inside sweeps.
+/// What a call gives: Hydra's choice, range, interval, glob, shuffle, sort, tag and the casts; ours
+/// are append, prepend, insert, remove_at, remove_value and replace, which give an Edit. Quotes of
+/// arguments are taken off; a sweep keeps the texts as texts. Throws OverrideError: unknown names,
+/// wrong arguments, sweeps inside sweeps.
 ///
 /// shuffle([..]), a list and no sweep, is ordered by the seed 0.
 Element call_function(FunctionCall call);

@@ -10,7 +10,9 @@ namespace {
 char at(std::string_view text, std::size_t i) { return i < text.size() ? text[i] : '\0'; }
 bool is_sign(char c) { return c == '+' || c == '-'; }
 
-std::size_t blank_length(std::string_view text) { return std::ranges::find_if_not(text, is_blank) - text.begin(); }
+std::size_t blank_length(std::string_view text) {
+  return std::ranges::find_if_not(text, is_blank) - text.begin();
+}
 
 /// [0-9](_?[0-9])*
 std::size_t digits_length(std::string_view text) {
@@ -23,9 +25,9 @@ std::size_t digits_length(std::string_view text) {
 }
 
 bool starts_with_word(std::string_view text, std::string_view word) {
-  return text.size() >= word.size() && std::ranges::equal(text.substr(0, word.size()), word, {}, [](unsigned char c) {
-           return static_cast<char>(std::tolower(c));
-         });
+  return text.size() >= word.size() &&
+         std::ranges::equal(text.substr(0, word.size()), word, {},
+                            [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
 }
 
 std::size_t signed_integer_length(std::string_view text) {
@@ -63,7 +65,9 @@ std::size_t identifier_length(std::string_view text) {
 std::size_t escape_length(std::string_view text) {
   constexpr std::string_view kEscaped = "\\()[]{}:=, \t";
   std::size_t size = 0;
-  while (at(text, size) == '\\' && size + 1 < text.size() && kEscaped.find(text[size + 1]) != kEscaped.npos) size += 2;
+  while (at(text, size) == '\\' && size + 1 < text.size() &&
+         kEscaped.find(text[size + 1]) != kEscaped.npos)
+    size += 2;
   return size;
 }
 
@@ -138,7 +142,9 @@ Token OverrideLexer::read(std::size_t offset) const {
   offer(mark, mark_length);
   offer(TokenKind::kFloat, float_length(rest));
   offer(TokenKind::kInteger, signed_integer_length(rest));
-  offer(TokenKind::kBool, starts_with_word(rest, "true") ? 4 : starts_with_word(rest, "false") ? 5 : 0);
+  offer(TokenKind::kBool, starts_with_word(rest, "true")    ? 4
+                          : starts_with_word(rest, "false") ? 5
+                                                            : 0);
   offer(TokenKind::kNull, starts_with_word(rest, "null") ? 4 : 0);
   offer(TokenKind::kUnquotedCharacter, unquoted_length(rest, grammar_));
   offer(TokenKind::kIdentifier, identifier_length(rest));
@@ -149,7 +155,9 @@ Token OverrideLexer::read(std::size_t offset) const {
   return {kind, offset, rest.substr(0, longest)};
 }
 
-bool is_identifier(std::string_view text) { return !text.empty() && identifier_length(text) == text.size(); }
+bool is_identifier(std::string_view text) {
+  return !text.empty() && identifier_length(text) == text.size();
+}
 
 std::size_t integer_length(std::string_view text) {
   if (!is_digit(at(text, 0))) return 0;

@@ -5,8 +5,8 @@
 
 namespace runner {
 
-/// What is read of an override: exactly what Hydra takes, or that and more (letters outside ASCII, # ! & ; < > ^, ~/,
-/// nested interpolations).
+/// What is read of an override: exactly what Hydra takes, or that and more (letters outside ASCII,
+/// # ! & ; < > ^, ~/, nested interpolations).
 enum class OverrideGrammar { kHydra, kExtended };
 
 enum class TokenKind {
@@ -41,8 +41,8 @@ struct Token {
   std::size_t end() const { return start + text.size(); }
 };
 
-/// Cuts an override's value into tokens, one at a time: the longest match wins, ties go to the first rule.
-/// `text` is borrowed.
+/// Cuts an override's value into tokens, one at a time: the longest match wins, ties go to the
+/// first rule. `text` is borrowed.
 class OverrideLexer {
  public:
   OverrideLexer(std::string_view text, std::size_t start, OverrideGrammar grammar);
@@ -67,8 +67,8 @@ class OverrideLexer {
 /// Is `text` an identifier, [A-Za-z_][A-Za-z0-9_-]* ?
 bool is_identifier(std::string_view text);
 
-/// The length of an integer without a sign at the start of `text`: 0, or digits with single '_' between them and
-/// no leading zero. 0 when there is none.
+/// The length of an integer without a sign at the start of `text`: 0, or digits with single '_'
+/// between them and no leading zero. 0 when there is none.
 std::size_t integer_length(std::string_view text);
 
 }  // namespace runner

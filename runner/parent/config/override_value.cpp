@@ -23,7 +23,8 @@ std::string without_backslashes(std::string_view escapes) {
   return result;
 }
 
-/// The text inside the quotes: backslashes before a quote of the same kind are halved, an odd one escapes it.
+/// The text inside the quotes: backslashes before a quote of the same kind are halved, an odd one
+/// escapes it.
 std::string unquoted(std::string_view quoted) {
   const char quote = quoted.front();
   const std::string_view inside = quoted.substr(1, quoted.size() - 2);
@@ -76,14 +77,17 @@ KeyType typed_key(const Value& key) {
   if (key.is_null()) return KeyType::kNull;
   if (std::holds_alternative<bool>(key.data)) return KeyType::kBool;
   if (std::holds_alternative<double>(key.data)) return KeyType::kFloat;
-  if (std::holds_alternative<std::int64_t>(key.data) || key.form == ScalarForm::kBigInteger) return KeyType::kInteger;
+  if (std::holds_alternative<std::int64_t>(key.data) || key.form == ScalarForm::kBigInteger)
+    return KeyType::kInteger;
   return KeyType::kString;
 }
 
-/// Finds entries of a mapping by their keys. As in Python 1, 1.0 and true are one key; so is what has the same text.
+/// Finds entries of a mapping by their keys. As in Python 1, 1.0 and true are one key; so is what
+/// has the same text.
 class KeyIndex {
  public:
-  /// The index of the entry whose key equals `key`, or `next` if there is none and this is to be it.
+  /// The index of the entry whose key equals `key`, or `next` if there is none and this is to be
+  /// it.
   std::size_t place(const Value& key, std::size_t next) {
     const auto by_text = index_.try_emplace("t" + scalar_text(key), next);
     const auto by_number = index_.try_emplace(number(key), by_text.first->second);
@@ -96,7 +100,8 @@ class KeyIndex {
     if (const auto* flag = std::get_if<bool>(&key.data)) return *flag ? "n1" : "n0";
     const auto* real = std::get_if<double>(&key.data);
     if (!real)
-      return (key.form == ScalarForm::kBigInteger || typed_key(key) == KeyType::kInteger ? "n" : "t") +
+      return (key.form == ScalarForm::kBigInteger || typed_key(key) == KeyType::kInteger ? "n"
+                                                                                         : "t") +
              scalar_text(key);
     const std::string text = float_text(*real == 0 ? 0.0 : *real);
     return "n" + (text.ends_with(".0") ? text.substr(0, text.size() - 2) : text);
@@ -139,11 +144,13 @@ class Parser {
   [[noreturn]] void unexpected() {
     const Location place = where();
     if (kind() == TokenKind::kEnd)
-      fail_override(place, "the value ends too early", "close what was opened, or remove the comma at the end");
+      fail_override(place, "the value ends too early",
+                    "close what was opened, or remove the comma at the end");
     const std::string_view rest = std::string_view(source_.contents).substr(token().start);
     const std::string found(1, rest[std::min(rest.find_first_not_of(" \t"), rest.size() - 1)]);
     if (kind() == TokenKind::kQuoted) {
-      fail_override(place, "a quoted text cannot be next to other text", "put the whole value in quotes");
+      fail_override(place, "a quoted text cannot be next to other text",
+                    "put the whole value in quotes");
     }
     if (kind() == TokenKind::kIllegal && (found == "'" || found == "\"")) {
       fail_override(place, "the quote " + found + " is never closed",
@@ -155,9 +162,9 @@ class Parser {
     const std::string_view typed = source_.contents;
     const std::string key(typed.substr(0, std::min(typed.find('=') + 1, start_)));
     const bool has_quote = typed.find_first_of("'\"", start_) != typed.npos;
-    const std::string help =
-        has_quote ? "put the value in quotes"
-                  : "put the value in quotes: '" + key + "\"" + std::string(typed.substr(start_)) + "\"'";
+    const std::string help = has_quote ? "put the value in quotes"
+                                       : "put the value in quotes: '" + key + "\"" +
+                                             std::string(typed.substr(start_)) + "\"'";
     fail_override(place, "unexpected '" + found + "'", help);
   }
 
@@ -166,7 +173,8 @@ class Parser {
     lexer_.advance();
   }
 
-  /// `takes_equal`: may a text without quotes hold '='? Not in a function, where name=value has a meaning.
+  /// `takes_equal`: may a text without quotes hold '='? Not in a function, where name=value has a
+  /// meaning.
   Element element(int depth, bool takes_equal) {
     if (depth > kDeepestValue) {
       fail_override(where(), "values are nested more than 64 deep", "", ErrorCode::kNestingTooDeep);
@@ -175,7 +183,8 @@ class Parser {
     if (kind() == TokenKind::kOpenBracket) return {list(depth, takes_equal), start};
     if (kind() == TokenKind::kOpenBrace) return {mapping(depth, takes_equal), start};
     if (kind() == TokenKind::kQuoted) return {quoted(), start};
-    if (kind() == TokenKind::kIdentifier && lexer_.following().kind == TokenKind::kOpenParenthesis) {
+    if (kind() == TokenKind::kIdentifier &&
+        lexer_.following().kind == TokenKind::kOpenParenthesis) {
       return function(depth);
     }
     return {text(false, takes_equal), start};
@@ -183,9 +192,11 @@ class Parser {
 
   Value quoted() {
     Value value{unquoted(token().text), where()};
-    value.form = token().text.front() == '"' ? ScalarForm::kDoubleQuoted : ScalarForm::kSingleQuoted;
+    value.form =
+        token().text.front() == '"' ? ScalarForm::kDoubleQuoted : ScalarForm::kSingleQuoted;
     lexer_.advance();
-    if (is_extended_ && kind() == TokenKind::kBlank && lexer_.following().kind == TokenKind::kEnd) lexer_.advance();
+    if (is_extended_ && kind() == TokenKind::kBlank && lexer_.following().kind == TokenKind::kEnd)
+      lexer_.advance();
     return value;
   }
 
@@ -252,13 +263,14 @@ class Parser {
       return;
     }
     if (!call.named.empty()) {
-      fail_override(start, "a positional argument follows a named one", "name it, or move it to the front",
-                    ErrorCode::kBadFunctionCall);
+      fail_override(start, "a positional argument follows a named one",
+                    "name it, or move it to the front", ErrorCode::kBadFunctionCall);
     }
     call.arguments.push_back(std::move(value));
   }
 
-  /// The name in `name=value`; empty where there is none. A column of zip() is named by a whole key.
+  /// The name in `name=value`; empty where there is none. A column of zip() is named by a whole
+  /// key.
   std::string argument_name(bool is_zip) {
     const std::string_view rest = std::string_view(source_.contents).substr(token().start);
     std::size_t size = kind() == TokenKind::kIdentifier ? token().text.size() : 0;
@@ -305,7 +317,8 @@ class Parser {
     return false;
   }
 
-  /// Text without quotes, and without the blanks around it: one token has a type, several are a string.
+  /// Text without quotes, and without the blanks around it: one token has a type, several are a
+  /// string.
   Value text(bool is_key, bool takes_equal) {
     if (kind() == TokenKind::kBlank) lexer_.advance();
     const Token first = token();
@@ -316,7 +329,8 @@ class Parser {
     bool may_be_equal = false;
     while (belongs_to_text(kind(), is_key, may_be_equal)) {
       const std::size_t before = text.size();
-      text += kind() == TokenKind::kEscape ? without_backslashes(token().text) : std::string(token().text);
+      text += kind() == TokenKind::kEscape ? without_backslashes(token().text)
+                                           : std::string(token().text);
       const bool is_blank = kind() == TokenKind::kBlank;
       trailing = is_blank ? text.size() - before : 0;
       if (kind() == TokenKind::kEqual) trailing = text.size() - 1 - text.find_last_of('=');

@@ -12,7 +12,8 @@
 
 namespace runner {
 
-/// What one place of an override's value holds: a value, several of which a run takes one, or a change.
+/// What one place of an override's value holds: a value, several of which a run takes one, or a
+/// change.
 struct Element {
   std::variant<Value, Sweep, Edit> data;
   Location where = {};
@@ -31,10 +32,10 @@ struct FunctionCall {
   std::vector<std::pair<std::string, Element>> named = {};
 };
 
-/// Reads the value of an override, which starts at byte `start`. What Hydra takes means what it means there; our
-/// extensions are tried on what it refuses: letters outside ASCII, `# ! & ; < > ^` and later `=` in a text without
-/// quotes, blanks after a closing quote, quoted keys of mappings, `${a.${b}}`, a comma before `]`, and zip().
-/// Throws OverrideError.
+/// Reads the value of an override, which starts at byte `start`. What Hydra takes means what it
+/// means there; our extensions are tried on what it refuses: letters outside ASCII, `# ! & ; < > ^`
+/// and later `=` in a text without quotes, blanks after a closing quote, quoted keys of mappings,
+/// `${a.${b}}`, a comma before `]`, and zip(). Throws OverrideError.
 Element read_override_value(const SourceText& source, std::size_t start);
 
 /// Ends the reading of one override; carries what is wrong with it. Caught by parse_override().
@@ -46,7 +47,8 @@ struct OverrideError {
 [[noreturn]] void fail_override(Location where, std::string message, std::string help = "",
                                 ErrorCode code = ErrorCode::kOverrideSyntax);
 
-/// Turns byte offsets of an override into places. Offsets that grow are cheap, whatever the length of the override.
+/// Turns byte offsets of an override into places. Offsets that grow are cheap, whatever the length
+/// of the override.
 class OverridePlaces {
  public:
   explicit OverridePlaces(const SourceText& source) : source_(source) {}

@@ -14,8 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What `value` says about the dotted `key` below it: the value there, or the scalar on the way that leaves no room for
-/// it. Null when it says nothing.
+/// What `value` says about the dotted `key` below it: the value there, or the scalar on the way
+/// that leaves no room for it. Null when it says nothing.
 const Value* said_about(const Value& value, std::string_view key) {
   if (const Value* found = at_key(value, key)) return found;
   const std::size_t dot = key.rfind('.');
@@ -31,8 +31,8 @@ bool is_within(std::string_view key, std::string_view above) {
 void add(const Override& override, std::string_view key, std::vector<Write>& result) {
   if (is_within(override.key, key)) {
     const bool is_deleted = override.kind == OverrideKind::kDelete;
-    result.push_back(
-        {override.where, is_deleted ? std::nullopt : override.value, override.edit ? &*override.edit : nullptr});
+    result.push_back({override.where, is_deleted ? std::nullopt : override.value,
+                      override.edit ? &*override.edit : nullptr});
     return;
   }
   if (!is_within(key, override.key)) return;
@@ -63,13 +63,18 @@ Json origin_json(const Value& value) {
   if (value.is_default) return {{"from", "default"}};
   if (!value.where.source) return {{"from", "unknown"}};
   const SourceText& source = *value.where.source;
-  if (is_typed(source)) return {{"from", "override"}, {"override", without_secrets(source.contents)}};
-  return {{"from", "file"}, {"file", source.name}, {"line", value.where.line}, {"column", value.where.column}};
+  if (is_typed(source))
+    return {{"from", "override"}, {"override", without_secrets(source.contents)}};
+  return {{"from", "file"},
+          {"file", source.name},
+          {"line", value.where.line},
+          {"column", value.where.column}};
 }
 
 void add_origins(const Value& value, const std::string& pointer, Json& origins) {
   if (value.map() && !value.map()->empty()) {
-    for (const Entry& entry : *value.map()) add_origins(entry.value, pointer_to(pointer, entry.key), origins);
+    for (const Entry& entry : *value.map())
+      add_origins(entry.value, pointer_to(pointer, entry.key), origins);
   } else if (value.list() && !value.list()->empty()) {
     for (std::size_t i = 0; i < value.list()->size(); ++i)
       add_origins((*value.list())[i], pointer_to(pointer, std::to_string(i)), origins);
@@ -102,16 +107,21 @@ std::string yaml_with_origins(const Value& value) {
   }
   std::string text;
   for (const auto& [line, shown] : lines) {
-    const bool opens = (shown->list() && !shown->list()->empty()) || (shown->map() && !shown->map()->empty());
-    const std::string origin = opens ? "" : shown->is_default ? "default" : origin_text(shown->where);
+    const bool opens =
+        (shown->list() && !shown->list()->empty()) || (shown->map() && !shown->map()->empty());
+    const std::string origin = opens               ? ""
+                               : shown->is_default ? "default"
+                                                   : origin_text(shown->where);
     text += line;
-    if (!origin.empty()) text += std::string(line.size() < width ? width - line.size() : 0, ' ') + "    # " + origin;
+    if (!origin.empty())
+      text += std::string(line.size() < width ? width - line.size() : 0, ' ') + "    # " + origin;
     text += '\n';
   }
   return text;
 }
 
-std::vector<Write> writes(std::span<const Value> layers, std::span<const Override> overrides, std::string_view key) {
+std::vector<Write> writes(std::span<const Value> layers, std::span<const Override> overrides,
+                          std::string_view key) {
   std::vector<Write> result;
   for (const Value& layer : layers) {
     if (const Value* value = said_about(layer, key)) result.push_back({value->where, *value});
@@ -120,7 +130,8 @@ std::vector<Write> writes(std::span<const Value> layers, std::span<const Overrid
   return result;
 }
 
-std::string provenance_text(std::string_view key, const Value* value, const std::optional<Value>& fallback,
+std::string provenance_text(std::string_view key, const Value* value,
+                            const std::optional<Value>& fallback,
                             const std::vector<Write>& writes) {
   std::vector<std::pair<std::string, std::string>> lines;
   if (fallback) lines.push_back({"default", line_of(*fallback)});
@@ -136,9 +147,11 @@ std::string provenance_text(std::string_view key, const Value* value, const std:
   return text;
 }
 
-nlohmann::ordered_json provenance_json(std::string_view key, const Value* value, const std::optional<Value>& fallback,
+nlohmann::ordered_json provenance_json(std::string_view key, const Value* value,
+                                       const std::optional<Value>& fallback,
                                        const std::vector<Write>& writes) {
-  Json json = {{"key", key}, {"value", value ? to_json(*value) : Json()}, {"writes", Json::array()}};
+  Json json = {
+      {"key", key}, {"value", value ? to_json(*value) : Json()}, {"writes", Json::array()}};
   if (fallback) json["default"] = to_json(*fallback);
   for (const Write& write : writes) {
     Json entry = {{"origin", origin_text(write.where)}};
@@ -164,7 +177,9 @@ void collect(const std::vector<std::string>& path, const Value* before, const Va
     longer.push_back(name);
     return longer;
   };
-  const auto opens = [](const Value* value) { return value && value->map() && !value->map()->empty(); };
+  const auto opens = [](const Value* value) {
+    return value && value->map() && !value->map()->empty();
+  };
   const bool both_map = before && after && before->map() && after->map();
   if (both_map || (opens(before) && !after) || (opens(after) && !before)) {
     if (before) {
@@ -174,7 +189,8 @@ void collect(const std::vector<std::string>& path, const Value* before, const Va
     }
     if (after) {
       for (const Entry& entry : *after->map()) {
-        if (!before || !before->find(entry.key)) collect(below(entry.key), nullptr, &entry.value, result);
+        if (!before || !before->find(entry.key))
+          collect(below(entry.key), nullptr, &entry.value, result);
       }
     }
     return;
@@ -207,9 +223,11 @@ std::string differences_text(const std::vector<Difference>& differences) {
   std::size_t width = 0;
   for (const auto& [key, before, after, path] : differences) {
     const char mark = before && after ? '~' : before ? '-' : '+';
-    const std::string values = both_of(before ? text_of(*before) : "", after ? text_of(*after) : "");
+    const std::string values =
+        both_of(before ? text_of(*before) : "", after ? text_of(*after) : "");
     lines.push_back({std::string(1, mark) + " " + key + ": " + values,
-                     both_of(before ? origin_text(before->where) : "", after ? origin_text(after->where) : "")});
+                     both_of(before ? origin_text(before->where) : "",
+                             after ? origin_text(after->where) : "")});
     if (lines.back().first.size() <= kWidest) width = std::max(width, lines.back().first.size());
   }
   std::string text;
@@ -224,8 +242,10 @@ nlohmann::ordered_json differences_json(const std::vector<Difference>& differenc
   auto list = nlohmann::ordered_json::array();
   for (const auto& [key, before, after, path] : differences) {
     nlohmann::ordered_json entry = {{"key", key}};
-    if (before) entry.update({{"before", to_json(*before)}, {"before_origin", origin_text(before->where)}});
-    if (after) entry.update({{"after", to_json(*after)}, {"after_origin", origin_text(after->where)}});
+    if (before)
+      entry.update({{"before", to_json(*before)}, {"before_origin", origin_text(before->where)}});
+    if (after)
+      entry.update({{"after", to_json(*after)}, {"after_origin", origin_text(after->where)}});
     list.push_back(std::move(entry));
   }
   return list;

@@ -8,8 +8,8 @@
 #include <utility>
 #include <variant>
 
-#include "runner/parent/config/interpolation_parser.h"
 #include "runner/parent/config/defaults_item.h"
+#include "runner/parent/config/interpolation_parser.h"
 #include "runner/parent/config/scalar.h"
 #include "runner/parent/config/yaml_reader.h"
 #include "runner/shared/text/utf8.h"
@@ -19,7 +19,8 @@ namespace {
 
 using Resolved = std::optional<Value>;
 
-Resolved failed(ResolverContext& context, const std::string& message, const std::string& help = "") {
+Resolved failed(ResolverContext& context, const std::string& message,
+                const std::string& help = "") {
   context.fail(ErrorCode::kInterpolationSyntax, message, help);
   return std::nullopt;
 }
@@ -35,10 +36,12 @@ Resolved environment(ResolverContext& context, std::vector<Value>& arguments) {
     return std::nullopt;
   }
   if (arguments.size() == 1) {
-    context.fail(ErrorCode::kMissingEnvironment,
-                 "the environment variable " +
-                     (arguments[0].secret_as.empty() ? context.shown(arguments[0]) : "that it names") + " is not set",
-                 "set it, or give a default: ${oc.env:NAME,default}");
+    context.fail(
+        ErrorCode::kMissingEnvironment,
+        "the environment variable " +
+            (arguments[0].secret_as.empty() ? context.shown(arguments[0]) : "that it names") +
+            " is not set",
+        "set it, or give a default: ${oc.env:NAME,default}");
     return std::nullopt;
   }
   Value& standby = arguments[1];
@@ -60,7 +63,8 @@ Resolved select(ResolverContext& context, std::vector<Value>& arguments) {
 
 Resolved decode(ResolverContext& context, std::vector<Value>& arguments) {
   if (arguments[0].is_null()) return std::move(arguments[0]);
-  if (!is_string(arguments[0])) return failed(context, "only a text can be decoded, not " + describe(arguments[0]));
+  if (!is_string(arguments[0]))
+    return failed(context, "only a text can be decoded, not " + describe(arguments[0]));
   const std::string& text = *arguments[0].text();
   try {
     return context.evaluate(parse_written_value(text));
@@ -103,16 +107,19 @@ Resolved create(ResolverContext& context, std::vector<Value>& arguments) {
 
 /// The mapping that the only argument names.
 Resolved mapping(ResolverContext& context, const std::vector<Value>& arguments) {
-  if (!is_string(arguments[0])) return failed(context, "it takes a key, not " + describe(arguments[0]));
+  if (!is_string(arguments[0]))
+    return failed(context, "it takes a key, not " + describe(arguments[0]));
   auto selected = context.select(*arguments[0].text());
-  if (selected.failed || (selected.value && (selected.value->map() || is_mandatory(*selected.value))))
+  if (selected.failed ||
+      (selected.value && (selected.value->map() || is_mandatory(*selected.value))))
     return std::move(selected.value);
   if (!selected.value) {
-    context.fail(ErrorCode::kInterpolationUnknown, "there is no " + context.shown(arguments[0]), "");
+    context.fail(ErrorCode::kInterpolationUnknown, "there is no " + context.shown(arguments[0]),
+                 "");
     return std::nullopt;
   }
-  return failed(context,
-                context.shown(arguments[0]) + " is a " + std::string(type_name(*selected.value)) + ", not a mapping");
+  return failed(context, context.shown(arguments[0]) + " is a " +
+                             std::string(type_name(*selected.value)) + ", not a mapping");
 }
 
 Resolved dictionary_keys(ResolverContext& context, std::vector<Value>& arguments) {
@@ -145,12 +152,14 @@ Resolved deprecated(ResolverContext& context, std::vector<Value>& arguments) {
   auto selected = context.select(*arguments[0].text());
   if (selected.failed) return std::nullopt;
   if (!selected.value) {
-    context.fail(ErrorCode::kInterpolationUnknown, "there is no " + context.shown(arguments[0]), "");
+    context.fail(ErrorCode::kInterpolationUnknown, "there is no " + context.shown(arguments[0]),
+                 "");
     return std::nullopt;
   }
   context.warn(ErrorCode::kDeprecatedKey, "this key is deprecated",
-               has_message && arguments[1].secret_as.empty() ? *arguments[1].text()
-                                                             : "use " + context.shown(arguments[0]) + " instead");
+               has_message && arguments[1].secret_as.empty()
+                   ? *arguments[1].text()
+                   : "use " + context.shown(arguments[0]) + " instead");
   return std::move(selected.value);
 }
 
@@ -162,9 +171,11 @@ Resolved now(ResolverContext& context, std::vector<Value>& arguments) {
   const auto time = context.now();
   const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
   std::string format = *arguments[0].text();
-  for (std::size_t at = 0; (at = format.find('%', at)) != format.npos && at + 1 < format.size(); at += 2) {
+  for (std::size_t at = 0; (at = format.find('%', at)) != format.npos && at + 1 < format.size();
+       at += 2) {
     if (format[at + 1] != 'f') continue;  // Python's microseconds, which strftime() does not know
-    const auto count = std::chrono::duration_cast<std::chrono::microseconds>(time - seconds).count();
+    const auto count =
+        std::chrono::duration_cast<std::chrono::microseconds>(time - seconds).count();
     format.replace(at, 2, std::to_string(1'000'000 + count).substr(1));
     at += 4;
   }
@@ -187,7 +198,8 @@ constexpr std::array kResolvers = {
     Resolver{"now", 1, 1, "${now:%Y-%m-%d}", now},
     Resolver{"oc.create", 1, 1, "${oc.create:{a: 1}} or ${oc.create:'YAML text'}", create},
     Resolver{"oc.decode", 1, 1, "${oc.decode:text}", decode},
-    Resolver{"oc.deprecated", 1, 2, "${oc.deprecated:new_key} or ${oc.deprecated:new_key,'message'}", deprecated},
+    Resolver{"oc.deprecated", 1, 2,
+             "${oc.deprecated:new_key} or ${oc.deprecated:new_key,'message'}", deprecated},
     Resolver{"oc.dict.keys", 1, 1, "${oc.dict.keys:key}", dictionary_keys},
     Resolver{"oc.dict.values", 1, 1, "${oc.dict.values:key}", dictionary_values},
     Resolver{"oc.env", 1, 2, "${oc.env:NAME} or ${oc.env:NAME,default}", environment},
@@ -203,12 +215,14 @@ namespace {
 
 using ArithmeticNumber = std::variant<std::int64_t, double>;
 
-std::nullopt_t cannot_compute(ResolverContext& context, const std::string& message, const std::string& help = "") {
+std::nullopt_t cannot_compute(ResolverContext& context, const std::string& message,
+                              const std::string& help = "") {
   context.fail(ErrorCode::kInterpolationSyntax, message, help);
   return std::nullopt;
 }
 
-std::optional<ArithmeticNumber> number_in_argument(ResolverContext& context, const Value& argument) {
+std::optional<ArithmeticNumber> number_in_argument(ResolverContext& context,
+                                                   const Value& argument) {
   Scalar data = argument.data;
   if (argument.text() && argument.form != ScalarForm::kBigInteger) {
     const auto read = plain_scalar(*argument.text());
@@ -216,8 +230,9 @@ std::optional<ArithmeticNumber> number_in_argument(ResolverContext& context, con
   }
   if (const auto* integer = std::get_if<std::int64_t>(&data)) return *integer;
   if (const auto* real = std::get_if<double>(&data); real && std::isfinite(*real)) return *real;
-  return cannot_compute(context, "it takes numbers, not " +
-                                     (argument.secret_as.empty() ? describe(argument) : std::string("its argument")));
+  return cannot_compute(
+      context, "it takes numbers, not " +
+                   (argument.secret_as.empty() ? describe(argument) : std::string("its argument")));
 }
 
 double as_double(const ArithmeticNumber& one) {
@@ -242,10 +257,12 @@ std::optional<Value> fold_numbers(ResolverContext& context, const std::vector<Va
       total = next;
       continue;
     }
-    const auto *left = std::get_if<std::int64_t>(&*total), *right = std::get_if<std::int64_t>(&*next);
+    const auto *left = std::get_if<std::int64_t>(&*total),
+               *right = std::get_if<std::int64_t>(&*next);
     std::int64_t sum = 0;
     if (!left || !right) total = broken(as_double(*total), as_double(*next));
-    else if (whole(*left, *right, &sum)) return cannot_compute(context, "the result needs more than 64 bits");
+    else if (whole(*left, *right, &sum))
+      return cannot_compute(context, "the result needs more than 64 bits");
     else total = sum;
   }
   return number_value(context, *total);
@@ -256,21 +273,27 @@ std::optional<Value> fold_numbers(ResolverContext& context, const std::vector<Va
 std::optional<Value> add_numbers(ResolverContext& context, std::vector<Value>& arguments) {
   return fold_numbers(
       context, arguments,
-      [](std::int64_t a, std::int64_t b, std::int64_t* sum) { return __builtin_add_overflow(a, b, sum); },
+      [](std::int64_t a, std::int64_t b, std::int64_t* sum) {
+        return __builtin_add_overflow(a, b, sum);
+      },
       [](double a, double b) { return a + b; });
 }
 
 std::optional<Value> subtract_numbers(ResolverContext& context, std::vector<Value>& arguments) {
   return fold_numbers(
       context, arguments,
-      [](std::int64_t a, std::int64_t b, std::int64_t* sum) { return __builtin_sub_overflow(a, b, sum); },
+      [](std::int64_t a, std::int64_t b, std::int64_t* sum) {
+        return __builtin_sub_overflow(a, b, sum);
+      },
       [](double a, double b) { return a - b; });
 }
 
 std::optional<Value> multiply_numbers(ResolverContext& context, std::vector<Value>& arguments) {
   return fold_numbers(
       context, arguments,
-      [](std::int64_t a, std::int64_t b, std::int64_t* sum) { return __builtin_mul_overflow(a, b, sum); },
+      [](std::int64_t a, std::int64_t b, std::int64_t* sum) {
+        return __builtin_mul_overflow(a, b, sum);
+      },
       [](double a, double b) { return a * b; });
 }
 
@@ -279,7 +302,8 @@ std::optional<Value> divide_numbers(ResolverContext& context, std::vector<Value>
              right = left ? number_in_argument(context, arguments[1]) : std::nullopt;
   if (!right) return std::nullopt;
   if (as_double(*right) == 0) return cannot_compute(context, "it divides by zero");
-  const auto *dividend = std::get_if<std::int64_t>(&*left), *divisor = std::get_if<std::int64_t>(&*right);
+  const auto *dividend = std::get_if<std::int64_t>(&*left),
+             *divisor = std::get_if<std::int64_t>(&*right);
   const bool is_whole = dividend && divisor && *divisor != -1 && *dividend % *divisor == 0;
   if (is_whole) return Value{*dividend / *divisor, {}};
   if (dividend && divisor && *divisor == -1 && *dividend != INT64_MIN) return Value{-*dividend, {}};
@@ -289,7 +313,8 @@ std::optional<Value> divide_numbers(ResolverContext& context, std::vector<Value>
 std::optional<Value> integer_part(ResolverContext& context, std::vector<Value>& arguments) {
   const auto given = number_in_argument(context, arguments[0]);
   if (!given) return std::nullopt;
-  if (std::holds_alternative<std::int64_t>(*given)) return Value{std::get<std::int64_t>(*given), {}};
+  if (std::holds_alternative<std::int64_t>(*given))
+    return Value{std::get<std::int64_t>(*given), {}};
   const double cut = std::trunc(as_double(*given));
   if (std::abs(cut) >= 0x1p63) return cannot_compute(context, "the result needs more than 64 bits");
   return Value{static_cast<std::int64_t>(cut), {}};

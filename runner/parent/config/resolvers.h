@@ -19,15 +19,16 @@ class ResolverContext {
   virtual std::optional<std::string> environment(const std::string& name) const = 0;
   virtual std::chrono::system_clock::time_point now() const = 0;
 
-  /// What a key named, as ${key} would give it. `value` is empty when there is none, or when that was an error, which
-  /// is then recorded.
+  /// What a key named, as ${key} would give it. `value` is empty when there is none, or when that
+  /// was an error, which is then recorded.
   struct Selection {
     std::optional<Value> value = {};
     bool failed = false;
   };
   virtual Selection select(const std::string& key) = 0;
 
-  /// `written` with the interpolations in its texts resolved. Nullopt: that was an error, which is recorded.
+  /// `written` with the interpolations in its texts resolved. Nullopt: that was an error, which is
+  /// recorded.
   virtual std::optional<Value> evaluate(const Value& written) = 0;
 
   /// Records an error of this interpolation, or something that speaks against it.
@@ -53,10 +54,10 @@ struct Resolver {
 /// All there are.
 std::span<const Resolver> resolvers();
 
-/// The resolvers that compute: ${add:1,2}, ${sub:a,b}, ${mul:${train.epochs},0.1}, ${div:a,b}, ${int:0.9}. Their
-/// arguments are numbers, or texts that read as numbers, such as ${oc.env:N}. Integers give integers, but where a
-/// division leaves a remainder; int() cuts the fraction off. What is no number, too large or divided by zero is an
-/// error.
+/// The resolvers that compute: ${add:1,2}, ${sub:a,b}, ${mul:${train.epochs},0.1}, ${div:a,b},
+/// ${int:0.9}. Their arguments are numbers, or texts that read as numbers, such as ${oc.env:N}.
+/// Integers give integers, but where a division leaves a remainder; int() cuts the fraction off.
+/// What is no number, too large or divided by zero is an error.
 std::optional<Value> add_numbers(ResolverContext& context, std::vector<Value>& arguments);
 std::optional<Value> subtract_numbers(ResolverContext& context, std::vector<Value>& arguments);
 std::optional<Value> multiply_numbers(ResolverContext& context, std::vector<Value>& arguments);

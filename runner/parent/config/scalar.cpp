@@ -12,7 +12,8 @@
 namespace runner {
 namespace {
 
-/// One step of reading a number from left to right: what was read so far is multiplied, then added to. Both below 128.
+/// One step of reading a number from left to right: what was read so far is multiplied, then added
+/// to. Both below 128.
 struct NumberStep {
   std::uint32_t factor;
   std::uint32_t addend;
@@ -47,7 +48,8 @@ class BigInteger {
   std::vector<std::uint64_t> limbs_;
 };
 
-/// The decimal digits of the number that `steps` lead to from zero, however large it is; without leading zeros.
+/// The decimal digits of the number that `steps` lead to from zero, however large it is; without
+/// leading zeros.
 std::string decimal_digits(std::span<const NumberStep> steps) {
   constexpr std::uint64_t kMaxFactor = 1u << 24;  // several steps are taken at once
   BigInteger number;
@@ -69,7 +71,9 @@ constexpr std::size_t kMostDigits = 4300;  // Python's bound too
 bool is_binary(char c) { return c == '0' || c == '1' || c == '_'; }
 bool is_octal(char c) { return (c >= '0' && c <= '7') || c == '_'; }
 bool is_decimal(char c) { return is_digit(c) || c == '_'; }
-bool is_hexadecimal(char c) { return is_decimal(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
+bool is_hexadecimal(char c) {
+  return is_decimal(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
 
 bool one_of(std::string_view text, std::initializer_list<std::string_view> words) {
   return std::ranges::find(words, text) != words.end();
@@ -97,7 +101,8 @@ struct Cursor {
     bool any = false;
     while (!rest.empty() && rest.front() == ':') {
       const std::string_view digits = rest.substr(1, rest.find_first_not_of("0123456789", 1) - 1);
-      if (digits.empty() || digits.size() > 2 || (digits.size() == 2 && digits.front() > '5')) return false;
+      if (digits.empty() || digits.size() > 2 || (digits.size() == 2 && digits.front() > '5'))
+        return false;
       rest.remove_prefix(1 + digits.size());
       any = true;
     }
@@ -145,7 +150,8 @@ std::vector<NumberStep> steps_of(std::string_view digits, int base) {
   const std::size_t colon = std::min(digits.find(':'), digits.size());
   for (const char c : digits.substr(0, colon)) {
     const int value = is_digit(c) ? c - '0' : (c | 0x20) - 'a' + 10;
-    steps.push_back({static_cast<std::uint32_t>(base == 60 ? 10 : base), static_cast<std::uint32_t>(value)});
+    steps.push_back(
+        {static_cast<std::uint32_t>(base == 60 ? 10 : base), static_cast<std::uint32_t>(value)});
   }
   for (const char c : digits.substr(colon)) {
     if (c == ':') steps.push_back({60, 0});
@@ -190,7 +196,8 @@ bool is_float(std::string_view text) {
     cursor.take_while(is_decimal);
     return cursor.done() || (take_exponent(cursor, false) && cursor.done());
   }
-  if (cursor.take_sexagesimal()) return cursor.take('.') && (cursor.take_while(is_decimal), cursor.done());
+  if (cursor.take_sexagesimal())
+    return cursor.take('.') && (cursor.take_while(is_decimal), cursor.done());
   return take_exponent(cursor, false) && cursor.done();
 }
 
@@ -207,14 +214,18 @@ double read_float(std::string_view text) {
 
 std::optional<PlainScalar> plain_scalar(std::string_view text) {
   if (one_of(text, {"", "~", "null", "Null", "NULL"})) return PlainScalar{nullptr};
-  if (one_of(text, {"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"})) return PlainScalar{true};
-  if (one_of(text, {"false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"})) return PlainScalar{false};
+  if (one_of(text, {"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"}))
+    return PlainScalar{true};
+  if (one_of(text, {"false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"}))
+    return PlainScalar{false};
   const PlainScalar as_text{std::string(text)};
   if (!is_digit(text.front()) && !one_of(text.substr(0, 1), {"+", "-", "."})) return as_text;
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  if (one_of(text, {".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"})) return PlainScalar{kInfinity};
+  if (one_of(text, {".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"}))
+    return PlainScalar{kInfinity};
   if (one_of(text, {"-.inf", "-.Inf", "-.INF"})) return PlainScalar{-kInfinity};
-  if (one_of(text, {".nan", ".NaN", ".NAN"})) return PlainScalar{std::numeric_limits<double>::quiet_NaN()};
+  if (one_of(text, {".nan", ".NaN", ".NAN"}))
+    return PlainScalar{std::numeric_limits<double>::quiet_NaN()};
   if (const int base = integer_base(text)) return read_integer(text, base);
   if (is_float(text)) return PlainScalar{read_float(text)};
   return as_text;
@@ -227,8 +238,9 @@ double parse_double(std::string_view text) {
   const auto result = std::from_chars(text.data(), text.data() + text.size(), number);
   if (result.ec == std::errc::result_out_of_range) {
     const std::size_t exponent = text.find_first_of("eE");
-    const bool tiny = exponent != std::string_view::npos ? text.substr(exponent + 1).starts_with('-')
-                                                         : text.find_first_not_of("0.") > text.find('.');
+    const bool tiny = exponent != std::string_view::npos
+                          ? text.substr(exponent + 1).starts_with('-')
+                          : text.find_first_not_of("0.") > text.find('.');
     number = tiny ? 0 : std::numeric_limits<double>::infinity();
   }
   return negative ? -number : number;
@@ -238,20 +250,23 @@ std::string float_text(double number) {
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
   std::array<char, 32> buffer;
-  const auto end =
-      std::to_chars(buffer.data(), buffer.data() + buffer.size(), number, std::chars_format::scientific).ptr;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), number,
+                                 std::chars_format::scientific)
+                       .ptr;
   std::string digits(buffer.data(), end);
   const std::string sign = digits.front() == '-' ? "-" : "";
   digits.erase(0, sign.size());
   const std::size_t e = digits.find('e');
   int exponent = 0;
-  std::from_chars(digits.data() + e + 1 + (digits[e + 1] == '+'), digits.data() + digits.size(), exponent);
+  std::from_chars(digits.data() + e + 1 + (digits[e + 1] == '+'), digits.data() + digits.size(),
+                  exponent);
   digits.resize(e);
   std::erase(digits, '.');
   if (exponent < -4 || exponent >= 16) {
     const std::string power = std::to_string(std::abs(exponent));
     const std::string fraction = digits.size() > 1 ? "." + digits.substr(1) : "";
-    return sign + digits[0] + fraction + (exponent < 0 ? "e-" : "e+") + (power.size() < 2 ? "0" : "") + power;
+    return sign + digits[0] + fraction + (exponent < 0 ? "e-" : "e+") +
+           (power.size() < 2 ? "0" : "") + power;
   }
   if (exponent < 0) return sign + "0." + std::string(-exponent - 1, '0') + digits;
   const std::size_t whole = static_cast<std::size_t>(exponent) + 1;
@@ -261,7 +276,8 @@ std::string float_text(double number) {
 
 std::string scalar_text(const Value& scalar) {
   if (const auto* flag = std::get_if<bool>(&scalar.data)) return *flag ? "true" : "false";
-  if (const auto* integer = std::get_if<std::int64_t>(&scalar.data)) return std::to_string(*integer);
+  if (const auto* integer = std::get_if<std::int64_t>(&scalar.data))
+    return std::to_string(*integer);
   if (const auto* number = std::get_if<double>(&scalar.data)) return float_text(*number);
   if (const auto* text = scalar.text()) return *text;
   return scalar.is_null() ? "null" : "";

@@ -11,7 +11,8 @@ namespace {
 
 constexpr const char* kMask = "***";
 
-/// What is shown in place of `text` under a secret key: itself where it only names where the secret is.
+/// What is shown in place of `text` under a secret key: itself where it only names where the secret
+/// is.
 std::string shown_for(const std::string& text) {
   if (text.find("${") == text.npos) return kMask;
   int open = 0;
@@ -27,12 +28,13 @@ std::string shown_for(const std::string& text) {
   if (comma == text.npos) return text;
   std::string standby = text.substr(comma + 1, text.size() - comma - 2);
   std::erase_if(standby, is_blank);
-  const bool is_empty =
-      standby == "null" || standby == "''" || standby == "\"\"" || standby.empty() || standby == "none";
+  const bool is_empty = standby == "null" || standby == "''" || standby == "\"\"" ||
+                        standby.empty() || standby == "none";
   return is_empty || (standby.starts_with("${") && shown_for(standby) == standby) ? text : kMask;
 }
 
-/// `key` without what leads to the values of a sweep: "vars.api_key" of "sweep.params.+vars.api_key".
+/// `key` without what leads to the values of a sweep: "vars.api_key" of
+/// "sweep.params.+vars.api_key".
 std::string_view without_sweep(std::string_view key) {
   constexpr std::string_view kParams = "sweep.params.";
   if (!key.starts_with(kParams)) return key;
@@ -48,7 +50,8 @@ bool is_secret(std::string_view key, const Value& value) {
   return number && is_secret_key_of(key, *number);
 }
 
-/// Marks the secrets in `value`, which the dotted `key` holds; true: there is one that is not shown as it is written.
+/// Marks the secrets in `value`, which the dotted `key` holds; true: there is one that is not shown
+/// as it is written.
 bool hide_at(const std::string& key, Value& value) {
   if (!key.empty() && !key.starts_with("vars") && !key.starts_with("sweep")) return false;
   bool found = is_secret(key, value);
@@ -58,7 +61,8 @@ bool hide_at(const std::string& key, Value& value) {
     for (Value& item : *list) found |= hide_at(key, item);
   }
   if (auto* map = value.map()) {
-    for (Entry& entry : *map) found |= hide_at(key.empty() ? entry.key : key + "." + entry.key, entry.value);
+    for (Entry& entry : *map)
+      found |= hide_at(key.empty() ? entry.key : key + "." + entry.key, entry.value);
   }
   return found;
 }
@@ -70,7 +74,8 @@ SecretTexts::SecretTexts(const Value& recipe) {
   const auto collect = [&](const auto& self, const Value& value) -> void {
     const auto* number = std::get_if<std::int64_t>(&value.data);
     const std::string text = value.text() ? *value.text() : number ? std::to_string(*number) : "";
-    if (!value.secret_as.empty() && text.size() >= kShortest) shown_.emplace_back(text, value.secret_as);
+    if (!value.secret_as.empty() && text.size() >= kShortest)
+      shown_.emplace_back(text, value.secret_as);
     if (const auto* list = value.list()) {
       for (const Value& item : *list) self(self, item);
     }
@@ -79,7 +84,8 @@ SecretTexts::SecretTexts(const Value& recipe) {
     }
   };
   collect(collect, recipe);
-  std::ranges::stable_sort(shown_, std::greater(), [](const auto& one) { return one.first.size(); });
+  std::ranges::stable_sort(shown_, std::greater(),
+                           [](const auto& one) { return one.first.size(); });
 }
 
 std::string SecretTexts::hidden_in(std::string text) const {
@@ -91,7 +97,8 @@ std::string SecretTexts::hidden_in(std::string text) const {
 }
 
 Diagnostic SecretTexts::hidden_in(Diagnostic diagnostic) const {
-  for (std::string* const text : {&diagnostic.message, &diagnostic.help}) *text = hidden_in(std::move(*text));
+  for (std::string* const text : {&diagnostic.message, &diagnostic.help})
+    *text = hidden_in(std::move(*text));
   for (Note& note : diagnostic.notes) note.message = hidden_in(std::move(note.message));
   return diagnostic;
 }
@@ -106,9 +113,11 @@ Diagnostics lost_secrets(const Value& options, const std::string& pointer) {
   };
   if (is_lost_secret(options))
     lost.push_back({ErrorCode::kMandatoryValue, options.where, pointer,
-                    "a secret was here, which the record does not hold", "give it again as an override"});
+                    "a secret was here, which the record does not hold",
+                    "give it again as an override"});
   if (const auto* list = options.list()) {
-    for (std::size_t i = 0; i < list->size(); ++i) add((*list)[i], pointer + "/" + std::to_string(i));
+    for (std::size_t i = 0; i < list->size(); ++i)
+      add((*list)[i], pointer + "/" + std::to_string(i));
   }
   if (const auto* map = options.map()) {
     for (const Entry& entry : *map) add(entry.value, pointer_to(pointer, entry.key));
@@ -120,13 +129,15 @@ Diagnostics shown_secrets(const Value& resolved, std::initializer_list<std::stri
   Diagnostics found;
   const auto look = [&](const auto& self, const Value& value, const std::string& pointer) -> void {
     if (!value.secret_as.empty()) {
-      found.push_back({ErrorCode::kOptionConflict, value.where, pointer,
-                       "this is made of a secret (" + value.secret_as + "), and is shown to all",
-                       "leave the secret out; a script reads a variable of the environment itself, as $NAME"});
+      found.push_back(
+          {ErrorCode::kOptionConflict, value.where, pointer,
+           "this is made of a secret (" + value.secret_as + "), and is shown to all",
+           "leave the secret out; a script reads a variable of the environment itself, as $NAME"});
       return;
     }
     if (const auto* list = value.list()) {
-      for (std::size_t i = 0; i < list->size(); ++i) self(self, (*list)[i], pointer + "/" + std::to_string(i));
+      for (std::size_t i = 0; i < list->size(); ++i)
+        self(self, (*list)[i], pointer + "/" + std::to_string(i));
     }
     if (const auto* map = value.map()) {
       for (const Entry& entry : *map) self(self, entry.value, pointer_to(pointer, entry.key));
@@ -167,7 +178,8 @@ bool hide_given_again(Override& override, const Value& recipe) {
 std::string without_secrets(const std::string& typed) {
   const std::size_t equals = typed.find('=');
   if (equals == typed.npos) return typed;
-  if (is_secret_key(std::string_view(typed).substr(0, equals))) return typed.substr(0, equals + 1) + kMask;
+  if (is_secret_key(std::string_view(typed).substr(0, equals)))
+    return typed.substr(0, equals + 1) + kMask;
   const SourceText source{"", typed};
   Result<Override> read = parse_override(source);
   return read && hide_secrets(*read) ? override_text(*read) : typed;
@@ -188,7 +200,8 @@ bool sets_value(const Override& override) {
 
 /// As it was typed: of an alias of several keys, the alias.
 std::string as_typed(const Override& override) {
-  return without_secrets(override.where.source ? override.where.source->contents : override_text(override));
+  return without_secrets(override.where.source ? override.where.source->contents
+                                               : override_text(override));
 }
 
 }  // namespace
@@ -197,16 +210,18 @@ Diagnostics overruled_overrides(std::span<const Override> overrides) {
   Diagnostics found;
   for (std::size_t i = 0; i < overrides.size(); ++i) {
     const Override& one = overrides[i];
-    const auto later = std::find_if(overrides.begin() + static_cast<std::ptrdiff_t>(i) + 1, overrides.end(),
-                                    [&](const Override& other) {
-                                      return sets_value(other) && other.key == one.key && other.package == one.package;
+    const auto later = std::find_if(overrides.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                                    overrides.end(), [&](const Override& other) {
+                                      return sets_value(other) && other.key == one.key &&
+                                             other.package == one.package;
                                     });
-    if (!sets_value(one) || later == overrides.end() || same_data(*one.value, *later->value)) continue;
+    if (!sets_value(one) || later == overrides.end() || same_data(*one.value, *later->value))
+      continue;
     found.push_back({ErrorCode::kOptionConflict,
                      one.key_where,
                      "",
-                     "'" + as_typed(one) + "' has no effect: '" + as_typed(*later) + "', which comes after it, sets '" +
-                         one.key + "'",
+                     "'" + as_typed(one) + "' has no effect: '" + as_typed(*later) +
+                         "', which comes after it, sets '" + one.key + "'",
                      "leave one of them out",
                      {},
                      Severity::kWarning});

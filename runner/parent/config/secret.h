@@ -16,52 +16,63 @@ namespace runner {
 
 /// What is a secret, and what is shown instead of it: nothing else decides that.
 ///
-/// The name tells. It holds TOKEN, KEY, SECRET, PASSWORD, PASSWD, PASSPHRASE, AUTH or CREDENTIAL, or ends with PASS, in
-/// small letters or capitals; `author` and `bypass` are none, and a key with `tokenizer` in it is judged by the rest.
+/// The name tells. It holds TOKEN, KEY, SECRET, PASSWORD, PASSWD, PASSPHRASE, AUTH or CREDENTIAL,
+/// or ends with PASS, in small letters or capitals; `author` and `bypass` are none, and a key with
+/// `tokenizer` in it is judged by the rest.
 ///
-/// - An environment variable of such a name, and whatever is made of it, is shown as the interpolation that reads it.
-/// - A text in the recipe's `vars` under such a key, however deep, is shown as ***, whether it was written in a file,
-///   in an override or as a value of a sweep. A number is one where its key ends with such a word, and with
-///   TOKEN or KEY where it has six digits: `max_tokens` is read again from the record. An interpolation that is all of
-///   the text is shown as it is written; a text around one is shown as ***.
-/// - What is shown to all cannot be made of a secret, and is refused (shown_secrets()): the name, the notice and the
+/// - An environment variable of such a name, and whatever is made of it, is shown as the
+/// interpolation that reads it.
+/// - A text in the recipe's `vars` under such a key, however deep, is shown as ***, whether it was
+/// written in a file,
+///   in an override or as a value of a sweep. A number is one where its key ends with such a word,
+///   and with TOKEN or KEY where it has six digits: `max_tokens` is read again from the record. An
+///   interpolation that is all of the text is shown as it is written; a text around one is shown as
+///   ***.
+/// - What is shown to all cannot be made of a secret, and is refused (shown_secrets()): the name,
+/// the notice and the
 ///   folders of a run or a sweep, and what a launcher writes into its scripts.
-/// - Of an override, as it was typed, the value is *** where the key is such a name, whatever it sets.
+/// - Of an override, as it was typed, the value is *** where the key is such a name, whatever it
+/// sets.
 ///
-/// What an option of a stage holds is part of the result and is no secret, unless it was made of one.
+/// What an option of a stage holds is part of the result and is no secret, unless it was made of
+/// one.
 ///
-/// Such a Value has Value::secret_as. It is marked where it comes in: of a file in Composer::compose(), of an override
-/// in apply_alias(), of the environment in interpolation_call.cpp. Interpolations hand the mark on
-/// (interpolation_*.cpp). to_json(), write_yaml(), describe() and element_text() show it instead of the data, so that
-/// two records alone have to ask: that of the graph (LiveRecord), which the worker gets whole, and that of the
-/// environment (is_recorded_variable()). SecretTexts takes the data out of what the worker says, prints and reports,
-/// in records (LiveRecord), on the terminal (ProgressDisplay) and in diagnostics (placed()).
+/// Such a Value has Value::secret_as. It is marked where it comes in: of a file in
+/// Composer::compose(), of an override in apply_alias(), of the environment in
+/// interpolation_call.cpp. Interpolations hand the mark on (interpolation_*.cpp). to_json(),
+/// write_yaml(), describe() and element_text() show it instead of the data, so that two records
+/// alone have to ask: that of the graph (LiveRecord), which the worker gets whole, and that of the
+/// environment (is_recorded_variable()). SecretTexts takes the data out of what the worker says,
+/// prints and reports, in records (LiveRecord), on the terminal (ProgressDisplay) and in
+/// diagnostics (placed()).
 
-/// The secrets of a recipe, to take them out of texts that name them by chance, such as what a stage says of its
-/// folder.
+/// The secrets of a recipe, to take them out of texts that name them by chance, such as what a
+/// stage says of its folder.
 class SecretTexts {
  public:
   /// None.
   SecretTexts() = default;
-  /// Of a recipe whose interpolations are resolved. Texts below four bytes are left out: they stand everywhere.
+  /// Of a recipe whose interpolations are resolved. Texts below four bytes are left out: they stand
+  /// everywhere.
   explicit SecretTexts(const Value& recipe);
   /// `text` with each secret shown as the recipe shows it.
   std::string hidden_in(std::string text) const;
   Diagnostic hidden_in(Diagnostic diagnostic) const;
 
  private:
-  std::vector<std::pair<std::string, std::string>> shown_;  // a secret and what stands for it, the longest first
+  std::vector<std::pair<std::string, std::string>>
+      shown_;  // a secret and what stands for it, the longest first
 };
 
 /// Is it what a record shows in place of a secret, so that the value must be given again?
 bool is_lost_secret(const Value& value);
 
-/// An error for each text in `options`, at `pointer` of the recipe, that a record shows as *** in place of a secret: it
-/// must be given again, for nobody else knows it.
+/// An error for each text in `options`, at `pointer` of the recipe, that a record shows as *** in
+/// place of a secret: it must be given again, for nobody else knows it.
 Diagnostics lost_secrets(const Value& options, const std::string& pointer);
 
-/// An error for each text at the dotted `keys` of a resolved recipe, or below, that is made of a secret: it would be
-/// shown to all, or written where its placeholder means nothing.
+/// An error for each text at the dotted `keys` of a resolved recipe, or below, that is made of a
+/// secret: it would be shown to all, or written where its placeholder means nothing.
 Diagnostics shown_secrets(const Value& resolved, std::initializer_list<std::string_view> keys);
 
 /// Marks the secrets in the `vars` of a recipe or of a part of one, and in its `sweep.params`.
@@ -70,7 +81,8 @@ void hide_secrets(Value& recipe);
 /// Marks those in what an override sets. True: there is one.
 bool hide_secrets(Override& override);
 
-/// Marks what an override gives again in place of a secret that `recipe`, a recorded one, does not hold. True: it does.
+/// Marks what an override gives again in place of a secret that `recipe`, a recorded one, does not
+/// hold. True: it does.
 bool hide_given_again(Override& override, const Value& recipe);
 
 /// An override as it was typed, for people and for records: "vars.api_key=***".
@@ -79,8 +91,8 @@ std::string without_secrets(const std::string& typed);
 /// The same of one that stands for others by an alias, "login=***".
 std::string without_secrets(const Override& typed, std::span<const Override> meant);
 
-/// Warnings of the overrides, each of one value, after which another one gives the same key another value: an alias of
-/// several keys, perhaps.
+/// Warnings of the overrides, each of one value, after which another one gives the same key another
+/// value: an alias of several keys, perhaps.
 Diagnostics overruled_overrides(std::span<const Override> overrides);
 
 }  // namespace runner

@@ -7,9 +7,9 @@
 
 namespace runner {
 
-/// Orders that follow from a seed alone, the same on every machine: the 64-bit Mersenne twister, seeded with the seed,
-/// drives the shuffle of Fisher and Yates from the last place to the second. A number below n is the first draw not
-/// among the 2^64 modulo n smallest, modulo n.
+/// Orders that follow from a seed alone, the same on every machine: the 64-bit Mersenne twister,
+/// seeded with the seed, drives the shuffle of Fisher and Yates from the last place to the second.
+/// A number below n is the first draw not among the 2^64 modulo n smallest, modulo n.
 class SeededOrder {
  public:
   explicit SeededOrder(std::uint64_t seed) : random_(seed) {}

@@ -24,7 +24,8 @@ int sign(bool before, bool after) { return static_cast<int>(after) - static_cast
 int compare_digits(std::string_view a, std::string_view b) {
   const bool negative = a.starts_with('-');
   if (negative != b.starts_with('-')) return negative ? -1 : 1;
-  const int by_size = a.size() != b.size() ? sign(a.size() < b.size(), a.size() > b.size()) : sign(a<b, a> b);
+  const int by_size =
+      a.size() != b.size() ? sign(a.size() < b.size(), a.size() > b.size()) : sign(a<b, a> b);
   return negative ? -by_size : by_size;
 }
 

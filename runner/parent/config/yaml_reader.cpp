@@ -20,7 +20,8 @@ Location place(const SourceText& source, std::size_t offset) {
   return {&source, static_cast<int>(line), static_cast<int>(offset - line_start) + 1};
 }
 
-/// yaml-cpp reads the escapes \N and \_, U+0085 and U+00A0, as single bytes; the source itself is UTF-8.
+/// yaml-cpp reads the escapes \N and \_, U+0085 and U+00A0, as single bytes; the source itself is
+/// UTF-8.
 std::string in_utf8(std::string_view text) {
   std::string result;
   while (const auto byte = invalid_utf8(text)) {
@@ -31,16 +32,20 @@ std::string in_utf8(std::string_view text) {
   return result += text;
 }
 
-/// Hands yaml-cpp's events to the builder. Events, not nodes: they show duplicate keys, anchors and tags, and leave the
-/// bounds on depth and size to us.
+/// Hands yaml-cpp's events to the builder. Events, not nodes: they show duplicate keys, anchors and
+/// tags, and leave the bounds on depth and size to us.
 class Events : public YAML::EventHandler {
  public:
   Events(const SourceText& source, DocumentBuilder& builder) : source_(source), builder_(builder) {}
 
   void OnDocumentStart(const YAML::Mark& mark) override { builder_.start_document(at(mark)); }
   void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { builder_.null(at(mark), anchor); }
-  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override { builder_.alias(at(mark), anchor); }
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    builder_.null(at(mark), anchor);
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    builder_.alias(at(mark), anchor);
+  }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& text) override {
     builder_.scalar(at(mark), tag, in_utf8(text), anchor);
@@ -73,8 +78,8 @@ std::optional<std::size_t> control_character(std::string_view text) {
   return found - text.begin();
 }
 
-/// Brackets nested far beyond what we take, found before yaml-cpp's scanner has to hold them all. Brackets in
-/// comments and strings count as well, so the bound is generous.
+/// Brackets nested far beyond what we take, found before yaml-cpp's scanner has to hold them all.
+/// Brackets in comments and strings count as well, so the bound is generous.
 std::optional<std::size_t> hopeless_nesting(std::string_view text) {
   int depth = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -87,19 +92,22 @@ std::optional<std::size_t> hopeless_nesting(std::string_view text) {
 
 Diagnostic syntax_error(const SourceText& source, const YAML::Exception& exception) {
   const YAML::Mark& mark = exception.mark;
-  const Location where = mark.is_null() ? Location{&source, 1, 1} : Location{&source, mark.line + 1, mark.column + 1};
+  const Location where =
+      mark.is_null() ? Location{&source, 1, 1} : Location{&source, mark.line + 1, mark.column + 1};
   std::string message = "cannot read the YAML: " + exception.msg;
   std::ranges::replace(message, '\n', ' ');
-  const std::size_t offset = std::min<std::size_t>(mark.is_null() ? 0 : mark.pos, source.contents.size());
+  const std::size_t offset =
+      std::min<std::size_t>(mark.is_null() ? 0 : mark.pos, source.contents.size());
   const std::size_t start = std::string_view(source.contents).substr(0, offset).rfind('\n') + 1;
   const std::string_view line =
       std::string_view(source.contents).substr(start, source.contents.find('\n', start) - start);
   std::string help;
-  if (line.find_first_not_of(" \t") != line.find_first_not_of(' ')) help = "indent with spaces, not with tabs";
+  if (line.find_first_not_of(" \t") != line.find_first_not_of(' '))
+    help = "indent with spaces, not with tabs";
   if (line.find("${") != std::string_view::npos)
     help = "inside [...] and {...} an interpolation must be quoted: '${a.b}'";
-  const bool unquoted_mandatory =
-      line.find("???") != std::string_view::npos && line.find_first_of("[{") != std::string_view::npos;
+  const bool unquoted_mandatory = line.find("???") != std::string_view::npos &&
+                                  line.find_first_of("[{") != std::string_view::npos;
   if (unquoted_mandatory) help = "inside [...] and {...} the mark ??? must be quoted";
   return {ErrorCode::kYamlSyntax, where, "", std::move(message), std::move(help)};
 }
@@ -117,8 +125,8 @@ Result<Value> read_yaml(const SourceText& source, Diagnostics* warnings) {
                       "remove it, or write it as an escape in double quotes"};
   }
   if (const auto offset = hopeless_nesting(text)) {
-    return Diagnostic{ErrorCode::kNestingTooDeep, place(source, *offset), "", "values are nested more than 64 deep",
-                      ""};
+    return Diagnostic{ErrorCode::kNestingTooDeep, place(source, *offset), "",
+                      "values are nested more than 64 deep", ""};
   }
   Diagnostics errors, found;
   DocumentBuilder builder(errors, found);

@@ -16,24 +16,30 @@ bool is_wide_control(std::string_view text) {
   return text.size() > 1 && text[0] == '\xc2' && static_cast<unsigned char>(text[1]) < 0xa0;
 }
 
-/// Does `text` hold what no plain or single-quoted scalar may: controls, and line separators beyond ASCII?
+/// Does `text` hold what no plain or single-quoted scalar may: controls, and line separators beyond
+/// ASCII?
 bool needs_escapes(std::string_view text) {
   const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
   if (std::ranges::any_of(text, is_control)) return true;
   for (std::size_t at = 0; (at = text.find('\xc2', at)) != text.npos; ++at) {
     if (is_wide_control(text.substr(at))) return true;
   }
-  return text.find("\u2028") != text.npos || text.find("\u2029") != text.npos || text.find("\ufeff") != text.npos;
+  return text.find("\u2028") != text.npos || text.find("\u2029") != text.npos ||
+         text.find("\ufeff") != text.npos;
 }
 
 bool is_plain(std::string_view text) {
   constexpr std::string_view kIndicators = "-?:,[]{}#&*!|>'\"%@`<=";
   if (text.empty() || kIndicators.find(text.front()) != text.npos) return false;
-  if (text.front() == ' ' || text.back() == ' ' || text.back() == ':' || text.starts_with("...")) return false;
+  if (text.front() == ' ' || text.back() == ' ' || text.back() == ':' || text.starts_with("..."))
+    return false;
   if (text.find(": ") != text.npos || text.find(" #") != text.npos) return false;
-  const auto other_yaml_bool = [&] { return text.size() == 1 && std::string_view("yYnN").find(text) != text.npos; };
+  const auto other_yaml_bool = [&] {
+    return text.size() == 1 && std::string_view("yYnN").find(text) != text.npos;
+  };
   const std::optional<PlainScalar> read = plain_scalar(text);
-  const bool is_string = read && std::holds_alternative<std::string>(read->data) && read->form == ScalarForm::kPlain;
+  const bool is_string =
+      read && std::holds_alternative<std::string>(read->data) && read->form == ScalarForm::kPlain;
   return is_string && !other_yaml_bool();
 }
 
@@ -74,19 +80,23 @@ std::string key_as_yaml(const Entry& entry) {
   return entry.key;
 }
 
-/// Everything that fits after "key:" or "-" on the same line; nullopt for a container with contents.
+/// Everything that fits after "key:" or "-" on the same line; nullopt for a container with
+/// contents.
 std::optional<std::string> inline_text(const Value& value) {
   if (!value.secret_as.empty()) return string_text(value.secret_as);
   if (value.form == ScalarForm::kBigInteger) return scalar_text(value);
   if (const auto* text = value.text()) return string_text(*text);
   if (const auto* number = std::get_if<double>(&value.data)) return yaml_float(float_text(*number));
-  if (const auto* list = value.list()) return list->empty() ? std::optional<std::string>("[]") : std::nullopt;
-  if (const auto* map = value.map()) return map->empty() ? std::optional<std::string>("{}") : std::nullopt;
+  if (const auto* list = value.list())
+    return list->empty() ? std::optional<std::string>("[]") : std::nullopt;
+  if (const auto* map = value.map())
+    return map->empty() ? std::optional<std::string>("{}") : std::nullopt;
   return scalar_text(value);
 }
 
 /// Writes a container with contents; `start` is what its first line begins with.
-void write(std::vector<YamlLine>& lines, const Value& value, std::string start, const std::string& indent) {
+void write(std::vector<YamlLine>& lines, const Value& value, std::string start,
+           const std::string& indent) {
   const auto next_start = [&] { return std::exchange(start, indent); };
   if (const auto* list = value.list()) {
     for (const Value& item : *list) {
@@ -125,7 +135,8 @@ std::string quoted_yaml(std::string_view text) {
     else if (c == '\t') result += "\\t";
     else if (c < 0x20 || c == 0x7f) result += {'\\', 'x', kHex[c >> 4], kHex[c & 15]};
     else if (is_wide_control(rest))
-      result += {'\\', 'x', kHex[static_cast<unsigned char>(rest[1]) >> 4], kHex[rest[1] & 15]}, i += 1;
+      result += {'\\', 'x', kHex[static_cast<unsigned char>(rest[1]) >> 4], kHex[rest[1] & 15]},
+          i += 1;
     else if (rest.starts_with("\u2028")) result += "\\u2028", i += 2;
     else if (rest.starts_with("\u2029")) result += "\\u2029", i += 2;
     else if (rest.starts_with("\ufeff")) result += "\\uFEFF", i += 2;

@@ -1,7 +1,7 @@
 #include "runner/parent/config/zip.h"
 
-#include "runner/parent/config/override_value.h"
 #include "runner/parent/config/override.h"
+#include "runner/parent/config/override_value.h"
 
 namespace runner {
 namespace {
@@ -14,13 +14,15 @@ namespace {
 
 Element zip(FunctionCall call) {
   if (!call.arguments.empty() || call.named.empty()) {
-    bad_zip(call.where, "zip() takes lists named by their keys", "write name=zip(a=[1,2],b.c=[3,4])");
+    bad_zip(call.where, "zip() takes lists named by their keys",
+            "write name=zip(a=[1,2],b.c=[3,4])");
   }
   Sweep result{.kind = Sweep::Kind::kZip, .where = call.where};
   for (auto& [key, element] : call.named) {
     Value* value = element.value();
     if (!value || !value->list())
-      bad_zip(element.where, "the values of '" + key + "' are not a list", "write " + key + "=[1,2]");
+      bad_zip(element.where, "the values of '" + key + "' are not a list",
+              "write " + key + "=[1,2]");
     if (&key == &call.named.front().first) result.rows.resize(value->list()->size());
     if (value->list()->size() != result.rows.size()) {
       bad_zip(element.where,

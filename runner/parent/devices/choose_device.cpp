@@ -31,7 +31,9 @@ std::vector<std::string> words_in(const Value& list) {
 
 }  // namespace
 
-bool DeviceWish::may_fall_back_to(std::string_view where) const { return std::ranges::count(fallback, where) > 0; }
+bool DeviceWish::may_fall_back_to(std::string_view where) const {
+  return std::ranges::count(fallback, where) > 0;
+}
 
 std::optional<int> DeviceWish::index() const {
   if (!select.starts_with("cuda:")) return std::nullopt;
@@ -54,7 +56,8 @@ DeviceWish device_wish(const Value& recipe) {
                   .fallback = words_in(*device.find("fallback"))};
   if (const auto* megabytes = std::get_if<std::int64_t>(&device.find("min_gpu_memory_mb")->data))
     wish.need = *megabytes << 20;
-  wish.timeout = std::chrono::duration<double>(60 * number_in(*device.find("wait_timeout_minutes")));
+  wish.timeout =
+      std::chrono::duration<double>(60 * number_in(*device.find("wait_timeout_minutes")));
   wish.interval = std::chrono::duration<double>(number_in(*device.find("check_interval_seconds")));
   return wish;
 }
@@ -75,12 +78,15 @@ bool means(const std::string& entry, const DeviceFacts& device, std::size_t plac
 }
 
 std::string number_of_gpus(std::size_t count) {
-  return count == 1 ? "there is only cuda:0" : "there are cuda:0 to cuda:" + std::to_string(count - 1);
+  return count == 1 ? "there is only cuda:0"
+                    : "there are cuda:0 to cuda:" + std::to_string(count - 1);
 }
 
 }  // namespace
 
-bool is_too_old(const DeviceFacts& device) { return device.capability > 0 && device.capability < kOldestCapability; }
+bool is_too_old(const DeviceFacts& device) {
+  return device.capability > 0 && device.capability < kOldestCapability;
+}
 
 bool has_room(const DeviceFacts& device, std::int64_t bytes) {
   return device.free ? *device.free >= bytes : could_have_room(device, bytes);
@@ -95,14 +101,17 @@ Result<MeantDevices> candidates(const DeviceWish& wish, const VisibleDevices& vi
   const auto named = wish.index();
   const auto count = static_cast<int>(visible.devices.size());
   if (named && *named < count && !visible.in_cuda_order && count > 1) {
-    return no_such_gpu(wish.select, "CUDA counts from the fastest GPU on, and which is which only CUDA knows",
-                       "set CUDA_DEVICE_ORDER=PCI_BUS_ID to count as nvidia-smi does, or write device=auto");
+    return no_such_gpu(
+        wish.select, "CUDA counts from the fastest GPU on, and which is which only CUDA knows",
+        "set CUDA_DEVICE_ORDER=PCI_BUS_ID to count as nvidia-smi does, or write device=auto");
   }
   const bool has_named = named && *named < count;
-  const auto gpu = std::ranges::find(wish.fallback, "gpu"), cpu = std::ranges::find(wish.fallback, "cpu");
+  const auto gpu = std::ranges::find(wish.fallback, "gpu"),
+             cpu = std::ranges::find(wish.fallback, "cpu");
   const bool may_be_another = !named || gpu < cpu;
   if (named && !has_named && !(may_be_another && count > 0)) {
-    return no_such_gpu(wish.select, number_of_gpus(visible.devices.size()), "use one of those, or device=cpu");
+    return no_such_gpu(wish.select, number_of_gpus(visible.devices.size()),
+                       "use one of those, or device=cpu");
   }
   if (has_named) {
     found.devices.push_back(visible.devices[static_cast<std::size_t>(*named)]);
@@ -122,7 +131,8 @@ std::vector<std::string> idle_exclusions(const DeviceWish& wish, const VisibleDe
   std::vector<std::string> lines;
   for (const std::string& entry : wish.exclude) {
     bool is_there = false;
-    for (std::size_t i = 0; i < visible.devices.size(); ++i) is_there = is_there || means(entry, visible.devices[i], i);
+    for (std::size_t i = 0; i < visible.devices.size(); ++i)
+      is_there = is_there || means(entry, visible.devices[i], i);
     if (!is_there) lines.push_back("device.exclude: no visible GPU is '" + entry + "'");
   }
   return lines;
@@ -130,8 +140,9 @@ std::vector<std::string> idle_exclusions(const DeviceWish& wish, const VisibleDe
 
 std::vector<DeviceFacts> ranked(MeantDevices candidates) {
   const auto rank = [&](const DeviceFacts& device) {
-    return std::tuple(device.uuid != candidates.first_choice, !device.free.has_value(), -device.free.value_or(0),
-                      device.utilisation.value_or(0), device.index, device.instance.value_or(0));
+    return std::tuple(device.uuid != candidates.first_choice, !device.free.has_value(),
+                      -device.free.value_or(0), device.utilisation.value_or(0), device.index,
+                      device.instance.value_or(0));
   };
   std::ranges::stable_sort(candidates.devices, {}, rank);
   return std::move(candidates.devices);
@@ -141,52 +152,65 @@ std::string state_text(const DeviceFacts& device) {
   std::string text = device.free ? bytes_text(*device.free) : "unknown memory";
   if (device.total) text += " of " + bytes_text(*device.total);
   text += " free";
-  if (device.utilisation && *device.utilisation > 0) text += ", " + std::to_string(*device.utilisation) + " % in use";
+  if (device.utilisation && *device.utilisation > 0)
+    text += ", " + std::to_string(*device.utilisation) + " % in use";
   const std::string holders = holders_text(device);
   return holders.empty() ? text : text + ", " + holders;
 }
 
-Diagnostic no_room(std::span<const DeviceFacts> candidates, const DeviceNeed& need, std::span<const std::string> taken,
-                   bool has_waited) {
-  const bool is_hopeless =
-      std::ranges::none_of(candidates, [&](const DeviceFacts& device) { return could_have_room(device, need.bytes); });
-  const std::string bytes = bytes_text(need.bytes) + (need.from.empty() ? "" : " (" + need.from + ")");
+Diagnostic no_room(std::span<const DeviceFacts> candidates, const DeviceNeed& need,
+                   std::span<const std::string> taken, bool has_waited) {
+  const bool is_hopeless = std::ranges::none_of(
+      candidates, [&](const DeviceFacts& device) { return could_have_room(device, need.bytes); });
+  const std::string bytes =
+      bytes_text(need.bytes) + (need.from.empty() ? "" : " (" + need.from + ")");
   Diagnostic error{ErrorCode::kDeviceUnavailable, {}, "/device/select", "", ""};
   if (is_hopeless) {
     error.message = "no GPU here has " + bytes;
     error.help = "`retort plan` shows what would need less; device.fallback=[cpu] allows the CPU";
   } else {
-    const bool any_room =
-        std::ranges::any_of(candidates, [&](const DeviceFacts& device) { return has_room(device, need.bytes); });
-    error.message = any_room || need.bytes == 0 ? "every GPU that has room is in use" : "no GPU has " + bytes + " free";
+    const bool any_room = std::ranges::any_of(
+        candidates, [&](const DeviceFacts& device) { return has_room(device, need.bytes); });
+    error.message = any_room || need.bytes == 0 ? "every GPU that has room is in use"
+                                                : "no GPU has " + bytes + " free";
     if (has_waited) error.message += " after all the time that device.wait_timeout_minutes gives";
-    error.help = has_waited ? "wait longer by device.wait_timeout_minutes, or allow the CPU: device.fallback=[cpu]"
-                            : "wait for one: device.wait_for_gpu=true; or allow the CPU: device.fallback=[cpu]";
+    error.help =
+        has_waited
+            ? "wait longer by device.wait_timeout_minutes, or allow the CPU: device.fallback=[cpu]"
+            : "wait for one: device.wait_for_gpu=true; or allow the CPU: device.fallback=[cpu]";
   }
   for (const DeviceFacts& device : candidates) {
     const bool is_taken = std::ranges::count(taken, device.uuid) > 0;
-    error.notes.push_back(
-        {{}, device_text(device) + ": " + state_text(device) + (is_taken ? "; another run of yours has it" : "")});
+    error.notes.push_back({{},
+                           device_text(device) + ": " + state_text(device) +
+                               (is_taken ? "; another run of yours has it" : "")});
   }
   return error;
 }
 
 namespace {
 
-constexpr std::int64_t gib(double size) { return static_cast<std::int64_t>(size * (1 << 30)); }  // as reported
-constexpr std::int64_t gb(std::int64_t size) { return size * 1'000'000'000; }                    // of a data sheet
+constexpr std::int64_t gib(double size) {
+  return static_cast<std::int64_t>(size * (1 << 30));
+}  // as reported
+constexpr std::int64_t gb(std::int64_t size) { return size * 1'000'000'000; }  // of a data sheet
 
-constexpr std::string_view kGeForce = "https://www.nvidia.com/en-us/geforce/graphics-cards/compare/";
+constexpr std::string_view kGeForce =
+    "https://www.nvidia.com/en-us/geforce/graphics-cards/compare/";
 constexpr std::string_view kP100 = "https://www.nvidia.com/en-us/data-center/tesla-p100/";
-constexpr std::string_view kMig = "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/610/supported-gpus.html";
-constexpr std::string_view kL40 = "https://github.com/QwenLM/Qwen3-VL/issues/2097";  // the L40S has the same memory
+constexpr std::string_view kMig =
+    "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/610/supported-gpus.html";
+constexpr std::string_view kL40 =
+    "https://github.com/QwenLM/Qwen3-VL/issues/2097";  // the L40S has the same memory
 
 constexpr std::array kModels = {
     DeviceModel{"NVIDIA P100", gb(16), "Pascal", 60, kP100},
-    DeviceModel{"NVIDIA V100", gib(15.78), "Volta", 70, "https://github.com/kchengiva/Shift-GCN/issues/34"},
+    DeviceModel{"NVIDIA V100", gib(15.78), "Volta", 70,
+                "https://github.com/kchengiva/Shift-GCN/issues/34"},
     DeviceModel{"NVIDIA V100 32GB", gib(31.74), "Volta", 70,
                 "https://github.com/liucongg/ChatGLM-Finetuning/issues/73"},
-    DeviceModel{"NVIDIA GeForce GTX 1660 Ti", gib(5.81), "Turing", 75, "https://github.com/zhou13/lcnn/issues/23"},
+    DeviceModel{"NVIDIA GeForce GTX 1660 Ti", gib(5.81), "Turing", 75,
+                "https://github.com/zhou13/lcnn/issues/23"},
     DeviceModel{"NVIDIA GeForce RTX 2060", gb(6), "Turing", 75, kGeForce},
     DeviceModel{"NVIDIA GeForce RTX 2060 12GB", gb(12), "Turing", 75, kGeForce},
     DeviceModel{"NVIDIA GeForce RTX 2060 SUPER", gb(8), "Turing", 75, kGeForce},
@@ -198,12 +222,14 @@ constexpr std::array kModels = {
                 "https://github.com/JDAI-CV/image-captioning/issues/11"},
     DeviceModel{"NVIDIA TITAN RTX", gb(24), "Turing", 75,
                 "https://www.nvidia.com/en-us/deep-learning-ai/products/titan-rtx/"},
-    DeviceModel{"NVIDIA T4", gib(14.56), "Turing", 75, "https://github.com/Zheng-Chong/CatVTON/issues/133"},
+    DeviceModel{"NVIDIA T4", gib(14.56), "Turing", 75,
+                "https://github.com/Zheng-Chong/CatVTON/issues/133"},
     DeviceModel{"NVIDIA GeForce RTX 3050", gb(8), "Ampere", 86, kGeForce},
     DeviceModel{"NVIDIA GeForce RTX 3060", gib(11.75), "Ampere", 86,
                 "https://github.com/Kunhao-Liu/StyleGaussian/issues/12"},
     DeviceModel{"NVIDIA GeForce RTX 3060 Ti", gb(8), "Ampere", 86, kGeForce},
-    DeviceModel{"NVIDIA GeForce RTX 3070", gib(7.76), "Ampere", 86, "https://github.com/sshan-zhao/GASDA/issues/19"},
+    DeviceModel{"NVIDIA GeForce RTX 3070", gib(7.76), "Ampere", 86,
+                "https://github.com/sshan-zhao/GASDA/issues/19"},
     DeviceModel{"NVIDIA GeForce RTX 3070 Ti", gb(8), "Ampere", 86, kGeForce},
     DeviceModel{"NVIDIA GeForce RTX 3080", gb(10), "Ampere", 86, kGeForce},
     DeviceModel{"NVIDIA GeForce RTX 3080 12GB", gb(12), "Ampere", 86, kGeForce},
@@ -211,16 +237,20 @@ constexpr std::array kModels = {
     DeviceModel{"NVIDIA GeForce RTX 3090", gib(23.59), "Ampere", 86,
                 "https://github.com/Stable-X/StableNormal/issues/33"},
     DeviceModel{"NVIDIA GeForce RTX 3090 Ti", gb(24), "Ampere", 86, kGeForce},
-    DeviceModel{"NVIDIA RTX A4000", gib(15.61), "Ampere", 86, "https://github.com/DengKaiCQ/VGGT-Long/issues/6"},
+    DeviceModel{"NVIDIA RTX A4000", gib(15.61), "Ampere", 86,
+                "https://github.com/DengKaiCQ/VGGT-Long/issues/6"},
     DeviceModel{"NVIDIA RTX A5000", gb(24), "Ampere", 86,
                 "https://www.nvidia.com/en-us/design-visualization/rtx-a5000/"},
     DeviceModel{"NVIDIA RTX A6000", gb(48), "Ampere", 86,
                 "https://www.nvidia.com/en-us/design-visualization/rtx-a6000/"},
     DeviceModel{"NVIDIA A10G", gib(22.49), "Ampere", 86,
                 "https://github.com/AUTOMATIC1111/stable-diffusion-webui/issues/1259"},
-    DeviceModel{"NVIDIA A30", gib(23.53), "Ampere", 80, "https://github.com/google/RB-Modulation/issues/5"},
-    DeviceModel{"NVIDIA A100 40GB", gib(39.50), "Ampere", 80, "https://github.com/TianheWu/CoSeR/issues/10"},
-    DeviceModel{"NVIDIA A100 80GB", gib(79.15), "Ampere", 80, "https://github.com/vllm-project/vllm/issues/4408"},
+    DeviceModel{"NVIDIA A30", gib(23.53), "Ampere", 80,
+                "https://github.com/google/RB-Modulation/issues/5"},
+    DeviceModel{"NVIDIA A100 40GB", gib(39.50), "Ampere", 80,
+                "https://github.com/TianheWu/CoSeR/issues/10"},
+    DeviceModel{"NVIDIA A100 80GB", gib(79.15), "Ampere", 80,
+                "https://github.com/vllm-project/vllm/issues/4408"},
     DeviceModel{"NVIDIA GeForce RTX 4060", gb(8), "Ada Lovelace", 89, kGeForce},
     DeviceModel{"NVIDIA GeForce RTX 4060 Ti", gb(8), "Ada Lovelace", 89, kGeForce},
     DeviceModel{"NVIDIA GeForce RTX 4060 Ti 16GB", gb(16), "Ada Lovelace", 89, kGeForce},
@@ -234,11 +264,14 @@ constexpr std::array kModels = {
                 "https://github.com/3DTopia/Phidias-Diffusion/issues/8"},
     DeviceModel{"NVIDIA RTX 6000 Ada", gib(44.43), "Ada Lovelace", 89,
                 "https://github.com/DINGYANB/MTVCrafter/issues/21"},
-    DeviceModel{"NVIDIA L4", gib(22.03), "Ada Lovelace", 89, "https://github.com/ArcInstitute/evo2/issues/190"},
+    DeviceModel{"NVIDIA L4", gib(22.03), "Ada Lovelace", 89,
+                "https://github.com/ArcInstitute/evo2/issues/190"},
     DeviceModel{"NVIDIA L40", gib(44.40), "Ada Lovelace", 89, kL40},
     DeviceModel{"NVIDIA L40S", gib(44.40), "Ada Lovelace", 89, kL40},
-    DeviceModel{"NVIDIA H100 80GB", gib(79.11), "Hopper", 90, "https://github.com/vllm-project/vllm/issues/27508"},
-    DeviceModel{"NVIDIA H100 NVL", gib(93.00), "Hopper", 90, "https://github.com/ali-vilab/VACE/issues/56"},
+    DeviceModel{"NVIDIA H100 80GB", gib(79.11), "Hopper", 90,
+                "https://github.com/vllm-project/vllm/issues/27508"},
+    DeviceModel{"NVIDIA H100 NVL", gib(93.00), "Hopper", 90,
+                "https://github.com/ali-vilab/VACE/issues/56"},
     DeviceModel{"NVIDIA H200", gb(141), "Hopper", 90, kMig},
     DeviceModel{"NVIDIA B200", gb(180), "Blackwell", 100, kMig},
     DeviceModel{"NVIDIA GeForce RTX 5050", gb(8), "Blackwell", 120, kGeForce},
@@ -273,8 +306,8 @@ std::vector<std::string> telling_words(std::string_view name) {
   return result;
 }
 
-/// The one of that name, or those whose names hold every word of `name`; where none does, those that end with it once
-/// blanks are left out.
+/// The one of that name, or those whose names hold every word of `name`; where none does, those
+/// that end with it once blanks are left out.
 std::vector<const DeviceModel*> meant(std::string_view name) {
   std::vector<std::string> wanted = words(name);
   if (wanted.size() > 1) std::erase(wanted, "tesla");
@@ -283,30 +316,35 @@ std::vector<const DeviceModel*> meant(std::string_view name) {
   for (const DeviceModel& model : kModels) {
     const std::vector<std::string> has = words(model.name);
     if (has == wanted) return {&model};
-    if (std::ranges::all_of(wanted, [&](const std::string& word) { return std::ranges::count(has, word) > 0; }))
+    if (std::ranges::all_of(
+            wanted, [&](const std::string& word) { return std::ranges::count(has, word) > 0; }))
       found.push_back(&model);
   }
   const std::vector<std::string> telling = telling_words(name);
-  const auto is_whole = [&](const DeviceModel* model) { return telling_words(model->name) == telling; };
+  const auto is_whole = [&](const DeviceModel* model) {
+    return telling_words(model->name) == telling;
+  };
   if (std::ranges::count_if(found, is_whole) == 1) return {*std::ranges::find_if(found, is_whole)};
   if (!found.empty()) return found;
   for (const DeviceModel& model : kModels) {
     const std::string whole = join(words(model.name), "");
-    const bool is_end = whole.ends_with(join(wanted, "")) && join(wanted, "").size() > 4;  // "rtx4090", not "90"
+    const bool is_end =
+        whole.ends_with(join(wanted, "")) && join(wanted, "").size() > 4;  // "rtx4090", not "90"
     if (is_end) found.push_back(&model);
   }
   return found;
 }
 
-/// The model of which `name` is a variant: it holds every word of the model's short name, and more. Empty: none.
+/// The model of which `name` is a variant: it holds every word of the model's short name, and more.
+/// Empty: none.
 std::string model_of_variant(std::string_view name) {
   const std::vector<std::string> wanted = words(name);
   std::string model_name;
   std::size_t most = 0;
   for (const DeviceModel& model : kModels) {
     const std::vector<std::string> has = words(short_name(model));
-    const bool holds_all =
-        std::ranges::all_of(has, [&](const std::string& word) { return std::ranges::count(wanted, word) > 0; });
+    const bool holds_all = std::ranges::all_of(
+        has, [&](const std::string& word) { return std::ranges::count(wanted, word) > 0; });
     if (!holds_all || has.size() <= most) continue;
     most = has.size();
     model_name = model.name;
@@ -353,8 +391,11 @@ Result<const DeviceModel*> device_model(std::string_view name) {
   if (found.empty()) return unknown(name);
   std::vector<std::string> names;
   for (const DeviceModel* model : found) names.emplace_back(model->name);
-  return Diagnostic{
-      ErrorCode::kUsage, {}, "", "'" + std::string(name) + "' names several GPUs", "say which: " + join(names, ", ")};
+  return Diagnostic{ErrorCode::kUsage,
+                    {},
+                    "",
+                    "'" + std::string(name) + "' names several GPUs",
+                    "say which: " + join(names, ", ")};
 }
 
 }  // namespace runner

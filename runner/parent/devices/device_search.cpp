@@ -11,8 +11,8 @@
 #include <thread>
 #include <utility>
 
-#include <nlohmann/json.hpp>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/error/diagnostic.h"
 #include "runner/shared/text/bytes.h"
@@ -33,7 +33,8 @@ std::string next_ticket_name() {
   std::array<char, 64> text{};
   static std::atomic<int> made = 0;
   std::snprintf(text.data(), text.size(), "%020lld-%d-%d",
-                static_cast<long long>(std::chrono::nanoseconds(now).count()), getpid(), made.fetch_add(1));
+                static_cast<long long>(std::chrono::nanoseconds(now).count()), getpid(),
+                made.fetch_add(1));
   return text.data();
 }
 
@@ -80,7 +81,8 @@ void DeviceTicket::change(const DeviceWant& want) {
   if (!name_.empty()) write_want(file_, want);
 }
 
-std::vector<DeviceWant> DeviceTicket::wants_before(const LockFolder& folder, const DeviceTicket* ticket) {
+std::vector<DeviceWant> DeviceTicket::wants_before(const LockFolder& folder,
+                                                   const DeviceTicket* ticket) {
   std::vector<DeviceWant> wants;
   for (const std::string& name : folder.names()) {
     if (!name.starts_with(kPrefix)) continue;
@@ -100,11 +102,12 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kTurnPatience = 5s;  // others choose within milliseconds, unless one was stopped at it
+constexpr auto kTurnPatience =
+    5s;  // others choose within milliseconds, unless one was stopped at it
 constexpr auto kTurnPause = 5ms;
 
-/// The right to choose, which one run has at a time: to try a lock is to hold it for a moment, and another must not
-/// take that for a device in use.
+/// The right to choose, which one run has at a time: to try a lock is to hold it for a moment, and
+/// another must not take that for a device in use.
 class QueueTurn {
  public:
   explicit QueueTurn(const LockFolder& folder) : file_(folder.file("choosing.lock")) {
@@ -137,21 +140,24 @@ std::optional<DeviceSearch::Held> DeviceSearch::pick() {
   taken_.clear();
   std::vector<Held> free;
   for (DeviceFacts& device : ranked(candidates_)) {
-    auto lock = wish_.index() && device.uuid == candidates_.first_choice ? DeviceLock::share(folder_, device.uuid)
-                                                                         : DeviceLock::take(folder_, device.uuid);
+    auto lock = wish_.index() && device.uuid == candidates_.first_choice
+                    ? DeviceLock::share(folder_, device.uuid)
+                    : DeviceLock::take(folder_, device.uuid);
     if (lock) free.push_back({std::move(device), *std::move(lock)});
     else taken_.push_back(device.uuid);
   }
-  for (const DeviceWant& want : DeviceTicket::wants_before(folder_, ticket_ ? &*ticket_ : nullptr)) {
+  for (const DeviceWant& want :
+       DeviceTicket::wants_before(folder_, ticket_ ? &*ticket_ : nullptr)) {
     const auto theirs = std::ranges::find_if(free, [&](const Held& held) {
-      return has_room(held.device, want.bytes) && std::ranges::count(want.devices, held.device.uuid) > 0;
+      return has_room(held.device, want.bytes) &&
+             std::ranges::count(want.devices, held.device.uuid) > 0;
     });
     if (theirs == free.end()) continue;
     taken_.push_back(theirs->device.uuid);
     free.erase(theirs);
   }
-  const auto mine =
-      std::ranges::find_if(free, [&](const Held& held) { return has_room(held.device, need_ ? need_->bytes : 0); });
+  const auto mine = std::ranges::find_if(
+      free, [&](const Held& held) { return has_room(held.device, need_ ? need_->bytes : 0); });
   if (mine == free.end()) return std::nullopt;
   return std::move(*mine);
 }
@@ -179,9 +185,12 @@ std::optional<Result<TakenDevice>> DeviceSearch::check_need(Held held) {
 
 Result<TakenDevice> DeviceSearch::wait() {
   ticket_.emplace(folder_, want());
-  const auto length = [](std::chrono::duration<double> seconds) { return std::chrono::ceil<Clock::duration>(seconds); };
+  const auto length = [](std::chrono::duration<double> seconds) {
+    return std::chrono::ceil<Clock::duration>(seconds);
+  };
   const auto start = world_.now(), deadline = start + length(wish_.timeout);
-  world_.say("device: waiting for a GPU" + (need_ ? " with " + bytes_text(need_->bytes) + " free" : std::string()) +
+  world_.say("device: waiting for a GPU" +
+             (need_ ? " with " + bytes_text(need_->bytes) + " free" : std::string()) +
              ", at most " + duration_text(wish_.timeout.count()));
   say_who_holds();
   std::optional<Held> seen;  // with room at the look before
@@ -193,7 +202,8 @@ Result<TakenDevice> DeviceSearch::wait() {
     if (Diagnostics errors = look_again(); !errors.empty()) return errors;
     const bool is_last = world_.now() >= deadline;
     if (seen) {
-      const auto again = std::ranges::find(candidates_.devices, seen->device.uuid, &DeviceFacts::uuid);
+      const auto again =
+          std::ranges::find(candidates_.devices, seen->device.uuid, &DeviceFacts::uuid);
       if (again != candidates_.devices.end()) {
         seen->device = *again;
         if (auto found = check_need(*std::move(seen))) return *std::move(found);
@@ -274,15 +284,17 @@ TakenDevice DeviceSearch::taken(Held held) const {
                     .device = std::move(held.device),
                     .is_only_visible = !is_named,
                     .lock = std::move(held.lock)};
-  taken.why = is_named                          ? "the recipe names it"
-              : is_preferred                    ? "the run was on it before"
-              : !wish_.preferred.empty()        ? "the GPU that the run was on before is not to be had"
+  taken.why = is_named                   ? "the recipe names it"
+              : is_preferred             ? "the run was on it before"
+              : !wish_.preferred.empty() ? "the GPU that the run was on before is not to be had"
               : candidates_.devices.size() == 1 ? "it is the only one"
               : taken_.empty() && need_->bytes == 0
                   ? "it has the most free memory"
                   : "of those that have room and are not taken it has the most free memory";
-  world_.say("device: " + device_text(*taken.device) + ", " + state_text(*taken.device) + "; " +
-             (need_->bytes > 0 ? bytes_text(need_->bytes) + " needed (" + need_->from + "); " : "") + taken.why);
+  world_.say(
+      "device: " + device_text(*taken.device) + ", " + state_text(*taken.device) + "; " +
+      (need_->bytes > 0 ? bytes_text(need_->bytes) + " needed (" + need_->from + "); " : "") +
+      taken.why);
   return taken;
 }
 

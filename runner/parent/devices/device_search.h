@@ -18,12 +18,14 @@ struct DeviceWant {
   bool operator==(const DeviceWant&) const = default;
 };
 
-/// A place in the queue of those that wait for a device, as long as it lives: those that came later leave to it what it
-/// wants, so that nobody waits for ever while others come and go. It is a locked file of the LockFolder; one whose
-/// process was killed counts no longer, and is removed by the next who looks.
+/// A place in the queue of those that wait for a device, as long as it lives: those that came later
+/// leave to it what it wants, so that nobody waits for ever while others come and go. It is a
+/// locked file of the LockFolder; one whose process was killed counts no longer, and is removed by
+/// the next who looks.
 class DeviceTicket {
  public:
-  /// Joins the queue's end. Where the folder cannot hold the file there is no place, and nobody is kept waiting for it.
+  /// Joins the queue's end. Where the folder cannot hold the file there is no place, and nobody is
+  /// kept waiting for it.
   DeviceTicket(const LockFolder& folder, const DeviceWant& want);
   DeviceTicket(const DeviceTicket&) = delete;
   DeviceTicket& operator=(const DeviceTicket&) = delete;
@@ -41,13 +43,15 @@ class DeviceTicket {
   Descriptor file_;
 };
 
-/// A search for a free device, which may last: take_device() where there is a choice to make. All is borrowed.
+/// A search for a free device, which may last: take_device() where there is a choice to make. All
+/// is borrowed.
 class DeviceSearch {
  public:
-  DeviceSearch(const DeviceWish& wish, const NeedOf& need_of, const DeviceWorld& world, const LockFolder& folder);
+  DeviceSearch(const DeviceWish& wish, const NeedOf& need_of, const DeviceWorld& world,
+               const LockFolder& folder);
 
-  /// Looks once and then, where the wish says so, waits. kDeviceUnavailable where it was in vain, with what each
-  /// device lacks.
+  /// Looks once and then, where the wish says so, waits. kDeviceUnavailable where it was in vain,
+  /// with what each device lacks.
   Result<TakenDevice> run(const MeantDevices& first_look);
 
  private:

@@ -22,7 +22,8 @@ Result<NvmlLibrary> NvmlLibrary::load(const std::string& name) {
   void* const handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     const char* const why = dlerror();
-    return Diagnostic{ErrorCode::kDeviceUnavailable, {}, "", why ? why : "cannot load '" + name + "'", ""};
+    return Diagnostic{
+        ErrorCode::kDeviceUnavailable, {}, "", why ? why : "cannot load '" + name + "'", ""};
   }
   NvmlLibrary library;
   library.handle_.reset(handle, [](void* loaded) { dlclose(loaded); });
@@ -60,7 +61,8 @@ constexpr char kTooOld[] = "update the NVIDIA driver to 580 or later";
 /// The driver as long as it is asked.
 class NvmlSession {
  public:
-  explicit NvmlSession(const NvmlLibrary& library) : library_(library), begun_(NvmlLibrary::call(library.init)) {}
+  explicit NvmlSession(const NvmlLibrary& library)
+      : library_(library), begun_(NvmlLibrary::call(library.init)) {}
   ~NvmlSession() {
     if (begun_ == nvml::kSuccess) NvmlLibrary::call(library_.shutdown);
   }
@@ -75,16 +77,21 @@ class NvmlSession {
 
 /// Why the driver cannot be asked, and what to do about it.
 std::pair<std::string, std::string> why_not_begun(const NvmlLibrary& library, nvml::Return answer) {
-  if (answer == nvml::kFunctionNotFound) return {"the NVIDIA driver is too old to be asked", kTooOld};
+  if (answer == nvml::kFunctionNotFound)
+    return {"the NVIDIA driver is too old to be asked", kTooOld};
   if (answer == nvml::kDriverNotLoaded)
-    return {"the NVIDIA driver is installed but not loaded", "load it: `modprobe nvidia` as root, or start anew"};
+    return {"the NVIDIA driver is installed but not loaded",
+            "load it: `modprobe nvidia` as root, or start anew"};
   if (answer == nvml::kVersionMismatch)
-    return {"the NVIDIA driver that runs is not the one that is installed", "start the machine anew"};
-  return {"the NVIDIA driver cannot be asked: " + library.words(answer), "`nvidia-smi` may say more"};
+    return {"the NVIDIA driver that runs is not the one that is installed",
+            "start the machine anew"};
+  return {"the NVIDIA driver cannot be asked: " + library.words(answer),
+          "`nvidia-smi` may say more"};
 }
 
 std::string problem_text(const NvmlLibrary& library, nvml::Return answer) {
-  if (answer == nvml::kGpuIsLost) return "it is lost: it fell off the bus or broke; start the machine anew";
+  if (answer == nvml::kGpuIsLost)
+    return "it is lost: it fell off the bus or broke; start the machine anew";
   if (answer == nvml::kResetRequired) return "it must be reset: `nvidia-smi --gpu-reset` as root";
   if (answer == nvml::kNoPermission) return "it may not be used by you";
   return library.words(answer);
@@ -97,7 +104,8 @@ class NvmlReader {
 
   void read(DeviceReading& reading) {
     std::array<char, nvml::kTextSize> version{};
-    if (NvmlLibrary::call(library_.driver_version, version.data(), nvml::kTextSize) == nvml::kSuccess)
+    if (NvmlLibrary::call(library_.driver_version, version.data(), nvml::kTextSize) ==
+        nvml::kSuccess)
       reading.driver = version.data();
     NvmlLibrary::call(library_.cuda_version, &reading.cuda);
     unsigned count = 0;
@@ -126,7 +134,8 @@ class NvmlReader {
     if (NvmlLibrary::call(library_.capability, handle, &major, &minor) == nvml::kSuccess)
       gpu.capability = 10 * major + minor;
     unsigned is_divided = 0, pending = 0;
-    const bool has_mode = NvmlLibrary::call(library_.mig_mode, handle, &is_divided, &pending) == nvml::kSuccess;
+    const bool has_mode =
+        NvmlLibrary::call(library_.mig_mode, handle, &is_divided, &pending) == nvml::kSuccess;
     if (has_mode && is_divided == 1) return read_instances(handle, gpu, reading);
     if (const nvml::Return lost = read_rest(handle, gpu); lost != nvml::kSuccess)
       reading.problems.push_back(gpu_place(gpu) + ": " + problem_text(library_, lost));
@@ -141,14 +150,16 @@ class NvmlReader {
     for (unsigned i = 0; i < most; ++i) {
       DeviceFacts instance = gpu;
       nvml::Device handle = nullptr;
-      if (NvmlLibrary::call(library_.mig_by_index, gpu_handle, i, &handle) != nvml::kSuccess) continue;
+      if (NvmlLibrary::call(library_.mig_by_index, gpu_handle, i, &handle) != nvml::kSuccess)
+        continue;
       if (read_text(library_.uuid, handle, instance.uuid) != nvml::kSuccess) continue;
       instance.instance = found++;
-      if (read_rest(handle, instance) == nvml::kSuccess) reading.devices.push_back(std::move(instance));
+      if (read_rest(handle, instance) == nvml::kSuccess)
+        reading.devices.push_back(std::move(instance));
     }
     if (found == 0)
-      reading.problems.push_back(gpu_place(gpu) +
-                                 ": MIG is on, and it has no instance: `nvidia-smi mig -cgi` makes them");
+      reading.problems.push_back(
+          gpu_place(gpu) + ": MIG is on, and it has no instance: `nvidia-smi mig -cgi` makes them");
   }
 
   /// Name, memory, use and users. An answer other than kSuccess: the device has gone.
@@ -163,7 +174,8 @@ class NvmlReader {
     for (const auto function : {library_.compute_processes, library_.graphics_processes}) {
       for (const nvml::ProcessInfo& process : processes(function, handle)) {
         auto& bytes = holders[process.pid];
-        if (process.used_memory != nvml::kNotAvailable) bytes = static_cast<std::int64_t>(process.used_memory);
+        if (process.used_memory != nvml::kNotAvailable)
+          bytes = static_cast<std::int64_t>(process.used_memory);
       }
     }
     for (const auto& [pid, bytes] : holders) device.holders.push_back({pid, bytes});
@@ -187,7 +199,8 @@ class NvmlReader {
     return answer;
   }
 
-  static std::vector<nvml::ProcessInfo> processes(int (*function)(nvml::Device, unsigned*, nvml::ProcessInfo*),
+  static std::vector<nvml::ProcessInfo> processes(int (*function)(nvml::Device, unsigned*,
+                                                                  nvml::ProcessInfo*),
                                                   nvml::Device handle) {
     std::vector<nvml::ProcessInfo> found(64);
     for (int attempt = 0; attempt < 3; ++attempt) {  // there may be more of them each time
@@ -217,7 +230,8 @@ class NvmlReader {
 
 }  // namespace
 
-Nvml::Nvml(std::string library, std::filesystem::path driver) : name_(std::move(library)), driver_(std::move(driver)) {}
+Nvml::Nvml(std::string library, std::filesystem::path driver)
+    : name_(std::move(library)), driver_(std::move(driver)) {}
 
 DeviceReading Nvml::read() {
   std::error_code ignored;
@@ -230,7 +244,8 @@ DeviceReading Nvml::read() {
     }
     if (!loaded) {
       reading.why_none = "the NVIDIA driver cannot be asked: " + loaded.errors().front().message;
-      reading.help = "install the driver's NVML library; a container needs the driver's `utility` capability";
+      reading.help =
+          "install the driver's NVML library; a container needs the driver's `utility` capability";
       return reading;
     }
     library_ = *std::move(loaded);

@@ -10,8 +10,9 @@
 
 namespace runner {
 
-/// What of NVML's interface is used, by its documentation (docs.nvidia.com/deploy/nvml-api): the library comes with the
-/// driver, so its shape is fixed, and no header of the CUDA Toolkit is needed to build.
+/// What of NVML's interface is used, by its documentation (docs.nvidia.com/deploy/nvml-api): the
+/// library comes with the driver, so its shape is fixed, and no header of the CUDA Toolkit is
+/// needed to build.
 namespace nvml {
 
 using Device = struct DeviceHandle*;
@@ -56,8 +57,8 @@ inline constexpr unsigned int kTextSize = 96;
 
 }  // namespace nvml
 
-/// libnvidia-ml.so.1, loaded while this program runs: it starts without, where there is no driver. A function that the
-/// library lacks, because it is older, answers kFunctionNotFound.
+/// libnvidia-ml.so.1, loaded while this program runs: it starts without, where there is no driver.
+/// A function that the library lacks, because it is older, answers kFunctionNotFound.
 class NvmlLibrary {
  public:
   /// kDeviceUnavailable where it cannot be loaded, with the loader's words.
@@ -95,9 +96,10 @@ class NvmlLibrary {
   std::shared_ptr<void> handle_;
 };
 
-/// The devices of this machine as NVIDIA's driver tells of them by NVML, which needs no CUDA context and takes no
-/// memory of a GPU. What the driver does not tell, for want of a permission or because it is too old, is left out; a
-/// GPU that it cannot tell of at all is a problem of the reading, and the others stand.
+/// The devices of this machine as NVIDIA's driver tells of them by NVML, which needs no CUDA
+/// context and takes no memory of a GPU. What the driver does not tell, for want of a permission or
+/// because it is too old, is left out; a GPU that it cannot tell of at all is a problem of the
+/// reading, and the others stand.
 class Nvml : public DeviceSource {
  public:
   /// `library` is looked for as dlopen(3) does; `driver` is there where the machine has a driver.

@@ -43,8 +43,8 @@ TakenDevice the_cpu(const DeviceWorld& world, const std::string& why) {
 }
 
 /// What becomes of a wish for a GPU where none can be used.
-Result<TakenDevice> without_gpu(const DeviceWish& wish, const std::string& why, const std::string& help,
-                                const DeviceWorld& world) {
+Result<TakenDevice> without_gpu(const DeviceWish& wish, const std::string& why,
+                                const std::string& help, const DeviceWorld& world) {
   if (wish.select == "auto") return the_cpu(world, why);
   if (wish.may_fall_back_to("cpu")) return the_cpu(world, why + " (device.fallback)");
   return unusable(wish, why, help);
@@ -69,41 +69,50 @@ Result<MachineLook> look_at_devices(const DeviceWorld& world) {
   look.visible = *std::move(visible);
   look.help.clear();
   if (!look.visible.devices.empty()) return look;
-  look.why_none = !look.visible.remark.empty()    ? look.visible.remark
-                  : look.reading.problems.empty() ? "the NVIDIA driver finds no GPU"
-                                                  : "no GPU can be used: " + join(look.reading.problems, "; ");
-  if (!look.visible.remark.empty()) look.help = "`retort devices` lists what could stand in CUDA_VISIBLE_DEVICES";
+  look.why_none = !look.visible.remark.empty() ? look.visible.remark
+                  : look.reading.problems.empty()
+                      ? "the NVIDIA driver finds no GPU"
+                      : "no GPU can be used: " + join(look.reading.problems, "; ");
+  if (!look.visible.remark.empty())
+    look.help = "`retort devices` lists what could stand in CUDA_VISIBLE_DEVICES";
   return look;
 }
 
-/// A GPU that only CUDA knows, if anybody: it is handed on as it was written, and the worker says what is wrong with
-/// it. Some of NVIDIA's small computers have CUDA and no NVML.
+/// A GPU that only CUDA knows, if anybody: it is handed on as it was written, and the worker says
+/// what is wrong with it. Some of NVIDIA's small computers have CUDA and no NVML.
 bool is_unknown_to_us(const DeviceWish& wish, const MachineLook& look) {
-  const bool cannot_be_asked = !look.reading.why_none.empty() && look.why_none == look.reading.why_none;
-  return wish.select != "auto" && cannot_be_asked && (look.reading.has_driver || !wish.may_fall_back_to("cpu"));
+  const bool cannot_be_asked =
+      !look.reading.why_none.empty() && look.why_none == look.reading.why_none;
+  return wish.select != "auto" && cannot_be_asked &&
+         (look.reading.has_driver || !wish.may_fall_back_to("cpu"));
 }
 
 /// Does anything but the device's name count?
-bool needs_check(const DeviceWish& wish) { return !wish.index() || wish.need || wish.wait || !wish.fallback.empty(); }
+bool needs_check(const DeviceWish& wish) {
+  return !wish.index() || wish.need || wish.wait || !wish.fallback.empty();
+}
 
 /// cuda:K, which is obeyed whoever else computes there.
 TakenDevice as_named(const DeviceWish& wish, const MachineLook& look, const DeviceWorld& world) {
-  TakenDevice taken{.select = wish.select, .driver = look.reading.driver, .why = "the recipe names it"};
+  TakenDevice taken{
+      .select = wish.select, .driver = look.reading.driver, .why = "the recipe names it"};
   const auto place = static_cast<std::size_t>(*wish.index());
   const bool is_known = look.visible.devices.size() == 1 || look.visible.in_cuda_order;
   if (!is_known || place >= look.visible.devices.size()) return taken;  // CUDA knows better
   taken.device = look.visible.devices[place];
   const auto folder = LockFolder::open(world.lock_folder);
   if (folder) taken.lock = DeviceLock::share(*folder, taken.device->uuid);
-  if (folder && !taken.lock) world.say("device: another run of yours has " + device_text(*taken.device) + " as well");
+  if (folder && !taken.lock)
+    world.say("device: another run of yours has " + device_text(*taken.device) + " as well");
   return taken;
 }
 
 std::string why_nothing_is_left(const DeviceWish& wish, const VisibleDevices& visible) {
   if (!wish.left.empty()) return "the run has been on every GPU that it may use";
   const bool all_are_old = std::ranges::all_of(visible.devices, is_too_old);
-  return all_are_old ? "LibTorch does not run on GPUs as old as " + device_text(visible.devices.front())
-                     : "device.exclude leaves no GPU";
+  return all_are_old
+             ? "LibTorch does not run on GPUs as old as " + device_text(visible.devices.front())
+             : "device.exclude leaves no GPU";
 }
 
 }  // namespace
@@ -118,10 +127,12 @@ std::string why_no_gpu(const DeviceReading& reading, const std::string& cuda) {
          std::to_string(reading.cuda % 1000 / 10) + ", and LibTorch here needs " + cuda;
 }
 
-Result<TakenDevice> take_device(const DeviceWish& wish, const NeedOf& need_of, const DeviceWorld& world) {
+Result<TakenDevice> take_device(const DeviceWish& wish, const NeedOf& need_of,
+                                const DeviceWorld& world) {
   if (!wish.is_gpu()) return TakenDevice{};
   const auto look = look_at_devices(world);
-  if (!look && !needs_check(wish)) return TakenDevice{.select = wish.select, .why = "the recipe names it"};
+  if (!look && !needs_check(wish))
+    return TakenDevice{.select = wish.select, .why = "the recipe names it"};
   if (!look) return look.errors();
   if (is_unknown_to_us(wish, *look)) {
     if (look->reading.has_driver)
@@ -137,12 +148,14 @@ Result<TakenDevice> take_device(const DeviceWish& wish, const NeedOf& need_of, c
     return the_cpu(world, found.errors().front().message + " (device.fallback)");
   if (!found) return found.errors();
   if (found->devices.empty())
-    return without_gpu(wish, why_nothing_is_left(wish, look->visible), "use device=cpu, or exclude fewer GPUs", world);
+    return without_gpu(wish, why_nothing_is_left(wish, look->visible),
+                       "use device=cpu, or exclude fewer GPUs", world);
   const auto folder = LockFolder::open(world.lock_folder);
   if (!folder) return folder.errors();
   auto taken = DeviceSearch(wish, need_of, world, *folder).run(*found);
   if (taken) taken->driver = look->reading.driver;
-  else if (wish.may_fall_back_to("cpu") && taken.errors().front().code == ErrorCode::kDeviceUnavailable)
+  else if (wish.may_fall_back_to("cpu") &&
+           taken.errors().front().code == ErrorCode::kDeviceUnavailable)
     return the_cpu(world, taken.errors().front().message + " (device.fallback)");
   return taken;
 }
@@ -150,7 +163,8 @@ Result<TakenDevice> take_device(const DeviceWish& wish, const NeedOf& need_of, c
 Result<TakenDevice> likely_device(const DeviceWish& wish, const DeviceWorld& world) {
   if (!wish.is_gpu()) return TakenDevice{};
   const auto look = look_at_devices(world);
-  if (!look && wish.index()) return TakenDevice{.select = wish.select, .why = "the recipe names it"};
+  if (!look && wish.index())
+    return TakenDevice{.select = wish.select, .why = "the recipe names it"};
   if (!look) return look.errors();
   if (is_unknown_to_us(wish, *look)) return TakenDevice{.select = wish.select};
   if (!look->why_none.empty()) return without_gpu(wish, look->why_none, look->help, world);
@@ -158,7 +172,8 @@ Result<TakenDevice> likely_device(const DeviceWish& wish, const DeviceWorld& wor
   const auto found = candidates(wish, look->visible);
   if (!found) return found.errors();
   if (found->devices.empty())
-    return without_gpu(wish, why_nothing_is_left(wish, look->visible), "use device=cpu, or exclude fewer GPUs", world);
+    return without_gpu(wish, why_nothing_is_left(wish, look->visible),
+                       "use device=cpu, or exclude fewer GPUs", world);
   return TakenDevice{.select = "cuda:0",
                      .device = ranked(*found).front(),
                      .driver = look->reading.driver,

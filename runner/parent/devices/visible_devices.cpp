@@ -16,7 +16,8 @@ std::string gpu_place(const DeviceFacts& device) {
 }
 
 std::string device_text(const DeviceFacts& device) {
-  return device.name.empty() ? gpu_place(device) : gpu_place(device) + " (" + printable(device.name) + ")";
+  return device.name.empty() ? gpu_place(device)
+                             : gpu_place(device) + " (" + printable(device.name) + ")";
 }
 
 std::string holders_text(const DeviceFacts& device) {
@@ -66,14 +67,17 @@ std::vector<const DeviceFacts*> whole_gpus(const DeviceReading& reading) {
   return gpus;
 }
 
-/// Whether fastest first, CUDA's own order, is that of the buses: where no GPU is faster than another.
+/// Whether fastest first, CUDA's own order, is that of the buses: where no GPU is faster than
+/// another.
 bool are_alike(const std::vector<const DeviceFacts*>& gpus) {
   return std::ranges::all_of(gpus, [&](const DeviceFacts* gpu) {
-    return !gpu->name.empty() && gpu->name == gpus.front()->name && gpu->total == gpus.front()->total;
+    return !gpu->name.empty() && gpu->name == gpus.front()->name &&
+           gpu->total == gpus.front()->total;
   });
 }
 
-/// The one device whose UUID, or that of whose GPU, begins with `text`; null: none, or more than one.
+/// The one device whose UUID, or that of whose GPU, begins with `text`; null: none, or more than
+/// one.
 const DeviceFacts* with_uuid(const std::vector<DeviceFacts>& devices, std::string_view text) {
   const bool is_instance = text.starts_with("MIG-");
   if (!is_instance && !text.starts_with("GPU-")) return nullptr;
@@ -98,15 +102,20 @@ Diagnostic unknown_order(std::string_view list) {
           {},
           "/device/select",
           "CUDA_VISIBLE_DEVICES='" + printable(list) +
-              "' counts GPUs from the fastest on, and which is which only CUDA knows: they are of several models",
-          "set CUDA_DEVICE_ORDER=PCI_BUS_ID to count as nvidia-smi does, or list UUIDs (`nvidia-smi -L`)"};
+              "' counts GPUs from the fastest on, and which is which only CUDA knows: they are of "
+              "several models",
+          "set CUDA_DEVICE_ORDER=PCI_BUS_ID to count as nvidia-smi does, or list UUIDs "
+          "(`nvidia-smi -L`)"};
 }
 
 }  // namespace
 
-CudaVariables cuda_variables() { return {variable("CUDA_VISIBLE_DEVICES"), variable("CUDA_DEVICE_ORDER")}; }
+CudaVariables cuda_variables() {
+  return {variable("CUDA_VISIBLE_DEVICES"), variable("CUDA_DEVICE_ORDER")};
+}
 
-Result<VisibleDevices> visible_devices(const DeviceReading& reading, const CudaVariables& variables) {
+Result<VisibleDevices> visible_devices(const DeviceReading& reading,
+                                       const CudaVariables& variables) {
   const std::vector<const DeviceFacts*> gpus = whole_gpus(reading);
   const bool by_bus = variables.order == "PCI_BUS_ID" || are_alike(gpus);
   VisibleDevices visible;
@@ -127,14 +136,17 @@ Result<VisibleDevices> visible_devices(const DeviceReading& reading, const CudaV
     const auto index = index_from(entry);
     has_indices = has_indices || index;
     // A GPU that has been lost keeps its number.
-    const auto found = std::ranges::find_if(gpus, [&](const DeviceFacts* gpu) { return gpu->index == index; });
-    const DeviceFacts* device = index ? (found == gpus.end() ? nullptr : *found) : with_uuid(reading.devices, entry);
+    const auto found =
+        std::ranges::find_if(gpus, [&](const DeviceFacts* gpu) { return gpu->index == index; });
+    const DeviceFacts* device =
+        index ? (found == gpus.end() ? nullptr : *found) : with_uuid(reading.devices, entry);
     const auto is_same = [&](const DeviceFacts& other) { return other.uuid == device->uuid; };
     const std::string named = "'" + printable(entry) + "' names ";
-    const std::string why = entry.empty()                                   ? "an entry is empty"
-                            : !device                                       ? named + "no GPU of this machine"
-                            : std::ranges::any_of(visible.devices, is_same) ? named + "a GPU for the second time"
-                                                                            : "";
+    const std::string why = entry.empty() ? "an entry is empty"
+                            : !device     ? named + "no GPU of this machine"
+                            : std::ranges::any_of(visible.devices, is_same)
+                                ? named + "a GPU for the second time"
+                                : "";
     if (!why.empty()) {
       visible.remark = cut_short(list, why, is_first);
       break;

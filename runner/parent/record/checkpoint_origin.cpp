@@ -38,7 +38,9 @@ Json object_in(const fs::path& file) {
   return json.is_object() ? json : Json();
 }
 
-Json member_of(const Json& object, const char* key) { return object.is_object() ? object.value(key, Json()) : Json(); }
+Json member_of(const Json& object, const char* key) {
+  return object.is_object() ? object.value(key, Json()) : Json();
+}
 
 std::optional<CheckpointOrigin> origin_of(const Json& recipe_hash, const Json& seed) {
   if (!recipe_hash.is_string() || !seed.is_number_unsigned()) return std::nullopt;
@@ -58,7 +60,8 @@ void add_origins_in(const Json& graph, Origins& known) {
     if (!pairs.is_array()) continue;
     for (const Json& pair : pairs) {
       const bool is_pair = pair.is_array() && pair.size() == 2;
-      if (const auto origin = is_pair ? origin_of(pair[0], pair[1]) : std::nullopt) known[id].insert(*origin);
+      if (const auto origin = is_pair ? origin_of(pair[0], pair[1]) : std::nullopt)
+        known[id].insert(*origin);
     }
   }
 }
@@ -73,8 +76,9 @@ Origins known_origins(const RunLayout& run) {
 }
 
 /// Calls `see` with the checkpoints of all trainings whose state.json can be read.
-void look_at_checkpoints(const RunLayout& run, const Graph& graph,
-                         const std::function<void(const Node&, const fs::path& folder, const CheckpointOrigin&)>& see) {
+void look_at_checkpoints(
+    const RunLayout& run, const Graph& graph,
+    const std::function<void(const Node&, const fs::path& folder, const CheckpointOrigin&)>& see) {
   for (const Node& node : graph.nodes) {
     if (family_of(node.kind) != Family::kTrain) continue;
     const fs::path all = run.node(node.id).checkpoints();
@@ -93,24 +97,28 @@ Diagnostics foreign_checkpoints(const fs::path& folder, const Graph& graph) {
   const RunLayout run(folder);
   const Origins known = known_origins(run);
   Diagnostics found;
-  look_at_checkpoints(run, graph, [&](const Node& node, const fs::path& checkpoint, const CheckpointOrigin& origin) {
-    const auto own = known.find(node.id);
-    if (own == known.end() || own->second.contains(origin)) return;
-    if (real_file_system().is_file(run.node(node.id).reused())) return;
-    found.push_back({ErrorCode::kChangedRun,
-                     {},
-                     node.pointer,
-                     "the checkpoint '" + checkpoint.string() + "' is not of this training: another one has saved it",
-                     ""});
-  });
+  look_at_checkpoints(
+      run, graph,
+      [&](const Node& node, const fs::path& checkpoint, const CheckpointOrigin& origin) {
+        const auto own = known.find(node.id);
+        if (own == known.end() || own->second.contains(origin)) return;
+        if (real_file_system().is_file(run.node(node.id).reused())) return;
+        found.push_back({ErrorCode::kChangedRun,
+                         {},
+                         node.pointer,
+                         "the checkpoint '" + checkpoint.string() +
+                             "' is not of this training: another one has saved it",
+                         ""});
+      });
   return found;
 }
 
 Json accepted_checkpoints(const fs::path& folder, const Graph& graph) {
   Origins all;
-  look_at_checkpoints(RunLayout(folder), graph, [&](const Node& node, const fs::path&, const CheckpointOrigin& origin) {
-    all[node.id].insert(origin);
-  });
+  look_at_checkpoints(RunLayout(folder), graph,
+                      [&](const Node& node, const fs::path&, const CheckpointOrigin& origin) {
+                        all[node.id].insert(origin);
+                      });
   Json accepted = Json::object();
   for (const auto& [id, origins] : all)
     for (const auto& [recipe_hash, seed] : origins) accepted[id].push_back({recipe_hash, seed});

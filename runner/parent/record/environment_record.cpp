@@ -20,13 +20,15 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 3> kPrefixes = {"OMP_", "MKL_", "PYTORCH_"};
-constexpr std::array<std::string_view, 6> kPackageVariables = {"ATEN_CPU_CAPABILITY", "CUBLAS_WORKSPACE_CONFIG",
-                                                               "CUDA_DEVICE_ORDER",   "CUDA_VISIBLE_DEVICES",
-                                                               "ONEDNN_MAX_CPU_ISA",  "SLURM_JOB_ID"};
-/// Those of x86 and Arm by which LibTorch and oneDNN choose their kernels, as /proc/cpuinfo calls them.
+constexpr std::array<std::string_view, 6> kPackageVariables = {
+    "ATEN_CPU_CAPABILITY",  "CUBLAS_WORKSPACE_CONFIG", "CUDA_DEVICE_ORDER",
+    "CUDA_VISIBLE_DEVICES", "ONEDNN_MAX_CPU_ISA",      "SLURM_JOB_ID"};
+/// Those of x86 and Arm by which LibTorch and oneDNN choose their kernels, as /proc/cpuinfo calls
+/// them.
 constexpr std::array<std::string_view, 16> kInstructionSets = {
-    "avx",         "avx2",     "fma",         "f16c",        "avx512f",  "avx512bw", "avx512vl", "avx512dq",
-    "avx512_vnni", "avx_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16", "sve"};
+    "avx",      "avx2",     "fma",         "f16c",     "avx512f",     "avx512bw",
+    "avx512vl", "avx512dq", "avx512_vnni", "avx_vnni", "avx512_bf16", "avx512_fp16",
+    "amx_tile", "amx_int8", "amx_bf16",    "sve"};
 
 /// What follows "key:" on the first line of `file` that starts so; empty when there is none.
 std::string field(const std::filesystem::path& file, std::string_view key, char separator) {
@@ -34,7 +36,8 @@ std::string field(const std::filesystem::path& file, std::string_view key, char 
   for (std::string line; std::getline(in, line);) {
     if (!line.starts_with(key)) continue;
     const std::size_t colon = line.find(separator);
-    const std::size_t begin = colon == line.npos ? line.npos : line.find_first_not_of(" \t\"", colon + 1);
+    const std::size_t begin =
+        colon == line.npos ? line.npos : line.find_first_not_of(" \t\"", colon + 1);
     if (begin == line.npos) return "";
     return line.substr(begin, line.find_last_not_of(" \t\"") - begin + 1);
   }
@@ -69,11 +72,13 @@ Json variables(const char* const* environment) {
 
 bool is_recorded_variable(std::string_view name) {
   if (names_a_secret(name)) return false;
-  return std::ranges::any_of(kPrefixes, [&](std::string_view prefix) { return name.starts_with(prefix); }) ||
+  return std::ranges::any_of(kPrefixes,
+                             [&](std::string_view prefix) { return name.starts_with(prefix); }) ||
          std::ranges::find(kPackageVariables, name) != kPackageVariables.end();
 }
 
-Json environment_record(const Json& versions, const char* const* environment, const std::filesystem::path& proc) {
+Json environment_record(const Json& versions, const char* const* environment,
+                        const std::filesystem::path& proc) {
   utsname system{};
   uname(&system);
   const std::string memory = field(proc / "meminfo", "MemTotal", ':');  // "16384 kB"

@@ -34,8 +34,9 @@ std::optional<fs::path> whole_path(const std::string& text, const fs::path& fold
   }
 }
 
-void gather_inputs(const Value& value, std::vector<std::string>& path, const std::string& pointer, const Value& recipe,
-                   const SchemaSet& schemas, const fs::path& folder, std::vector<InputPath>& found) {
+void gather_inputs(const Value& value, std::vector<std::string>& path, const std::string& pointer,
+                   const Value& recipe, const SchemaSet& schemas, const fs::path& folder,
+                   std::vector<InputPath>& found) {
   const auto below = [&](const std::string& key, const Value& part) {
     path.push_back(key);
     gather_inputs(part, path, pointer_to(pointer, key), recipe, schemas, folder, found);
@@ -43,7 +44,8 @@ void gather_inputs(const Value& value, std::vector<std::string>& path, const std
   };
   if (const auto* map = value.map())
     for (const Entry& entry : *map)
-      if (entry.key != "kind") below(entry.key, entry.value);  // its choices are the schemas of all kinds
+      if (entry.key != "kind")
+        below(entry.key, entry.value);  // its choices are the schemas of all kinds
   if (const auto* list = value.list())
     for (std::size_t i = 0; i < list->size(); ++i) below(std::to_string(i), (*list)[i]);
   const std::string* text = value.text();
@@ -79,7 +81,8 @@ std::vector<InputFile> input_files(const fs::path& input) {
   for (const fs::recursive_directory_iterator end; !error && at != end; at.increment(error)) {
     std::error_code gone;
     const bool is_folder = at->is_directory(gone) && !at->is_symlink(gone);
-    if (at->path().filename().string().starts_with('.') || (is_folder && is_made_by_runs(at->path()))) {
+    if (at->path().filename().string().starts_with('.') ||
+        (is_folder && is_made_by_runs(at->path()))) {
       at.disable_recursion_pending();
       continue;
     }
@@ -91,7 +94,8 @@ std::vector<InputFile> input_files(const fs::path& input) {
 }
 
 /// nullopt where one of them cannot be read.
-std::optional<std::string> digest_of_contents(const fs::path& input, const std::vector<InputFile>& files) {
+std::optional<std::string> digest_of_contents(const fs::path& input,
+                                              const std::vector<InputFile>& files) {
   FileDigests digests;
   Digest all;
   for (const InputFile& file : files) {
@@ -117,7 +121,8 @@ std::string input_amount(const Json& record) {
 
 }  // namespace
 
-std::vector<InputPath> input_paths(const Value& recipe, const SchemaSet& schemas, const fs::path& folder) {
+std::vector<InputPath> input_paths(const Value& recipe, const SchemaSet& schemas,
+                                   const fs::path& folder) {
   std::vector<InputPath> found;
   if (!recipe.map()) return found;
   for (const Entry& stage : *recipe.map()) {
@@ -136,7 +141,8 @@ InputLook look_at_input(const fs::path& input, std::uintmax_t largest) {
   std::uintmax_t bytes = 0;
   for (const auto& [name, state] : files) {
     bytes += state.size;
-    const std::string name_and_size = name + '\0' + std::to_string(state.size) + '\n';  // no name holds a NUL
+    const std::string name_and_size =
+        name + '\0' + std::to_string(state.size) + '\n';  // no name holds a NUL
     names.update(name_and_size);
     times.update(name + '\0' + std::to_string(state.modified) + '\n');
     look.files.push_back(std::hash<std::string>()(name_and_size + std::to_string(state.modified)));
@@ -165,12 +171,14 @@ std::string change_of_input(const Json& before, const Json& now) {
     return was == is ? "has other files: " + was + " as before, with other names or sizes"
                      : "was " + was + " and is now " + is;
   }
-  const Json old_contents = input_member(before, "contents"), contents = input_member(now, "contents");
+  const Json old_contents = input_member(before, "contents"),
+             contents = input_member(now, "contents");
   if (old_contents.is_string() && contents.is_string())
     return old_contents == contents ? "" : "has the same files with other contents";
   return input_member(before, "modified") == input_member(now, "modified")
              ? ""
-             : "may have changed: it has the same files with other times, and what they held is not in the record";
+             : "may have changed: it has the same files with other times, and what they held is "
+               "not in the record";
 }
 
 std::vector<InputChange> input_changes(const Json& before, const Json& now) {
@@ -205,7 +213,8 @@ Json record_at(const Json& record, std::initializer_list<const char*> path) {
 
 std::string value_text(const Json& value) {
   if (value.is_null()) return "not set";
-  return value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return value.is_string() ? value.get<std::string>()
+                           : value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::set<std::string> listed_words(const Json& list) {
@@ -256,15 +265,16 @@ class Changes {
     for (const std::string& name : names) {
       const Json old_value = record_at(was, {name.c_str()}), value = record_at(is, {name.c_str()});
       if (old_value != value)
-        add("variable " + name,
-            "the variable " + name + " was " + value_text(old_value) + " and is now " + value_text(value));
+        add("variable " + name, "the variable " + name + " was " + value_text(old_value) +
+                                    " and is now " + value_text(value));
     }
   }
 
   void compare_inputs() {
-    for (const InputChange& change : input_changes(record_at(before_, {"inputs"}), record_at(now_, {"inputs"})))
-      changes_.push_back({Weight::kWhole, "input " + change.pointer, "the input " + change.pointer + " " + change.text,
-                          change.pointer});
+    for (const InputChange& change :
+         input_changes(record_at(before_, {"inputs"}), record_at(now_, {"inputs"})))
+      changes_.push_back({Weight::kWhole, "input " + change.pointer,
+                          "the input " + change.pointer + " " + change.text, change.pointer});
   }
 
   std::vector<RecordChange> take() { return std::move(changes_); }
@@ -303,13 +313,16 @@ std::vector<RecordChange> kind_changes(const Json& before, const Graph& graph) {
   std::vector<RecordChange> changes;
   std::set<std::string> said;
   for (const Json& node : record_at(before, {"nodes"})) {
-    const Json id = record_at(node, {"id"}), kind = record_at(node, {"kind"}), version = record_at(node, {"version"});
-    const auto known = std::ranges::find_if(graph.nodes, [&](const Node& one) { return id == one.id; });
+    const Json id = record_at(node, {"id"}), kind = record_at(node, {"kind"}),
+               version = record_at(node, {"version"});
+    const auto known =
+        std::ranges::find_if(graph.nodes, [&](const Node& one) { return id == one.id; });
     if (known == graph.nodes.end() || kind != known->kind || !version.is_number_integer()) continue;
     if (version == known->version || !said.insert(known->kind).second) continue;
     changes.push_back({Weight::kWhole, "kind " + known->kind,
-                       "'" + known->kind + "' had version " + version.dump() + " and has now version " +
-                           std::to_string(known->version) + ": the same options mean something else",
+                       "'" + known->kind + "' had version " + version.dump() +
+                           " and has now version " + std::to_string(known->version) +
+                           ": the same options mean something else",
                        known->pointer});
   }
   return changes;
@@ -318,8 +331,9 @@ std::vector<RecordChange> kind_changes(const Json& before, const Graph& graph) {
 Json to_json(const std::vector<RecordChange>& changes) {
   Json list = Json::array();
   for (const RecordChange& change : changes)
-    list.push_back(
-        {{"what", change.what}, {"text", change.text}, {"weight", change.weight == Weight::kWhole ? "whole" : "bits"}});
+    list.push_back({{"what", change.what},
+                    {"text", change.text},
+                    {"weight", change.weight == Weight::kWhole ? "whole" : "bits"}});
   return list;
 }
 

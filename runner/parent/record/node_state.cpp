@@ -18,12 +18,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The state of the checkpoint that the file `pointer` names; null where there is none that can be read.
+/// The state of the checkpoint that the file `pointer` names; null where there is none that can be
+/// read.
 nlohmann::json pointed_state(const fs::path& checkpoints, const char* pointer) {
   constexpr std::size_t kLargest = 64 << 20;
   const auto name = pointed_to(checkpoints / pointer);
   if (!name) return {};
-  const auto text = real_file_system().read(checkpoints / to_text(*name) / kCheckpointState, kLargest);
+  const auto text =
+      real_file_system().read(checkpoints / to_text(*name) / kCheckpointState, kLargest);
   const auto json = text ? parse_json<nlohmann::json>(*text) : nlohmann::json();
   return json.is_object() ? json : nlohmann::json();
 }
@@ -75,7 +77,8 @@ NodeState node_state(const fs::path& run, const std::string& node) {
     }
     state.missing = *missing;
   }
-  state.progress = latest.is_object() ? NodeState::Progress::kPartial : NodeState::Progress::kMissing;
+  state.progress =
+      latest.is_object() ? NodeState::Progress::kPartial : NodeState::Progress::kMissing;
   return state;
 }
 
@@ -84,8 +87,8 @@ std::vector<std::string> nodes_after(const Graph& graph, const std::string& id) 
   std::vector<std::string> after;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    const bool depends =
-        std::ranges::any_of(node.inputs, [&](const Edge& edge) { return reached.contains(edge.from); });
+    const bool depends = std::ranges::any_of(
+        node.inputs, [&](const Edge& edge) { return reached.contains(edge.from); });
     if (node.id == id || depends) reached.insert(i);
     if (depends) after.push_back(node.id);
   }
@@ -95,7 +98,8 @@ std::vector<std::string> nodes_after(const Graph& graph, const std::string& id) 
 void reset_node(const fs::path& run, const Graph& graph, const std::string& id) {
   // Those that depend on it first: at no moment is one of them done of which the node is not.
   const RunLayout layout(run);
-  for (const std::string& dependent : nodes_after(graph, id)) remove_whole(layout.node(dependent).finished());
+  for (const std::string& dependent : nodes_after(graph, id))
+    remove_whole(layout.node(dependent).finished());
   remove_whole(layout.node(id).finished());
   remove_whole(layout.node(id).folder());
 }

@@ -28,12 +28,12 @@ void require_own_file(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::symlink_status(path, error);
   if (fs::is_regular_file(status) || !fs::exists(status)) return;
-  throw WriteError(
-      {ErrorCode::kDamagedRecord,
-       {},
-       "",
-       "'" + path.string() + "' is no file of the run's own" + (fs::is_symlink(status) ? ", but a link" : ""),
-       "put the file back, or remove what is there"});
+  throw WriteError({ErrorCode::kDamagedRecord,
+                    {},
+                    "",
+                    "'" + path.string() + "' is no file of the run's own" +
+                        (fs::is_symlink(status) ? ", but a link" : ""),
+                    "put the file back, or remove what is there"});
 }
 
 }  // namespace
@@ -60,19 +60,23 @@ RunFolder::RunFolder(fs::path folder, Storage& storage, LogOptions log, Records 
     : RunFolder(folder, storage, MetricsFile::make(RunLayout(folder).metrics(), storage),
                 Log::to_file(NewFile(RunLayout(folder).log(), storage), log.level, log.limit)) {
   if (records == Records::kTogether) uncommitted_.emplace(storage);
-  record_json(RunRecord::kMark, Json{{"schema", 1}, {"id", path().filename().string()}, {"build", build_id()}});
-  if (!uncommitted_) sync_folder(path(), storage);  // what is appended to the two is not lost with their names
+  record_json(RunRecord::kMark,
+              Json{{"schema", 1}, {"id", path().filename().string()}, {"build", build_id()}});
+  if (!uncommitted_)
+    sync_folder(path(), storage);  // what is appended to the two is not lost with their names
 }
 
 RunFolder RunFolder::reopen(fs::path folder, Storage& storage, LogOptions log) {
   const RunLayout layout(folder);
   for (const fs::path& path : {layout.metrics(), layout.log()}) require_own_file(path);
   MetricsFile metrics = MetricsFile::reopen(layout.metrics(), storage);
-  // Copied, so that a line which was cut off by a kill is ended and a full disk is noticed before the work begins.
+  // Copied, so that a line which was cut off by a kill is ended and a full disk is noticed before
+  // the work begins.
   AtomicFile file(layout.log(), storage);
   std::ifstream old(layout.log());
   std::size_t size = 0;
-  for (std::string line; std::getline(old, line) && size < log.limit; size += line.size() + 1) file.append(line + "\n");
+  for (std::string line; std::getline(old, line) && size < log.limit; size += line.size() + 1)
+    file.append(line + "\n");
   RunFolder result(std::move(folder), storage, std::move(metrics),
                    Log::to_file(file.commit_and_release(), log.level, log.limit, size));
   for (int number = 1;; ++number) {
@@ -82,7 +86,8 @@ RunFolder RunFolder::reopen(fs::path folder, Storage& storage, LogOptions log) {
       result.records_ = records;
       return result;
     }
-    if (errno != EEXIST) throw WriteError(write_diagnostic(records, errno, ErrorCode::kCannotCreate));
+    if (errno != EEXIST)
+      throw WriteError(write_diagnostic(records, errno, ErrorCode::kCannotCreate));
   }
 }
 
@@ -97,7 +102,9 @@ void RunFolder::write(const fs::path& path, std::string_view text) {
   else write_atomically(path, text, storage_);
 }
 
-void RunFolder::record(std::string_view name, std::string_view text) { write(records_ / name, text); }
+void RunFolder::record(std::string_view name, std::string_view text) {
+  write(records_ / name, text);
+}
 
 void RunFolder::record_json(std::string_view name, const Json& json) {
   record(name, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
@@ -114,7 +121,8 @@ double RunFolder::beginning_of(const std::string& node, std::span<const MetricLi
   TrainingHistory history(0);  // so that the first epoch's seconds are its end
   for (const auto& [metric, time] : kept) history.see(metric, time);
   const Json times = json.is_object() ? json.value("epoch_times", Json()) : Json();
-  const bool is_known = !history.epochs().empty() && times.is_array() && !times.empty() && times[0].is_number();
+  const bool is_known =
+      !history.epochs().empty() && times.is_array() && !times.empty() && times[0].is_number();
   return is_known ? history.epochs().front().seconds - times[0].get<double>() : kept.front().time;
 }
 
@@ -174,7 +182,8 @@ class DatedFolder {
   /// Claims the empty folder `path`: of two that both found it empty, one makes the mark.
   Result<fs::path> claim(const fs::path& path) const {
     const fs::path mark = path / wish_.mark;
-    if (storage_.make_folder(mark) != 0) return errno == EEXIST ? taken(path) : cannot_create(mark, errno);
+    if (storage_.make_folder(mark) != 0)
+      return errno == EEXIST ? taken(path) : cannot_create(mark, errno);
     // The names of the folder and of its mark survive a power cut.
     sync_folder(path.parent_path(), storage_);
     sync_folder(path, storage_);
@@ -183,11 +192,13 @@ class DatedFolder {
 
   Result<fs::path> taken(const fs::path& path) const {
     const bool is_ours = fs::exists(path / wish_.mark);
-    return Diagnostic{ErrorCode::kRunFolderTaken,
-                      {},
-                      pointer(),
-                      "'" + path.string() + "' " + (is_ours ? "already contains " + wish_.what : "is not empty"),
-                      "choose another with " + wish_.option + ", or leave " + wish_.option + " out for a fresh one"};
+    return Diagnostic{
+        ErrorCode::kRunFolderTaken,
+        {},
+        pointer(),
+        "'" + path.string() + "' " + (is_ours ? "already contains " + wish_.what : "is not empty"),
+        "choose another with " + wish_.option + ", or leave " + wish_.option +
+            " out for a fresh one"};
   }
 
   const FolderWish& wish_;
@@ -196,8 +207,8 @@ class DatedFolder {
 
 }  // namespace
 
-Result<fs::path> create_dated_folder(const FolderWish& wish, std::chrono::system_clock::time_point now,
-                                     Storage& storage) {
+Result<fs::path> create_dated_folder(const FolderWish& wish,
+                                     std::chrono::system_clock::time_point now, Storage& storage) {
   const DatedFolder folder(wish, storage);
   const fs::path given = wish.given.empty() ? "" : (wish.base / wish.given).lexically_normal();
   const fs::path day = wish.base / wish.below / local_time(now, "%Y-%m-%d");
@@ -222,7 +233,8 @@ bool TrainingHistory::see(const NodeMetric& metric, double seconds) {
     // Validations of single steps are no epoch's.
     if (epochs_.empty() || epochs_.back().step != metric.step) return false;
     if (metric.name == "validation/loss") epochs_.back().validation_loss = metric.value;
-    else if (metric.name == "validation/accuracy") epochs_.back().validation_accuracy = metric.value;
+    else if (metric.name == "validation/accuracy")
+      epochs_.back().validation_accuracy = metric.value;
     else return false;
   }
   epochs_.back().seconds += seconds - until_;
@@ -241,10 +253,11 @@ Json TrainingHistory::to_json() const {
     }
     return has_any ? values : Json::array();
   };
-  return {{"train_losses", list([](const Epoch& epoch) { return std::optional(epoch.train_loss); })},
-          {"val_losses", list([](const Epoch& epoch) { return epoch.validation_loss; })},
-          {"val_accuracies", list([](const Epoch& epoch) { return epoch.validation_accuracy; })},
-          {"epoch_times", list([](const Epoch& epoch) { return std::optional(epoch.seconds); })}};
+  return {
+      {"train_losses", list([](const Epoch& epoch) { return std::optional(epoch.train_loss); })},
+      {"val_losses", list([](const Epoch& epoch) { return epoch.validation_loss; })},
+      {"val_accuracies", list([](const Epoch& epoch) { return epoch.validation_accuracy; })},
+      {"epoch_times", list([](const Epoch& epoch) { return std::optional(epoch.seconds); })}};
 }
 
 }  // namespace runner

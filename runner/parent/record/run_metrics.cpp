@@ -28,7 +28,8 @@ std::map<std::string, double> RunMetrics::values() const {
     for (const auto& [name, value] : named) ++counts[name];
   std::map<std::string, double> values;
   for (const auto& [node, named] : nodes)
-    for (const auto& [name, value] : named) values[counts[name] > 1 ? node + ":" + name : name] = value.value;
+    for (const auto& [name, value] : named)
+      values[counts[name] > 1 ? node + ":" + name : name] = value.value;
   return values;
 }
 
@@ -48,7 +49,8 @@ RunMetrics run_metrics(const Json& summary) {
     const Json& named = member(one, "metrics");
     if (!named.is_object()) continue;
     for (const auto& [name, value] : named.items())
-      if (const auto number = number_from_json(value)) metrics.nodes[node][name] = {*number, step_in(one)};
+      if (const auto number = number_from_json(value))
+        metrics.nodes[node][name] = {*number, step_in(one)};
   }
   if (kept.size() != 1) return metrics;
   const Json &kind = member(kept.front(), "kind"), &monitor = member(kept.front(), "monitor");

@@ -7,9 +7,10 @@
 
 namespace runner {
 
-/// What a run has measured, by its summary.json. A metric has one name everywhere, that by which it is recorded: what
-/// evaluations measure is "evaluate/...", what trainings do "train/..." and "validation/...". Of a validation it is the
-/// value of the weights that the training hands on, so that all that a run has measured is of the same weights.
+/// What a run has measured, by its summary.json. A metric has one name everywhere, that by which it
+/// is recorded: what evaluations measure is "evaluate/...", what trainings do "train/..." and
+/// "validation/...". Of a validation it is the value of the weights that the training hands on, so
+/// that all that a run has measured is of the same weights.
 struct RunMetrics {
   struct Value {
     double value = 0;
@@ -19,7 +20,8 @@ struct RunMetrics {
 
   /// Of the only training of the run; empty where there is none, or there are several.
   std::string trained_by = {};  ///< its kind, "train.supervised"
-  std::string monitor = {};     ///< the metric that says which of its epochs is best: "validation/loss"
+  std::string monitor =
+      {};  ///< the metric that says which of its epochs is best: "validation/loss"
 
   /// By name; of names that several nodes have, by "node:name".
   std::map<std::string, double> values() const;

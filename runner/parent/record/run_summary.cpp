@@ -26,9 +26,11 @@ std::optional<Monitor> monitor_of(const Value& options) {
   const Value *name = options.find("monitor"), *least = options.find("minimum_improvement"),
               *keep = options.find("keep");
   if (!name || !name->text()) return std::nullopt;
-  Monitor monitor{.metric = std::string(kValidated) + *name->text(), .is_smaller_better = *name->text() == "loss"};
+  Monitor monitor{.metric = std::string(kValidated) + *name->text(),
+                  .is_smaller_better = *name->text() == "loss"};
   if (least) {
-    if (const auto* number = std::get_if<double>(&least->data)) monitor.minimum_improvement = *number;
+    if (const auto* number = std::get_if<double>(&least->data))
+      monitor.minimum_improvement = *number;
     if (const auto* whole = std::get_if<std::int64_t>(&least->data))
       monitor.minimum_improvement = static_cast<double>(*whole);
   }
@@ -53,7 +55,8 @@ void BestValidation::see(const std::string& name, double value, std::int64_t ste
 using Json = nlohmann::ordered_json;
 
 std::string_view name(RunStatus status) {
-  constexpr std::array<std::string_view, 5> kNames = {"running", "finished", "failed", "interrupted", "worker died"};
+  constexpr std::array<std::string_view, 5> kNames = {"running", "finished", "failed",
+                                                      "interrupted", "worker died"};
   return kNames[static_cast<std::size_t>(status)];
 }
 
@@ -79,7 +82,8 @@ std::vector<Recovered> recorded_recoveries(const std::filesystem::path& path) {
   std::ifstream file(path);
   const Json json = parse_json<Json>(file);
   std::vector<Recovered> all;
-  if (!json.is_object() || !json.contains("recoveries") || !json["recoveries"].is_array()) return all;
+  if (!json.is_object() || !json.contains("recoveries") || !json["recoveries"].is_array())
+    return all;
   for (Json one : json["recoveries"]) {
     if (!one.is_object()) continue;
     one["event"] = "recovered";
@@ -111,7 +115,8 @@ void RunSummary::see(const Event& event) {
   if (const auto* started = std::get_if<NodeStarted>(&event)) {
     if (NodeState* state = node(started->node)) {
       state->status = "running";
-      if (state->began) state->seconds += seconds - *state->began;  // its worker was followed by another
+      if (state->began)
+        state->seconds += seconds - *state->began;  // its worker was followed by another
       state->began = seconds;
     }
   }
@@ -119,8 +124,10 @@ void RunSummary::see(const Event& event) {
     if (NodeState* state = node(finished->node)) {
       state->status = "finished";
       state->peak_memory_bytes = finished->peak_memory_bytes;
-      // One that had finished before this attempt is told of again, with the seconds of the attempt in which it did.
-      state->seconds = state->began ? state->seconds + finished->seconds : std::max(state->seconds, finished->seconds);
+      // One that had finished before this attempt is told of again, with the seconds of the attempt
+      // in which it did.
+      state->seconds = state->began ? state->seconds + finished->seconds
+                                    : std::max(state->seconds, finished->seconds);
       state->began.reset();
     }
   }
@@ -129,9 +136,11 @@ void RunSummary::see(const Event& event) {
   }
   if (const auto* recovered = std::get_if<Recovered>(&event)) recovered_.push_back(*recovered);
   if (const auto* metric = std::get_if<NodeMetric>(&event)) {
-    const auto found = std::ranges::find_if(
-        metrics_, [&](const Last& last) { return last.node == metric->node && last.name == metric->name; });
-    if (found == metrics_.end()) metrics_.push_back({metric->node, metric->name, metric->value, metric->step});
+    const auto found = std::ranges::find_if(metrics_, [&](const Last& last) {
+      return last.node == metric->node && last.name == metric->name;
+    });
+    if (found == metrics_.end())
+      metrics_.push_back({metric->node, metric->name, metric->value, metric->step});
     else *found = {metric->node, metric->name, metric->value, metric->step};
     const auto training = std::ranges::find(trainings_, metric->node, &Training::node);
     if (training != trainings_.end()) training->best.see(metric->name, metric->value, metric->step);
@@ -154,12 +163,14 @@ std::string RunSummary::recovered_text() const {
   for (const Recovered& one : recovered_) {
     if (one.recovery.cause == "memory is free again") continue;
     ++all;
-    const auto known = std::ranges::find(counts, one.recovery.cause, &std::pair<std::string, int>::first);
+    const auto known =
+        std::ranges::find(counts, one.recovery.cause, &std::pair<std::string, int>::first);
     if (known != counts.end()) ++known->second;
     else counts.emplace_back(one.recovery.cause, 1);
   }
   if (all == 0) return "";
-  std::string text = "recovered " + std::string(all == 1 ? "once" : std::to_string(all) + " times") + ": ";
+  std::string text =
+      "recovered " + std::string(all == 1 ? "once" : std::to_string(all) + " times") + ": ";
   for (const auto& [cause, count] : counts)
     text += (&cause == &counts.front().first ? "" : ", ") + std::to_string(count) + " x " + cause;
   return text + " (recoveries in summary.json)";
@@ -199,7 +210,8 @@ Json RunSummary::to_json() const {
   }
   json["metrics"] = Json::object();
   for (const Last& last : metrics_) {
-    json["metrics"][last.node][last.name] = {{"value", number_json(last.value)}, {"step", last.step}};
+    json["metrics"][last.node][last.name] = {{"value", number_json(last.value)},
+                                             {"step", last.step}};
   }
   if (!trainings_.empty()) json["kept"] = kept_json();
   for (const Recovered& one : recovered_) {
@@ -208,7 +220,8 @@ Json RunSummary::to_json() const {
     json["recoveries"].push_back(std::move(object));
   }
   json["diagnostics"] = Json::array();
-  for (const Diagnostic& diagnostic : diagnostics_) json["diagnostics"].push_back(runner::to_json(diagnostic));
+  for (const Diagnostic& diagnostic : diagnostics_)
+    json["diagnostics"].push_back(runner::to_json(diagnostic));
   return json;
 }
 

@@ -20,14 +20,14 @@ struct Monitor {
   std::string metric;  ///< as it is recorded: "validation/loss"
   bool is_smaller_better = false;
   double minimum_improvement = 0;  ///< what a better one must be better by, and more
-  bool keeps_best = true;          ///< the weights of the best validation are handed on, not the last ones
+  bool keeps_best = true;  ///< the weights of the best validation are handed on, not the last ones
 };
 
 /// Of the options of a training; nullopt where they name no metric.
 std::optional<Monitor> monitor_of(const Value& options);
 
-/// Follows the metrics of a training as its checkpoints do: at which step its monitored metric was best, and what it
-/// measured there.
+/// Follows the metrics of a training as its checkpoints do: at which step its monitored metric was
+/// best, and what it measured there.
 class BestValidation {
  public:
   explicit BestValidation(Monitor monitor) : monitor_(std::move(monitor)) {}
@@ -40,10 +40,13 @@ class BestValidation {
   std::optional<std::int64_t> best_step() const { return best_step_; }
   /// What was measured there, by name.
   const std::map<std::string, double>& best_values() const { return best_; }
-  /// The validation metrics of the weights that are handed on, by name: those of the best step, or of the last.
+  /// The validation metrics of the weights that are handed on, by name: those of the best step, or
+  /// of the last.
   const std::map<std::string, double>& kept() const { return monitor_.keeps_best ? best_ : last_; }
   /// Where they were measured; 0: nowhere.
-  std::int64_t kept_step() const { return monitor_.keeps_best ? best_step_.value_or(0) : last_step_; }
+  std::int64_t kept_step() const {
+    return monitor_.keeps_best ? best_step_.value_or(0) : last_step_;
+  }
 
  private:
   Monitor monitor_;
@@ -60,8 +63,8 @@ std::string_view name(RunStatus status);
 
 /// How long a run has been at work, all attempts together, as far as its files tell.
 struct WorkedTime {
-  double seconds = 0;                        ///< of one that was killed, until it last measured something
-  bool is_killed = false;                    ///< or at work
+  double seconds = 0;      ///< of one that was killed, until it last measured something
+  bool is_killed = false;  ///< or at work
   std::map<std::string, double> nodes = {};  ///< by id, as the summary has them
 };
 WorkedTime worked_time(const std::filesystem::path& folder);
@@ -81,7 +84,8 @@ class RunSummary {
   void add_earlier(const std::string& node, double seconds);
   /// Forgets what was measured by `node`.
   void forget_metrics(const std::string& node);
-  /// "recovered 3 times: 2 x out of memory, 1 x killed (recoveries in summary.json)"; empty where it never had to.
+  /// "recovered 3 times: 2 x out of memory, 1 x killed (recoveries in summary.json)"; empty where
+  /// it never had to.
   std::string recovered_text() const;
   void add(const Diagnostic& diagnostic) { diagnostics_.push_back(diagnostic); }
 

@@ -37,7 +37,8 @@ void WatchedInputs::take_over_marks(const Json& before) {
   if (!before.is_object()) return;
   for (const auto& [pointer, was] : before.items()) {
     const bool is_made = was.is_object() && was.value("made", Json()) == true;
-    if (is_made && record_.contains(pointer) && record_[pointer].is_object()) record_[pointer]["made"] = true;
+    if (is_made && record_.contains(pointer) && record_[pointer].is_object())
+      record_[pointer]["made"] = true;
   }
 }
 
@@ -51,7 +52,8 @@ std::vector<WatchedInputs::Change> WatchedInputs::changes(
     const InputLook now = look_at_input(path);
     std::string text = change_of_input(before, now.record);
     if (text.empty()) continue;
-    const bool has_only_more = now.files.size() > files_[i].size() && std::ranges::includes(now.files, files_[i]);
+    const bool has_only_more =
+        now.files.size() > files_[i].size() && std::ranges::includes(now.files, files_[i]);
     changes.push_back({{pointer, std::move(text)}, has_only_more});
   }
   return changes;

@@ -11,7 +11,8 @@
 
 namespace runner {
 
-/// The inputs of a run that is at work: how they were when it began, for its record, and what has become of them since.
+/// The inputs of a run that is at work: how they were when it began, for its record, and what has
+/// become of them since.
 class WatchedInputs {
  public:
   /// Looks at none of them yet.
@@ -19,15 +20,17 @@ class WatchedInputs {
 
   /// Looks at all of them: the run begins.
   void look();
-  /// Looks at those that were not there, and marks what has come as made by the run ("made": true), so that it may be
-  /// gone when the run is repeated. True if anything has come.
+  /// Looks at those that were not there, and marks what has come as made by the run ("made": true),
+  /// so that it may be gone when the run is repeated. True if anything has come.
   bool look_for_made();
-  /// {"/data/root": …}, as input_record() gives it; null before look(), and where there are no inputs.
+  /// {"/data/root": …}, as input_record() gives it; null before look(), and where there are no
+  /// inputs.
   const nlohmann::ordered_json& record() const { return record_; }
   /// What `before`, an earlier record of the same run, calls made by the run is that still.
   void take_over_marks(const nlohmann::ordered_json& before);
 
-  /// Marks one as changed while the run was at work ("changed": true), which no later look can undo.
+  /// Marks one as changed while the run was at work ("changed": true), which no later look can
+  /// undo.
   void mark_changed(const std::string& pointer) { record_[pointer]["changed"] = true; }
 
   struct Change {
@@ -35,7 +38,8 @@ class WatchedInputs {
     bool has_only_more = false;  ///< files have come, and those that were there are as they were
   };
   /// Of those inputs that are `wanted`; empty: of all.
-  std::vector<Change> changes(const std::function<bool(const std::string& pointer)>& wanted = {}) const;
+  std::vector<Change> changes(
+      const std::function<bool(const std::string& pointer)>& wanted = {}) const;
 
  private:
   std::vector<InputPath> paths_;

@@ -13,7 +13,8 @@
 namespace runner {
 namespace {
 
-constexpr off_t kLargestDatabase = off_t{1} << 31;  // of 2 GiB, a hundred times what 10,000 runs need
+constexpr off_t kLargestDatabase = off_t{1}
+                                   << 31;  // of 2 GiB, a hundred times what 10,000 runs need
 
 struct FreeBytes {
   void operator()(unsigned char* bytes) const { sqlite3_free(bytes); }
@@ -50,7 +51,8 @@ void Database::Close::operator()(sqlite3* database) const { sqlite3_close(databa
 
 Statement::Statement(sqlite3* database, const std::string& sql) : database_(database) {
   sqlite3_stmt* statement = nullptr;
-  check(sqlite3_prepare_v2(database, sql.c_str(), static_cast<int>(sql.size()), &statement, nullptr));
+  check(
+      sqlite3_prepare_v2(database, sql.c_str(), static_cast<int>(sql.size()), &statement, nullptr));
   statement_.reset(statement);
 }
 
@@ -70,7 +72,8 @@ Statement& Statement::bind(int parameter, double value) {
 
 Statement& Statement::bind(int parameter, std::string_view text) {
   const char* const begin = text.data() ? text.data() : "";  // a null pointer would be NULL
-  check(sqlite3_bind_text64(statement_.get(), parameter + 1, begin, text.size(), SQLITE_TRANSIENT, SQLITE_UTF8));
+  check(sqlite3_bind_text64(statement_.get(), parameter + 1, begin, text.size(), SQLITE_TRANSIENT,
+                            SQLITE_UTF8));
   return *this;
 }
 
@@ -87,10 +90,18 @@ void Statement::run() {
   while (step()) continue;
 }
 
-std::int64_t Statement::integer(int column) const { return sqlite3_column_int64(statement_.get(), column); }
-double Statement::number(int column) const { return sqlite3_column_double(statement_.get(), column); }
-bool Statement::is_null(int column) const { return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL; }
-bool Statement::is_text(int column) const { return sqlite3_column_type(statement_.get(), column) == SQLITE_TEXT; }
+std::int64_t Statement::integer(int column) const {
+  return sqlite3_column_int64(statement_.get(), column);
+}
+double Statement::number(int column) const {
+  return sqlite3_column_double(statement_.get(), column);
+}
+bool Statement::is_null(int column) const {
+  return sqlite3_column_type(statement_.get(), column) == SQLITE_NULL;
+}
+bool Statement::is_text(int column) const {
+  return sqlite3_column_type(statement_.get(), column) == SQLITE_TEXT;
+}
 
 std::string Statement::text(int column) const {
   const auto* begin = reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), column));
@@ -116,14 +127,16 @@ std::optional<Database> Database::open(const std::filesystem::path& file) {
 std::optional<Database> Database::read(const std::filesystem::path& file) {
   const Descriptor opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
-  if (!opened.is_open() || ::fstat(*opened, &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  if (!opened.is_open() || ::fstat(*opened, &status) != 0 || !S_ISREG(status.st_mode))
+    return std::nullopt;
   if (status.st_size > kLargestDatabase) return std::nullopt;
   const auto size = static_cast<std::size_t>(status.st_size);
   DatabaseBytes bytes = bytes_of(opened, std::max<std::size_t>(size, 1));
   if (!bytes && size > 0) return std::nullopt;
   Database database;
-  const int code = sqlite3_deserialize(database.database_.get(), "main", bytes.release(), status.st_size,
-                                       status.st_size, SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_RESIZEABLE);
+  const int code = sqlite3_deserialize(
+      database.database_.get(), "main", bytes.release(), status.st_size, status.st_size,
+      SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_RESIZEABLE);
   if (code != SQLITE_OK) throw DatabaseError(sqlite3_errmsg(database.database_.get()));
   return database;
 }

@@ -47,15 +47,15 @@ class Statement {
   std::unique_ptr<sqlite3_stmt, Close> statement_;
 };
 
-/// An SQLite database that is changed in memory alone, and is a file's bytes when it is stored: a file is written whole
-/// and never again, so that it needs no locks and no journal beside it, on any file system. All functions throw
-/// DatabaseError.
+/// An SQLite database that is changed in memory alone, and is a file's bytes when it is stored: a
+/// file is written whole and never again, so that it needs no locks and no journal beside it, on
+/// any file system. All functions throw DatabaseError.
 class Database {
  public:
   /// An empty one.
   Database();
-  /// The one in `file`, of which only what is asked for is read; it cannot be changed. nullopt where there is no such
-  /// file. What is in it shows when it is asked.
+  /// The one in `file`, of which only what is asked for is read; it cannot be changed. nullopt
+  /// where there is no such file. What is in it shows when it is asked.
   static std::optional<Database> open(const std::filesystem::path& file);
   /// A copy of the one in `file`; nullopt where it cannot be read.
   static std::optional<Database> read(const std::filesystem::path& file);

@@ -51,8 +51,8 @@ bool has_mark(const fs::path& folder) {
 bool is_rest_of_run(const fs::path& folder) {
   const fs::path records = RunLayout(folder).records();
   const std::vector<std::string> names = real_file_system().list(folder);
-  return names.empty() || (names.size() == 1 && folder / names[0] == records && is_own_folder(records) &&
-                           real_file_system().list(records).empty());
+  return names.empty() || (names.size() == 1 && folder / names[0] == records &&
+                           is_own_folder(records) && real_file_system().list(records).empty());
 }
 
 /// What retort writes into a run's folder, but for its record.
@@ -68,7 +68,8 @@ bool is_written_by_us(std::string name) {
 std::uintmax_t bytes_below(const fs::path& folder) {
   std::uintmax_t bytes = 0;
   std::error_code error;
-  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
     std::error_code ignored;
     if (is_own_file(entry->path())) bytes += fs::file_size(entry->path(), ignored);
   }
@@ -83,10 +84,12 @@ Diagnostic refused(ErrorCode code, std::string message, std::string help) {
 Diagnostic cannot_remove(const fs::path& path, Storage& storage) {
   fs::path stuck = path;
   std::error_code error;
-  for (fs::recursive_directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error))
+  for (fs::recursive_directory_iterator entry(path, error), end; !error && entry != end;
+       entry.increment(error))
     if (!is_own_folder(entry->path())) stuck = entry->path();
   storage.remove(stuck);
-  return refused(ErrorCode::kCannotWrite, "cannot remove '" + stuck.string() + "': " + std::strerror(errno),
+  return refused(ErrorCode::kCannotWrite,
+                 "cannot remove '" + stuck.string() + "': " + std::strerror(errno),
                  "the rest of the run is still marked as one: remove it again when that is mended");
 }
 
@@ -95,7 +98,8 @@ Diagnostic cannot_remove(const fs::path& path, Storage& storage) {
 Result<RemovableRun> removable_run(const fs::path& folder, Lease::Options options) {
   const std::string shown = "'" + folder.string() + "'";
   if (std::ranges::find(folder, fs::path("..")) != folder.end()) {
-    return refused(ErrorCode::kUsage, shown + " has '..' in it", "name the folder of the run without it");
+    return refused(ErrorCode::kUsage, shown + " has '..' in it",
+                   "name the folder of the run without it");
   }
   const fs::path path = whole_path(folder);
   if (!is_present(path))
@@ -109,7 +113,8 @@ Result<RemovableRun> removable_run(const fs::path& folder, Lease::Options option
                    "name the folders of runs, one by one: `retort runs ls` lists them");
   }
   std::error_code ignored;
-  fs::create_directory(RunLayout(path).records(), ignored);  // a removal that was killed has left none to lock
+  fs::create_directory(RunLayout(path).records(),
+                       ignored);  // a removal that was killed has left none to lock
   auto lock = RunLock::take(path, std::move(options));
   if (!lock) return lock.errors();
   return RemovableRun{folder, bytes_below(path), *std::move(lock)};
@@ -131,7 +136,8 @@ Result<std::vector<std::string>> remove_run(const RemovableRun& run, Storage& st
   }
   for (const std::string& name : real_file_system().list(layout.records())) {
     if (layout.records() / name == layout.mark()) continue;
-    if (const Diagnostics errors = remove_or_tell(layout.records() / name); !errors.empty()) return errors;
+    if (const Diagnostics errors = remove_or_tell(layout.records() / name); !errors.empty())
+      return errors;
   }
   if (const Diagnostics errors = remove_or_tell(layout.records()); !errors.empty()) return errors;
   if (others.empty() && storage.remove(path) != 0) return Diagnostics{cannot_remove(path, storage)};

@@ -45,7 +45,8 @@ Json detail(const fs::path& path, Diagnostics& warnings) {
 template <typename T>
 T field_or(const Json& object, const char* key, T otherwise) {
   const Json value = object.is_object() ? object.value(key, Json()) : Json();
-  if constexpr (std::is_same_v<T, std::string>) return value.is_string() ? value.get<T>() : otherwise;
+  if constexpr (std::is_same_v<T, std::string>)
+    return value.is_string() ? value.get<T>() : otherwise;
   else return value.is_number() ? value.get<T>() : otherwise;
 }
 
@@ -56,7 +57,8 @@ std::vector<RunDetails::Node> nodes_of(const fs::path& folder, const Json& summa
     const std::string id = field_or<std::string>(node, "id", "");
     if (id.empty() || id.find('/') != id.npos) continue;
     nodes.push_back({id, field_or<std::string>(node, "status", ""), node_state(folder, id),
-                     field_or(node, "seconds", 0.0), field_or(node, "peak_memory_bytes", std::int64_t{0})});
+                     field_or(node, "seconds", 0.0),
+                     field_or(node, "peak_memory_bytes", std::int64_t{0})});
   }
   if (nodes.empty()) {
     for (const auto& [id, title] : node_titles(folder))
@@ -68,17 +70,21 @@ std::vector<RunDetails::Node> nodes_of(const fs::path& folder, const Json& summa
 std::vector<RunDetails::Metric> metrics_of(const Json& summary) {
   std::vector<RunDetails::Metric> metrics;
   for (const auto& [node, named] : run_metrics(summary).nodes)
-    for (const auto& [name, value] : named) metrics.push_back({node, name, value.value, value.step});
+    for (const auto& [name, value] : named)
+      metrics.push_back({node, name, value.value, value.step});
   return metrics;
 }
 
-void flatten(const Json& json, const std::string& key, std::vector<std::vector<std::string>>& rows) {
+void flatten(const Json& json, const std::string& key,
+             std::vector<std::vector<std::string>>& rows) {
   if (json.is_object()) {
-    for (const auto& [name, value] : json.items()) flatten(value, key.empty() ? name : key + "." + name, rows);
+    for (const auto& [name, value] : json.items())
+      flatten(value, key.empty() ? name : key + "." + name, rows);
     return;
   }
-  const std::string text =
-      json.is_string() ? json.get<std::string>() : json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string text = json.is_string()
+                               ? json.get<std::string>()
+                               : json.dump(-1, ' ', false, Json::error_handler_t::replace);
   rows.push_back({printable(key), printable(text)});
 }
 
@@ -95,7 +101,8 @@ Result<RunDetails> read_details(const fs::path& folder, Sources& sources, Diagno
   if (!run) return run.errors();
   const auto text = real_file_system().read(run->recipe, kLargestDetail);
   if (!text) {
-    return Diagnostic{ErrorCode::kDamagedRecord, {}, "", "'" + run->recipe.string() + "' cannot be read", ""};
+    return Diagnostic{
+        ErrorCode::kDamagedRecord, {}, "", "'" + run->recipe.string() + "' cannot be read", ""};
   }
   auto recipe = read_yaml(sources.add(run->recipe.string(), *text));
   if (!recipe) return recipe.errors();
@@ -106,7 +113,8 @@ Result<RunDetails> read_details(const fs::path& folder, Sources& sources, Diagno
                      .nodes = {},
                      .metrics = {},
                      .tags = {}};
-  details.environment = detail(details.run.recipe.parent_path() / RunRecord::kEnvironment, warnings);
+  details.environment =
+      detail(details.run.recipe.parent_path() / RunRecord::kEnvironment, warnings);
   details.run.status = status_now(folder, std::move(details.run.status));
   details.nodes = nodes_of(folder, details.summary);
   details.metrics = metrics_of(details.summary);
@@ -138,7 +146,8 @@ std::string details_text(const RunDetails& details) {
   add("tags", tags);
   std::string text;
   for (std::size_t i = 0; i < rows.size(); ++i)
-    text += i == 0 ? rows[i][0] + "\n" : rows[i][0] + std::string(12 - rows[i][0].size(), ' ') + rows[i][1] + "\n";
+    text += i == 0 ? rows[i][0] + "\n"
+                   : rows[i][0] + std::string(12 - rows[i][0].size(), ' ') + rows[i][1] + "\n";
 
   rows = {{"node", "files", "status", "time", "peak memory"}};
   std::string problems;
@@ -151,8 +160,8 @@ std::string details_text(const RunDetails& details) {
   if (rows.size() > 1) text += "\n" + table_text(rows) + problems;
   rows = {{"metric", "node", "value", "step"}};
   for (const RunDetails::Metric& metric : details.metrics)
-    rows.push_back(
-        {printable(metric.name), printable(metric.node), shown_number(metric.value), std::to_string(metric.step)});
+    rows.push_back({printable(metric.name), printable(metric.node), shown_number(metric.value),
+                    std::to_string(metric.step)});
   if (rows.size() > 1) text += "\n" + table_text(rows);
   rows = {{"environment", ""}};
   flatten(details.environment, "", rows);
@@ -163,37 +172,41 @@ std::string details_text(const RunDetails& details) {
 Json to_json(const RunDetails& details) {
   const auto or_null = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
   const Value* name_of_recipe = details.recipe.find("name");
-  Json json = {
-      {"folder", details.run.folder.string()},
-      {"recipe", name_of_recipe && name_of_recipe->text() ? Json(*name_of_recipe->text()) : Json(nullptr)},
-      {"status", details.run.status},
-      {"exit", details.summary.contains("exit") && details.summary["exit"].is_number() ? details.summary["exit"]
-                                                                                       : Json(nullptr)},
-      {"started", field_or<std::string>(details.summary, "started", "")},
-      {"seconds", field_or(details.summary, "seconds", 0.0)},
-      {"smoke", details.run.smoke},
-      {"device", details.run.device},
-      {"threads", details.run.threads},
-      {"source", details.run.source.empty() ? Json(nullptr) : Json(details.run.source)},
-      {"tags", details.tags},
-      {"nodes", Json::array()},
-      {"metrics", Json::array()},
-      {"environment", details.environment},
-      {"settings", to_json(details.recipe)}};
+  Json json = {{"folder", details.run.folder.string()},
+               {"recipe", name_of_recipe && name_of_recipe->text() ? Json(*name_of_recipe->text())
+                                                                   : Json(nullptr)},
+               {"status", details.run.status},
+               {"exit", details.summary.contains("exit") && details.summary["exit"].is_number()
+                            ? details.summary["exit"]
+                            : Json(nullptr)},
+               {"started", field_or<std::string>(details.summary, "started", "")},
+               {"seconds", field_or(details.summary, "seconds", 0.0)},
+               {"smoke", details.run.smoke},
+               {"device", details.run.device},
+               {"threads", details.run.threads},
+               {"source", details.run.source.empty() ? Json(nullptr) : Json(details.run.source)},
+               {"tags", details.tags},
+               {"nodes", Json::array()},
+               {"metrics", Json::array()},
+               {"environment", details.environment},
+               {"settings", to_json(details.recipe)}};
   for (const RunDetails::Node& node : details.nodes) {
-    json["nodes"].push_back({{"node", node.id},
-                             {"state", name(node.state.progress)},
-                             {"status", node.status},
-                             {"seconds", node.seconds},
-                             {"peak_memory_bytes", node.peak_memory_bytes},
-                             {"epoch", or_null(node.state.epoch)},
-                             {"best", node.state.best ? number_json(*node.state.best) : Json(nullptr)},
-                             {"best_epoch", or_null(node.state.best_epoch)},
-                             {"missing", node.state.missing.empty() ? Json(nullptr) : Json(node.state.missing)}});
+    json["nodes"].push_back(
+        {{"node", node.id},
+         {"state", name(node.state.progress)},
+         {"status", node.status},
+         {"seconds", node.seconds},
+         {"peak_memory_bytes", node.peak_memory_bytes},
+         {"epoch", or_null(node.state.epoch)},
+         {"best", node.state.best ? number_json(*node.state.best) : Json(nullptr)},
+         {"best_epoch", or_null(node.state.best_epoch)},
+         {"missing", node.state.missing.empty() ? Json(nullptr) : Json(node.state.missing)}});
   }
   for (const RunDetails::Metric& metric : details.metrics) {
-    json["metrics"].push_back(
-        {{"node", metric.node}, {"metric", metric.name}, {"value", number_json(metric.value)}, {"step", metric.step}});
+    json["metrics"].push_back({{"node", metric.node},
+                               {"metric", metric.name},
+                               {"value", number_json(metric.value)},
+                               {"step", metric.step}});
   }
   return json;
 }
@@ -211,13 +224,17 @@ std::string shown_value(const std::optional<Value>& value) {
   if (!value) return "–";
   const Json json = to_json(*value);
   const std::string text =
-      printable(json.is_string() ? json.get<std::string>() : json.dump(-1, ' ', false, Json::error_handler_t::replace));
-  return columns(text) > kWidestValue ? std::string(first_columns(text, kWidestValue - 1)) + "…" : text;
+      printable(json.is_string() ? json.get<std::string>()
+                                 : json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return columns(text) > kWidestValue ? std::string(first_columns(text, kWidestValue - 1)) + "…"
+                                      : text;
 }
 
-std::string keys_text(const std::string& what, const RunDifference& runs, const std::vector<Difference>& differing) {
+std::string keys_text(const std::string& what, const RunDifference& runs,
+                      const std::vector<Difference>& differing) {
   if (differing.empty()) return "The " + what + " is the same.\n";
-  std::vector<std::vector<std::string>> rows = {{what, printable(runs.before), printable(runs.after)}};
+  std::vector<std::vector<std::string>> rows = {
+      {what, printable(runs.before), printable(runs.after)}};
   for (const Difference& one : differing)
     rows.push_back({printable(one.key), shown_value(one.before), shown_value(one.after)});
   return table_text(rows);
@@ -237,14 +254,16 @@ Json keys_json(const std::vector<Difference>& differing) {
 }  // namespace
 
 RunDifference difference_of(const RunDetails& before, const RunDetails& after) {
-  RunDifference difference{.before = before.run.folder.string(),
-                           .after = after.run.folder.string(),
-                           .recipe = differences(before.recipe, after.recipe),
-                           .environment = differences(from_json(before.environment), from_json(after.environment)),
-                           .metrics = {}};
+  RunDifference difference{
+      .before = before.run.folder.string(),
+      .after = after.run.folder.string(),
+      .recipe = differences(before.recipe, after.recipe),
+      .environment = differences(from_json(before.environment), from_json(after.environment)),
+      .metrics = {}};
   const auto find = [](const RunDetails& run, const RunDetails::Metric& wanted) {
-    const auto found = std::ranges::find_if(
-        run.metrics, [&](const RunDetails::Metric& one) { return one.node == wanted.node && one.name == wanted.name; });
+    const auto found = std::ranges::find_if(run.metrics, [&](const RunDetails::Metric& one) {
+      return one.node == wanted.node && one.name == wanted.name;
+    });
     return found == run.metrics.end() ? std::nullopt : std::optional(found->value);
   };
   for (const RunDetails::Metric& metric : before.metrics) {
@@ -253,7 +272,8 @@ RunDifference difference_of(const RunDetails& before, const RunDetails& after) {
       difference.metrics.push_back({metric.node, metric.name, metric.value, other});
   }
   for (const RunDetails::Metric& metric : after.metrics)
-    if (!find(before, metric)) difference.metrics.push_back({metric.node, metric.name, std::nullopt, metric.value});
+    if (!find(before, metric))
+      difference.metrics.push_back({metric.node, metric.name, std::nullopt, metric.value});
   return difference;
 }
 
@@ -263,7 +283,9 @@ std::string difference_text(const RunDifference& difference) {
   if (difference.metrics.empty()) return text + "The metrics are the same.\n";
   std::vector<std::vector<std::string>> rows = {
       {"metric", "node", printable(difference.before), printable(difference.after), "difference"}};
-  const auto cell = [](const std::optional<double>& value) { return value ? shown_number(*value) : "–"; };
+  const auto cell = [](const std::optional<double>& value) {
+    return value ? shown_number(*value) : "–";
+  };
   for (const auto& [node, name, before, after] : difference.metrics) {
     const auto change = before && after ? std::optional(*after - *before) : std::nullopt;
     rows.push_back({printable(name), printable(node), cell(before), cell(after), cell(change)});

@@ -33,13 +33,15 @@ struct RunDetails {
   nlohmann::ordered_json summary, environment;  ///< objects; empty where they cannot be read
   Value recipe;
   std::vector<Node> nodes;
-  std::vector<Metric> metrics;  ///< by node and name; of a validation those of the weights that are kept
+  std::vector<Metric>
+      metrics;  ///< by node and name; of a validation those of the weights that are kept
   std::vector<std::string> tags;
 };
 
-/// kNoRun or kDamagedRecord, all of them, where there is nothing to show; what else is damaged is warned of and left
-/// out.
-Result<RunDetails> read_details(const std::filesystem::path& folder, Sources& sources, Diagnostics& warnings);
+/// kNoRun or kDamagedRecord, all of them, where there is nothing to show; what else is damaged is
+/// warned of and left out.
+Result<RunDetails> read_details(const std::filesystem::path& folder, Sources& sources,
+                                Diagnostics& warnings);
 
 /// For a person: what it is, its nodes, metrics and environment, and the resolved recipe.
 std::string details_text(const RunDetails& details);

@@ -35,14 +35,17 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kLargestRunFile = 16 << 20;
 
 RunValue run_value_of(const Value& value) {
-  if (const auto* whole = std::get_if<std::int64_t>(&value.data)) return static_cast<double>(*whole);
+  if (const auto* whole = std::get_if<std::int64_t>(&value.data))
+    return static_cast<double>(*whole);
   if (const auto* number = std::get_if<double>(&value.data)) return *number;
   if (value.text() && value.secret_as.empty()) return *value.text();
   const Json json = to_json(value);
-  return json.is_string() ? json.get<std::string>() : json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json.is_string() ? json.get<std::string>()
+                          : json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-void collect_settings(const Value& value, const std::string& key, std::vector<std::pair<std::string, RunValue>>& all) {
+void collect_settings(const Value& value, const std::string& key,
+                      std::vector<std::pair<std::string, RunValue>>& all) {
   if (!value.map() || value.map()->empty()) {
     all.emplace_back(key, run_value_of(value));
     return;
@@ -63,7 +66,9 @@ void read_summary(const fs::path& path, RunEntry& entry) {
   const auto text = real_file_system().read(path, kLargestRunFile);
   if (!text) return;  // it was killed before it began
   const Json json = parse_json<Json>(*text);
-  const auto at = [&](const char* key) { return json.is_object() ? json.value(key, Json()) : Json(); };
+  const auto at = [&](const char* key) {
+    return json.is_object() ? json.value(key, Json()) : Json();
+  };
   if (!at("status").is_string()) {
     entry.problem = unreadable(path.filename());
     return;
@@ -72,7 +77,8 @@ void read_summary(const fs::path& path, RunEntry& entry) {
   if (at("recipe").is_string()) entry.recipe = at("recipe");
   if (at("started").is_string()) entry.started = at("started");
   if (at("seconds").is_number()) entry.seconds = at("seconds");
-  if (entry.status == name(RunStatus::kRunning)) entry.seconds = worked_time(path.parent_path()).seconds;
+  if (entry.status == name(RunStatus::kRunning))
+    entry.seconds = worked_time(path.parent_path()).seconds;
   entry.smoke = at("smoke") == true;
   RunMetrics metrics = run_metrics(json);
   const auto values = metrics.values();
@@ -87,7 +93,8 @@ void read_summary(const fs::path& path, RunEntry& entry) {
 std::string run_value_text(const RunValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   std::array<char, 32> digits;
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), std::get<double>(value)).ptr;
+  const auto end =
+      std::to_chars(digits.data(), digits.data() + digits.size(), std::get<double>(value)).ptr;
   return {digits.data(), end};
 }
 
@@ -95,8 +102,9 @@ std::string shown_number(double value) {
   constexpr double kExact = 1e15;  // below it every whole number is its own
   if (std::trunc(value) == value && std::abs(value) < kExact) return decimal(value, 0);
   std::array<char, 32> digits;
-  const auto end =
-      std::to_chars(digits.data(), digits.data() + digits.size(), value, std::chars_format::general, 6).ptr;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value,
+                                 std::chars_format::general, 6)
+                       .ptr;
   return {digits.data(), end};
 }
 
@@ -133,15 +141,19 @@ constexpr std::size_t kLargestTags = 1 << 20;
 constexpr std::size_t kLongestTag = 120;
 
 bool is_tag(const std::string& text) {
-  const auto is_part = [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '_' || c == '-'; };
-  return !text.empty() && text.size() <= kLongestTag && text[0] != '.' && std::ranges::all_of(text, is_part);
+  const auto is_part = [](unsigned char c) {
+    return std::isalnum(c) || c == '.' || c == '_' || c == '-';
+  };
+  return !text.empty() && text.size() <= kLongestTag && text[0] != '.' &&
+         std::ranges::all_of(text, is_part);
 }
 
 /// Of the folder itself: its record has another lock, which a run holds as long as it is at work.
 bool wait_for_lock(const Descriptor& folder) {
   using namespace std::chrono_literals;
   for (int tries = 0; tries < 100; ++tries) {
-    if (try_lock(folder) || errno != EWOULDBLOCK) return true;  // a file system without locks has nobody who could
+    if (try_lock(folder) || errno != EWOULDBLOCK)
+      return true;  // a file system without locks has nobody who could
     std::this_thread::sleep_for(20ms);
   }
   return false;
@@ -152,10 +164,12 @@ bool wait_for_lock(const Descriptor& folder) {
 Result<std::vector<std::string>> read_tags(const std::filesystem::path& folder) {
   const std::filesystem::path path = RunLayout(folder).tags();
   std::error_code error;
-  if (!std::filesystem::exists(std::filesystem::symlink_status(path, error))) return std::vector<std::string>();
+  if (!std::filesystem::exists(std::filesystem::symlink_status(path, error)))
+    return std::vector<std::string>();
   const auto text = real_file_system().read(path, kLargestTags);
   const Json json = text ? parse_json<Json>(*text) : Json();
-  const Json tags = json.is_object() && json.value("schema", Json()) == 1 ? json.value("tags", Json()) : Json();
+  const Json tags =
+      json.is_object() && json.value("schema", Json()) == 1 ? json.value("tags", Json()) : Json();
   std::set<std::string> read;
   bool is_whole = tags.is_array();
   for (const Json& tag : is_whole ? tags : Json::array()) {
@@ -170,8 +184,10 @@ Result<std::vector<std::string>> read_tags(const std::filesystem::path& folder) 
                     "remove the file, and tag the run again"};
 }
 
-Result<std::vector<std::string>> change_tags(const std::filesystem::path& folder, std::span<const std::string> added,
-                                             std::span<const std::string> removed, Storage& storage) {
+Result<std::vector<std::string>> change_tags(const std::filesystem::path& folder,
+                                             std::span<const std::string> added,
+                                             std::span<const std::string> removed,
+                                             Storage& storage) {
   for (const std::span<const std::string> all : {added, removed}) {
     for (const std::string& tag : all) {
       if (is_tag(tag)) continue;
@@ -198,7 +214,8 @@ Result<std::vector<std::string>> change_tags(const std::filesystem::path& folder
   for (const std::string& tag : removed) tags.erase(tag);
   std::vector<std::string> after(tags.begin(), tags.end());
   if (after != *before) {
-    write_atomically(RunLayout(folder).tags(), Json{{"schema", 1}, {"tags", after}}.dump(2) + "\n", storage);
+    write_atomically(RunLayout(folder).tags(), Json{{"schema", 1}, {"tags", after}}.dump(2) + "\n",
+                     storage);
   }
   return after;
 }

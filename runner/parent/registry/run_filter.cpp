@@ -105,7 +105,8 @@ class FilterReader {
     const bool is_quoted = peek() == '\'' || peek() == '"';
     term.text = is_quoted ? quoted() : word();
     if (mistake_) return {};
-    if (term.text.empty() && !is_quoted) return fail("expected a value to compare '" + key + "' with");
+    if (term.text.empty() && !is_quoted)
+      return fail("expected a value to compare '" + key + "' with");
     if (!is_quoted) term.number = whole_number(term.text);
     skip_blanks();
     return term;
@@ -115,7 +116,8 @@ class FilterReader {
     const char first = peek();
     const bool has_equals = peek(1) == '=';
     if (first == '!' && !has_equals) return std::nullopt;
-    if (std::string_view("=!<>").find(first) == std::string_view::npos || first == '\0') return std::nullopt;
+    if (std::string_view("=!<>").find(first) == std::string_view::npos || first == '\0')
+      return std::nullopt;
     at_ += has_equals ? 2 : 1;
     if (first == '=') return Sign::kEqual;
     if (first == '!') return Sign::kUnequal;
@@ -125,7 +127,8 @@ class FilterReader {
 
   std::string word() {
     const std::size_t begin = at_;
-    while (at_ < text_.size() && kSigns.find(text_[at_]) == kSigns.npos && kBlanks.find(text_[at_]) == kBlanks.npos)
+    while (at_ < text_.size() && kSigns.find(text_[at_]) == kSigns.npos &&
+           kBlanks.find(text_[at_]) == kBlanks.npos)
       ++at_;
     return text_.substr(begin, at_ - begin);
   }
@@ -141,7 +144,9 @@ class FilterReader {
     return inside;
   }
 
-  char peek(std::size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
+  char peek(std::size_t ahead = 0) const {
+    return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
+  }
 
   bool take(char sign) {
     if (peek() != sign) return false;
@@ -172,11 +177,14 @@ class FilterReader {
 
 Result<RunFilter> RunFilter::parse(const std::string& text, Sources& sources) {
   RunFilter filter;
-  if (auto mistake = FilterReader(sources.add("filter", text), filter).read()) return *std::move(mistake);
+  if (auto mistake = FilterReader(sources.add("filter", text), filter).read())
+    return *std::move(mistake);
   return filter;
 }
 
-bool RunFilter::takes(std::span<const std::vector<RunValue>> values) const { return holds(all_, values); }
+bool RunFilter::takes(std::span<const std::vector<RunValue>> values) const {
+  return holds(all_, values);
+}
 
 bool RunFilter::holds(const Term& term, std::span<const std::vector<RunValue>> values) const {
   const auto part_holds = [&](const Term& part) { return holds(part, values); };
@@ -210,6 +218,8 @@ bool RunFilter::compares(const Term& term, const RunValue& value) const {
   return fits(sign, text, term.text);
 }
 
-bool looks_like_filter(const std::string& text) { return text.find_first_of("=<>&|!()") != text.npos; }
+bool looks_like_filter(const std::string& text) {
+  return text.find_first_of("=<>&|!()") != text.npos;
+}
 
 }  // namespace runner

@@ -40,8 +40,8 @@ std::vector<RunEntry> read_entries(const fs::path& root, const std::vector<Found
       entries[i] = read_entry((root / runs[i].folder).lexically_normal());
   };
   std::vector<std::jthread> others;
-  const std::size_t threads =
-      std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()), runs.size() / kRunsOfThread + 1);
+  const std::size_t threads = std::min<std::size_t>(
+      std::max(1u, std::thread::hardware_concurrency()), runs.size() / kRunsOfThread + 1);
   try {
     for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work);
   } catch (const std::system_error&) {
@@ -71,18 +71,25 @@ std::vector<std::string> tags_from(const std::string& text) {
 class RunWriter {
  public:
   explicit RunWriter(Database& database)
-      : run_(database.prepare("INSERT INTO runs(folder, stamp, recipe, status, started, seconds, device, smoke, tags, "
+      : run_(database.prepare("INSERT INTO runs(folder, stamp, recipe, status, started, seconds, "
+                              "device, smoke, tags, "
                               "problem, headline, value, source, trained_by, monitor) VALUES "
                               "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) RETURNING id")),
         key_(database.prepare("INSERT INTO keys(is_metric, name) VALUES (?,?) RETURNING id")),
-        value_(database.prepare("INSERT OR REPLACE INTO settings(key, run, value) VALUES (?,?,?)")) {
+        value_(
+            database.prepare("INSERT OR REPLACE INTO settings(key, run, value) VALUES (?,?,?)")) {
     Statement keys = database.prepare("SELECT id, is_metric, name FROM keys");
     while (keys.step()) ids_[keys.integer(1) != 0][keys.text(2)] = keys.integer(0);
   }
 
   void write(const FoundRun& found, const RunEntry& entry) {
-    const auto headline = std::ranges::find(entry.metrics, entry.headline, [](const auto& one) { return one.first; });
-    run_.bind(0, found.folder).bind(1, found.stamp).bind(2, entry.recipe).bind(3, entry.status).bind(4, entry.started);
+    const auto headline =
+        std::ranges::find(entry.metrics, entry.headline, [](const auto& one) { return one.first; });
+    run_.bind(0, found.folder)
+        .bind(1, found.stamp)
+        .bind(2, entry.recipe)
+        .bind(3, entry.status)
+        .bind(4, entry.started);
     run_.bind(5, entry.seconds)
         .bind(6, entry.device)
         .bind(7, std::int64_t{entry.smoke})
@@ -98,7 +105,8 @@ class RunWriter {
       if (const auto* text = std::get_if<std::string>(&value)) value_.bind(2, *text).run();
       else value_.bind(2, std::get<double>(value)).run();
     }
-    for (const auto& [name, value] : entry.metrics) value_.bind(0, key(true, name)).bind(1, run).bind(2, value).run();
+    for (const auto& [name, value] : entry.metrics)
+      value_.bind(0, key(true, name)).bind(1, run).bind(2, value).run();
   }
 
  private:
@@ -117,7 +125,8 @@ class RunWriter {
 };
 
 /// What is known of each run, by its folder: one of the numbers in `column`.
-std::unordered_map<std::string, std::int64_t> known_numbers(Database& database, const std::string& column) {
+std::unordered_map<std::string, std::int64_t> known_numbers(Database& database,
+                                                            const std::string& column) {
   std::unordered_map<std::string, std::int64_t> known;
   Statement rows = database.prepare("SELECT folder, " + column + " FROM runs");
   while (rows.step()) known[rows.text(0)] = rows.integer(1);
@@ -128,8 +137,8 @@ Diagnostic unusable(const fs::path& root, const fs::path& file, const std::strin
   return {.code = ErrorCode::kDamagedRecord,
           .where = {},
           .pointer = "",
-          .message =
-              "the index of the runs in '" + root.string() + "' " + why + ", and is made anew: '" + file.string() + "'",
+          .message = "the index of the runs in '" + root.string() + "' " + why +
+                     ", and is made anew: '" + file.string() + "'",
           .help = "nothing is lost: it holds nothing that the folders of the runs do not",
           .severity = Severity::kWarning};
 }
@@ -137,7 +146,9 @@ Diagnostic unusable(const fs::path& root, const fs::path& file, const std::strin
 }  // namespace
 
 RunIndex::RunIndex(const fs::path& root, const fs::path& folder, Diagnostics& warnings)
-    : root_(root), file_(folder.empty() ? fs::path() : folder / (sha256(root.string()).substr(0, 32) + ".sqlite")) {
+    : root_(root),
+      file_(folder.empty() ? fs::path()
+                           : folder / (sha256(root.string()).substr(0, 32) + ".sqlite")) {
   try {
     if (auto stored = file_.empty() ? std::nullopt : Database::open(file_)) {
       database_ = *std::move(stored);
@@ -147,8 +158,9 @@ RunIndex::RunIndex(const fs::path& root, const fs::path& folder, Diagnostics& wa
       version.run();
       is_stored_ = number == kIndexVersion;
       if (is_stored_) return;
-      warnings.push_back(
-          unusable(root_, file_, "is of version " + std::to_string(number) + ", not " + std::to_string(kIndexVersion)));
+      warnings.push_back(unusable(
+          root_, file_,
+          "is of version " + std::to_string(number) + ", not " + std::to_string(kIndexVersion)));
     }
   } catch (const DatabaseError& error) {
     warnings.push_back(unusable(root_, file_, std::string("is damaged (") + error.what() + ")"));
@@ -160,10 +172,13 @@ void RunIndex::clear() {
   database_ = Database();
   is_stored_ = false;
   database_.run(
-      "CREATE TABLE runs(id INTEGER PRIMARY KEY, folder TEXT UNIQUE NOT NULL, stamp INTEGER, recipe TEXT, status TEXT,"
-      " started TEXT, seconds REAL, device TEXT, smoke INTEGER, tags TEXT, problem TEXT, headline TEXT, value REAL,"
+      "CREATE TABLE runs(id INTEGER PRIMARY KEY, folder TEXT UNIQUE NOT NULL, stamp INTEGER, "
+      "recipe TEXT, status TEXT,"
+      " started TEXT, seconds REAL, device TEXT, smoke INTEGER, tags TEXT, problem TEXT, headline "
+      "TEXT, value REAL,"
       " source TEXT, trained_by TEXT, monitor TEXT);"
-      "CREATE TABLE keys(id INTEGER PRIMARY KEY, is_metric INTEGER NOT NULL, name TEXT NOT NULL, UNIQUE(is_metric, "
+      "CREATE TABLE keys(id INTEGER PRIMARY KEY, is_metric INTEGER NOT NULL, name TEXT NOT NULL, "
+      "UNIQUE(is_metric, "
       "name));"
       "CREATE TABLE settings(key INTEGER, run INTEGER, value, PRIMARY KEY(key, run)) WITHOUT ROWID;"
       "PRAGMA user_version = " +
@@ -179,7 +194,9 @@ void RunIndex::own() {
 }
 
 void RunIndex::forget(std::int64_t run) {
-  database_.prepare("DELETE FROM settings WHERE run = ? AND key IN (SELECT id FROM keys)").bind(0, run).run();
+  database_.prepare("DELETE FROM settings WHERE run = ? AND key IN (SELECT id FROM keys)")
+      .bind(0, run)
+      .run();
   database_.prepare("DELETE FROM runs WHERE id = ?").bind(0, run).run();
 }
 
@@ -187,7 +204,8 @@ RunIndex::Changes RunIndex::refresh(const std::function<void(std::size_t)>& befo
   const auto stamps = known_numbers(database_, "stamp");
   const std::vector<FoundRun> found = scan_runs(root_, stamps);
   if (is_stored_) {
-    if (found.size() == stamps.size() && std::ranges::all_of(found, &FoundRun::is_unchanged)) return {};
+    if (found.size() == stamps.size() && std::ranges::all_of(found, &FoundRun::is_unchanged))
+      return {};
     own();  // what may be another's by now, and newer
     return refresh(before_reading);
   }
@@ -235,7 +253,8 @@ void RunIndex::save(Storage& storage) {
 std::vector<IndexedRun> RunIndex::runs() {
   std::vector<IndexedRun> all;
   Statement rows = database_.prepare(
-      "SELECT id, folder, recipe, status, started, seconds, device, smoke, tags, problem, headline, value, source, "
+      "SELECT id, folder, recipe, status, started, seconds, device, smoke, tags, problem, "
+      "headline, value, source, "
       "trained_by, monitor FROM runs ORDER BY folder");
   while (rows.step()) {
     IndexedRun run{.id = rows.integer(0), .folder = rows.text(1), .entry = {}, .headline = 0};
@@ -267,7 +286,8 @@ std::vector<IndexedKey> RunIndex::keys() {
 std::vector<std::pair<std::int64_t, RunValue>> RunIndex::values(const IndexedKey& key) {
   std::vector<std::pair<std::int64_t, RunValue>> all;
   Statement rows = database_.prepare(
-      "SELECT run, value FROM settings WHERE key = (SELECT id FROM keys WHERE is_metric = ? AND name = ?) ORDER BY "
+      "SELECT run, value FROM settings WHERE key = (SELECT id FROM keys WHERE is_metric = ? AND "
+      "name = ?) ORDER BY "
       "run");
   rows.bind(0, std::int64_t{key.is_metric}).bind(1, key.name);
   while (rows.step()) {
@@ -285,7 +305,8 @@ fs::path run_index_folder() {
 namespace {
 
 constexpr int kLevels = 3;  // multirun/<date>/<time>/<number>
-/// What changed within this time may change again without a new stamp, on file systems with coarse clocks.
+/// What changed within this time may change again without a new stamp, on file systems with coarse
+/// clocks.
 constexpr std::int64_t kUnsettled = 2'000'000'000;
 
 struct CloseListing {
@@ -313,9 +334,12 @@ class Scan {
     if (!listing) return;
     while (const dirent* entry = ::readdir(listing.get())) {
       const std::string name = entry->d_name;
-      if (name == "." || name == ".." || (entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN)) continue;
+      if (name == "." || name == ".." || (entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN))
+        continue;
       struct stat status {};
-      if (::fstatat(*folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(status.st_mode)) continue;
+      if (::fstatat(*folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+          !S_ISDIR(status.st_mode))
+        continue;
       const std::string path = prefix + name;
       const auto known = known_.find(path);
       const bool may_be_run = known != known_.end() || is_run(*folder, name);
@@ -324,7 +348,8 @@ class Scan {
       if (is_same || (may_be_run && is_run(*folder, name))) {
         add(path, stamp);
       } else if (level < kLevels) {
-        Descriptor next(::openat(*folder, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+        Descriptor next(
+            ::openat(*folder, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
         if (next.is_open()) below(std::move(next), path + "/", level + 1);
       }
     }
@@ -336,14 +361,15 @@ class Scan {
            S_ISREG(status.st_mode);
   }
 
-  /// Of the run `name`, whose folder has `status`: of when its names changed last, and of the state of the files that
-  /// an entry is read from, which somebody may have edited in place.
+  /// Of the run `name`, whose folder has `status`: of when its names changed last, and of the state
+  /// of the files that an entry is read from, which somebody may have edited in place.
   std::int64_t stamp_of(int folder, const std::string& name, const struct stat& status) const {
     const std::int64_t time = time_of(status.st_mtim);
     if (time >= now_ - kUnsettled) return 0;
     std::uint64_t stamp = 14695981039346656037u;  // FNV-1a
     const auto add = [&](std::uint64_t number) {
-      for (int byte = 0; byte < 8; ++byte, number >>= 8) stamp = (stamp ^ (number & 255)) * 1099511628211u;
+      for (int byte = 0; byte < 8; ++byte, number >>= 8)
+        stamp = (stamp ^ (number & 255)) * 1099511628211u;
     };
     add(static_cast<std::uint64_t>(time));
     const auto look = [&](const std::filesystem::path& path) {
@@ -351,13 +377,15 @@ class Scan {
       if (::fstatat(folder, path.c_str(), &file, AT_SYMLINK_NOFOLLOW) != 0) return false;
       for (const std::uint64_t number :
            {std::uint64_t{file.st_ino}, static_cast<std::uint64_t>(file.st_size),
-            static_cast<std::uint64_t>(time_of(file.st_mtim)), static_cast<std::uint64_t>(time_of(file.st_ctim))})
+            static_cast<std::uint64_t>(time_of(file.st_mtim)),
+            static_cast<std::uint64_t>(time_of(file.st_ctim))})
         add(number);
       return true;
     };
     const RunLayout layout(name);
-    for (const auto& path : {layout.summary(), layout.tags(), layout.records(), layout.mark(),
-                             layout.records() / RunRecord::kRecipe, layout.records() / RunRecord::kSource})
+    for (const auto& path :
+         {layout.summary(), layout.tags(), layout.records(), layout.mark(),
+          layout.records() / RunRecord::kRecipe, layout.records() / RunRecord::kSource})
       add(look(path));
     for (int number = 1; look(layout.resume(number) / RunRecord::kRecipe); ++number) {
     }
@@ -375,8 +403,9 @@ class Scan {
 
   const std::unordered_map<std::string, std::int64_t>& known_;
   std::vector<FoundRun>& found_;
-  const std::int64_t now_ =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const std::int64_t now_ = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                std::chrono::system_clock::now().time_since_epoch())
+                                .count();
 };
 
 }  // namespace

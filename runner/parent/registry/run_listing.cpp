@@ -9,9 +9,9 @@
 #include <set>
 #include <unordered_map>
 
+#include "runner/parent/report/main_metric.h"
 #include "runner/shared/disk/write_error.h"
 #include "runner/shared/record/recorded_run.h"
-#include "runner/parent/report/main_metric.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/suggest.h"
@@ -22,8 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 using Values = std::vector<RunValue>;
 
-constexpr std::array<std::string_view, 9> kFacts = {"run",    "recipe", "status", "started", "seconds",
-                                                    "device", "smoke",  "tag",    "source"};
+constexpr std::array<std::string_view, 9> kFacts = {
+    "run", "recipe", "status", "started", "seconds", "device", "smoke", "tag", "source"};
 constexpr std::size_t kNamedGone = 3;   // runs that a warning names
 constexpr std::size_t kNamedMeant = 4;  // metrics that an error names
 
@@ -67,7 +67,8 @@ Diagnostic unknown_key(const std::string& key, std::vector<std::string> names) {
           {},
           "",
           "no run here has '" + key + "'",
-          near.empty() ? "a key is one of a run's recipe, such as model.kind, a metric, or one of run, recipe, status, "
+          near.empty() ? "a key is one of a run's recipe, such as model.kind, a metric, or one of "
+                         "run, recipe, status, "
                          "started, seconds, device, smoke, tag and source"
                        : near};
 }
@@ -109,16 +110,21 @@ Diagnostic gone_runs(const fs::path& root, const std::vector<std::string>& gone)
     names += (i == 0 ? "'" : ", '") + (root / gone[i]).lexically_normal().string() + "'";
   const bool is_one = gone.size() == 1;
   return warning(ErrorCode::kNoRun,
-                 (is_one ? "a run is" : std::to_string(gone.size()) + " runs are") + std::string(" no longer there: ") +
-                     names + (gone.size() > kNamedGone ? " …" : ""),
+                 (is_one ? "a run is" : std::to_string(gone.size()) + " runs are") +
+                     std::string(" no longer there: ") + names +
+                     (gone.size() > kNamedGone ? " …" : ""),
                  is_one ? "the index has forgotten it" : "the index has forgotten them");
 }
 
 /// The runs of one root by its index, up to date.
 class RootListing {
  public:
-  RootListing(const ListingWish& wish, fs::path root, const fs::path& indexes, Diagnostics& warnings)
-      : wish_(wish), root_(std::move(root)), warnings_(warnings), index_(whole_root(root_), indexes, warnings) {}
+  RootListing(const ListingWish& wish, fs::path root, const fs::path& indexes,
+              Diagnostics& warnings)
+      : wish_(wish),
+        root_(std::move(root)),
+        warnings_(warnings),
+        index_(whole_root(root_), indexes, warnings) {}
 
   /// Brings the index up to date, and adds its keys to `known`.
   void refresh(std::vector<IndexedKey>& known) {
@@ -134,20 +140,23 @@ class RootListing {
 
   void add_to(RunListing& listing) {
     std::vector<ListedRun> runs = whole([&] { return read(listing.keys); });
-    listing.runs.insert(listing.runs.end(), std::make_move_iterator(runs.begin()), std::make_move_iterator(runs.end()));
+    listing.runs.insert(listing.runs.end(), std::make_move_iterator(runs.begin()),
+                        std::make_move_iterator(runs.end()));
   }
 
  private:
-  /// What `read` gives, once more by an index that is made anew where a part of this one is damaged.
+  /// What `read` gives, once more by an index that is made anew where a part of this one is
+  /// damaged.
   template <typename Read>
   auto whole(const Read& read) -> decltype(read()) {
     try {
       return read();
     } catch (const DatabaseError& error) {  // in a part of it that had not been looked at
-      warnings_.push_back(warning(ErrorCode::kDamagedRecord,
-                                  "the index of the runs in '" + root_.string() + "' is damaged (" + error.what() +
-                                      "), and is made anew: '" + index_.file().string() + "'",
-                                  "nothing is lost: it holds nothing that the folders of the runs do not"));
+      warnings_.push_back(
+          warning(ErrorCode::kDamagedRecord,
+                  "the index of the runs in '" + root_.string() + "' is damaged (" + error.what() +
+                      "), and is made anew: '" + index_.file().string() + "'",
+                  "nothing is lost: it holds nothing that the folders of the runs do not"));
       index_.clear();
       refreshed_keys();
       return read();
@@ -170,8 +179,8 @@ class RootListing {
     runs.reserve(rows.size());
     for (IndexedRun& row : rows) {
       const std::string folder = (root_ / row.folder).lexically_normal().string();
-      row.entry.status =
-          status_now(folder, std::move(row.entry.status));  // which changes without a trace in the folder
+      row.entry.status = status_now(
+          folder, std::move(row.entry.status));  // which changes without a trace in the folder
       runs.push_back({folder, std::move(row.entry), row.headline});
     }
     fill_values(index_, rows, runs, keys);
@@ -186,7 +195,8 @@ class RootListing {
       diagnostic.severity = Severity::kWarning;
       warnings_.push_back(std::move(diagnostic));
     } catch (const fs::filesystem_error& error) {
-      Diagnostic diagnostic = write_diagnostic(index_.file(), error.code().value(), ErrorCode::kCannotCreate);
+      Diagnostic diagnostic =
+          write_diagnostic(index_.file(), error.code().value(), ErrorCode::kCannotCreate);
       diagnostic.severity = Severity::kWarning;
       warnings_.push_back(std::move(diagnostic));
     }
@@ -223,7 +233,8 @@ std::vector<fs::path> roots_of(const ListingWish& wish) {
 
 }  // namespace
 
-Result<RunListing> list_runs(const ListingWish& wish, const fs::path& indexes, Diagnostics& warnings) {
+Result<RunListing> list_runs(const ListingWish& wish, const fs::path& indexes,
+                             Diagnostics& warnings) {
   std::deque<RootListing> roots;
   std::vector<IndexedKey> known;
   std::set<fs::path> listed_roots;
@@ -231,16 +242,21 @@ Result<RunListing> list_runs(const ListingWish& wish, const fs::path& indexes, D
   for (const fs::path& root : roots_of(wish)) {
     std::error_code ignored;
     if (!listed_roots.insert(whole_root(root)).second) continue;
-    if (fs::is_directory(root, ignored)) roots.emplace_back(wish, root, indexes, warnings).refresh(known);
+    if (fs::is_directory(root, ignored))
+      roots.emplace_back(wish, root, indexes, warnings).refresh(known);
     else
-      errors.push_back(
-          {ErrorCode::kNoRun, {}, "", "there is no folder '" + root.string() + "'", "name a folder that holds runs"});
+      errors.push_back({ErrorCode::kNoRun,
+                        {},
+                        "",
+                        "there is no folder '" + root.string() + "'",
+                        "name a folder that holds runs"});
   }
   if (!errors.empty()) return errors;
   RunListing listing;
   for (const std::vector<std::string>& some : {wish.filter.keys(), wish.keys}) {
     for (const std::string& name : some) {
-      auto key = known.empty() ? IndexedKey{false, name} : key_meant(name, known);  // without runs nothing is wrong
+      auto key = known.empty() ? IndexedKey{false, name}
+                               : key_meant(name, known);  // without runs nothing is wrong
       if (key) listing.keys.push_back(*std::move(key));
       else errors.insert(errors.end(), key.errors().begin(), key.errors().end());
     }
@@ -258,9 +274,11 @@ Result<RunListing> list_runs(const ListingWish& wish, const fs::path& indexes, D
   for (const ListedRun& run : listing.runs) {
     if (!run.entry.problem.empty())
       warnings.push_back(
-          warning(ErrorCode::kDamagedRecord, "the record of '" + run.folder + "' is damaged: " + run.entry.problem,
-                  run.entry.status == "incomplete" ? "nothing is lost: remove it with `retort runs rm`"
-                                                   : "what it has left can be seen with `retort runs show`"));
+          warning(ErrorCode::kDamagedRecord,
+                  "the record of '" + run.folder + "' is damaged: " + run.entry.problem,
+                  run.entry.status == "incomplete"
+                      ? "nothing is lost: remove it with `retort runs rm`"
+                      : "what it has left can be seen with `retort runs show`"));
   }
   return listing;
 }
@@ -270,7 +288,8 @@ std::vector<std::string> listed_keys(const fs::path& indexes) {
   for (const fs::path& root : roots_of({})) {
     try {
       Diagnostics ignored;
-      for (const IndexedKey& key : RunIndex(whole_root(root), indexes, ignored).keys()) names.insert(key.name);
+      for (const IndexedKey& key : RunIndex(whole_root(root), indexes, ignored).keys())
+        names.insert(key.name);
     } catch (const DatabaseError&) {  // `runs ls` says so
     }
   }

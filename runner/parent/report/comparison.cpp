@@ -9,15 +9,15 @@
 
 #include "runner/parent/config/provenance.h"
 #include "runner/parent/config/yaml_reader.h"
+#include "runner/parent/report/data_survey.h"
+#include "runner/parent/report/run_report.h"
+#include "runner/parent/svg/plot.h"
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/stage/family.h"
+#include "runner/shared/text/decimal.h"
+#include "runner/shared/text/duration.h"
 #include "runner/shared/text/printable.h"
 #include "runner/shared/value/json_fields.h"
-#include "runner/shared/text/decimal.h"
-#include "runner/parent/report/run_report.h"
-#include "runner/parent/report/data_survey.h"
-#include "runner/shared/text/duration.h"
-#include "runner/parent/svg/plot.h"
 
 namespace runner {
 namespace {
@@ -31,8 +31,11 @@ constexpr std::size_t kLongestCell = 40;  // characters of a recipe's value in t
 Result<Value> read_recipe(const RecordedRun& run, Sources& sources) {
   const auto text = real_file_system().read(run.recipe, kLargestRecipe);
   if (!text) {
-    return Diagnostic{
-        ErrorCode::kDamagedRecord, {}, "", "'" + run.recipe.string() + "' cannot be read", "leave the run out"};
+    return Diagnostic{ErrorCode::kDamagedRecord,
+                      {},
+                      "",
+                      "'" + run.recipe.string() + "' cannot be read",
+                      "leave the run out"};
   }
   return read_yaml(sources.add(run.recipe.string(), *text));
 }
@@ -49,12 +52,13 @@ std::string data_name(const Value& recipe) {
 }
 
 Diagnostic not_evaluated(const RunReport& report) {
-  return {ErrorCode::kNoResults,
-          {},
-          "",
-          "the run in '" + report.folder + "' was not evaluated: its status is '" + report.status + "'",
-          "`retort resume " + report.folder + "` continues it, `retort evaluate " + report.folder +
-              "` evaluates what it has trained"};
+  return {
+      ErrorCode::kNoResults,
+      {},
+      "",
+      "the run in '" + report.folder + "' was not evaluated: its status is '" + report.status + "'",
+      "`retort resume " + report.folder + "` continues it, `retort evaluate " + report.folder +
+          "` evaluates what it has trained"};
 }
 
 const Value* at_path(const Value& root, const std::vector<std::string>& path) {
@@ -82,8 +86,8 @@ std::vector<Comparison::Field> recipe_differences(const std::vector<Value>& reci
   return fields;
 }
 
-/// By the folder of each evaluation among `runs` the run that it has evaluated, as it is named here if it is one of
-/// them.
+/// By the folder of each evaluation among `runs` the run that it has evaluated, as it is named here
+/// if it is one of them.
 std::map<std::string, std::string> evaluated_runs(std::span<const RecordedRun> runs) {
   const auto whole = [](const std::filesystem::path& folder) {
     return std::filesystem::absolute(folder / "").lexically_normal();
@@ -91,17 +95,19 @@ std::map<std::string, std::string> evaluated_runs(std::span<const RecordedRun> r
   std::map<std::string, std::string> evaluated;
   for (const RecordedRun& run : runs) {
     if (run.source.empty()) continue;
-    const auto source =
-        std::ranges::find_if(runs, [&](const RecordedRun& other) { return whole(other.folder) == whole(run.source); });
+    const auto source = std::ranges::find_if(
+        runs, [&](const RecordedRun& other) { return whole(other.folder) == whole(run.source); });
     evaluated[run.folder.string()] = source == runs.end() ? run.source : source->folder.string();
   }
   return evaluated;
 }
 
-void name_rows(std::vector<Comparison::Row>& rows, const std::map<std::string, std::string>& evaluated) {
+void name_rows(std::vector<Comparison::Row>& rows,
+               const std::map<std::string, std::string>& evaluated) {
   for (Comparison::Row& row : rows) {
-    const bool shares_name = std::ranges::any_of(
-        rows, [&](const Comparison::Row& other) { return other.recipe == row.recipe && other.folder != row.folder; });
+    const bool shares_name = std::ranges::any_of(rows, [&](const Comparison::Row& other) {
+      return other.recipe == row.recipe && other.folder != row.folder;
+    });
     const bool is_only = std::ranges::count(rows, row.folder, &Comparison::Row::folder) == 1;
     const std::string node = is_only ? "" : ": " + row.evaluation.title;
     row.label = (shares_name ? row.folder : row.recipe) + node;
@@ -113,12 +119,13 @@ void name_rows(std::vector<Comparison::Row>& rows, const std::map<std::string, s
 std::string cell(const std::optional<Value>& value) {
   if (!value) return "–";
   const Json json = to_json(*value);
-  return shortened(
-      json.is_string() ? json.get<std::string>() : json.dump(-1, ' ', false, Json::error_handler_t::replace),
-      kLongestCell);
+  return shortened(json.is_string() ? json.get<std::string>()
+                                    : json.dump(-1, ' ', false, Json::error_handler_t::replace),
+                   kLongestCell);
 }
 
-/// What the accuracy of an evaluation is recorded as: that over episodes is another thing than that over samples.
+/// What the accuracy of an evaluation is recorded as: that over episodes is another thing than that
+/// over samples.
 std::string accuracy_of(const RecordedEvaluation& evaluation) {
   return evaluation.episodes.empty() ? "evaluate/top1" : "evaluate/episode_accuracy";
 }
@@ -127,7 +134,8 @@ std::string accuracy_of(const RecordedEvaluation& evaluation) {
 std::vector<std::string> accuracies_of(const Comparison& comparison) {
   std::vector<std::string> names;
   for (const Comparison::Row& row : comparison.rows)
-    if (std::string name = accuracy_of(row.evaluation); std::ranges::find(names, name) == names.end())
+    if (std::string name = accuracy_of(row.evaluation);
+        std::ranges::find(names, name) == names.end())
       names.push_back(std::move(name));
   return names;
 }
@@ -150,16 +158,18 @@ std::string rows_text(const Comparison& comparison) {
   std::vector<std::vector<std::string>> rows = {{"run", "recipe", "data"}};
   const std::vector<std::string> accuracies = accuracies_of(comparison);
   for (const std::string& name : accuracies) rows.front().push_back(name);
-  for (const char* column : {"95 % interval", "evaluate/mean_per_class", "evaluate/log_loss", "samples", "time"})
+  for (const char* column :
+       {"95 % interval", "evaluate/mean_per_class", "evaluate/log_loss", "samples", "time"})
     rows.front().emplace_back(column);
   for (const auto& [folder, recipe, data, seconds, evaluation, label, title] : comparison.rows) {
     rows.push_back({shortened(title, 60), shortened(recipe, 60), shortened(data, 30)});
     for (const std::string& name : accuracies)
-      rows.back().push_back(name == accuracy_of(evaluation) ? percent(evaluation.accuracy) + " %" : "–");
-    for (std::string& cell :
-         std::vector<std::string>{percent(evaluation.low) + "–" + percent(evaluation.high) + " %",
-                                  percent(evaluation.mean_per_class) + " %", decimal(evaluation.loss, 4),
-                                  std::to_string(evaluation.samples), seconds > 0 ? duration_text(seconds) : "–"})
+      rows.back().push_back(name == accuracy_of(evaluation) ? percent(evaluation.accuracy) + " %"
+                                                            : "–");
+    for (std::string& cell : std::vector<std::string>{
+             percent(evaluation.low) + "–" + percent(evaluation.high) + " %",
+             percent(evaluation.mean_per_class) + " %", decimal(evaluation.loss, 4),
+             std::to_string(evaluation.samples), seconds > 0 ? duration_text(seconds) : "–"})
       rows.back().push_back(std::move(cell));
   }
   std::string text = table_text(rows);
@@ -173,7 +183,8 @@ std::string rows_text(const Comparison& comparison) {
 
 std::string measures_text(const Comparison& comparison) {
   std::vector<std::vector<std::string>> rows = {{"what else was measured"}};
-  for (const std::string& folder : comparison.folders) rows.front().push_back(shortened(folder, kLongestCell));
+  for (const std::string& folder : comparison.folders)
+    rows.front().push_back(shortened(folder, kLongestCell));
   for (const auto& [name, values] : comparison.measures) {
     rows.push_back({printable(name)});
     for (const auto& value : values) rows.back().push_back(value ? decimal(*value, 4) : "–");
@@ -183,11 +194,14 @@ std::string measures_text(const Comparison& comparison) {
 
 }  // namespace
 
-Result<Comparison> compare_runs(std::span<const RecordedRun> runs, Sources& sources, Diagnostics& warnings) {
+Result<Comparison> compare_runs(std::span<const RecordedRun> runs, Sources& sources,
+                                Diagnostics& warnings) {
   Comparison comparison;
   std::vector<Value> recipes;
   Diagnostics errors, missing;
-  const auto add = [](const Diagnostics& from, Diagnostics& to) { to.insert(to.end(), from.begin(), from.end()); };
+  const auto add = [](const Diagnostics& from, Diagnostics& to) {
+    to.insert(to.end(), from.begin(), from.end());
+  };
   for (const RecordedRun& run : runs) {
     const auto report = read_report(run);
     auto recipe = read_recipe(run, sources);
@@ -199,8 +213,8 @@ Result<Comparison> compare_runs(std::span<const RecordedRun> runs, Sources& sour
       continue;
     }
     for (const RecordedEvaluation& evaluation : report->evaluations) {
-      comparison.rows.push_back(
-          {report->folder, text_at(*recipe, "name"), data_name(*recipe), report->seconds, evaluation, ""});
+      comparison.rows.push_back({report->folder, text_at(*recipe, "name"), data_name(*recipe),
+                                 report->seconds, evaluation, ""});
     }
     add_measures(*report, comparison);
     comparison.folders.push_back(report->folder);
@@ -212,7 +226,8 @@ Result<Comparison> compare_runs(std::span<const RecordedRun> runs, Sources& sour
     one.severity = Severity::kWarning;
     warnings.push_back(std::move(one));
   }
-  for (Comparison::Measure& measure : comparison.measures) measure.values.resize(comparison.folders.size());
+  for (Comparison::Measure& measure : comparison.measures)
+    measure.values.resize(comparison.folders.size());
   name_rows(comparison.rows, evaluated_runs(runs));
   comparison.differences = recipe_differences(recipes);
   return comparison;
@@ -222,7 +237,8 @@ void sort_rows(Comparison& comparison, const std::string& column) {
   // The smaller, the better.
   const auto rank = [&](const Comparison::Row& row) {
     if (column == "loss") return row.evaluation.loss;
-    if (column == "time") return row.seconds > 0 ? row.seconds : std::numeric_limits<double>::infinity();
+    if (column == "time")
+      return row.seconds > 0 ? row.seconds : std::numeric_limits<double>::infinity();
     return column == "per_class" ? -row.evaluation.mean_per_class : -row.evaluation.accuracy;
   };
   std::ranges::stable_sort(comparison.rows, {}, rank);
@@ -233,7 +249,8 @@ std::string comparison_text(const Comparison& comparison) {
   if (!comparison.measures.empty()) text += (text.empty() ? "" : "\n") + measures_text(comparison);
   if (comparison.differences.empty()) return text + "\nThe recipes are the same.\n";
   std::vector<std::vector<std::string>> rows = {{"what differs"}};
-  for (const std::string& folder : comparison.folders) rows.front().push_back(shortened(folder, kLongestCell));
+  for (const std::string& folder : comparison.folders)
+    rows.front().push_back(shortened(folder, kLongestCell));
   for (const auto& [key, values] : comparison.differences) {
     rows.push_back({printable(key)});
     for (const auto& value : values) rows.back().push_back(cell(value));
@@ -242,7 +259,8 @@ std::string comparison_text(const Comparison& comparison) {
 }
 
 Json to_json(const Comparison& comparison) {
-  Json json = {{"runs", Json::array()}, {"measures", Json::array()}, {"differences", Json::array()}};
+  Json json = {
+      {"runs", Json::array()}, {"measures", Json::array()}, {"differences", Json::array()}};
   for (const auto& [folder, recipe, data, seconds, evaluation, label, title] : comparison.rows) {
     json["runs"].push_back({{"run", folder},
                             {"node", evaluation.node},
@@ -279,13 +297,15 @@ std::string draw_comparison(const Comparison& comparison) {
   std::string description = "Accuracy on the test samples";
   for (const Comparison::Row& row : comparison.rows)
     description += "; " + row.label + " " + percent(row.evaluation.accuracy) + " %";
-  Drawing drawing(width + 200, 520, "Comparison of " + std::to_string(comparison.rows.size()) + " evaluations",
+  Drawing drawing(width + 200, 520,
+                  "Comparison of " + std::to_string(comparison.rows.size()) + " evaluations",
                   description);
   Ticks places;  // a bar's middle is a whole number; its label is drawn below, slanted
   places.low = 0.4;
   places.high = bars + 0.6;
   const Frame frame{140, 56, width, 300};
-  Plot plot(drawing, frame, {"", places}, {"accuracy, %", nice_ticks(0, 100, 12)}, "Accuracy on the test samples");
+  Plot plot(drawing, frame, {"", places}, {"accuracy, %", nice_ticks(0, 100, 12)},
+            "Accuracy on the test samples");
   for (std::size_t i = 0; i < comparison.rows.size(); ++i) {
     const Comparison::Row& row = comparison.rows[i];
     const double x = static_cast<double>(i) + 1, half = 0.32;
@@ -295,7 +315,8 @@ std::string draw_comparison(const Comparison& comparison) {
     plot.interval(x, 100 * evaluation.low, 100 * evaluation.high);
     const Point top = plot.at(x, 100 * std::max(evaluation.accuracy, evaluation.high));
     drawing.text({top.x, top.y - 6}, percent(evaluation.accuracy) + " %", Align::kMiddle, "small");
-    drawing.text({top.x + 4, frame.top + frame.height + 16}, shortened(row.label, 32), Align::kEnd, "small", -35);
+    drawing.text({top.x + 4, frame.top + frame.height + 16}, shortened(row.label, 32), Align::kEnd,
+                 "small", -35);
   }
   drawing.text({10, 510}, "lines: 95 % interval (Wilson)", Align::kStart, "small");
   return drawing.svg();

@@ -20,8 +20,8 @@ struct Comparison {
     std::string folder, recipe, data;  ///< as given; the recipe's name; the name of its data
     double seconds = 0;                ///< of the whole run's work; 0: unknown
     RecordedEvaluation evaluation;
-    std::string label;       ///< the recipe's name, or where several have that the folder; with the node where
-                             ///< a run has several
+    std::string label;  ///< the recipe's name, or where several have that the folder; with the node
+                        ///< where a run has several
     std::string title = {};  ///< the folder; likewise with the node
   };
   /// A key that the recipes hold differently.
@@ -31,7 +31,7 @@ struct Comparison {
   };
   /// A number that evaluations without classes have measured.
   struct Measure {
-    std::string name;                           ///< of the node, as people read it, and of the metric
+    std::string name;  ///< of the node, as people read it, and of the metric
     std::vector<std::optional<double>> values;  ///< by run
   };
   std::vector<std::string> folders;  ///< of the runs that are compared, in order
@@ -40,9 +40,11 @@ struct Comparison {
   std::vector<Field> differences;  ///< without name and run, which say nothing of the work
 };
 
-/// Of at least two evaluated runs; `sources` takes in the recipes' texts. Those that are not are left out with a
-/// warning (kNoResults); where fewer than two remain, that is the error. kDamagedRecord where a record cannot be read.
-Result<Comparison> compare_runs(std::span<const RecordedRun> runs, Sources& sources, Diagnostics& warnings);
+/// Of at least two evaluated runs; `sources` takes in the recipes' texts. Those that are not are
+/// left out with a warning (kNoResults); where fewer than two remain, that is the error.
+/// kDamagedRecord where a record cannot be read.
+Result<Comparison> compare_runs(std::span<const RecordedRun> runs, Sources& sources,
+                                Diagnostics& warnings);
 
 /// Puts the best row first by "accuracy", "per_class", "loss" or "time"; equal ones stay in order.
 void sort_rows(Comparison& comparison, const std::string& column);
@@ -53,7 +55,8 @@ std::string comparison_text(const Comparison& comparison);
 /// {"runs": […], "measures": [{"name", "values"}], "differences": [{"key", "values"}]}.
 nlohmann::ordered_json to_json(const Comparison& comparison);
 
-/// model_comparison.svg: a bar for the accuracy of each row, from 0 to 100 %, with its 95 % interval.
+/// model_comparison.svg: a bar for the accuracy of each row, from 0 to 100 %, with its 95 %
+/// interval.
 std::string draw_comparison(const Comparison& comparison);
 
 }  // namespace runner

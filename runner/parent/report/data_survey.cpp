@@ -21,7 +21,9 @@ std::string counted_word(std::int64_t count, const std::string& one, const std::
   return std::to_string(count) + " " + (count == 1 ? one : many);
 }
 
-std::string file_text(const Json& picture) { return "'" + printable(picture["file"].get<std::string>()) + "'"; }
+std::string file_text(const Json& picture) {
+  return "'" + printable(picture["file"].get<std::string>()) + "'";
+}
 
 /// "'a.png' (train) = 'b.png' (test)".
 std::string group_text(const Json& group, const char* relation) {
@@ -60,25 +62,29 @@ class Findings {
   explicit Findings(const Json& survey) : survey_(survey) {}
 
   void add(Severity severity, ErrorCode code, std::string message, std::string help) {
-    Diagnostic finding{code, {}, survey_["pointer"].get<std::string>(), std::move(message), std::move(help)};
+    Diagnostic finding{
+        code, {}, survey_["pointer"].get<std::string>(), std::move(message), std::move(help)};
     finding.severity = severity;
     list.push_back(std::move(finding));
   }
 
   /// Copies, or pictures that look the same.
-  void add_groups(const Json& groups, Severity across_severity, const char* relation, const std::string& same) {
-    const auto count = groups["count"].get<std::int64_t>(), across = groups["across_parts"].get<std::int64_t>();
+  void add_groups(const Json& groups, Severity across_severity, const char* relation,
+                  const std::string& same) {
+    const auto count = groups["count"].get<std::int64_t>(),
+               across = groups["across_parts"].get<std::int64_t>();
     const auto text = [&](const Json& group) { return group_text(group, relation); };
     if (across > 0)
       add(across_severity, ErrorCode::kBadAnnotations,
-          counted_word(across, "picture is", "pictures are") + " in more than one part, " + same + ": " +
-              named(groups, across, text),
+          counted_word(across, "picture is", "pictures are") + " in more than one part, " + same +
+              ": " + named(groups, across, text),
           "what is tested would have been learned: keep one of each, or all of them in one part");
     if (count > across) {
       const bool is_divided = survey_["divided"].get<bool>();
       Json within = groups;  // those across parts come first
-      within["shown"].erase(within["shown"].begin(),
-                            within["shown"].begin() + std::min<std::ptrdiff_t>(across, std::ssize(within["shown"])));
+      within["shown"].erase(
+          within["shown"].begin(),
+          within["shown"].begin() + std::min<std::ptrdiff_t>(across, std::ssize(within["shown"])));
       const auto names = [&](const Json& group) {
         std::vector<std::string> files;
         for (const Json& picture : group) files.push_back(file_text(picture));
@@ -86,7 +92,8 @@ class Findings {
       };
       add(Severity::kWarning, ErrorCode::kBadAnnotations,
           counted_word(count - across, "picture is", "pictures are") + " more than once" +
-              (is_divided ? " in one part, " : " there, ") + same + ": " + named(within, count - across, names),
+              (is_divided ? " in one part, " : " there, ") + same + ": " +
+              named(within, count - across, names),
           "");
     }
     if (const auto several = groups["several_classes"].get<std::int64_t>(); several > 0)
@@ -117,10 +124,13 @@ std::string classes_text(const Json& survey) {
   for (std::size_t label = 0; label < survey["classes"].size(); ++label) {
     std::vector<std::string> row = {printable(survey["classes"][label].get<std::string>())};
     for (const Json& part : survey["parts"])
-      row.push_back(label < part["by_class"].size() ? std::to_string(part["by_class"][label].get<std::int64_t>()) : "");
+      row.push_back(label < part["by_class"].size()
+                        ? std::to_string(part["by_class"][label].get<std::int64_t>())
+                        : "");
     rows.push_back(std::move(row));
   }
-  for (const Json& part : survey["parts"]) sums.push_back(std::to_string(part["images"].get<std::int64_t>()));
+  for (const Json& part : survey["parts"])
+    sums.push_back(std::to_string(part["images"].get<std::int64_t>()));
   rows.push_back(std::move(sums));
   return table_text(rows);
 }
@@ -129,10 +139,11 @@ std::string classes_text(const Json& survey) {
 
 std::string data_survey_text(const Json& survey) {
   std::string text = printable(survey["node"].get<std::string>()) + ": " +
-                     counted_word(survey["images"].get<std::int64_t>(), "picture", "pictures") + ", " +
-                     size_text(survey["bytes"].get<std::int64_t>());
+                     counted_word(survey["images"].get<std::int64_t>(), "picture", "pictures") +
+                     ", " + size_text(survey["bytes"].get<std::int64_t>());
   text += "; widths " + side_text(survey["widths"]) + "; heights " + side_text(survey["heights"]);
-  const auto patients = survey["patients"].get<std::int64_t>(), untold = survey["without_patient"].get<std::int64_t>();
+  const auto patients = survey["patients"].get<std::int64_t>(),
+             untold = survey["without_patient"].get<std::int64_t>();
   if (patients > 0) text += "; " + counted_word(patients, "patient", "patients");
   if (untold > 0) text += "; " + counted_word(untold, "name tells", "names tell") + " no patient";
   if (survey["divided"].get<bool>()) return text + "\n\n" + classes_text(survey);
@@ -140,11 +151,13 @@ std::string data_survey_text(const Json& survey) {
 }
 
 Diagnostics data_survey_findings(const Json& survey, const SurveyTolerance& tolerance) {
-  const auto severity = [](bool is_tolerated) { return is_tolerated ? Severity::kWarning : Severity::kError; };
+  const auto severity = [](bool is_tolerated) {
+    return is_tolerated ? Severity::kWarning : Severity::kError;
+  };
   Findings findings(survey);
   for (const Json& problem : survey["problems"]) {
-    findings.add(Severity::kError, *error_code_named(problem["code"].get<std::string>()), problem["message"],
-                 problem["help"]);
+    findings.add(Severity::kError, *error_code_named(problem["code"].get<std::string>()),
+                 problem["message"], problem["help"]);
     findings.list.back().pointer = problem["pointer"];
   }
   const Json& unreadable = survey["unreadable"];
@@ -152,21 +165,26 @@ Diagnostics data_survey_findings(const Json& survey, const SurveyTolerance& tole
     findings.add(severity(tolerance.unreadable), ErrorCode::kCorruptImage,
                  counted_word(count, "picture cannot be read: ", "pictures cannot be read: ") +
                      named(unreadable, count,
-                           [](const Json& one) { return file_text(one) + " (" + one["why"].get<std::string>() + ")"; }),
+                           [](const Json& one) {
+                             return file_text(one) + " (" + one["why"].get<std::string>() + ")";
+                           }),
                  "repair or remove them, or set on_corrupt: skip");
   findings.add_groups(survey["identical"], severity(tolerance.copies), " = ", "byte for byte");
   findings.add_groups(survey["alike"], Severity::kWarning, " ~ ", "looking the same");
   const Json& shared = survey["shared_patients"];
   if (const auto count = shared["count"].get<std::int64_t>(); count > 0)
-    findings.add(Severity::kWarning, ErrorCode::kBadAnnotations,
-                 "pictures of " + counted_word(count, "patient", "patients") + " are in more than one part: " +
-                     named(shared, count, [](const Json& one) { return printable(one.get<std::string>()); }),
-                 "results may be too good: divide by patient");
+    findings.add(
+        Severity::kWarning, ErrorCode::kBadAnnotations,
+        "pictures of " + counted_word(count, "patient", "patients") +
+            " are in more than one part: " +
+            named(shared, count, [](const Json& one) { return printable(one.get<std::string>()); }),
+        "results may be too good: divide by patient");
   const Json& strangers = survey["strangers"];
   if (const auto count = strangers["count"].get<std::int64_t>(); count > 0)
     findings.add(Severity::kWarning, ErrorCode::kBadAnnotations,
                  counted_word(count, "picture does not look like ", "pictures do not look like ") +
-                     survey["subject"].get<std::string>() + ": " + named(strangers, count, file_text),
+                     survey["subject"].get<std::string>() + ": " +
+                     named(strangers, count, file_text),
                  "");
   return findings.list;
 }
@@ -174,7 +192,8 @@ Diagnostics data_survey_findings(const Json& survey, const SurveyTolerance& tole
 namespace {
 
 bool is_number(const std::string& cell) {
-  return !cell.empty() && (cell == "–" || std::string_view("0123456789-").find(cell[0]) != std::string_view::npos);
+  return !cell.empty() &&
+         (cell == "–" || std::string_view("0123456789-").find(cell[0]) != std::string_view::npos);
 }
 
 }  // namespace

@@ -19,12 +19,14 @@ struct SurveyTolerance {
   bool unreadable = false;  ///< the recipe says to skip them
 };
 
-/// What is wrong with the pictures: errors, for copies in two parts and pictures that cannot be read unless they are
-/// tolerated, and warnings. Without a place but the stage's.
-Diagnostics data_survey_findings(const nlohmann::ordered_json& survey, const SurveyTolerance& tolerance);
+/// What is wrong with the pictures: errors, for copies in two parts and pictures that cannot be
+/// read unless they are tolerated, and warnings. Without a place but the stage's.
+Diagnostics data_survey_findings(const nlohmann::ordered_json& survey,
+                                 const SurveyTolerance& tolerance);
 
-/// Rows of cells below each other, columns two blanks apart, no blanks at a line's end; the first row is the head.
-/// Cells that begin with a digit, a sign or a dash stand at the right of their column, together with its head.
+/// Rows of cells below each other, columns two blanks apart, no blanks at a line's end; the first
+/// row is the head. Cells that begin with a digit, a sign or a dash stand at the right of their
+/// column, together with its head.
 std::string table_text(const std::vector<std::vector<std::string>>& rows);
 
 }  // namespace runner

@@ -13,20 +13,24 @@ namespace {
 
 constexpr int kMostBars = 40;
 
-/// Values that are multiples of one share, such as one query of an episode, counted in bars of whole multiples: else
-/// some bars would have more of these values than their neighbours, and the picture teeth.
+/// Values that are multiples of one share, such as one query of an episode, counted in bars of
+/// whole multiples: else some bars would have more of these values than their neighbours, and the
+/// picture teeth.
 struct Bars {
   double width = 1;
-  std::map<std::int64_t, std::int64_t> counts;  ///< by the place of a bar, whose middle is place x width
+  std::map<std::int64_t, std::int64_t>
+      counts;  ///< by the place of a bar, whose middle is place x width
 
   explicit Bars(const std::vector<double>& values) {
     std::vector<double> sorted = values;
     std::ranges::sort(sorted);
     double smallest = 1;  // an episode's accuracy is a share
     for (std::size_t i = 1; i < sorted.size(); ++i) {
-      if (const double gap = sorted[i] - sorted[i - 1]; gap > 1e-6) smallest = std::min(smallest, gap);
+      if (const double gap = sorted[i] - sorted[i - 1]; gap > 1e-6)
+        smallest = std::min(smallest, gap);
     }
-    width = smallest * std::max(1.0, std::ceil((sorted.back() - sorted.front()) / smallest / kMostBars));
+    width = smallest *
+            std::max(1.0, std::ceil((sorted.back() - sorted.front()) / smallest / kMostBars));
     for (const double value : values) ++counts[std::llround(value / width)];
   }
   double low() const { return (static_cast<double>(counts.begin()->first) - 0.5) * width; }
@@ -37,7 +41,8 @@ struct Bars {
 };
 
 std::string bar_tip(std::int64_t episodes, double middle) {
-  return std::to_string(episodes) + (episodes == 1 ? " episode" : " episodes") + " at " + percent(middle) + " %";
+  return std::to_string(episodes) + (episodes == 1 ? " episode" : " episodes") + " at " +
+         percent(middle) + " %";
 }
 
 /// What one picture shows: values of episodes, their mean and its 95 % interval.
@@ -46,30 +51,34 @@ struct Distribution {
   double mean, low, high;
 };
 
-void draw_distribution(Drawing& drawing, const Distribution& shown, const std::string& label, const std::string& title,
-                       int color) {
+void draw_distribution(Drawing& drawing, const Distribution& shown, const std::string& label,
+                       const std::string& title, int color) {
   const Bars bars(shown.values);
-  const Ticks shares = nice_ticks(100 * std::min(bars.low(), shown.low), 100 * std::max(bars.high(), shown.high), 9);
+  const Ticks shares =
+      nice_ticks(100 * std::min(bars.low(), shown.low), 100 * std::max(bars.high(), shown.high), 9);
   const Ticks counts = whole_ticks(0, static_cast<double>(bars.most()), 7);
   Plot plot(drawing, {70, 56, 520, 300}, {label, shares}, {"episodes", counts}, title);
   for (const auto& [place, count] : bars.counts) {
     const double middle = static_cast<double>(place) * bars.width;
-    plot.bar(100 * (middle - 0.46 * bars.width), 100 * (middle + 0.46 * bars.width), static_cast<double>(count), color,
-             bar_tip(count, middle));
+    plot.bar(100 * (middle - 0.46 * bars.width), 100 * (middle + 0.46 * bars.width),
+             static_cast<double>(count), color, bar_tip(count, middle));
   }
-  for (const double end : {shown.low, shown.high}) plot.dashed({100 * end, 0}, {100 * end, counts.high});
+  for (const double end : {shown.low, shown.high})
+    plot.dashed({100 * end, 0}, {100 * end, counts.high});
 }
 
 std::string of_mean(const Distribution& shown) {
-  return "mean " + percent(shown.mean) + " %, 95 % interval " + percent(shown.low) + " % to " + percent(shown.high) +
-         " %";
+  return "mean " + percent(shown.mean) + " %, 95 % interval " + percent(shown.low) + " % to " +
+         percent(shown.high) + " %";
 }
 
 }  // namespace
 
 std::string draw_episodes(const RecordedEvaluation& evaluation, const std::string& name) {
-  const Distribution shown{evaluation.episodes, evaluation.accuracy, evaluation.low, evaluation.high};
-  const std::string title = std::to_string(evaluation.episodes.size()) + " episodes, " + of_mean(shown);
+  const Distribution shown{evaluation.episodes, evaluation.accuracy, evaluation.low,
+                           evaluation.high};
+  const std::string title =
+      std::to_string(evaluation.episodes.size()) + " episodes, " + of_mean(shown);
   Drawing drawing(630, 430, "Accuracy of " + name + " by episode", title);
   draw_distribution(drawing, shown, "accuracy of an episode, %", title, 1);
   drawing.text({10, 420}, shortened(name, 90), Align::kStart, "small");
@@ -77,14 +86,17 @@ std::string draw_episodes(const RecordedEvaluation& evaluation, const std::strin
 }
 
 std::string draw_difference(const PairedDifference& difference) {
-  const Distribution shown{difference.of_episodes, difference.mean, difference.low, difference.high};
+  const Distribution shown{difference.of_episodes, difference.mean, difference.low,
+                           difference.high};
   const std::string what = difference.run + " against " + difference.base;
   Drawing drawing(630, 430, "Difference of accuracy, " + what,
-                  std::to_string(difference.of_episodes.size()) + " episodes, " + of_mean(shown) + "; better in " +
-                      std::to_string(difference.better) + ", worse in " + std::to_string(difference.worse) +
-                      ", equal in " + std::to_string(difference.equal));
+                  std::to_string(difference.of_episodes.size()) + " episodes, " + of_mean(shown) +
+                      "; better in " + std::to_string(difference.better) + ", worse in " +
+                      std::to_string(difference.worse) + ", equal in " +
+                      std::to_string(difference.equal));
   draw_distribution(drawing, shown, "difference of accuracy in an episode, %",
-                    std::to_string(difference.of_episodes.size()) + " episodes, " + of_mean(shown), 2);
+                    std::to_string(difference.of_episodes.size()) + " episodes, " + of_mean(shown),
+                    2);
   drawing.text({10, 420}, shortened(what, 90), Align::kStart, "small");
   return drawing.svg();
 }

@@ -8,9 +8,10 @@ namespace runner {
 namespace {
 
 constexpr std::string_view kTestAccuracy = "evaluate/top1";
-constexpr std::array<std::string_view, 3> kNamesOfTestAccuracy = {"accuracy", "top1", "test_accuracy"};
-constexpr std::array<std::string_view, 4> kTelling = {kTestAccuracy, "evaluate/episode_accuracy", "validation/accuracy",
-                                                      "validation/loss"};
+constexpr std::array<std::string_view, 3> kNamesOfTestAccuracy = {"accuracy", "top1",
+                                                                  "test_accuracy"};
+constexpr std::array<std::string_view, 4> kTelling = {kTestAccuracy, "evaluate/episode_accuracy",
+                                                      "validation/accuracy", "validation/loss"};
 constexpr std::array<std::string_view, 3> kTellingFamilies = {"evaluate/", "validation/", "train/"};
 
 std::string_view without_node(std::string_view metric) {
@@ -18,11 +19,13 @@ std::string_view without_node(std::string_view metric) {
   return colon == metric.npos ? metric : metric.substr(colon + 1);
 }
 
-/// The first name that `is_meant` without its node, one that has none before one that has; null: there is none.
+/// The first name that `is_meant` without its node, one that has none before one that has; null:
+/// there is none.
 const std::string* first_of(std::span<const std::string> names, const auto& is_meant) {
   const auto whole = std::ranges::find_if(names, is_meant);
   if (whole != names.end()) return &*whole;
-  const auto part = std::ranges::find_if(names, [&](const std::string& name) { return is_meant(without_node(name)); });
+  const auto part = std::ranges::find_if(
+      names, [&](const std::string& name) { return is_meant(without_node(name)); });
   return part == names.end() ? nullptr : &*part;
 }
 
@@ -30,13 +33,16 @@ const std::string* first_of(std::span<const std::string> names, const auto& is_m
 
 bool is_smaller_better(const std::string& metric) {
   constexpr std::array<std::string_view, 4> kSmaller = {"loss", "error", "rank", "perplexity"};
-  return std::ranges::any_of(kSmaller, [&](std::string_view part) { return metric.find(part) != metric.npos; });
+  return std::ranges::any_of(
+      kSmaller, [&](std::string_view part) { return metric.find(part) != metric.npos; });
 }
 
 bool is_of_test(const std::string& metric) { return without_node(metric).starts_with("evaluate/"); }
 
-std::vector<std::string> metrics_meant(const std::string& wanted, std::span<const std::string> names) {
-  const bool is_short = std::ranges::find(kNamesOfTestAccuracy, wanted) != kNamesOfTestAccuracy.end();
+std::vector<std::string> metrics_meant(const std::string& wanted,
+                                       std::span<const std::string> names) {
+  const bool is_short =
+      std::ranges::find(kNamesOfTestAccuracy, wanted) != kNamesOfTestAccuracy.end();
   const std::string whole = is_short ? std::string(kTestAccuracy) : wanted;
   if (std::ranges::find(names, whole) != names.end()) return {whole};
   std::vector<std::string> meant;
@@ -50,16 +56,18 @@ std::vector<std::string> metrics_meant(const std::string& wanted, std::span<cons
 std::string choosing_metric(std::span<const std::string> names) {
   for (const std::string_view one : {"validation/accuracy", "validation/loss"})
     if (std::ranges::find(names, one) != names.end()) return std::string(one);
-  const auto first =
-      std::ranges::find_if(names, [](const std::string& name) { return name.starts_with("validation/"); });
+  const auto first = std::ranges::find_if(
+      names, [](const std::string& name) { return name.starts_with("validation/"); });
   return first == names.end() ? main_metric(names) : *first;
 }
 
 std::string main_metric(std::span<const std::string> names) {
   for (const std::string_view one : kTelling)
-    if (const auto* found = first_of(names, [&](std::string_view name) { return name == one; })) return *found;
+    if (const auto* found = first_of(names, [&](std::string_view name) { return name == one; }))
+      return *found;
   for (const std::string_view family : kTellingFamilies)
-    if (const auto* found = first_of(names, [&](std::string_view name) { return name.starts_with(family); }))
+    if (const auto* found =
+            first_of(names, [&](std::string_view name) { return name.starts_with(family); }))
       return *found;
   return names.empty() ? "" : names.front();
 }

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/report/data_survey.h"
-#include "runner/shared/text/decimal.h"
 #include "runner/parent/svg/plot.h"
+#include "runner/shared/text/decimal.h"
 
 namespace runner {
 namespace {
@@ -38,24 +38,28 @@ Diagnostics problems(const Comparison& comparison) {
   for (const Comparison::Row& row : comparison.rows) {
     const RecordedEvaluation& evaluation = row.evaluation;
     if (evaluation.episodes.empty()) {
-      errors.push_back({ErrorCode::kNoResults,
-                        {},
-                        "",
-                        "'" + row.title + "' was not evaluated over episodes, so nothing of it can be paired",
-                        "leave it out, or compare without --paired"});
+      errors.push_back(
+          {ErrorCode::kNoResults,
+           {},
+           "",
+           "'" + row.title + "' was not evaluated over episodes, so nothing of it can be paired",
+           "leave it out, or compare without --paired"});
     } else if (evaluation.episodes.size() < kLeastEpisodes) {
       errors.push_back({ErrorCode::kNoResults,
                         {},
                         "",
-                        "'" + row.title + "' was evaluated over " + std::to_string(evaluation.episodes.size()) +
+                        "'" + row.title + "' was evaluated over " +
+                            std::to_string(evaluation.episodes.size()) +
                             " episodes, too few to test a difference",
                         "evaluate it over " + std::to_string(kLeastEpisodes) + " or more"});
-    } else if (evaluation.drawn != first.drawn || evaluation.episodes.size() != first.episodes.size()) {
+    } else if (evaluation.drawn != first.drawn ||
+               evaluation.episodes.size() != first.episodes.size()) {
       errors.push_back(
           {ErrorCode::kOptionConflict,
            {},
            "",
-           "'" + row.title + "' was evaluated over other episodes than '" + comparison.rows.front().title + "'",
+           "'" + row.title + "' was evaluated over other episodes than '" +
+               comparison.rows.front().title + "'",
            "evaluate both on the same data with the same seed, number of episodes, ways, shots and "
            "queries"});
     }
@@ -63,7 +67,9 @@ Diagnostics problems(const Comparison& comparison) {
   return errors;
 }
 
-std::string signed_percent(double share) { return (share < 0 ? "" : "+") + decimal(100 * share, 2) + " %"; }
+std::string signed_percent(double share) {
+  return (share < 0 ? "" : "+") + decimal(100 * share, 2) + " %";
+}
 
 std::string short_number(double value) {
   std::array<char, 32> text;
@@ -85,9 +91,10 @@ std::string paired_text(const std::vector<PairedDifference>& differences) {
   std::vector<std::vector<std::string>> rows = {
       {"over the same episodes", "difference", "95 % interval", "p", "better", "worse", "equal"}};
   for (const PairedDifference& one : differences) {
-    rows.push_back({shortened(one.run, 60) + " against " + shortened(one.base, 60), signed_percent(one.mean),
-                    signed_percent(one.low) + " to " + signed_percent(one.high), short_number(one.p_value),
-                    std::to_string(one.better), std::to_string(one.worse), std::to_string(one.equal)});
+    rows.push_back(
+        {shortened(one.run, 60) + " against " + shortened(one.base, 60), signed_percent(one.mean),
+         signed_percent(one.low) + " to " + signed_percent(one.high), short_number(one.p_value),
+         std::to_string(one.better), std::to_string(one.worse), std::to_string(one.equal)});
   }
   return table_text(rows);
 }

@@ -10,13 +10,13 @@
 
 namespace runner {
 
-/// By how much a few-shot model is better than another over the same episodes. What makes an episode hard is the same
-/// for both, so that their differences vary less than their accuracies.
+/// By how much a few-shot model is better than another over the same episodes. What makes an
+/// episode hard is the same for both, so that their differences vary less than their accuracies.
 struct PairedDifference {
   std::string run, base;     ///< as the rows of the comparison are called
   double mean = 0;           ///< of run - base, over episodes
   double low = 0, high = 0;  ///< its 95 % interval, mean +- 1.96 standard errors
-  double p_value = 1;        ///< of a mean that far from 0 if both were equally good; two-sided, normal
+  double p_value = 1;  ///< of a mean that far from 0 if both were equally good; two-sided, normal
   std::int64_t better = 0, worse = 0, equal = 0;  ///< episodes
   std::vector<double> of_episodes = {};           ///< run - base in each
 };
@@ -24,8 +24,8 @@ struct PairedDifference {
 /// Episodes from which on the mean is taken to be normally distributed.
 inline constexpr std::size_t kLeastEpisodes = 30;
 
-/// Every evaluation but the first against that. kNoResults where one was not measured over episodes or over fewer than
-/// kLeastEpisodes, kOptionConflict where two were measured over different ones.
+/// Every evaluation but the first against that. kNoResults where one was not measured over episodes
+/// or over fewer than kLeastEpisodes, kOptionConflict where two were measured over different ones.
 Result<std::vector<PairedDifference>> paired_differences(const Comparison& comparison);
 
 /// A table.

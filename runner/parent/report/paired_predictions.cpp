@@ -45,8 +45,9 @@ std::vector<RecordedPrediction> predictions_from(std::string_view text) {
   const std::size_t predicted = column(head, {"predicted", "prediction"});
   for (std::size_t number = 2; (row = take_csv_line(text)); ++number) {
     if (row->size() != head.size())
-      throw std::runtime_error("its row " + std::to_string(number) + " has " + std::to_string(row->size()) +
-                               " fields, not " + std::to_string(head.size()));
+      throw std::runtime_error("its row " + std::to_string(number) + " has " +
+                               std::to_string(row->size()) + " fields, not " +
+                               std::to_string(head.size()));
     all.push_back({(*row)[name], (*row)[label], (*row)[label] == (*row)[predicted]});
   }
   std::ranges::stable_sort(all, {}, &RecordedPrediction::name);
@@ -55,7 +56,8 @@ std::vector<RecordedPrediction> predictions_from(std::string_view text) {
 
 }  // namespace
 
-Result<std::vector<RecordedPrediction>> read_predictions(const std::filesystem::path& folder, const std::string& node) {
+Result<std::vector<RecordedPrediction>> read_predictions(const std::filesystem::path& folder,
+                                                         const std::string& node) {
   const std::filesystem::path path = RunLayout(folder).node(node).folder() / kPredictions;
   const auto text = real_file_system().read(path, kLargestPredictions);
   if (!text) {
@@ -87,15 +89,18 @@ struct PairedSample {
   std::int8_t gain;     ///< 1: only `run` has it right; -1: only `base`
 };
 
-/// The share of heads in `count` tosses that is at most `heads`, and the probability of exactly so many.
+/// The share of heads in `count` tosses that is at most `heads`, and the probability of exactly so
+/// many.
 struct Tosses {
   double at_most, exactly;
 };
 
 Tosses tosses(std::int64_t count, std::int64_t heads) {
   const auto n = static_cast<double>(count), k = static_cast<double>(heads);
-  const double exactly = std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) - n * std::log(2.0));
-  // Downwards each term is smaller than the one before, by more and more, as heads are at most half.
+  const double exactly = std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) -
+                                  n * std::log(2.0));
+  // Downwards each term is smaller than the one before, by more and more, as heads are at most
+  // half.
   double term = exactly, sum = exactly;
   for (double i = k; i > 0 && term > sum * 1e-17; --i) {
     term *= i / (n - i + 1);
@@ -172,25 +177,33 @@ Diagnostic other_samples(const std::string& run, const std::string& base, const 
           {},
           "",
           "'" + run + "' was evaluated on other samples than '" + base + "': " + how,
-          "evaluate both on the same data with the same split; `retort evaluate RUN data.root=…` does that with what "
+          "evaluate both on the same data with the same split; `retort evaluate RUN data.root=…` "
+          "does that with what "
           "is trained"};
 }
 
-std::optional<Diagnostic> sample_mismatch(const std::string& run, const std::vector<RecordedPrediction>& mine,
-                                          const std::string& base, const std::vector<RecordedPrediction>& others) {
+std::optional<Diagnostic> sample_mismatch(const std::string& run,
+                                          const std::vector<RecordedPrediction>& mine,
+                                          const std::string& base,
+                                          const std::vector<RecordedPrediction>& others) {
   for (std::size_t i = 0; i < std::min(mine.size(), others.size()); ++i) {
     if (mine[i].name != others[i].name)
-      return other_samples(run, base, "'" + std::min(mine[i].name, others[i].name) + "' is in one of them alone");
+      return other_samples(
+          run, base, "'" + std::min(mine[i].name, others[i].name) + "' is in one of them alone");
     if (mine[i].label != others[i].label)
       return other_samples(run, base,
-                           "'" + mine[i].name + "' is labelled '" + mine[i].label + "' in one and '" + others[i].label +
-                               "' in the other");
+                           "'" + mine[i].name + "' is labelled '" + mine[i].label +
+                               "' in one and '" + others[i].label + "' in the other");
   }
   if (mine.size() == others.size()) return std::nullopt;
-  return other_samples(run, base, "there are " + std::to_string(mine.size()) + " and " + std::to_string(others.size()));
+  return other_samples(
+      run, base,
+      "there are " + std::to_string(mine.size()) + " and " + std::to_string(others.size()));
 }
 
-std::string signed_points(double share) { return (share < 0 ? "" : "+") + decimal(100 * share, 2) + " %"; }
+std::string signed_points(double share) {
+  return (share < 0 ? "" : "+") + decimal(100 * share, 2) + " %";
+}
 std::string interval_text(const MetricGain& gain) {
   return signed_points(gain.low) + " to " + signed_points(gain.high);
 }
@@ -207,18 +220,22 @@ nlohmann::ordered_json gain_json(const MetricGain& gain) {
 
 }  // namespace
 
-PairedClassifiers compare_classifiers(std::span<const RecordedPrediction> run, std::span<const RecordedPrediction> base,
+PairedClassifiers compare_classifiers(std::span<const RecordedPrediction> run,
+                                      std::span<const RecordedPrediction> base,
                                       std::uint64_t seed) {
-  PairedClassifiers result{.run = {}, .base = {}, .accuracy = {}, .mean_per_class = {}, .seed = seed};
+  PairedClassifiers result{
+      .run = {}, .base = {}, .accuracy = {}, .mean_per_class = {}, .seed = seed};
   std::map<std::string, std::uint32_t> numbers;
   std::vector<PairedSample> samples;
   for (std::size_t i = 0; i < run.size(); ++i) {
-    const auto label = numbers.emplace(run[i].label, static_cast<std::uint32_t>(numbers.size())).first->second;
+    const auto label =
+        numbers.emplace(run[i].label, static_cast<std::uint32_t>(numbers.size())).first->second;
     const int gain = static_cast<int>(run[i].is_right) - static_cast<int>(base[i].is_right);
     ++(gain > 0 ? result.better : gain < 0 ? result.worse : result.equal);
     samples.push_back({label, static_cast<std::int8_t>(gain)});
   }
-  const Tosses by_chance = tosses(result.better + result.worse, std::min(result.better, result.worse));
+  const Tosses by_chance =
+      tosses(result.better + result.worse, std::min(result.better, result.worse));
   result.p_value = std::min(1.0, 2 * by_chance.at_most);
   result.mid_p = std::min(1.0, 2 * by_chance.at_most - by_chance.exactly);
 
@@ -232,7 +249,8 @@ PairedClassifiers compare_classifiers(std::span<const RecordedPrediction> run, s
   std::vector<double> accuracies, means;
   for (std::int64_t draw = 0; draw < result.draws; ++draw) {
     gains.clear();
-    for (std::int64_t i = 0; i < size; ++i) gains.add(samples[drawn.below(static_cast<std::uint64_t>(size))]);
+    for (std::int64_t i = 0; i < size; ++i)
+      gains.add(samples[drawn.below(static_cast<std::uint64_t>(size))]);
     accuracies.push_back(gains.accuracy());
     means.push_back(gains.mean_per_class());
   }
@@ -241,7 +259,8 @@ PairedClassifiers compare_classifiers(std::span<const RecordedPrediction> run, s
   return result;
 }
 
-Result<std::vector<PairedClassifiers>> paired_classifiers(const Comparison& comparison, std::uint64_t seed) {
+Result<std::vector<PairedClassifiers>> paired_classifiers(const Comparison& comparison,
+                                                          std::uint64_t seed) {
   std::vector<std::vector<RecordedPrediction>> all;
   Diagnostics errors;
   for (const Comparison::Row& row : comparison.rows) {
@@ -249,8 +268,11 @@ Result<std::vector<PairedClassifiers>> paired_classifiers(const Comparison& comp
     if (predictions && !predictions->empty()) {
       all.push_back(*std::move(predictions));
     } else if (predictions) {
-      errors.push_back(
-          {ErrorCode::kNoResults, {}, "", "'" + row.title + "' was evaluated on no samples", "leave it out"});
+      errors.push_back({ErrorCode::kNoResults,
+                        {},
+                        "",
+                        "'" + row.title + "' was evaluated on no samples",
+                        "leave it out"});
     } else {
       errors.insert(errors.end(), predictions.errors().begin(), predictions.errors().end());
     }
@@ -271,13 +293,16 @@ Result<std::vector<PairedClassifiers>> paired_classifiers(const Comparison& comp
 }
 
 std::string paired_text(const std::vector<PairedClassifiers>& pairs) {
-  std::vector<std::vector<std::string>> rows = {{"on the same samples", "accuracy", "95 % interval", "per class",
-                                                 "95 % interval", "McNemar's p", "mid-p", "better", "worse", "equal"}};
+  std::vector<std::vector<std::string>> rows = {{"on the same samples", "accuracy", "95 % interval",
+                                                 "per class", "95 % interval", "McNemar's p",
+                                                 "mid-p", "better", "worse", "equal"}};
   for (const PairedClassifiers& one : pairs) {
-    rows.push_back({shortened(one.run, 60) + " against " + shortened(one.base, 60), signed_points(one.accuracy.value),
-                    interval_text(one.accuracy), signed_points(one.mean_per_class.value),
-                    interval_text(one.mean_per_class), probability_text(one.p_value), probability_text(one.mid_p),
-                    std::to_string(one.better), std::to_string(one.worse), std::to_string(one.equal)});
+    rows.push_back({shortened(one.run, 60) + " against " + shortened(one.base, 60),
+                    signed_points(one.accuracy.value), interval_text(one.accuracy),
+                    signed_points(one.mean_per_class.value), interval_text(one.mean_per_class),
+                    probability_text(one.p_value), probability_text(one.mid_p),
+                    std::to_string(one.better), std::to_string(one.worse),
+                    std::to_string(one.equal)});
   }
   return table_text(rows);
 }

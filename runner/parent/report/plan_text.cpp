@@ -30,14 +30,17 @@ bool is_utf8_locale() {
     const char* value = std::getenv(name);
     if (!value || !*value) continue;
     std::string locale = value;
-    std::ranges::transform(locale, locale.begin(), [](unsigned char letter) { return std::tolower(letter); });
+    std::ranges::transform(locale, locale.begin(),
+                           [](unsigned char letter) { return std::tolower(letter); });
     return locale.find("utf-8") != locale.npos || locale.find("utf8") != locale.npos;
   }
   return false;
 }
 
 /// How many columns so many points take.
-std::size_t columns_for(std::size_t points, const TextStyle& style) { return std::min(points, style.width); }
+std::size_t columns_for(std::size_t points, const TextStyle& style) {
+  return std::min(points, style.width);
+}
 
 }  // namespace
 
@@ -69,7 +72,8 @@ std::string sparkline(std::span<const std::int64_t> values, const TextStyle& sty
   return line;
 }
 
-std::string phase_line(std::span<const PhaseMark> phases, std::size_t points, const TextStyle& style) {
+std::string phase_line(std::span<const PhaseMark> phases, std::size_t points,
+                       const TextStyle& style) {
   const std::size_t columns = columns_for(points, style);
   struct Name {
     std::string_view text;
@@ -105,7 +109,10 @@ std::string flops_text(double flops) {
   constexpr std::array kUnits = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
   std::size_t unit = 0;
   for (; flops >= 999.5 && unit + 1 < kUnits.size(); ++unit) flops /= 1000;
-  return decimal(flops, unit == 0 || flops >= 99.5 ? 0 : flops >= 9.995 ? 1 : 2) + " " + kUnits[unit];
+  return decimal(flops, unit == 0 || flops >= 99.5 ? 0
+                        : flops >= 9.995           ? 1
+                                                   : 2) +
+         " " + kUnits[unit];
 }
 
 /// "micro_batch 8", "two_pass off".
@@ -118,7 +125,8 @@ std::string setting_text(const std::string& name, const nlohmann::ordered_json& 
 std::string step_text(const MemoryPlan& plan) {
   std::string text;
   if (plan.step.is_object()) {
-    for (const auto& [name, value] : plan.step.items()) text += (text.empty() ? "" : ", ") + setting_text(name, value);
+    for (const auto& [name, value] : plan.step.items())
+      text += (text.empty() ? "" : ", ") + setting_text(name, value);
   }
   if (plan.flops > 0) text += (text.empty() ? "" : "; ") + flops_text(plan.flops);
   return text;
@@ -141,20 +149,25 @@ std::string section(const std::string& title, const Rows& rows) {
 std::string need_text(const MemoryPlan& plan) {
   std::string text = "needs " + size_text(plan.predicted);
   if (!plan.held.empty()) text += ", " + held_text(plan) + ",";
-  if (const auto cache = std::ranges::find(plan.terms, kCacheTerm, &NamedBytes::name); cache != plan.terms.end())
-    text += (plan.held.empty() ? ", " : " ") + size_text(cache->bytes) + " of it to keep pictures in,";
+  if (const auto cache = std::ranges::find(plan.terms, kCacheTerm, &NamedBytes::name);
+      cache != plan.terms.end())
+    text +=
+        (plan.held.empty() ? ", " : " ") + size_text(cache->bytes) + " of it to keep pictures in,";
   if (!plan.budget) return text + "; no budget is known";
   text += " of " + size_text(*plan.budget) + " (" + plan.budget_from + "): ";
-  return plan.fits() ? text + "fits, " + size_text(*plan.budget - plan.predicted) + " to spare"
-                     : text + "does not fit, " + size_text(plan.predicted - *plan.budget) + " too much" +
-                           (plan.must_fit ? "" : "; it starts all the same (memory.on_oom_policy: legacy)");
+  return plan.fits()
+             ? text + "fits, " + size_text(*plan.budget - plan.predicted) + " to spare"
+             : text + "does not fit, " + size_text(plan.predicted - *plan.budget) + " too much" +
+                   (plan.must_fit ? "" : "; it starts all the same (memory.on_oom_policy: legacy)");
 }
 
 std::string curve_text(const MemoryPlan& plan, const TextStyle& style) {
   if (plan.curve.empty()) return "";
-  const TextStyle inner{.width = std::max<std::size_t>(style.width, 12) - 4, .has_blocks = style.has_blocks};
-  std::string text = "\n  live bytes over a step, up to " + size_text(*std::ranges::max_element(plan.curve)) +
-                     "\n    " + sparkline(plan.curve, inner) + "\n";
+  const TextStyle inner{.width = std::max<std::size_t>(style.width, 12) - 4,
+                        .has_blocks = style.has_blocks};
+  std::string text = "\n  live bytes over a step, up to " +
+                     size_text(*std::ranges::max_element(plan.curve)) + "\n    " +
+                     sparkline(plan.curve, inner) + "\n";
   const std::string names = phase_line(plan.phases, plan.curve.size(), inner);
   return names.empty() ? text : text + "    " + names + "\n";
 }
@@ -162,15 +175,16 @@ std::string curve_text(const MemoryPlan& plan, const TextStyle& style) {
 std::string largest_text(const MemoryPlan& plan) {
   Rows rows = {{"bytes", "owner", "what", "shape", "", "made by"}};
   for (const AliveTensor& tensor : plan.largest) {
-    rows.push_back(
-        {size_text(tensor.bytes), tensor.owner, tensor.name, shape_text(tensor.shape), tensor.dtype, tensor.operation});
+    rows.push_back({size_text(tensor.bytes), tensor.owner, tensor.name, shape_text(tensor.shape),
+                    tensor.dtype, tensor.operation});
   }
   return section("largest at the peak", rows);
 }
 
 std::string named_text(const std::string& title, const std::vector<NamedBytes>& items) {
   Rows rows = {{"bytes", "of", ""}};
-  for (const NamedBytes& item : items) rows.push_back({size_text(item.bytes), item.name, item.note});
+  for (const NamedBytes& item : items)
+    rows.push_back({size_text(item.bytes), item.name, item.note});
   return section(title, rows);
 }
 
@@ -203,11 +217,13 @@ std::string alternatives_text(const MemoryPlan& plan) {
   Rows rows = {{"needs", "with", "result", "compute", "launches", ""}};
   for (const PlanAlternative& other : plan.alternatives) {
     const bool is_one = other.refused.empty();
-    rows.push_back({is_one ? size_text(other.predicted) : "–", brief_text(other.overrides), other.exactness,
-                    is_one ? decimal(other.relative_flops, 2) + "x" : "–",
-                    is_one ? decimal(other.relative_operations, 2) + "x" : "–", margin_text(other, plan)});
+    rows.push_back({is_one ? size_text(other.predicted) : "–", brief_text(other.overrides),
+                    other.exactness, is_one ? decimal(other.relative_flops, 2) + "x" : "–",
+                    is_one ? decimal(other.relative_operations, 2) + "x" : "–",
+                    margin_text(other, plan)});
   }
-  return section("alternatives, cheapest first; launches: operations started, each with a fixed cost", rows);
+  return section(
+      "alternatives, cheapest first; launches: operations started, each with a fixed cost", rows);
 }
 
 /// "3.1e-16", "0", "inf".
@@ -223,11 +239,13 @@ std::string verdict(const Certificate& certificate) {
   const std::string node = printable(certificate.node);
   if (!certificate.refused.empty()) return "FAIL  " + node + ": " + printable(certificate.refused);
   if (certificate.parameters.empty()) return "FAIL  " + node + ": no gradient was compared";
-  const std::string errors = "the largest relative error of " + std::to_string(certificate.parameters.size()) +
-                             (certificate.parameters.size() == 1 ? " gradient is " : " gradients is ") +
-                             scientific(certificate.worst());
+  const std::string errors =
+      "the largest relative error of " + std::to_string(certificate.parameters.size()) +
+      (certificate.parameters.size() == 1 ? " gradient is " : " gradients is ") +
+      scientific(certificate.worst());
   const std::string limit = scientific(Certificate::kLimit);
-  if (!(certificate.worst() < Certificate::kLimit)) return "FAIL  " + node + ": " + errors + ", not below " + limit;
+  if (!(certificate.worst() < Certificate::kLimit))
+    return "FAIL  " + node + ": " + errors + ", not below " + limit;
   if (!certificate.changed.empty())
     return "FAIL  " + node + ": " + errors +
            ", but not only the gradient counts: " + printable(certificate.changed.front());
@@ -238,7 +256,8 @@ std::string verdict(const Certificate& certificate) {
 
 std::string plan_text(const MemoryPlan& plan, const TextStyle& style) {
   std::string text = plan.node + " on " + plan.device;
-  if (plan.threads > 0) text += ", " + std::to_string(plan.threads) + (plan.threads == 1 ? " thread" : " threads");
+  if (plan.threads > 0)
+    text += ", " + std::to_string(plan.threads) + (plan.threads == 1 ? " thread" : " threads");
   text += "\n  " + need_text(plan) + "\n  peak";
   if (!plan.peak_phase.empty()) text += " in " + plan.peak_phase;
   if (!plan.peak_operation.empty()) text += " at " + plan.peak_operation;
@@ -248,7 +267,8 @@ std::string plan_text(const MemoryPlan& plan, const TextStyle& style) {
   text += curve_text(plan, style);
   text += named_text("live at the peak", plan.owners);
   text += largest_text(plan);
-  text += named_text("besides the tensors, an estimate for the backend (" + plan.terms_version + ")", plan.terms);
+  text += named_text(
+      "besides the tensors, an estimate for the backend (" + plan.terms_version + ")", plan.terms);
   text += named_text("held by earlier nodes until their results have been used", plan.held);
   text += options_text(plan);
   text += alternatives_text(plan);
@@ -267,9 +287,11 @@ std::string certificate_text(const Certificate& certificate) {
   if (!certificate.compared.empty())
     text += printable(certificate.node) + ", in float64: " + printable(certificate.compared) + "\n";
   std::vector<std::vector<std::string>> rows = {{"error", "gradient of"}};
-  for (const auto& [name, error] : certificate.parameters) rows.push_back({scientific(error), printable(name)});
+  for (const auto& [name, error] : certificate.parameters)
+    rows.push_back({scientific(error), printable(name)});
   if (rows.size() > 1) text += table_text(rows);
-  for (const std::string& changed : certificate.changed) text += "changed: " + printable(changed) + "\n";
+  for (const std::string& changed : certificate.changed)
+    text += "changed: " + printable(changed) + "\n";
   return text + verdict(certificate) + "\n";
 }
 
@@ -303,17 +325,21 @@ std::vector<Point> steps(const std::vector<std::int64_t>& curve, double unit) {
 
 /// The phases as bands in turn light and lighter, with their names where there is room.
 void draw_phases(Drawing& drawing, const MemoryPlan& plan) {
-  const double bottom = kFrame.top + kFrame.height, per_point = kFrame.width / static_cast<double>(plan.curve.size());
+  const double bottom = kFrame.top + kFrame.height,
+               per_point = kFrame.width / static_cast<double>(plan.curve.size());
   for (std::size_t i = 0; i < plan.phases.size(); ++i) {
     const std::size_t begin = std::min(plan.phases[i].point, plan.curve.size());
-    const std::size_t end =
-        i + 1 < plan.phases.size() ? std::min(plan.phases[i + 1].point, plan.curve.size()) : plan.curve.size();
+    const std::size_t end = i + 1 < plan.phases.size()
+                                ? std::min(plan.phases[i + 1].point, plan.curve.size())
+                                : plan.curve.size();
     if (begin >= end) continue;
     const double left = kFrame.left + static_cast<double>(begin) * per_point;
     const double width = static_cast<double>(end - begin) * per_point;
-    drawing.rectangle({left, kFrame.top}, width, kFrame.height, "heat", i % 2 == 0 ? 0.04 : 0.12, plan.phases[i].phase);
+    drawing.rectangle({left, kFrame.top}, width, kFrame.height, "heat", i % 2 == 0 ? 0.04 : 0.12,
+                      plan.phases[i].phase);
     const double letters = 7.0 * static_cast<double>(plan.phases[i].phase.size());
-    if (letters < width) drawing.text({left + width / 2, bottom + 16}, plan.phases[i].phase, Align::kMiddle, "small");
+    if (letters < width)
+      drawing.text({left + width / 2, bottom + 16}, plan.phases[i].phase, Align::kMiddle, "small");
   }
 }
 
@@ -322,8 +348,9 @@ void draw_phases(Drawing& drawing, const MemoryPlan& plan) {
 std::string draw_plan(const MemoryPlan& plan, const std::string& name) {
   assert(!plan.curve.empty());
   const std::int64_t most = *std::ranges::max_element(plan.curve);
-  std::string description = "live bytes over a step of " + plan.node + ", at most " + size_text(most) + " in " +
-                            plan.peak_phase + "; " + size_text(plan.predicted) + " are needed";
+  std::string description = "live bytes over a step of " + plan.node + ", at most " +
+                            size_text(most) + " in " + plan.peak_phase + "; " +
+                            size_text(plan.predicted) + " are needed";
   if (plan.budget) description += " of " + size_text(*plan.budget);
   Drawing drawing(kPictureWidth, kHeight, "Memory plan of " + name, description);
   draw_phases(drawing, plan);
@@ -332,9 +359,11 @@ std::string draw_plan(const MemoryPlan& plan, const std::string& name) {
   const std::int64_t top = shows_budget ? std::max(most, *plan.budget) : most;
   const Unit unit = unit_for(top);
   const double points = static_cast<double>(plan.curve.size());
-  Plot plot(drawing, kFrame, {"a step, operation by operation", {.low = 0, .high = points, .values = {}, .labels = {}}},
-            {unit.name, nice_ticks(0, std::max(1e-9, static_cast<double>(top) / unit.bytes), 8)},
-            plan.node + ": live " + size_text(most) + ", needs " + size_text(plan.predicted));
+  Plot plot(
+      drawing, kFrame,
+      {"a step, operation by operation", {.low = 0, .high = points, .values = {}, .labels = {}}},
+      {unit.name, nice_ticks(0, std::max(1e-9, static_cast<double>(top) / unit.bytes), 8)},
+      plan.node + ": live " + size_text(most) + ", needs " + size_text(plan.predicted));
   plot.line(steps(plan.curve, unit.bytes), 1, Stroke::kPlain);
   std::vector<LegendEntry> lines = {{"live bytes", 1}};
   if (shows_budget) {

@@ -27,26 +27,32 @@ using Damage = std::runtime_error;  // what is wrong with a file
 
 /// An object in a file.
 Fields fields_of(const Json& json) { return {json, "it"}; }
-Fields fields_of(const Fields& fields, const std::string& key) { return {fields.at(key), "its '" + key + "'"}; }
+Fields fields_of(const Fields& fields, const std::string& key) {
+  return {fields.at(key), "its '" + key + "'"};
+}
 
 double share(const Fields& fields, std::string_view key) {
   const double value = fields.number(key);
-  if (!(value >= 0 && value <= 1 + 1e-9)) throw Damage("'" + std::string(key) + "' is not between 0 and 1");
+  if (!(value >= 0 && value <= 1 + 1e-9))
+    throw Damage("'" + std::string(key) + "' is not between 0 and 1");
   return value;
 }
 
 std::int64_t whole(const Json& value, const std::string& what) {
   constexpr double kMost = 1e12;  // so that sums of them are counts too
-  if (!value.is_number_integer() || value < 0 || value.get<double>() > kMost) throw Damage(what + " is not a count");
+  if (!value.is_number_integer() || value < 0 || value.get<double>() > kMost)
+    throw Damage(what + " is not a count");
   return value;
 }
 
 std::vector<std::vector<std::int64_t>> matrix(const Json& json, std::size_t classes) {
   std::vector<std::vector<std::int64_t>> rows;
   if (json.is_null()) return rows;
-  if (!json.is_array() || json.size() != classes) throw Damage("'confusion_matrix' is not classes x classes");
+  if (!json.is_array() || json.size() != classes)
+    throw Damage("'confusion_matrix' is not classes x classes");
   for (const Json& row : json) {
-    if (!row.is_array() || row.size() != classes) throw Damage("'confusion_matrix' is not classes x classes");
+    if (!row.is_array() || row.size() != classes)
+      throw Damage("'confusion_matrix' is not classes x classes");
     rows.emplace_back();
     for (const Json& cell : row) rows.back().push_back(whole(cell, "a cell of 'confusion_matrix'"));
   }
@@ -72,8 +78,8 @@ void take_metrics(const Json& json, RecordedEvaluation& result) {
   }
   for (const Json& item : fields.list("per_class")) {
     const Fields one = fields_of(item);
-    result.classes.push_back(
-        {one.text("class"), share(one, "precision"), share(one, "recall"), whole(one.at("support"), "'support'")});
+    result.classes.push_back({one.text("class"), share(one, "precision"), share(one, "recall"),
+                              whole(one.at("support"), "'support'")});
   }
   result.confusion = matrix(fields.at("confusion_matrix"), result.classes.size());
   if (json.contains("models")) {
@@ -84,7 +90,8 @@ void take_metrics(const Json& json, RecordedEvaluation& result) {
       if (one.has("accuracy")) model.accuracy = share(one, "accuracy");
       if (!one.has("quadratic_kappa")) continue;
       model.kappa = one.number("quadratic_kappa");
-      if (!(std::abs(*model.kappa) <= 1)) throw Damage("'quadratic_kappa' of one of its 'models' is not a kappa");
+      if (!(std::abs(*model.kappa) <= 1))
+        throw Damage("'quadratic_kappa' of one of its 'models' is not a kappa");
     }
   }
   if (!json.contains("pairs")) return;
@@ -103,7 +110,8 @@ void take_metrics(const Json& json, RecordedEvaluation& result) {
 
 RecordedCurve curve(const Fields& fields) {
   const Json &rates = fields.list("fpr"), &hits = fields.list("tpr");
-  if (rates.size() != hits.size() || rates.size() < 2) throw Damage("'fpr' and 'tpr' are not a curve");
+  if (rates.size() != hits.size() || rates.size() < 2)
+    throw Damage("'fpr' and 'tpr' are not a curve");
   RecordedCurve result{fields.has("class") ? fields.text("class") : "", share(fields, "auc"), {}};
   for (std::size_t i = 0; i < rates.size(); ++i) {
     const Json point = {{"fpr", rates[i]}, {"tpr", hits[i]}};
@@ -160,10 +168,13 @@ Result<RecordedEvaluation> read_evaluation(const fs::path& folder, const std::st
 }
 
 std::optional<RecordedMeasures> read_measures(const fs::path& folder, const std::string& node) {
-  const auto bytes = real_file_system().read(RunLayout(folder).node(node).metrics(), kLargestResults);
+  const auto bytes =
+      real_file_system().read(RunLayout(folder).node(node).metrics(), kLargestResults);
   const Json json = bytes ? parse_json(*bytes) : Json();
-  if (!json.is_object() || !json.contains("smoke") || !json["smoke"].is_boolean()) return std::nullopt;
-  for (const char* of_classes : {"top1", "top1_interval", "mean_per_class", "per_class", "confusion_matrix"})
+  if (!json.is_object() || !json.contains("smoke") || !json["smoke"].is_boolean())
+    return std::nullopt;
+  for (const char* of_classes :
+       {"top1", "top1_interval", "mean_per_class", "per_class", "confusion_matrix"})
     if (json.contains(of_classes)) return std::nullopt;
   return RecordedMeasures{.node = node, .title = node, .is_smoke = json["smoke"]};
 }
@@ -172,7 +183,8 @@ std::vector<std::string> evaluated_nodes(const fs::path& folder) {
   const FileSystem& files = real_file_system();
   const RunLayout layout(folder);
   std::vector<std::string> nodes = files.list(layout.nodes());
-  std::erase_if(nodes, [&](const std::string& node) { return !files.is_file(layout.node(node).metrics()); });
+  std::erase_if(
+      nodes, [&](const std::string& node) { return !files.is_file(layout.node(node).metrics()); });
   return nodes;
 }
 
@@ -191,23 +203,28 @@ void draw_scale(Drawing& drawing, Point corner, double height) {
   }
   drawing.text({corner.x + 20, corner.y + 8}, "100 %", Align::kStart, "small");
   drawing.text({corner.x + 20, corner.y + height}, "0 %", Align::kStart, "small");
-  drawing.text({corner.x + 58, corner.y + height / 2}, "share of the true class", Align::kMiddle, "small", -90);
+  drawing.text({corner.x + 58, corner.y + height / 2}, "share of the true class", Align::kMiddle,
+               "small", -90);
 }
 
-std::string times(std::int64_t count) { return count == 1 ? "once" : std::to_string(count) + " times"; }
+std::string times(std::int64_t count) {
+  return count == 1 ? "once" : std::to_string(count) + " times";
+}
 
 }  // namespace
 
 std::string draw_confusion(const RecordedEvaluation& evaluation, const std::string& name) {
   const std::size_t classes = evaluation.classes.size();
   const bool is_named = classes <= kMostNames;
-  const double cell = classes <= kMostNames ? std::clamp(520.0 / static_cast<double>(classes), 26.0, 60.0)
-                                            : std::max(1.0, 620.0 / static_cast<double>(classes));
+  const double cell = classes <= kMostNames
+                          ? std::clamp(520.0 / static_cast<double>(classes), 26.0, 60.0)
+                          : std::max(1.0, 620.0 / static_cast<double>(classes));
   const double side = cell * static_cast<double>(classes);
   const double left = is_named ? 190 : 60, top = 50, below = is_named ? 160 : 46;
   Drawing drawing(left + side + 90, top + side + below, "Confusion matrix of " + name,
-                  std::to_string(evaluation.samples) + " samples of " + std::to_string(classes) + " classes, " +
-                      percent(evaluation.accuracy) + " % of them right; rows are true classes, columns predicted ones");
+                  std::to_string(evaluation.samples) + " samples of " + std::to_string(classes) +
+                      " classes, " + percent(evaluation.accuracy) +
+                      " % of them right; rows are true classes, columns predicted ones");
   drawing.text({left + side / 2, 28}, "Confusion matrix", Align::kMiddle, "title");
   for (std::size_t row = 0; row < classes; ++row) {
     const auto& counts = evaluation.confusion[row];
@@ -215,14 +232,15 @@ std::string draw_confusion(const RecordedEvaluation& evaluation, const std::stri
     for (const std::int64_t count : counts) support += count;
     for (std::size_t column = 0; column < classes; ++column) {
       if (counts[column] == 0) continue;
-      const Point corner{left + cell * static_cast<double>(column), top + cell * static_cast<double>(row)};
+      const Point corner{left + cell * static_cast<double>(column),
+                         top + cell * static_cast<double>(row)};
       const double share = static_cast<double>(counts[column]) / static_cast<double>(support);
       drawing.rectangle(corner, cell, cell, "heat", std::max(0.06, share),
-                        evaluation.classes[row].name + " taken for " + evaluation.classes[column].name + ": " +
-                            times(counts[column]));
+                        evaluation.classes[row].name + " taken for " +
+                            evaluation.classes[column].name + ": " + times(counts[column]));
       if (classes > kMostCounts) continue;
-      drawing.text({corner.x + cell / 2, corner.y + cell / 2 + 4}, std::to_string(counts[column]), Align::kMiddle,
-                   share > 0.55 ? "small inverse" : "small");
+      drawing.text({corner.x + cell / 2, corner.y + cell / 2 + 4}, std::to_string(counts[column]),
+                   Align::kMiddle, share > 0.55 ? "small inverse" : "small");
     }
     if (!is_named) continue;
     const std::string label = shortened(evaluation.classes[row].name, kNameLength);
@@ -230,8 +248,11 @@ std::string draw_confusion(const RecordedEvaluation& evaluation, const std::stri
     drawing.text({left - 8, top + middle + 4}, label, Align::kEnd, "small");
     drawing.text({left + middle + 3, top + side + 14}, label, Align::kEnd, "small", -45);
   }
-  const std::array<Point, 5> border = {
-      {{left, top}, {left + side, top}, {left + side, top + side}, {left, top + side}, {left, top}}};
+  const std::array<Point, 5> border = {{{left, top},
+                                        {left + side, top},
+                                        {left + side, top + side},
+                                        {left, top + side},
+                                        {left, top}}};
   drawing.line(border, "axis");
   drawing.text({left + side / 2, top + side + below - 10}, "predicted", Align::kMiddle, "text");
   drawing.text({is_named ? 18.0 : left - 14, top + side / 2}, "true", Align::kMiddle, "text", -90);
@@ -242,8 +263,10 @@ std::string draw_confusion(const RecordedEvaluation& evaluation, const std::stri
 std::string draw_roc(const RecordedEvaluation& evaluation, const std::string& name) {
   std::string description = "One class against the others";
   if (evaluation.macro)
-    description += "; area under the mean curve of the classes " + decimal(evaluation.macro->area, 3);
-  if (evaluation.micro) description += "; of all pairs of sample and class " + decimal(evaluation.micro->area, 3);
+    description +=
+        "; area under the mean curve of the classes " + decimal(evaluation.macro->area, 3);
+  if (evaluation.micro)
+    description += "; of all pairs of sample and class " + decimal(evaluation.micro->area, 3);
   const auto rows = static_cast<double>(evaluation.class_curves.size() + 3);
   Drawing drawing(760, std::max(480.0, 110 + 17 * rows), "ROC curves of " + name, description);
   const Ticks shares = nice_ticks(0, 1, 8);
@@ -251,7 +274,8 @@ std::string draw_roc(const RecordedEvaluation& evaluation, const std::string& na
             "ROC, one class against the others");
   plot.dashed({0, 0}, {1, 1});
   std::vector<LegendEntry> lines;
-  const auto draw = [&](const RecordedCurve& curve, const std::string& what, int color, Stroke stroke) {
+  const auto draw = [&](const RecordedCurve& curve, const std::string& what, int color,
+                        Stroke stroke) {
     std::vector<Point> points;
     for (const auto& [rate, hits] : curve.points) points.push_back({rate, hits});
     plot.line(points, color, stroke);
@@ -273,7 +297,8 @@ std::string draw_calibration(const RecordedEvaluation& evaluation, const std::st
   std::int64_t most = 0;
   for (const RecordedBin& bin : evaluation.bins) most = std::max(most, bin.count);
   Drawing drawing(500, 600, "Calibration of " + name,
-                  "How often predictions are right by the probability they were given; expected calibration error " +
+                  "How often predictions are right by the probability they were given; expected "
+                  "calibration error " +
                       percent(*evaluation.calibration_error) + " %");
   const Ticks shares = nice_ticks(0, 1, 8);
   Plot rights(drawing, {80, 56, 380, 300}, {"", shares}, {"share that is right", shares},
@@ -281,14 +306,16 @@ std::string draw_calibration(const RecordedEvaluation& evaluation, const std::st
   for (const RecordedBin& bin : evaluation.bins) {
     if (bin.count == 0) continue;
     rights.bar(bin.low + 0.004, bin.high - 0.004, bin.accuracy, 1,
-               std::to_string(bin.count) + " predictions, mean probability " + percent(bin.confidence) + " %, right " +
-                   percent(bin.accuracy) + " %");
+               std::to_string(bin.count) + " predictions, mean probability " +
+                   percent(bin.confidence) + " %, right " + percent(bin.accuracy) + " %");
   }
   rights.dashed({0, 0}, {1, 1});
-  Plot counts(drawing, {80, 430, 380, 100}, {"probability of the predicted class", shares},
-              {"predictions", whole_ticks(0, static_cast<double>(std::max<std::int64_t>(most, 1)), 5)}, "");
+  Plot counts(
+      drawing, {80, 430, 380, 100}, {"probability of the predicted class", shares},
+      {"predictions", whole_ticks(0, static_cast<double>(std::max<std::int64_t>(most, 1)), 5)}, "");
   for (const RecordedBin& bin : evaluation.bins) {
-    if (bin.count > 0) counts.bar(bin.low + 0.004, bin.high - 0.004, static_cast<double>(bin.count), 7, "");
+    if (bin.count > 0)
+      counts.bar(bin.low + 0.004, bin.high - 0.004, static_cast<double>(bin.count), 7, "");
   }
   drawing.text({10, 590}, shortened(name, 70), Align::kStart, "small");
   return drawing.svg();

@@ -11,7 +11,8 @@
 
 namespace runner {
 
-/// A curve of an evaluation: the share of negatives, and of positives, that is taken at each threshold.
+/// A curve of an evaluation: the share of negatives, and of positives, that is taken at each
+/// threshold.
 struct RecordedCurve {
   std::string name;  ///< of the class; empty for a mean
   double area = 0;
@@ -25,7 +26,8 @@ struct RecordedBin {
   double confidence = 0, accuracy = 0;  ///< their mean probability; the share of them that is right
 };
 
-/// What the files of an evaluation of classes say, checked: shares lie between 0 and 1, the matrix is square.
+/// What the files of an evaluation of classes say, checked: shares lie between 0 and 1, the matrix
+/// is square.
 struct RecordedEvaluation {
   struct Class {
     std::string name;
@@ -37,10 +39,12 @@ struct RecordedEvaluation {
   double mean_per_class = 0, loss = 0;
   std::int64_t samples = 0;
   bool is_smoke = false;
-  std::vector<double> episodes;  ///< the accuracy of each, of a few-shot model; then the interval is that of their mean
+  std::vector<double> episodes;  ///< the accuracy of each, of a few-shot model; then the interval
+                                 ///< is that of their mean
   std::string drawn;             ///< which episodes they were; equal for the same ones
   std::vector<Class> classes;
-  std::vector<std::vector<std::int64_t>> confusion;  ///< rows: true classes; empty where there are too many
+  std::vector<std::vector<std::int64_t>>
+      confusion;  ///< rows: true classes; empty where there are too many
 
   /// Of networks that tell two classes apart each: how well one does on the samples of its two.
   struct Pair {
@@ -53,7 +57,8 @@ struct RecordedEvaluation {
   /// Of an ensemble of several models' networks: how well those of one model do without the others.
   struct BaseModel {
     std::string name;
-    std::optional<double> accuracy, kappa;  ///< where they do not abstain from every sample; from -1 to 1, quadratic
+    std::optional<double> accuracy,
+        kappa;  ///< where they do not abstain from every sample; from -1 to 1, quadratic
   };
   std::vector<BaseModel> models;
 
@@ -68,29 +73,33 @@ struct RecordedEvaluation {
 struct RecordedMeasures {
   std::string node, title;  ///< its id; as people read it
   bool is_smoke = false;
-  std::vector<std::pair<std::string, double>> values = {};  ///< "evaluate/…", in the order in which they were recorded
+  std::vector<std::pair<std::string, double>> values =
+      {};  ///< "evaluate/…", in the order in which they were recorded
 };
 
-/// Reads metrics.json and, where it is there, curves.json in nodes/<node>/ of a run's `folder`. kDamagedRecord, naming
-/// the file and what is wrong with it.
-Result<RecordedEvaluation> read_evaluation(const std::filesystem::path& folder, const std::string& node);
+/// Reads metrics.json and, where it is there, curves.json in nodes/<node>/ of a run's `folder`.
+/// kDamagedRecord, naming the file and what is wrong with it.
+Result<RecordedEvaluation> read_evaluation(const std::filesystem::path& folder,
+                                           const std::string& node);
 
-/// Of an evaluation whose metrics.json is whole and has nothing of classes: all but its values, which metrics.jsonl
-/// has. nullopt where read_evaluation() is to read it.
-std::optional<RecordedMeasures> read_measures(const std::filesystem::path& folder, const std::string& node);
+/// Of an evaluation whose metrics.json is whole and has nothing of classes: all but its values,
+/// which metrics.jsonl has. nullopt where read_evaluation() is to read it.
+std::optional<RecordedMeasures> read_measures(const std::filesystem::path& folder,
+                                              const std::string& node);
 
 /// The nodes of the run in `folder` that have been evaluated, sorted.
 std::vector<std::string> evaluated_nodes(const std::filesystem::path& folder);
 
-/// confusion_matrix.svg: rows are true classes, columns predicted ones, a cell's colour the share of its row; classes
-/// are named up to 20, counts written up to 12. `evaluation` has a matrix.
+/// confusion_matrix.svg: rows are true classes, columns predicted ones, a cell's colour the share
+/// of its row; classes are named up to 20, counts written up to 12. `evaluation` has a matrix.
 std::string draw_confusion(const RecordedEvaluation& evaluation, const std::string& name);
 
-/// roc.svg: mean curves over classes and over all pairs, and those of single classes where they are recorded.
+/// roc.svg: mean curves over classes and over all pairs, and those of single classes where they are
+/// recorded.
 std::string draw_roc(const RecordedEvaluation& evaluation, const std::string& name);
 
-/// calibration.svg: how often predictions of each probability are right, above how many there are. `evaluation` has
-/// bins.
+/// calibration.svg: how often predictions of each probability are right, above how many there are.
+/// `evaluation` has bins.
 std::string draw_calibration(const RecordedEvaluation& evaluation, const std::string& name);
 
 }  // namespace runner

@@ -55,19 +55,23 @@ double relative_difference(double a, double b) {
   return std::abs(a - b) / std::max(std::abs(a), std::abs(b));
 }
 
-/// What differs between two nodes' metrics, with its place; nothing after a metric that only one of them has.
-std::vector<std::pair<std::size_t, MetricDifference>> differences_of(const std::vector<Measured>& before,
-                                                                     const std::vector<Measured>& now) {
+/// What differs between two nodes' metrics, with its place; nothing after a metric that only one of
+/// them has.
+std::vector<std::pair<std::size_t, MetricDifference>> differences_of(
+    const std::vector<Measured>& before, const std::vector<Measured>& now) {
   std::vector<std::pair<std::size_t, MetricDifference>> found;
   for (std::size_t i = 0; i < std::max(before.size(), now.size()); ++i) {
     const Measured* was = i < before.size() ? &before[i] : nullptr;
     const Measured* is = i < now.size() ? &now[i] : nullptr;
-    const bool is_same = was && is && was->metric.name == is->metric.name && was->metric.step == is->metric.step;
+    const bool is_same =
+        was && is && was->metric.name == is->metric.name && was->metric.step == is->metric.step;
     const Measured& named = was ? *was : *is;
-    MetricDifference one{.node = named.metric.node, .metric = named.metric.name, .step = named.metric.step};
+    MetricDifference one{
+        .node = named.metric.node, .metric = named.metric.name, .step = named.metric.step};
     if (was) one.before = was->metric.value;
     if (is && (is_same || !was)) one.now = is->metric.value;
-    one.relative = is_same ? relative_difference(*one.before, *one.now) : std::numeric_limits<double>::infinity();
+    one.relative = is_same ? relative_difference(*one.before, *one.now)
+                           : std::numeric_limits<double>::infinity();
     if (one.relative > 0) found.emplace_back(named.place, std::move(one));
     if (!is_same) break;
   }
@@ -91,22 +95,28 @@ void compare_metrics(const fs::path& before, const fs::path& now, Reproduction& 
   if (all.empty()) return;
   std::ranges::stable_sort(all, {}, &std::pair<std::size_t, MetricDifference>::first);
   result.first = all.front().second;
-  result.largest = std::ranges::max_element(all, {}, [](const auto& one) { return one.second.relative; })->second;
+  result.largest = std::ranges::max_element(all, {}, [](const auto& one) {
+                     return one.second.relative;
+                   })->second;
 }
 
-/// A file by what it is called here and where it is. Of checkpoints the weights of those that are pointed to.
+/// A file by what it is called here and where it is. Of checkpoints the weights of those that are
+/// pointed to.
 std::map<std::string, fs::path> results_of(const fs::path& run) {
   std::map<std::string, fs::path> files;
   std::error_code error;
-  for (fs::directory_iterator at(RunLayout(run).nodes(), error), end; !error && at != end; at.increment(error)) {
+  for (fs::directory_iterator at(RunLayout(run).nodes(), error), end; !error && at != end;
+       at.increment(error)) {
     const std::string node = at->path().filename().string();
     const NodeLayout layout(at->path());
     std::error_code gone;
     if (!at->is_directory(gone)) continue;
     for (const NodeFile& file : node_files(at->path())) {
       const fs::path path = at->path() / file.name;
-      const bool is_of_checkpoint = file.name.starts_with(layout.checkpoints().filename().string() + "/");
-      if (!is_of_checkpoint && path != layout.plan() && path != layout.training_metrics() && path != layout.division())
+      const bool is_of_checkpoint =
+          file.name.starts_with(layout.checkpoints().filename().string() + "/");
+      if (!is_of_checkpoint && path != layout.plan() && path != layout.training_metrics() &&
+          path != layout.division())
         files[node + "/" + file.name] = path;
     }
     for (const char* pointer : kPointers) {
@@ -135,7 +145,8 @@ void compare_results(const fs::path& before, const fs::path& now, Reproduction& 
     const auto was = old_files.find(file), is = files.find(file);
     const bool are_there = was != old_files.end() && is != files.end();
     const std::string digest = are_there ? digest_of_result(was->second) : "";
-    if (digest.empty() || digest != digest_of_result(is->second)) result.other_files.push_back(file);
+    if (digest.empty() || digest != digest_of_result(is->second))
+      result.other_files.push_back(file);
   }
 }
 
@@ -152,12 +163,14 @@ void compare_plans(const fs::path& before, const fs::path& now, Reproduction& re
 }
 
 std::string metric_value_text(const std::optional<double>& value) {
-  return value ? (std::isfinite(*value) ? csv_number(*value) : number_json(*value).get<std::string>()) : "not measured";
+  return value
+             ? (std::isfinite(*value) ? csv_number(*value) : number_json(*value).get<std::string>())
+             : "not measured";
 }
 
 std::string difference_text(const MetricDifference& one) {
-  return one.node + ", step " + std::to_string(one.step) + ": " + one.metric + " was " + metric_value_text(one.before) +
-         " and is now " + metric_value_text(one.now);
+  return one.node + ", step " + std::to_string(one.step) + ": " + one.metric + " was " +
+         metric_value_text(one.before) + " and is now " + metric_value_text(one.now);
 }
 
 std::string count_text(std::size_t count, const std::string& thing) {
@@ -166,7 +179,9 @@ std::string count_text(std::size_t count, const std::string& thing) {
 
 Json difference_json(const std::optional<MetricDifference>& one) {
   if (!one) return nullptr;
-  const auto number = [](const std::optional<double>& value) { return value ? number_json(*value) : Json(nullptr); };
+  const auto number = [](const std::optional<double>& value) {
+    return value ? number_json(*value) : Json(nullptr);
+  };
   return {{"node", one->node},       {"metric", one->metric},
           {"step", one->step},       {"before", number(one->before)},
           {"now", number(one->now)}, {"relative", number_json(one->relative)}};
@@ -192,7 +207,8 @@ Reproduction compare_reproduction(const fs::path& before, const fs::path& now, d
   compare_results(before, now, result);
   compare_plans(before, now, result);
   if (result.largest && result.largest->relative > tolerance) result.verdict = Verdict::kDifferent;
-  else if (result.largest || !result.other_files.empty()) result.verdict = Verdict::kWithinTolerance;
+  else if (result.largest || !result.other_files.empty())
+    result.verdict = Verdict::kWithinTolerance;
   // Without a number there is nothing that could be near.
   if (result.metrics == 0 && !result.other_files.empty()) result.verdict = Verdict::kDifferent;
   return result;
@@ -202,24 +218,27 @@ std::string reproduction_text(const Reproduction& found) {
   std::string text;
   switch (found.verdict) {
     case Verdict::kIdentical:
-      return "identical: " + count_text(found.metrics, "metric") + " and " + count_text(found.files, "file") +
-             " of weights and results have the same bits\n";
+      return "identical: " + count_text(found.metrics, "metric") + " and " +
+             count_text(found.files, "file") + " of weights and results have the same bits\n";
     case Verdict::kWithinTolerance:
-      text = "within tolerance: " + count_text(found.metrics, "metric") + " within " + csv_number(found.tolerance) +
-             " of the record's, relative";
+      text = "within tolerance: " + count_text(found.metrics, "metric") + " within " +
+             csv_number(found.tolerance) + " of the record's, relative";
       text += found.largest ? ", at most " + csv_number(found.largest->relative) + "\n" : "\n";
       break;
     case Verdict::kDifferent:
-      text = "different: more than " + csv_number(found.tolerance) + " from the record's, relative\n";
+      text =
+          "different: more than " + csv_number(found.tolerance) + " from the record's, relative\n";
       break;
   }
   if (found.first) text += "first difference: " + difference_text(*found.first) + "\n";
   else text += "first difference: none in the metrics\n";
   if (found.largest && found.largest->relative > found.first->relative)
     text += "largest difference: " + difference_text(*found.largest) + "\n";
-  if (!found.other_files.empty()) text += "files with other bytes: " + listed(found.other_files, kShownFiles) + "\n";
+  if (!found.other_files.empty())
+    text += "files with other bytes: " + listed(found.other_files, kShownFiles) + "\n";
   if (!found.other_plans.empty())
-    text += "steps computed in another way (plan.json): " + listed(found.other_plans, kShownFiles) + "\n";
+    text += "steps computed in another way (plan.json): " + listed(found.other_plans, kShownFiles) +
+            "\n";
   return text;
 }
 

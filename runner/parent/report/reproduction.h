@@ -36,15 +36,16 @@ struct Reproduction {
   std::size_t metrics = 0, files = 0;       ///< compared
   std::optional<MetricDifference> first;    ///< in the order in which they were measured
   std::optional<MetricDifference> largest;  ///< by its relative size; the first of equals
-  std::vector<std::string>
-      other_files;  ///< with other bytes, or missing in one: "train/checkpoints/best/model.safetensors"
-  std::vector<std::string> other_plans;  ///< nodes whose steps were computed in another way
+  std::vector<std::string> other_files;     ///< with other bytes, or missing in one:
+                                            ///< "train/checkpoints/best/model.safetensors"
+  std::vector<std::string> other_plans;     ///< nodes whose steps were computed in another way
 };
 
-/// Compares the run in `now` with that in `before`: the metrics of every step but those of memory, the weights of the
-/// best and of the latest checkpoint of each training, and what every other node has left, but for plans and times.
-Reproduction compare_reproduction(const std::filesystem::path& before, const std::filesystem::path& now,
-                                  double tolerance);
+/// Compares the run in `now` with that in `before`: the metrics of every step but those of memory,
+/// the weights of the best and of the latest checkpoint of each training, and what every other node
+/// has left, but for plans and times.
+Reproduction compare_reproduction(const std::filesystem::path& before,
+                                  const std::filesystem::path& now, double tolerance);
 
 /// A few lines: the verdict, the first difference and the largest one, the files that differ.
 std::string reproduction_text(const Reproduction& found);

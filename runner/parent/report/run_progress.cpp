@@ -31,14 +31,17 @@ Json json_in(const fs::path& path) {
 /// The member at `pointer`, a number; else 0.
 double number_at(const Json& json, const char* pointer) {
   const Json::json_pointer place(pointer);
-  return json.is_object() && json.contains(place) && json[place].is_number() ? json[place].get<double>() : 0;
+  return json.is_object() && json.contains(place) && json[place].is_number()
+             ? json[place].get<double>()
+             : 0;
 }
 
 /// What the end of metrics.jsonl tells.
 struct Tail {
   std::string node;
   std::int64_t step = 0;
-  double time = 0, epoch_time = 0;       // seconds after the start: of all, and of the last end of an epoch
+  double time = 0,
+         epoch_time = 0;  // seconds after the start: of all, and of the last end of an epoch
   std::map<std::string, double> values;  // by name
 };
 
@@ -52,8 +55,8 @@ Tail tail_of(const fs::path& path) {
   if (size > kTail) std::getline(file, line);  // a part of one
   while (std::getline(file, line) && !file.eof()) {
     const Json json = parse_json<Json>(line);
-    if (!json.is_object() || !json.contains("node") || !json["node"].is_string() || !json.contains("name") ||
-        !json["name"].is_string() || !json.contains("value"))
+    if (!json.is_object() || !json.contains("node") || !json["node"].is_string() ||
+        !json.contains("name") || !json["name"].is_string() || !json.contains("value"))
       continue;
     const auto value = number_from_json(json["value"]);
     if (!value) continue;
@@ -78,9 +81,9 @@ std::int64_t planned_epochs(const fs::path& run, const std::string& node) {
 }
 
 void choose_metric(const Tail& tail, RunProgress& progress) {
-  constexpr std::array<std::string_view, 6> kWanted = {"evaluate/top1",       "evaluate/episode_accuracy",
-                                                       "validation/accuracy", "validation/loss",
-                                                       "train/epoch_loss",    "train/loss"};
+  constexpr std::array<std::string_view, 6> kWanted = {
+      "evaluate/top1",   "evaluate/episode_accuracy", "validation/accuracy",
+      "validation/loss", "train/epoch_loss",          "train/loss"};
   for (const std::string_view wanted : kWanted) {
     const auto found = tail.values.find(std::string(wanted));
     if (found == tail.values.end()) continue;
@@ -103,15 +106,17 @@ void follow_training(const fs::path& run, const Tail& tail, RunProgress& progres
   progress.epoch = std::min(done + 1, progress.epochs);
   if (done == 0 || progress.status != "running") return;
   const double of_this = tail.epoch_time > 0 ? tail.time - tail.epoch_time : 0;
-  progress.seconds_left =
-      std::max(0.0, static_cast<double>(progress.epochs - done) * seconds / static_cast<double>(done) - of_this);
+  progress.seconds_left = std::max(
+      0.0,
+      static_cast<double>(progress.epochs - done) * seconds / static_cast<double>(done) - of_this);
 }
 
 double seconds_since(const fs::path& file) {
   std::error_code error;
   const auto written = fs::last_write_time(file, error);
   if (error) return 0;
-  return std::max(0.0, std::chrono::duration<double>(fs::file_time_type::clock::now() - written).count());
+  return std::max(
+      0.0, std::chrono::duration<double>(fs::file_time_type::clock::now() - written).count());
 }
 
 }  // namespace

@@ -6,12 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/disk/file_digests.h"
-#include "runner/shared/stage/run_layout.h"
-#include "runner/shared/value/json_fields.h"
-#include "runner/shared/text/printable.h"
-#include "runner/shared/text/decimal.h"
 #include "runner/shared/record/metrics_file.h"
+#include "runner/shared/stage/run_layout.h"
+#include "runner/shared/text/decimal.h"
 #include "runner/shared/text/duration.h"
+#include "runner/shared/text/printable.h"
+#include "runner/shared/value/json_fields.h"
 #include "runner/shared/value/parse_json.h"
 
 namespace runner {
@@ -26,11 +26,15 @@ constexpr std::size_t kShown = 5;  // classes, and pairs of them
 /// What each training of the run monitors, by node.
 std::map<std::string, BestValidation> monitored_trainings(const RecordedRun& run) {
   std::map<std::string, BestValidation> trainings;
-  const auto text = real_file_system().read(run.recipe.parent_path() / RunRecord::kGraph, kLargestSummary);
+  const auto text =
+      real_file_system().read(run.recipe.parent_path() / RunRecord::kGraph, kLargestSummary);
   const Json graph = text ? parse_json<Json>(*text) : Json();
-  if (!graph.is_object() || !graph.contains("nodes") || !graph["nodes"].is_array()) return trainings;
+  if (!graph.is_object() || !graph.contains("nodes") || !graph["nodes"].is_array())
+    return trainings;
   for (const Json& node : graph["nodes"]) {
-    if (!node.is_object() || !node.contains("id") || !node["id"].is_string() || !node.contains("options")) continue;
+    if (!node.is_object() || !node.contains("id") || !node["id"].is_string() ||
+        !node.contains("options"))
+      continue;
     if (auto monitor = monitor_of(from_json(node["options"])))
       trainings.emplace(node["id"].get<std::string>(), BestValidation(*std::move(monitor)));
   }
@@ -74,7 +78,9 @@ std::vector<Class> worst_classes(const RecordedEvaluation& evaluation) {
 }
 
 /// "loss" of "validation/loss".
-std::string without_family(const std::string& metric) { return metric.substr(metric.find('/') + 1); }
+std::string without_family(const std::string& metric) {
+  return metric.substr(metric.find('/') + 1);
+}
 
 /// The validation metrics of an epoch, and the monitored one where that is another.
 std::string validation_in_words(const TrainingHistory::Epoch& epoch, const BestValidation& best) {
@@ -84,12 +90,15 @@ std::string validation_in_words(const TrainingHistory::Epoch& epoch, const BestV
     text += (text.empty() ? "" : ", ") + ("accuracy " + percent(*epoch.validation_accuracy)) + " %";
   const std::string& metric = best.monitor().metric;
   const auto monitored = best.best_values().find(metric);
-  if (metric != "validation/loss" && metric != "validation/accuracy" && monitored != best.best_values().end())
-    text += (text.empty() ? "" : ", ") + without_family(metric) + " " + decimal(monitored->second, 4);
+  if (metric != "validation/loss" && metric != "validation/accuracy" &&
+      monitored != best.best_values().end())
+    text +=
+        (text.empty() ? "" : ", ") + without_family(metric) + " " + decimal(monitored->second, 4);
   return text;
 }
 
-/// The best epoch by what the training monitors; empty where nothing was validated, or the record does not say by what.
+/// The best epoch by what the training monitors; empty where nothing was validated, or the record
+/// does not say by what.
 std::string best_epoch_text(const TrainingHistory& history, const BestValidation* best) {
   if (!best || !best->best_step()) return "";
   const auto& epochs = history.epochs();
@@ -97,60 +106,67 @@ std::string best_epoch_text(const TrainingHistory& history, const BestValidation
   if (found == epochs.end()) return "";
   const std::string text = "  validation: " + validation_in_words(*found, *best) + ", in epoch " +
                            std::to_string(found - epochs.begin() + 1);
-  return text + (epochs.size() > 1 ? ", the best by " + without_family(best->monitor().metric) + "\n" : "\n");
+  return text + (epochs.size() > 1
+                     ? ", the best by " + without_family(best->monitor().metric) + "\n"
+                     : "\n");
 }
 
-std::string training_text(const std::string& title, const TrainingHistory& history, const BestValidation* best) {
+std::string training_text(const std::string& title, const TrainingHistory& history,
+                          const BestValidation* best) {
   const auto& epochs = history.epochs();
   double seconds = 0;
   for (const auto& epoch : epochs) seconds += epoch.seconds;
   std::string text = printable(title) + ": " + std::to_string(epochs.size()) +
-                     (epochs.size() == 1 ? " epoch" : " epochs") + " in " + duration_text(seconds) + ", loss " +
-                     decimal(epochs.front().train_loss, 4);
+                     (epochs.size() == 1 ? " epoch" : " epochs") + " in " + duration_text(seconds) +
+                     ", loss " + decimal(epochs.front().train_loss, 4);
   if (epochs.size() > 1) text += " to " + decimal(epochs.back().train_loss, 4);
   return text + "\n" + best_epoch_text(history, best);
 }
 
 std::string evaluation_text(const RecordedEvaluation& evaluation) {
-  std::string text = printable(evaluation.title) + ": top-1 " + percent(evaluation.accuracy) + " % (95 % interval " +
-                     percent(evaluation.low) + "–" + percent(evaluation.high) + " %), mean per class " +
-                     percent(evaluation.mean_per_class) + " %, loss " + decimal(evaluation.loss, 4) + ", " +
-                     std::to_string(evaluation.samples) + " samples of " + std::to_string(evaluation.classes.size()) +
-                     " classes\n";
+  std::string text = printable(evaluation.title) + ": top-1 " + percent(evaluation.accuracy) +
+                     " % (95 % interval " + percent(evaluation.low) + "–" +
+                     percent(evaluation.high) + " %), mean per class " +
+                     percent(evaluation.mean_per_class) + " %, loss " +
+                     decimal(evaluation.loss, 4) + ", " + std::to_string(evaluation.samples) +
+                     " samples of " + std::to_string(evaluation.classes.size()) + " classes\n";
   if (evaluation.is_smoke) text += "  a smoke run: not all of the samples\n";
   if (evaluation.macro || evaluation.micro) {
     text += "  area under ROC: ";
     if (evaluation.macro) text += decimal(evaluation.macro->area, 4) + " mean of the classes";
     if (evaluation.micro) {
-      text += (evaluation.macro ? ", " : "") + decimal(evaluation.micro->area, 4) + " all pairs of sample and class";
+      text += (evaluation.macro ? ", " : "") + decimal(evaluation.micro->area, 4) +
+              " all pairs of sample and class";
     }
     text += "\n";
   }
-  if (evaluation.calibration_error) text += "  calibration error: " + percent(*evaluation.calibration_error) + " %\n";
+  if (evaluation.calibration_error)
+    text += "  calibration error: " + percent(*evaluation.calibration_error) + " %\n";
   for (const RecordedEvaluation::BaseModel& model : evaluation.models) {
-    text += (&model == evaluation.models.data() ? "  base models alone: " : "; ") + printable(model.name);
+    text += (&model == evaluation.models.data() ? "  base models alone: " : "; ") +
+            printable(model.name);
     text += model.accuracy ? " " + percent(*model.accuracy) + " %" : " abstains from all";
     if (model.kappa) text += ", kappa " + decimal(*model.kappa, 4);
   }
   text += evaluation.models.empty() ? "" : "\n";
   const auto worst = worst_classes(evaluation);
   for (const Class& one : worst) {
-    text +=
-        (&one == worst.data() ? "  hardest classes: " : ", ") + printable(one.name) + " " + percent(one.recall) + " %";
+    text += (&one == worst.data() ? "  hardest classes: " : ", ") + printable(one.name) + " " +
+            percent(one.recall) + " %";
   }
   text += worst.empty() ? "" : "\n";
   const auto confused = most_confused(evaluation);
   for (const Confusion& pair : confused) {
-    text += (&pair == confused.data() ? "  most confused: " : ", ") + printable(pair.truth) + " taken for " +
-            printable(pair.predicted) + " (" + std::to_string(pair.count) + ")";
+    text += (&pair == confused.data() ? "  most confused: " : ", ") + printable(pair.truth) +
+            " taken for " + printable(pair.predicted) + " (" + std::to_string(pair.count) + ")";
   }
   return text + (confused.empty() ? "" : "\n");
 }
 
 /// A line for each number.
 std::string measures_text(const RecordedMeasures& measures) {
-  std::string text =
-      printable(measures.title) + (measures.is_smoke ? ": a smoke run: not all of the samples\n" : ":\n");
+  std::string text = printable(measures.title) +
+                     (measures.is_smoke ? ": a smoke run: not all of the samples\n" : ":\n");
   for (const auto& [name, value] : measures.values)
     text += "  " + printable(without_family(name)) + " " + decimal(value, 4) + "\n";
   return text;
@@ -162,11 +178,13 @@ std::string title_of_node(const RunReport& report, const std::string& node) {
 }
 
 /// What evaluations record of `node`, the latest of each name.
-std::vector<std::pair<std::string, double>> values_of(const std::string& node, const std::vector<MetricLine>& lines) {
+std::vector<std::pair<std::string, double>> values_of(const std::string& node,
+                                                      const std::vector<MetricLine>& lines) {
   std::vector<std::pair<std::string, double>> values;
   for (const MetricLine& line : lines) {
     if (line.metric.node != node || !line.metric.name.starts_with("evaluate/")) continue;
-    const auto found = std::ranges::find(values, line.metric.name, &std::pair<std::string, double>::first);
+    const auto found =
+        std::ranges::find(values, line.metric.name, &std::pair<std::string, double>::first);
     if (found == values.end()) values.emplace_back(line.metric.name, line.metric.value);
     else found->second = line.metric.value;
   }
@@ -174,38 +192,43 @@ std::vector<std::pair<std::string, double>> values_of(const std::string& node, c
 }
 
 Json json_of(const RecordedMeasures& measures) {
-  Json json = {
-      {"node", measures.node}, {"title", measures.title}, {"smoke", measures.is_smoke}, {"values", Json::object()}};
+  Json json = {{"node", measures.node},
+               {"title", measures.title},
+               {"smoke", measures.is_smoke},
+               {"values", Json::object()}};
   for (const auto& [name, value] : measures.values) json["values"][name] = number_json(value);
   return json;
 }
 
 Json json_of(const RecordedEvaluation& evaluation) {
-  Json json = {
-      {"node", evaluation.node},
-      {"title", evaluation.title},
-      {"accuracy", evaluation.accuracy},
-      {"accuracy_interval", {evaluation.low, evaluation.high}},
-      {"mean_per_class", evaluation.mean_per_class},
-      {"loss", evaluation.loss},
-      {"samples", evaluation.samples},
-      {"classes", evaluation.classes.size()},
-      {"smoke", evaluation.is_smoke},
-      {"auc_macro", evaluation.macro ? Json(evaluation.macro->area) : Json(nullptr)},
-      {"auc_micro", evaluation.micro ? Json(evaluation.micro->area) : Json(nullptr)},
-      {"calibration_error", evaluation.calibration_error ? Json(*evaluation.calibration_error) : Json(nullptr)},
-      {"hardest_classes", Json::array()},
-      {"most_confused", Json::array()}};
+  Json json = {{"node", evaluation.node},
+               {"title", evaluation.title},
+               {"accuracy", evaluation.accuracy},
+               {"accuracy_interval", {evaluation.low, evaluation.high}},
+               {"mean_per_class", evaluation.mean_per_class},
+               {"loss", evaluation.loss},
+               {"samples", evaluation.samples},
+               {"classes", evaluation.classes.size()},
+               {"smoke", evaluation.is_smoke},
+               {"auc_macro", evaluation.macro ? Json(evaluation.macro->area) : Json(nullptr)},
+               {"auc_micro", evaluation.micro ? Json(evaluation.micro->area) : Json(nullptr)},
+               {"calibration_error",
+                evaluation.calibration_error ? Json(*evaluation.calibration_error) : Json(nullptr)},
+               {"hardest_classes", Json::array()},
+               {"most_confused", Json::array()}};
   for (const Class& one : worst_classes(evaluation)) {
-    json["hardest_classes"].push_back({{"class", one.name}, {"recall", one.recall}, {"support", one.support}});
+    json["hardest_classes"].push_back(
+        {{"class", one.name}, {"recall", one.recall}, {"support", one.support}});
   }
   for (const Confusion& pair : most_confused(evaluation)) {
-    json["most_confused"].push_back({{"class", pair.truth}, {"predicted", pair.predicted}, {"count", pair.count}});
+    json["most_confused"].push_back(
+        {{"class", pair.truth}, {"predicted", pair.predicted}, {"count", pair.count}});
   }
   for (const RecordedEvaluation::BaseModel& model : evaluation.models) {
-    json["base_models"].push_back({{"model", model.name},
-                                   {"accuracy", model.accuracy ? Json(*model.accuracy) : Json(nullptr)},
-                                   {"quadratic_kappa", model.kappa ? Json(*model.kappa) : Json(nullptr)}});
+    json["base_models"].push_back(
+        {{"model", model.name},
+         {"accuracy", model.accuracy ? Json(*model.accuracy) : Json(nullptr)},
+         {"quadratic_kappa", model.kappa ? Json(*model.kappa) : Json(nullptr)}});
   }
   return json;
 }
@@ -217,15 +240,18 @@ Result<RunReport> read_report(const RecordedRun& run) {
   RunReport report;
   report.folder = run.folder.string();
   report.status = run.status.empty() ? "running" : run.status;
-  if (const auto found = summary.find("recipe"); found != summary.end() && found->is_string()) report.recipe = *found;
-  if (const auto found = summary.find("seconds"); found != summary.end() && found->is_number()) report.seconds = *found;
+  if (const auto found = summary.find("recipe"); found != summary.end() && found->is_string())
+    report.recipe = *found;
+  if (const auto found = summary.find("seconds"); found != summary.end() && found->is_number())
+    report.seconds = *found;
 
   const RecordedMetrics metrics = read_metrics(RunLayout(run.folder).metrics());
   report.damaged_metrics = metrics.damaged;
   report.bests = monitored_trainings(run);
   double latest = 0;  // the end of what came before a training's first metric
   for (const auto& [metric, time] : metrics.lines) {
-    auto found = std::ranges::find(report.trainings, metric.node, &std::pair<std::string, TrainingHistory>::first);
+    auto found = std::ranges::find(report.trainings, metric.node,
+                                   &std::pair<std::string, TrainingHistory>::first);
     if (found == report.trainings.end()) {
       report.trainings.emplace_back(metric.node, TrainingHistory(latest));
       found = report.trainings.end() - 1;
@@ -235,7 +261,8 @@ Result<RunReport> read_report(const RecordedRun& run) {
       best->second.see(metric.name, metric.value, metric.step);
     latest = time;
   }
-  std::erase_if(report.trainings, [](const auto& training) { return training.second.epochs().empty(); });
+  std::erase_if(report.trainings,
+                [](const auto& training) { return training.second.epochs().empty(); });
 
   Diagnostics errors;
   report.titles = node_titles(run.folder);
@@ -256,28 +283,33 @@ Result<RunReport> read_report(const RecordedRun& run) {
 }
 
 std::string report_text(const RunReport& report) {
-  std::string text =
-      printable(report.folder) + ": " + printable(report.recipe) + ", " + printable(report.status) + "\n";
+  std::string text = printable(report.folder) + ": " + printable(report.recipe) + ", " +
+                     printable(report.status) + "\n";
   for (const auto& [node, history] : report.trainings) {
     const auto best = report.bests.find(node);
-    text += training_text(title_of_node(report, node), history, best == report.bests.end() ? nullptr : &best->second);
+    text += training_text(title_of_node(report, node), history,
+                          best == report.bests.end() ? nullptr : &best->second);
   }
-  for (const RecordedEvaluation& evaluation : report.evaluations) text += evaluation_text(evaluation);
+  for (const RecordedEvaluation& evaluation : report.evaluations)
+    text += evaluation_text(evaluation);
   for (const RecordedMeasures& measures : report.measures) text += measures_text(measures);
   return text;
 }
 
 Json to_json(const RunReport& report) {
-  Json json = {{"run", report.folder},      {"recipe", report.recipe},    {"status", report.status},
-               {"seconds", report.seconds}, {"trainings", Json::array()}, {"evaluations", Json::array()},
+  Json json = {{"run", report.folder},       {"recipe", report.recipe},
+               {"status", report.status},    {"seconds", report.seconds},
+               {"trainings", Json::array()}, {"evaluations", Json::array()},
                {"measures", Json::array()}};
   for (const auto& [node, history] : report.trainings) {
     Json one = {{"node", node}, {"title", title_of_node(report, node)}};
     one.update(history.to_json());
     json["trainings"].push_back(std::move(one));
   }
-  for (const RecordedEvaluation& evaluation : report.evaluations) json["evaluations"].push_back(json_of(evaluation));
-  for (const RecordedMeasures& measures : report.measures) json["measures"].push_back(json_of(measures));
+  for (const RecordedEvaluation& evaluation : report.evaluations)
+    json["evaluations"].push_back(json_of(evaluation));
+  for (const RecordedMeasures& measures : report.measures)
+    json["measures"].push_back(json_of(measures));
   return json;
 }
 

@@ -7,24 +7,26 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "runner/parent/record/run_folder.h"
+#include "runner/parent/record/run_summary.h"
 #include "runner/parent/report/recorded_evaluation.h"
 #include "runner/shared/error/diagnostic.h"
-#include "runner/parent/record/run_summary.h"
 #include "runner/shared/record/recorded_run.h"
-#include "runner/parent/record/run_folder.h"
 
 namespace runner {
 
 /// What a run has measured, from the files of its record.
 struct RunReport {
-  std::string folder, recipe, status;                              ///< as given; the recipe's name; as in summary.json
-  double seconds = 0;                                              ///< of work; 0: unknown
-  std::vector<std::pair<std::string, TrainingHistory>> trainings;  ///< by node, those that came to an epoch's end
-  std::vector<RecordedEvaluation> evaluations;                     ///< of classes
-  std::vector<RecordedMeasures> measures;                          ///< of evaluations of something else
-  std::map<std::string, BestValidation> bests;  ///< of the trainings that say what they monitor, by node
-  std::map<std::string, std::string> titles;    ///< of nodes, as people read them, by their ids
-  std::size_t damaged_metrics = 0;              ///< lines of metrics.jsonl that were left out
+  std::string folder, recipe, status;  ///< as given; the recipe's name; as in summary.json
+  double seconds = 0;                  ///< of work; 0: unknown
+  std::vector<std::pair<std::string, TrainingHistory>>
+      trainings;                                ///< by node, those that came to an epoch's end
+  std::vector<RecordedEvaluation> evaluations;  ///< of classes
+  std::vector<RecordedMeasures> measures;       ///< of evaluations of something else
+  std::map<std::string, BestValidation>
+      bests;  ///< of the trainings that say what they monitor, by node
+  std::map<std::string, std::string> titles;  ///< of nodes, as people read them, by their ids
+  std::size_t damaged_metrics = 0;            ///< lines of metrics.jsonl that were left out
 };
 
 /// kDamagedRecord, all of them; a run that has measured nothing gives an empty report.

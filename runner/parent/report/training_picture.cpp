@@ -49,13 +49,16 @@ Ticks range(const std::vector<Point>& first, const std::vector<Point>& second) {
 }  // namespace
 
 std::string draw_training(const TrainingHistory& history, const std::string& name) {
-  const auto train = points(history, [](const Epoch& epoch) { return std::optional(epoch.train_loss); });
+  const auto train =
+      points(history, [](const Epoch& epoch) { return std::optional(epoch.train_loss); });
   const auto validation = points(history, [](const Epoch& epoch) { return epoch.validation_loss; });
   const auto accuracy = points(history, [](const Epoch& epoch) {
-    return epoch.validation_accuracy ? std::optional(100 * *epoch.validation_accuracy) : std::nullopt;
+    return epoch.validation_accuracy ? std::optional(100 * *epoch.validation_accuracy)
+                                     : std::nullopt;
   });
-  std::string description = std::to_string(history.epochs().size()) + " epochs; loss of training from " +
-                            ends(train, 3) + ", of validation " + ends(validation, 3);
+  std::string description = std::to_string(history.epochs().size()) +
+                            " epochs; loss of training from " + ends(train, 3) +
+                            ", of validation " + ends(validation, 3);
   if (!accuracy.empty()) description += ", accuracy of validation " + ends(accuracy, 1, " %");
   Drawing drawing(accuracy.empty() ? 480 : 940, 380, "Training of " + name, description);
 
@@ -68,7 +71,8 @@ std::string draw_training(const TrainingHistory& history, const std::string& nam
   if (!validation.empty()) lines.push_back({"validation", 2});
   draw_legend(drawing, {360, 68}, lines);
   if (!accuracy.empty()) {
-    Plot(drawing, {530, 56, 380, 260}, epochs, {"accuracy, %", nice_ticks(0, 100, 12)}, "Accuracy of validation")
+    Plot(drawing, {530, 56, 380, 260}, epochs, {"accuracy, %", nice_ticks(0, 100, 12)},
+         "Accuracy of validation")
         .line(accuracy, 2);
   }
   drawing.text({10, 370}, shortened(name, 100), Align::kStart, "small");
@@ -97,20 +101,23 @@ std::string draw_pairs(const RecordedEvaluation& evaluation, const std::string& 
   const std::size_t classes = evaluation.classes.size();
   const double cell = std::clamp(520.0 / static_cast<double>(classes), 16.0, 72.0);
   const double side = cell * static_cast<double>(classes), left = 190, top = 50;
-  Drawing drawing(left + side + 30, top + side + 160, "Pair matrix of " + name,
-                  "How often the network of each pair of classes is right, on the test samples of these two");
+  Drawing drawing(
+      left + side + 30, top + side + 160, "Pair matrix of " + name,
+      "How often the network of each pair of classes is right, on the test samples of these two");
   drawing.text({left + side / 2, 28}, "Accuracy of each pair's network", Align::kMiddle, "title");
   for (const auto& [pair, mean] : cells) {
     const auto& [first, second] = pair;
-    const Point corner{left + cell * static_cast<double>(second), top + cell * static_cast<double>(first)};
+    const Point corner{left + cell * static_cast<double>(second),
+                       top + cell * static_cast<double>(first)};
     // From guessing, where nothing is seen, to always right.
     const double strength = std::clamp(2 * mean.value() - 1, 0.06, 1.0);
     drawing.rectangle(corner, cell, cell, "heat", strength,
-                      evaluation.classes[first].name + " or " + evaluation.classes[second].name + ": right " +
-                          percent(mean.value()) + " % of " + std::to_string(mean.samples));
+                      evaluation.classes[first].name + " or " + evaluation.classes[second].name +
+                          ": right " + percent(mean.value()) + " % of " +
+                          std::to_string(mean.samples));
     if (cell < 40) continue;
-    drawing.text({corner.x + cell / 2, corner.y + cell / 2 + 4}, percent(mean.value()), Align::kMiddle,
-                 strength > 0.55 ? "small inverse" : "small");
+    drawing.text({corner.x + cell / 2, corner.y + cell / 2 + 4}, percent(mean.value()),
+                 Align::kMiddle, strength > 0.55 ? "small inverse" : "small");
   }
   constexpr std::size_t kNameLength = 24;
   for (std::size_t label = 0; label < classes; ++label) {

@@ -11,17 +11,18 @@
 
 namespace runner {
 
-/// training_curves.svg: on the left the loss of training and validation by epoch, on the right the accuracy of
-/// validation in %; without one, the loss alone. `name` is the run's. Numbers that are not finite are left out.
-/// At least one epoch.
+/// training_curves.svg: on the left the loss of training and validation by epoch, on the right the
+/// accuracy of validation in %; without one, the loss alone. `name` is the run's. Numbers that are
+/// not finite are left out. At least one epoch.
 std::string draw_training(const TrainingHistory& history, const std::string& name);
 
-/// How well the network of each pair of classes tells these two apart, as a matrix of colours: an SVG document. `name`
-/// is the run's. There is at least one pair; of several networks for one pair it is their mean.
+/// How well the network of each pair of classes tells these two apart, as a matrix of colours: an
+/// SVG document. `name` is the run's. There is at least one pair; of several networks for one pair
+/// it is their mean.
 std::string draw_pairs(const RecordedEvaluation& evaluation, const std::string& name);
 
-/// The folder that pictures are written to; made where it is not there. A picture takes the place of an older one of
-/// its name.
+/// The folder that pictures are written to; made where it is not there. A picture takes the place
+/// of an older one of its name.
 class PictureFolder {
  public:
   /// Throws WriteError.

@@ -13,7 +13,8 @@ namespace {
 constexpr std::string_view kVisible = "CUDA_VISIBLE_DEVICES=";
 
 void show_only(const std::string& devices, WorkerCommand& worker) {
-  std::erase_if(worker.variables, [](const std::string& variable) { return variable.starts_with(kVisible); });
+  std::erase_if(worker.variables,
+                [](const std::string& variable) { return variable.starts_with(kVisible); });
   worker.variables.push_back(std::string(kVisible) + devices);
 }
 
@@ -21,7 +22,8 @@ void show_only(const std::string& devices, WorkerCommand& worker) {
 
 void hand_over(const TakenDevice& device, WorkerCommand& worker) {
   if (device.is_only_visible) return show_only(device.device->uuid, worker);
-  std::erase_if(worker.variables, [](const std::string& variable) { return variable.starts_with(kVisible); });
+  std::erase_if(worker.variables,
+                [](const std::string& variable) { return variable.starts_with(kVisible); });
 }
 
 WorkerCommand without_gpus(WorkerCommand worker) {
@@ -29,7 +31,9 @@ WorkerCommand without_gpus(WorkerCommand worker) {
   return worker;
 }
 
-std::string OwnDevice::text() const { return taken.device ? device_text(*taken.device) : taken.select; }
+std::string OwnDevice::text() const {
+  return taken.device ? device_text(*taken.device) : taken.select;
+}
 
 nlohmann::ordered_json device_record(const DeviceWish& wish, const TakenDevice& device) {
   nlohmann::ordered_json json = {{"asked", wish.select}, {"why", device.why}};
@@ -59,20 +63,24 @@ DeviceWish wish_again(DeviceWish wish, const RecordedRun& run) {
 namespace {
 
 /// As a worker that sees no GPU is told of one.
-std::string model_of(const DeviceFacts& device) { return device.name.empty() ? gpu_place(device) : device.name; }
+std::string model_of(const DeviceFacts& device) {
+  return device.name.empty() ? gpu_place(device) : device.name;
+}
 
 }  // namespace
 
-NeedOf planned_need_of_prediction(const WorkerCommand& worker, const nlohmann::ordered_json& request,
-                                  ProgressDisplay& display) {
+NeedOf planned_need_of_prediction(const WorkerCommand& worker,
+                                  const nlohmann::ordered_json& request, ProgressDisplay& display) {
   return [&worker, &request, &display](const DeviceFacts& device) -> Result<DeviceNeed> {
     nlohmann::ordered_json asked = request;
     asked["plan_for"] = model_of(device);
-    const auto answer = ask_worker(without_gpus(worker), asked, shown_conversation(display, "predict"));
+    const auto answer =
+        ask_worker(without_gpus(worker), asked, shown_conversation(display, "predict"));
     display.clear();
     if (!answer) return answer.errors();
     const auto predicted = answer->find("predicted");
-    const bool is_known = predicted != answer->end() && predicted->is_number_integer() && *predicted > 0;
+    const bool is_known =
+        predicted != answer->end() && predicted->is_number_integer() && *predicted > 0;
     return is_known ? DeviceNeed{*predicted, "the plan of the prediction"} : DeviceNeed{};
   };
 }
@@ -99,7 +107,9 @@ NeedOf planned_need(const RunToPlan& run, ProgressDisplay& display) {
     });
     if (!errors.empty() && !run.is_resumed) return errors;
     const MemoryPlan* const largest = answer->largest_plan();
-    return largest && largest->must_fit ? DeviceNeed{largest->predicted, "the plan of " + largest->node} : DeviceNeed{};
+    return largest && largest->must_fit
+               ? DeviceNeed{largest->predicted, "the plan of " + largest->node}
+               : DeviceNeed{};
   };
 }
 

@@ -25,7 +25,8 @@ std::vector<NamedClass> classes_named_by(const Node& node) {
   std::vector<NamedClass> result;
   const Value* const weights = node.options.find("class_weights");
   if (weights && weights->map())
-    for (const Entry& entry : *weights->map()) result.push_back({entry.key, entry.key_where, "class_weights"});
+    for (const Entry& entry : *weights->map())
+      result.push_back({entry.key, entry.key_where, "class_weights"});
   const Value* const classes = node.kind == "train.binary" ? node.options.find("classes") : nullptr;
   if (classes && classes->list()) {
     for (const Value& item : *classes->list())
@@ -52,7 +53,8 @@ std::vector<std::string> folders_in(const fs::path& root) {
   int left = kMost;
   const auto list = [&](const auto& self, const fs::path& folder, int depth) -> void {
     std::error_code error;
-    for (fs::directory_iterator at(folder, error), end; !error && at != end && left > 0; at.increment(error), --left) {
+    for (fs::directory_iterator at(folder, error), end; !error && at != end && left > 0;
+         at.increment(error), --left) {
       std::error_code unreadable;
       if (!at->is_directory(unreadable)) continue;
       names.insert(at->path().filename().string());
@@ -74,15 +76,17 @@ Diagnostics unknown_classes(const Graph& graph) {
     const Node* const images = named.empty() ? nullptr : images_of(graph, node);
     const Value* const root = images ? images->options.find("root") : nullptr;
     if (!root || !root->text()) continue;
-    const std::vector<std::string> folders = folders_in(fs::path(graph.working_folder) / *root->text());
+    const std::vector<std::string> folders =
+        folders_in(fs::path(graph.working_folder) / *root->text());
     if (folders.empty()) continue;
     for (const NamedClass& one : named) {
       if (std::ranges::binary_search(folders, one.name)) continue;
       const std::string pointer = pointer_to(node.pointer, one.option);
       if (!seen.insert(pointer + '\n' + one.name).second) continue;
-      errors.push_back({ErrorCode::kOptionConflict, one.where, pointer,
-                        one.option + " names a class that the training data lacks: '" + one.name + "'",
-                        did_you_mean(one.name, folders)});
+      errors.push_back(
+          {ErrorCode::kOptionConflict, one.where, pointer,
+           one.option + " names a class that the training data lacks: '" + one.name + "'",
+           did_you_mean(one.name, folders)});
     }
   }
   return errors;

@@ -5,8 +5,8 @@
 
 namespace runner {
 
-/// The classes that a training names and that no folder of its data.image_folder has, each at its option. A folder that
-/// is not there is passed over; nothing in it is opened.
+/// The classes that a training names and that no folder of its data.image_folder has, each at its
+/// option. A folder that is not there is passed over; nothing in it is opened.
 Diagnostics unknown_classes(const Graph& graph);
 
 }  // namespace runner

@@ -20,7 +20,8 @@ const std::string* text_option(const Value& stage, std::string_view key) {
 
 }  // namespace
 
-ImageFolders look_at_image_folders(const Value& recipe, const std::filesystem::path& working_folder) {
+ImageFolders look_at_image_folders(const Value& recipe,
+                                   const std::filesystem::path& working_folder) {
   const SecretTexts secrets(recipe);
   ImageFolders result;
   for (const auto& [key, where, stage, type] : *recipe.map()) {
@@ -43,7 +44,9 @@ ImageFolders look_at_image_folders(const Value& recipe, const std::filesystem::p
     } else if (!text.empty()) {
       result.lines.push_back(
           key + ": " + text +
-          (leftovers.complete ? "" : " (of the first " + std::to_string(kMostEntries) + " files alone)"));
+          (leftovers.complete
+               ? ""
+               : " (of the first " + std::to_string(kMostEntries) + " files alone)"));
     }
   }
   return result;

@@ -15,8 +15,10 @@ struct ImageFolders {
   Diagnostics errors;
 };
 
-/// Looks at the folder of each stage data.image_folder of a resolved recipe, where it is there. Of a large one the
-/// first entries speak for the rest, so that it takes no longer than a blink. Relative paths stand in `working_folder`.
-ImageFolders look_at_image_folders(const Value& recipe, const std::filesystem::path& working_folder = {});
+/// Looks at the folder of each stage data.image_folder of a resolved recipe, where it is there. Of
+/// a large one the first entries speak for the rest, so that it takes no longer than a blink.
+/// Relative paths stand in `working_folder`.
+ImageFolders look_at_image_folders(const Value& recipe,
+                                   const std::filesystem::path& working_folder = {});
 
 }  // namespace runner

@@ -6,10 +6,10 @@
 
 #include "runner/parent/config/interpolation.h"
 #include "runner/parent/config/yaml_writer.h"
-#include "runner/shared/disk/digest.h"
 #include "runner/parent/record/checkpoint_origin.h"
-#include "runner/shared/disk/file_digests.h"
 #include "runner/parent/record/environment_record.h"
+#include "runner/shared/disk/digest.h"
+#include "runner/shared/disk/file_digests.h"
 #include "runner/shared/record/recorded_run.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/bytes.h"
@@ -31,7 +31,8 @@ std::string yaml_list(const std::vector<std::string>& texts) {
 
 }  // namespace
 
-LiveRecord::LiveRecord(const RunRequest& request, const RunSurroundings& surroundings, RunSummary& summary)
+LiveRecord::LiveRecord(const RunRequest& request, const RunSurroundings& surroundings,
+                       RunSummary& summary)
     : request_(request),
       surroundings_(surroundings),
       summary_(summary),
@@ -42,9 +43,11 @@ LiveRecord::LiveRecord(const RunRequest& request, const RunSurroundings& surroun
   if (request.device) device_choice_ = request.device->record;
 }
 
-void LiveRecord::open(const Ready& ready, const Json& versions, const std::function<void(const Diagnostic&)>& report) {
+void LiveRecord::open(const Ready& ready, const Json& versions,
+                      const std::function<void(const Diagnostic&)>& report) {
   if (folder_ && !std::exchange(is_ready_again_allowed_, false))
-    throw CannotOpenRecord{{{ErrorCode::kProtocol, {}, "", "the worker was ready twice", "please report it"}}};
+    throw CannotOpenRecord{
+        {{ErrorCode::kProtocol, {}, "", "the worker was ready twice", "please report it"}}};
   if (folder_) check_restart();
   else inputs_.look();
   environment_ = environment_of(ready, versions);
@@ -62,7 +65,8 @@ void LiveRecord::open(const Ready& ready, const Json& versions, const std::funct
     accepted_ = accepted_checkpoints(path, request_.graph);
     take_over_marks();
     WorkedTime before = worked_time(path);
-    folder_.emplace(RunFolder::reopen(path, surroundings_.storage, {.level = surroundings_.worker.log}));
+    folder_.emplace(
+        RunFolder::reopen(path, surroundings_.storage, {.level = surroundings_.worker.log}));
     seconds_before_ = before.seconds;
     take_up_metrics(std::move(before));
     for (const Recovered& one : recorded_recoveries(RunLayout(path).summary())) summary_.see(one);
@@ -75,13 +79,15 @@ void LiveRecord::open(const Ready& ready, const Json& versions, const std::funct
   folder_->record(RunRecord::kOverrides, yaml_list(request_.composition.typed));
   folder_->record(RunRecord::kRecipe, recipe_text());
   if (!request_.trained.empty()) {
-    folder_->record_json(RunRecord::kSource,
-                         {{"schema", 1},
-                          {"run", std::filesystem::absolute(request_.source).lexically_normal().string()},
-                          {"checkpoints", to_json(request_.trained)}});
+    folder_->record_json(
+        RunRecord::kSource,
+        {{"schema", 1},
+         {"run", std::filesystem::absolute(request_.source).lexically_normal().string()},
+         {"checkpoints", to_json(request_.trained)}});
   }
   describe(ready);
-  summary_.seconds = seconds_before_;  // what another attempt is to go on from, should this one be killed
+  summary_.seconds =
+      seconds_before_;  // what another attempt is to go on from, should this one be killed
   folder_->summary(summary_.to_json());
   folder_->commit();
   for (const KeptLine& line : kept_lines_) {
@@ -90,8 +96,8 @@ void LiveRecord::open(const Ready& ready, const Json& versions, const std::funct
   kept_lines_.clear();
 }
 
-/// What a resumed run has measured, and how long its nodes have been at work. Where a kill has left no summary of that
-/// attempt, a node has been from its beginning to its last metric.
+/// What a resumed run has measured, and how long its nodes have been at work. Where a kill has left
+/// no summary of that attempt, a node has been from its beginning to its last metric.
 void LiveRecord::take_up_metrics(WorkedTime before) {
   std::map<std::string, std::vector<MetricLine>> by_node;
   for (MetricLine& line : folder_->metrics().read()) {
@@ -100,7 +106,8 @@ void LiveRecord::take_up_metrics(WorkedTime before) {
   }
   for (const auto& [node, lines] : by_node) {
     double& worked = before.nodes[node];
-    worked = std::max(worked, std::ranges::max(lines, {}, &MetricLine::time).time - folder_->beginning_of(node, lines));
+    worked = std::max(worked, std::ranges::max(lines, {}, &MetricLine::time).time -
+                                  folder_->beginning_of(node, lines));
   }
   for (const auto& [node, seconds] : before.nodes) summary_.add_earlier(node, seconds);
 }
@@ -109,14 +116,16 @@ void LiveRecord::take_up_metrics(WorkedTime before) {
 void LiveRecord::take_over_marks() {
   const auto run = read_run(path());
   if (!run || inputs_.record().is_null()) return;
-  const auto text = real_file_system().read(run->recipe.parent_path() / RunRecord::kEnvironment, 64 << 20);
+  const auto text =
+      real_file_system().read(run->recipe.parent_path() / RunRecord::kEnvironment, 64 << 20);
   const Json before = text ? parse_json<Json>(*text) : Json();
   if (!before.is_object()) return;
   inputs_.take_over_marks(before.value("inputs", Json()));
   environment_["inputs"] = inputs_.record();
 }
 
-void LiveRecord::check(const Json& environment, const std::function<void(const Diagnostic&)>& report) const {
+void LiveRecord::check(const Json& environment,
+                       const std::function<void(const Diagnostic&)>& report) const {
   if (!request_.check_environment) return;
   Diagnostics errors;
   for (Diagnostic& found : request_.check_environment(environment)) {
@@ -136,7 +145,9 @@ void LiveRecord::check_restart() const {
                       "since the run began, the input " + change.pointer + " " + change.text,
                       ""});
   for (Diagnostic& error : errors)
-    error.help = "put back what was there and continue with `retort resume`; --force continues with what is there now";
+    error.help =
+        "put back what was there and continue with `retort resume`; --force continues with what is "
+        "there now";
   if (!errors.empty()) throw CannotOpenRecord{std::move(errors)};
 }
 
@@ -155,15 +166,18 @@ void LiveRecord::describe(const Ready& ready) {
   folder_->record_json(RunRecord::kEnvironment, environment_);
 }
 
-std::string LiveRecord::recipe_text() const { return write_yaml(as_unresolved(request_.recipe.resolved)); }
+std::string LiveRecord::recipe_text() const {
+  return write_yaml(as_unresolved(request_.recipe.resolved));
+}
 
 Json LiveRecord::environment_of(const Ready& ready, const Json& versions) const {
   Json environment = environment_record(versions, environ);
   environment["device"] = ready.device;
   environment["threads"] = ready.threads;
   environment["determinism"] = name(request_.graph.determinism);
-  environment["working_folder"] =
-      request_.graph.working_folder.empty() ? std::filesystem::current_path().string() : request_.graph.working_folder;
+  environment["working_folder"] = request_.graph.working_folder.empty()
+                                      ? std::filesystem::current_path().string()
+                                      : request_.graph.working_folder;
   environment["variables"].update(ready.variables);
   for (const std::string& variable : variables_) {
     const std::size_t equals = variable.find('=');
@@ -176,19 +190,22 @@ Json LiveRecord::environment_of(const Ready& ready, const Json& versions) const 
 
 std::filesystem::path LiveRecord::path() const {
   if (folder_) return folder_->path();
-  return is_resumed() ? std::filesystem::absolute(request_.resume).lexically_normal() : std::filesystem::path();
+  return is_resumed() ? std::filesystem::absolute(request_.resume).lexically_normal()
+                      : std::filesystem::path();
 }
 
 std::filesystem::path LiveRecord::folder_to_write() const {
   if (is_resumed()) return path();
   auto base = surroundings_.working_folder;
   if (base.empty()) base = std::filesystem::current_path();
-  const auto path = create_run_folder(request_.recipe.run_dir, base, surroundings_.wall_clock(), surroundings_.storage);
+  const auto path = create_run_folder(request_.recipe.run_dir, base, surroundings_.wall_clock(),
+                                      surroundings_.storage);
   if (!path) throw CannotOpenRecord{path.errors()};
   return *path;
 }
 
-/// The graph as it is recorded, with what `auto` came to: to_json(Graph) is for the worker and holds secrets.
+/// The graph as it is recorded, with what `auto` came to: to_json(Graph) is for the worker and
+/// holds secrets.
 Json LiveRecord::graph_record(const Ready& ready) const {
   Json json = to_json(request_.graph);
   json["threads"] = ready.threads;
@@ -217,7 +234,8 @@ void LiveRecord::see(const Event& event) {
     see_metric(*metric, now);
   }
   const auto* finished = std::get_if<NodeFinished>(&event);
-  if (finished && folder_ && is_of(Family::kData, finished->node) && inputs_.look_for_made()) record_inputs();
+  if (finished && folder_ && is_of(Family::kData, finished->node) && inputs_.look_for_made())
+    record_inputs();
 }
 
 void LiveRecord::log_event(const Event& event) {
@@ -243,7 +261,8 @@ bool LiveRecord::is_of(Family family, const std::string& node) const {
 
 void LiveRecord::see_metric(const NodeMetric& metric, double time) {
   const auto history = histories_.find(metric.node);
-  if (history != histories_.end() && history->second.see(metric, time)) unwritten_.insert(metric.node);
+  if (history != histories_.end() && history->second.see(metric, time))
+    unwritten_.insert(metric.node);
 }
 
 /// Writes what is new of trainings.
@@ -262,8 +281,8 @@ void LiveRecord::take_up_history(const std::string& node, const std::vector<Metr
   for (const auto& [metric, time] : kept) see_metric(metric, time);
 }
 
-/// A node that runs again measures again: its metrics are dropped from the record, except those that it
-/// continues after.
+/// A node that runs again measures again: its metrics are dropped from the record, except those
+/// that it continues after.
 void LiveRecord::take_back_metrics(const Event& event) {
   if (!folder_) return;
   const auto take_back = [&](const std::string& node, std::int64_t count) {
@@ -282,7 +301,8 @@ void LiveRecord::take_back_metrics(const Event& event) {
   }
   const auto* metric = std::get_if<NodeMetric>(&event);
   const auto* finished = std::get_if<NodeFinished>(&event);
-  const bool has_begun = (metric && running_anew_ == metric->node) || (finished && running_anew_ == finished->node);
+  const bool has_begun =
+      (metric && running_anew_ == metric->node) || (finished && running_anew_ == finished->node);
   if (has_begun) take_back(std::string(*running_anew_), 0);
 }
 
@@ -314,16 +334,18 @@ Diagnostics LiveRecord::look_at_inputs_again() {
     }
     inputs_.mark_changed(change.pointer);
     const bool is_evaluation = !request_.trained.empty();
-    found.push_back(
-        {ErrorCode::kChangedRun,
-         {},
-         change.pointer,
-         what + ": it was changed while the run was at work, so the result follows from no single state of it",
-         is_evaluation ? "put back what was there, and evaluate again"
-                       : "put back what was there, and run it again; what was trained is kept: `retort resume " +
-                             folder() + " --force` accepts it"});
+    found.push_back({ErrorCode::kChangedRun,
+                     {},
+                     change.pointer,
+                     what + ": it was changed while the run was at work, so the result follows "
+                            "from no single state of it",
+                     is_evaluation ? "put back what was there, and evaluate again"
+                                   : "put back what was there, and run it again; what was trained "
+                                     "is kept: `retort resume " +
+                                         folder() + " --force` accepts it"});
   }
-  if (std::ranges::any_of(found, [](const Diagnostic& one) { return one.severity == Severity::kError; }))
+  if (std::ranges::any_of(found,
+                          [](const Diagnostic& one) { return one.severity == Severity::kError; }))
     record_inputs();
   return found;
 }
@@ -342,7 +364,8 @@ void LiveRecord::close() {
 }
 
 double LiveRecord::seconds() const {
-  return seconds_before_ + std::chrono::duration<double>(surroundings_.display.clock() - start_).count();
+  return seconds_before_ +
+         std::chrono::duration<double>(surroundings_.display.clock() - start_).count();
 }
 
 std::string LiveRecord::shown_folder(const std::filesystem::path& folder) {

@@ -14,7 +14,8 @@
 namespace runner {
 namespace {
 
-Diagnostic misused_plan(std::string message, std::string help = "write a size such as 8GiB, 512MiB or 8GB") {
+Diagnostic misused_plan(std::string message,
+                        std::string help = "write a size such as 8GiB, 512MiB or 8GB") {
   return {ErrorCode::kUsage, {}, "", std::move(message), std::move(help)};
 }
 
@@ -73,12 +74,13 @@ Diagnostics hold_against(PlanRequest& request, const std::string& budget, const 
 }
 
 std::set<std::string> nodes_to_run(const Graph& graph, std::span<const NodeReuse> reuse) {
-  std::vector<bool> feeds_one(graph.nodes.size(), false), feeds_one_that_runs(graph.nodes.size(), false);
+  std::vector<bool> feeds_one(graph.nodes.size(), false),
+      feeds_one_that_runs(graph.nodes.size(), false);
   std::set<std::string> running;
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {  // consumers come after producers
     const Node& node = graph.nodes[i];
-    const bool is_reused =
-        std::ranges::any_of(reuse, [&](const NodeReuse& one) { return one.node == node.id && one.state == "hit"; });
+    const bool is_reused = std::ranges::any_of(
+        reuse, [&](const NodeReuse& one) { return one.node == node.id && one.state == "hit"; });
     const bool runs = !is_reused && (!feeds_one[i] || feeds_one_that_runs[i]);
     if (runs) running.insert(node.id);
     for (const Edge& edge : node.inputs) {
@@ -102,7 +104,8 @@ PlanAnswer plan_answer_from_json(Json json) {
     answer.certificates.push_back(certificate_from_json(certificate));
   for (const Json& node : fields.list("reuse")) {
     const JsonFields one(node, "a node of the answer");
-    answer.reuse.push_back({one.text("node"), one.text("state"), one.has("why") ? one.text("why") : ""});
+    answer.reuse.push_back(
+        {one.text("node"), one.text("state"), one.has("why") ? one.text("why") : ""});
   }
   if (fields.has("memory")) {
     const Json object = fields.object("memory");
@@ -114,7 +117,8 @@ PlanAnswer plan_answer_from_json(Json json) {
   return answer;
 }
 
-Result<PlanAnswer> ask_for_plan(const WorkerCommand& worker, const PlanRequest& request, ProgressDisplay& display) {
+Result<PlanAnswer> ask_for_plan(const WorkerCommand& worker, const PlanRequest& request,
+                                ProgressDisplay& display) {
   WorkerReply reply = reply_of_worker(worker, to_json(request), shown_conversation(display));
   display.clear();
   if (!reply.answer) return std::move(reply.diagnostics);
@@ -135,9 +139,11 @@ Conversation shown_conversation(ProgressDisplay& display, std::string name) {
   Conversation conversation;
   conversation.on_event = [&display, name = std::move(name)](const Event& event, WorkerProcess&) {
     const auto shown = [&](const std::string& node) { return name.empty() ? node : name; };
-    if (const auto* at = std::get_if<NodeProgress>(&event)) display.progress(shown(at->node), at->progress);
+    if (const auto* at = std::get_if<NodeProgress>(&event))
+      display.progress(shown(at->node), at->progress);
     if (const auto* said = std::get_if<Said>(&event)) display.say(shown(said->node), said->line);
-    if (const auto* logged = std::get_if<Logged>(&event)) display.log(logged->level, shown(logged->node), logged->line);
+    if (const auto* logged = std::get_if<Logged>(&event))
+      display.log(logged->level, shown(logged->node), logged->line);
   };
   conversation.on_output = [&display](std::string_view text) { display.detail(text); };
   conversation.on_resize = [&display] { display.resize(); };
@@ -151,7 +157,8 @@ WorkerReply reply_of_worker(const WorkerCommand& command, const nlohmann::ordere
   Conversation listening = conversation;
   listening.on_event = [&](const Event& event, WorkerProcess& process) {
     if (const auto* given = std::get_if<Answer>(&event)) reply.answer = given->json;
-    else if (const auto* reported = std::get_if<Reported>(&event)) reply.diagnostics.push_back(reported->diagnostic);
+    else if (const auto* reported = std::get_if<Reported>(&event))
+      reply.diagnostics.push_back(reported->diagnostic);
     else if (conversation.on_event) conversation.on_event(event, process);
   };
   const auto ending = supervise(command, request, std::move(listening));
@@ -160,13 +167,15 @@ WorkerReply reply_of_worker(const WorkerCommand& command, const nlohmann::ordere
     failures.push_back(stopped_by(ending->exit == ExitCode::kInterrupted ? SIGINT : SIGTERM));
   const bool says_why = reply.answer || exit_code(reply.diagnostics) != ExitCode::kDone;
   if (failures.empty() && !says_why)
-    failures.push_back({ErrorCode::kProtocol, {}, "", "the worker did not answer", "please report it"});
+    failures.push_back(
+        {ErrorCode::kProtocol, {}, "", "the worker did not answer", "please report it"});
   if (!failures.empty()) reply.answer.reset();
   reply.diagnostics.insert(reply.diagnostics.end(), failures.begin(), failures.end());
   return reply;
 }
 
-Result<nlohmann::ordered_json> ask_worker(const WorkerCommand& command, const nlohmann::ordered_json& request,
+Result<nlohmann::ordered_json> ask_worker(const WorkerCommand& command,
+                                          const nlohmann::ordered_json& request,
                                           const Conversation& conversation) {
   WorkerReply reply = reply_of_worker(command, request, conversation);
   if (exit_code(reply.diagnostics) != ExitCode::kDone) return std::move(reply.diagnostics);

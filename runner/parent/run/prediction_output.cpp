@@ -6,9 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/shared/error/diagnostic.h"
 #include "runner/shared/text/csv.h"
 #include "runner/shared/text/printable.h"
-#include "runner/shared/error/diagnostic.h"
 #include "runner/shared/value/json_fields.h"
 
 namespace runner {
@@ -18,11 +18,13 @@ using Json = nlohmann::ordered_json;
 using Fields = JsonFields<Json>;
 
 /// Those of an ensemble.
-void add_votes(const Fields& fields, std::vector<std::string>& header, std::vector<std::string>& line) {
+void add_votes(const Fields& fields, std::vector<std::string>& header,
+               std::vector<std::string>& line) {
   header.insert(header.end(), {"prediction", "tied", "margin"});
   const Json& prediction = fields.at("prediction");
-  line.insert(line.end(), {prediction.is_null() ? "" : fields.text("prediction"),
-                           fields.flag("tied") ? "true" : "false", csv_number(fields.number("margin"))});
+  line.insert(line.end(),
+              {prediction.is_null() ? "" : fields.text("prediction"),
+               fields.flag("tied") ? "true" : "false", csv_number(fields.number("margin"))});
   for (const auto& [prefix, key] : {std::pair("votes_", "votes"), std::pair("p_", "pairs")}) {
     const Json& numbers = fields.object(key);
     for (const auto& [name, value] : numbers.items()) {
@@ -34,7 +36,8 @@ void add_votes(const Fields& fields, std::vector<std::string>& header, std::vect
 
 }  // namespace
 
-PredictionOutput::PredictionOutput(PredictionFormat format, Append append, std::ostream& talk, bool color)
+PredictionOutput::PredictionOutput(PredictionFormat format, Append append, std::ostream& talk,
+                                   bool color)
     : format_(format), append_(std::move(append)), talk_(talk), color_(color) {}
 
 void PredictionOutput::take(const Json& item) {

@@ -18,8 +18,8 @@ enum class PredictionFormat { kCsv, kShownCsv, kJsonLines };
 
 /// Writes the items of the request "predict" as they come, one line per image:
 ///
-///   file,class_1,probability_1,class_2,probability_2      {"file": "a.jpg", "classes": [{"class", "probability"}, …]}
-///   a.jpg,circle,0.93,ring,0.04
+///   file,class_1,probability_1,class_2,probability_2      {"file": "a.jpg", "classes": [{"class",
+///   "probability"}, …]} a.jpg,circle,0.93,ring,0.04
 ///
 /// Of an ensemble: file,prediction,tied,margin, votes_NAME for each class and p_NAME for each pair.
 /// Images that could not be read are gathered; beside CSV they are told on `talk` at once.

@@ -11,8 +11,8 @@
 #include <ostream>
 
 #include "runner/shared/text/bytes.h"
-#include "runner/shared/text/printable.h"
 #include "runner/shared/text/duration.h"
+#include "runner/shared/text/printable.h"
 
 namespace runner {
 namespace {
@@ -57,9 +57,11 @@ std::string progress_line(const std::string& node, const Progress& p) {
   if (p.step > 0) line += counter("step", p.step, p.steps);
   if (p.bytes > 0) line += "  " + bytes_text(p.bytes);
   if (p.bytes > 0 && p.bytes_in_all > 0) line += " of " + bytes_text(p.bytes_in_all);
-  if (p.bytes_per_second >= 1) line += "  " + bytes_text(static_cast<std::int64_t>(p.bytes_per_second)) + "/s";
+  if (p.bytes_per_second >= 1)
+    line += "  " + bytes_text(static_cast<std::int64_t>(p.bytes_per_second)) + "/s";
   if (p.samples_per_second > 0) {
-    line += format(p.samples_per_second < 9.95 ? "  %.1f images/s" : "  %.0f images/s", p.samples_per_second);
+    line += format(p.samples_per_second < 9.95 ? "  %.1f images/s" : "  %.0f images/s",
+                   p.samples_per_second);
   }
   if (p.loss != 0) line += format("  loss %.4g", p.loss);
   if (p.seconds_left > 0) line += "  ETA " + duration_text(p.seconds_left);
@@ -70,7 +72,8 @@ std::string progress_line(const std::string& node, const Progress& p) {
 
 DisplayOptions standard_error_display(Verbosity verbosity) {
   const char* terminal = std::getenv("TERM");
-  const bool is_terminal = isatty(STDERR_FILENO) && terminal && std::string_view(terminal) != "dumb";
+  const bool is_terminal =
+      isatty(STDERR_FILENO) && terminal && std::string_view(terminal) != "dumb";
   DisplayOptions options;
   options.is_terminal = is_terminal;
   options.color = is_terminal && !is_set("NO_COLOR");
@@ -80,7 +83,10 @@ DisplayOptions standard_error_display(Verbosity verbosity) {
 }
 
 ProgressDisplay::ProgressDisplay(std::ostream& out, DisplayOptions options, SecretTexts secrets)
-    : out_(out), options_(std::move(options)), secrets_(std::move(secrets)), last_draw_(options_.clock()) {}
+    : out_(out),
+      options_(std::move(options)),
+      secrets_(std::move(secrets)),
+      last_draw_(options_.clock()) {}
 
 ProgressDisplay::~ProgressDisplay() { clear(); }
 
@@ -101,7 +107,8 @@ void ProgressDisplay::say(std::string_view node, std::string_view line) {
 }
 
 void ProgressDisplay::log(LogLevel level, std::string_view node, std::string_view line) {
-  write_line(std::string(name(level)) + ": " + (node.empty() ? "" : printable(node) + ": ") + shown(line));
+  write_line(std::string(name(level)) + ": " + (node.empty() ? "" : printable(node) + ": ") +
+             shown(line));
 }
 
 void ProgressDisplay::detail(std::string_view line) {
@@ -137,7 +144,8 @@ std::optional<std::chrono::milliseconds> ProgressDisplay::tick() {
   const auto now = options_.clock();
   const std::chrono::steady_clock::duration interval =
       options_.is_terminal ? std::chrono::steady_clock::duration(kLiveInterval) : kPlainInterval;
-  if (now - last_draw_ < interval) return std::chrono::ceil<std::chrono::milliseconds>(last_draw_ + interval - now);
+  if (now - last_draw_ < interval)
+    return std::chrono::ceil<std::chrono::milliseconds>(last_draw_ + interval - now);
   const std::string line = progress_line(node_, *latest_);
   if (options_.is_terminal) {
     // One column stays free: a full line makes some terminals wrap.

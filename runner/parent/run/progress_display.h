@@ -63,7 +63,8 @@ class ProgressDisplay {
   std::chrono::steady_clock::time_point last_draw_;
 };
 
-/// "train  epoch 2/10  step 40/200  812 images/s  loss 0.6931  ETA 0:01:23  tensors 512 MiB of 2.0 GiB": what is known.
+/// "train  epoch 2/10  step 40/200  812 images/s  loss 0.6931  ETA 0:01:23  tensors 512 MiB of 2.0
+/// GiB": what is known.
 std::string progress_line(const std::string& node, const Progress& progress);
 
 }  // namespace runner

@@ -23,7 +23,8 @@ std::string pointer_of(const std::vector<std::string>& path) {
 std::string change_in_words(const Difference& change) {
   if (!change.before) return "'" + change.key + "' is new";
   if (!change.after) return "'" + change.key + "' was removed";
-  return "'" + change.key + "' was " + describe(*change.before) + " and is now " + describe(*change.after);
+  return "'" + change.key + "' was " + describe(*change.before) + " and is now " +
+         describe(*change.after);
 }
 
 /// Is there a stage `key` of this family in `recipe`?
@@ -33,10 +34,12 @@ bool has_stage(const Value& recipe, const std::string& key, Family family) {
   return kind && kind->text() && family_of(*kind->text()) == family;
 }
 
-/// The kind of the schedule of the training whose `epochs` are at `path`, if its rates depend on how many they are;
-/// empty where they do not.
-std::string schedule_over(const Value& recipe, const std::vector<std::string>& path, const SchemaSet& schemas) {
-  if (path.size() != 2 || path[1] != "epochs" || !has_stage(recipe, path[0], Family::kTrain)) return "";
+/// The kind of the schedule of the training whose `epochs` are at `path`, if its rates depend on
+/// how many they are; empty where they do not.
+std::string schedule_over(const Value& recipe, const std::vector<std::string>& path,
+                          const SchemaSet& schemas) {
+  if (path.size() != 2 || path[1] != "epochs" || !has_stage(recipe, path[0], Family::kTrain))
+    return "";
   const Value* schedule = recipe.find(path[0])->find("schedule");
   const Value* kind = schedule ? schedule->find("kind") : nullptr;
   if (!kind || !kind->text()) return "";
@@ -51,26 +54,30 @@ bool is_given_again(const Difference& change) {
 
 }  // namespace
 
-Diagnostics check_change(const Value& before, const Value& after, bool force, const SchemaSet& schemas) {
+Diagnostics check_change(const Value& before, const Value& after, bool force,
+                         const SchemaSet& schemas) {
   Diagnostics errors;
   for (const Difference& change : differences(before, after)) {
     if (is_given_again(change)) continue;
     // Either recipe may name the kind that knows the option.
-    const ResumeClass resume =
-        std::max(schemas.resume_class(before, change.path), schemas.resume_class(after, change.path));
+    const ResumeClass resume = std::max(schemas.resume_class(before, change.path),
+                                        schemas.resume_class(after, change.path));
     const std::string schedule = schedule_over(after, change.path, schemas);
     const bool is_safe = resume == ResumeClass::kSafe && schedule.empty();
     if (is_safe || (resume != ResumeClass::kRefused && force)) continue;
     const bool refused = resume == ResumeClass::kRefused;
     errors.push_back(
-        {ErrorCode::kChangedRun, change.after ? change.after->where : Location{}, pointer_of(change.path),
-         change_in_words(change) + (refused             ? ": the saved state does not fit that"
-                                    : !schedule.empty() ? ": the schedule '" + schedule +
-                                                              "' spans all epochs, so those that are done would have "
-                                                              "had other learning rates"
-                                                        : ""),
+        {ErrorCode::kChangedRun, change.after ? change.after->where : Location{},
+         pointer_of(change.path),
+         change_in_words(change) +
+             (refused             ? ": the saved state does not fit that"
+              : !schedule.empty() ? ": the schedule '" + schedule +
+                                        "' spans all epochs, so those that are done would have "
+                                        "had other learning rates"
+                                  : ""),
          refused ? "leave it unchanged, or start a new run"
-                 : "leave it unchanged, start a new run, or add --force: the result then matches neither recipe"});
+                 : "leave it unchanged, start a new run, or add --force: the result then matches "
+                   "neither recipe"});
   }
   return errors;
 }
@@ -80,13 +87,16 @@ Diagnostics check_change_of_trained(const Value& before, const Value& after) {
   for (const Difference& change : differences(before, after)) {
     if (is_given_again(change)) continue;
     const std::string& key = change.path.front();
-    const auto is_of = [&](Family family) { return has_stage(before, key, family) || has_stage(after, key, family); };
+    const auto is_of = [&](Family family) {
+      return has_stage(before, key, family) || has_stage(after, key, family);
+    };
     const bool is_model = is_of(Family::kModel);
     if (!is_model && !is_of(Family::kTrain) && key != "seed") continue;
     errors.push_back({ErrorCode::kTrainedOption, change.after ? change.after->where : Location{},
                       pointer_of(change.path),
-                      change_in_words(change) + (is_model ? ": the trained weights do not fit that"
-                                                          : ": the training is done, so that has no effect on it"),
+                      change_in_words(change) +
+                          (is_model ? ": the trained weights do not fit that"
+                                    : ": the training is done, so that has no effect on it"),
                       "leave it unchanged, or train again with `retort run`"});
   }
   return errors;

@@ -33,7 +33,8 @@ void RestartRule::see(const Event& event) {
     resumed_[resumed->node] = resumed->metrics;
   }
   // Whoever saves again has saved before.
-  if (const auto* flush = std::get_if<Flush>(&event); flush && !flush->node.empty() && ++saves_ > 1) {
+  if (const auto* flush = std::get_if<Flush>(&event);
+      flush && !flush->node.empty() && ++saves_ > 1) {
     stalled_ = -1;
     has_moved_ = false;
   }
@@ -41,7 +42,8 @@ void RestartRule::see(const Event& event) {
 
 std::optional<Restart> RestartRule::after(const Ending& ending) {
   if (says_stopped(ending.exit) || device_.empty()) return {};
-  if (ending.exit == ExitCode::kNeedsAnotherDevice && stranded_) return move(*std::exchange(stranded_, std::nullopt));
+  if (ending.exit == ExitCode::kNeedsAnotherDevice && stranded_)
+    return move(*std::exchange(stranded_, std::nullopt));
   if (is_lost(ending) || is_killed(ending)) return repeat(is_lost(ending));
   return {};
 }
@@ -50,7 +52,8 @@ Diagnostics RestartRule::errors_of(const Ending& ending) const {
   if (ending.exit == ExitCode::kNeedsAnotherDevice && stranded_) return {stranded_->error};
   if (!is_lost(ending)) return {};
   Diagnostic error{ErrorCode::kDeviceLost, {}, "", "", ""};
-  error.message = "the device '" + here() + "' failed, and nothing can be done on it in the same process";
+  error.message =
+      "the device '" + here() + "' failed, and nothing can be done on it in the same process";
   error.help = deaths_ > 0 ? "it failed again after the run was restarted: try another device"
                            : "set memory.max_retries for the run to be restarted by itself";
   return {error};
@@ -61,7 +64,8 @@ std::optional<Restart> RestartRule::move(Stranded stranded) {
   std::string in_vain;  // why there is no other GPU
   for (const std::string& to : stranded.to) {
     if (to == "cpu" && here() != "cpu")
-      return move_to({.taken = {.why = "the memory of " + here() + " ran out"}, .record = {}}, stranded, in_vain);
+      return move_to({.taken = {.why = "the memory of " + here() + " ran out"}, .record = {}},
+                     stranded, in_vain);
     if (to != "gpu" || !other_gpu_) continue;
     auto other = other_gpu_();
     if (other) return move_to(*std::move(other), stranded, in_vain);
@@ -79,16 +83,20 @@ std::optional<Restart> RestartRule::move(Stranded stranded) {
   return {};
 }
 
-Restart RestartRule::move_to(OwnDevice device, const Stranded& stranded, const std::string& in_vain) {
+Restart RestartRule::move_to(OwnDevice device, const Stranded& stranded,
+                             const std::string& in_vain) {
   deaths_ = stalled_ = saves_ = 0;
   has_moved_ = true;
   const std::string from = std::exchange(name_, device.text());
-  Restart restart{.restarts = {.retries = stranded.retries, .has_moved = true}, .node = stranded.node};
+  Restart restart{.restarts = {.retries = stranded.retries, .has_moved = true},
+                  .node = stranded.node};
   restart.recovery = stranded.incident;
   restart.recovery.from = from.empty() ? device_ : from;
   restart.recovery.to = name_;
-  restart.line = "continues on " + name_ + " in place of " + restart.recovery.from + ": " + stranded.error.message;
-  if (device.taken.select == "cpu") restart.line += "; its numbers differ in their last bits, and it is slower";
+  restart.line = "continues on " + name_ + " in place of " + restart.recovery.from + ": " +
+                 stranded.error.message;
+  if (device.taken.select == "cpu")
+    restart.line += "; its numbers differ in their last bits, and it is slower";
   if (!in_vain.empty()) restart.line += "; " + in_vain;
   restart.device = std::move(device);
   return restart;
@@ -103,12 +111,15 @@ std::optional<Restart> RestartRule::repeat(bool is_lost) {
   if (is_stuck && (is_lost || device_ != "cpu")) return {};
   ++deaths_;
   saves_ = 0;
-  Restart restart{.restarts = {.plans = is_stuck ? stalled_ - kMostStalled + 1 : 0, .has_moved = has_moved_},
-                  .node = node_};
-  const std::string count =
-      ", restart " + std::to_string(deaths_) + (said.max_retries ? " of " + std::to_string(*said.max_retries) : "");
-  restart.line = (is_lost ? "the device '" + here() + "' failed" : std::string("the worker was killed")) +
-                 ": continues from the last checkpoint" + (is_stuck ? ", in a way that takes less memory" : "") + count;
+  Restart restart{
+      .restarts = {.plans = is_stuck ? stalled_ - kMostStalled + 1 : 0, .has_moved = has_moved_},
+      .node = node_};
+  const std::string count = ", restart " + std::to_string(deaths_) +
+                            (said.max_retries ? " of " + std::to_string(*said.max_retries) : "");
+  restart.line =
+      (is_lost ? "the device '" + here() + "' failed" : std::string("the worker was killed")) +
+      ": continues from the last checkpoint" +
+      (is_stuck ? ", in a way that takes less memory" : "") + count;
   restart.recovery = {.cause = is_lost ? "device lost" : "killed", .from = here(), .to = here()};
   return restart;
 }
@@ -131,8 +142,8 @@ RestartRule::Options RestartRule::options() const {
   else if (most) options.max_retries = std::get<std::int64_t>(most->data);
   const Value* const order = policy->options.find("on_oom");
   if (order && order->list())
-    options.replans =
-        std::ranges::any_of(*order->list(), [](const Value& one) { return one.text() && *one.text() == "replan"; });
+    options.replans = std::ranges::any_of(
+        *order->list(), [](const Value& one) { return one.text() && *one.text() == "replan"; });
   return options;
 }
 

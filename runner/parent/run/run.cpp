@@ -61,7 +61,8 @@ class Run {
       lost.insert(lost.end(), of_node.begin(), of_node.end());
     }
     if (!lost.empty()) return fail(lost);
-    const SignalSource between_workers;  // a signal that comes while none is at work waits for the next
+    const SignalSource
+        between_workers;  // a signal that comes while none is at work waits for the next
     for (std::optional<Restart> restart;;) {
       const auto ending = supervise(worker_, worker_request(restart), conversation());
       if (!ending) return fail(ending.errors());
@@ -84,7 +85,8 @@ class Run {
     return [this]() -> Result<OwnDevice> {
       OwnDevice* const own = own_device();
       if (!own || !own->taken.device)
-        return Diagnostic{ErrorCode::kDeviceUnavailable, {}, "", "which one it is on only CUDA knows", ""};
+        return Diagnostic{
+            ErrorCode::kDeviceUnavailable, {}, "", "which one it is on only CUDA knows", ""};
       left_.push_back(own->taken.device->uuid);
       own->taken.lock.reset();
       return surroundings_.next_gpu(left_);
@@ -96,7 +98,9 @@ class Run {
   Conversation conversation() {
     Conversation conversation;
     conversation.on_hello = [&](const Hello& hello) { versions_ = hello.versions; };
-    conversation.on_event = [&](const Event& event, WorkerProcess& process) { see(event, process); };
+    conversation.on_event = [&](const Event& event, WorkerProcess& process) {
+      see(event, process);
+    };
     conversation.on_output = [&](std::string_view text) { output_.take(text); };
     conversation.on_resize = [&] { display_.resize(); };
     conversation.tick = [&] { return display_.tick(); };
@@ -113,13 +117,16 @@ class Run {
                     {"reuse", name(request_.reuse)},
                     {"index", surroundings_.node_index.string()}};
     if (is_resumed() || restart) request["folder"] = record_.path().string();
-    if (!request_.plans.empty()) request["plans"] = std::filesystem::absolute(request_.plans).string();
-    if (!request_.divisions.empty()) request["divisions"] = std::filesystem::absolute(request_.divisions).string();
+    if (!request_.plans.empty())
+      request["plans"] = std::filesystem::absolute(request_.plans).string();
+    if (!request_.divisions.empty())
+      request["divisions"] = std::filesystem::absolute(request_.divisions).string();
     if (request_.accepts_changes) request["accepts_changes"] = true;
     if (!restart) return request;
     if (moved_to_) request["graph"]["device"] = moved_to_->taken.select;
     const Restarts& told = restart->restarts;
-    request["restarts"] = {{"plans", told.plans}, {"retries", told.retries}, {"has_moved", told.has_moved}};
+    request["restarts"] = {
+        {"plans", told.plans}, {"retries", told.retries}, {"has_moved", told.has_moved}};
     return request;
   }
 
@@ -136,7 +143,8 @@ class Run {
 
   void move(OwnDevice device) {
     if (device.record.is_null()) {
-      const auto asked = request_.device ? request_.device->record.value("asked", "") : request_.graph.device;
+      const auto asked =
+          request_.device ? request_.device->record.value("asked", "") : request_.graph.device;
       device.record = device_record({.select = asked}, device.taken);
     }
     if (OwnDevice* const before = own_device()) before->taken.lock.reset();
@@ -150,8 +158,9 @@ class Run {
     const Diagnostics unsaid = restarts_.errors_of(ending);
     fail(unsaid);
     summary_.signal = ending.killed_by;
-    const bool has_died = std::ranges::any_of(
-        ending.errors, [](const Diagnostic& error) { return error.code == ErrorCode::kWorkerDied; });
+    const bool has_died = std::ranges::any_of(ending.errors, [](const Diagnostic& error) {
+      return error.code == ErrorCode::kWorkerDied;
+    });
     if (has_died) show_last_words();
     exit_ = ending.exit;
     if (ending.was_deaf) tell_of_deafness();
@@ -168,7 +177,8 @@ class Run {
   void tell_of_deafness() {
     if (has_saved_) exit_ = ExitCode::kStoppedAfterSave;
     const auto seconds = std::chrono::ceil<std::chrono::seconds>(worker_.grace).count();
-    const std::string line = "the worker did not stop within " + std::to_string(seconds) + " s, and was killed";
+    const std::string line =
+        "the worker did not stop within " + std::to_string(seconds) + " s, and was killed";
     display_.say("", line);
     record_.log(LogLevel::kWarn, "", line);
   }
@@ -190,14 +200,17 @@ class Run {
     }
   }
 
-  /// What an event means for the record, for the display, and for the worker if it waits for an answer.
+  /// What an event means for the record, for the display, and for the worker if it waits for an
+  /// answer.
   void see(const Event& event, WorkerProcess& worker) {
-    if (const auto* reported = std::get_if<Reported>(&event)) return report(placed(reported->diagnostic));
+    if (const auto* reported = std::get_if<Reported>(&event))
+      return report(placed(reported->diagnostic));
     if (const auto* flush = std::get_if<Flush>(&event)) return put_on_disk(*flush, worker);
     restarts_.see(event);
     record_.see(event);
     if (const auto* ready = std::get_if<Ready>(&event)) {
-      record_.open(*ready, versions_, [this](const Diagnostic& warning) { report(placed(warning)); });
+      record_.open(*ready, versions_,
+                   [this](const Diagnostic& warning) { report(placed(warning)); });
       worker.send(Json{{"go", {{"folder", record_.path().string()}}}}.dump());
     }
     show(event);
@@ -229,7 +242,8 @@ class Run {
     summary_.add(diagnostic);
     const bool is_error = diagnostic.severity == Severity::kError;
     record_.log(is_error ? LogLevel::kError : LogLevel::kWarn, "",
-                std::string(is_error ? "error[" : "warning[") + name(diagnostic.code) + "]: " + diagnostic.message);
+                std::string(is_error ? "error[" : "warning[") + name(diagnostic.code) +
+                    "]: " + diagnostic.message);
     // A warning is news while it happens; errors are shown together when all are known.
     if (!is_error && surroundings_.display.verbosity != Verbosity::kQuiet) {
       display_.clear();
@@ -248,7 +262,8 @@ class Run {
 
   void show_last_words() {
     for (const std::string& line : output_.last_lines()) {
-      summary_.diagnostics().back().notes.push_back({{}, "it printed: " + record_.without_secrets(line)});
+      summary_.diagnostics().back().notes.push_back(
+          {{}, "it printed: " + record_.without_secrets(line)});
     }
   }
 
@@ -258,19 +273,24 @@ class Run {
     summary_.seconds = record_.seconds();
     sort_by_place(summary_.diagnostics(), request_.sources);
     if (record_.is_open()) close_record();
-    if (const std::string recovered = summary_.recovered_text(); !recovered.empty()) display_.say("", recovered);
+    if (const std::string recovered = summary_.recovered_text(); !recovered.empty())
+      display_.say("", recovered);
     for (const Diagnostic& diagnostic : summary_.diagnostics()) {
       if (diagnostic.severity == Severity::kWarning) continue;  // has been shown
       print(surroundings_.talk, diagnostic, surroundings_.display.color);
     }
-    if (summary_.status == RunStatus::kInterrupted) display_.say("", "interrupted" + way_to_go_on());
-    else if (exit_ != ExitCode::kDone && has_saved_) display_.say("", "finished work is saved" + way_to_go_on());
-    else if (exit_ != ExitCode::kDone && record_.is_open()) display_.say("", "the record is in " + record_.folder());
+    if (summary_.status == RunStatus::kInterrupted)
+      display_.say("", "interrupted" + way_to_go_on());
+    else if (exit_ != ExitCode::kDone && has_saved_)
+      display_.say("", "finished work is saved" + way_to_go_on());
+    else if (exit_ != ExitCode::kDone && record_.is_open())
+      display_.say("", "the record is in " + record_.folder());
     if (surroundings_.on_end) {
       Json json = summary_.to_json();
       json["folder"] = record_.is_open() ? Json(record_.folder()) : Json(nullptr);
       surroundings_.on_end(json, summary_.diagnostics());
-    } else if (record_.is_open() && (exit_ == ExitCode::kDone || exit_ == ExitCode::kStoppedAfterSave)) {
+    } else if (record_.is_open() &&
+               (exit_ == ExitCode::kDone || exit_ == ExitCode::kStoppedAfterSave)) {
       surroundings_.results << record_.folder() << '\n';
     }
     surroundings_.results.flush();
@@ -314,7 +334,9 @@ class Run {
 
 }  // namespace
 
-ExitCode run(const RunRequest& request, const RunSurroundings& surroundings) { return Run(request, surroundings)(); }
+ExitCode run(const RunRequest& request, const RunSurroundings& surroundings) {
+  return Run(request, surroundings)();
+}
 
 namespace {
 

@@ -14,8 +14,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 using namespace std::chrono_literals;
 
-constexpr auto kGrace = 10s;      // for a worker that has finished but does not go
-constexpr int kCannotLoad = 127;  // what the dynamic loader ends a program with whose libraries it does not find
+constexpr auto kGrace = 10s;  // for a worker that has finished but does not go
+constexpr int kCannotLoad =
+    127;  // what the dynamic loader ends a program with whose libraries it does not find
 
 template <typename... Ts>
 struct Overloaded : Ts... {
@@ -28,7 +29,8 @@ Overloaded(Ts...) -> Overloaded<Ts...>;
 std::string advice_on(int number) {
   switch (number) {
     case SIGKILL:
-      return "the kernel often does this when memory runs out (see `dmesg`): use a smaller batch, or more memory";
+      return "the kernel often does this when memory runs out (see `dmesg`): use a smaller batch, "
+             "or more memory";
     case SIGXCPU:
       return "it reached the limit on processor time: raise it with `ulimit -t`";
     case SIGXFSZ:
@@ -49,7 +51,8 @@ std::string advice_on(int number) {
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 
-std::optional<Milliseconds> earlier(std::optional<Milliseconds> one, std::optional<Milliseconds> other) {
+std::optional<Milliseconds> earlier(std::optional<Milliseconds> one,
+                                    std::optional<Milliseconds> other) {
   return one && other ? std::min(*one, *other) : one ? one : other;
 }
 
@@ -58,7 +61,8 @@ std::optional<Milliseconds> earlier(std::optional<Milliseconds> one, std::option
 /// The conversation with one worker, from its hello to its end.
 class Supervision::Dialogue {
  public:
-  Dialogue(WorkerProcess& worker, Milliseconds grace, Json request, Conversation conversation, OnEnd on_end)
+  Dialogue(WorkerProcess& worker, Milliseconds grace, Json request, Conversation conversation,
+           OnEnd on_end)
       : worker_(worker),
         grace_(grace),
         request_(std::move(request)),
@@ -72,15 +76,16 @@ class Supervision::Dialogue {
   }
 
   void take(const WorkerNews& news) {
-    std::visit(Overloaded{
-                   [&](const EventLine& line) { hear(line.text); },
-                   [&](const OverlongLine&) { give_up(protocol_error("a line of more than 16 MiB")); },
-                   [&](const OutputText& output) {
-                     if (conversation_.on_output) conversation_.on_output(output.text);
-                   },
-                   [&](const WorkerExit& end) { end_ = end; },
-               },
-               news);
+    std::visit(
+        Overloaded{
+            [&](const EventLine& line) { hear(line.text); },
+            [&](const OverlongLine&) { give_up(protocol_error("a line of more than 16 MiB")); },
+            [&](const OutputText& output) {
+              if (conversation_.on_output) conversation_.on_output(output.text);
+            },
+            [&](const WorkerExit& end) { end_ = end; },
+        },
+        news);
   }
 
   void heed(int number) {
@@ -88,7 +93,8 @@ class Supervision::Dialogue {
       if (conversation_.on_resize) conversation_.on_resize();
     } else if (number == SIGUSR1 || number == SIGUSR2) {
       if (greeted_)
-        worker_.signal(SIGUSR2);  // before, there is nothing to save and nobody who would know what is meant
+        worker_.signal(
+            SIGUSR2);  // before, there is nothing to save and nobody who would know what is meant
     } else if (stop_signal_ == 0) {
       stop_signal_ = number;
       worker_.signal(number);
@@ -150,8 +156,9 @@ class Supervision::Dialogue {
       return give_up({ErrorCode::kWorkerMismatch,
                       {},
                       "",
-                      "this is retort " + std::string(build_id()) + " (protocol " + std::to_string(kProtocolVersion) +
-                          "), but its worker is " + hello.build + " (protocol " + std::to_string(hello.protocol) + ")",
+                      "this is retort " + std::string(build_id()) + " (protocol " +
+                          std::to_string(kProtocolVersion) + "), but its worker is " + hello.build +
+                          " (protocol " + std::to_string(hello.protocol) + ")",
                       "build or install both programs together"});
     }
     if (conversation_.on_hello) conversation_.on_hello(hello);
@@ -162,7 +169,8 @@ class Supervision::Dialogue {
     if (gave_up_) return {.exit = exit_code(errors_), .errors = errors_};
     const bool would_go_on = finished_ == static_cast<int>(ExitCode::kNeedsAnotherDevice) ||
                              finished_ == static_cast<int>(ExitCode::kDeviceLost);
-    if (finished_ && !(would_go_on && stop_signal_)) return {.exit = static_cast<ExitCode>(*finished_)};
+    if (finished_ && !(would_go_on && stop_signal_))
+      return {.exit = static_cast<ExitCode>(*finished_)};
     if (stop_signal_)  // it said nothing of what it has saved
       return {.exit = exit_code_of_stop(stop_signal_, /*has_saved=*/false), .was_deaf = was_deaf_};
     Ending result{.errors = {death()}};
@@ -174,14 +182,16 @@ class Supervision::Dialogue {
   Diagnostic death() const {
     Diagnostic error{ErrorCode::kWorkerDied, {}, "", "", ""};
     if (end_->signal == 0) {
-      error.message = "the worker ended with exit code " + std::to_string(end_->exit) + " before it was done";
+      error.message =
+          "the worker ended with exit code " + std::to_string(end_->exit) + " before it was done";
       if (end_->exit == kCannotLoad && !greeted_)
         error.help =
-            "its libraries could not be loaded; a virtual environment gets them by `pip install 'torch==2.11.*'`";
+            "its libraries could not be loaded; a virtual environment gets them by `pip install "
+            "'torch==2.11.*'`";
       return error;
     }
-    error.message =
-        "the worker was killed by signal " + std::to_string(end_->signal) + " (" + signal_name(end_->signal) + ")";
+    error.message = "the worker was killed by signal " + std::to_string(end_->signal) + " (" +
+                    signal_name(end_->signal) + ")";
     error.help = advice_on(end_->signal);
     return error;
   }
@@ -196,7 +206,8 @@ class Supervision::Dialogue {
   bool was_deaf_ = false;
   int stop_signal_ = 0;
   std::optional<int> finished_;
-  std::optional<Clock::time_point> deadline_;  // for a worker that has finished, or is to stop, to go
+  std::optional<Clock::time_point>
+      deadline_;  // for a worker that has finished, or is to stop, to go
   std::optional<WorkerExit> end_;
   Diagnostics errors_;
 };
@@ -204,13 +215,14 @@ class Supervision::Dialogue {
 Supervision::Supervision() = default;
 Supervision::~Supervision() = default;
 
-Diagnostics Supervision::start(const WorkerCommand& command, Json request, Conversation conversation, OnEnd on_end) {
+Diagnostics Supervision::start(const WorkerCommand& command, Json request,
+                               Conversation conversation, OnEnd on_end) {
   if (stop_signal_) return {stopped_by(*stop_signal_)};
   const auto worker = workers_.start(command);
   if (!worker) return worker.errors();
   request["log"] = name(command.log);
-  dialogues_.push_back(std::make_unique<Dialogue>(**worker, command.grace, std::move(request), std::move(conversation),
-                                                  std::move(on_end)));
+  dialogues_.push_back(std::make_unique<Dialogue>(**worker, command.grace, std::move(request),
+                                                  std::move(conversation), std::move(on_end)));
   return {};
 }
 
@@ -226,8 +238,8 @@ void Supervision::run() {
 }
 
 void Supervision::take(const NewsOf& one) {
-  const auto found =
-      std::ranges::find_if(dialogues_, [&](const auto& dialogue) { return &dialogue->worker() == one.worker; });
+  const auto found = std::ranges::find_if(
+      dialogues_, [&](const auto& dialogue) { return &dialogue->worker() == one.worker; });
   if (found == dialogues_.end()) return;
   Dialogue* const dialogue = found->get();
   dialogue->take(one.news);
@@ -255,8 +267,8 @@ std::optional<std::chrono::milliseconds> Supervision::tick() {
 Result<Ending> supervise(const WorkerCommand& command, Json request, Conversation conversation) {
   Ending ending;
   Supervision supervision;
-  Diagnostics errors =
-      supervision.start(command, std::move(request), std::move(conversation), [&](const Ending& end) { ending = end; });
+  Diagnostics errors = supervision.start(command, std::move(request), std::move(conversation),
+                                         [&](const Ending& end) { ending = end; });
   if (!errors.empty()) return errors;
   supervision.run();
   return ending;

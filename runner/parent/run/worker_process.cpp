@@ -31,8 +31,10 @@ Pipe make_pipe() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
   const Descriptor low_read(ends[0]), low_write(ends[1]);
-  Pipe result{Descriptor(fcntl(ends[0], F_DUPFD_CLOEXEC, 10)), Descriptor(fcntl(ends[1], F_DUPFD_CLOEXEC, 10))};
-  if (!result.read.is_open() || !result.write.is_open())  // EINVAL: the limit is below these numbers
+  Pipe result{Descriptor(fcntl(ends[0], F_DUPFD_CLOEXEC, 10)),
+              Descriptor(fcntl(ends[1], F_DUPFD_CLOEXEC, 10))};
+  if (!result.read.is_open() ||
+      !result.write.is_open())  // EINVAL: the limit is below these numbers
     throw std::system_error(errno == EINVAL ? EMFILE : errno, std::generic_category(), "pipe");
   return result;
 }
@@ -46,8 +48,8 @@ int prepare_child(pid_t parent, int requests, int output, int events) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) return ESRCH;  // the parent died before it could be watched
-  if (dup2(requests, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 || dup2(output, STDERR_FILENO) < 0 ||
-      dup2(events, kEventsDescriptor) < 0) {
+  if (dup2(requests, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
+      dup2(output, STDERR_FILENO) < 0 || dup2(events, kEventsDescriptor) < 0) {
     return errno;
   }
   sigset_t none;
@@ -59,16 +61,18 @@ int prepare_child(pid_t parent, int requests, int output, int events) {
   return 0;
 }
 
-/// Whatever the child inherited is not its business; old kernels without this call leave it open for a program.
+/// Whatever the child inherited is not its business; old kernels without this call leave it open
+/// for a program.
 void close_inherited(unsigned flags) {
   constexpr int kFirst = kEventsDescriptor + 1, kUsual = 1024;
   if (close_range(kFirst, ~0U, flags) == 0 || flags != 0) return;
   for (int descriptor = kFirst; descriptor < kUsual; ++descriptor) close(descriptor);
 }
 
-/// How long a thread of the worker's spins before it sleeps when it waits for the others. libgomp's own 300,000 rounds
-/// keep the core from the very thread that is waited for as soon as another process wants it too: beside two of those
-/// a training ran at a tenth of its speed. With 1,000 it keeps its share, and alone it loses a few per cent.
+/// How long a thread of the worker's spins before it sleeps when it waits for the others. libgomp's
+/// own 300,000 rounds keep the core from the very thread that is waited for as soon as another
+/// process wants it too: beside two of those a training ran at a tenth of its speed. With 1,000 it
+/// keeps its share, and alone it loses a few per cent.
 constexpr char kSpin[] = "GOMP_SPINCOUNT=1000";
 
 /// This process' environment with `changes`, and how threads wait, where the user has not said so.
@@ -81,13 +85,14 @@ std::vector<char*> worker_environment(const std::vector<std::string>& changes) {
     if (std::ranges::none_of(changes, replaces)) all.push_back(*variable);
   }
   for (const std::string& change : changes) all.push_back(const_cast<char*>(change.c_str()));
-  if (!getenv("GOMP_SPINCOUNT") && !getenv("OMP_WAIT_POLICY")) all.push_back(const_cast<char*>(kSpin));
+  if (!getenv("GOMP_SPINCOUNT") && !getenv("OMP_WAIT_POLICY"))
+    all.push_back(const_cast<char*>(kSpin));
   all.push_back(nullptr);
   return all;
 }
 
-/// A copy of a process has the thread that made it alone, and what other threads held then, the heap's locks among
-/// them, nobody gives back. Those that are parked hold nothing.
+/// A copy of a process has the thread that made it alone, and what other threads held then, the
+/// heap's locks among them, nobody gives back. Those that are parked hold nothing.
 bool may_be_copied() {
   std::error_code error;
   const std::filesystem::directory_iterator threads("/proc/self/task", error);
@@ -98,7 +103,8 @@ bool may_be_copied() {
 
 Result<std::filesystem::path> find_worker(const std::filesystem::path& own_executable) {
   const auto folder = own_executable.parent_path();
-  const std::array candidates = {folder / "retort-worker", folder.parent_path() / "libexec" / "retort-worker"};
+  const std::array candidates = {folder / "retort-worker",
+                                 folder.parent_path() / "libexec" / "retort-worker"};
   for (const auto& candidate : candidates) {
     if (access(candidate.c_str(), X_OK) == 0) return candidate;
   }
@@ -106,7 +112,8 @@ Result<std::filesystem::path> find_worker(const std::filesystem::path& own_execu
       ErrorCode::kWorkerMissing,
       {},
       "",
-      "no program 'retort-worker' in '" + folder.string() + "' or '" + candidates[1].parent_path().string() + "'",
+      "no program 'retort-worker' in '" + folder.string() + "' or '" +
+          candidates[1].parent_path().string() + "'",
       "build it (`cmake --build build --target retort-worker`) or install both programs together"};
 }
 
@@ -116,7 +123,8 @@ Result<WorkerProcess> WorkerProcess::start(const WorkerCommand& command) {
 
   const std::string program = command.program.string();
   std::vector<char*> arguments = {const_cast<char*>(program.c_str())};
-  for (const std::string& argument : command.arguments) arguments.push_back(const_cast<char*>(argument.c_str()));
+  for (const std::string& argument : command.arguments)
+    arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
   const std::vector<char*> environment = worker_environment(command.variables);
 
@@ -236,15 +244,19 @@ void WorkerProcess::read_output(std::vector<WorkerNews>& news) {
 void WorkerProcess::collect(std::vector<WorkerNews>& news) {
   siginfo_t info{};
   // It stays a zombie meanwhile, so that its group cannot become somebody else's.
-  if (pid_.value == 0 || waitid(P_PID, pid_.value, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+  if (pid_.value == 0 || waitid(P_PID, pid_.value, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+      info.si_pid == 0)
+    return;
   kill(-pid_.value, SIGKILL);
   waitpid(pid_.value, nullptr, 0);
   pid_.value = 0;
 
-  // What it said last is still in the pipes. A descendant may hold them open, so do not wait for their end.
+  // What it said last is still in the pipes. A descendant may hold them open, so do not wait for
+  // their end.
   const auto has_more = [](const Descriptor& descriptor) {
     pollfd watched{*descriptor, POLLIN, 0};
-    return descriptor.is_open() && poll(&watched, 1, 0) == 1 && (watched.revents & (POLLIN | POLLHUP)) != 0;
+    return descriptor.is_open() && poll(&watched, 1, 0) == 1 &&
+           (watched.revents & (POLLIN | POLLHUP)) != 0;
   };
   while (has_more(events_)) read_events(news);
   while (has_more(output_)) read_output(news);
@@ -340,7 +352,8 @@ bool WorkerSet::wait(int milliseconds) {
   if (ready <= 0) return ready < 0;
   WorkerProcess::Watched own;
   for (std::size_t i = 0; i < workers_.size(); ++i) {
-    std::copy_n(watched.begin() + 1 + static_cast<std::ptrdiff_t>(i * own.size()), own.size(), own.begin());
+    std::copy_n(watched.begin() + 1 + static_cast<std::ptrdiff_t>(i * own.size()), own.size(),
+                own.begin());
     std::vector<WorkerNews> news;
     workers_[i]->serve(own, news);
     take(*workers_[i], std::move(news));
@@ -379,7 +392,8 @@ std::optional<int> SignalWait::operator()(std::chrono::steady_clock::duration ti
     const auto occurred = nobody_.next(std::max(left, std::chrono::milliseconds(0)));
     const auto* const signal = std::get_if<SignalToUs>(&occurred);
     if (!signal) return std::nullopt;
-    if (signal->number == SIGINT || signal->number == SIGTERM || signal->number == SIGHUP) return signal->number;
+    if (signal->number == SIGINT || signal->number == SIGTERM || signal->number == SIGHUP)
+      return signal->number;
   }
 }
 

@@ -19,8 +19,8 @@
 
 #include "runner/shared/disk/descriptor.h"
 #include "runner/shared/disk/installation.h"
-#include "runner/shared/error/log_level.h"
 #include "runner/shared/error/diagnostic.h"
+#include "runner/shared/error/log_level.h"
 
 namespace runner {
 
@@ -34,11 +34,13 @@ struct WorkerCommand {
   LogLevel log = LogLevel::kInfo;  ///< of the lines that it tells
   /// "NAME=value" of its environment, in place of what this process has.
   std::vector<std::string> variables = {};
-  /// What the child does with `arguments` in place of executing `program`; its exit code. It has a copy of this
-  /// process' memory and nothing of its descriptors but 0 to 3, and must throw nothing. What is read already, such as
-  /// the schemas, need not be read again. Where this process has another thread, `program` is executed all the same.
+  /// What the child does with `arguments` in place of executing `program`; its exit code. It has a
+  /// copy of this process' memory and nothing of its descriptors but 0 to 3, and must throw
+  /// nothing. What is read already, such as the schemas, need not be read again. Where this process
+  /// has another thread, `program` is executed all the same.
   std::function<int(const std::vector<std::string>& arguments)> body = {};
-  /// How long it may take to obey a signal that asks for its end, before it is killed; 0: however long.
+  /// How long it may take to obey a signal that asks for its end, before it is killed; 0: however
+  /// long.
   std::chrono::milliseconds grace = std::chrono::seconds(60);
 };
 
@@ -61,14 +63,15 @@ using WorkerNews = std::variant<EventLine, OverlongLine, OutputText, WorkerExit>
 
 inline constexpr std::size_t kMaxLine = 16 << 20;
 
-/// A running worker and the pipes to it. It is in a process group of its own and dies with this process.
-/// Destroying this kills the group and waits for it.
+/// A running worker and the pipes to it. It is in a process group of its own and dies with this
+/// process. Destroying this kills the group and waits for it.
 ///
-/// Passive: it never waits. A WorkerSet polls what watched() says, has it serve() that, and calls collect() when a
-/// child has ended.
+/// Passive: it never waits. A WorkerSet polls what watched() says, has it serve() that, and calls
+/// collect() when a child has ended.
 class WorkerProcess {
  public:
-  /// Starts it; kWorkerMissing when that does not work. SIGPIPE must be ignored meanwhile (worker_set.h).
+  /// Starts it; kWorkerMissing when that does not work. SIGPIPE must be ignored meanwhile
+  /// (worker_set.h).
   static Result<WorkerProcess> start(const WorkerCommand& command);
   WorkerProcess(WorkerProcess&&) noexcept = default;
   WorkerProcess& operator=(WorkerProcess&&) = delete;
@@ -105,10 +108,11 @@ class WorkerProcess {
   std::size_t sent_ = 0;  // bytes at the front of unsent_
 };
 
-/// Turns signals into something that poll() can wait for. While one lives, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2,
-/// SIGTSTP, SIGWINCH and SIGCHLD do nothing by themselves and SIGPIPE is ignored; its end restores what was before. A
-/// signal that was ignored when it was made stays so (nohup, background jobs). No thread may be older than it, but the
-/// one that makes it: such a thread would take the signals itself.
+/// Turns signals into something that poll() can wait for. While one lives, SIGINT, SIGTERM, SIGHUP,
+/// SIGUSR1, SIGUSR2, SIGTSTP, SIGWINCH and SIGCHLD do nothing by themselves and SIGPIPE is ignored;
+/// its end restores what was before. A signal that was ignored when it was made stays so (nohup,
+/// background jobs). No thread may be older than it, but the one that makes it: such a thread would
+/// take the signals itself.
 class SignalSource {
  public:
   SignalSource();
@@ -139,8 +143,9 @@ struct SignalToUs {
 };
 struct Timeout {};
 
-/// The running workers of this process, and the one place where it waits: for any of them, for signals and for the
-/// time. While it lives, signals come only by next(), so there is one at a time.
+/// The running workers of this process, and the one place where it waits: for any of them, for
+/// signals and for the time. While it lives, signals come only by next(), so there is one at a
+/// time.
 ///
 ///   WorkerSet workers;
 ///   auto worker = workers.start(command);
@@ -154,8 +159,9 @@ class WorkerSet {
   /// Stops it if it still runs. What it did and next() has not told yet is dropped.
   void remove(const WorkerProcess& worker);
 
-  /// Waits for the next thing to happen, at most `timeout`. What a worker wrote before it died comes before its
-  /// WorkerExit; no worker's news hold up another's. Ctrl-Z stops the workers and this process, `fg` wakes them all.
+  /// Waits for the next thing to happen, at most `timeout`. What a worker wrote before it died
+  /// comes before its WorkerExit; no worker's news hold up another's. Ctrl-Z stops the workers and
+  /// this process, `fg` wakes them all.
   Occurrence next(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
 
  private:
@@ -169,8 +175,8 @@ class WorkerSet {
   std::deque<Occurrence> occurred_;
 };
 
-/// Waits in which no worker is at work. While it lives, a signal that asks for the end does nothing but end them;
-/// Ctrl-Z stops this process.
+/// Waits in which no worker is at work. While it lives, a signal that asks for the end does nothing
+/// but end them; Ctrl-Z stops this process.
 class SignalWait {
  public:
   /// Waits that long, or until SIGINT, SIGTERM or SIGHUP comes: which it was.

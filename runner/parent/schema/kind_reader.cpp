@@ -11,14 +11,17 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kEnding = ".schema.json";
 
-std::vector<Port> read_ports(const std::string& path, const std::string& keyword, const Json& document,
-                             Diagnostics& errors) {
+std::vector<Port> read_ports(const std::string& path, const std::string& keyword,
+                             const Json& document, Diagnostics& errors) {
   std::vector<Port> ports;
   if (!document.contains(keyword)) return ports;
   for (const auto& [name, json] : document[keyword].items()) {
     const auto fail = [&, name = name](const std::string& message) {
-      errors.push_back(
-          {ErrorCode::kBadSchema, {}, pointer_to("/" + keyword, name), "schemas/" + path + ": " + message, ""});
+      errors.push_back({ErrorCode::kBadSchema,
+                        {},
+                        pointer_to("/" + keyword, name),
+                        "schemas/" + path + ": " + message,
+                        ""});
     };
     const Json type = json.is_object() && json.contains("type") ? json["type"] : json;
     const auto known = type.is_string() ? artifact_type(type.get<std::string>()) : std::nullopt;
@@ -60,7 +63,8 @@ bool DeclaredMetric::covers(std::string_view metric) const {
   if (open == name.npos) return metric == name;
   const std::string_view before = std::string_view(name).substr(0, open),
                          after = std::string_view(name).substr(open + 1);
-  if (metric.size() <= before.size() + after.size() || !metric.starts_with(before) || !metric.ends_with(after))
+  if (metric.size() <= before.size() + after.size() || !metric.starts_with(before) ||
+      !metric.ends_with(after))
     return false;
   const std::string_view there = metric.substr(open, metric.size() - before.size() - after.size());
   return name[open] == '*' || there.find_first_not_of("0123456789") == there.npos;
@@ -79,13 +83,16 @@ Kind read_kind(const std::string& path, const Json& document, Diagnostics& error
   const auto fail = [&](const std::string& pointer, const std::string& message) {
     errors.push_back({ErrorCode::kBadSchema, {}, pointer, "schemas/" + path + ": " + message, ""});
   };
-  const auto text = [&](const char* key) { return document.contains(key) ? document[key].get<std::string>() : ""; };
+  const auto text = [&](const char* key) {
+    return document.contains(key) ? document[key].get<std::string>() : "";
+  };
   kind.name = title_of(path);
   kind.family = path.substr(0, path.find('/'));
   kind.summary = text("description");
   if (kind.summary.empty() || kind.summary.find('\n') != std::string::npos)
     fail("/description", "a kind is described in one line");
-  if (document.value("type", Json()) != "object") fail("/type", "a kind's options are of type 'object'");
+  if (document.value("type", Json()) != "object")
+    fail("/type", "a kind's options are of type 'object'");
   const Json::json_pointer named("/properties/kind/const");
   if (!document.contains(named) || document[named] != kind.name) {
     fail("/properties/kind", "the property 'kind' must be {\"const\": \"" + kind.name + "\"}");

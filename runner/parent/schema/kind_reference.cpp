@@ -29,8 +29,8 @@ std::string options_table(const SchemaSet& schemas, const std::string& kind) {
   std::string table = "| option | takes | default | meaning |\n|---|---|---|---|\n";
   for (const Option& option : options) {
     const std::string fallback = option.required ? "required" : as_code(default_text(option));
-    table += "| " + as_code(option.key) + " | " + cell(takes_phrase(option)) + " | " + fallback + " | " +
-             cell(option.help) + " |\n";
+    table += "| " + as_code(option.key) + " | " + cell(takes_phrase(option)) + " | " + fallback +
+             " | " + cell(option.help) + " |\n";
   }
   return table;
 }
@@ -38,15 +38,18 @@ std::string options_table(const SchemaSet& schemas, const std::string& kind) {
 std::string metrics_line(const Kind& kind) {
   std::string line;
   for (const DeclaredMetric& metric : kind.metrics) {
-    line += (line.empty() ? "" : ", ") + as_code(metric.name) + (metric.is_conditional ? " (depends on options)" : "");
+    line += (line.empty() ? "" : ", ") + as_code(metric.name) +
+            (metric.is_conditional ? " (depends on options)" : "");
   }
   return line;
 }
 
 std::string section(const SchemaSet& schemas, const std::string& name) {
-  std::string text = "\n## " + name + "\n\n" + schemas.document(name)->value("description", "") + "\n\n";
+  std::string text =
+      "\n## " + name + "\n\n" + schemas.document(name)->value("description", "") + "\n\n";
   if (const Kind* kind = schemas.kind(name)) {
-    if (const std::string ports = ports_text(*kind, ""); !ports.empty()) text += "```text\n" + ports + "```\n\n";
+    if (const std::string ports = ports_text(*kind, ""); !ports.empty())
+      text += "```text\n" + ports + "```\n\n";
     if (kind->cacheable) text += "A later run reuses its results by default.\n\n";
     if (!kind->metrics.empty()) text += "Metrics: " + metrics_line(*kind) + ".\n\n";
   }
@@ -63,7 +66,8 @@ std::string kinds_markdown(const SchemaSet& schemas) {
       families[folder.substr(0, folder.find('/'))].push_back(folder + "/" + kind);
     }
   }
-  std::string text = "# recipe\n\nThe options of a whole recipe; every other mapping at its top is a stage.\n\n";
+  std::string text =
+      "# recipe\n\nThe options of a whole recipe; every other mapping at its top is a stage.\n\n";
   text += options_table(schemas, "recipe");
   for (const auto& [family, kinds] : families) {
     text += "\n# " + family + "\n";

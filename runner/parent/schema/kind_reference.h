@@ -6,7 +6,8 @@
 
 namespace runner {
 
-/// What `retort stages --format md` prints: every kind and option as Markdown, one section for each family
+/// What `retort stages --format md` prints: every kind and option as Markdown, one section for each
+/// family
 /// ("# recipe" holds the options of a whole recipe, "# sweep" what starts the trials of a sweep).
 std::string kinds_markdown(const SchemaSet& schemas);
 

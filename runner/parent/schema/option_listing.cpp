@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/parent/schema/schema_node.h"
 #include "runner/parent/schema/published_schema.h"
+#include "runner/parent/schema/schema_node.h"
 
 namespace runner {
 namespace {
@@ -30,8 +30,10 @@ std::string unit_of(const SchemaNode& node) {
 std::string takes(const SchemaNode& node) {
   const SchemaNode& schema = followed(node);
   if (schema.kinds_in) return "a mapping of kind " + kinds_phrase(schema);
-  if (schema.types == kArrayType && schema.items) return "a list, each " + expected(*schema.items, unit_of(node));
-  if (schema.types == 0 && !schema.allowed && schema.any_of.empty() && schema.one_of.empty()) return "anything";
+  if (schema.types == kArrayType && schema.items)
+    return "a list, each " + expected(*schema.items, unit_of(node));
+  if (schema.types == 0 && !schema.allowed && schema.any_of.empty() && schema.one_of.empty())
+    return "anything";
   return expected(node);
 }
 
@@ -39,26 +41,29 @@ class Listing {
  public:
   std::vector<Option> options;
 
-  /// Adds the options of a mapping at `key`. `given` is what the mapping's own default says of them.
-  void visit(const SchemaNode& node, const std::string& key, const std::string& stage, const std::string& owner,
-             const Value* given, int depth = 0) {
+  /// Adds the options of a mapping at `key`. `given` is what the mapping's own default says of
+  /// them.
+  void visit(const SchemaNode& node, const std::string& key, const std::string& stage,
+             const std::string& owner, const Value* given, int depth = 0) {
     if (depth > kDeepestListing) return;
     const SchemaNode& schema = followed(node);
-    for (const NamedSchema& property : schema.properties) add(property, schema, key, stage, owner, given, depth);
+    for (const NamedSchema& property : schema.properties)
+      add(property, schema, key, stage, owner, given, depth);
     if (schema.common) {
       for (const NamedSchema& property : schema.common->properties) {
         if (!schema.property(property.name)) add(property, schema, key, stage, owner, given, depth);
       }
     }
-    if (schema.kinds_in && schema.kinds_in != "*") visit_kinds(schema, key, stage, owner, given, depth);
+    if (schema.kinds_in && schema.kinds_in != "*")
+      visit_kinds(schema, key, stage, owner, given, depth);
     for (const auto* group : {&schema.all_of, &schema.any_of, &schema.one_of}) {
       for (const SchemaNode* part : *group) visit(*part, key, stage, owner, given, depth + 1);
     }
   }
 
  private:
-  void visit_kinds(const SchemaNode& schema, const std::string& key, const std::string& stage, const std::string& owner,
-                   const Value* given, int depth) {
+  void visit_kinds(const SchemaNode& schema, const std::string& key, const std::string& stage,
+                   const std::string& owner, const Value* given, int depth) {
     Option kind{key + ".kind",
                 stage,
                 owner,
@@ -72,12 +77,13 @@ class Listing {
     for (const KindSchema& one : schema.kinds) {
       const SchemaNode& node = one.schema();
       const bool is_given = given && kind_of(schema, *given) == &node;
-      visit(node, key, stage, *schema.kinds_in + "/" + one.name, is_given ? given : nullptr, depth + 1);
+      visit(node, key, stage, *schema.kinds_in + "/" + one.name, is_given ? given : nullptr,
+            depth + 1);
     }
   }
 
-  void add(const NamedSchema& property, const SchemaNode& mapping, const std::string& key, const std::string& stage,
-           const std::string& owner, const Value* given, int depth) {
+  void add(const NamedSchema& property, const SchemaNode& mapping, const std::string& key,
+           const std::string& stage, const std::string& owner, const Value* given, int depth) {
     const SchemaNode& node = *property.schema;
     if (property.name == "kind") return;  // the same for all of a kind
     const Value* const own = given ? given->find(property.name) : nullptr;
@@ -93,7 +99,8 @@ class Listing {
     const std::string below = option.key;
     options.push_back(std::move(option));
     visit(node, below, stage, owner, fallback, depth + 1);
-    if (const SchemaNode* items = followed(node).items) visit(*items, below, stage, owner, nullptr, depth + 1);
+    if (const SchemaNode* items = followed(node).items)
+      visit(*items, below, stage, owner, nullptr, depth + 1);
   }
 };
 
@@ -106,7 +113,8 @@ std::string takes_phrase(const Option& option) {
 
 std::string default_text(const Option& option) {
   if (!option.fallback) return "";
-  return option.fallback->text() != nullptr ? bare(*option.fallback) : to_json(*option.fallback).dump();
+  return option.fallback->text() != nullptr ? bare(*option.fallback)
+                                            : to_json(*option.fallback).dump();
 }
 
 std::vector<Option> all_options(const SchemaSet& schemas) {

@@ -12,7 +12,9 @@ using Json = Publication::Json;
 
 constexpr std::string_view kPublishedEnding = ".schema.json";
 
-std::string stem_of(const std::string& path) { return path.substr(0, path.size() - kPublishedEnding.size()); }
+std::string stem_of(const std::string& path) {
+  return path.substr(0, path.size() - kPublishedEnding.size());
+}
 
 /// A name for the definition of a kind: "train.optimizer.adam".
 std::string definition_of(const std::string& path) {
@@ -22,12 +24,16 @@ std::string definition_of(const std::string& path) {
 }
 
 /// The file and the pointer into it that a reference which `file` makes names.
-std::pair<std::string, std::string> referred_to(const std::string& reference, const std::string& file) {
+std::pair<std::string, std::string> referred_to(const std::string& reference,
+                                                const std::string& file) {
   const auto hash = std::min(reference.find('#'), reference.size());
-  return {hash == 0 ? file : reference.substr(0, hash), reference.substr(std::min(hash + 1, reference.size()))};
+  return {hash == 0 ? file : reference.substr(0, hash),
+          reference.substr(std::min(hash + 1, reference.size()))};
 }
 
-Json published_reference(const std::string& definition) { return {{"$ref", "#/definitions/" + definition}}; }
+Json published_reference(const std::string& definition) {
+  return {{"$ref", "#/definitions/" + definition}};
+}
 
 }  // namespace
 
@@ -35,9 +41,11 @@ Json Publication::file(const std::string& path) { return published(document(path
 
 Json Publication::stage(const std::string& path) {
   Json result = file(path);
-  const Json& common = document("common.schema.json").at("definitions").at("stage").at("properties");
+  const Json& common =
+      document("common.schema.json").at("definitions").at("stage").at("properties");
   for (const auto& [key, property] : common.items()) {
-    if (!result["properties"].contains(key)) result["properties"][key] = published(property, "common.schema.json");
+    if (!result["properties"].contains(key))
+      result["properties"][key] = published(property, "common.schema.json");
   }
   return result;
 }
@@ -50,25 +58,31 @@ Json Publication::published(const Json& schema, const std::string& file) {
     if (key == "properties" || key == "patternProperties") {
       result[key] = Json::object();
       for (const auto& [name, part] : value.items()) result[key][name] = published(part, file);
-    } else if (key == "anyOf" || key == "oneOf" || key == "allOf" || (key == "items" && value.is_array())) {
+    } else if (key == "anyOf" || key == "oneOf" || key == "allOf" ||
+               (key == "items" && value.is_array())) {
       Json parts = Json::array();
       for (const Json& part : value) {
-        if (key != "allOf" || !holds_rules_alone(part, file)) parts.push_back(published(part, file));
+        if (key != "allOf" || !holds_rules_alone(part, file))
+          parts.push_back(published(part, file));
       }
       if (!parts.empty()) result[key] = std::move(parts);
-    } else if (key == "items" || key == "additionalProperties" || key == "propertyNames" || key == "not") {
+    } else if (key == "items" || key == "additionalProperties" || key == "propertyNames" ||
+               key == "not") {
       result[key] = published(value, file);
-    } else if (key != "$ref" && key != "$id" && key != "$schema" && key != "definitions" && !key.starts_with("x-")) {
+    } else if (key != "$ref" && key != "$id" && key != "$schema" && key != "definitions" &&
+               !key.starts_with("x-")) {
       result[key] = value;
     }
   }
   if (schema.contains("x-unit") && schema.contains("description")) {
-    result["description"] =
-        schema["description"].get<std::string>() + " In " + schema["x-unit"].get<std::string>() + ".";
+    result["description"] = schema["description"].get<std::string>() + " In " +
+                            schema["x-unit"].get<std::string>() + ".";
   }
   // Beside a $ref an editor reads nothing, hence the list of one.
-  if (schema.contains("$ref")) result["allOf"] = Json::array({{{"$ref", local(schema["$ref"], file)}}});
-  if (schema.contains("x-kinds")) result.update(choice(schema["x-kinds"], schema.value("x-default-kind", "")), true);
+  if (schema.contains("$ref"))
+    result["allOf"] = Json::array({{{"$ref", local(schema["$ref"], file)}}});
+  if (schema.contains("x-kinds"))
+    result.update(choice(schema["x-kinds"], schema.value("x-default-kind", "")), true);
   return result;
 }
 
@@ -78,10 +92,13 @@ Json Publication::choice(const std::string& folder, const std::string& preferred
   for (const std::string& path : files_in(folder)) {
     const Json& kind = document(path).at("properties").at("kind").at("const");
     const std::string definition = definition_of(path);
-    define(definition, [&] { return of_file ? of_file(path) : is_stage_kind(path) ? stage(path) : file(path); });
+    define(definition, [&] {
+      return of_file ? of_file(path) : is_stage_kind(path) ? stage(path) : file(path);
+    });
     Json condition = {{"properties", {{"kind", {{"const", kind}}}}}};
     if (mappings_ == Mappings::kAsWritten) condition["type"] = "object";
-    if (mappings_ == Mappings::kAsWritten || kind != preferred) condition["required"] = Json::array({"kind"});
+    if (mappings_ == Mappings::kAsWritten || kind != preferred)
+      condition["required"] = Json::array({"kind"});
     rules.push_back({{"if", std::move(condition)}, {"then", published_reference(definition)}});
     names.push_back(kind);
     all.push_back(published_reference(definition));
@@ -110,9 +127,11 @@ bool Publication::holds_rules_alone(const Json& part, const std::string& file) c
 /// "#/definitions/name" for a reference that `file` makes; what it names is published there.
 std::string Publication::local(const std::string& reference, const std::string& file) {
   const auto [target, pointer] = referred_to(reference, file);
-  std::string name = pointer.starts_with("/definitions/") ? pointer.substr(13) : stem_of(target) + pointer;
+  std::string name =
+      pointer.starts_with("/definitions/") ? pointer.substr(13) : stem_of(target) + pointer;
   std::ranges::replace(name, '/', '.');
-  if (target != "common.schema.json" && pointer.starts_with("/definitions/")) name = title_of(target) + "." + name;
+  if (target != "common.schema.json" && pointer.starts_with("/definitions/"))
+    name = title_of(target) + "." + name;
   define(name, [this, target = target, pointer = pointer] {
     return published(document(target).at(Json::json_pointer(pointer)), target);
   });

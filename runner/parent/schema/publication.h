@@ -11,17 +11,19 @@
 
 namespace runner {
 
-/// Makes one plain draft-07 document out of our schemas: what is published of one file may refer to others, and all of
-/// that is gathered in `definitions`, under names without slashes. Our own keywords are replaced or left out.
+/// Makes one plain draft-07 document out of our schemas: what is published of one file may refer to
+/// others, and all of that is gathered in `definitions`, under names without slashes. Our own
+/// keywords are replaced or left out.
 class Publication {
  public:
   using Json = nlohmann::ordered_json;
 
-  /// A whole mapping names its kind, or has the default one. Of a mapping in a file, written before it is composed,
-  /// another file may say the kind: it has to fit one of those there are.
+  /// A whole mapping names its kind, or has the default one. Of a mapping in a file, written before
+  /// it is composed, another file may say the kind: it has to fit one of those there are.
   enum class Mappings { kWhole, kAsWritten };
 
-  Publication(const SchemaSet& schemas, Mappings mappings) : schemas_(schemas), mappings_(mappings) {}
+  Publication(const SchemaSet& schemas, Mappings mappings)
+      : schemas_(schemas), mappings_(mappings) {}
 
   /// The schema of the file at a path below schemas/, such as "train/optimizer/adam.schema.json".
   Json file(const std::string& path);
@@ -29,8 +31,9 @@ class Publication {
   /// A stage's options with what every stage understands.
   Json stage(const std::string& path);
 
-  /// What a mapping must be whose `kind` is one of `folder`'s ("*": any stage's, "train": that family's).
-  /// `of_file` makes the definition of one kind from the path of its file; nothing: as the file has it.
+  /// What a mapping must be whose `kind` is one of `folder`'s ("*": any stage's, "train": that
+  /// family's). `of_file` makes the definition of one kind from the path of its file; nothing: as
+  /// the file has it.
   Json choice(const std::string& folder, const std::string& preferred,
               const std::function<Json(const std::string& path)>& of_file = {});
 

@@ -16,12 +16,14 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kInterpolated = R"(\$\{|^\?\?\?$)";
 
-Json reference_to(const std::string& definition) { return {{"$ref", "#/definitions/" + definition}}; }
+Json reference_to(const std::string& definition) {
+  return {{"$ref", "#/definitions/" + definition}};
+}
 
 void loosen(Json& value);
 
-/// What the parts of a value have to be. Options that exclude each other may stand in different files, and what one
-/// file leaves out another may say, so neither is a mistake here.
+/// What the parts of a value have to be. Options that exclude each other may stand in different
+/// files, and what one file leaves out another may say, so neither is a mistake here.
 void loosen_parts(Json& schema) {
   if (!schema.is_object()) return;
   schema.erase("required");
@@ -55,7 +57,8 @@ void loosen_parts(Json& schema) {
 
 /// Is any string fine that is not too long for the longest interpolation?
 bool takes_any_string(const Json& schema) {
-  return !schema.contains("pattern") && !schema.contains("maxLength") && schema.value("minLength", 0) <= 3;
+  return !schema.contains("pattern") && !schema.contains("maxLength") &&
+         schema.value("minLength", 0) <= 3;
 }
 
 /// Lets `value`, a schema, be an interpolation or ??? too.
@@ -64,7 +67,8 @@ void loosen(Json& value) {
   loosen_parts(value);
   const bool is_choice = value.contains("anyOf");
   const bool is_listed = value.contains("enum") || value.contains("const");
-  if (!value.contains("type") && !is_choice && !is_listed) return;  // anything, or what a definition says
+  if (!value.contains("type") && !is_choice && !is_listed)
+    return;  // anything, or what a definition says
   if (value.contains("type") && !is_choice && !is_listed) {
     Json types = value["type"].is_array() ? value["type"] : Json::array({value["type"]});
     const bool takes_strings = std::ranges::count(types, Json("string")) > 0;
@@ -82,7 +86,8 @@ void loosen(Json& value) {
   }
   Json notes = Json::object(), rest = Json::object();
   for (auto& [key, part] : value.items()) {
-    const bool is_note = key == "title" || key == "description" || key == "default" || key == "examples";
+    const bool is_note =
+        key == "title" || key == "description" || key == "default" || key == "examples";
     (is_note ? notes : rest)[key] = std::move(part);
   }
   notes["anyOf"] = Json::array({std::move(rest), reference_to("interpolation")});
@@ -126,10 +131,12 @@ Json recipe_form(Publication& publication, const SchemaSet& schemas) {
   if (properties.contains("device")) {  // may be written short
     Json device = std::move(properties["device"]);
     const std::string about = device.value("description", "Where the run computes.");
-    properties["device"] = {{"description", about},
-                            {"anyOf", Json::array({std::move(device), reference_to("device/properties/select")})}};
+    properties["device"] = {
+        {"description", about},
+        {"anyOf", Json::array({std::move(device), reference_to("device/properties/select")})}};
   }
-  properties["hydra"] = {{"type", "object"}, {"description", "Hydra's own settings; run.dir and sweep.dir are used."}};
+  properties["hydra"] = {{"type", "object"},
+                         {"description", "Hydra's own settings; run.dir and sweep.dir are used."}};
   return form;
 }
 
@@ -164,7 +171,8 @@ Result<Json> published_schema(const SchemaSet& schemas, std::string_view name) {
   Publication publication(schemas, Publication::Mappings::kWhole);
   const Kind* kind = schemas.kind(name);
   Json result = {{"$schema", "http://json-schema.org/draft-07/schema#"}};
-  result.update(kind ? publication.stage(kind->file) : publication.file(std::string(name) + ".schema.json"));
+  result.update(kind ? publication.stage(kind->file)
+                     : publication.file(std::string(name) + ".schema.json"));
   result["definitions"] = publication.take_definitions();
   return result;
 }
@@ -189,14 +197,16 @@ Result<Json> editor_schema(const SchemaSet& schemas, std::string_view group) {
                       near.empty() ? "there are " + joined(groups, groups.size()) : near};
   }
   Publication publication(schemas, Publication::Mappings::kAsWritten);
-  Json form = group == "recipe" ? recipe_form(publication, schemas) : group_form(publication, std::string(group));
+  Json form = group == "recipe" ? recipe_form(publication, schemas)
+                                : group_form(publication, std::string(group));
   loosen_parts(form);
   form["properties"]["defaults"] = defaults_list();
   Json definitions = publication.take_definitions();
   for (auto& [name, definition] : definitions.items()) loosen(definition);
-  definitions["interpolation"] = {{"type", "string"},
-                                  {"pattern", kInterpolated},
-                                  {"description", "An interpolation such as ${model.name}, or ???: it must be given."}};
+  definitions["interpolation"] = {
+      {"type", "string"},
+      {"pattern", kInterpolated},
+      {"description", "An interpolation such as ${model.name}, or ???: it must be given."}};
   Json result = {{"$schema", "http://json-schema.org/draft-07/schema#"}};
   result.update(form);
   result["definitions"] = std::move(definitions);
@@ -254,7 +264,9 @@ std::string expected(const SchemaNode& schema, std::string_view unit, int depth)
 
 }  // namespace
 
-std::string expected(const SchemaNode& schema, std::string_view unit) { return expected(schema, unit, 0); }
+std::string expected(const SchemaNode& schema, std::string_view unit) {
+  return expected(schema, unit, 0);
+}
 
 std::string type_phrase(unsigned types) {
   constexpr std::pair<unsigned, std::string_view> kWords[] = {{kBooleanType, "true or false"},
@@ -292,7 +304,8 @@ std::string range_phrase(const SchemaNode& schema, std::string_view unit) {
 std::string found_phrase(const Value& value) {
   if (value.form == ScalarForm::kBigInteger && value.text() && value.secret_as.empty())
     return cut(*value.text()) + ", which needs more than the 64 bits of an integer with a sign";
-  return value.text() && value.secret_as.empty() ? "the string " + describe(value) : describe(value);
+  return value.text() && value.secret_as.empty() ? "the string " + describe(value)
+                                                 : describe(value);
 }
 
 std::string bare(const Value& value) {
@@ -303,7 +316,8 @@ std::string in_quotes(std::string_view word) { return "'" + cut(word) + "'"; }
 
 std::string joined(std::span<const std::string> words, std::size_t limit) {
   std::string result;
-  for (std::size_t i = 0; i < std::min(words.size(), limit); ++i) result += (i > 0 ? ", " : "") + words[i];
+  for (std::size_t i = 0; i < std::min(words.size(), limit); ++i)
+    result += (i > 0 ? ", " : "") + words[i];
   return words.size() > limit ? result + ", …" : result;
 }
 

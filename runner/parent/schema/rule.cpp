@@ -19,7 +19,9 @@ struct Container {  ///< a list or a mapping, of which only this is known
 using Operand = std::optional<std::variant<std::nullptr_t, bool, double, std::string, Container>>;
 using Truth = std::optional<bool>;
 
-bool is_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; }
+bool is_of_name(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.';
+}
 
 std::optional<double> number_of(const Operand& operand) {
   const auto* number = operand ? std::get_if<double>(&*operand) : nullptr;
@@ -29,7 +31,8 @@ std::optional<double> number_of(const Operand& operand) {
 Operand operand_of(const Value* value) {
   if (!value || value->is_null()) return nullptr;
   if (const auto* flag = std::get_if<bool>(&value->data)) return *flag;
-  if (const auto* whole = std::get_if<std::int64_t>(&value->data)) return static_cast<double>(*whole);
+  if (const auto* whole = std::get_if<std::int64_t>(&value->data))
+    return static_cast<double>(*whole);
   if (const auto* number = std::get_if<double>(&value->data)) return *number;
   if (const auto* text = value->text()) return *text;
   return Container();
@@ -95,7 +98,8 @@ class Condition {
 
   static Operand compared(const Operand& left, std::string_view sign, const Operand& right) {
     if (!left || !right) return std::nullopt;
-    if (std::holds_alternative<Container>(*left) && std::holds_alternative<Container>(*right)) return std::nullopt;
+    if (std::holds_alternative<Container>(*left) && std::holds_alternative<Container>(*right))
+      return std::nullopt;
     if (sign == "==") return *left == *right;
     if (sign == "!=") return *left != *right;
     const auto a = number_of(left), b = number_of(right);
@@ -109,7 +113,8 @@ class Condition {
     Operand left = product();
     for (;;) {
       if (take("+")) left = computed(left, product(), [](double a, double b) { return a + b; });
-      else if (take("-")) left = computed(left, product(), [](double a, double b) { return a - b; });
+      else if (take("-"))
+        left = computed(left, product(), [](double a, double b) { return a - b; });
       else return left;
     }
   }
@@ -118,13 +123,16 @@ class Condition {
     Operand left = primary();
     for (;;) {
       if (take("*")) left = computed(left, primary(), [](double a, double b) { return a * b; });
-      else if (take("/")) left = computed(left, primary(), [](double a, double b) { return a / b; });
-      else if (take("%")) left = computed(left, primary(), [](double a, double b) { return std::fmod(a, b); });
+      else if (take("/"))
+        left = computed(left, primary(), [](double a, double b) { return a / b; });
+      else if (take("%"))
+        left = computed(left, primary(), [](double a, double b) { return std::fmod(a, b); });
       else return left;
     }
   }
 
-  static Operand computed(const Operand& left, const Operand& right, double (*operation)(double, double)) {
+  static Operand computed(const Operand& left, const Operand& right,
+                          double (*operation)(double, double)) {
     const auto a = number_of(left), b = number_of(right);
     if (!a || !b) return std::nullopt;
     const double result = operation(*a, *b);
@@ -151,8 +159,10 @@ class Condition {
     if (word.empty()) fail("a value is missing");
     if (word == "null") return nullptr;
     if (word == "true" || word == "false") return word == "true";
-    if (word == "and" || word == "or" || word == "not") fail("'" + std::string(word) + "' stands for a value");
-    if (std::isdigit(static_cast<unsigned char>(word[0]))) return std::strtod(std::string(word).c_str(), nullptr);
+    if (word == "and" || word == "or" || word == "not")
+      fail("'" + std::string(word) + "' stands for a value");
+    if (std::isdigit(static_cast<unsigned char>(word[0])))
+      return std::strtod(std::string(word).c_str(), nullptr);
     if (word != "size" && word != "is_text" && word != "differ") return operand_of(look_(word));
     const std::string_view path = take("(") ? next_word() : std::string_view();
     at_ += path.size();
@@ -166,7 +176,8 @@ class Condition {
   /// Has no two items of the list, in "groups.name", the same text under the key that comes last?
   bool items_differ(std::string_view path) const {
     const std::size_t dot = path.rfind('.');
-    if (dot == path.npos) fail("differ takes a list and a key of its items, with a dot between them");
+    if (dot == path.npos)
+      fail("differ takes a list and a key of its items, with a dot between them");
     const Value* const option = look_(path.substr(0, dot));
     std::set<std::string_view> seen;
     for (const Value& item : option && option->list() ? *option->list() : Value::List()) {

@@ -31,20 +31,24 @@ struct FileRule {
     kWeights,  ///< as find_weights() takes them
   };
   Is is = Is::kFile;
-  std::string below;   ///< the option with the folder that its path counts from; empty: the working directory
-  std::string unless;  ///< a condition under which it need not be there, since it is made; empty: never
-  std::string help;    ///< what to do where it is not there
+  std::string below;  ///< the option with the folder that its path counts from; empty: the working
+                      ///< directory
+  std::string
+      unless;  ///< a condition under which it need not be there, since it is made; empty: never
+  std::string help;  ///< what to do where it is not there
 };
 
 /// The value of an option named by a path with dots; null: it is not there.
 using OptionLookup = std::function<const Value*(std::string_view path)>;
 
 /// Is the condition kept? It is made of options, numbers, 'texts', true, false and null with
-///   and or not   == != < <= > >=   + - * / %   ( )   size(option)   is_text(option)   differ(list.key)
+///   and or not   == != < <= > >=   + - * / %   ( )   size(option)   is_text(option)
+///   differ(list.key)
 /// as in Python. An option that is not there is null; differ() holds where no two items of the
-/// list have the same text under the key. Whether what is no number is less than another, or what its sum
-/// is, is unknown, and what is unknown breaks no condition, as with CHECK in SQL: "width % heads == 0" holds where
-/// width is "auto". Throws std::invalid_argument for a text that is no condition.
+/// list have the same text under the key. Whether what is no number is less than another, or what
+/// its sum is, is unknown, and what is unknown breaks no condition, as with CHECK in SQL: "width %
+/// heads == 0" holds where width is "auto". Throws std::invalid_argument for a text that is no
+/// condition.
 bool holds(std::string_view condition, const OptionLookup& look);
 
 /// `message` with the value of each option that it names in braces.

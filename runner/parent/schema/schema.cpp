@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/schema/kind_reader.h"
+#include "runner/parent/schema/published_schema.h"
 #include "runner/parent/schema/schema_node.h"
 #include "runner/parent/schema/schema_path.h"
-#include "runner/parent/schema/published_schema.h"
 #include "runner/parent/schema/schema_reader.h"
 #include "runner/parent/schema/validator.h"
 #include "runner/shared/text/suggest.h"
@@ -26,7 +26,8 @@ Diagnostic bad(std::string_view path, const std::string& pointer, const std::str
   return {ErrorCode::kBadSchema, {}, pointer, "schemas/" + std::string(path) + ": " + message, ""};
 }
 
-/// A default is what a recipe would have said, so it has to be as valid; and what is filled into it as well.
+/// A default is what a recipe would have said, so it has to be as valid; and what is filled into it
+/// as well.
 void check_defaults(const SchemaReader& schemas, Diagnostics& errors) {
   for (const SchemaNode& node : schemas.nodes) {
     if (!node.default_value) continue;
@@ -46,18 +47,22 @@ void check_defaults(const SchemaReader& schemas, Diagnostics& errors) {
 std::optional<decltype(Value::data)> number_in(const std::string& text) {
   const char *const begin = text.data(), *const end = begin + text.size();
   std::int64_t integer = 0;
-  if (const auto read = std::from_chars(begin, end, integer); read.ec == std::errc() && read.ptr == end) return integer;
+  if (const auto read = std::from_chars(begin, end, integer);
+      read.ec == std::errc() && read.ptr == end)
+    return integer;
   double real = 0;
   const auto read = std::from_chars(begin, end, real);
   if (read.ec != std::errc() || read.ptr != end || !std::isfinite(real)) return std::nullopt;
   return real;
 }
 
-/// Environment variables hold texts: those at the places of `errors` that read as numbers become numbers. Did any?
+/// Environment variables hold texts: those at the places of `errors` that read as numbers become
+/// numbers. Did any?
 bool read_environment_numbers(Value& root, const Diagnostics& errors) {
   bool is_changed = false;
   for (const Diagnostic& error : errors) {
-    auto& value = const_cast<Value&>(nearest(root, error.pointer));  // of `root`, which may be changed
+    auto& value =
+        const_cast<Value&>(nearest(root, error.pointer));  // of `root`, which may be changed
     if (!value.text() || value.form != ScalarForm::kEnvironment) continue;
     const auto number = number_in(*value.text());
     if (!number) continue;
@@ -80,7 +85,8 @@ struct SchemaSet::Store {
     const std::string name = title_of(std::string(path));
     const auto found = kinds_by_name.find(name);
     if (found != kinds_by_name.end()) return found->second;
-    return kinds_by_name.emplace(name, read_kind(std::string(path), *schemas.document(path), schemas.errors))
+    return kinds_by_name
+        .emplace(name, read_kind(std::string(path), *schemas.document(path), schemas.errors))
         .first->second;
   }
 };
@@ -169,7 +175,8 @@ std::vector<std::string> SchemaSet::sub_kinds(std::string_view folder) const {
   const std::string start = std::string(folder) + "/";
   for (const std::string_view path : store_->schemas.paths()) {
     if (!path.starts_with(start) || path.find('/', start.size()) != path.npos) continue;
-    names.emplace_back(path.substr(start.size(), path.size() - start.size() - kSchemaEnding.size()));
+    names.emplace_back(
+        path.substr(start.size(), path.size() - start.size() - kSchemaEnding.size()));
   }
   return names;
 }
@@ -184,13 +191,15 @@ std::vector<std::string> SchemaSet::sub_kind_folders() const {
   return folders;
 }
 
-std::optional<Value> SchemaSet::declared(const Value& recipe, std::span<const std::string> path) const {
+std::optional<Value> SchemaSet::declared(const Value& recipe,
+                                         std::span<const std::string> path) const {
   const SchemaNode* schema = store_->schemas.at(kRecipeFile);
   if (!schema) return std::nullopt;
   return declared_default(*schema, recipe, path);
 }
 
-std::vector<std::string> SchemaSet::declared_keys(const Value& recipe, std::span<const std::string> path) const {
+std::vector<std::string> SchemaSet::declared_keys(const Value& recipe,
+                                                  std::span<const std::string> path) const {
   const SchemaNode* schema = store_->schemas.at(kRecipeFile);
   return schema ? runner::declared_keys(*schema, recipe, path) : std::vector<std::string>();
 }
@@ -207,7 +216,8 @@ KeyChoices SchemaSet::choices(const Value& recipe, std::span<const std::string> 
 
 const nlohmann::ordered_json* SchemaSet::document(std::string_view kind) const {
   const Kind* found = this->kind(kind);
-  return store_->schemas.document(found ? found->file : std::string(kind) + std::string(kSchemaEnding));
+  return store_->schemas.document(found ? found->file
+                                        : std::string(kind) + std::string(kSchemaEnding));
 }
 
 ResumeClass SchemaSet::resume_class(const Value& recipe, std::span<const std::string> path) const {
@@ -219,7 +229,8 @@ const SchemaNode* SchemaSet::node(std::string_view file) const { return store_->
 
 namespace {
 
-void visit_below(Value& value, const SchemaNode& node, const std::string& pointer, const VisitConfigured& visit) {
+void visit_below(Value& value, const SchemaNode& node, const std::string& pointer,
+                 const VisitConfigured& visit) {
   const SchemaNode& schema = followed(node);
   if (!value.map()) return;
   if (schema.config) visit(value, *schema.config, pointer);

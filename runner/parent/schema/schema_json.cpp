@@ -35,8 +35,9 @@ class JsonText {
   [[noreturn]] void fail(const std::string& why, std::size_t at) const {
     const std::string_view before = text_.substr(0, at);
     const std::size_t column = at - (before.rfind('\n') + 1) + 1;  // npos + 1 is 0
-    throw std::invalid_argument("parse error at line " + std::to_string(1 + std::ranges::count(before, '\n')) +
-                                ", column " + std::to_string(column) + ": " + why);
+    throw std::invalid_argument("parse error at line " +
+                                std::to_string(1 + std::ranges::count(before, '\n')) + ", column " +
+                                std::to_string(column) + ": " + why);
   }
 
   static bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -107,7 +108,9 @@ class JsonText {
       while (static_cast<unsigned char>(next()) >= ' ' && next() != '"' && next() != '\\') ++at_;
       text += text_.substr(begin, at_ - begin);
       if (take('"')) return text;
-      if (!take('\\')) fail(at_ < text_.size() ? "a control character is written \\u00.." : "a text has no end", at_);
+      if (!take('\\'))
+        fail(at_ < text_.size() ? "a control character is written \\u00.." : "a text has no end",
+             at_);
       add_escaped(text);
     }
   }
@@ -141,7 +144,8 @@ class JsonText {
     std::uint32_t code = 0;
     const std::string_view digits = text_.substr(at_, 4);
     const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
-    if (digits.size() < 4 || read.ptr != digits.data() + 4) fail("\\u is followed by four hexadecimal digits", at_);
+    if (digits.size() < 4 || read.ptr != digits.data() + 4)
+      fail("\\u is followed by four hexadecimal digits", at_);
     at_ += 4;
     return code;
   }

@@ -13,7 +13,8 @@ struct SchemaJson {
   std::string problem;  ///< why it is none; empty: it is one
 };
 
-/// Refuses keys written twice. Reading schemas is most of what a short command takes, so this is quick.
+/// Refuses keys written twice. Reading schemas is most of what a short command takes, so this is
+/// quick.
 SchemaJson read_schema_json(std::string_view text);
 
 }  // namespace runner

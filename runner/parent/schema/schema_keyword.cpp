@@ -85,26 +85,30 @@ bool are_types(const Json& json) {
 /// One of the three, or one for each value of an option.
 bool is_coupling(const Json& json) {
   if (json.is_object())
-    return !json.empty() &&
-           std::ranges::all_of(json, [](const Json& one) { return one.is_string() && is_coupling(one); });
+    return !json.empty() && std::ranges::all_of(json, [](const Json& one) {
+      return one.is_string() && is_coupling(one);
+    });
   return json == "per_sample" || json == "per_group" || json == "whole_batch";
 }
 
 bool is_rule(const Json& json) {
   return json.is_object() && json.size() == 4 &&
-         std::ranges::all_of(std::array{"rule", "at", "message", "help"},
-                             [&](const char* key) { return json.contains(key) && json[key].is_string(); });
+         std::ranges::all_of(std::array{"rule", "at", "message", "help"}, [&](const char* key) {
+           return json.contains(key) && json[key].is_string();
+         });
 }
 
 bool is_effect(const Json& json) {
-  return json.is_object() && json.size() == 2 && std::ranges::all_of(std::array{"when", "why"}, [&](const char* key) {
+  return json.is_object() && json.size() == 2 &&
+         std::ranges::all_of(std::array{"when", "why"}, [&](const char* key) {
            return json.contains(key) && json[key].is_string();
          });
 }
 
 bool is_file_rule(const Json& json) {
   constexpr std::array<std::string_view, 4> kKeys = {"is", "below", "unless", "help"};
-  constexpr std::array<std::string_view, 4> kKinds = {"file", "folder", "file_or_folder", "weights"};
+  constexpr std::array<std::string_view, 4> kKinds = {"file", "folder", "file_or_folder",
+                                                      "weights"};
   if (!json.is_object() || !json.contains("is")) return false;
   for (const auto& [key, value] : json.items()) {
     if (std::ranges::find(kKeys, key) == kKeys.end() || !value.is_string()) return false;
@@ -193,7 +197,8 @@ std::string_view phrase(Needs needs) {
     case Needs::kEffects:
       return "a list of mappings with when and why";
     case Needs::kFileRule:
-      return "a mapping with is (file, folder, file_or_folder or weights), and perhaps help, below and unless";
+      return "a mapping with is (file, folder, file_or_folder or weights), and perhaps help, below "
+             "and unless";
     case Needs::kFlag:
       return "true or false";
     case Needs::kCount:

@@ -96,7 +96,8 @@ struct KeywordRule {
 /// The rule of a keyword; null for one that is not understood.
 const KeywordRule* keyword_rule(std::string_view name);
 
-/// Is `json` of the form that is needed? Subschemas, expressions and ports are looked into by who reads them.
+/// Is `json` of the form that is needed? Subschemas, expressions and ports are looked into by who
+/// reads them.
 bool fits(Needs needs, const nlohmann::ordered_json& json);
 
 /// "a list of different texts", say.

@@ -22,10 +22,12 @@ std::wstring wide_characters(std::string_view text) {
   while (!text.empty()) {
     std::size_t length = announced_length(text[0]);
     const auto continues = [](unsigned char c) { return (c & 0xC0) == 0x80; };
-    if (length > text.size() || !std::ranges::all_of(text.substr(1, length - 1), continues)) length = 1;
+    if (length > text.size() || !std::ranges::all_of(text.substr(1, length - 1), continues))
+      length = 1;
     unsigned code = static_cast<unsigned char>(text[0]);
     if (length > 1) code &= 0xFFu >> (length + 1);
-    for (std::size_t i = 1; i < length; ++i) code = code << 6 | (static_cast<unsigned char>(text[i]) & 0x3F);
+    for (std::size_t i = 1; i < length; ++i)
+      code = code << 6 | (static_cast<unsigned char>(text[i]) & 0x3F);
     result += static_cast<wchar_t>(code);
     text.remove_prefix(length);
   }
@@ -46,7 +48,8 @@ std::optional<Pattern> Pattern::compile(std::string_view expression) {
   try {
     // libstdc++'s breadth-first matcher: no recursion a character, no exponential time.
     constexpr auto kFlags = std::regex_constants::ECMAScript | std::regex_constants::__polynomial;
-    auto compiled = std::make_shared<const Compiled>(Compiled{std::wregex(wide_characters(expression), kFlags)});
+    auto compiled = std::make_shared<const Compiled>(
+        Compiled{std::wregex(wide_characters(expression), kFlags)});
     return Pattern(std::string(expression), std::move(compiled));
   } catch (const std::regex_error&) {
     return std::nullopt;
@@ -129,7 +132,8 @@ class Gathering {
     const Value* below = value ? value->find(key) : nullptr;
     const auto rest = path.subspan(1);
     if (schema.kinds_in) {
-      if (const SchemaNode* kind = kind_of(schema, value ? *value : kNothing)) follow(*kind, value, path);
+      if (const SchemaNode* kind = kind_of(schema, value ? *value : kNothing))
+        follow(*kind, value, path);
       if (key == "kind" && rest.empty()) take_kinds(schema);
     }
     bool is_property = false;
@@ -143,20 +147,25 @@ class Gathering {
       for (const SchemaNode* part : *group) follow(*part, value, path);
     }
     if (schema.items) follow(*schema.items, nullptr, rest);
-    else if (below && schema.additional_properties) follow(*schema.additional_properties, below, rest);
+    else if (below && schema.additional_properties)
+      follow(*schema.additional_properties, below, rest);
   }
 
  private:
   void add(const Value& value, const std::string& description) {
-    const auto is_same = [&value](const KeyChoices::Choice& known) { return same_data(known.value, value); };
-    if (std::ranges::none_of(result_.choices, is_same)) result_.choices.push_back({value, description});
+    const auto is_same = [&value](const KeyChoices::Choice& known) {
+      return same_data(known.value, value);
+    };
+    if (std::ranges::none_of(result_.choices, is_same))
+      result_.choices.push_back({value, description});
   }
 
   /// Takes what `node` allows.
   void take(const SchemaNode& node) {
     const SchemaNode& schema = followed(node);
     for (const Value& example : schema.examples) add(example, "");
-    if (schema.pointer == "/definitions/path" || schema.pointer == "/definitions/weights") result_.is_path = true;
+    if (schema.pointer == "/definitions/path" || schema.pointer == "/definitions/weights")
+      result_.is_path = true;
     if (schema.allowed) {
       result_.takes_scalar = true;
       for (const Value& value : *schema.allowed) add(value, "");
@@ -187,7 +196,8 @@ class Gathering {
 
 }  // namespace
 
-KeyChoices key_choices(const SchemaNode& schema, const Value& value, std::span<const std::string> path) {
+KeyChoices key_choices(const SchemaNode& schema, const Value& value,
+                       std::span<const std::string> path) {
   KeyChoices result;
   Gathering(result).follow(schema, &value, path);
   return result;

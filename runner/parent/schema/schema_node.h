@@ -13,11 +13,13 @@
 
 namespace runner {
 
-/// A regular expression of a schema, ECMAScript's without back-references, over characters of UTF-8 text.
-/// Matching never backtracks: its time is bounded by the square of kMaxText whatever the pattern.
+/// A regular expression of a schema, ECMAScript's without back-references, over characters of UTF-8
+/// text. Matching never backtracks: its time is bounded by the square of kMaxText whatever the
+/// pattern.
 class Pattern {
  public:
-  /// Longer texts match nothing; a schema that bounds a text by a pattern bounds its length as well.
+  /// Longer texts match nothing; a schema that bounds a text by a pattern bounds its length as
+  /// well.
   static constexpr std::size_t kMaxText = 1000;  // characters
 
   /// nullopt when `expression` is none.
@@ -76,16 +78,16 @@ enum class ResumeClass {
   kRefused,  ///< what was saved does not fit it
 };
 
-/// A schema or subschema, read and checked: one member a keyword, empty where the keyword is absent.
-/// Nodes point to each other; all of them are owned by the SchemaSet and do not move.
+/// A schema or subschema, read and checked: one member a keyword, empty where the keyword is
+/// absent. Nodes point to each other; all of them are owned by the SchemaSet and do not move.
 struct SchemaNode {
   std::string_view file;  ///< "train/supervised.schema.json"; the SchemaSet's
   std::string pointer;    ///< where it stands there, "/properties/epochs"
 
   std::optional<bool> verdict;  ///< a schema that is just true or false
   std::optional<std::string> reference;
-  const SchemaNode* target = nullptr;  ///< of $ref; beside it only these count: description, default, unit,
-                                       ///< resume, effective, file_rule
+  const SchemaNode* target = nullptr;  ///< of $ref; beside it only these count: description,
+                                       ///< default, unit, resume, effective, file_rule
 
   std::string description, unit;
   std::unique_ptr<const Value> default_value;
@@ -121,7 +123,8 @@ struct SchemaNode {
   std::optional<std::string> kinds_in;  ///< x-kinds: "*" or a folder
   std::vector<KindSchema> kinds;        ///< what x-kinds found, by kind
   std::string default_kind;
-  const SchemaNode* common = nullptr;  ///< what the root of a stage's kind takes besides its own options
+  const SchemaNode* common =
+      nullptr;  ///< what the root of a stage's kind takes besides its own options
 
   const SchemaNode* property(std::string_view key) const;
   const SchemaNode* kind(std::string_view name) const;
@@ -142,7 +145,8 @@ const FileRule* file_rule_of(const SchemaNode& node);
 /// The x-effective-when of the node, or of what it refers to; empty where there is none.
 const std::vector<Effect>& effects_of(const SchemaNode& node);
 
-/// The schema of the kind that `mapping` names, or of the default kind; null when there is none such.
+/// The schema of the kind that `mapping` names, or of the default kind; null when there is none
+/// such.
 const SchemaNode* kind_of(const SchemaNode& node, const Value& mapping);
 
 /// What may stand at a key, as far as it can be listed.
@@ -151,13 +155,16 @@ struct KeyChoices {
     Value value;
     std::string description;
   };
-  std::string description;      ///< of the key
-  std::vector<Choice> choices;  ///< enum values, booleans, null, kinds and examples; others may fit as well
-  bool takes_scalar = false;    ///< else a list or a mapping
-  bool is_path = false;         ///< a file or a folder
+  std::string description;  ///< of the key
+  std::vector<Choice>
+      choices;  ///< enum values, booleans, null, kinds and examples; others may fit as well
+  bool takes_scalar = false;  ///< else a list or a mapping
+  bool is_path = false;       ///< a file or a folder
 };
 
-/// What `schema` says of the key at `path` below `value`; an index steps into a list. Empty where it says nothing.
-KeyChoices key_choices(const SchemaNode& schema, const Value& value, std::span<const std::string> path);
+/// What `schema` says of the key at `path` below `value`; an index steps into a list. Empty where
+/// it says nothing.
+KeyChoices key_choices(const SchemaNode& schema, const Value& value,
+                       std::span<const std::string> path);
 
 }  // namespace runner

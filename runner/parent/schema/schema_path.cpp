@@ -11,7 +11,8 @@ namespace {
 
 const Value kNoSchema{};
 
-/// The default of `key` in mappings of `schema`: `nested` is what the default of the whole mapping says of it.
+/// The default of `key` in mappings of `schema`: `nested` is what the default of the whole mapping
+/// says of it.
 std::optional<Value> default_at(const SchemaNode& schema, const Value* nested) {
   const Value* given = nested ? nested : default_of(schema);
   if (!given) return Value{};
@@ -47,7 +48,8 @@ std::optional<Value> follow(const SchemaNode& node, const Value* value, const Va
       if (auto found = follow(*part, value, nested, path)) return found;
     }
   }
-  // A key that only a rule for any key allows is not declared, but there may be declared ones below it.
+  // A key that only a rule for any key allows is not declared, but there may be declared ones below
+  // it.
   if (!rest.empty() && below && schema.additional_properties)
     return follow(*schema.additional_properties, below, nullptr, rest);
   return std::nullopt;
@@ -67,7 +69,8 @@ void collect_keys(const SchemaNode& node, const Value* value, std::span<const st
     }
   }
   if (schema.kinds_in) {
-    if (const SchemaNode* kind = kind_of(schema, value ? *value : kNoSchema)) collect_keys(*kind, value, path, keys);
+    if (const SchemaNode* kind = kind_of(schema, value ? *value : kNoSchema))
+      collect_keys(*kind, value, path, keys);
   }
   for (const auto* group : {&schema.all_of, &schema.any_of, &schema.one_of}) {
     for (const SchemaNode* part : *group) collect_keys(*part, value, path, keys);
@@ -77,8 +80,8 @@ void collect_keys(const SchemaNode& node, const Value* value, std::span<const st
   }
 }
 
-void collect_other_kinds(const SchemaNode& node, const Value* value, std::span<const std::string> path,
-                         std::vector<std::string>& kinds) {
+void collect_other_kinds(const SchemaNode& node, const Value* value,
+                         std::span<const std::string> path, std::vector<std::string>& kinds) {
   const SchemaNode& schema = followed(node);
   const auto rest = path.subspan(1);
   const Value* below = value ? value->find(path.front()) : nullptr;
@@ -86,12 +89,14 @@ void collect_other_kinds(const SchemaNode& node, const Value* value, std::span<c
     if (!rest.empty()) collect_other_kinds(*property, below, rest, kinds);
     return;
   }
-  if (const SchemaNode* own = schema.kinds_in ? kind_of(schema, value ? *value : kNoSchema) : nullptr) {
-    if (own->property(path.front()) || !rest.empty()) return collect_other_kinds(*own, value, path, kinds);
+  if (const SchemaNode* own =
+          schema.kinds_in ? kind_of(schema, value ? *value : kNoSchema) : nullptr) {
+    if (own->property(path.front()) || !rest.empty())
+      return collect_other_kinds(*own, value, path, kinds);
     for (const KindSchema& kind : schema.kinds) {
       const SchemaNode& other = kind.schema();
-      const bool is_alike = *schema.kinds_in != "*" ||
-                            other.file.substr(0, other.file.find('/')) == own->file.substr(0, own->file.find('/'));
+      const bool is_alike = *schema.kinds_in != "*" || other.file.substr(0, other.file.find('/')) ==
+                                                           own->file.substr(0, own->file.find('/'));
       if (is_alike && other.property(path.front())) kinds.push_back(kind.name);
     }
     return;
@@ -111,27 +116,32 @@ ResumeClass class_of(const SchemaNode& node, ResumeClass above) {
   return above;
 }
 
-ResumeClass follow_resume(const SchemaNode& node, const Value* value, std::span<const std::string> path,
-                          ResumeClass above) {
+ResumeClass follow_resume(const SchemaNode& node, const Value* value,
+                          std::span<const std::string> path, ResumeClass above) {
   const ResumeClass here = class_of(node, above);
   if (path.empty()) return here;
   const SchemaNode& schema = followed(node);
   const std::string& key = path.front();
   const auto rest = path.subspan(1);
   const Value* below = value ? value->find(key) : nullptr;
-  if (const SchemaNode* property = schema.property(key)) return follow_resume(*property, below, rest, here);
+  if (const SchemaNode* property = schema.property(key))
+    return follow_resume(*property, below, rest, here);
   if (schema.common) {
-    if (const SchemaNode* property = schema.common->property(key)) return follow_resume(*property, below, rest, here);
+    if (const SchemaNode* property = schema.common->property(key))
+      return follow_resume(*property, below, rest, here);
   }
   if (schema.kinds_in && value) {
-    if (const SchemaNode* kind = kind_of(schema, *value)) return follow_resume(*kind, value, path, here);
+    if (const SchemaNode* kind = kind_of(schema, *value))
+      return follow_resume(*kind, value, path, here);
   }
   for (const auto* group : {&schema.all_of, &schema.any_of, &schema.one_of}) {
     for (const SchemaNode* part : *group) {
       if (followed(*part).property(key)) return follow_resume(*part, value, path, here);
     }
   }
-  return schema.additional_properties ? follow_resume(*schema.additional_properties, below, rest, here) : here;
+  return schema.additional_properties
+             ? follow_resume(*schema.additional_properties, below, rest, here)
+             : here;
 }
 
 }  // namespace
@@ -143,7 +153,8 @@ std::vector<std::string> declared_keys(const SchemaNode& schema, const Value& va
   return keys;
 }
 
-std::optional<Value> declared_default(const SchemaNode& schema, const Value& value, std::span<const std::string> path) {
+std::optional<Value> declared_default(const SchemaNode& schema, const Value& value,
+                                      std::span<const std::string> path) {
   if (path.empty()) return std::nullopt;
   return follow(schema, &value, nullptr, path);
 }
@@ -155,7 +166,8 @@ std::vector<std::string> other_kinds_with(const SchemaNode& schema, const Value&
   return kinds;
 }
 
-ResumeClass resume_class(const SchemaNode& schema, const Value& value, std::span<const std::string> path) {
+ResumeClass resume_class(const SchemaNode& schema, const Value& value,
+                         std::span<const std::string> path) {
   return follow_resume(schema, &value, path, ResumeClass::kForce);
 }
 
@@ -175,7 +187,8 @@ bool may_add(const SchemaNode& node, const Value* value, std::span<const std::st
   if (schema.types != 0 && !(schema.types & kObjectType)) return false;
   const auto rest = path.subspan(1);
   const Value* below = value ? value->find(path.front()) : nullptr;
-  if (const SchemaNode* property = schema.property(path.front())) return may_add(*property, below, rest);
+  if (const SchemaNode* property = schema.property(path.front()))
+    return may_add(*property, below, rest);
   for (const PatternSchema& one : schema.pattern_properties) {
     if (one.pattern.matches(path.front())) return may_add(*one.schema, below, rest);
   }
@@ -198,7 +211,8 @@ void place(Value& value, const Location& where) {
   }
 }
 
-/// The Value as written decides which alternative fits, so that no default of one makes another fit.
+/// The Value as written decides which alternative fits, so that no default of one makes another
+/// fit.
 class Filling {
  public:
   void fill(const Value& written, Value& filled, const SchemaNode& schema, bool items) {
@@ -211,13 +225,16 @@ class Filling {
     }
     if (const auto* list = written.list()) {
       for (std::size_t i = 0; i < list->size(); ++i) {
-        const SchemaNode* item = i < schema.first_items.size() ? schema.first_items[i] : schema.items;
+        const SchemaNode* item =
+            i < schema.first_items.size() ? schema.first_items[i] : schema.items;
         if (item) fill((*list)[i], (*filled.list())[i], *item, items);
       }
     }
     for (const SchemaNode* part : schema.all_of) fill(written, filled, *part, items);
     for (const auto* group : {&schema.any_of, &schema.one_of}) {
-      const auto fits = [&](const SchemaNode* part) { return check(written, *part, items).empty(); };
+      const auto fits = [&](const SchemaNode* part) {
+        return check(written, *part, items).empty();
+      };
       const auto found = std::ranges::find_if(*group, fits);
       if (found != group->end()) fill(written, filled, **found, items);
     }
@@ -260,7 +277,8 @@ class Filling {
         is_known = true;
         fill(entry.value, value, *property.schema, items);
       }
-      if (!is_known && schema.additional_properties) fill(entry.value, value, *schema.additional_properties, items);
+      if (!is_known && schema.additional_properties)
+        fill(entry.value, value, *schema.additional_properties, items);
     }
   }
 
@@ -268,8 +286,8 @@ class Filling {
     const auto* number = std::get_if<double>(&filled.data);
     if (!number) return;
     if (schema.allowed) {
-      const auto found =
-          std::ranges::find_if(*schema.allowed, [&](const Value& one) { return same_data(one, filled); });
+      const auto found = std::ranges::find_if(
+          *schema.allowed, [&](const Value& one) { return same_data(one, filled); });
       if (found != schema.allowed->end()) filled.data = found->data;
     } else if ((schema.types & kIntegerType) && !(schema.types & kNumberType)) {
       filled.data = static_cast<std::int64_t>(*number);

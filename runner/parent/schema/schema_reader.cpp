@@ -27,14 +27,17 @@ std::size_t count(const Json& json) { return static_cast<std::size_t>(json.get<d
 /// "%25" as '%'; nullopt for a '%' that two hexadecimal digits do not follow.
 std::optional<std::string> percent_decoded(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789abcdef";
-  const auto digit = [&](char c) { return kDigits.find(c >= 'A' && c <= 'F' ? static_cast<char>(c + 32) : c); };
+  const auto digit = [&](char c) {
+    return kDigits.find(c >= 'A' && c <= 'F' ? static_cast<char>(c + 32) : c);
+  };
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '%') {
       result += text[i];
       continue;
     }
-    if (i + 2 >= text.size() || digit(text[i + 1]) == kDigits.npos || digit(text[i + 2]) == kDigits.npos)
+    if (i + 2 >= text.size() || digit(text[i + 1]) == kDigits.npos ||
+        digit(text[i + 2]) == kDigits.npos)
       return std::nullopt;
     result += static_cast<char>(digit(text[i + 1]) * 16 + digit(text[i + 2]));
     i += 2;
@@ -55,7 +58,8 @@ FileRule read_file_rule(const Json& json) {
 
 }  // namespace
 
-void SchemaReader::fail(std::string_view file, std::string pointer, const std::string& message, std::string help) {
+void SchemaReader::fail(std::string_view file, std::string pointer, const std::string& message,
+                        std::string help) {
   const std::string found = "schemas/" + std::string(file) + ": " + message;
   errors.push_back({ErrorCode::kBadSchema, {}, std::move(pointer), found, std::move(help)});
 }
@@ -86,7 +90,8 @@ const SchemaReader::Json* SchemaReader::document(std::string_view path) {
 SchemaNode* SchemaReader::at(std::string_view address) {
   const std::size_t known_errors = errors.size();
   const auto hash = std::min(address.find('#'), address.size());
-  SchemaNode* const node = find(address.substr(0, hash), address.substr(std::min(hash + 1, address.size())));
+  SchemaNode* const node =
+      find(address.substr(0, hash), address.substr(std::min(hash + 1, address.size())));
   connect();
   if (errors.size() > known_errors) throw std::logic_error(errors.back().message);
   return node;
@@ -113,12 +118,15 @@ SchemaNode* SchemaReader::find(std::string_view file, std::string_view pointer) 
 void SchemaReader::read_file(std::string_view path, std::string_view text) {
   SchemaJson json = read_schema_json(text);
   if (!json.problem.empty()) return fail(path, "", json.problem);
-  Document& document = documents_.emplace(path, Document{path, std::move(json.root), {}}).first->second;
-  if (!fits(Needs::kSchema, document.json)) return fail(path, "", "a schema is a mapping, true or false");
+  Document& document =
+      documents_.emplace(path, Document{path, std::move(json.root), {}}).first->second;
+  if (!fits(Needs::kSchema, document.json))
+    return fail(path, "", "a schema is a mapping, true or false");
   read(document.json, document, "", 0);
 }
 
-SchemaNode* SchemaReader::read(const Json& json, Document& document, std::string pointer, int depth) {
+SchemaNode* SchemaReader::read(const Json& json, Document& document, std::string pointer,
+                               int depth) {
   SchemaNode& node = nodes.emplace_back();
   node.file = document.path;
   node.pointer = std::move(pointer);
@@ -130,16 +138,18 @@ SchemaNode* SchemaReader::read(const Json& json, Document& document, std::string
   } else if (depth > kDeepestSchema) {
     fail(node.file, node.pointer, "nested too deep");
   } else {
-    for (const auto& [key, value] : members(json)) read_keyword(node, document, key, value, depth + 1);
+    for (const auto& [key, value] : members(json))
+      read_keyword(node, document, key, value, depth + 1);
   }
   return &node;
 }
 
-void SchemaReader::read_keyword(SchemaNode& node, Document& document, const std::string& key, const Json& json,
-                                int depth) {
+void SchemaReader::read_keyword(SchemaNode& node, Document& document, const std::string& key,
+                                const Json& json, int depth) {
   const auto place = [&] { return pointer_to(node.pointer, key); };
   const KeywordRule* rule = keyword_rule(key);
-  if (!rule) return fail(node.file, place(), "the validator does not know the keyword '" + key + "'");
+  if (!rule)
+    return fail(node.file, place(), "the validator does not know the keyword '" + key + "'");
   const auto need_other = [&] {
     fail(node.file, place(), "'" + key + "' must be " + std::string(phrase(rule->needs)));
   };
@@ -150,7 +160,8 @@ void SchemaReader::read_keyword(SchemaNode& node, Document& document, const std:
     std::vector<const SchemaNode*> result;
     const std::string here = place();
     for (const Json& part : json)
-      result.push_back(read(part, document, pointer_to(here, std::to_string(result.size())), depth));
+      result.push_back(
+          read(part, document, pointer_to(here, std::to_string(result.size())), depth));
     return result;
   };
   const auto named = [&] {
@@ -174,8 +185,9 @@ void SchemaReader::read_keyword(SchemaNode& node, Document& document, const std:
   };
   const auto allow = [&](std::vector<Value> some) {
     const auto also = [&](const Value& one) {
-      return !node.allowed ||
-             std::ranges::any_of(*node.allowed, [&](const Value& other) { return same_data(one, other); });
+      return !node.allowed || std::ranges::any_of(*node.allowed, [&](const Value& other) {
+        return same_data(one, other);
+      });
     };
     std::erase_if(some, std::not_fn(also));
     node.allowed = std::move(some);
@@ -183,7 +195,8 @@ void SchemaReader::read_keyword(SchemaNode& node, Document& document, const std:
   switch (rule->keyword) {
     case Keyword::kId:
       if (!node.pointer.empty()) fail(node.file, place(), "only a file has an $id");
-      else if (text() != node.file) fail(node.file, place(), "$id must be '" + std::string(node.file) + "'");
+      else if (text() != node.file)
+        fail(node.file, place(), "$id must be '" + std::string(node.file) + "'");
       break;
     case Keyword::kRef:
       node.reference = text();
@@ -288,7 +301,9 @@ void SchemaReader::read_keyword(SchemaNode& node, Document& document, const std:
       node.unit = text();
       break;
     case Keyword::kResume:
-      node.resume = json == "safe" ? ResumeClass::kSafe : json == "force" ? ResumeClass::kForce : ResumeClass::kRefused;
+      node.resume = json == "safe"    ? ResumeClass::kSafe
+                    : json == "force" ? ResumeClass::kForce
+                                      : ResumeClass::kRefused;
       break;
     case Keyword::kRules:
       for (const Json& one : json) node.rules.push_back(read_rule(one, node.file, place()));
@@ -333,7 +348,8 @@ Rule SchemaReader::read_rule(const Json& json, std::string_view file, const std:
   return rule;
 }
 
-void SchemaReader::check_condition(const std::string& condition, std::string_view file, const std::string& pointer) {
+void SchemaReader::check_condition(const std::string& condition, std::string_view file,
+                                   const std::string& pointer) {
   if (condition.empty()) return;
   try {
     holds(condition, [](std::string_view) { return nullptr; });
@@ -347,8 +363,10 @@ void SchemaReader::connect() {
     SchemaNode& node = nodes[connected_++];
     if (node.reference) connect_reference(node);
     if (node.kinds_in) connect_kinds(node);
-    else if (!node.default_kind.empty()) fail(node.file, node.pointer, "x-default-kind without x-kinds");
-    if (node.pointer.empty() && is_stage_kind(node.file)) node.common = find(kCommonFile, kCommonKeys);
+    else if (!node.default_kind.empty())
+      fail(node.file, node.pointer, "x-default-kind without x-kinds");
+    if (node.pointer.empty() && is_stage_kind(node.file))
+      node.common = find(kCommonFile, kCommonKeys);
   }
 }
 
@@ -356,9 +374,11 @@ void SchemaReader::connect_reference(SchemaNode& node) {
   const std::string& reference = *node.reference;
   const auto hash = std::min(reference.find('#'), reference.size());
   const std::string_view file = hash == 0 ? node.file : std::string_view(reference).substr(0, hash);
-  const auto pointer = percent_decoded(std::string_view(reference).substr(std::min(hash + 1, reference.size())));
+  const auto pointer =
+      percent_decoded(std::string_view(reference).substr(std::min(hash + 1, reference.size())));
   node.target = pointer ? find(file, *pointer) : nullptr;
-  if (!node.target) fail(node.file, pointer_to(node.pointer, "$ref"), "no schema is at '" + reference + "'");
+  if (!node.target)
+    fail(node.file, pointer_to(node.pointer, "$ref"), "no schema is at '" + reference + "'");
 }
 
 void SchemaReader::connect_kinds(SchemaNode& node) {
@@ -366,7 +386,8 @@ void SchemaReader::connect_kinds(SchemaNode& node) {
   const bool stages = *node.kinds_in == "*";
   for (const auto& [path, text] : texts_) {
     if (!path.ends_with(kEnding)) continue;
-    const auto schema = [this, &path = path, read = static_cast<SchemaNode*>(nullptr)]() mutable -> const SchemaNode& {
+    const auto schema = [this, &path = path,
+                         read = static_cast<SchemaNode*>(nullptr)]() mutable -> const SchemaNode& {
       if (!read) read = at(path);
       return *read;
     };
@@ -375,23 +396,28 @@ void SchemaReader::connect_kinds(SchemaNode& node) {
     if (slash == stem.npos) continue;
     if (stages && stem.find('/') == slash)
       node.kinds.push_back({stem.substr(0, slash) + "." + stem.substr(slash + 1), schema});
-    if (!stages && stem.substr(0, slash) == *node.kinds_in) node.kinds.push_back({stem.substr(slash + 1), schema});
+    if (!stages && stem.substr(0, slash) == *node.kinds_in)
+      node.kinds.push_back({stem.substr(slash + 1), schema});
   }
   // A set of schemas without any stage is of no use, but not wrong: a test may need none.
   if (!stages && node.kinds.empty()) {
-    fail(node.file, pointer_to(node.pointer, "x-kinds"), "no schema is in the folder '" + *node.kinds_in + "'");
+    fail(node.file, pointer_to(node.pointer, "x-kinds"),
+         "no schema is in the folder '" + *node.kinds_in + "'");
   } else if (!node.default_kind.empty() &&
-             std::ranges::find(node.kinds, node.default_kind, &KindSchema::name) == node.kinds.end()) {
-    fail(node.file, pointer_to(node.pointer, "x-default-kind"), "there is no kind '" + node.default_kind + "'");
+             std::ranges::find(node.kinds, node.default_kind, &KindSchema::name) ==
+                 node.kinds.end()) {
+    fail(node.file, pointer_to(node.pointer, "x-default-kind"),
+         "there is no kind '" + node.default_kind + "'");
   }
 }
 
-/// A value is finite, so only edges that stay at the same value can lead round for ever; and defaults that are
-/// mappings, which would be filled in within each other.
+/// A value is finite, so only edges that stay at the same value can lead round for ever; and
+/// defaults that are mappings, which would be filled in within each other.
 void SchemaReader::refuse_circles() {
   for (const SchemaNode& node : nodes) {
     std::size_t steps = 0;
-    for (const SchemaNode* at = &node; at->target && steps <= nodes.size(); at = at->target) ++steps;
+    for (const SchemaNode* at = &node; at->target && steps <= nodes.size(); at = at->target)
+      ++steps;
     if (steps > nodes.size()) return fail(node.file, node.pointer, "$ref leads back to itself");
   }
   enum class Visit { kNew, kOpen, kDone };
@@ -399,7 +425,8 @@ void SchemaReader::refuse_circles() {
   const auto visit = [&](const auto& self, const SchemaNode& node) -> void {
     Visit& state = visits[&node];
     if (state == Visit::kDone) return;
-    if (state == Visit::kOpen) return fail(node.file, node.pointer, "the schema leads back to itself without an end");
+    if (state == Visit::kOpen)
+      return fail(node.file, node.pointer, "the schema leads back to itself without an end");
     state = Visit::kOpen;
     if (node.target) self(self, *node.target);
     else {

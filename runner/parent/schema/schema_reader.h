@@ -9,17 +9,17 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/error/diagnostic.h"
 #include "runner/parent/schema/schema.h"
 #include "runner/parent/schema/schema_node.h"
+#include "runner/shared/error/diagnostic.h"
 
 namespace runner {
 
-/// Schema files read into nodes. Every mistake in a schema is a kBadSchema with the file's name and the pointer;
-/// reading continues after it, so that all are found.
+/// Schema files read into nodes. Every mistake in a schema is a kBadSchema with the file's name and
+/// the pointer; reading continues after it, so that all are found.
 ///
-/// Files are known first and read later: all at once, to be checked, or each when it is first asked for, or referred to
-/// by one that is. Texts that are not read yet must live on.
+/// Files are known first and read later: all at once, to be checked, or each when it is first asked
+/// for, or referred to by one that is. Texts that are not read yet must live on.
 class SchemaReader {
  public:
   using Json = nlohmann::ordered_json;
@@ -34,8 +34,8 @@ class SchemaReader {
 
   /// The paths of all files, sorted.
   std::vector<std::string_view> paths() const;
-  /// What stands in a file. Null: there is no such file. Throws std::logic_error where it is read only now and is
-  /// wrong.
+  /// What stands in a file. Null: there is no such file. Throws std::logic_error where it is read
+  /// only now and is wrong.
   const Json* document(std::string_view path);
   /// The node at "file" or "file#pointer"; likewise.
   SchemaNode* at(std::string_view address);
@@ -57,17 +57,21 @@ class SchemaReader {
   void connect();
   SchemaNode* find(std::string_view file, std::string_view pointer);
   SchemaNode* read(const Json& json, Document& document, std::string pointer, int depth);
-  void read_keyword(SchemaNode& node, Document& document, const std::string& key, const Json& json, int depth);
+  void read_keyword(SchemaNode& node, Document& document, const std::string& key, const Json& json,
+                    int depth);
   Rule read_rule(const Json& json, std::string_view file, const std::string& pointer);
-  void check_condition(const std::string& condition, std::string_view file, const std::string& pointer);
+  void check_condition(const std::string& condition, std::string_view file,
+                       const std::string& pointer);
   void connect_reference(SchemaNode& node);
   void connect_kinds(SchemaNode& node);
   void refuse_circles();
-  void fail(std::string_view file, std::string pointer, const std::string& message, std::string help = "");
+  void fail(std::string_view file, std::string pointer, const std::string& message,
+            std::string help = "");
 
-  std::map<std::string, std::string_view, std::less<>> texts_;   // of all files, by path
-  std::map<std::string_view, Document, std::less<>> documents_;  // of those that are read, by the path in texts_
-  std::size_t connected_ = 0;                                    // of the nodes
+  std::map<std::string, std::string_view, std::less<>> texts_;  // of all files, by path
+  std::map<std::string_view, Document, std::less<>>
+      documents_;              // of those that are read, by the path in texts_
+  std::size_t connected_ = 0;  // of the nodes
 };
 
 }  // namespace runner

@@ -13,7 +13,8 @@ namespace {
 
 constexpr int kDeepestInstance = 100;  // of nested values; YAML stops at 64
 
-/// By the text they were written in, as these come up, then by line and column; what has no place comes last.
+/// By the text they were written in, as these come up, then by line and column; what has no place
+/// comes last.
 void sort_as_found(Diagnostics& errors) {
   std::vector<const SourceText*> sources;
   for (const Diagnostic& error : errors) {
@@ -21,13 +22,14 @@ void sort_as_found(Diagnostics& errors) {
   }
   std::ranges::stable_sort(errors, {}, [&](const Diagnostic& error) {
     const bool placed = error.where.source != nullptr;
-    return std::tuple(!placed, std::ranges::find(sources, error.where.source) - sources.begin(), error.where.line,
-                      error.where.column);
+    return std::tuple(!placed, std::ranges::find(sources, error.where.source) - sources.begin(),
+                      error.where.line, error.where.column);
   });
 }
 
 /// The alternatives that ask for the type that `value` has; a fixed word is not a type.
-std::vector<const SchemaNode*> of_same_type(const std::vector<const SchemaNode*>& alternatives, const Value& value) {
+std::vector<const SchemaNode*> of_same_type(const std::vector<const SchemaNode*>& alternatives,
+                                            const Value& value) {
   std::vector<const SchemaNode*> result;
   for (const SchemaNode* part : alternatives) {
     const SchemaNode& node = followed(*part);
@@ -55,9 +57,13 @@ Diagnostics check(const Value& value, const SchemaNode& schema, bool items) {
   return errors;
 }
 
-bool names_item(const Value& value) { return value.text() && value.text()->find("${item.") != std::string::npos; }
+bool names_item(const Value& value) {
+  return value.text() && value.text()->find("${item.") != std::string::npos;
+}
 
-bool has_items(const SchemaNode& schema, const Value& mapping) { return schema.common && mapping.find("foreach"); }
+bool has_items(const SchemaNode& schema, const Value& mapping) {
+  return schema.common && mapping.find("foreach");
+}
 
 std::string ValidatorPlace::pointer() const {
   if (!above) return "";
@@ -68,10 +74,12 @@ ValidatorPlace ValidatorPlace::below(const Entry& entry) const {
   return {this, entry.key, std::nullopt, &entry.key_where, items, depth + 1};
 }
 
-ValidatorPlace ValidatorPlace::below(std::size_t at) const { return {this, {}, at, nullptr, items, depth + 1}; }
+ValidatorPlace ValidatorPlace::below(std::size_t at) const {
+  return {this, {}, at, nullptr, items, depth + 1};
+}
 
-void ValidatorPass::fail(ErrorCode code, const Location& where, std::string pointer, std::string message,
-                         std::string help) {
+void ValidatorPass::fail(ErrorCode code, const Location& where, std::string pointer,
+                         std::string message, std::string help) {
   errors_.push_back({code, where, std::move(pointer), std::move(message), std::move(help)});
 }
 
@@ -84,8 +92,9 @@ void ValidatorPass::check(const Value& value, const SchemaNode& schema, const Va
   if (schema.target) return check(value, *schema.target, place, unit);
   const bool is_property = !place.key.empty();
   if (schema.verdict == false) {
-    return fail(ErrorCode::kForbidden, place.key_where ? *place.key_where : value.where, place.pointer(),
-                (is_property ? "key " + in_quotes(place.key) : describe(value)) + " is not allowed here");
+    return fail(
+        ErrorCode::kForbidden, place.key_where ? *place.key_where : value.where, place.pointer(),
+        (is_property ? "key " + in_quotes(place.key) : describe(value)) + " is not allowed here");
   }
   if (!check_allowed(value, schema, place) || !check_type(value, schema, place)) return;
   if (types_of(value) & kNumberType) check_number(value, schema, place, unit);
@@ -100,16 +109,18 @@ void ValidatorPass::check(const Value& value, const SchemaNode& schema, const Va
   if (schema.kinds_in) check_kind(value, schema, place);
 }
 
-Diagnostics ValidatorPass::verdict(const Value& value, const SchemaNode& schema, const ValidatorPlace& place,
-                                   std::string_view unit) {
+Diagnostics ValidatorPass::verdict(const Value& value, const SchemaNode& schema,
+                                   const ValidatorPlace& place, std::string_view unit) {
   Diagnostics errors;
   ValidatorPass(errors).check(value, schema, place, unit);
   return errors;
 }
 
-void ValidatorPass::check_combinations(const Value& value, const SchemaNode& schema, const ValidatorPlace& place,
-                                       std::string_view unit) {
-  const auto passes = [&](const SchemaNode* part) { return verdict(value, *part, place, unit).empty(); };
+void ValidatorPass::check_combinations(const Value& value, const SchemaNode& schema,
+                                       const ValidatorPlace& place, std::string_view unit) {
+  const auto passes = [&](const SchemaNode* part) {
+    return verdict(value, *part, place, unit).empty();
+  };
   for (const SchemaNode* part : schema.all_of) check(value, *part, place, unit);
   if (!schema.any_of.empty() && std::ranges::none_of(schema.any_of, passes))
     no_alternative(value, schema.any_of, place, unit);
@@ -123,16 +134,17 @@ void ValidatorPass::check_combinations(const Value& value, const SchemaNode& sch
   }
   if (schema.not_this && passes(schema.not_this)) {
     if (value.map()) {
-      fail(ErrorCode::kOptionConflict, value.where, place.pointer(), "these options cannot be used together",
-           description_of(schema));
+      fail(ErrorCode::kOptionConflict, value.where, place.pointer(),
+           "these options cannot be used together", description_of(schema));
     } else {
-      fail(ErrorCode::kForbidden, value.where, place.pointer(), describe(value) + " is not allowed here",
-           description_of(schema));
+      fail(ErrorCode::kForbidden, value.where, place.pointer(),
+           describe(value) + " is not allowed here", description_of(schema));
     }
   }
 }
 
-void ValidatorPass::no_alternative(const Value& value, const std::vector<const SchemaNode*>& alternatives,
+void ValidatorPass::no_alternative(const Value& value,
+                                   const std::vector<const SchemaNode*>& alternatives,
                                    const ValidatorPlace& place, std::string_view unit) {
   const auto near = of_same_type(alternatives, value);
   if (near.size() == 1) return check(value, *near.front(), place, unit);
@@ -142,7 +154,8 @@ void ValidatorPass::no_alternative(const Value& value, const std::vector<const S
     if (!std::ranges::count(phrases, phrase)) phrases.push_back(phrase);
     collect_texts(*part, texts);
   }
-  std::string help = value.text() && value.secret_as.empty() ? did_you_mean(*value.text(), texts) : "";
+  std::string help =
+      value.text() && value.secret_as.empty() ? did_you_mean(*value.text(), texts) : "";
   for (const SchemaNode* part : alternatives) {
     if (help.empty()) help = part->description;
   }
@@ -150,8 +163,8 @@ void ValidatorPass::no_alternative(const Value& value, const std::vector<const S
   for (std::size_t i = 0; i < phrases.size(); ++i) {
     wanted += (i == 0 ? "" : i + 1 < phrases.size() ? ", " : ", or ") + phrases[i];
   }
-  fail(ErrorCode::kNoAlternative, value.where, place.pointer(), "expected " + wanted + "; got " + describe(value),
-       help);
+  fail(ErrorCode::kNoAlternative, value.where, place.pointer(),
+       "expected " + wanted + "; got " + describe(value), help);
 }
 
 namespace {
@@ -164,7 +177,8 @@ std::vector<std::string> kind_names(const SchemaNode& schema, std::string_view p
   return names;
 }
 
-/// The kinds of the family that `word` names or begins with, "train" or "train.supervisd"; all when there is none such.
+/// The kinds of the family that `word` names or begins with, "train" or "train.supervisd"; all when
+/// there is none such.
 std::string listed_kinds(const SchemaNode& schema, std::string_view word) {
   auto names = kind_names(schema, std::string(word.substr(0, word.find('.'))) + ".");
   if (names.empty()) names = kind_names(schema);
@@ -174,7 +188,8 @@ std::string listed_kinds(const SchemaNode& schema, std::string_view word) {
 }  // namespace
 
 /// Is this entry of a recipe, whose key is not reserved, meant as a stage?
-bool ValidatorPass::check_top_level(const Entry& entry, const SchemaNode& recipe, const ValidatorPlace& place) {
+bool ValidatorPass::check_top_level(const Entry& entry, const SchemaNode& recipe,
+                                    const ValidatorPlace& place) {
   if (entry.value.map() && entry.value.find("kind")) return true;
   const SchemaNode& stages = followed(*recipe.additional_properties);
   const auto reserved = known_keys(recipe);
@@ -193,9 +208,11 @@ bool ValidatorPass::check_top_level(const Entry& entry, const SchemaNode& recipe
   return false;
 }
 
-void ValidatorPass::check_kind(const Value& value, const SchemaNode& schema, const ValidatorPlace& place) {
+void ValidatorPass::check_kind(const Value& value, const SchemaNode& schema,
+                               const ValidatorPlace& place) {
   if (!value.map()) {
-    fail(ErrorCode::kWrongType, value.where, place.pointer(), "expected a mapping, got " + found_phrase(value));
+    fail(ErrorCode::kWrongType, value.where, place.pointer(),
+         "expected a mapping, got " + found_phrase(value));
     return;
   }
   const Value* kind = value.find("kind");
@@ -208,7 +225,8 @@ void ValidatorPass::check_kind(const Value& value, const SchemaNode& schema, con
   }
   const std::string pointer = pointer_to(place.pointer(), "kind");
   if (!kind) {
-    fail(ErrorCode::kMissingKey, value.where, pointer, "missing key 'kind'", listed_kinds(schema, place.key));
+    fail(ErrorCode::kMissingKey, value.where, pointer, "missing key 'kind'",
+         listed_kinds(schema, place.key));
   } else if (!kind->text()) {
     fail(ErrorCode::kWrongType, kind->where, pointer, "expected a kind, got " + found_phrase(*kind),
          listed_kinds(schema, place.key));

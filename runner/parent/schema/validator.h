@@ -10,9 +10,9 @@
 
 namespace runner {
 
-/// Everything wrong with `value` by `schema`, in the order of the text. Reads only; defaults are not filled in.
-/// Inside a stage with `foreach`, a text with ${item.…} passes everywhere: it is checked again once it is filled in.
-/// `items` says so of `value` itself.
+/// Everything wrong with `value` by `schema`, in the order of the text. Reads only; defaults are
+/// not filled in. Inside a stage with `foreach`, a text with ${item.…} passes everywhere: it is
+/// checked again once it is filled in. `items` says so of `value` itself.
 Diagnostics check(const Value& value, const SchemaNode& schema, bool items = false);
 
 /// Is that text to be filled in by foreach?
@@ -21,8 +21,8 @@ bool names_item(const Value& value);
 /// The mapping is a stage with `foreach`.
 bool has_items(const SchemaNode& schema, const Value& mapping);
 
-/// Where a validation stands: a chain of these on the stack leads up to the root, and becomes a pointer only when
-/// there is an error to report.
+/// Where a validation stands: a chain of these on the stack leads up to the root, and becomes a
+/// pointer only when there is an error to report.
 struct ValidatorPlace {
   const ValidatorPlace* above = nullptr;
   std::string_view key = {};              ///< in a mapping
@@ -36,24 +36,27 @@ struct ValidatorPlace {
   ValidatorPlace below(std::size_t at) const;
 };
 
-/// One walk over a value and its schema, adding what is wrong to `errors`. check() of runner/parent/schema/validator.h
-/// uses it.
+/// One walk over a value and its schema, adding what is wrong to `errors`. check() of
+/// runner/parent/schema/validator.h uses it.
 class ValidatorPass {
  public:
   explicit ValidatorPass(Diagnostics& errors) : errors_(errors) {}
 
   /// `unit`: of the option that the schema is a part of.
-  void check(const Value& value, const SchemaNode& schema, const ValidatorPlace& place, std::string_view unit = "");
+  void check(const Value& value, const SchemaNode& schema, const ValidatorPlace& place,
+             std::string_view unit = "");
 
  private:
   // validator_scalars.cpp
   bool check_allowed(const Value& value, const SchemaNode& schema, const ValidatorPlace& place);
   bool check_type(const Value& value, const SchemaNode& schema, const ValidatorPlace& place);
-  void check_number(const Value& value, const SchemaNode& schema, const ValidatorPlace& place, std::string_view unit);
+  void check_number(const Value& value, const SchemaNode& schema, const ValidatorPlace& place,
+                    std::string_view unit);
   void check_text(const Value& value, const SchemaNode& schema, const ValidatorPlace& place);
 
   // validator_containers.cpp
-  void check_list(const Value& value, const SchemaNode& schema, const ValidatorPlace& place, std::string_view unit);
+  void check_list(const Value& value, const SchemaNode& schema, const ValidatorPlace& place,
+                  std::string_view unit);
   void check_mapping(const Value& value, const SchemaNode& schema, const ValidatorPlace& place);
   void check_key(const Entry& entry, const SchemaNode& schema, const ValidatorPlace& place);
   std::vector<std::string> other_kinds_with(const SchemaNode& schema, std::string_view key) const;
@@ -68,12 +71,15 @@ class ValidatorPass {
                           std::string_view unit);
   void no_alternative(const Value& value, const std::vector<const SchemaNode*>& alternatives,
                       const ValidatorPlace& place, std::string_view unit);
-  Diagnostics verdict(const Value& value, const SchemaNode& schema, const ValidatorPlace& place, std::string_view unit);
+  Diagnostics verdict(const Value& value, const SchemaNode& schema, const ValidatorPlace& place,
+                      std::string_view unit);
 
-  void fail(ErrorCode code, const Location& where, std::string pointer, std::string message, std::string help = "");
+  void fail(ErrorCode code, const Location& where, std::string pointer, std::string message,
+            std::string help = "");
 
   Diagnostics& errors_;
-  const SchemaNode* chosen_ = nullptr;  ///< of a mapping with a kind that is looked at: the schema that has all kinds
+  const SchemaNode* chosen_ =
+      nullptr;  ///< of a mapping with a kind that is looked at: the schema that has all kinds
 };
 
 /// The JsonTypes that `value` is of: an integer is a number too, and so is 1.0 an integer.

@@ -3,22 +3,25 @@
 #include <unordered_map>
 
 #include "runner/parent/schema/published_schema.h"
-#include "runner/shared/text/suggest.h"
 #include "runner/parent/schema/validator.h"
+#include "runner/shared/text/suggest.h"
 #include "runner/shared/value/value.h"
 
 namespace runner {
 namespace {
 
 /// With its length in front, so that no text looks like two.
-std::string with_length(const std::string& text) { return std::to_string(text.size()) + '"' + text; }
+std::string with_length(const std::string& text) {
+  return std::to_string(text.size()) + '"' + text;
+}
 
 /// A text that equal data share: 1 and 1.0, and mappings whatever the order of their keys.
 std::string fingerprint(const Value& value) {
   if (const auto* number = std::get_if<double>(&value.data)) {
-    const bool integral =
-        *number >= -0x1p63 && *number < 0x1p63 && *number == static_cast<double>(static_cast<std::int64_t>(*number));
-    return integral ? std::to_string(static_cast<std::int64_t>(*number)) : describe({value.data, {}});
+    const bool integral = *number >= -0x1p63 && *number < 0x1p63 &&
+                          *number == static_cast<double>(static_cast<std::int64_t>(*number));
+    return integral ? std::to_string(static_cast<std::int64_t>(*number))
+                    : describe({value.data, {}});
   }
   std::string text;
   if (const auto* list = value.list()) {
@@ -27,7 +30,8 @@ std::string fingerprint(const Value& value) {
   }
   if (const auto* map = value.map()) {
     std::vector<std::string> entries;
-    for (const Entry& entry : *map) entries.push_back(with_length(entry.key) + ":" + fingerprint(entry.value));
+    for (const Entry& entry : *map)
+      entries.push_back(with_length(entry.key) + ":" + fingerprint(entry.value));
     std::ranges::sort(entries);
     for (const std::string& entry : entries) text += entry + ",";
     return "{" + text + "}";
@@ -52,8 +56,8 @@ std::vector<std::string> known_keys(const SchemaNode& schema) {
   return keys;
 }
 
-void ValidatorPass::check_list(const Value& value, const SchemaNode& schema, const ValidatorPlace& place,
-                               std::string_view unit) {
+void ValidatorPass::check_list(const Value& value, const SchemaNode& schema,
+                               const ValidatorPlace& place, std::string_view unit) {
   const Value::List& list = *value.list();
   const std::string got = ", got " + size_found(list.size(), "an empty list");
   if (schema.min_items && list.size() < *schema.min_items) {
@@ -80,14 +84,15 @@ void ValidatorPass::check_list(const Value& value, const SchemaNode& schema, con
   }
 }
 
-void ValidatorPass::check_mapping(const Value& value, const SchemaNode& schema, const ValidatorPlace& place) {
+void ValidatorPass::check_mapping(const Value& value, const SchemaNode& schema,
+                                  const ValidatorPlace& place) {
   const Value::Map& map = *value.map();
   if (schema.common) check(value, *schema.common, place);
   for (const std::string& key : schema.required) {
     if (value.find(key)) continue;
     const SchemaNode* property = schema.property(key);
-    fail(ErrorCode::kMissingKey, place_of(value), pointer_to(place.pointer(), key), "missing key " + in_quotes(key),
-         property ? description_of(*property) : "");
+    fail(ErrorCode::kMissingKey, place_of(value), pointer_to(place.pointer(), key),
+         "missing key " + in_quotes(key), property ? description_of(*property) : "");
   }
   const std::string got = ", got " + size_found(map.size(), "an empty mapping");
   if (schema.min_properties && map.size() < *schema.min_properties) {
@@ -105,18 +110,22 @@ void ValidatorPass::check_mapping(const Value& value, const SchemaNode& schema, 
     return where.source && where.source->name.starts_with("override ");
   };
   if (!kind || !is_overridden(kind->where)) return;
-  const auto first = std::find_if(
-      errors_.begin() + static_cast<std::ptrdiff_t>(told), errors_.end(),
-      [&](const Diagnostic& error) { return error.code == ErrorCode::kUnknownKey && !is_overridden(error.where); });
+  const auto first =
+      std::find_if(errors_.begin() + static_cast<std::ptrdiff_t>(told), errors_.end(),
+                   [&](const Diagnostic& error) {
+                     return error.code == ErrorCode::kUnknownKey && !is_overridden(error.where);
+                   });
   if (first != errors_.end()) first->notes.push_back({kind->where, "the kind is chosen here"});
 }
 
-void ValidatorPass::check_key(const Entry& entry, const SchemaNode& schema, const ValidatorPlace& place) {
+void ValidatorPass::check_key(const Entry& entry, const SchemaNode& schema,
+                              const ValidatorPlace& place) {
   const ValidatorPlace below = place.below(entry);
   if (schema.property_names) {
     const Value key{entry.key, entry.key_where};
     for (const Diagnostic& error : verdict(key, *schema.property_names, below, "")) {
-      fail(ErrorCode::kBadName, entry.key_where, below.pointer(), "the key " + error.message, error.help);
+      fail(ErrorCode::kBadName, entry.key_where, below.pointer(), "the key " + error.message,
+           error.help);
     }
   }
   bool is_known = schema.common && schema.common->property(entry.key);
@@ -136,8 +145,10 @@ void ValidatorPass::check_key(const Entry& entry, const SchemaNode& schema, cons
   check(entry.value, *schema.additional_properties, below);
 }
 
-/// The other kinds, where the mapping is of one, that have the key. Of stages those of the same family.
-std::vector<std::string> ValidatorPass::other_kinds_with(const SchemaNode& schema, std::string_view key) const {
+/// The other kinds, where the mapping is of one, that have the key. Of stages those of the same
+/// family.
+std::vector<std::string> ValidatorPass::other_kinds_with(const SchemaNode& schema,
+                                                         std::string_view key) const {
   std::vector<std::string> names;
   if (!chosen_ || !schema.pointer.empty()) return names;
   const std::string_view family = schema.file.substr(0, schema.file.find('/'));
@@ -148,7 +159,8 @@ std::vector<std::string> ValidatorPass::other_kinds_with(const SchemaNode& schem
   return names;
 }
 
-void ValidatorPass::unknown_key(const Entry& entry, const SchemaNode& schema, const ValidatorPlace& place) {
+void ValidatorPass::unknown_key(const Entry& entry, const SchemaNode& schema,
+                                const ValidatorPlace& place) {
   if (const auto kinds = other_kinds_with(schema, entry.key); !kinds.empty()) {
     return fail(ErrorCode::kUnknownKey, entry.key_where, place.below(entry).pointer(),
                 in_quotes(entry.key) + " has no effect here: it is an option of " + joined(kinds),
@@ -158,8 +170,8 @@ void ValidatorPass::unknown_key(const Entry& entry, const SchemaNode& schema, co
   std::string help = did_you_mean(entry.key, keys);
   if (help.empty() && keys.empty()) help = "it takes no keys";
   if (help.empty()) help = "known keys: " + joined(keys);
-  fail(ErrorCode::kUnknownKey, entry.key_where, place.below(entry).pointer(), "unknown key " + in_quotes(entry.key),
-       help);
+  fail(ErrorCode::kUnknownKey, entry.key_where, place.below(entry).pointer(),
+       "unknown key " + in_quotes(entry.key), help);
 }
 
 }  // namespace runner

@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "runner/parent/schema/published_schema.h"
-#include "runner/shared/text/suggest.h"
 #include "runner/parent/schema/validator.h"
+#include "runner/shared/text/suggest.h"
 
 namespace runner {
 namespace {
@@ -16,7 +16,8 @@ bool is_integral(double number) { return std::isfinite(number) && number == std:
 bool fits_int64(double number) { return number >= -0x1p63 && number < 0x1p63; }
 
 double as_double(const Value& value) {
-  if (const auto* integer = std::get_if<std::int64_t>(&value.data)) return static_cast<double>(*integer);
+  if (const auto* integer = std::get_if<std::int64_t>(&value.data))
+    return static_cast<double>(*integer);
   return std::get<double>(value.data);
 }
 
@@ -33,7 +34,8 @@ bool is_multiple(const Value& value, const Value& of) {
   if (integer && divisor) return *integer % *divisor == 0;
   const double number = as_double(value);
   const double rest = std::remainder(number, as_double(of));
-  // 0.0075 is a multiple of 0.0001 though neither is a binary fraction: both are off by half a bit at most.
+  // 0.0075 is a multiple of 0.0001 though neither is a binary fraction: both are off by half a bit
+  // at most.
   return std::abs(rest) <= 2 * std::numeric_limits<double>::epsilon() * std::abs(number);
 }
 
@@ -42,25 +44,30 @@ std::string retyped(const Value& value, unsigned types) {
   if (!value.secret_as.empty()) return "";
   if (value.text()) {
     const std::string& text = *value.text();
-    const bool digits = !text.empty() && text.size() < 20 &&
-                        std::ranges::all_of(text, [](unsigned char c) { return c >= '0' && c <= '9'; });
+    const bool digits =
+        !text.empty() && text.size() < 20 &&
+        std::ranges::all_of(text, [](unsigned char c) { return c >= '0' && c <= '9'; });
     if (digits && (types & (kIntegerType | kNumberType))) {
       // With a leading zero it is a text to one reader, and octal to another.
       const std::size_t first = std::min(text.find_first_not_of('0'), text.size() - 1);
-      return (first > 0 ? "write it without leading zeros: " : "write it without quotes: ") + text.substr(first);
+      return (first > 0 ? "write it without leading zeros: " : "write it without quotes: ") +
+             text.substr(first);
     }
-    if ((text == "true" || text == "false") && (types & kBooleanType)) return "write it without quotes: " + text;
+    if ((text == "true" || text == "false") && (types & kBooleanType))
+      return "write it without quotes: " + text;
     return "";
   }
-  if ((types & kStringType) && !value.list() && !value.map()) return "write it in quotes: \"" + describe(value) + "\"";
+  if ((types & kStringType) && !value.list() && !value.map())
+    return "write it in quotes: \"" + describe(value) + "\"";
   return "";
 }
 
 }  // namespace
 
 unsigned types_of(const Value& value) {
-  constexpr unsigned kByIndex[] = {kNullType,  kBooleanType, kIntegerType | kNumberType, kNumberType, kStringType,
-                                   kArrayType, kObjectType};
+  constexpr unsigned kByIndex[] = {kNullType,   kBooleanType, kIntegerType | kNumberType,
+                                   kNumberType, kStringType,  kArrayType,
+                                   kObjectType};
   const auto* number = std::get_if<double>(&value.data);
   return kByIndex[value.data.index()] | (number && is_integral(*number) ? kIntegerType : 0u);
 }
@@ -74,8 +81,10 @@ std::vector<std::string> allowed_texts(const SchemaNode& schema) {
   return texts;
 }
 
-bool ValidatorPass::check_allowed(const Value& value, const SchemaNode& schema, const ValidatorPlace& place) {
-  if (!schema.allowed || std::ranges::any_of(*schema.allowed, [&](const Value& one) { return same_data(one, value); }))
+bool ValidatorPass::check_allowed(const Value& value, const SchemaNode& schema,
+                                  const ValidatorPlace& place) {
+  if (!schema.allowed ||
+      std::ranges::any_of(*schema.allowed, [&](const Value& one) { return same_data(one, value); }))
     return true;
   const auto texts = allowed_texts(schema);
   const bool shown = value.text() && value.secret_as.empty();
@@ -86,43 +95,51 @@ bool ValidatorPass::check_allowed(const Value& value, const SchemaNode& schema, 
     return false;
   }
   if (schema.allowed->empty()) {
-    fail(ErrorCode::kForbidden, value.where, place.pointer(), describe(value) + " is not allowed here");
+    fail(ErrorCode::kForbidden, value.where, place.pointer(),
+         describe(value) + " is not allowed here");
     return false;
   }
   std::vector<std::string> words;
   for (const Value& one : *schema.allowed) words.push_back(bare(one));
-  fail(ErrorCode::kNotAllowedValue, value.where, place.pointer(),
-       (shown ? in_quotes(*value.text()) : describe(value)) + " is not one of: " + joined(words, 20), help);
+  fail(
+      ErrorCode::kNotAllowedValue, value.where, place.pointer(),
+      (shown ? in_quotes(*value.text()) : describe(value)) + " is not one of: " + joined(words, 20),
+      help);
   return false;
 }
 
-bool ValidatorPass::check_type(const Value& value, const SchemaNode& schema, const ValidatorPlace& place) {
+bool ValidatorPass::check_type(const Value& value, const SchemaNode& schema,
+                               const ValidatorPlace& place) {
   if (schema.types == 0) return true;
   const auto wrong = [&](ErrorCode code, const std::string& wanted, const std::string& help) {
-    fail(code, value.where, place.pointer(), "expected " + wanted + ", got " + found_phrase(value), help);
+    fail(code, value.where, place.pointer(), "expected " + wanted + ", got " + found_phrase(value),
+         help);
     return false;
   };
   if (!(schema.types & types_of(value))) {
-    const bool names_kind = value.text() && std::ranges::count(schema.kinds, *value.text(), &KindSchema::name);
+    const bool names_kind =
+        value.text() && std::ranges::count(schema.kinds, *value.text(), &KindSchema::name);
     return wrong(ErrorCode::kWrongType, type_phrase(schema.types),
                  names_kind ? "write {kind: " + *value.text() + "}" : retyped(value, schema.types));
   }
   const auto* number = std::get_if<double>(&value.data);
-  if (number && !std::isfinite(*number)) return wrong(ErrorCode::kOutOfRange, "a finite number", "");
+  if (number && !std::isfinite(*number))
+    return wrong(ErrorCode::kOutOfRange, "a finite number", "");
   if (number && !(schema.types & kNumberType) && !fits_int64(*number)) {
     return wrong(ErrorCode::kOutOfRange, "an integer of at most 64 bits", "");
   }
   return true;
 }
 
-void ValidatorPass::check_number(const Value& value, const SchemaNode& schema, const ValidatorPlace& place,
-                                 std::string_view unit) {
+void ValidatorPass::check_number(const Value& value, const SchemaNode& schema,
+                                 const ValidatorPlace& place, std::string_view unit) {
   const bool inside = (!schema.minimum || order(value, *schema.minimum) >= 0) &&
                       (!schema.maximum || order(value, *schema.maximum) <= 0) &&
                       (!schema.exclusive_minimum || order(value, *schema.exclusive_minimum) > 0) &&
                       (!schema.exclusive_maximum || order(value, *schema.exclusive_maximum) < 0);
   if (!inside) {
-    const std::string noun = schema.types & kIntegerType && !(schema.types & kNumberType) ? "an integer " : "a number ";
+    const std::string noun =
+        schema.types & kIntegerType && !(schema.types & kNumberType) ? "an integer " : "a number ";
     fail(ErrorCode::kOutOfRange, value.where, place.pointer(),
          "expected " + noun + range_phrase(schema, unit) + ", got " + describe(value));
   } else if (schema.multiple_of && !is_multiple(value, *schema.multiple_of)) {
@@ -131,7 +148,8 @@ void ValidatorPass::check_number(const Value& value, const SchemaNode& schema, c
   }
 }
 
-void ValidatorPass::check_text(const Value& value, const SchemaNode& schema, const ValidatorPlace& place) {
+void ValidatorPass::check_text(const Value& value, const SchemaNode& schema,
+                               const ValidatorPlace& place) {
   const std::string& text = *value.text();
   const auto wrong = [&](std::string_view bound, std::size_t limit, std::size_t length) {
     fail(ErrorCode::kBadLength, value.where, place.pointer(),
@@ -140,13 +158,18 @@ void ValidatorPass::check_text(const Value& value, const SchemaNode& schema, con
   };
   if (schema.min_length || schema.max_length || schema.pattern) {
     const std::size_t length = character_count(text);
-    if (schema.min_length && length < *schema.min_length) return wrong("least", *schema.min_length, length);
-    if (schema.max_length && length > *schema.max_length) return wrong("most", *schema.max_length, length);
-    if (schema.pattern && length > Pattern::kMaxText) return wrong("most", Pattern::kMaxText, length);
+    if (schema.min_length && length < *schema.min_length)
+      return wrong("least", *schema.min_length, length);
+    if (schema.max_length && length > *schema.max_length)
+      return wrong("most", *schema.max_length, length);
+    if (schema.pattern && length > Pattern::kMaxText)
+      return wrong("most", Pattern::kMaxText, length);
   }
   if (!schema.pattern || schema.pattern->matches(text)) return;
-  fail(ErrorCode::kBadPattern, value.where, place.pointer(), describe(value) + " does not have the required form",
-       schema.description.empty() ? "it must match " + schema.pattern->expression() : schema.description);
+  fail(ErrorCode::kBadPattern, value.where, place.pointer(),
+       describe(value) + " does not have the required form",
+       schema.description.empty() ? "it must match " + schema.pattern->expression()
+                                  : schema.description);
 }
 
 }  // namespace runner

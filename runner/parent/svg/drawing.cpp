@@ -24,24 +24,29 @@ std::string color_rules(std::size_t theme) {
   std::string rules;
   for (std::size_t i = 0; i < kColors.size(); ++i) {
     const std::string number = std::to_string(i + 1), color = kColors[i][theme];
-    rules += ".color-" + number + "{stroke:" + color + "}.fill-" + number + "{fill:" + color + "}\n";
+    rules +=
+        ".color-" + number + "{stroke:" + color + "}.fill-" + number + "{fill:" + color + "}\n";
   }
   return rules;
 }
 
 std::string style_sheet() {
-  return "text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif;font-size:12px;"
+  return "text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica "
+         "Neue',Arial,sans-serif;font-size:12px;"
          "fill:#24292f}\n"
          ".small{font-size:10px}.title{font-size:15px;font-weight:600}.inverse{fill:#ffffff}\n"
-         ".paper{fill:#ffffff}.ink{fill:#24292f}.heat{fill:#0072b2}.band{fill:#0072b2;fill-opacity:0.15}\n"
+         ".paper{fill:#ffffff}.ink{fill:#24292f}.heat{fill:#0072b2}.band{fill:#0072b2;fill-opacity:"
+         "0.15}\n"
          ".line{fill:none;stroke-width:2;stroke-linejoin:round}.thin{fill:none;stroke-width:1}\n"
          ".dashed{fill:none;stroke:#6e7781;stroke-width:1.2;stroke-dasharray:5 4}\n"
          ".grid{stroke:#d8dee4;stroke-width:1}.axis{stroke:#57606a;stroke-width:1;fill:none}\n"
          ".mark{stroke:#24292f;stroke-width:1.5}\n" +
          color_rules(0) +
          "@media (prefers-color-scheme: dark){\n"
-         "text{fill:#e6edf3}.inverse{fill:#0d1117}.paper{fill:#0d1117}.ink{fill:#e6edf3}.heat{fill:#5cb8f0}\n"
-         ".band{fill:#5cb8f0}.dashed{stroke:#8b949e}.grid{stroke:#30363d}.axis{stroke:#8b949e}.mark{stroke:#e6edf3}\n" +
+         "text{fill:#e6edf3}.inverse{fill:#0d1117}.paper{fill:#0d1117}.ink{fill:#e6edf3}.heat{fill:"
+         "#5cb8f0}\n"
+         ".band{fill:#5cb8f0}.dashed{stroke:#8b949e}.grid{stroke:#30363d}.axis{stroke:#8b949e}."
+         "mark{stroke:#e6edf3}\n" +
          color_rules(1) + "}\n";
 }
 
@@ -65,7 +70,8 @@ std::string svg_text(std::string_view text) {
   }
   // U+FFFE and U+FFFF are characters, but none of XML's.
   for (const std::string_view noncharacter : {"\xEF\xBF\xBE", "\xEF\xBF\xBF"}) {
-    for (std::size_t at; (at = result.find(noncharacter)) != result.npos;) result.replace(at, 3, "?");
+    for (std::size_t at; (at = result.find(noncharacter)) != result.npos;)
+      result.replace(at, 3, "?");
   }
   return result;
 }
@@ -73,26 +79,31 @@ std::string svg_text(std::string_view text) {
 std::string svg_number(double number) {
   assert(std::isfinite(number) && std::abs(number) < 1e15);
   std::array<char, 32> text;
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed, 2).ptr;
+  const auto end =
+      std::to_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed, 2)
+          .ptr;
   std::string result(text.data(), end);
   while (result.ends_with('0')) result.pop_back();
   if (result.ends_with('.')) result.pop_back();
   return result == "-0" ? "0" : result;
 }
 
-Drawing::Drawing(double width, double height, std::string_view title, std::string_view description) {
+Drawing::Drawing(double width, double height, std::string_view title,
+                 std::string_view description) {
   const std::string w = svg_number(width), h = svg_number(height);
-  head_ = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + w + " " + h + "\" width=\"" + w +
-          "\" height=\"" + h + "\" role=\"img\" aria-labelledby=\"title description\">\n<title id=\"title\">" +
-          svg_text(title) + "</title>\n<desc id=\"description\">" + svg_text(description) + "</desc>\n<style>\n" +
-          style_sheet() + "</style>\n";
+  head_ = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + w + " " + h + "\" width=\"" +
+          w + "\" height=\"" + h +
+          "\" role=\"img\" aria-labelledby=\"title description\">\n<title id=\"title\">" +
+          svg_text(title) + "</title>\n<desc id=\"description\">" + svg_text(description) +
+          "</desc>\n<style>\n" + style_sheet() + "</style>\n";
   rectangle({0, 0}, width, height, "paper");
 }
 
 void Drawing::line(std::span<const Point> points, std::string_view style) {
   if (points.empty()) return;
   body_ += "<polyline" + attribute("class", style) + " points=\"";
-  for (const Point& point : points) body_ += (&point == points.data() ? "" : " ") + coordinates(point);
+  for (const Point& point : points)
+    body_ += (&point == points.data() ? "" : " ") + coordinates(point);
   body_ += "\"/>\n";
 }
 
@@ -102,23 +113,27 @@ void Drawing::line(Point from, Point to, std::string_view style) {
 }
 
 void Drawing::circle(Point center, double radius, std::string_view style) {
-  body_ += "<circle" + attribute("class", style) + " cx=\"" + svg_number(center.x) + "\" cy=\"" + svg_number(center.y) +
-           "\" r=\"" + svg_number(radius) + "\"/>\n";
+  body_ += "<circle" + attribute("class", style) + " cx=\"" + svg_number(center.x) + "\" cy=\"" +
+           svg_number(center.y) + "\" r=\"" + svg_number(radius) + "\"/>\n";
 }
 
-void Drawing::rectangle(Point corner, double width, double height, std::string_view style, double opacity,
-                        std::string_view tip) {
-  body_ += "<rect" + attribute("class", style) + " x=\"" + svg_number(corner.x) + "\" y=\"" + svg_number(corner.y) +
-           "\" width=\"" + svg_number(width) + "\" height=\"" + svg_number(height) + "\"";
+void Drawing::rectangle(Point corner, double width, double height, std::string_view style,
+                        double opacity, std::string_view tip) {
+  body_ += "<rect" + attribute("class", style) + " x=\"" + svg_number(corner.x) + "\" y=\"" +
+           svg_number(corner.y) + "\" width=\"" + svg_number(width) + "\" height=\"" +
+           svg_number(height) + "\"";
   if (opacity < 1) body_ += " fill-opacity=\"" + svg_number(opacity) + "\"";
   body_ += tip.empty() ? "/>\n" : "><title>" + svg_text(tip) + "</title></rect>\n";
 }
 
-void Drawing::text(Point at, std::string_view text, Align align, std::string_view style, double degrees) {
+void Drawing::text(Point at, std::string_view text, Align align, std::string_view style,
+                   double degrees) {
   constexpr std::array<std::string_view, 3> kAnchors = {"start", "middle", "end"};
-  body_ += "<text" + attribute("class", style) + " x=\"" + svg_number(at.x) + "\" y=\"" + svg_number(at.y) +
-           "\" text-anchor=\"" + std::string(kAnchors[static_cast<std::size_t>(align)]) + "\"";
-  if (degrees != 0) body_ += " transform=\"rotate(" + svg_number(degrees) + " " + coordinates(at) + ")\"";
+  body_ += "<text" + attribute("class", style) + " x=\"" + svg_number(at.x) + "\" y=\"" +
+           svg_number(at.y) + "\" text-anchor=\"" +
+           std::string(kAnchors[static_cast<std::size_t>(align)]) + "\"";
+  if (degrees != 0)
+    body_ += " transform=\"rotate(" + svg_number(degrees) + " " + coordinates(at) + ")\"";
   body_ += ">" + svg_text(text) + "</text>\n";
 }
 

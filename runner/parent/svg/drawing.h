@@ -13,15 +13,17 @@ struct Point {
 
 enum class Align { kStart, kMiddle, kEnd };
 
-/// An SVG picture that grows by what is drawn, later over earlier. The same calls give the same bytes. It stands for
-/// itself: no fonts, scripts or files from elsewhere; it is dark where the viewer's surroundings are.
+/// An SVG picture that grows by what is drawn, later over earlier. The same calls give the same
+/// bytes. It stands for itself: no fonts, scripts or files from elsewhere; it is dark where the
+/// viewer's surroundings are.
 ///
 ///   Drawing picture(300, 200, "Loss", "Loss of 3 epochs: 2.1, 1.4, 0.9");
 ///   picture.line(points, "line color-1");
 ///   picture.text({150, 20}, "Loss", Align::kMiddle, "title");
 ///
-/// Styles are the names in the style sheet: "line", "thin", "dashed", "grid", "axis", "mark", "small", "title",
-/// "inverse", "color-1" … "color-8" of lines, "fill-1" … "fill-8" of areas, "heat" of cells, "band", "paper", "ink".
+/// Styles are the names in the style sheet: "line", "thin", "dashed", "grid", "axis", "mark",
+/// "small", "title", "inverse", "color-1" … "color-8" of lines, "fill-1" … "fill-8" of areas,
+/// "heat" of cells, "band", "paper", "ink".
 class Drawing {
  public:
   /// `title` and `description` are what a screen reader says of it.
@@ -32,10 +34,11 @@ class Drawing {
   void line(Point from, Point to, std::string_view style);
   void circle(Point center, double radius, std::string_view style);
   /// `opacity` from 0 to 1; `tip`: what shows when it is pointed at, may be empty.
-  void rectangle(Point corner, double width, double height, std::string_view style, double opacity = 1,
-                 std::string_view tip = "");
+  void rectangle(Point corner, double width, double height, std::string_view style,
+                 double opacity = 1, std::string_view tip = "");
   /// `degrees`: turned about `at`, clockwise.
-  void text(Point at, std::string_view text, Align align, std::string_view style, double degrees = 0);
+  void text(Point at, std::string_view text, Align align, std::string_view style,
+            double degrees = 0);
 
   /// The whole document.
   std::string svg() const;

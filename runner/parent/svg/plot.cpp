@@ -15,7 +15,8 @@ namespace {
 struct Step {
   int mantissa = 1, exponent = 0;  // mantissa * 10^exponent
   double size() const {
-    return exponent < 0 ? mantissa / std::pow(10.0, -exponent) : mantissa * std::pow(10.0, exponent);
+    return exponent < 0 ? mantissa / std::pow(10.0, -exponent)
+                        : mantissa * std::pow(10.0, exponent);
   }
 };
 
@@ -30,7 +31,9 @@ Step next(Step step) {
   }
 }
 
-double marks(double low, double high, double step) { return std::ceil(high / step) - std::floor(low / step) + 1; }
+double marks(double low, double high, double step) {
+  return std::ceil(high / step) - std::floor(low / step) + 1;
+}
 
 std::string label(double value, int exponent) {
   std::array<char, 64> text;
@@ -46,18 +49,20 @@ Ticks ticks(double low, double high, int most, int smallest_exponent) {
   if (low > high) std::swap(low, high);
   // What a double cannot tell apart is one place, and a scale is needed all the same.
   if (high - low <= 1e-12 * std::max(std::abs(low), std::abs(high))) {
-    const double least = low == 0 || smallest_exponent == 0 ? 1 : 0, reach = std::max(std::abs(low) / 2, least);
+    const double least = low == 0 || smallest_exponent == 0 ? 1 : 0,
+                 reach = std::max(std::abs(low) / 2, least);
     low -= reach;
     high += reach;
   }
-  Step step{1, std::max(smallest_exponent, static_cast<int>(std::floor(std::log10(high / most - low / most))) - 1)};
+  Step step{1, std::max(smallest_exponent,
+                        static_cast<int>(std::floor(std::log10(high / most - low / most))) - 1)};
   while (marks(low, high, step.size()) > most) step = next(step);
   Ticks result;
   const double first = std::floor(low / step.size()), count = marks(low, high, step.size());
   for (double i = 0; i < count; ++i) {
     const double multiple = (first + i) * step.mantissa;
-    const double value =
-        step.exponent < 0 ? multiple / std::pow(10.0, -step.exponent) : multiple * std::pow(10.0, step.exponent);
+    const double value = step.exponent < 0 ? multiple / std::pow(10.0, -step.exponent)
+                                           : multiple * std::pow(10.0, step.exponent);
     result.values.push_back(value == 0 ? 0 : value);
     result.labels.push_back(label(result.values.back(), step.exponent));
   }
@@ -74,7 +79,9 @@ Ticks whole_ticks(double low, double high, int most) { return ticks(low, high, m
 
 namespace {
 
-std::string color_class(const char* kind, int color) { return kind + std::to_string((color - 1) % 8 + 1); }
+std::string color_class(const char* kind, int color) {
+  return kind + std::to_string((color - 1) % 8 + 1);
+}
 
 }  // namespace
 
@@ -96,14 +103,16 @@ Plot::Plot(Drawing& drawing, const Frame& frame, Axis x, Axis y, std::string_vie
   const double middle = frame.left + frame.width / 2;
   drawing_.text({middle, frame.top - 14}, title, Align::kMiddle, "title");
   drawing_.text({middle, bottom + 36}, x_.label, Align::kMiddle, "text");
-  drawing_.text({frame.left - 46, frame.top + frame.height / 2}, y_.label, Align::kMiddle, "text", -90);
+  drawing_.text({frame.left - 46, frame.top + frame.height / 2}, y_.label, Align::kMiddle, "text",
+                -90);
 }
 
 Point Plot::at(double x, double y) const {
   const auto share = [](double value, const Ticks& ticks) {
     return std::clamp((value - ticks.low) / (ticks.high - ticks.low), 0.0, 1.0);
   };
-  return {frame_.left + share(x, x_.ticks) * frame_.width, frame_.top + (1 - share(y, y_.ticks)) * frame_.height};
+  return {frame_.left + share(x, x_.ticks) * frame_.width,
+          frame_.top + (1 - share(y, y_.ticks)) * frame_.height};
 }
 
 void Plot::line(std::span<const Point> data, int color, Stroke stroke) {
@@ -116,7 +125,9 @@ void Plot::line(std::span<const Point> data, int color, Stroke stroke) {
   for (const Point& point : points) drawing_.circle(point, 3, color_class("fill-", color));
 }
 
-void Plot::dashed(Point from, Point to) { drawing_.line(at(from.x, from.y), at(to.x, to.y), "dashed"); }
+void Plot::dashed(Point from, Point to) {
+  drawing_.line(at(from.x, from.y), at(to.x, to.y), "dashed");
+}
 
 void Plot::bar(double left, double right, double height, int color, std::string_view tip) {
   const Point top = at(left, height), bottom = at(right, y_.ticks.low);
@@ -126,12 +137,14 @@ void Plot::bar(double left, double right, double height, int color, std::string_
 void Plot::interval(double x, double low, double high) {
   const Point bottom = at(x, low), top = at(x, high);
   drawing_.line(bottom, top, "mark");
-  for (const Point end : {bottom, top}) drawing_.line({end.x - 5, end.y}, {end.x + 5, end.y}, "mark");
+  for (const Point end : {bottom, top})
+    drawing_.line({end.x - 5, end.y}, {end.x + 5, end.y}, "mark");
 }
 
 void draw_legend(Drawing& drawing, Point at, std::span<const LegendEntry> entries) {
   for (const auto& [name, color, is_dashed] : entries) {
-    drawing.line({at.x, at.y}, {at.x + 22, at.y}, is_dashed ? "dashed" : "line " + color_class("color-", color));
+    drawing.line({at.x, at.y}, {at.x + 22, at.y},
+                 is_dashed ? "dashed" : "line " + color_class("color-", color));
     drawing.text({at.x + 28, at.y + 4}, name, Align::kStart, "small");
     at.y += 17;
   }

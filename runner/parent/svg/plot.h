@@ -15,8 +15,8 @@ struct Ticks {
   std::vector<std::string> labels;  ///< by value, all with equally many decimals
 };
 
-/// Marks for what lies between `low` and `high`, which are finite and in any order: at least two, at most `most` (from
-/// 3). Where they are equal, the axis reaches to both sides.
+/// Marks for what lies between `low` and `high`, which are finite and in any order: at least two,
+/// at most `most` (from 3). Where they are equal, the axis reaches to both sides.
 Ticks nice_ticks(double low, double high, int most);
 
 /// The same for whole numbers, such as epochs: no mark lies between two of them.
@@ -34,10 +34,15 @@ struct Frame {
 };
 
 /// How a line of a plot looks.
-enum class Stroke { kMarked, kPlain, kThin };  ///< kMarked: with a dot at each point, where they are few
+enum class Stroke {
+  kMarked,
+  kPlain,
+  kThin
+};  ///< kMarked: with a dot at each point, where they are few
 
-/// A plane with two axes in a drawing, in the units of its data. It draws frame, marks, grid and titles when it is
-/// made; what comes later lies over them. `drawing` is borrowed and must outlive it.
+/// A plane with two axes in a drawing, in the units of its data. It draws frame, marks, grid and
+/// titles when it is made; what comes later lies over them. `drawing` is borrowed and must outlive
+/// it.
 class Plot {
  public:
   Plot(Drawing& drawing, const Frame& frame, Axis x, Axis y, std::string_view title);

@@ -15,7 +15,8 @@ constexpr std::size_t kLongestAnswer = 1 << 20;
 
 }  // namespace
 
-void AskTell::go_on(const std::vector<Trial>& trials, const std::function<bool(const Trial&)>& is_over) {
+void AskTell::go_on(const std::vector<Trial>& trials,
+                    const std::function<bool(const Trial&)>& is_over) {
   for (const Trial& trial : trials) {
     if (!trial.ask) continue;  // somebody has edited the journal
     ask_of_trial_[trial.number] = *trial.ask;
@@ -33,7 +34,8 @@ std::vector<std::uint64_t> AskTell::take(std::size_t wanted) {
     say({{"ask", next_ask_++}});
   }
   read_input();
-  for (std::size_t end; !is_done_ && !asked_.empty() && (end = unread_.find('\n')) != unread_.npos;) {
+  for (std::size_t end;
+       !is_done_ && !asked_.empty() && (end = unread_.find('\n')) != unread_.npos;) {
     const std::string line = unread_.substr(0, end);
     unread_.erase(0, end + 1);
     if (line.find_first_not_of(" \r\t") != line.npos) hear(line, added);
@@ -67,12 +69,16 @@ void AskTell::hear(const std::string& line, std::vector<std::uint64_t>& added) {
     is_done_ = true;
     return;
   }
-  const bool is_answer = json.is_object() && json.contains("ask") && json["ask"].is_number_unsigned() &&
-                         json.contains("settings") && json["settings"].is_object();
+  const bool is_answer = json.is_object() && json.contains("ask") &&
+                         json["ask"].is_number_unsigned() && json.contains("settings") &&
+                         json["settings"].is_object();
   if (!is_answer)
-    return say({{"error", R"(expected {"ask": 0, "settings": {"key": value}} or {"stop": true}, got )" + line}});
+    return say(
+        {{"error",
+          R"(expected {"ask": 0, "settings": {"key": value}} or {"stop": true}, got )" + line}});
   const auto ask = json["ask"].get<std::uint64_t>();
-  if (asked_.erase(ask) == 0) return say({{"error", "there is no open ask " + std::to_string(ask)}});
+  if (asked_.erase(ask) == 0)
+    return say({{"error", "there is no open ask " + std::to_string(ask)}});
   const auto trial = add_(ask, json["settings"]);
   if (trial) {
     ask_of_trial_[*trial] = ask;

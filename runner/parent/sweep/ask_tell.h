@@ -8,29 +8,34 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/error/diagnostic.h"
 #include "runner/parent/sweep/run_trials.h"
+#include "runner/shared/error/diagnostic.h"
 
 namespace runner {
 
 /// A sampler outside that thinks of the trials, as Optuna does; a line of JSON each way:
 ///
 ///   to it                                                           from it
-///   {"ask": 0}            a trial could start                       {"ask": 0, "settings": {"train.epochs": 5}}
-///                                                                   {"stop": true}, or its end: no more trials
+///   {"ask": 0}            a trial could start                       {"ask": 0, "settings":
+///   {"train.epochs": 5}}
+///                                                                   {"stop": true}, or its end: no
+///                                                                   more trials
 ///   {"refused": 0, "errors": ["unknown key 'train.epoch'"]}         the next ask follows
-///   {"tell": 0, "trial": 0, "state": "finished", "value": 0.5, "metric": "validation/loss", "best": "smallest",
+///   {"tell": 0, "trial": 0, "state": "finished", "value": 0.5, "metric": "validation/loss",
+///   "best": "smallest",
 ///    "metrics": {"validation/loss": 0.5, "evaluate/top1": 0.8}}
 ///   {"error": "…"}        a line of it makes no sense
 ///
-/// "value" is that of the metric by which trials are compared, null where it was not measured; "best" says whether the
-/// smallest or the largest is best. As many are asked for at
-/// a time as slots are free; answers may come in any order, and lines that come before they are asked for wait.
+/// "value" is that of the metric by which trials are compared, null where it was not measured;
+/// "best" says whether the smallest or the largest is best. As many are asked for at a time as
+/// slots are free; answers may come in any order, and lines that come before they are asked for
+/// wait.
 ///
-/// Where a sweep that was cut off goes on, every trial is told, those that are over at once and the others when they
-/// are; a sampler passes over what it has heard before. Such a line has {"overrides": ["train.epochs=5"]} for one that
-/// knows nothing any more. An ask of which no trial has come, since it was not answered or refused, comes again with
-/// its number, and is to be answered again; then they are counted on.
+/// Where a sweep that was cut off goes on, every trial is told, those that are over at once and the
+/// others when they are; a sampler passes over what it has heard before. Such a line has
+/// {"overrides": ["train.epochs=5"]} for one that knows nothing any more. An ask of which no trial
+/// has come, since it was not answered or refused, comes again with its number, and is to be
+/// answered again; then they are counted on.
 class AskTell final : public TrialSource {
  public:
   using Json = nlohmann::ordered_json;
@@ -43,7 +48,8 @@ class AskTell final : public TrialSource {
   AskTell(int input, std::ostream& output, Add add, Measured measured)
       : input_(input), output_(output), add_(std::move(add)), measured_(std::move(measured)) {}
 
-  /// To be called first, where the sweep goes on: these trials have been asked for. Those that `is_over` are told.
+  /// To be called first, where the sweep goes on: these trials have been asked for. Those that
+  /// `is_over` are told.
   void go_on(const std::vector<Trial>& trials, const std::function<bool(const Trial&)>& is_over);
 
   std::vector<std::uint64_t> take(std::size_t wanted) override;

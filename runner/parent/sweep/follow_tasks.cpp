@@ -4,9 +4,9 @@
 #include <map>
 #include <sstream>
 
+#include "runner/parent/sweep/run_task.h"
 #include "runner/parent/sweep/sweep_journal.h"
 #include "runner/parent/sweep/task_account.h"
-#include "runner/parent/sweep/run_task.h"
 #include "runner/parent/sweep/trial_table.h"
 #include "runner/shared/error/diagnostic.h"
 #include "runner/shared/text/duration.h"
@@ -14,9 +14,10 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kLargestArray = 1000;  // Slurm's MaxArraySize is 1001 where nobody has changed it
-/// Looks that must miss a task before it is gone: a new one comes late into the queue, the last line of an account late
-/// over a network.
+constexpr std::size_t kLargestArray =
+    1000;  // Slurm's MaxArraySize is 1001 where nobody has changed it
+/// Looks that must miss a task before it is gone: a new one comes late into the queue, the last
+/// line of an account late over a network.
 constexpr int kMissesOfGone = 3;
 
 bool is_end(const TaskEvent& event) {
@@ -61,14 +62,15 @@ class Following {
       if (const Diagnostics errors = look(); !errors.empty()) return stop_with(errors);
     }
     journal_.flush();
-    const bool all =
-        std::ranges::all_of(journal_.trials(), [](const Trial& trial) { return trial.state == TrialState::kFinished; });
+    const bool all = std::ranges::all_of(
+        journal_.trials(), [](const Trial& trial) { return trial.state == TrialState::kFinished; });
     return all ? ExitCode::kDone : ExitCode::kSomeTrialsFailed;
   }
 
  private:
   /// Until the next look at the queue; what tasks tell meanwhile is shown.
-  std::optional<int> pass_time(const std::function<std::optional<int>(std::chrono::milliseconds)>& wait) {
+  std::optional<int> pass_time(
+      const std::function<std::optional<int>(std::chrono::milliseconds)>& wait) {
     auto left = options_.look;
     while (const auto drawn = table_.tick()) {
       if (*drawn >= left) break;
@@ -84,7 +86,8 @@ class Following {
     journal_.flush();
     if (has_handed_over_) return ExitCode::kDone;
     const auto left = std::ranges::count_if(trials_, &FollowedTrial::is_active);
-    tell(std::to_string(left) + (left == 1 ? " trial has" : " trials have") + " not told that they ended");
+    tell(std::to_string(left) + (left == 1 ? " trial has" : " trials have") +
+         " not told that they ended");
     return ExitCode::kStoppedAfterSave;
   }
 
@@ -99,14 +102,16 @@ class Following {
     auto read = read_submissions(journal_.folder());
     if (!read) return read.errors();
     submissions_ = *std::move(read);
-    const auto written = SweepJournal::read(journal_.folder());  // where what was at work has not become interrupted
+    const auto written =
+        SweepJournal::read(journal_.folder());  // where what was at work has not become interrupted
     if (!written) return written.errors();
     for (std::size_t s = 0; s < submissions_.size(); ++s) {
       if (submissions_[s].is_refused) continue;
       for (std::size_t index = 0; index < submissions_[s].trials.size(); ++index) {
         const std::uint64_t number = submissions_[s].trials[index];
         if (number >= trials_.size()) continue;
-        trials_[number] = {.submission = s, .index = index, .is_active = true, .is_of_earlier = true};
+        trials_[number] = {
+            .submission = s, .index = index, .is_active = true, .is_of_earlier = true};
       }
     }
     for (std::uint64_t number = 0; number < trials_.size(); ++number) {
@@ -114,12 +119,14 @@ class Following {
       if (!trial.is_active) continue;
       const std::vector<TaskEvent> events = account_of(trial);
       trial.lines = known_lines(trial, written->trials[number], events);
-      if (!events.empty() && is_end(events.back()) && trial.lines == events.size()) trial.is_active = false;
+      if (!events.empty() && is_end(events.back()) && trial.lines == events.size())
+        trial.is_active = false;
     }
-    done_ = static_cast<std::size_t>(
-        std::ranges::count_if(journal_.trials(), [&](const Trial& trial) { return has_finished(trial); }));
+    done_ = static_cast<std::size_t>(std::ranges::count_if(
+        journal_.trials(), [&](const Trial& trial) { return has_finished(trial); }));
     if (done_ > 0 || !submissions_.empty())
-      say(std::to_string(done_) + " of " + std::to_string(trials_.size()) + " trials have finished");
+      say(std::to_string(done_) + " of " + std::to_string(trials_.size()) +
+          " trials have finished");
     for (const Submission& one : submissions_)
       if (!one.is_refused && is_any_active(one)) say("going on with " + text_of(one));
     return {};
@@ -144,7 +151,10 @@ class Following {
   std::size_t known_lines(const FollowedTrial& trial, const Trial& written,
                           const std::vector<TaskEvent>& events) const {
     int begun = written.attempts - submissions_[trial.submission].attempts_before[trial.index];
-    if (begun <= 0) return written.state == TrialState::kFinished && !events.empty() && is_end(events.front()) ? 1 : 0;
+    if (begun <= 0)
+      return written.state == TrialState::kFinished && !events.empty() && is_end(events.front())
+                 ? 1
+                 : 0;
     for (std::size_t i = 0; i < events.size(); ++i) {
       if (events[i].state != TrialState::kRunning || --begun > 0) continue;
       const bool has_end = i + 1 < events.size() && events[i + 1].state != TrialState::kRunning;
@@ -154,7 +164,8 @@ class Following {
   }
 
   bool has_finished(const Trial& trial) const {
-    return trial.state == TrialState::kFinished && run_status(layout_.run(trial.number)) == "finished";
+    return trial.state == TrialState::kFinished &&
+           run_status(layout_.run(trial.number)) == "finished";
   }
 
   /// Writes into the journal what tasks have told since.
@@ -174,15 +185,15 @@ class Following {
     if (event.state == TrialState::kRunning) {
       const bool is_first = journal_.trials()[number].attempts == 0;
       journal_.started(number);
-      return say(who + (is_first ? " started" : " resumed") + own_settings(journal_.trials(), number) + ", " +
-                 event.place);
+      return say(who + (is_first ? " started" : " resumed") +
+                 own_settings(journal_.trials(), number) + ", " + event.place);
     }
     journal_.ended(number, event.state, event.exit, event.seconds, event.reason);
     if (event.state == TrialState::kFinished) {
       trial.is_active = false;
       ++done_;
-      say(who + " finished in " + duration_text(event.seconds) + ": " + std::to_string(done_) + " of " +
-          std::to_string(trials_.size()));
+      say(who + " finished in " + duration_text(event.seconds) + ": " + std::to_string(done_) +
+          " of " + std::to_string(trials_.size()));
     } else if (event.state == TrialState::kFailed) {
       trial.is_active = false;
       fail(number, event);
@@ -195,8 +206,8 @@ class Following {
     FollowedTrial& trial = trials_[number];
     const bool is_tried_again = !is_stopping_ && ++trial.failures <= options_.trials.retries;
     trial.is_given_up = !is_tried_again;
-    tell("trial " + std::to_string(number) + " failed" + own_settings(journal_.trials(), number) + ": " + event.reason +
-         (is_tried_again ? "; it is tried again" : ""));
+    tell("trial " + std::to_string(number) + " failed" + own_settings(journal_.trials(), number) +
+         ": " + event.reason + (is_tried_again ? "; it is tried again" : ""));
     for (const std::string& line : event.said)
       if (line != event.reason) tell("    " + line);
     if (is_tried_again || !options_.trials.fail_fast || is_stopping_) return;
@@ -215,7 +226,8 @@ class Following {
     for (std::size_t first = 0; first < waiting.size(); first += kLargestArray) {
       const auto begin = waiting.begin() + static_cast<std::ptrdiff_t>(first);
       const auto size = std::min(kLargestArray, waiting.size() - first);
-      if (Diagnostics errors = submit({begin, begin + static_cast<std::ptrdiff_t>(size)}); !errors.empty())
+      if (Diagnostics errors = submit({begin, begin + static_cast<std::ptrdiff_t>(size)});
+          !errors.empty())
         return errors;
     }
     return {};
@@ -223,14 +235,15 @@ class Following {
 
   Diagnostics submit(std::vector<std::uint64_t> numbers) {
     const int number = static_cast<int>(submissions_.size()) + 1;
-    Submission submission{.number = number,
-                          .name = options_.prefix + "-" + std::to_string(number),
-                          .trials = std::move(numbers),
-                          .attempts_before = {},
-                          .time_out_minutes = options_.trials.time_out ? options_.trials.time_out->count() : 0,
-                          .arguments = surroundings_.arguments,
-                          .run_arguments = surroundings_.run_arguments,
-                          .resume_arguments = surroundings_.resume_arguments};
+    Submission submission{
+        .number = number,
+        .name = options_.prefix + "-" + std::to_string(number),
+        .trials = std::move(numbers),
+        .attempts_before = {},
+        .time_out_minutes = options_.trials.time_out ? options_.trials.time_out->count() : 0,
+        .arguments = surroundings_.arguments,
+        .run_arguments = surroundings_.run_arguments,
+        .resume_arguments = surroundings_.resume_arguments};
     for (const std::uint64_t trial : submission.trials)
       submission.attempts_before.push_back(journal_.trials()[trial].attempts);
     write_submission(submission, journal_.folder());
@@ -281,7 +294,8 @@ class Following {
     const auto now = std::chrono::steady_clock::now();
     if (!silent_since_) {
       silent_since_ = now;
-      tell(queue_.name() + " does not answer (" + errors.front().message + "); the trials' own files are followed");
+      tell(queue_.name() + " does not answer (" + errors.front().message +
+           "); the trials' own files are followed");
     }
     return now - *silent_since_ >= options_.patience ? errors : Diagnostics();
   }
@@ -303,7 +317,8 @@ class Following {
     trial.is_given_up = is_stopping_ || is_cancelled || trial.losses > options_.resubmissions;
     trial.is_of_earlier = false;
     tell("trial " + std::to_string(number) + ": " + why +
-         (trial.is_given_up ? "" : "; it is handed over again, and goes on from its last checkpoint"));
+         (trial.is_given_up ? ""
+                            : "; it is handed over again, and goes on from its last checkpoint"));
   }
 
   void say(const std::string& line) {

@@ -29,8 +29,8 @@ constexpr std::size_t kToldLines = 12;  // of what a trial has said that failed
 /// One trial as it is run in a task.
 class TaskAtWork {
  public:
-  TaskAtWork(const SweepLayout& sweep, const Submission& submission, std::uint64_t trial, const TaskPlace& place,
-             TaskAccount& account)
+  TaskAtWork(const SweepLayout& sweep, const Submission& submission, std::uint64_t trial,
+             const TaskPlace& place, TaskAccount& account)
       : sweep_(sweep), submission_(submission), trial_(trial), place_(place), account_(account) {}
 
   ExitCode operator()() {
@@ -39,10 +39,14 @@ class TaskAtWork {
       const auto began = std::chrono::steady_clock::now();
       said_ = {};
       const WorkerExit exit = attempt_it(began);
-      const bool goes_on = exit.signal == SIGKILL && !stopped_by_ && !is_out_of_time_ && attempt < kAttemptsOfTask;
+      const bool goes_on =
+          exit.signal == SIGKILL && !stopped_by_ && !is_out_of_time_ && attempt < kAttemptsOfTask;
       TaskEvent event = how_it_ended(exit);
-      if (goes_on) event = {.state = TrialState::kInterrupted, .exit = event.exit, .reason = "its run was killed"};
-      event.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+      if (goes_on)
+        event = {
+            .state = TrialState::kInterrupted, .exit = event.exit, .reason = "its run was killed"};
+      event.seconds =
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
       account_.add(event);
       if (!goes_on) return exit_code(event);
     }
@@ -53,19 +57,22 @@ class TaskAtWork {
   WorkerExit attempt_it(std::chrono::steady_clock::time_point began) {
     std::vector<std::string> arguments = submission_.arguments;
     // The cluster itself kills what does not stop in the time that it gives.
-    if (!std::ranges::count(arguments, "--grace")) arguments.insert(arguments.end(), {"--grace", "0"});
-    auto started = workers_.start(trial_command(sweep_, trial_, place_.program, arguments, submission_.run_arguments,
-                                                submission_.resume_arguments));
+    if (!std::ranges::count(arguments, "--grace"))
+      arguments.insert(arguments.end(), {"--grace", "0"});
+    auto started =
+        workers_.start(trial_command(sweep_, trial_, place_.program, arguments,
+                                     submission_.run_arguments, submission_.resume_arguments));
     if (!started) {
       said_.add(started.errors().front().message + "\n");
       return {.exit = static_cast<int>(ExitCode::kInternalError), .signal = 0};
     }
     const auto limit = std::chrono::minutes(submission_.time_out_minutes);
     while (true) {
-      const auto occurred =
-          limit.count() > 0 ? workers_.next(std::chrono::milliseconds(1000)) : workers_.next(std::nullopt);
+      const auto occurred = limit.count() > 0 ? workers_.next(std::chrono::milliseconds(1000))
+                                              : workers_.next(std::nullopt);
       if (const auto* signal = std::get_if<SignalToUs>(&occurred)) heed(signal->number, **started);
-      if (limit.count() > 0 && !is_out_of_time_ && std::chrono::steady_clock::now() - began >= limit) {
+      if (limit.count() > 0 && !is_out_of_time_ &&
+          std::chrono::steady_clock::now() - began >= limit) {
         is_out_of_time_ = true;
         (*started)->signal(SIGTERM);
       }
@@ -73,7 +80,8 @@ class TaskAtWork {
       if (!news) continue;
       if (const auto* output = std::get_if<OutputText>(&news->news)) {
         said_.add(output->text);
-        [[maybe_unused]] const auto written = ::write(STDERR_FILENO, output->text.data(), output->text.size());
+        [[maybe_unused]] const auto written =
+            ::write(STDERR_FILENO, output->text.data(), output->text.size());
       }
       if (const auto* exit = std::get_if<WorkerExit>(&news->news)) {
         const WorkerExit ended = *exit;
@@ -88,7 +96,8 @@ class TaskAtWork {
       is_to_be_queued_ = true;
       if (!stopped_by_) trial.signal(SIGTERM);
     } else if (number == SIGINT || number == SIGTERM || number == SIGHUP) {
-      if (!stopped_by_ && !is_to_be_queued_) trial.signal(SIGTERM);  // a second one would end it without a save
+      if (!stopped_by_ && !is_to_be_queued_)
+        trial.signal(SIGTERM);  // a second one would end it without a save
     } else {
       return;
     }
@@ -108,7 +117,9 @@ class TaskAtWork {
     } else {
       event.state = TrialState::kFailed;
       event.reason = failure_reason(said, event.exit);
-      event.said.assign(said.end() - std::min(std::ssize(said), static_cast<std::ptrdiff_t>(kToldLines)), said.end());
+      event.said.assign(
+          said.end() - std::min(std::ssize(said), static_cast<std::ptrdiff_t>(kToldLines)),
+          said.end());
     }
     return event;
   }
@@ -134,11 +145,13 @@ class TaskAtWork {
 
 }  // namespace
 
-Result<ExitCode> run_task(const fs::path& folder, const std::string& index, const TaskPlace& place) {
+Result<ExitCode> run_task(const fs::path& folder, const std::string& index,
+                          const TaskPlace& place) {
   const auto submission = read_submission(folder);
   if (!submission) return submission.errors();
-  const bool is_number = !index.empty() && index.size() < 10 &&
-                         std::ranges::all_of(index, [](char letter) { return letter >= '0' && letter <= '9'; });
+  const bool is_number =
+      !index.empty() && index.size() < 10 &&
+      std::ranges::all_of(index, [](char letter) { return letter >= '0' && letter <= '9'; });
   const std::size_t task = is_number ? std::stoul(index) : submission->trials.size();
   if (task >= submission->trials.size()) {
     return Diagnostic{ErrorCode::kUsage,
@@ -189,7 +202,8 @@ std::string run_status(const fs::path& run) {
 }
 
 WorkerCommand trial_command(const SweepLayout& sweep, std::uint64_t number, const fs::path& program,
-                            const std::vector<std::string>& further, const std::vector<std::string>& of_new,
+                            const std::vector<std::string>& further,
+                            const std::vector<std::string>& of_new,
                             const std::vector<std::string>& of_resumed, bool anew) {
   const fs::path run = sweep.run(number);
   WorkerCommand command{.program = program};
@@ -197,8 +211,8 @@ WorkerCommand trial_command(const SweepLayout& sweep, std::uint64_t number, cons
     command.arguments = {"resume", run.string(), "-q"};
   } else {
     set_aside(sweep, number);
-    command.arguments = {"run", sweep.recipe(number).string(), "run.dir=" + element_text(Value{run.string(), {}}),
-                         "-q"};
+    command.arguments = {"run", sweep.recipe(number).string(),
+                         "run.dir=" + element_text(Value{run.string(), {}}), "-q"};
   }
   command.arguments.insert(command.arguments.end(), further.begin(), further.end());
   const std::vector<std::string>& last = is_resumed(command) ? of_resumed : of_new;
@@ -227,7 +241,8 @@ void LastLines::end_line() {
 
 std::string failure_reason(const std::deque<std::string>& said, int exit) {
   for (const std::string& line : said)
-    if (const std::size_t error = line.find("error["); error != line.npos) return line.substr(error);
+    if (const std::size_t error = line.find("error["); error != line.npos)
+      return line.substr(error);
   return "exit code " + std::to_string(exit);
 }
 

@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
-#include <nlohmann/json.hpp>
 #include <sys/stat.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/parent/report/main_metric.h"
 #include "runner/parent/run/worker_process.h"
@@ -48,8 +48,8 @@ struct RunningTrial {
 /// Everything while the trials run.
 class TrialPool {
  public:
-  TrialPool(SweepJournal& journal, const TrialOptions& options, const TrialSurroundings& surroundings,
-            TrialSource* source)
+  TrialPool(SweepJournal& journal, const TrialOptions& options,
+            const TrialSurroundings& surroundings, TrialSource* source)
       : journal_(journal),
         layout_(journal.folder()),
         options_(options),
@@ -63,13 +63,15 @@ class TrialPool {
     }
     done_ = journal.trials().size() - waiting_.size();
     if (done_ > 0)
-      say(std::to_string(done_) + " of " + std::to_string(journal.trials().size()) + " trials have finished");
+      say(std::to_string(done_) + " of " + std::to_string(journal.trials().size()) +
+          " trials have finished");
   }
 
   ExitCode operator()() {
     while (true) {
       add_new();
-      while (!is_stopping() && !waiting_.empty() && std::ssize(running_) < options_.slots) start_next();
+      while (!is_stopping() && !waiting_.empty() && std::ssize(running_) < options_.slots)
+        start_next();
       if (running_.empty() && (is_stopping() || (waiting_.empty() && !may_come()))) break;
       take(workers_.next(next_look()));
       stop_the_late();
@@ -90,7 +92,8 @@ class TrialPool {
 
   /// What a sampler outside has thought of for the free slots.
   void add_new() {
-    const std::size_t taken = running_.size() + waiting_.size(), slots = static_cast<std::size_t>(options_.slots);
+    const std::size_t taken = running_.size() + waiting_.size(),
+                      slots = static_cast<std::size_t>(options_.slots);
     if (!may_come() || is_stopping()) return;
     for (const std::uint64_t number : source_->take(slots > taken ? slots - taken : 0)) {
       count_settings(journal_.trials()[number]);
@@ -99,12 +102,15 @@ class TrialPool {
   }
 
   void count_settings(const Trial& trial) {
-    for (const std::string& setting : std::set(trial.settings.begin(), trial.settings.end())) ++uses_[setting];
+    for (const std::string& setting : std::set(trial.settings.begin(), trial.settings.end()))
+      ++uses_[setting];
   }
 
   /// Flushing trials one by one would take longer than many of them do.
   void flush_sometimes() {
-    if (unflushed_ == 0 || (unflushed_ < kFlushedTogether && Clock::now() - flushed_ < kFlushedWithin)) return;
+    if (unflushed_ == 0 ||
+        (unflushed_ < kFlushedTogether && Clock::now() - flushed_ < kFlushedWithin))
+      return;
     journal_.flush();
     unflushed_ = 0;
     flushed_ = Clock::now();
@@ -118,7 +124,8 @@ class TrialPool {
     for (const RungValue& reached : std::vector(journal_.plan().rungs)) {
       const Trial& trial = journal_.trials()[reached.trial];
       if (!asha_->stops(reached) || is_over(layout_, trial)) continue;
-      journal_.ended(trial.number, TrialState::kStopped, static_cast<int>(ExitCode::kStoppedAfterSave),
+      journal_.ended(trial.number, TrialState::kStopped,
+                     static_cast<int>(ExitCode::kStoppedAfterSave),
                      journal_.seconds_of_open_attempt(trial));
     }
   }
@@ -129,7 +136,8 @@ class TrialPool {
     const std::vector<double>& values = trial.tail->values();
     for (; !trial.is_cut && trial.seen < values.size(); ++trial.seen) {
       const auto rung = asha_->rung_at(static_cast<std::int64_t>(trial.seen) + 1);
-      if (!rung || *rung < journal_.trials()[trial.number].rungs.size()) continue;  // compared before it was resumed
+      if (!rung || *rung < journal_.trials()[trial.number].rungs.size())
+        continue;  // compared before it was resumed
       journal_.reached(trial.number, values[trial.seen]);
       trial.is_cut = asha_->stops(journal_.plan().rungs.back());
     }
@@ -143,11 +151,12 @@ class TrialPool {
     const std::string near = did_you_mean_path(wanted.substr(wanted.find(':') + 1), given);
     tell("warning: trial " + std::to_string(number) + " has never measured '" + wanted +
          "', by which sweep.asha compares trials; it has measured " +
-         (given.empty() ? "nothing" : listed(given, kNamedMetrics)) + (near.empty() ? "" : "; " + near));
+         (given.empty() ? "nothing" : listed(given, kNamedMetrics)) +
+         (near.empty() ? "" : "; " + near));
   }
 
-  /// Whether any trial that has finished has measured what trials are compared by, or none has finished yet; else it is
-  /// said.
+  /// Whether any trial that has finished has measured what trials are compared by, or none has
+  /// finished yet; else it is said.
   bool is_compared() {
     const std::string& wanted = journal_.plan().asha->metric;
     bool has_finished_any = false;
@@ -155,11 +164,13 @@ class TrialPool {
       if (trial.state == TrialState::kStopped || !trial.rungs.empty()) return true;
       if (trial.state != TrialState::kFinished) continue;
       has_finished_any = true;
-      if (!MetricTail(RunLayout(layout_.run(trial.number)).metrics(), wanted).values().empty()) return true;
+      if (!MetricTail(RunLayout(layout_.run(trial.number)).metrics(), wanted).values().empty())
+        return true;
     }
     if (!has_finished_any) return true;
     tell("error: no trial has measured '" + wanted +
-         "', so none was compared with another or stopped early; name what they do measure in sweep.asha.metric");
+         "', so none was compared with another or stopped early; name what they do measure in "
+         "sweep.asha.metric");
     return false;
   }
 
@@ -167,22 +178,27 @@ class TrialPool {
     const std::uint64_t number = waiting_.front();
     waiting_.pop_front();
     WorkerCommand command =
-        trial_command(layout_, number, surroundings_.program, surroundings_.arguments, surroundings_.run_arguments,
-                      surroundings_.resume_arguments, journal_.trials()[number].is_doubtful);
+        trial_command(layout_, number, surroundings_.program, surroundings_.arguments,
+                      surroundings_.run_arguments, surroundings_.resume_arguments,
+                      journal_.trials()[number].is_doubtful);
     command.body = surroundings_.body;
     if (!is_resumed(command)) command.variables = {std::string(kFlushedBySweep) + "=1"};
     auto worker = workers_.start(command);
     if (!worker) {
       journal_.started(number);
-      fail(number, 0, static_cast<int>(ExitCode::kInternalError), worker.errors().front().message, {});
-      if (source_ && !std::ranges::count(waiting_, number)) source_->ended(journal_.trials()[number]);
+      fail(number, 0, static_cast<int>(ExitCode::kInternalError), worker.errors().front().message,
+           {});
+      if (source_ && !std::ranges::count(waiting_, number))
+        source_->ended(journal_.trials()[number]);
       return;
     }
     journal_.started(number);
     RunningTrial trial{.number = number, .began = Clock::now()};
-    if (asha_) trial.tail.emplace(RunLayout(layout_.run(number)).metrics(), journal_.plan().asha->metric);
+    if (asha_)
+      trial.tail.emplace(RunLayout(layout_.run(number)).metrics(), journal_.plan().asha->metric);
     running_.emplace(*worker, std::move(trial));
-    say("trial " + std::to_string(number) + (is_resumed(command) ? " resumed" : " started") + settings_of(number));
+    say("trial " + std::to_string(number) + (is_resumed(command) ? " resumed" : " started") +
+        settings_of(number));
   }
 
   void take(const WorkerSet::Occurrence& occurrence) {
@@ -191,7 +207,8 @@ class TrialPool {
     if (!news) return;
     const auto found = running_.find(news->worker);
     if (found == running_.end()) return;
-    if (const auto* output = std::get_if<OutputText>(&news->news)) found->second.said.add(output->text);
+    if (const auto* output = std::get_if<OutputText>(&news->news))
+      found->second.said.add(output->text);
     if (const auto* exit = std::get_if<WorkerExit>(&news->news)) {
       RunningTrial trial = std::move(found->second);
       running_.erase(found);
@@ -203,7 +220,8 @@ class TrialPool {
   void end(RunningTrial& trial, int exit) {
     judge(trial, exit);
     ++unflushed_;
-    if (source_ && !std::ranges::count(waiting_, trial.number)) source_->ended(journal_.trials()[trial.number]);
+    if (source_ && !std::ranges::count(waiting_, trial.number))
+      source_->ended(journal_.trials()[trial.number]);
   }
 
   void judge(RunningTrial& trial, int exit) {
@@ -212,13 +230,15 @@ class TrialPool {
     if (trial.is_cut) {       // however it ended: nobody waits for it
       journal_.ended(trial.number, TrialState::kStopped, exit, seconds);
       ++done_;
-      return say("trial " + std::to_string(trial.number) + " stopped early: others are better" + progress());
+      return say("trial " + std::to_string(trial.number) + " stopped early: others are better" +
+                 progress());
     }
     if (exit == 0) {
       journal_.ended(trial.number, TrialState::kFinished, exit, seconds);
       ++done_;
       if (trial.tail && trial.tail->values().empty()) warn_of_silence(trial.number);
-      return say("trial " + std::to_string(trial.number) + " finished in " + duration_text(seconds) + progress());
+      return say("trial " + std::to_string(trial.number) + " finished in " +
+                 duration_text(seconds) + progress());
     }
     if (trial.is_out_of_time) {
       return fail(trial.number, seconds, exit,
@@ -325,8 +345,8 @@ bool is_over(const SweepLayout& layout, const Trial& trial) {
   return trial.state == TrialState::kFinished && run_status(layout.run(trial.number)) == "finished";
 }
 
-ExitCode run_trials(SweepJournal& journal, const TrialOptions& options, const TrialSurroundings& surroundings,
-                    TrialSource* source) {
+ExitCode run_trials(SweepJournal& journal, const TrialOptions& options,
+                    const TrialSurroundings& surroundings, TrialSource* source) {
   return TrialPool(journal, options, surroundings, source)();
 }
 
@@ -349,11 +369,13 @@ const std::vector<double>& MetricTail::values() {
 }
 
 void MetricTail::take(const std::string& line) {
-  const std::string_view name = std::string_view(metric_).substr(metric_.find(':') + 1);  // all of it without a node
-  if (line.find(name) == line.npos) return;                                               // most lines
+  const std::string_view name =
+      std::string_view(metric_).substr(metric_.find(':') + 1);  // all of it without a node
+  if (line.find(name) == line.npos) return;                     // most lines
   const auto json = parse_json<nlohmann::json>(line);
   if (!json.is_object() || json.value("name", nlohmann::json()) != name) return;
-  if (name.size() < metric_.size() && json.value("node", nlohmann::json()) != metric_.substr(0, metric_.find(':')))
+  if (name.size() < metric_.size() &&
+      json.value("node", nlohmann::json()) != metric_.substr(0, metric_.find(':')))
     return;
   const auto value = json.contains("value") ? number_from_json(json["value"]) : std::nullopt;
   if (value) values_.push_back(*value);

@@ -11,7 +11,8 @@ namespace runner {
 namespace {
 
 constexpr std::size_t kNamedTrials = 4;
-constexpr std::array<std::string_view, 6> kNoPartOfPlan = {"name", "seed", "run", "sweep", "vars", "aliases"};
+constexpr std::array<std::string_view, 6> kNoPartOfPlan = {"name",  "seed", "run",
+                                                           "sweep", "vars", "aliases"};
 
 bool is_positive(const Value& value) {
   if (const auto* whole = std::get_if<std::int64_t>(&value.data)) return *whole > 0;
@@ -24,14 +25,18 @@ void erase_learning_rates(Value& value) {
   if (auto* list = value.list()) std::ranges::for_each(*list, erase_learning_rates);
   auto* map = value.map();
   if (!map) return;
-  std::erase_if(*map, [](const Entry& entry) { return entry.key == "learning_rate" && is_positive(entry.value); });
+  std::erase_if(*map, [](const Entry& entry) {
+    return entry.key == "learning_rate" && is_positive(entry.value);
+  });
   for (Entry& entry : *map) erase_learning_rates(entry.value);
 }
 
 /// The same for recipes with the same plan.
 std::string planned_inputs(Value recipe) {
   if (recipe.map()) {
-    std::erase_if(*recipe.map(), [](const Entry& entry) { return std::ranges::count(kNoPartOfPlan, entry.key) > 0; });
+    std::erase_if(*recipe.map(), [](const Entry& entry) {
+      return std::ranges::count(kNoPartOfPlan, entry.key) > 0;
+    });
   }
   erase_learning_rates(recipe);
   return recipe_hash(recipe);
@@ -43,7 +48,9 @@ std::string trials_named(const std::vector<std::uint64_t>& numbers) {
   return (names.size() == 1 ? "trial " : "trials ") + listed(names, kNamedTrials);
 }
 
-std::string memory_with_size(const NamedBytes& memory) { return memory.name + ", " + size_text(memory.bytes); }
+std::string memory_with_size(const NamedBytes& memory) {
+  return memory.name + ", " + size_text(memory.bytes);
+}
 
 std::string at_a_time(std::size_t trials) {
   return std::to_string(trials) + (trials == 1 ? " trial" : " trials") + " at a time";
@@ -66,13 +73,16 @@ std::vector<SlotMemory::Load> SlotMemory::loads(std::int64_t slots) const {
   std::map<std::string, std::vector<std::pair<std::uint64_t, const TrialPeak*>>> by_device;
   for (const auto& [trial, key] : keys_) {
     const Result<TrialPeak>& plan = plans_.at(key);
-    if (plan && (plan->bytes > 0 || plan->device == "cuda")) by_device[plan->device].emplace_back(trial, &*plan);
+    if (plan && (plan->bytes > 0 || plan->device == "cuda"))
+      by_device[plan->device].emplace_back(trial, &*plan);
   }
   std::vector<Load> loads;
   for (auto& [device, peaks] : by_device) {
-    std::ranges::stable_sort(peaks, std::greater(), [](const auto& one) { return one.second->bytes; });
+    std::ranges::stable_sort(peaks, std::greater(),
+                             [](const auto& one) { return one.second->bytes; });
     peaks.resize(std::min(peaks.size(), static_cast<std::size_t>(slots)));
-    Load& load = loads.emplace_back(Load{.device = device, .memory = peaks.front().second->memory, .trials = {}});
+    Load& load = loads.emplace_back(
+        Load{.device = device, .memory = peaks.front().second->memory, .trials = {}});
     for (const auto& [trial, peak] : peaks) {
       load.bytes += peak->bytes;
       load.trials.push_back(trial);
@@ -85,15 +95,16 @@ std::vector<SlotMemory::Load> SlotMemory::loads(std::int64_t slots) const {
 Diagnostics SlotMemory::check(std::int64_t slots) const {
   Diagnostics errors;
   const std::int64_t fit = fitting(slots);
-  const std::string fewer =
-      fit == 1 ? "--slots 1 runs them one after the other" : "--slots " + std::to_string(fit) + " fits";
+  const std::string fewer = fit == 1 ? "--slots 1 runs them one after the other"
+                                     : "--slots " + std::to_string(fit) + " fits";
   for (const Load& load : loads(slots)) {
     if (load.fits(gpus_)) continue;
     if (load.device == "cuda") {
       errors.push_back({ErrorCode::kOutOfMemory,
                         {},
                         "/device",
-                        at_a_time(load.trials.size()) + " need a GPU each, and there are " + std::to_string(gpus_),
+                        at_a_time(load.trials.size()) + " need a GPU each, and there are " +
+                            std::to_string(gpus_),
                         fewer});
       continue;
     }
@@ -101,11 +112,13 @@ Diagnostics SlotMemory::check(std::int64_t slots) const {
     errors.push_back({ErrorCode::kOutOfMemory,
                       {},
                       "",
-                      at_a_time(load.trials.size()) + " may need " + size_text(load.bytes) + " of " +
-                          memory_with_size(load.memory) + where + ": the plans of " + trials_named(load.trials) +
-                          " together",
-                      fewer + "; smaller batches need less, and so do plans that may choose within " +
-                          "memory.budget=" + std::to_string((load.memory.bytes / slots) >> 20) + "MiB (memory=auto)"});
+                      at_a_time(load.trials.size()) + " may need " + size_text(load.bytes) +
+                          " of " + memory_with_size(load.memory) + where + ": the plans of " +
+                          trials_named(load.trials) + " together",
+                      fewer +
+                          "; smaller batches need less, and so do plans that may choose within " +
+                          "memory.budget=" + std::to_string((load.memory.bytes / slots) >> 20) +
+                          "MiB (memory=auto)"});
   }
   return errors;
 }
@@ -123,7 +136,8 @@ std::string SlotMemory::text(std::int64_t slots) const {
   for (const Load& load : loads(slots)) {
     if (load.device == "cuda") parts.emplace_back("each on a GPU of its own");
     else if (load.memory.bytes > 0)
-      parts.push_back("together they need at most " + size_text(load.bytes) + " of " + memory_with_size(load.memory) +
+      parts.push_back("together they need at most " + size_text(load.bytes) + " of " +
+                      memory_with_size(load.memory) +
                       (load.device == "cpu" ? "" : " of " + load.device));
   }
   return join(parts, "; ");
@@ -134,7 +148,8 @@ std::vector<std::string> SlotMemory::uncounted() const {
   for (const auto& [trial, key] : keys_) {
     const Result<TrialPeak>& plan = plans_.at(key);
     if (!plan) trials["cannot be planned: " + plan.errors().front().message].push_back(trial);
-    else if (!plan->unplanned.empty()) trials["is planned but for a part: " + plan->unplanned].push_back(trial);
+    else if (!plan->unplanned.empty())
+      trials["is planned but for a part: " + plan->unplanned].push_back(trial);
   }
   std::vector<std::string> lines;
   for (const auto& [why, numbers] : trials) {

@@ -12,10 +12,10 @@
 
 #include "runner/parent/config/yaml_writer.h"
 #include "runner/parent/schema/schema.h"
-#include "runner/parent/sweep/task_needs.h"
 #include "runner/parent/sweep/follow_tasks.h"
 #include "runner/parent/sweep/kubernetes_launcher.h"
 #include "runner/parent/sweep/submission.h"
+#include "runner/parent/sweep/task_needs.h"
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/text/character.h"
 #include "runner/shared/text/printable.h"
@@ -27,7 +27,8 @@ namespace {
 
 class LocalLauncher : public Launcher {
  public:
-  ExitCode run(SweepJournal& journal, const TrialOptions& options, const TrialSurroundings& surroundings) override {
+  ExitCode run(SweepJournal& journal, const TrialOptions& options,
+               const TrialSurroundings& surroundings) override {
     return run_trials(journal, options, surroundings);
   }
 };
@@ -75,8 +76,8 @@ Result<std::unique_ptr<Launcher>> launcher_of(const std::filesystem::path& sweep
   std::ifstream file(path);
   if (!file) return std::unique_ptr<Launcher>(std::make_unique<LocalLauncher>());
   const auto kept = parse_json<nlohmann::ordered_json>(file);
-  if (!kept.is_object() || !kept.contains("launcher") || !kept["launcher"].is_object() || !kept.contains("prefix") ||
-      !kept["prefix"].is_string())
+  if (!kept.is_object() || !kept.contains("launcher") || !kept["launcher"].is_object() ||
+      !kept.contains("prefix") || !kept["prefix"].is_string())
     return damaged_launcher(path, "it has no 'launcher' and 'prefix'");
   if (!is_prefix(kept["prefix"].get<std::string>()))
     return damaged_launcher(path, "its 'prefix' is not of small letters, digits and '-'");
@@ -85,8 +86,10 @@ Result<std::unique_ptr<Launcher>> launcher_of(const std::filesystem::path& sweep
   for (const auto& [name, make] : kLaunchers) {
     if (!kind || !kind->text() || *kind->text() != name) continue;
     const Diagnostics errors =
-        SchemaSet::open(embedded_schemas()).validate(asked, "sweep/launcher/" + std::string(name) + ".schema.json");
-    if (!errors.empty()) return damaged_launcher(path, errors.front().message + " [" + errors.front().pointer + "]");
+        SchemaSet::open(embedded_schemas())
+            .validate(asked, "sweep/launcher/" + std::string(name) + ".schema.json");
+    if (!errors.empty())
+      return damaged_launcher(path, errors.front().message + " [" + errors.front().pointer + "]");
     nlohmann::ordered_json settings = to_json(asked);
     settings["prefix"] = kept["prefix"];
     return make(std::move(settings));
@@ -98,7 +101,8 @@ namespace {
 
 using Settings = nlohmann::ordered_json;
 
-std::chrono::milliseconds milliseconds_of(const Settings& settings, const char* key, double factor) {
+std::chrono::milliseconds milliseconds_of(const Settings& settings, const char* key,
+                                          double factor) {
   return std::chrono::milliseconds(std::llround(settings.at(key).get<double>() * factor));
 }
 
@@ -113,9 +117,9 @@ std::string last_line(const std::string& said) {
 
 /// Has the job ended that squeue shows in this state?
 bool is_ended(const std::string& state) {
-  constexpr std::array<std::string_view, 10> kEnded = {"BOOT_FAIL",    "CANCELLED", "COMPLETED",     "DEADLINE",
-                                                       "FAILED",       "NODE_FAIL", "OUT_OF_MEMORY", "REVOKED",
-                                                       "SPECIAL_EXIT", "TIMEOUT"};
+  constexpr std::array<std::string_view, 10> kEnded = {
+      "BOOT_FAIL", "CANCELLED",     "COMPLETED", "DEADLINE",     "FAILED",
+      "NODE_FAIL", "OUT_OF_MEMORY", "REVOKED",   "SPECIAL_EXIT", "TIMEOUT"};
   return std::ranges::find(kEnded, state) != kEnded.end();
 }
 
@@ -132,15 +136,17 @@ class SlurmQueue : public TaskQueue {
   std::string name() const override { return "Slurm"; }
 
   Result<std::string> submit(const Submission& submission) override {
-    for (const auto& [path, what] :
-         {std::pair(journal_.folder(), "the sweep's folder"), std::pair(surroundings_.program, "this program")})
+    for (const auto& [path, what] : {std::pair(journal_.folder(), "the sweep's folder"),
+                                     std::pair(surroundings_.program, "this program")})
       if (auto unfit = unfit_for_script(path, what, ScriptKind::kSlurm)) return *std::move(unfit);
     if (!needs_) needs_ = task_needs(settings_, journal_, surroundings_, commands_);
     const auto folder = LaunchLayout(journal_.folder()).submission(submission.number);
     const auto script = folder / "script.sh";
-    write_atomically(script, slurm_script(settings_, *needs_, submission, folder, surroundings_.program));
+    write_atomically(script,
+                     slurm_script(settings_, *needs_, submission, folder, surroundings_.program));
     const auto outcome = commands_.run({"sbatch", "--parsable", script.string()}, patience_);
-    if (outcome.is_silent || outcome.exit < 0 || outcome.exit == 127) return silence("sbatch", outcome);
+    if (outcome.is_silent || outcome.exit < 0 || outcome.exit == 127)
+      return silence("sbatch", outcome);
     const std::string line = last_line(outcome.said);
     if (outcome.exit != 0) {
       // Where its controller is away nobody knows whether it has got the job.
@@ -152,12 +158,14 @@ class SlurmQueue : public TaskQueue {
                         "",
                         "sbatch refused the trials: " + line,
                         "correct '" + LaunchLayout(journal_.folder()).launcher().string() +
-                            "', where sweep.launcher is kept (`gpus: 0` for a cluster without GPUs), and continue with "
+                            "', where sweep.launcher is kept (`gpus: 0` for a cluster without "
+                            "GPUs), and continue with "
                             "`retort sweep resume " +
                             journal_.folder().string() + "`"};
     }
     const std::string job = line.substr(0, line.find(';'));  // "12;cluster"
-    if (!job.empty() && std::ranges::all_of(job, [](char letter) { return letter >= '0' && letter <= '9'; }))
+    if (!job.empty() &&
+        std::ranges::all_of(job, [](char letter) { return letter >= '0' && letter <= '9'; }))
       return job;
     return silence("sbatch", outcome);
   }
@@ -167,7 +175,8 @@ class SlurmQueue : public TaskQueue {
     if (submissions.empty()) return tasks;
     std::string names;
     for (const Submission& one : submissions) names += (names.empty() ? "" : ",") + one.name;
-    const auto outcome = commands_.run({"squeue", "-h", "-r", "-t", "all", "-n", names, "-o", "%j|%K|%T"}, patience_);
+    const auto outcome = commands_.run(
+        {"squeue", "-h", "-r", "-t", "all", "-n", names, "-o", "%j|%K|%T"}, patience_);
     if (outcome.is_silent || outcome.exit != 0) return silence("squeue", outcome);
     std::istringstream lines(outcome.said);
     for (std::string line; std::getline(lines, line);) {
@@ -177,7 +186,8 @@ class SlurmQueue : public TaskQueue {
       std::getline(fields, task.submission, '|');
       std::getline(fields, index, '|');
       std::getline(fields, task.state);
-      if (index.empty() || !std::ranges::all_of(index, [](char letter) { return letter >= '0' && letter <= '9'; }) ||
+      if (index.empty() ||
+          !std::ranges::all_of(index, [](char letter) { return letter >= '0' && letter <= '9'; }) ||
           index.size() > 9)
         continue;  // a warning
       task.index = std::stoul(index);
@@ -189,8 +199,10 @@ class SlurmQueue : public TaskQueue {
 
   std::string fate(const Submission& submission, std::size_t index) override {
     if (submission.job.empty()) return "";
-    const auto outcome = commands_.run(
-        {"sacct", "-n", "-P", "-X", "-j", submission.job + "_" + std::to_string(index), "-o", "State"}, patience_);
+    const auto outcome =
+        commands_.run({"sacct", "-n", "-P", "-X", "-j",
+                       submission.job + "_" + std::to_string(index), "-o", "State"},
+                      patience_);
     if (outcome.is_silent || outcome.exit != 0) return "";  // many clusters keep no accounts
     return last_line(outcome.said);
   }
@@ -210,16 +222,18 @@ class SlurmQueue : public TaskQueue {
     const std::string line = last_line(outcome.said);
     std::string message = command;
     if (outcome.is_silent)
-      message +=
-          " has not answered for " + std::to_string(std::lround(static_cast<double>(patience_.count()) / 1000)) + " s";
+      message += " has not answered for " +
+                 std::to_string(std::lround(static_cast<double>(patience_.count()) / 1000)) + " s";
     else if (outcome.exit == 127) message += " is not installed here";
-    else message += " ended with exit code " + std::to_string(outcome.exit) + (line.empty() ? "" : ": " + line);
+    else
+      message += " ended with exit code " + std::to_string(outcome.exit) +
+                 (line.empty() ? "" : ": " + line);
     return {ErrorCode::kClusterSilent,
             {},
             "",
             message,
-            "nothing is lost: once Slurm answers, `retort sweep resume " + journal_.folder().string() +
-                "` goes on with what it has, and hands over the rest"};
+            "nothing is lost: once Slurm answers, `retort sweep resume " +
+                journal_.folder().string() + "` goes on with what it has, and hands over the rest"};
   }
 
   const Settings& settings_;
@@ -234,7 +248,8 @@ class SlurmLauncher : public Launcher {
  public:
   explicit SlurmLauncher(Settings settings) : settings_(std::move(settings)) {}
 
-  ExitCode run(SweepJournal& journal, const TrialOptions& options, const TrialSurroundings& surroundings) override {
+  ExitCode run(SweepJournal& journal, const TrialOptions& options,
+               const TrialSurroundings& surroundings) override {
     ClusterCommands commands;
     SlurmQueue queue(settings_, journal, surroundings, commands);
     const FollowOptions follow{.prefix = settings_.at("prefix").get<std::string>(),
@@ -243,7 +258,8 @@ class SlurmLauncher : public Launcher {
                                .resubmissions = settings_.at("resubmissions").get<int>(),
                                .trials = options};
     return follow_tasks(
-        journal, queue, follow, [&](std::chrono::milliseconds time) { return commands.wait(time); }, surroundings);
+        journal, queue, follow, [&](std::chrono::milliseconds time) { return commands.wait(time); },
+        surroundings);
   }
 
  private:
@@ -256,10 +272,12 @@ std::unique_ptr<Launcher> slurm_launcher(nlohmann::ordered_json settings) {
   return std::make_unique<SlurmLauncher>(std::move(settings));
 }
 
-std::string slurm_script(const nlohmann::ordered_json& settings, const TaskNeeds& needs, const Submission& submission,
-                         const std::filesystem::path& folder, const std::filesystem::path& program) {
+std::string slurm_script(const nlohmann::ordered_json& settings, const TaskNeeds& needs,
+                         const Submission& submission, const std::filesystem::path& folder,
+                         const std::filesystem::path& program) {
   std::string log;
-  for (const char letter : folder.string()) log += letter == '%' ? std::string("%%") : std::string(1, letter);
+  for (const char letter : folder.string())
+    log += letter == '%' ? std::string("%%") : std::string(1, letter);
   std::string text = "#!/bin/bash\n";
   const auto option = [&](const std::string& line) { text += "#SBATCH " + line + "\n"; };
   const auto named = [&](const std::string& name, const std::string& value) {
@@ -279,10 +297,12 @@ std::string slurm_script(const nlohmann::ordered_json& settings, const TaskNeeds
   option("--ntasks=1");
   option("--cpus-per-task=" + std::to_string(needs.cores));
   if (needs.gpus > 0) option("--gpus=" + std::to_string(needs.gpus));
-  if (needs.memory_bytes) option("--mem=" + std::to_string((*needs.memory_bytes + (1 << 20) - 1) >> 20) + "M");
+  if (needs.memory_bytes)
+    option("--mem=" + std::to_string((*needs.memory_bytes + (1 << 20) - 1) >> 20) + "M");
   for (const auto& further : settings.at("options")) option(further.get<std::string>());
   for (const auto& line : settings.at("setup")) text += line.get<std::string>() + "\n";
-  text += "export RETORT_REQUEUE=\"scontrol requeue ${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}\"\n";
+  text +=
+      "export RETORT_REQUEUE=\"scontrol requeue ${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}\"\n";
   text += "export RETORT_TASK=\"${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}\"\n";
   text += "exec " + shell_word(program.string()) + " sweep task " + shell_word(folder.string()) +
           " \"$SLURM_ARRAY_TASK_ID\"\n";
@@ -305,7 +325,8 @@ bool is_control_letter(char letter) {
 
 std::string shell_word(const std::string& text) {
   std::string word = "'";
-  for (const char letter : text) word += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+  for (const char letter : text)
+    word += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
   return word + "'";
 }
 
@@ -323,12 +344,13 @@ std::string yaml_word(const std::string& text) { return quoted_yaml(text); }
 
 std::string unexpanded(const std::string& text) {
   std::string result;
-  for (const char letter : text) result += letter == '$' ? std::string("$$") : std::string(1, letter);
+  for (const char letter : text)
+    result += letter == '$' ? std::string("$$") : std::string(1, letter);
   return result;
 }
 
-std::optional<Diagnostic> unfit_for_script(const std::filesystem::path& path, const std::string& what,
-                                           ScriptKind kind) {
+std::optional<Diagnostic> unfit_for_script(const std::filesystem::path& path,
+                                           const std::string& what, ScriptKind kind) {
   const std::string text = path.string();
   std::string why;
   if (std::ranges::any_of(text, is_control_letter)) why = "a control character, such as a newline";

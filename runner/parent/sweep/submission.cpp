@@ -11,7 +11,9 @@
 namespace runner {
 namespace {
 
-std::filesystem::path record_of(const std::filesystem::path& folder) { return folder / "submission.json"; }
+std::filesystem::path record_of(const std::filesystem::path& folder) {
+  return folder / "submission.json";
+}
 
 /// Throws std::runtime_error.
 Submission submission_from(const nlohmann::json& json) {
@@ -26,10 +28,12 @@ Submission submission_from(const nlohmann::json& json) {
                     .arguments = fields.texts("arguments")};
   if (json.contains("run_arguments")) result.run_arguments = fields.texts("run_arguments");
   if (json.contains("resume_arguments")) result.resume_arguments = fields.texts("resume_arguments");
-  for (const std::int64_t trial : fields.integers("trials")) result.trials.push_back(static_cast<std::uint64_t>(trial));
+  for (const std::int64_t trial : fields.integers("trials"))
+    result.trials.push_back(static_cast<std::uint64_t>(trial));
   for (const std::int64_t count : fields.integers("attempts_before"))
     result.attempts_before.push_back(static_cast<int>(count));
-  if (result.attempts_before.size() != result.trials.size()) fields.fail("attempts_before", "a list as long as trials");
+  if (result.attempts_before.size() != result.trials.size())
+    fields.fail("attempts_before", "a list as long as trials");
   return result;
 }
 
@@ -67,7 +71,8 @@ Result<Submission> read_submission(const std::filesystem::path& folder) {
                       {},
                       "",
                       "'" + record_of(folder).string() + "': " + error.what(),
-                      "remove the folder once no task of it is at work, and continue with `retort sweep resume DIR`"};
+                      "remove the folder once no task of it is at work, and continue with `retort "
+                      "sweep resume DIR`"};
   }
 }
 
@@ -75,7 +80,8 @@ Result<std::vector<Submission>> read_submissions(const std::filesystem::path& sw
   std::vector<Submission> all;
   const LaunchLayout layout(sweep);
   std::error_code error;
-  for (int number = 1; std::filesystem::exists(record_of(layout.submission(number)), error); ++number) {
+  for (int number = 1; std::filesystem::exists(record_of(layout.submission(number)), error);
+       ++number) {
     auto one = read_submission(layout.submission(number));
     if (!one) return one.errors();
     all.push_back(*std::move(one));

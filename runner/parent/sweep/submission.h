@@ -33,17 +33,17 @@ class LaunchLayout {
   std::filesystem::path folder_;
 };
 
-/// Trials that are handed to a cluster together: task N of it runs trials[N]. Its record is written before it is handed
-/// over, so that it is found again whatever happens then.
+/// Trials that are handed to a cluster together: task N of it runs trials[N]. Its record is written
+/// before it is handed over, so that it is found again whatever happens then.
 struct Submission {
-  int number = 0;                                  ///< from 1
-  std::string name;                                ///< that no other job has: the scheduler is asked for it
-  std::string job = {};                            ///< the scheduler's number of it; empty: not known
-  bool is_refused = false;                         ///< the scheduler has not taken it
-  std::vector<std::uint64_t> trials;               ///< their numbers
-  std::vector<int> attempts_before;                ///< of each trial, as the journal counts them
-  std::int64_t time_out_minutes = 0;               ///< of an attempt, 0: any
-  std::vector<std::string> arguments;              ///< further ones of each trial
+  int number = 0;                      ///< from 1
+  std::string name;                    ///< that no other job has: the scheduler is asked for it
+  std::string job = {};                ///< the scheduler's number of it; empty: not known
+  bool is_refused = false;             ///< the scheduler has not taken it
+  std::vector<std::uint64_t> trials;   ///< their numbers
+  std::vector<int> attempts_before;    ///< of each trial, as the journal counts them
+  std::int64_t time_out_minutes = 0;   ///< of an attempt, 0: any
+  std::vector<std::string> arguments;  ///< further ones of each trial
   std::vector<std::string> run_arguments = {};     ///< further ones of those that begin
   std::vector<std::string> resume_arguments = {};  ///< further ones of those that are resumed
 };

@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include <nlohmann/json.hpp>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/parent/record/run_summary.h"
 #include "runner/shared/protocol/event.h"
@@ -57,8 +57,9 @@ std::optional<TrialState> trial_state_named(std::string_view name) {
 
 std::string own_settings(const std::vector<Trial>& trials, std::uint64_t number) {
   const auto is_of_all = [&](const std::string& setting) {
-    return std::ranges::all_of(
-        trials, [&](const Trial& trial) { return std::ranges::find(trial.settings, setting) != trial.settings.end(); });
+    return std::ranges::all_of(trials, [&](const Trial& trial) {
+      return std::ranges::find(trial.settings, setting) != trial.settings.end();
+    });
   };
   std::vector<std::string> own;
   for (const std::string& setting : trials[number].settings)
@@ -72,12 +73,15 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using Fields = JsonFields<Json>;
 
-std::string journal_line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
+std::string journal_line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
 
 Json to_json(const SweepPlan& plan) {
   Json trials = Json::array();
   for (const Trial& trial : plan.trials)
-    trials.push_back({{"number", trial.number}, {"hash", trial.hash}, {"settings", trial.settings}});
+    trials.push_back(
+        {{"number", trial.number}, {"hash", trial.hash}, {"settings", trial.settings}});
   Json json = {{"sweep", 1},
                {"build", build_id()},
                {"recipe", plan.recipe},
@@ -85,7 +89,8 @@ Json to_json(const SweepPlan& plan) {
                {"folder", plan.folder.string()},
                {"boot", plan.boot}};
   if (plan.asha) {
-    json["asha"] = {{"metric", plan.asha->metric}, {"first", plan.asha->first}, {"factor", plan.asha->factor}};
+    json["asha"] = {
+        {"metric", plan.asha->metric}, {"first", plan.asha->first}, {"factor", plan.asha->factor}};
     if (plan.asha->last) json["asha"]["last"] = *plan.asha->last;
   }
   if (plan.is_asked) json["asked"] = true;
@@ -163,11 +168,13 @@ void see_event(const std::string& line, SweepPlan& plan) {
   if (fields.has("flushed")) return plan.unflushed.clear();
   const auto number = static_cast<std::size_t>(fields.count("trial"));
   if (number == plan.trials.size() && fields.has("hash")) {
-    plan.trials.push_back({.number = number, .hash = fields.text("hash"), .settings = fields.texts("settings")});
+    plan.trials.push_back(
+        {.number = number, .hash = fields.text("hash"), .settings = fields.texts("settings")});
     if (fields.has("ask")) plan.trials.back().ask = static_cast<std::uint64_t>(fields.count("ask"));
     return;
   }
-  if (number < plan.trials.size() && fields.has("rung")) return add_rung(plan, number, fields.number("rung"));
+  if (number < plan.trials.size() && fields.has("rung"))
+    return add_rung(plan, number, fields.number("rung"));
   const auto state = trial_state_named(fields.text("state"));
   if (number >= plan.trials.size() || !state) throw std::runtime_error("a line tells of no trial");
   Trial& trial = plan.trials[number];
@@ -210,11 +217,13 @@ Result<ReadJournal> read_journal(const fs::path& folder) {
       if (++number == 1) journal.plan = plan_from(line);
       else see_event(line, journal.plan);
     } catch (const std::runtime_error& error) {
-      return Diagnostic{ErrorCode::kDamagedRecord,
-                        {},
-                        "",
-                        "'" + path.string() + "', line " + std::to_string(number) + ": " + error.what(),
-                        "remove the line if somebody has edited the file; the runs beside it are whole by themselves"};
+      return Diagnostic{
+          ErrorCode::kDamagedRecord,
+          {},
+          "",
+          "'" + path.string() + "', line " + std::to_string(number) + ": " + error.what(),
+          "remove the line if somebody has edited the file; the runs beside it are whole by "
+          "themselves"};
     }
     journal.text += line + "\n";
   }
@@ -249,7 +258,8 @@ SweepJournal SweepJournal::make(fs::path folder, SweepPlan plan, Storage& storag
   return journal;
 }
 
-Result<SweepJournal> SweepJournal::reopen(const fs::path& folder, Storage& storage, Lease::Options options) {
+Result<SweepJournal> SweepJournal::reopen(const fs::path& folder, Storage& storage,
+                                          Lease::Options options) {
   auto before = read_journal(folder);
   if (!before) return before.errors();
   auto lock = lock_sweep(folder, std::move(options));
@@ -280,17 +290,20 @@ Result<SweepPlan> SweepJournal::read(const fs::path& folder) {
   return std::move(read->plan);
 }
 
-std::uint64_t SweepJournal::add(std::string hash, std::vector<std::string> settings, std::optional<std::uint64_t> ask) {
+std::uint64_t SweepJournal::add(std::string hash, std::vector<std::string> settings,
+                                std::optional<std::uint64_t> ask) {
   const std::uint64_t number = plan_.trials.size();
   Json line = {{"trial", number}, {"hash", hash}, {"settings", settings}};
   if (ask) line["ask"] = *ask;
   file_->append(journal_line(line));
-  plan_.trials.push_back({.number = number, .hash = std::move(hash), .settings = std::move(settings), .ask = ask});
+  plan_.trials.push_back(
+      {.number = number, .hash = std::move(hash), .settings = std::move(settings), .ask = ask});
   return number;
 }
 
 void SweepJournal::flush() {
-  if (::syncfs(*lock_.folder()) != 0) throw WriteError(write_diagnostic(folder_, errno, ErrorCode::kCannotWrite));
+  if (::syncfs(*lock_.folder()) != 0)
+    throw WriteError(write_diagnostic(folder_, errno, ErrorCode::kCannotWrite));
   file_->append(journal_line({{"flushed", plan_.unflushed.size()}}));
   file_->sync();
   plan_.unflushed.clear();
@@ -298,14 +311,16 @@ void SweepJournal::flush() {
 
 double SweepJournal::seconds_of_open_attempt(const Trial& trial) const {
   if (!trial.is_open) return 0;
-  return std::max(0.0, worked_time(SweepLayout(folder_).run(trial.number)).seconds - trial.ran_before);
+  return std::max(0.0,
+                  worked_time(SweepLayout(folder_).run(trial.number)).seconds - trial.ran_before);
 }
 
 void SweepJournal::started(std::uint64_t trial) {
   Trial& one = plan_.trials[trial];
   one.ran_before = worked_time(SweepLayout(folder_).run(trial)).seconds;
   Json line = {{"trial", trial}, {"state", name(TrialState::kRunning)}};
-  if (one.seconds > 0) line["seconds"] = one.seconds;  // with those of attempts that have no line of their end
+  if (one.seconds > 0)
+    line["seconds"] = one.seconds;  // with those of attempts that have no line of their end
   if (one.ran_before > 0) line["ran"] = one.ran_before;
   file_->append(journal_line(line));
   one.lost = 0;
@@ -320,8 +335,10 @@ void SweepJournal::reached(std::uint64_t trial, double value) {
   add_rung(plan_, trial, value);
 }
 
-void SweepJournal::ended(std::uint64_t trial, TrialState state, int exit, double seconds, const std::string& reason) {
-  Json line = {{"trial", trial}, {"state", name(state)}, {"exit", exit}, {"seconds", number_json(seconds)}};
+void SweepJournal::ended(std::uint64_t trial, TrialState state, int exit, double seconds,
+                         const std::string& reason) {
+  Json line = {
+      {"trial", trial}, {"state", name(state)}, {"exit", exit}, {"seconds", number_json(seconds)}};
   if (!reason.empty()) line["reason"] = reason;
   file_->append(journal_line(line));
   plan_.unflushed.push_back(trial);

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/record/run_metrics.h"
-#include "runner/parent/report/main_metric.h"
 #include "runner/parent/report/data_survey.h"
+#include "runner/parent/report/main_metric.h"
 #include "runner/parent/sweep/sweep_journal.h"
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/run_layout.h"
@@ -42,17 +42,19 @@ RunMetrics metrics_of_run(const std::filesystem::path& run) {
 
 bool is_of_evaluation(const std::string& metric) { return metric.find("evaluate/") != metric.npos; }
 
-/// What the most trainings of trials monitor, the first of equals; empty: none says, or has measured it.
+/// What the most trainings of trials monitor, the first of equals; empty: none says, or has
+/// measured it.
 std::string monitored_by_most(const std::vector<std::string>& monitors) {
   std::string most;
   for (const std::string& one : monitors)
-    if (!one.empty() && (most.empty() || std::ranges::count(monitors, one) > std::ranges::count(monitors, most)))
+    if (!one.empty() &&
+        (most.empty() || std::ranges::count(monitors, one) > std::ranges::count(monitors, most)))
       most = one;
   return most;
 }
 
-Objective chosen_objective(const std::vector<std::string>& metrics, const std::vector<std::string>& monitors,
-                           const std::string& wanted) {
+Objective chosen_objective(const std::vector<std::string>& metrics,
+                           const std::vector<std::string>& monitors, const std::string& wanted) {
   Objective objective{.metric = wanted};
   if (wanted == "auto") {
     const std::string monitored = monitored_by_most(monitors);
@@ -64,11 +66,13 @@ Objective chosen_objective(const std::vector<std::string>& metrics, const std::v
   return objective;
 }
 
-/// The factor of the standard error in a 95 % interval, Student's t with that many degrees of freedom.
+/// The factor of the standard error in a 95 % interval, Student's t with that many degrees of
+/// freedom.
 double student_t(std::size_t freedom) {
-  constexpr std::array<double, 30> kTable = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-                                             2.201,  2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
-                                             2.080,  2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042};
+  constexpr std::array<double, 30> kTable = {
+      12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+      2.201,  2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+      2.080,  2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042};
   if (freedom <= kTable.size()) return kTable[freedom - 1];
   // Cornish and Fisher's expansion around the normal's 1.95996; to 1e-3 from here on.
   constexpr double z = 1.959964;
@@ -83,19 +87,21 @@ TrialMean mean_of(std::string what, const std::vector<double>& values) {
   double squares = 0;
   for (const double value : values) squares += (value - result.mean) * (value - result.mean);
   const double deviation = std::sqrt(squares / static_cast<double>(values.size() - 1));
-  result.half_interval = student_t(values.size() - 1) * deviation / std::sqrt(static_cast<double>(values.size()));
+  result.half_interval =
+      student_t(values.size() - 1) * deviation / std::sqrt(static_cast<double>(values.size()));
   return result;
 }
 
-/// Values of the objective of the trials that have finished, by a text that `label` gives of a trial, in the order in
-/// which the texts first come.
+/// Values of the objective of the trials that have finished, by a text that `label` gives of a
+/// trial, in the order in which the texts first come.
 std::vector<TrialMean> means_by(const SweepResults& results, const auto& label) {
   std::vector<std::pair<std::string, std::vector<double>>> groups;
   for (const TrialResult& one : results.trials) {
     const auto value = one.metrics.find(results.objective->metric);
     if (one.trial.state != TrialState::kFinished || value == one.metrics.end()) continue;
     const std::string text = label(one);
-    auto group = std::ranges::find(groups, text, &std::pair<std::string, std::vector<double>>::first);
+    auto group =
+        std::ranges::find(groups, text, &std::pair<std::string, std::vector<double>>::first);
     if (group == groups.end()) group = groups.insert(groups.end(), {text, {}});
     group->second.push_back(value->second);
   }
@@ -106,16 +112,21 @@ std::vector<TrialMean> means_by(const SweepResults& results, const auto& label) 
 
 }  // namespace
 
-std::string best_word(const Objective& objective) { return objective.is_smaller_better ? "smallest" : "largest"; }
+std::string best_word(const Objective& objective) {
+  return objective.is_smaller_better ? "smallest" : "largest";
+}
 
 const TrialResult* SweepResults::best() const {
   const TrialResult* best = nullptr;
   if (!objective) return best;
   for (const TrialResult& one : trials) {
     const auto value = one.metrics.find(objective->metric);
-    if (one.trial.state != TrialState::kFinished || value == one.metrics.end() || std::isnan(value->second)) continue;
+    if (one.trial.state != TrialState::kFinished || value == one.metrics.end() ||
+        std::isnan(value->second))
+      continue;
     const double old = best ? best->metrics.at(objective->metric) : 0;
-    if (!best || (objective->is_smaller_better ? value->second < old : value->second > old)) best = &one;
+    if (!best || (objective->is_smaller_better ? value->second < old : value->second > old))
+      best = &one;
   }
   return best;
 }
@@ -146,7 +157,8 @@ std::vector<TrialMean> SweepResults::over_seeds() const {
   });
 }
 
-SweepResults read_results(const std::filesystem::path& sweep, const SweepPlan& plan, const std::string& wanted) {
+SweepResults read_results(const std::filesystem::path& sweep, const SweepPlan& plan,
+                          const std::string& wanted) {
   const std::vector<Trial>& trials = plan.trials;
   const SweepLayout layout(sweep);
   SweepResults results;
@@ -174,7 +186,9 @@ SweepResults read_results(const std::filesystem::path& sweep, const SweepPlan& p
   }
   for (const std::string& key : keys)
     if (values[key].size() > 1 || trials.size() == 1) results.keys.push_back(key);
-  std::erase_if(measured, [](const std::string& metric) { return metric.find("memory/live/") != metric.npos; });
+  std::erase_if(measured, [](const std::string& metric) {
+    return metric.find("memory/live/") != metric.npos;
+  });
   results.metrics.assign(measured.begin(), measured.end());
   std::stable_partition(results.metrics.begin(), results.metrics.end(), is_of_evaluation);
   if (!results.metrics.empty() || wanted != "auto") {
@@ -187,10 +201,11 @@ nlohmann::ordered_json to_json(const SweepResults& results) {
   const auto means = [](const std::vector<TrialMean>& all) {
     Json list = Json::array();
     for (const TrialMean& one : all) {
-      list.push_back({{"settings", one.what},
-                      {"trials", one.trials},
-                      {"mean", number_json(one.mean)},
-                      {"half_interval", one.half_interval ? number_json(*one.half_interval) : Json(nullptr)}});
+      list.push_back(
+          {{"settings", one.what},
+           {"trials", one.trials},
+           {"mean", number_json(one.mean)},
+           {"half_interval", one.half_interval ? number_json(*one.half_interval) : Json(nullptr)}});
     }
     return list;
   };
@@ -226,7 +241,8 @@ constexpr std::size_t kShownMetrics = 4, kShownTrials = 200;
 std::string four_digits(double value) {
   if (!std::isfinite(value)) return decimal(value, 0);
   const double size = std::abs(value);
-  return size != 0 && (size < 1e-3 || size >= 1e6) ? csv_number(value) : decimal(value, size < 10 ? 4 : 2);
+  return size != 0 && (size < 1e-3 || size >= 1e6) ? csv_number(value)
+                                                   : decimal(value, size < 10 ? 4 : 2);
 }
 
 /// The objective, then what people look at first, of an evaluation before a validation.
@@ -234,12 +250,15 @@ std::vector<std::string> shown_metrics(const SweepResults& results) {
   std::vector<std::string> shown;
   if (results.objective) shown.push_back(results.objective->metric);
   constexpr std::array<std::string_view, 9> kWanted = {
-      "evaluate/top1",     "evaluate/episode_accuracy", "evaluate/mean_per_class", "evaluate/quadratic_kappa",
-      "evaluate/macro_f1", "evaluate/log_loss",         "validation/accuracy",     "validation/loss",
+      "evaluate/top1",           "evaluate/episode_accuracy",
+      "evaluate/mean_per_class", "evaluate/quadratic_kappa",
+      "evaluate/macro_f1",       "evaluate/log_loss",
+      "validation/accuracy",     "validation/loss",
       "train/epoch_loss"};
   for (const std::string_view wanted : kWanted)
     for (const std::string& metric : results.metrics)
-      if (shown.size() < kShownMetrics && metric.ends_with(wanted) && std::ranges::find(shown, metric) == shown.end())
+      if (shown.size() < kShownMetrics && metric.ends_with(wanted) &&
+          std::ranges::find(shown, metric) == shown.end())
         shown.push_back(metric);
   return shown;
 }
@@ -249,11 +268,13 @@ std::string metric_text(const std::map<std::string, double>& metrics, const std:
   return found == metrics.end() ? "–" : four_digits(found->second);
 }
 
-std::string means_table(const std::string& title, const std::string& metric, const std::vector<TrialMean>& means) {
+std::string means_table(const std::string& title, const std::string& metric,
+                        const std::vector<TrialMean>& means) {
   if (means.empty()) return "";
   std::vector<std::vector<std::string>> rows = {{title, "trials", "mean " + metric, "95 %"}};
   for (const TrialMean& one : means) {
-    rows.push_back({one.what.empty() ? "all" : one.what, std::to_string(one.trials), four_digits(one.mean),
+    rows.push_back({one.what.empty() ? "all" : one.what, std::to_string(one.trials),
+                    four_digits(one.mean),
                     one.half_interval ? "+- " + four_digits(*one.half_interval) : "–"});
   }
   return "\n" + table_text(rows);
@@ -269,7 +290,8 @@ std::string results_text(const SweepResults& results) {
   rows[0].emplace_back("time");
   for (const TrialResult& one : results.trials) {
     if (rows.size() > kShownTrials) break;
-    std::vector<std::string> row = {std::to_string(one.trial.number), std::string(name(one.trial.state))};
+    std::vector<std::string> row = {std::to_string(one.trial.number),
+                                    std::string(name(one.trial.state))};
     for (const std::string& key : results.keys) {
       const auto set = one.settings.find(key);
       row.push_back(set == one.settings.end() ? "–" : set->second);
@@ -280,14 +302,18 @@ std::string results_text(const SweepResults& results) {
   }
   std::string text = table_text(rows);
   if (results.trials.size() > kShownTrials)
-    text += "and " + std::to_string(results.trials.size() - kShownTrials) + " more, in results.csv\n";
+    text +=
+        "and " + std::to_string(results.trials.size() - kShownTrials) + " more, in results.csv\n";
   if (const TrialResult* const best = results.best()) {
-    text += "\nbest: trial " + std::to_string(best->trial.number) + ", " + results.objective->metric + " " +
+    text += "\nbest: trial " + std::to_string(best->trial.number) + ", " +
+            results.objective->metric + " " +
             four_digits(best->metrics.at(results.objective->metric)) + "\n";
     if (results.objective->is_of_test)
-      text += std::string(results.objective->is_for_want ? "no trial has been validated, so that test data choose: "
-                                                         : "chosen by test data: ") +
-              results.objective->metric + " is no fair estimate any more of what the best is worth\n";
+      text += std::string(results.objective->is_for_want
+                              ? "no trial has been validated, so that test data choose: "
+                              : "chosen by test data: ") +
+              results.objective->metric +
+              " is no fair estimate any more of what the best is worth\n";
   }
   if (!results.objective) return text;
   text += means_table("over seeds", results.objective->metric, results.over_seeds());
@@ -300,8 +326,9 @@ std::string results_csv(const SweepResults& results) {
   head.insert(head.end(), results.metrics.begin(), results.metrics.end());
   std::string text = csv_line(head);
   for (const TrialResult& one : results.trials) {
-    std::vector<std::string> row = {std::to_string(one.trial.number), std::string(name(one.trial.state)),
-                                    std::to_string(one.trial.attempts), csv_number(one.trial.seconds)};
+    std::vector<std::string> row = {
+        std::to_string(one.trial.number), std::string(name(one.trial.state)),
+        std::to_string(one.trial.attempts), csv_number(one.trial.seconds)};
     for (const std::string& key : results.keys) {
       const auto set = one.settings.find(key);
       row.push_back(set == one.settings.end() ? "" : set->second);
@@ -320,7 +347,8 @@ nlohmann::ordered_json write_results(const SweepJournal& journal, const SweepRes
   nlohmann::ordered_json json = to_json(results);
   json["folder"] = journal.folder().string();
   write_atomically(layout.results_csv(), results_csv(results));
-  write_atomically(layout.results_json(), json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  write_atomically(layout.results_json(),
+                   json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   return json;
 }
 

@@ -23,14 +23,16 @@ struct TrialResult {
 struct Objective {
   std::string metric;
   bool is_smaller_better = false;
-  bool is_of_test = false;   ///< it is measured on the test data
-  bool is_for_want = false;  ///< it is that because no trial has been validated, and nobody has named one
+  bool is_of_test = false;  ///< it is measured on the test data
+  bool is_for_want =
+      false;  ///< it is that because no trial has been validated, and nobody has named one
 };
 
 /// "smallest" or "largest": which value of it is best.
 std::string best_word(const Objective& objective);
 
-/// The mean over trials that differ in nothing but `seed` or, as an effect, that share one value of a key.
+/// The mean over trials that differ in nothing but `seed` or, as an effect, that share one value of
+/// a key.
 struct TrialMean {
   std::string what;  ///< "train.epochs=5"
   std::size_t trials = 0;
@@ -38,7 +40,8 @@ struct TrialMean {
   std::optional<double> half_interval;  ///< of 95 %, by Student's t; nullopt of one trial
 };
 
-/// What a sweep came to: read from the runs below its folder, so that it is the same however often it was stopped.
+/// What a sweep came to: read from the runs below its folder, so that it is the same however often
+/// it was stopped.
 struct SweepResults {
   std::vector<std::string> keys;       ///< that trials set, in the order in which they first come
   std::vector<std::string> metrics;    ///< that any trial has, those of evaluations first
@@ -53,9 +56,10 @@ struct SweepResults {
   std::vector<TrialMean> over_seeds() const;
 };
 
-/// Of a trial that was stopped only its value at the last rung counts: when it heard of that is chance. `wanted`: a
-/// metric's whole name, or "auto": what the trials' trainings monitor, or else the metric by which runs are chosen
-/// (main_metric.h). A wanted one that no trial has is the objective all the same, and best() is null.
+/// Of a trial that was stopped only its value at the last rung counts: when it heard of that is
+/// chance. `wanted`: a metric's whole name, or "auto": what the trials' trainings monitor, or else
+/// the metric by which runs are chosen (main_metric.h). A wanted one that no trial has is the
+/// objective all the same, and best() is null.
 SweepResults read_results(const std::filesystem::path& sweep, const SweepPlan& plan,
                           const std::string& wanted = "auto");
 

@@ -59,7 +59,9 @@ ReadAccount read_account(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::vector<TaskEvent> TaskAccount::read(const std::filesystem::path& path) { return read_account(path).events; }
+std::vector<TaskEvent> TaskAccount::read(const std::filesystem::path& path) {
+  return read_account(path).events;
+}
 
 TaskAccount::TaskAccount(const std::filesystem::path& path, Storage& storage) {
   AtomicFile file(path, storage);

@@ -15,7 +15,8 @@ namespace {
 bool asks_to_stop(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP; }
 
 std::chrono::milliseconds until(std::chrono::steady_clock::time_point deadline) {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
   return std::max(left, std::chrono::milliseconds(0));
 }
 
@@ -33,7 +34,8 @@ ClusterCommands::Outcome ClusterCommands::run(const std::vector<std::string>& wo
   WorkerProcess* const command = *started;
   while (true) {
     const auto occurred = set_.next(until(deadline));
-    if (const auto* signal = std::get_if<SignalToUs>(&occurred); signal && asks_to_stop(signal->number))
+    if (const auto* signal = std::get_if<SignalToUs>(&occurred);
+        signal && asks_to_stop(signal->number))
       stopped_by_ = signal->number;
     if (std::holds_alternative<Timeout>(occurred)) {
       outcome.is_silent = true;
@@ -66,7 +68,8 @@ namespace {
 
 constexpr std::int64_t kAssumedCores = 4;
 constexpr std::size_t kPlannedTrials = 8;
-constexpr std::int64_t kBesideTensors = std::int64_t{1} << 30;  // programs, libraries, images on their way
+constexpr std::int64_t kBesideTensors = std::int64_t{1}
+                                        << 30;  // programs, libraries, images on their way
 constexpr std::chrono::minutes kPlanTime(10);
 
 const std::int64_t* integer_at(const Value& recipe, const char* key) {
@@ -77,18 +80,22 @@ const std::int64_t* integer_at(const Value& recipe, const char* key) {
 /// `auto` takes a GPU where there is one, and a cluster shows only those that were asked for.
 bool wants_gpu(const Value& recipe) {
   const Value* const select = at_key(recipe, "device.select");
-  return select && select->text() && (*select->text() == "auto" || select->text()->starts_with("cuda"));
+  return select && select->text() &&
+         (*select->text() == "auto" || select->text()->starts_with("cuda"));
 }
 
 /// The peak of a trial by its plan; nullopt where there is none.
-std::optional<std::int64_t> planned_bytes(const std::filesystem::path& recipe, const std::filesystem::path& program,
+std::optional<std::int64_t> planned_bytes(const std::filesystem::path& recipe,
+                                          const std::filesystem::path& program,
                                           ClusterCommands& commands) {
-  const auto outcome = commands.run({program.string(), "plan", recipe.string(), "--json", "-q"}, kPlanTime);
+  const auto outcome =
+      commands.run({program.string(), "plan", recipe.string(), "--json", "-q"}, kPlanTime);
   const std::size_t begin = outcome.said.find('{');
   if (begin == outcome.said.npos) return std::nullopt;
   const auto json = parse_json<nlohmann::json>(outcome.said.substr(begin));
   const nlohmann::json::json_pointer bytes("/result/run_peak/predicted");
-  if (json.is_discarded() || !json.contains(bytes) || !json[bytes].is_number_integer()) return std::nullopt;
+  if (json.is_discarded() || !json.contains(bytes) || !json[bytes].is_number_integer())
+    return std::nullopt;
   return json[bytes].get<std::int64_t>();
 }
 
@@ -96,7 +103,8 @@ std::optional<std::int64_t> planned_bytes(const std::filesystem::path& recipe, c
 std::vector<std::uint64_t> spread(std::size_t trials) {
   std::vector<std::uint64_t> numbers;
   const std::size_t count = std::min(trials, kPlannedTrials);
-  for (std::size_t i = 0; i < count; ++i) numbers.push_back(count == 1 ? 0 : i * (trials - 1) / (count - 1));
+  for (std::size_t i = 0; i < count; ++i)
+    numbers.push_back(count == 1 ? 0 : i * (trials - 1) / (count - 1));
   return numbers;
 }
 
@@ -125,7 +133,8 @@ TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal&
                      const TrialSurroundings& surroundings, ClusterCommands& commands) {
   const SweepLayout layout(journal.folder());
   TaskNeeds needs;
-  const auto number = [&](const char* key, std::int64_t otherwise) {  // auto: somebody has edited it since
+  const auto number = [&](const char* key,
+                          std::int64_t otherwise) {  // auto: somebody has edited it since
     return settings.at(key).is_number() ? settings.at(key).get<std::int64_t>() : otherwise;
   };
   needs.cores = number("cores", kAssumedCores);
@@ -134,23 +143,26 @@ TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal&
     needs.memory_bytes = bytes_from(settings.at("memory").get<std::string>());
   } else if (needs.gpus > 0) {
     if (surroundings.verbosity != Verbosity::kQuiet)
-      surroundings.talk << "memory of a task: what the cluster gives by itself, as its trials compute on a GPU"
-                        << std::endl;
+      surroundings.talk
+          << "memory of a task: what the cluster gives by itself, as its trials compute on a GPU"
+          << std::endl;
   } else {
     const std::vector<std::uint64_t> planned = spread(journal.trials().size());
     std::int64_t most = 0;
     for (const std::uint64_t number : planned) {
       const auto bytes = planned_bytes(layout.recipe(number), surroundings.program, commands);
       if (!bytes) {
-        surroundings.talk << "trial " << number << " cannot be planned here: the cluster decides about the memory\n";
+        surroundings.talk << "trial " << number
+                          << " cannot be planned here: the cluster decides about the memory\n";
         return needs;
       }
       most = std::max(most, *bytes);
     }
     needs.memory_bytes = most + kBesideTensors;
     if (surroundings.verbosity != Verbosity::kQuiet) {
-      surroundings.talk << "memory of a task: " << size_text(*needs.memory_bytes) << ", by the plans of "
-                        << planned.size() << " of " << journal.trials().size() << " trials" << std::endl;
+      surroundings.talk << "memory of a task: " << size_text(*needs.memory_bytes)
+                        << ", by the plans of " << planned.size() << " of "
+                        << journal.trials().size() << " trials" << std::endl;
     }
   }
   return needs;

@@ -15,8 +15,8 @@
 
 namespace runner {
 
-/// The commands of a scheduler, each of which may take its time or never end, and the waits between them. While it
-/// lives, signals come by wait() only.
+/// The commands of a scheduler, each of which may take its time or never end, and the waits between
+/// them. While it lives, signals come by wait() only.
 class ClusterCommands {
  public:
   struct Outcome {
@@ -40,17 +40,18 @@ struct TaskNeeds {
   std::optional<std::int64_t> memory_bytes;  ///< nullopt: what the cluster gives by itself
 };
 
-/// The cores of a task that runs `recipe`, resolved, which says `sweep.launcher`; nullopt where it says none. They are
-/// the threads of a recipe that says `threads: auto`, so they are settled before it is hashed.
+/// The cores of a task that runs `recipe`, resolved, which says `sweep.launcher`; nullopt where it
+/// says none. They are the threads of a recipe that says `threads: auto`, so they are settled
+/// before it is hashed.
 std::optional<std::int64_t> cores_of_task(const Value& recipe);
 
-/// Puts numbers in place of `auto` for cores and GPUs in a launcher's settings: what `recipes`, resolved and borrowed,
-/// need at most.
+/// Puts numbers in place of `auto` for cores and GPUs in a launcher's settings: what `recipes`,
+/// resolved and borrowed, need at most.
 void settle_task(nlohmann::ordered_json& settings, const std::vector<const Value*>& recipes);
 
-/// By the launcher's settings and, where its memory is auto, by the plans of at most 8 trials on a CPU, made by
-/// `surroundings.program`, retort itself. What cannot be planned is said on `surroundings.talk` and left to the
-/// cluster.
+/// By the launcher's settings and, where its memory is auto, by the plans of at most 8 trials on a
+/// CPU, made by `surroundings.program`, retort itself. What cannot be planned is said on
+/// `surroundings.talk` and left to the cluster.
 TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal& journal,
                      const TrialSurroundings& surroundings, ClusterCommands& commands);
 

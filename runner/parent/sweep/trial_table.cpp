@@ -34,9 +34,13 @@ std::string metric_of(const RunProgress& run) {
   return run.metric.empty() ? "" : printable(run.metric) + " " + decimal(run.value, 4);
 }
 
-std::string memory_text(const RunProgress& run) { return run.memory_bytes > 0 ? bytes_text(run.memory_bytes) : ""; }
+std::string memory_text(const RunProgress& run) {
+  return run.memory_bytes > 0 ? bytes_text(run.memory_bytes) : "";
+}
 
-std::string time_left(const RunProgress& run) { return run.seconds_left ? duration_text(*run.seconds_left) : ""; }
+std::string time_left(const RunProgress& run) {
+  return run.seconds_left ? duration_text(*run.seconds_left) : "";
+}
 
 /// As the journal has it, and nobody has told otherwise since.
 bool is_ended(const Trial& trial) {
@@ -52,13 +56,15 @@ int urgency(const TrialProgress& one) {
 }
 
 std::string counts_text(const std::vector<TrialProgress>& trials) {
-  constexpr std::array<std::string_view, 5> kWords = {"running", "failed", "interrupted", "waiting", "finished"};
+  constexpr std::array<std::string_view, 5> kWords = {"running", "failed", "interrupted", "waiting",
+                                                      "finished"};
   std::array<std::size_t, kWords.size()> counts{};
   for (const TrialProgress& one : trials) ++counts[static_cast<std::size_t>(urgency(one))];
   std::string text = std::to_string(trials.size()) + (trials.size() == 1 ? " trial" : " trials");
   const char* gap = ": ";
   for (std::size_t i = 0; i < kWords.size(); ++i)
-    if (counts[i] > 0) text += std::exchange(gap, ", ") + std::to_string(counts[i]) + " " + std::string(kWords[i]);
+    if (counts[i] > 0)
+      text += std::exchange(gap, ", ") + std::to_string(counts[i]) + " " + std::string(kWords[i]);
   return text + "\n";
 }
 
@@ -105,33 +111,41 @@ bool TrialProgress::is_interrupted() const {
 
 bool TrialProgress::is_over() const { return is_ended(trial) || run.status == "finished"; }
 
-std::vector<TrialProgress> trials_progress(const std::filesystem::path& folder, const std::vector<Trial>& trials,
+std::vector<TrialProgress> trials_progress(const std::filesystem::path& folder,
+                                           const std::vector<Trial>& trials,
                                            std::optional<std::size_t> most) {
   const SweepLayout layout(folder);
   std::vector<TrialProgress> all;
   for (const Trial& trial : trials) {
     all.push_back({.trial = trial, .run = {}});
-    if (!most || trial.state == TrialState::kRunning) all.back().run = run_progress(layout.run(trial.number));
+    if (!most || trial.state == TrialState::kRunning)
+      all.back().run = run_progress(layout.run(trial.number));
   }
   if (!most) return all;
   for (const std::size_t at : shown_trials(all, *most))
-    if (all[at].trial.state != TrialState::kRunning) all[at].run = run_progress(layout.run(all[at].trial.number));
+    if (all[at].trial.state != TrialState::kRunning)
+      all[at].run = run_progress(layout.run(all[at].trial.number));
   return all;
 }
 
-std::size_t trials_on_terminal(int rows) { return rows < 4 ? 0 : static_cast<std::size_t>(rows - 3); }
+std::size_t trials_on_terminal(int rows) {
+  return rows < 4 ? 0 : static_cast<std::size_t>(rows - 3);
+}
 
 std::string trials_text(const std::vector<TrialProgress>& trials, std::size_t most) {
   if (most == 0) return counts_text(trials);
   std::vector<Trial> plain;
   for (const TrialProgress& one : trials) plain.push_back(one.trial);
-  std::vector<std::vector<std::string>> rows = {{"trial", "state", "epoch", "metric", "memory", "ETA", "settings"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"trial", "state", "epoch", "metric", "memory", "ETA", "settings"}};
   for (const std::size_t at : shown_trials(trials, most)) {
     const TrialProgress& one = trials[at];
     std::string settings = own_settings(plain, one.trial.number);
-    if (!settings.empty()) settings = printable(settings.substr(2, settings.size() - 3));  // " (seed=1)"
-    rows.push_back({std::to_string(one.trial.number), one.state(), epoch_text(one.run), metric_of(one.run),
-                    memory_text(one.run), time_left(one.run), settings});  // the longest comes last: it may be cut
+    if (!settings.empty())
+      settings = printable(settings.substr(2, settings.size() - 3));  // " (seed=1)"
+    rows.push_back({std::to_string(one.trial.number), one.state(), epoch_text(one.run),
+                    metric_of(one.run), memory_text(one.run), time_left(one.run),
+                    settings});  // the longest comes last: it may be cut
     for (std::string& cell : rows.back())
       if (cell.empty()) cell = "–";
   }
@@ -143,7 +157,8 @@ std::string trial_line(const TrialProgress& trial) {
 }
 
 std::string run_line(const RunProgress& run) {
-  return (run.status.empty() ? "not begun" : printable(run.status)) + silence_text(run) + words_of(run);
+  return (run.status.empty() ? "not begun" : printable(run.status)) + silence_text(run) +
+         words_of(run);
 }
 
 void LiveTrials::say(const std::string& line) {
@@ -157,7 +172,8 @@ std::optional<std::chrono::milliseconds> LiveTrials::tick() {
   const auto now = display_.clock();
   if (!drawn_ || now - *drawn_ >= kRedraw) {
     const std::size_t most = std::min(kDrawnTrials, trials_on_terminal(rows_()));
-    text_.draw(trials_text(trials_progress(journal_.folder(), journal_.trials(), most), most), display_.width());
+    text_.draw(trials_text(trials_progress(journal_.folder(), journal_.trials(), most), most),
+               display_.width());
     drawn_ = now;
   }
   return std::chrono::ceil<std::chrono::milliseconds>(*drawn_ + kRedraw - now);
@@ -166,7 +182,9 @@ std::optional<std::chrono::milliseconds> LiveTrials::tick() {
 nlohmann::ordered_json to_json(const RunProgress& run) {
   using Json = nlohmann::ordered_json;
   const auto or_null = [](const auto& value) { return value == 0 ? Json(nullptr) : Json(value); };
-  const auto text = [](const std::string& value) { return value.empty() ? Json(nullptr) : Json(value); };
+  const auto text = [](const std::string& value) {
+    return value.empty() ? Json(nullptr) : Json(value);
+  };
   return {{"status", text(run.status)},
           {"node", text(run.node)},
           {"epoch", or_null(run.epoch)},
@@ -180,7 +198,8 @@ nlohmann::ordered_json to_json(const RunProgress& run) {
 }
 
 nlohmann::ordered_json to_json(const TrialProgress& trial) {
-  nlohmann::ordered_json json = {{"number", trial.trial.number}, {"state", name(trial.trial.state)}};
+  nlohmann::ordered_json json = {{"number", trial.trial.number},
+                                 {"state", name(trial.trial.state)}};
   json["run"] = to_json(trial.run);
   return json;
 }

@@ -22,8 +22,8 @@ struct TrialProgress {
   Trial trial;
   RunProgress run;
 
-  /// What is to be shown: the journal's word, or "finished" where the run says so already, and "silent" with it where a
-  /// run at work has not measured anything for two minutes.
+  /// What is to be shown: the journal's word, or "finished" where the run says so already, and
+  /// "silent" with it where a run at work has not measured anything for two minutes.
   std::string state() const;
   bool is_over() const;
   bool is_at_work() const;
@@ -31,25 +31,28 @@ struct TrialProgress {
   bool is_interrupted() const;
 };
 
-/// The trials of the sweep in `folder`, read from their folders; with `most`, only what trials_text() of so many shows
-/// is read, and the journal's word stands for the others.
-std::vector<TrialProgress> trials_progress(const std::filesystem::path& folder, const std::vector<Trial>& trials,
+/// The trials of the sweep in `folder`, read from their folders; with `most`, only what
+/// trials_text() of so many shows is read, and the journal's word stands for the others.
+std::vector<TrialProgress> trials_progress(const std::filesystem::path& folder,
+                                           const std::vector<Trial>& trials,
                                            std::optional<std::size_t> most = {});
 
-/// A table with trial, state, settings, epoch, metric, memory and ETA, and a last line with the counts of all; of more
-/// than `most` trials those that are at work or failed first. With 0 it is that line alone.
+/// A table with trial, state, settings, epoch, metric, memory and ETA, and a last line with the
+/// counts of all; of more than `most` trials those that are at work or failed first. With 0 it is
+/// that line alone.
 std::string trials_text(const std::vector<TrialProgress>& trials, std::size_t most);
-/// How many trials such a table may show on a terminal of so many rows without scrolling: below a head, above the
-/// counts and the cursor.
+/// How many trials such a table may show on a terminal of so many rows without scrolling: below a
+/// head, above the counts and the cursor.
 std::size_t trials_on_terminal(int rows);
 
-/// One trial in a line, for where there is no terminal: "trial 3  running  epoch 2/10  validation/accuracy 0.8125".
+/// One trial in a line, for where there is no terminal: "trial 3  running  epoch 2/10
+/// validation/accuracy 0.8125".
 std::string trial_line(const TrialProgress& trial);
 /// A run alone: "running  train  epoch 2/10  validation/accuracy 0.8125  29 MiB  ETA 0:01:02".
 std::string run_line(const RunProgress& run);
 
-/// The table of the trials below what a sweep says, drawn again every second; nothing where stderr is no terminal or is
-/// to be quiet. All are borrowed.
+/// The table of the trials below what a sweep says, drawn again every second; nothing where stderr
+/// is no terminal or is to be quiet. All are borrowed.
 class LiveTrials {
  public:
   LiveTrials(

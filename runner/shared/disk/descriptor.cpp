@@ -22,17 +22,19 @@ int lock_turn(const Descriptor& file) {
   return 0;
 }
 
-/// False where whoever had the turn has removed the file, so that others lock another one of that name.
+/// False where whoever had the turn has removed the file, so that others lock another one of that
+/// name.
 bool is_still_there(const Descriptor& file, const std::filesystem::path& path) {
   struct stat ours {
   }, named{};
-  return fstat(*file, &ours) == 0 && stat(path.c_str(), &named) == 0 && ours.st_ino == named.st_ino &&
-         ours.st_dev == named.st_dev;
+  return fstat(*file, &ours) == 0 && stat(path.c_str(), &named) == 0 &&
+         ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
 }
 
 }  // namespace
 
-std::optional<Turn> Turn::take(const std::filesystem::path& path, const std::function<bool()>& is_cancelled,
+std::optional<Turn> Turn::take(const std::filesystem::path& path,
+                               const std::function<bool()>& is_cancelled,
                                const std::function<void()>& on_wait) {
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);

@@ -29,9 +29,11 @@ void check(int result) {
   if (result != 1) throw std::runtime_error("OpenSSL refuses a digest");
 }
 
-/// One of OpenSSL's sums, by its plain functions: those of EVP bring in all of OpenSSL, and load its providers.
+/// One of OpenSSL's sums, by its plain functions: those of EVP bring in all of OpenSSL, and load
+/// its providers.
 template <typename Context, std::size_t kSize, int (*kStart)(Context*),
-          int (*kUpdate)(Context*, const void*, std::size_t), int (*kFinish)(unsigned char*, Context*)>
+          int (*kUpdate)(Context*, const void*, std::size_t),
+          int (*kFinish)(unsigned char*, Context*)>
 class Sum {
  public:
   Sum() { check(kStart(&context_)); }
@@ -89,7 +91,8 @@ void Digest::update(std::string_view bytes) {
   std::visit([&](auto& sum) { sum.update(bytes); }, state_->sum);
 }
 
-int Digest::update_from(const std::filesystem::path& file, const std::function<void(std::int64_t bytes)>& step) {
+int Digest::update_from(const std::filesystem::path& file,
+                        const std::function<void(std::int64_t bytes)>& step) {
   // Without waiting, so that a pipe of that name holds nothing up.
   const Descriptor opened(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status = {};

@@ -9,8 +9,8 @@
 
 namespace runner {
 
-/// SHA-256 is by which we know files again; MD5 and SHA-1 are sums by which others publish theirs, and find damage, not
-/// malice.
+/// SHA-256 is by which we know files again; MD5 and SHA-1 are sums by which others publish theirs,
+/// and find damage, not malice.
 enum class DigestKind { kMd5, kSha1, kSha256 };
 
 /// "MD5", "SHA-1", "SHA-256".
@@ -24,8 +24,8 @@ class Digest {
   Digest& operator=(Digest&&) noexcept;
   ~Digest();
   void update(std::string_view bytes);
-  /// The bytes of a regular file; `step` is called a mebibyte, with the bytes so far, and may throw. 0, or errno where
-  /// the file cannot be read to its end.
+  /// The bytes of a regular file; `step` is called a mebibyte, with the bytes so far, and may
+  /// throw. 0, or errno where the file cannot be read to its end.
   [[nodiscard]] int update_from(const std::filesystem::path& file,
                                 const std::function<void(std::int64_t bytes)>& step = {});
   /// Lower-case hexadecimal digits; to be asked once, last.

@@ -16,10 +16,11 @@ using FaultPoint = Fault::Point;
 using Deed = Fault::Deed;
 
 constexpr std::pair<std::string_view, FaultPoint> kPoints[] = {
-    {"create", FaultPoint::kCreate}, {"write", FaultPoint::kWrite},   {"sync", FaultPoint::kSync},
-    {"rename", FaultPoint::kRename}, {"folder", FaultPoint::kFolder}, {"remove", FaultPoint::kRemove},
-    {"step", FaultPoint::kStep},     {"event", FaultPoint::kEvent},   {"alloc", FaultPoint::kAllocation},
-    {"any", FaultPoint::kAny}};
+    {"create", FaultPoint::kCreate},    {"write", FaultPoint::kWrite},
+    {"sync", FaultPoint::kSync},        {"rename", FaultPoint::kRename},
+    {"folder", FaultPoint::kFolder},    {"remove", FaultPoint::kRemove},
+    {"step", FaultPoint::kStep},        {"event", FaultPoint::kEvent},
+    {"alloc", FaultPoint::kAllocation}, {"any", FaultPoint::kAny}};
 constexpr std::pair<std::string_view, Deed> kDeeds[] = {{"kill", Deed::kKill},
                                                         {"kill_both", Deed::kKillBoth},
                                                         {"fail", Deed::kFail},
@@ -39,7 +40,8 @@ std::string_view word(std::string_view& rest) {
 }
 
 template <typename Value, std::size_t size>
-Value named(const std::pair<std::string_view, Value> (&names)[size], std::string_view name, std::string_view text) {
+Value named(const std::pair<std::string_view, Value> (&names)[size], std::string_view name,
+            std::string_view text) {
   std::string allowed;
   for (const auto& [known, value] : names) {
     if (known == name) return value;
@@ -66,8 +68,10 @@ Fault fault_from(std::string_view text) {
   if (error != std::errc() || end != count.data() + count.size() || fault.count < 1)
     refuse(text, "the number of the call, from 1, must follow the first colon");
   if (!rest.empty()) fault.deed = named(kDeeds, rest, text);
-  if (fault.deed == Deed::kLose && fault.point != FaultPoint::kStep) refuse(text, "only a step can lose its GPU");
-  if (fault.point == FaultPoint::kAllocation && fault.deed != Deed::kFail) refuse(text, "an allocation can only fail");
+  if (fault.deed == Deed::kLose && fault.point != FaultPoint::kStep)
+    refuse(text, "only a step can lose its GPU");
+  if (fault.point == FaultPoint::kAllocation && fault.deed != Deed::kFail)
+    refuse(text, "an allocation can only fail");
   return fault;
 }
 
@@ -92,7 +96,8 @@ bool FaultyStorage::fails(Fault::Point point) {
     return true;
   }
   is_full_ = is_full_ || now;
-  const bool needs_room = point == FaultPoint::kCreate || point == FaultPoint::kWrite || point == FaultPoint::kFolder;
+  const bool needs_room =
+      point == FaultPoint::kCreate || point == FaultPoint::kWrite || point == FaultPoint::kFolder;
   if (!is_full_ || !(now || needs_room)) return false;
   errno = ENOSPC;
   return true;

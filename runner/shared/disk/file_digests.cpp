@@ -21,8 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A file of the folder holds records, each the start of a SHA-256 of path and state, by whose first byte it is found,
-// and the digest; the oldest first; and last a digest of them all.
+// A file of the folder holds records, each the start of a SHA-256 of path and state, by whose first
+// byte it is found, and the digest; the oldest first; and last a digest of them all.
 constexpr std::size_t kKeyBytes = 16, kDigestBytes = 32, kRecordBytes = kKeyBytes + kDigestBytes;
 constexpr std::size_t kMostRecords = 4096;  // of one file
 constexpr std::string_view kFormat = "digests of files, 1\n";
@@ -75,8 +75,8 @@ std::optional<FileState> file_state(const fs::path& file) {
 }
 
 std::string to_text(const FileState& state) {
-  return std::to_string(state.size) + "," + std::to_string(state.modified) + "," + std::to_string(state.changed) + "," +
-         std::to_string(state.inode);
+  return std::to_string(state.size) + "," + std::to_string(state.modified) + "," +
+         std::to_string(state.changed) + "," + std::to_string(state.inode);
 }
 
 FileDigests::FileDigests(fs::path folder, Clock now)
@@ -98,7 +98,8 @@ std::optional<std::string> FileDigests::of(const fs::path& file) {
   if (!state) return std::nullopt;
   const Key key = key_of(file, *state);
   Shard& own = shard(key);
-  if (const auto known = own.known.find(key); known != own.known.end()) return digits_of_bytes(known->second);
+  if (const auto known = own.known.find(key); known != own.known.end())
+    return digits_of_bytes(known->second);
   const std::int64_t start = now_();
   Digest digest;
   ++read_;
@@ -125,7 +126,8 @@ std::size_t FileDigests::KeyHash::operator()(const Key& key) const {
 FileDigests::Key FileDigests::key_of(const fs::path& file, const FileState& state) {
   std::error_code error;
   const fs::path whole = fs::absolute(file, error).lexically_normal();
-  const std::string bytes = bytes_of_digits(sha256(whole.string() + '\0' + to_text(state)));  // no path holds a NUL
+  const std::string bytes =
+      bytes_of_digits(sha256(whole.string() + '\0' + to_text(state)));  // no path holds a NUL
   Key key{};
   std::copy_n(bytes.begin(), key.size(), key.begin());
   return key;
@@ -140,7 +142,8 @@ std::string digest_below(const fs::path& path) {
   if (auto digest = digests.of(path)) return *std::move(digest);
   std::vector<fs::path> files;
   std::error_code error;
-  for (fs::recursive_directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
+  for (fs::recursive_directory_iterator at(path, error), end; !error && at != end;
+       at.increment(error)) {
     std::error_code gone;
     if (at->path().filename().string().starts_with('.')) at.disable_recursion_pending();
     else if (at->is_regular_file(gone)) files.push_back(at->path());
@@ -149,15 +152,18 @@ std::string digest_below(const fs::path& path) {
   std::ranges::sort(files);
   Digest all;
   for (const fs::path& file : files)
-    all.update(file.lexically_relative(path).string() + '\0' + digests.of(file).value_or("") + '\n');
+    all.update(file.lexically_relative(path).string() + '\0' + digests.of(file).value_or("") +
+               '\n');
   return all.finish();
 }
 
 /// What a file of the folder holds; empty where it is missing or damaged.
 std::string FileDigests::records_of(std::uint8_t number) const {
   if (folder_.empty()) return "";
-  const auto text = real_file_system().read(shard_file(number), kMostRecords * kRecordBytes + kDigestBytes);
-  if (!text || text->size() < kDigestBytes || (text->size() - kDigestBytes) % kRecordBytes != 0) return "";
+  const auto text =
+      real_file_system().read(shard_file(number), kMostRecords * kRecordBytes + kDigestBytes);
+  if (!text || text->size() < kDigestBytes || (text->size() - kDigestBytes) % kRecordBytes != 0)
+    return "";
   std::string records = text->substr(0, text->size() - kDigestBytes);
   return text->ends_with(sum_of_records(records)) ? records : "";
 }
@@ -176,8 +182,8 @@ FileDigests::Shard& FileDigests::shard(const Key& key) {
   return shard;
 }
 
-/// Without a flush: what a power cut leaves of it is known by its sum. What others have kept meanwhile stays, but for
-/// the moment between reading and renaming.
+/// Without a flush: what a power cut leaves of it is known by its sum. What others have kept
+/// meanwhile stays, but for the moment between reading and renaming.
 void FileDigests::keep(std::uint8_t number, const std::string& fresh) const {
   if (folder_.empty()) return;
   std::error_code error;
@@ -185,7 +191,8 @@ void FileDigests::keep(std::uint8_t number, const std::string& fresh) const {
   std::string records = records_of(number) + fresh;
   if (const std::size_t count = records.size() / kRecordBytes; count > kMostRecords)
     records.erase(0, (count - kMostRecords) * kRecordBytes);
-  const fs::path own = folder_ / ("." + shard_file(number).filename().string() + "." + std::to_string(::getpid()));
+  const fs::path own =
+      folder_ / ("." + shard_file(number).filename().string() + "." + std::to_string(::getpid()));
   disk().remove(own);  // of a process of that number which was killed here
   NewFile file(own);
   file.append(records);
@@ -197,7 +204,8 @@ namespace {
 
 class DiskFiles : public FileSystem {
  public:
-  std::optional<std::string> read(const std::filesystem::path& path, std::size_t limit) const override {
+  std::optional<std::string> read(const std::filesystem::path& path,
+                                  std::size_t limit) const override {
     if (!is_file(path)) return std::nullopt;  // a pipe or a device could block, or never end
     std::ifstream stream(path, std::ios::binary);
     if (!stream) return std::nullopt;

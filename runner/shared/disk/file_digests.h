@@ -14,12 +14,12 @@
 
 namespace runner {
 
-/// Bytes of a set of files up to which their contents are read to know them again: two seconds where they come from
-/// memory. A larger set is known by how its files are (FileState).
+/// Bytes of a set of files up to which their contents are read to know them again: two seconds
+/// where they come from memory. A larger set is known by how its files are (FileState).
 inline constexpr std::uintmax_t kLargestContents = std::uintmax_t{4} << 30;
 
-/// How a file is, as far as the system tells without reading it. The time of change cannot be set, so a file of the
-/// same state has the same bytes, whatever was done to its time of modification.
+/// How a file is, as far as the system tells without reading it. The time of change cannot be set,
+/// so a file of the same state has the same bytes, whatever was done to its time of modification.
 struct FileState {
   std::uintmax_t size = 0;
   std::int64_t modified = 0, changed = 0;  ///< nanoseconds since 1970
@@ -32,9 +32,10 @@ std::optional<FileState> file_state(const std::filesystem::path& file);
 /// It in a word, without blanks.
 std::string to_text(const FileState& state);
 
-/// The SHA-256 of files, of which each is read once: they are kept in a folder of this user, by path and FileState. Any
-/// number of programs may use it at once; what is damaged in it is not used, and beyond a million files the oldest are
-/// forgotten. A file that has just changed is not kept, since it may change again without another time.
+/// The SHA-256 of files, of which each is read once: they are kept in a folder of this user, by
+/// path and FileState. Any number of programs may use it at once; what is damaged in it is not
+/// used, and beyond a million files the oldest are forgotten. A file that has just changed is not
+/// kept, since it may change again without another time.
 class FileDigests {
  public:
   /// Nanoseconds since 1970.
@@ -76,16 +77,18 @@ class FileDigests {
   std::int64_t read_ = 0;
 };
 
-/// A SHA-256 of the names and contents of the file at `path`, or of all files in the folder there but hidden ones;
-/// empty where there is nothing.
+/// A SHA-256 of the names and contents of the file at `path`, or of all files in the folder there
+/// but hidden ones; empty where there is nothing.
 std::string digest_below(const std::filesystem::path& path);
 
-/// The files that recipes are composed from. An interface, so that composition is tested without a disk.
+/// The files that recipes are composed from. An interface, so that composition is tested without a
+/// disk.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
   /// The whole file; nullopt when there is none or it is larger than `limit` bytes.
-  virtual std::optional<std::string> read(const std::filesystem::path& path, std::size_t limit) const = 0;
+  virtual std::optional<std::string> read(const std::filesystem::path& path,
+                                          std::size_t limit) const = 0;
   virtual bool is_file(const std::filesystem::path& path) const = 0;
   virtual bool is_folder(const std::filesystem::path& path) const = 0;
   /// Names of the entries of a folder, sorted; empty when there is none.
@@ -95,8 +98,8 @@ class FileSystem {
 /// The disk.
 const FileSystem& real_file_system();
 
-/// Where this user's caches are: $RETORT_CACHE, else retort/ in $XDG_CACHE_HOME, else .cache/retort in $HOME; empty
-/// where none of them is set to a whole path.
+/// Where this user's caches are: $RETORT_CACHE, else retort/ in $XDG_CACHE_HOME, else .cache/retort
+/// in $HOME; empty where none of them is set to a whole path.
 std::filesystem::path cache_folder();
 
 }  // namespace runner

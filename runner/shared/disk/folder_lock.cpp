@@ -19,7 +19,8 @@ namespace runner {
 namespace {
 
 using namespace std::chrono_literals;
-constexpr auto kPatience = 3s;  // the kernel ends the worker of a retort that was killed within milliseconds
+constexpr auto kPatience =
+    3s;  // the kernel ends the worker of a retort that was killed within milliseconds
 constexpr auto kPause = 20ms;
 
 enum class Locked { kYes, kNo, kHasNone };
@@ -27,11 +28,15 @@ enum class Locked { kYes, kNo, kHasNone };
 Result<Descriptor> open_folder(const std::filesystem::path& path) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
   if (file.is_open()) return file;
-  return Diagnostic{
-      ErrorCode::kCannotWrite, {}, "", "cannot open '" + path.string() + "': " + std::strerror(errno), ""};
+  return Diagnostic{ErrorCode::kCannotWrite,
+                    {},
+                    "",
+                    "cannot open '" + path.string() + "': " + std::strerror(errno),
+                    ""};
 }
 
-/// kNo where somebody else holds a lock that forbids it, kHasNone, with errno set, where the file system has no locks.
+/// kNo where somebody else holds a lock that forbids it, kHasNone, with errno set, where the file
+/// system has no locks.
 Locked lock(const Descriptor& file, int operation) {
   while (::flock(*file, operation | LOCK_NB) != 0) {
     if (errno != EINTR) return errno == EWOULDBLOCK ? Locked::kNo : Locked::kHasNone;
@@ -50,12 +55,15 @@ Diagnostic busy_with(Diagnostic busy, const std::string& holder) {
 Diagnostic no_lease(const std::filesystem::path& folder, int error, int no_lock) {
   std::string message = "cannot make a lease in '" + folder.string() + "': " + std::strerror(error);
   if (no_lock != 0)
-    message += "; its file system has no locks either (flock: " + std::string(std::strerror(no_lock)) + ")";
+    message +=
+        "; its file system has no locks either (flock: " + std::string(std::strerror(no_lock)) +
+        ")";
   return {ErrorCode::kCannotWrite,
           {},
           "",
           std::move(message),
-          "use a folder on another file system, such as a local disk: without either two processes could work there at "
+          "use a folder on another file system, such as a local disk: without either two processes "
+          "could work there at "
           "the same time"};
 }
 
@@ -67,13 +75,15 @@ Result<FolderLock> FolderLock::take(const std::filesystem::path& folder, const D
   if (!file) return file.errors();
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   int no_lock = 0;
-  // Alone first, then so that others may join. Between the two another may come, who looks whether somebody is here.
+  // Alone first, then so that others may join. Between the two another may come, who looks whether
+  // somebody is here.
   for (;;) {
     const Locked alone = lock(*file, LOCK_EX);
     const Locked shared = alone == Locked::kYes ? lock(*file, LOCK_SH) : alone;
     if (shared == Locked::kHasNone) no_lock = errno;
     if (shared != Locked::kNo) break;
-    if (std::chrono::steady_clock::now() >= deadline) return busy_with(busy, Lease::holder_of(folder));
+    if (std::chrono::steady_clock::now() >= deadline)
+      return busy_with(busy, Lease::holder_of(folder));
     std::this_thread::sleep_for(kPause);
   }
   FolderLock result(std::move(*file));
@@ -88,7 +98,8 @@ Result<FolderLock> FolderLock::join(const std::filesystem::path& folder, const D
   auto file = open_folder(folder);
   if (!file) return file.errors();
   const Locked locked = lock(*file, LOCK_SH);
-  const bool may_join = locked == Locked::kYes || (locked == Locked::kHasNone && Lease::join(folder));
+  const bool may_join =
+      locked == Locked::kYes || (locked == Locked::kHasNone && Lease::join(folder));
   if (!may_join) return busy_with(busy, Lease::holder_of(folder));
   return FolderLock(std::move(*file));
 }
@@ -106,8 +117,13 @@ std::optional<bool> FolderLock::is_taken(const std::filesystem::path& folder) {
 
 namespace {
 
-Diagnostic no_lock_folder(const std::filesystem::path& path, const std::string& why, const std::string& help) {
-  return {ErrorCode::kCannotCreate, {}, "", "the folder for locks '" + path.string() + "' " + why, help};
+Diagnostic no_lock_folder(const std::filesystem::path& path, const std::string& why,
+                          const std::string& help) {
+  return {ErrorCode::kCannotCreate,
+          {},
+          "",
+          "the folder for locks '" + path.string() + "' " + why,
+          help};
 }
 
 constexpr char kOwnFolder[] = "set XDG_RUNTIME_DIR to a folder of your own";
@@ -130,18 +146,23 @@ Result<LockFolder> LockFolder::open(std::filesystem::path path) {
   if (!folder.is_open() || ::fstat(*folder, &status) != 0) {
     const int error = errno;
     const bool is_other = error == ENOTDIR || error == ELOOP;
-    const std::string why = is_other ? "is a link or a file" : std::string("cannot be opened: ") + std::strerror(error);
-    return no_lock_folder(path, why, is_other ? "remove it; or " + std::string(kOwnFolder) : kOwnFolder);
+    const std::string why =
+        is_other ? "is a link or a file" : std::string("cannot be opened: ") + std::strerror(error);
+    return no_lock_folder(path, why,
+                          is_other ? "remove it; or " + std::string(kOwnFolder) : kOwnFolder);
   }
   if (status.st_uid != geteuid())
-    return no_lock_folder(path, "belongs to user " + std::to_string(status.st_uid) + ", not to you", kOwnFolder);
+    return no_lock_folder(path, "belongs to user " + std::to_string(status.st_uid) + ", not to you",
+                          kOwnFolder);
   if ((status.st_mode & 077) != 0)
-    return no_lock_folder(path, "can be used by others", "take it for yourself: chmod 700 '" + path.string() + "'");
+    return no_lock_folder(path, "can be used by others",
+                          "take it for yourself: chmod 700 '" + path.string() + "'");
   return LockFolder(std::move(path), std::move(folder));
 }
 
 Descriptor LockFolder::file(const std::string& name) const {
-  return Descriptor(::openat(*folder_, name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  return Descriptor(
+      ::openat(*folder_, name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
 }
 
 std::vector<std::string> LockFolder::names() const {

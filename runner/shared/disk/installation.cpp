@@ -15,6 +15,8 @@ std::filesystem::path own_executable() {
   return std::filesystem::absolute(called ? called : "retort", error).lexically_normal();
 }
 
-std::filesystem::path share_folder() { return own_executable().parent_path().parent_path() / "share" / "retort"; }
+std::filesystem::path share_folder() {
+  return own_executable().parent_path().parent_path() / "share" / "retort";
+}
 
 }  // namespace runner

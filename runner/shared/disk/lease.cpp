@@ -30,8 +30,10 @@ using std::chrono::milliseconds;
 
 constexpr std::string_view kOfWorker = ".worker", kDraft = ".part";
 constexpr milliseconds kShortLook(20);
-constexpr milliseconds kWorkersPatience(3000);  // the kernel ends it within milliseconds of a retort that was killed
-constexpr std::chrono::seconds kSilentMachine(120);  // after which one on another machine is not shown as at work
+constexpr milliseconds kWorkersPatience(
+    3000);  // the kernel ends it within milliseconds of a retort that was killed
+constexpr std::chrono::seconds kSilentMachine(
+    120);  // after which one on another machine is not shown as at work
 constexpr std::size_t kLongestLease = 4096;
 
 std::string first_line_of(const fs::path& path) {
@@ -77,16 +79,17 @@ Holder ourselves() {
 std::string text_of_lease(const Holder& holder, std::uint64_t beats) {
   std::string beat = std::to_string(beats);
   beat.insert(0, 20 - std::min<std::size_t>(20, beat.size()), '0');
-  return "retort lease 1\nstate " + std::string(holder.is_held ? "held" : "free") + "\nbeat " + beat + "\nprocess " +
-         std::to_string(holder.process) + "\nstarted " + holder.started + "\nboot " + holder.boot + "\nspace " +
-         holder.space + "\nhost " + holder.host + "\n";
+  return "retort lease 1\nstate " + std::string(holder.is_held ? "held" : "free") + "\nbeat " +
+         beat + "\nprocess " + std::to_string(holder.process) + "\nstarted " + holder.started +
+         "\nboot " + holder.boot + "\nspace " + holder.space + "\nhost " + holder.host + "\n";
 }
 
 /// nullopt for what is not whole.
 std::optional<Holder> holder_in(const std::string& text) {
   std::istringstream lines(text);
   std::string line;
-  if (!text.ends_with('\n') || !std::getline(lines, line) || line != "retort lease 1") return std::nullopt;
+  if (!text.ends_with('\n') || !std::getline(lines, line) || line != "retort lease 1")
+    return std::nullopt;
   std::map<std::string, std::string> fields;
   while (std::getline(lines, line)) {
     const std::size_t space = line.find(' ');
@@ -125,7 +128,8 @@ std::vector<Numbered> leases_in(const fs::path& folder) {
     if (!name.starts_with(Lease::kName)) continue;
     Numbered one{.path = at->path()};
     const char* const last = name.data() + name.size();
-    const auto [after, wrong] = std::from_chars(name.data() + Lease::kName.size(), last, one.number);
+    const auto [after, wrong] =
+        std::from_chars(name.data() + Lease::kName.size(), last, one.number);
     if (wrong == std::errc() && after == last) found.push_back(std::move(one));
   }
   return found;
@@ -137,7 +141,8 @@ Numbered newest_lease(const fs::path& folder) {
   return found == all.end() ? Numbered{} : *found;
 }
 
-/// Opened anew each time: a file system that is shared by machines shows what others have written to whoever opens.
+/// Opened anew each time: a file system that is shared by machines shows what others have written
+/// to whoever opens.
 std::string lease_text(const fs::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   std::string text(kLongestLease, '\0');
@@ -150,11 +155,13 @@ std::string lease_text(const fs::path& path) {
 std::optional<bool> is_alive(const Holder& holder) {
   if (!holder.is_held) return false;
   static const Holder us = ourselves();
-  if (us.boot.empty() || holder.boot != us.boot || holder.space != us.space || holder.process <= 0) return std::nullopt;
+  if (us.boot.empty() || holder.boot != us.boot || holder.space != us.space || holder.process <= 0)
+    return std::nullopt;
   const int error = kill(static_cast<pid_t>(holder.process), 0) == 0 ? 0 : errno;
   if (error == ESRCH) return false;
   const std::string start = start_of(holder.process);
-  if (start.empty() && error == EPERM) return std::nullopt;  // of another user, whose processes may be hidden
+  if (start.empty() && error == EPERM)
+    return std::nullopt;  // of another user, whose processes may be hidden
   return !start.empty() && (holder.started.empty() || start == holder.started);
 }
 
@@ -175,8 +182,9 @@ void wait_to_look(const Lease::Options& options, milliseconds time) {
 bool is_silent(const fs::path& folder, const Numbered& lease, const Lease::Options& options) {
   const std::string before = lease_text(lease.path);
   if (options.on_wait)
-    options.on_wait(shown_holder(holder_in(before)) + " was at work in '" + folder.parent_path().string() +
-                    "': waiting " + std::to_string(options.looks * options.beat.count() / 1000) +
+    options.on_wait(shown_holder(holder_in(before)) + " was at work in '" +
+                    folder.parent_path().string() + "': waiting " +
+                    std::to_string(options.looks * options.beat.count() / 1000) +
                     " s for a sign of life");
   for (int look = 0; look < options.looks; ++look) {
     wait_to_look(options, options.beat);
@@ -213,27 +221,33 @@ int write_whole(int file, const std::string& text) {
   return size == static_cast<ssize_t>(text.size()) ? 0 : size < 0 ? errno : ENOSPC;
 }
 
-/// Makes a file that must not exist, with `text` in it from the first moment where there are hard links. 0, or errno.
+/// Makes a file that must not exist, with `text` in it from the first moment where there are hard
+/// links. 0, or errno.
 int make_file(const fs::path& path, const std::string& text) {
-  const fs::path draft = path.string() + "." + own_host() + "." + std::to_string(getpid()) + std::string(kDraft);
+  const fs::path draft =
+      path.string() + "." + own_host() + "." + std::to_string(getpid()) + std::string(kDraft);
   ::unlink(draft.c_str());
-  Descriptor file(::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
+  Descriptor file(
+      ::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (!file.is_open()) return errno;
   int error = write_whole(*file, text);
   file.close();
   if (error == 0 && ::link(draft.c_str(), path.c_str()) != 0) error = errno;
-  struct stat facts {};  // a server that answers twice may say that it is there already, and be right
+  struct stat facts {
+  };  // a server that answers twice may say that it is there already, and be right
   if (error == EEXIST && ::stat(draft.c_str(), &facts) == 0 && facts.st_nlink == 2) error = 0;
   ::unlink(draft.c_str());
   if (error != EPERM && error != ENOSYS && error != EOPNOTSUPP && error != EMLINK) return error;
-  file = Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
+  file =
+      Descriptor(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666));
   if (!file.is_open()) return errno;
   error = write_whole(*file, text);
   if (error != 0) ::unlink(path.c_str());
   return error;
 }
 
-/// Removes those before the last two, and drafts: who makes one now will see that it comes too late.
+/// Removes those before the last two, and drafts: who makes one now will see that it comes too
+/// late.
 void clear_up(const fs::path& folder, std::uint64_t number) {
   for (const Numbered& one : leases_in(folder)) {
     if (one.number + 1 >= number) continue;
@@ -260,7 +274,10 @@ void end_without_lease(const std::string& text) {
 class Lease::Beating {
  public:
   Beating(fs::path folder, std::uint64_t number, Holder holder, Options options)
-      : folder_(std::move(folder)), number_(number), holder_(std::move(holder)), options_(std::move(options)) {
+      : folder_(std::move(folder)),
+        number_(number),
+        holder_(std::move(holder)),
+        options_(std::move(options)) {
     thread_.emplace(options_.beat, [this] { return beat(); });
   }
   ~Beating() {
@@ -289,7 +306,8 @@ class Lease::Beating {
   }
   /// Where that fails, whoever looks sees that no sign of life comes.
   void write() {
-    const Descriptor file(::open(path_of_lease(folder_, number_).c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
+    const Descriptor file(
+        ::open(path_of_lease(folder_, number_).c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
     write_whole(*file, text_of_lease(holder_, ++beats_));
   }
 
@@ -315,10 +333,12 @@ Lease::Taken Lease::take(const fs::path& folder, Options options) {
     const Holder us = ourselves();
     const int error = make_file(path_of_lease(folder, number), text_of_lease(us, 0));
     std::error_code ignored;
-    const bool is_beaten = error == EEXIST || (error == ENOENT && fs::is_directory(folder, ignored));
+    const bool is_beaten =
+        error == EEXIST || (error == ENOENT && fs::is_directory(folder, ignored));
     if (is_beaten) continue;  // somebody was quicker
     if (error != 0) return {.error = error};
-    if (newest_lease(folder).number != number) {  // so long after its look that even the next number was gone again
+    if (newest_lease(folder).number !=
+        number) {  // so long after its look that even the next number was gone again
       ::unlink(path_of_lease(folder, number).c_str());
       continue;
     }

@@ -28,7 +28,10 @@ std::filesystem::path without_leftover(const std::filesystem::path& path, Storag
 NewFile::NewFile(std::filesystem::path path, Storage& storage) : NewFile(path, path, storage) {}
 
 NewFile::NewFile(std::filesystem::path path, std::filesystem::path shown, Storage& storage)
-    : path_(std::move(path)), shown_(std::move(shown)), storage_(&storage), file_(storage.create(path_)) {
+    : path_(std::move(path)),
+      shown_(std::move(shown)),
+      storage_(&storage),
+      file_(storage.create(path_)) {
   if (!file_.is_open()) throw WriteError(write_diagnostic(shown_, errno, ErrorCode::kCannotCreate));
 }
 
@@ -36,16 +39,20 @@ void NewFile::append(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t size = storage_->write(*file_, bytes.data(), bytes.size());
     if (size >= 0) bytes.remove_prefix(static_cast<std::size_t>(size));
-    else if (errno != EINTR) throw WriteError(write_diagnostic(shown_, errno, ErrorCode::kCannotWrite));
+    else if (errno != EINTR)
+      throw WriteError(write_diagnostic(shown_, errno, ErrorCode::kCannotWrite));
   }
 }
 
 void NewFile::sync() {
-  if (storage_->sync(*file_) != 0) throw WriteError(write_diagnostic(shown_, errno, ErrorCode::kCannotWrite));
+  if (storage_->sync(*file_) != 0)
+    throw WriteError(write_diagnostic(shown_, errno, ErrorCode::kCannotWrite));
 }
 
 AtomicFile::AtomicFile(std::filesystem::path path, Storage& storage)
-    : path_(std::move(path)), storage_(storage), file_(without_leftover(part_of(path_), storage), path_, storage) {}
+    : path_(std::move(path)),
+      storage_(storage),
+      file_(without_leftover(part_of(path_), storage), path_, storage) {}
 
 AtomicFile::~AtomicFile() {
   if (!is_renamed_) storage_.remove(file_.path());
@@ -95,7 +102,8 @@ void AtomicFiles::commit(std::vector<std::filesystem::path> folders) {
     if (storage_->rename(one.file.path(), one.path) != 0)
       throw WriteError(write_diagnostic(one.path, errno, ErrorCode::kCannotWrite));
     one.is_renamed = true;
-    if (std::ranges::find(folders, one.path.parent_path()) == folders.end()) folders.push_back(one.path.parent_path());
+    if (std::ranges::find(folders, one.path.parent_path()) == folders.end())
+      folders.push_back(one.path.parent_path());
   }
   for (const std::filesystem::path& folder : folders) sync_folder(folder, *storage_);
 }
@@ -103,7 +111,8 @@ void AtomicFiles::commit(std::vector<std::filesystem::path> folders) {
 void sync_folder(const std::filesystem::path& folder, Storage& storage) {
   const std::filesystem::path path = folder.empty() ? "." : folder;
   const Descriptor opened(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!opened.is_open() || storage.sync(*opened) == 0 || errno == EINVAL || errno == ENOTSUP) return;
+  if (!opened.is_open() || storage.sync(*opened) == 0 || errno == EINVAL || errno == ENOTSUP)
+    return;
   throw WriteError(write_diagnostic(path, errno, ErrorCode::kCannotWrite));
 }
 
@@ -111,14 +120,16 @@ namespace fs = std::filesystem;
 
 void make_folders(const fs::path& folder, Storage& storage) {
   // A path that ends in a slash is its own parent but for that slash.
-  if (!folder.has_filename() && folder.has_relative_path()) return make_folders(folder.parent_path(), storage);
+  if (!folder.has_filename() && folder.has_relative_path())
+    return make_folders(folder.parent_path(), storage);
   std::error_code ignored;
   if (folder.empty() || fs::is_directory(folder, ignored)) return;
   make_folders(folder.parent_path(), storage);
   if (storage.make_folder(folder) == 0) return sync_folder(folder.parent_path(), storage);
   const int error = errno == EEXIST ? ENOTDIR : errno;
   if (error == ENOTDIR && fs::is_directory(folder, ignored)) return;  // another has just made it
-  throw fs::filesystem_error("cannot create folder", folder, std::error_code(error, std::generic_category()));
+  throw fs::filesystem_error("cannot create folder", folder,
+                             std::error_code(error, std::generic_category()));
 }
 
 namespace {
@@ -126,16 +137,20 @@ namespace {
 namespace fs = std::filesystem;
 
 /// A trailing slash would leave it without a name.
-fs::path without_slash(const fs::path& folder) { return folder.has_filename() ? folder : folder.parent_path(); }
+fs::path without_slash(const fs::path& folder) {
+  return folder.has_filename() ? folder : folder.parent_path();
+}
 
 /// Of the drafts of `folder`, before the number of their process.
 std::string hidden_name(const fs::path& folder) { return "." + folder.filename().string() + "."; }
 
 fs::path draft_beside(const fs::path& folder) {
-  return fs::absolute(folder).parent_path() / (hidden_name(folder) + std::to_string(::getpid()) + ".part");
+  return fs::absolute(folder).parent_path() /
+         (hidden_name(folder) + std::to_string(::getpid()) + ".part");
 }
 
-/// Is `rest`, what follows the hidden part of a name, the number of a process that is gone, and perhaps ".part"?
+/// Is `rest`, what follows the hidden part of a name, the number of a process that is gone, and
+/// perhaps ".part"?
 bool is_of_the_dead(std::string_view rest) {
   if (rest.ends_with(".part")) rest.remove_suffix(5);
   pid_t process = 0;
@@ -159,8 +174,10 @@ struct MadeTree {
 MadeTree tree_of(const fs::path& root) {
   MadeTree tree{.files = {}, .folders = {root}};
   std::error_code error;
-  for (fs::recursive_directory_iterator entry(root, error), end; !error && entry != end; entry.increment(error)) {
-    const fs::file_type type = entry->symlink_status(error).type();  // a link is no more than its name
+  for (fs::recursive_directory_iterator entry(root, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const fs::file_type type =
+        entry->symlink_status(error).type();  // a link is no more than its name
     if (type == fs::file_type::directory) tree.folders.push_back(entry->path());
     if (type == fs::file_type::regular) tree.files.push_back(entry->path());
   }
@@ -168,19 +185,24 @@ MadeTree tree_of(const fs::path& root) {
   return tree;
 }
 
-Descriptor opened(const fs::path& path) { return Descriptor(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC)); }
+Descriptor opened(const fs::path& path) {
+  return Descriptor(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+}
 
 /// All of it survives a power cut from here on.
 void sync_tree(const fs::path& root, Storage& storage) {
   const MadeTree tree = tree_of(root);
-  // Thousands of small files are written together before the first of them is waited for, in a tenth of the time.
-  for (const fs::path& path : tree.files) ::sync_file_range(*opened(path), 0, 0, SYNC_FILE_RANGE_WRITE);
+  // Thousands of small files are written together before the first of them is waited for, in a
+  // tenth of the time.
+  for (const fs::path& path : tree.files)
+    ::sync_file_range(*opened(path), 0, 0, SYNC_FILE_RANGE_WRITE);
   for (const fs::path& path : tree.files) {
     const Descriptor file = opened(path);
     if (!file.is_open() || storage.sync(*file) != 0)
       throw WriteError(write_diagnostic(path, errno, ErrorCode::kCannotWrite));
   }
-  for (auto folder = tree.folders.rbegin(); folder != tree.folders.rend(); ++folder) sync_folder(*folder, storage);
+  for (auto folder = tree.folders.rbegin(); folder != tree.folders.rend(); ++folder)
+    sync_folder(*folder, storage);
 }
 
 }  // namespace
@@ -225,7 +247,8 @@ void NewFolder::fail(Diagnostic diagnostic) const {
 }
 
 void NewFolder::make(const fs::path& path) {
-  if (storage_.make_folder(path) != 0) fail(write_diagnostic(path, errno, ErrorCode::kCannotCreate));
+  if (storage_.make_folder(path) != 0)
+    fail(write_diagnostic(path, errno, ErrorCode::kCannotCreate));
 }
 
 void NewFolder::create(const std::string& below) { make(draft_ / below); }
@@ -261,7 +284,8 @@ void NewFolder::publish() {
 void remove_leftovers(const fs::path& folder, const std::string& hidden, Storage& storage) {
   std::error_code error;
   std::vector<fs::path> leftovers;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     if (name.starts_with(hidden) && is_of_the_dead(std::string_view(name).substr(hidden.size())))
       leftovers.push_back(entry->path());
@@ -274,7 +298,8 @@ void remove_all(const fs::path& path, Storage& storage) {
   std::error_code error;
   if (fs::is_directory(fs::symlink_status(path, error))) {
     std::vector<fs::path> inside;
-    for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error))
+    for (fs::directory_iterator entry(path, error), end; !error && entry != end;
+         entry.increment(error))
       inside.push_back(entry->path());
     for (const fs::path& item : inside) remove_all(item, storage);
   }

@@ -6,8 +6,9 @@
 
 namespace runner {
 
-/// A thread that does a little work now and then, and never while the process is copied (fork(2)): the copy, which has
-/// the thread alone that made it, finds nothing that this one held. Signals are for the threads that were there before.
+/// A thread that does a little work now and then, and never while the process is copied (fork(2)):
+/// the copy, which has the thread alone that made it, finds nothing that this one held. Signals are
+/// for the threads that were there before.
 class ParkedThread {
  public:
   /// Does `work` after each `interval`, until that is false or this ends.

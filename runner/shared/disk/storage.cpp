@@ -20,12 +20,16 @@ class DiskStorage final : public Storage {
   int create(const std::filesystem::path& path) override {
     return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   }
-  ssize_t write(int file, const char* data, std::size_t size) override { return ::write(file, data, size); }
+  ssize_t write(int file, const char* data, std::size_t size) override {
+    return ::write(file, data, size);
+  }
   int sync(int file) override { return ::fsync(file); }
   int rename(const std::filesystem::path& from, const std::filesystem::path& to) override {
     return std::rename(from.c_str(), to.c_str());
   }
-  int make_folder(const std::filesystem::path& path) override { return ::mkdir(path.c_str(), 0777); }
+  int make_folder(const std::filesystem::path& path) override {
+    return ::mkdir(path.c_str(), 0777);
+  }
   int remove(const std::filesystem::path& path) override { return std::remove(path.c_str()); }
   std::optional<std::uint64_t> free_bytes(const std::filesystem::path& path) override {
     struct statvfs status = {};
@@ -66,14 +70,16 @@ Storage& disk() {
 std::optional<Fault::Deed> reach([[maybe_unused]] Milestone milestone) {
 #ifdef RETORT_FAULTS
   if (auto* faulty = dynamic_cast<FaultyStorage*>(&disk()))
-    return faulty->reach(milestone == Milestone::kStep ? Fault::Point::kStep : Fault::Point::kEvent);
+    return faulty->reach(milestone == Milestone::kStep ? Fault::Point::kStep
+                                                       : Fault::Point::kEvent);
 #endif
   return std::nullopt;
 }
 
 std::int64_t allocation_to_refuse() {
 #ifdef RETORT_FAULTS
-  if (const auto fault = wanted_fault(); fault && fault->point == Fault::Point::kAllocation) return fault->count;
+  if (const auto fault = wanted_fault(); fault && fault->point == Fault::Point::kAllocation)
+    return fault->count;
 #endif
   return 0;
 }

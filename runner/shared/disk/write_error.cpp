@@ -54,8 +54,11 @@ int LateStorage::remove(const std::filesystem::path& path) {
 Diagnostic write_diagnostic(const std::filesystem::path& path, int error, ErrorCode otherwise) {
   const std::string place = "'" + path.string() + "': " + std::strerror(error);
   if (error == ENOSPC || error == EDQUOT) {
-    return {
-        ErrorCode::kDiskFull, {}, "", "cannot write " + place, "free up space, or choose another place with run.dir"};
+    return {ErrorCode::kDiskFull,
+            {},
+            "",
+            "cannot write " + place,
+            "free up space, or choose another place with run.dir"};
   }
   return {otherwise,
           {},

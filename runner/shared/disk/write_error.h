@@ -9,8 +9,9 @@
 
 namespace runner {
 
-/// A storage whose flushes wait for settle(), for a run of whose beginning a power cut may take everything: until it
-/// has saved something it can be begun anew. What never settles is flushed by whoever waits for the run, or is lost.
+/// A storage whose flushes wait for settle(), for a run of whose beginning a power cut may take
+/// everything: until it has saved something it can be begun anew. What never settles is flushed by
+/// whoever waits for the run, or is lost.
 class LateStorage final : public Storage {
  public:
   /// `storage` is borrowed.
@@ -20,7 +21,9 @@ class LateStorage final : public Storage {
   void settle();
 
   int create(const std::filesystem::path& path) override;
-  ssize_t write(int file, const char* data, std::size_t size) override { return storage_.write(file, data, size); }
+  ssize_t write(int file, const char* data, std::size_t size) override {
+    return storage_.write(file, data, size);
+  }
   int sync(int file) override { return is_settled_ ? storage_.sync(file) : 0; }
   int rename(const std::filesystem::path& from, const std::filesystem::path& to) override;
   int make_folder(const std::filesystem::path& path) override;
@@ -35,10 +38,13 @@ class LateStorage final : public Storage {
   std::set<std::filesystem::path> files_, folders_;  // to be flushed; of folders the names in them
 };
 
-/// A file or folder that could not be written: kDiskFull, kCannotCreate or kCannotWrite. Of a stage, it is the stage's.
+/// A file or folder that could not be written: kDiskFull, kCannotCreate or kCannotWrite. Of a
+/// stage, it is the stage's.
 struct WriteError : StageError {
   explicit WriteError(const Diagnostic& diagnostic)
-      : StageError(StageError(diagnostic.code, diagnostic.message).at(diagnostic.pointer).with_help(diagnostic.help)) {}
+      : StageError(StageError(diagnostic.code, diagnostic.message)
+                       .at(diagnostic.pointer)
+                       .with_help(diagnostic.help)) {}
   Diagnostic diagnostic() const { return {code, {}, option, what(), help}; }
 };
 

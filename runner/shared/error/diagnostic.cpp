@@ -50,11 +50,14 @@ void print_excerpt(std::ostream& out, const Location& where, const Style& style)
   line.remove_prefix(skipped);
   caret -= skipped;
   const auto before = line.substr(0, caret);
-  const auto is_start = [](unsigned char c) { return (c & 0xC0) != 0x80; };  // one column per character, not per byte
+  const auto is_start = [](unsigned char c) {
+    return (c & 0xC0) != 0x80;
+  };  // one column per character, not per byte
   const std::string number = std::to_string(where.line);
   out << "  " << number << " | " << shown(line.substr(0, kMaxShownLine)) << '\n'
-      << "  " << std::string(number.size(), ' ') << " | " << std::string(std::ranges::count_if(before, is_start), ' ')
-      << style.red << '^' << style.off << '\n';
+      << "  " << std::string(number.size(), ' ') << " | "
+      << std::string(std::ranges::count_if(before, is_start), ' ') << style.red << '^' << style.off
+      << '\n';
 }
 
 }  // namespace
@@ -62,11 +65,13 @@ void print_excerpt(std::ostream& out, const Location& where, const Style& style)
 void sort_by_place(Diagnostics& diagnostics, const Sources& sources) {
   const auto rank = [&](const Location& where) -> std::size_t {
     const auto& all = sources.all();
-    const auto found = std::ranges::find_if(all, [&](const SourceText& text) { return &text == where.source; });
+    const auto found =
+        std::ranges::find_if(all, [&](const SourceText& text) { return &text == where.source; });
     return static_cast<std::size_t>(found - all.begin());
   };
-  std::ranges::stable_sort(
-      diagnostics, {}, [&](const Diagnostic& d) { return std::tuple(rank(d.where), d.where.line, d.where.column); });
+  std::ranges::stable_sort(diagnostics, {}, [&](const Diagnostic& d) {
+    return std::tuple(rank(d.where), d.where.line, d.where.column);
+  });
 }
 
 ExitCode exit_code(const Diagnostics& diagnostics) {
@@ -78,8 +83,9 @@ void print(std::ostream& out, const Diagnostic& diagnostic, bool color) {
   const Style& style = color ? kColor : kPlain;
   const bool is_error = diagnostic.severity == Severity::kError;
   print_place(out, diagnostic.where, style);
-  out << (is_error ? style.red : style.yellow) << (is_error ? "error" : "warning") << '[' << name(diagnostic.code)
-      << ']' << style.off << ": " << style.bold << shown(diagnostic.message) << style.off;
+  out << (is_error ? style.red : style.yellow) << (is_error ? "error" : "warning") << '['
+      << name(diagnostic.code) << ']' << style.off << ": " << style.bold
+      << shown(diagnostic.message) << style.off;
   if (!diagnostic.pointer.empty()) out << " [" << shown(diagnostic.pointer) << ']';
   out << '\n';
   print_excerpt(out, diagnostic.where, style);
@@ -100,7 +106,8 @@ nlohmann::ordered_json to_json(const Diagnostic& diagnostic) {
       {"pointer", diagnostic.pointer},
   };
   const auto add_place = [](nlohmann::ordered_json& object, const Location& where) {
-    object["file"] = where.source ? nlohmann::ordered_json(where.source->name) : nlohmann::ordered_json(nullptr);
+    object["file"] =
+        where.source ? nlohmann::ordered_json(where.source->name) : nlohmann::ordered_json(nullptr);
     object["line"] = where.line;
     object["column"] = where.column;
   };
@@ -131,7 +138,8 @@ Diagnostic stopped_by(int signal, const std::string& doing) {
 }
 
 bool says_stopped(ExitCode code) {
-  return code == ExitCode::kStoppedAfterSave || code == ExitCode::kInterrupted || code == ExitCode::kTerminated;
+  return code == ExitCode::kStoppedAfterSave || code == ExitCode::kInterrupted ||
+         code == ExitCode::kTerminated;
 }
 
 }  // namespace runner

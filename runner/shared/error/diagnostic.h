@@ -52,7 +52,8 @@ enum class Severity { kError, kWarning };
 struct Diagnostic {
   ErrorCode code{};
   Location where;
-  std::string pointer;  ///< RFC 6901 pointer into the recipe, e.g. "/train/epochs"; empty when there is none
+  std::string pointer;  ///< RFC 6901 pointer into the recipe, e.g. "/train/epochs"; empty when
+                        ///< there is none
   std::string message;  ///< what is wrong, one line, no full stop
   std::string help;     ///< what to do instead, one line; empty when there is no good advice
   std::vector<Note> notes = {};
@@ -69,18 +70,19 @@ void sort_by_place(Diagnostics& diagnostics, const Sources& sources);
 ExitCode exit_code(const Diagnostics& diagnostics);
 
 /// Writes "file:line:column: error[E0123]: message [/json/pointer]", the source line with a caret
-/// under the column, then the help and the notes. Control characters of the source are not passed on.
+/// under the column, then the help and the notes. Control characters of the source are not passed
+/// on.
 void print(std::ostream& out, const Diagnostic& diagnostic, bool color = false);
 
 /// {"severity", "code", "message", "pointer", "file", "line", "column", "help", "notes": [...]}.
 nlohmann::ordered_json to_json(const Diagnostic& diagnostic);
 
-/// How a program ends that `signal` has stopped before its work was done: `has_saved` says whether a resumed run
-/// continues from there. SIGHUP counts as SIGTERM.
+/// How a program ends that `signal` has stopped before its work was done: `has_saved` says whether
+/// a resumed run continues from there. SIGHUP counts as SIGTERM.
 ExitCode exit_code_of_stop(int signal, bool has_saved);
 
-/// That `signal` has stopped what leaves no record, `doing` something, "after waiting 2 min for a GPU": kInterrupted
-/// of SIGINT, kTerminated of others.
+/// That `signal` has stopped what leaves no record, `doing` something, "after waiting 2 min for a
+/// GPU": kInterrupted of SIGINT, kTerminated of others.
 Diagnostic stopped_by(int signal, const std::string& doing = "");
 
 /// Is `code` one that exit_code_of_stop() gives?

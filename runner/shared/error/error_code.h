@@ -9,9 +9,9 @@
 
 namespace runner {
 
-/// Every kind of error has a number that never changes its meaning; messages print it as error[E0123].
-/// 01xx reading, 02xx composing, 03xx validating, 04xx compiling, 05xx usage, 06xx data,
-/// 07xx running, 08xx writing, 09xx our own mistakes.
+/// Every kind of error has a number that never changes its meaning; messages print it as
+/// error[E0123]. 01xx reading, 02xx composing, 03xx validating, 04xx compiling, 05xx usage, 06xx
+/// data, 07xx running, 08xx writing, 09xx our own mistakes.
 enum class ErrorCode : int {
   kYamlSyntax = 101,
   kDuplicateKey = 102,
@@ -138,8 +138,9 @@ struct ErrorInfo {
   ErrorCode code;
   ExitCode exit;
   std::string_view title;
-  std::string_view cause;    ///< when it is reported
-  std::string_view example;  ///< something that is reported so: a line of a file, a command, a situation
+  std::string_view cause;  ///< when it is reported
+  std::string_view
+      example;  ///< something that is reported so: a line of a file, a command, a situation
   std::string_view remedy;
 };
 

@@ -2,7 +2,8 @@
 
 namespace runner {
 
-/// How a program of ours ends; sysexits where they fit. The same table for `retort` and `retort-worker`.
+/// How a program of ours ends; sysexits where they fit. The same table for `retort` and
+/// `retort-worker`.
 enum class ExitCode : int {
   kDone = 0,
   kRunFailed = 1,
@@ -18,9 +19,9 @@ enum class ExitCode : int {
   kStoppedAfterSave = 75,  ///< run `retort resume`
   kBadRecipe = 78,
   kNeedsAnotherDevice = 80,  ///< a worker's only: it has said `stranded`
-  kDeviceLost = 81,          ///< a worker's only: its device failed, and nothing after that was saved
-  kInterrupted = 130,        ///< SIGINT without a save
-  kTerminated = 143,         ///< SIGTERM without a save
+  kDeviceLost = 81,    ///< a worker's only: its device failed, and nothing after that was saved
+  kInterrupted = 130,  ///< SIGINT without a save
+  kTerminated = 143,   ///< SIGTERM without a save
 };
 
 }  // namespace runner

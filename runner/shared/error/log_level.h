@@ -10,7 +10,8 @@ namespace runner {
 enum class LogLevel { kTrace, kDebug, kInfo, kWarn, kError, kOff };
 
 /// Their names, as --log-level and RETORT_LOG have them.
-inline constexpr std::array<std::string_view, 6> kLogLevels = {"trace", "debug", "info", "warn", "error", "off"};
+inline constexpr std::array<std::string_view, 6> kLogLevels = {"trace", "debug", "info",
+                                                               "warn",  "error", "off"};
 
 std::string_view name(LogLevel level);
 std::optional<LogLevel> log_level_named(std::string_view name);

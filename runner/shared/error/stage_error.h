@@ -14,11 +14,13 @@ namespace runner {
 
 /// A failure while running that the user can do something about.
 ///
-///   throw StageError(ErrorCode::kMissingFolder, "no folder '" + root + "'").at("/root").with_help("create it");
+///   throw StageError(ErrorCode::kMissingFolder, "no folder '" + root +
+///   "'").at("/root").with_help("create it");
 ///
 /// Without at() it blames the stage itself, without in_stage() the stage that is running.
 struct StageError : std::runtime_error {
-  StageError(ErrorCode code, const std::string& message) : std::runtime_error(message), code(code) {}
+  StageError(ErrorCode code, const std::string& message)
+      : std::runtime_error(message), code(code) {}
 
   /// Blames the option with this pointer below the stage, e.g. "/root".
   StageError at(std::string pointer) && {
@@ -30,8 +32,8 @@ struct StageError : std::runtime_error {
     help = std::move(advice);
     return std::move(*this);
   }
-  /// Says on which devices the same may be tried, "gpu" for another one or "cpu", after `what` and so many retries; it
-  /// is saved for that.
+  /// Says on which devices the same may be tried, "gpu" for another one or "cpu", after `what` and
+  /// so many retries; it is saved for that.
   StageError elsewhere(std::vector<std::string> devices, Recovery what, std::int64_t times = 0) && {
     other_devices = std::move(devices);
     incident = std::move(what);
@@ -55,11 +57,13 @@ struct StageError : std::runtime_error {
 
 /// Several failures that were found together; as a StageError it is the first of them.
 struct StageErrors : StageError {
-  explicit StageErrors(std::vector<StageError> found) : StageError(found.front()), all(std::move(found)) {}
+  explicit StageErrors(std::vector<StageError> found)
+      : StageError(found.front()), all(std::move(found)) {}
   std::vector<StageError> all;
 };
 
-/// Makes several checks, each of which may throw a StageError, and throws all that they have found at once:
+/// Makes several checks, each of which may throw a StageError, and throws all that they have found
+/// at once:
 ///
 ///   FoundErrors found;
 ///   for (const Group& group : groups) found.during([&] { check(group); });

@@ -32,14 +32,18 @@ std::optional<Diagnostic> limit_reached(const std::error_code& code, const std::
                       "the system starts no more processes or threads" + where,
                       "end others, or raise the limit: `ulimit -u`, or pids.max of the container"};
   if (code == std::errc::not_enough_memory)
-    return Diagnostic{ErrorCode::kOutOfMemory,
+    return Diagnostic{
+        ErrorCode::kOutOfMemory,
+        {},
+        "",
+        "the system gives no more memory" + where,
+        "end other programs, or raise the limit: `ulimit -v`, or that of the container"};
+  if (code == std::errc::no_space_on_device || code.value() == EDQUOT)
+    return Diagnostic{ErrorCode::kDiskFull,
                       {},
                       "",
-                      "the system gives no more memory" + where,
-                      "end other programs, or raise the limit: `ulimit -v`, or that of the container"};
-  if (code == std::errc::no_space_on_device || code.value() == EDQUOT)
-    return Diagnostic{
-        ErrorCode::kDiskFull, {}, "", doing.empty() ? "the disk is full" : doing, "free up space, then run again"};
+                      doing.empty() ? "the disk is full" : doing,
+                      "free up space, then run again"};
   return std::nullopt;
 }
 
@@ -55,8 +59,10 @@ Diagnostic unexpected(const std::exception& error) {
       return {ErrorCode::kCannotCreate,
               {},
               "",
-              has_name ? "'" + of_file->path1().string() + "': " + of_file->code().message() : of_file->what(),
-              has_name ? "look whether it is there and may be used" : "set TMPDIR to a folder that is there"};
+              has_name ? "'" + of_file->path1().string() + "': " + of_file->code().message()
+                       : of_file->what(),
+              has_name ? "look whether it is there and may be used"
+                       : "set TMPDIR to a folder that is there"};
     }
   }
   return {ErrorCode::kInternal, {}, "", error.what(), "this should not happen: please report it"};

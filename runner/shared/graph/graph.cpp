@@ -48,9 +48,10 @@ Node node_from_json(const Json& json, std::size_t index) {
             .cacheable = fields.flag("cacheable"),
             .title = fields.text("title")};
   if (json.contains("key_options")) node.key_options = from_json(json["key_options"]);
-  const bool is_name = !node.id.empty() && node.id.size() <= 120 && node.id[0] != '.' &&
-                       node.id.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") ==
-                           std::string::npos;
+  const bool is_name =
+      !node.id.empty() && node.id.size() <= 120 && node.id[0] != '.' &&
+      node.id.find_first_not_of(
+          "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == std::string::npos;
   if (!is_name) refuse("a node's id is not a file name");
   if (!node.options.map()) refuse("a node's options are not a mapping");
   for (const Json& edge : fields.list("inputs")) node.inputs.push_back(edge_from_json(edge, index));
@@ -108,7 +109,8 @@ Graph graph_from_json(const Json& json) {
   std::set<std::string> ids;
   for (const Json& node : fields.list("nodes")) {
     graph.nodes.push_back(node_from_json(node, graph.nodes.size()));
-    if (!ids.insert(graph.nodes.back().id).second) refuse("two nodes have the id '" + graph.nodes.back().id + "'");
+    if (!ids.insert(graph.nodes.back().id).second)
+      refuse("two nodes have the id '" + graph.nodes.back().id + "'");
   }
   return graph;
 }
@@ -145,7 +147,8 @@ Result<Graph> only(const Graph& graph, const std::string& name) {
 
 Result<Graph> only_without_data(Graph graph, const std::string& name) {
   for (Node& node : graph.nodes) {
-    std::erase_if(node.inputs, [](const Edge& edge) { return edge.type == ArtifactType::kDataset; });
+    std::erase_if(node.inputs,
+                  [](const Edge& edge) { return edge.type == ArtifactType::kDataset; });
   }
   return only(graph, name);
 }
@@ -154,11 +157,13 @@ std::vector<std::string> node_keys(const Graph& graph) {
   std::vector<std::string> keys;
   for (const Node& node : graph.nodes) {
     nlohmann::json inputs = nlohmann::json::array();
-    for (const Edge& edge : node.inputs) inputs.push_back({edge.input, keys[edge.from], edge.output});
-    const nlohmann::json all = {{"kind", node.kind},
-                                {"options", to_json(node.key_options ? *node.key_options : node.options)},
-                                {"seed", node.seed},
-                                {"inputs", std::move(inputs)}};
+    for (const Edge& edge : node.inputs)
+      inputs.push_back({edge.input, keys[edge.from], edge.output});
+    const nlohmann::json all = {
+        {"kind", node.kind},
+        {"options", to_json(node.key_options ? *node.key_options : node.options)},
+        {"seed", node.seed},
+        {"inputs", std::move(inputs)}};
     keys.push_back(sha256(all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
   }
   return keys;

@@ -12,8 +12,8 @@ using nlohmann::json;
 constexpr std::size_t kLongestScalar = 60;
 
 std::string text_of(const json& value) {
-  std::string text =
-      value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string text = value.is_string() ? value.get<std::string>()
+                                       : value.dump(-1, ' ', false, json::error_handler_t::replace);
   if (text.size() > kLongestScalar) text = text.substr(0, kLongestScalar) + "…";
   return text;
 }
@@ -33,18 +33,21 @@ std::set<std::string> keys_of(const json& a, const json& b) {
 }
 
 /// Adds a line for each value below `name` that differs.
-void compare(const std::string& name, const json& before, const json& now, std::vector<std::string>& lines) {
+void compare(const std::string& name, const json& before, const json& now,
+             std::vector<std::string>& lines) {
   if (before == now) return;
   if (before.is_object() && now.is_object()) {
     for (const std::string& key : keys_of(before, now)) {
-      compare(name.empty() ? key : name + "." + key, part_of(before, key), part_of(now, key), lines);
+      compare(name.empty() ? key : name + "." + key, part_of(before, key), part_of(now, key),
+              lines);
     }
     return;
   }
   lines.push_back(name + " was " + text_of(before) + " and is now " + text_of(now));
 }
 
-void compare_nodes(const std::string& id, const json& before, const json& now, std::vector<std::string>& lines) {
+void compare_nodes(const std::string& id, const json& before, const json& now,
+                   std::vector<std::string>& lines) {
   if (!before.is_object()) return lines.push_back("'" + id + "' is new");
   if (!now.is_object()) return lines.push_back("'" + id + "' was removed");
   for (const std::string& key : keys_of(before, now)) {
@@ -57,7 +60,8 @@ void compare_nodes(const std::string& id, const json& before, const json& now, s
 
 }  // namespace
 
-json node_document(const Graph& graph, std::span<const StageFacts> facts, std::size_t index, const json& world) {
+json node_document(const Graph& graph, std::span<const StageFacts> facts, std::size_t index,
+                   const json& world) {
   std::vector<bool> needed(graph.nodes.size(), false);
   needed[index] = true;
   json nodes = json::object();

@@ -11,7 +11,8 @@
 namespace runner {
 namespace {
 
-/// How much memory such an artifact may keep, compared with others: a network, samples held in memory, rows of scores.
+/// How much memory such an artifact may keep, compared with others: a network, samples held in
+/// memory, rows of scores.
 int weight_in_memory(ArtifactType type) {
   switch (type) {
     case ArtifactType::kCheckpoint:
@@ -35,8 +36,8 @@ struct WantedOutput {
   std::size_t waiting = 0;  // consumers that have not run
 };
 
-/// What running some nodes does to the memory. The smaller comes first: of two that let it grow alike, the one that
-/// makes less.
+/// What running some nodes does to the memory. The smaller comes first: of two that let it grow
+/// alike, the one that makes less.
 struct MemoryChange {
   int growth = 0;  ///< of the weight of what is in memory afterwards
   int made = 0;    ///< the weight of what they put out
@@ -45,11 +46,13 @@ struct MemoryChange {
 
 class RunOrdering {
  public:
-  explicit RunOrdering(const Graph& graph) : graph_(graph), made_(graph.nodes.size()), taken_(graph.nodes.size()) {
+  explicit RunOrdering(const Graph& graph)
+      : graph_(graph), made_(graph.nodes.size()), taken_(graph.nodes.size()) {
     std::map<std::pair<std::size_t, std::string>, std::size_t> known;
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
       for (const Edge& edge : graph.nodes[i].inputs) {
-        const auto [output, is_new] = known.emplace(std::pair(edge.from, edge.output), outputs_.size());
+        const auto [output, is_new] =
+            known.emplace(std::pair(edge.from, edge.output), outputs_.size());
         if (is_new) {
           outputs_.push_back({weight_in_memory(edge.type)});
           made_[edge.from].push_back(output->second);
@@ -84,20 +87,23 @@ class RunOrdering {
   }
 
  private:
-  /// A node that is run for its own sake: it takes in what weighs something, or nobody waits for it. The others make
-  /// data, models and policies, and are run when they are needed.
+  /// A node that is run for its own sake: it takes in what weighs something, or nobody waits for
+  /// it. The others make data, models and policies, and are run when they are needed.
   bool is_goal(std::size_t node) const {
     const auto is_heavy = [&](std::size_t output) { return outputs_[output].weight > 0; };
     return made_[node].empty() || std::ranges::any_of(taken_[node], is_heavy);
   }
 
-  /// Adds `node` and all that must run before it; false where another goal than `goal` is among that.
-  bool add_what_is_needed(std::size_t node, std::size_t goal, std::vector<std::size_t>& needed) const {
+  /// Adds `node` and all that must run before it; false where another goal than `goal` is among
+  /// that.
+  bool add_what_is_needed(std::size_t node, std::size_t goal,
+                          std::vector<std::size_t>& needed) const {
     if (is_done_[node] || std::ranges::count(needed, node) > 0) return true;
     if (node != goal && is_goal_[node]) return false;
     needed.push_back(node);
-    return std::ranges::all_of(graph_.nodes[node].inputs,
-                               [&](const Edge& edge) { return add_what_is_needed(edge.from, goal, needed); });
+    return std::ranges::all_of(graph_.nodes[node].inputs, [&](const Edge& edge) {
+      return add_what_is_needed(edge.from, goal, needed);
+    });
   }
 
   MemoryChange change_by(const std::vector<std::size_t>& nodes) {
@@ -125,7 +131,8 @@ class RunOrdering {
   std::vector<WantedOutput> outputs_;
   std::vector<std::vector<std::size_t>> made_, taken_;  // outputs, by node
   std::vector<bool> is_goal_, is_done_;                 // by node
-  std::vector<std::size_t> seen_;  // by output: consumers among the nodes that are looked at; 0 in between
+  std::vector<std::size_t>
+      seen_;  // by output: consumers among the nodes that are looked at; 0 in between
   std::vector<std::size_t> order_;
 };
 

@@ -16,10 +16,11 @@ using Json = nlohmann::ordered_json;
 using WeightsChoice = CheckpointSource::Choice;
 using Which = ReuseOptions::Which;
 
-constexpr std::array<std::pair<std::string_view, WeightsChoice>, 4> kChoices = {{{"kept", WeightsChoice::kKept},
-                                                                                 {"best", WeightsChoice::kBest},
-                                                                                 {"latest", WeightsChoice::kLatest},
-                                                                                 {"this", WeightsChoice::kThis}}};
+constexpr std::array<std::pair<std::string_view, WeightsChoice>, 4> kChoices = {
+    {{"kept", WeightsChoice::kKept},
+     {"best", WeightsChoice::kBest},
+     {"latest", WeightsChoice::kLatest},
+     {"this", WeightsChoice::kThis}}};
 
 }  // namespace
 
@@ -43,12 +44,14 @@ CheckpointSources checkpoint_sources_from_json(const Json& json) {
     const JsonFields fields(weights, "a checkpoint");
     fields.only({"folder", "choice", "weights"});
     const std::string word = fields.text("choice");
-    const auto* const choice = std::ranges::find(kChoices, word, [](const auto& item) { return item.first; });
+    const auto* const choice =
+        std::ranges::find(kChoices, word, [](const auto& item) { return item.first; });
     if (choice == kChoices.end()) throw std::runtime_error("a checkpoint has an unknown 'choice'");
     nodes[id] = {fields.text("folder"), choice->second};
     if (!weights.contains("weights")) continue;
     const std::string which = fields.text("weights");
-    if (which != "averaged" && which != "trained") throw std::runtime_error("a checkpoint has unknown 'weights'");
+    if (which != "averaged" && which != "trained")
+      throw std::runtime_error("a checkpoint has unknown 'weights'");
     nodes[id].averaged = which == "averaged";
   }
   return nodes;

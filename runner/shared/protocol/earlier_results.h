@@ -24,12 +24,13 @@ std::string_view name(CheckpointSource::Choice choice);
 
 /// How a run makes use of the nodes that others have finished.
 struct ReuseOptions {
-  /// Of which nodes the results are taken: of none, of those whose kind says x-cacheable, of every node.
+  /// Of which nodes the results are taken: of none, of those whose kind says x-cacheable, of every
+  /// node.
   enum class Which { kNone, kCacheable, kAll };
   std::filesystem::path index;  ///< where they are found (node_index.h); empty: nowhere
   Which which = Which::kCacheable;
-  nlohmann::json world =
-      nlohmann::json::object();  ///< what results follow from besides the graph: device, threads, library
+  nlohmann::json world = nlohmann::json::object();  ///< what results follow from besides the graph:
+                                                    ///< device, threads, library
 };
 
 /// "none", "cacheable" or "all"; reuse_named throws std::runtime_error for anything else.

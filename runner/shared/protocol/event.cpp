@@ -30,19 +30,29 @@ Json diagnostic_fields(const Diagnostic& d) {
 
 struct ToJson {
   Json operator()(const Hello& e) const {
-    return {{"event", "hello"}, {"protocol", e.protocol}, {"build", e.build}, {"versions", e.versions}};
+    return {
+        {"event", "hello"}, {"protocol", e.protocol}, {"build", e.build}, {"versions", e.versions}};
   }
   Json operator()(const Ready& e) const {
-    return {{"event", "ready"}, {"device", e.device}, {"threads", e.threads}, {"variables", e.variables}};
+    return {{"event", "ready"},
+            {"device", e.device},
+            {"threads", e.threads},
+            {"variables", e.variables}};
   }
   Json operator()(const Reported& e) const {
     Json json = {{"event", "diagnostic"}};
     json.update(diagnostic_fields(e.diagnostic));
     return json;
   }
-  Json operator()(const NodeStarted& e) const { return {{"event", "node_started"}, {"node", e.node}}; }
-  Json operator()(const Reused& e) const { return {{"event", "reused"}, {"node", e.node}, {"run", e.run}}; }
-  Json operator()(const Resumed& e) const { return {{"event", "resumed"}, {"node", e.node}, {"metrics", e.metrics}}; }
+  Json operator()(const NodeStarted& e) const {
+    return {{"event", "node_started"}, {"node", e.node}};
+  }
+  Json operator()(const Reused& e) const {
+    return {{"event", "reused"}, {"node", e.node}, {"run", e.run}};
+  }
+  Json operator()(const Resumed& e) const {
+    return {{"event", "resumed"}, {"node", e.node}, {"metrics", e.metrics}};
+  }
   Json operator()(const Recovered& e) const {
     Json json = {{"event", "recovered"}, {"node", e.node}};
     json.update(to_json(e.recovery));
@@ -76,9 +86,15 @@ struct ToJson {
             {"bytes_per_second", number_json(p.bytes_per_second)}};
   }
   Json operator()(const NodeMetric& e) const {
-    return {{"event", "metric"}, {"node", e.node}, {"name", e.name}, {"value", number_json(e.value)}, {"step", e.step}};
+    return {{"event", "metric"},
+            {"node", e.node},
+            {"name", e.name},
+            {"value", number_json(e.value)},
+            {"step", e.step}};
   }
-  Json operator()(const Said& e) const { return {{"event", "say"}, {"node", e.node}, {"line", e.line}}; }
+  Json operator()(const Said& e) const {
+    return {{"event", "say"}, {"node", e.node}, {"line", e.line}};
+  }
   Json operator()(const Logged& e) const {
     return {{"event", "log"}, {"level", name(e.level)}, {"node", e.node}, {"line", e.line}};
   }
@@ -102,8 +118,9 @@ ErrorCode error_code(const std::string& text) {
 
 Event hello(const Fields& f) {
   const std::int64_t protocol = f.integer("protocol");
-  return Hello{protocol == kProtocolVersion ? kProtocolVersion
-                                            : static_cast<int>(std::clamp<std::int64_t>(protocol, -1, 1 << 30)),
+  return Hello{protocol == kProtocolVersion
+                   ? kProtocolVersion
+                   : static_cast<int>(std::clamp<std::int64_t>(protocol, -1, 1 << 30)),
                f.text("build"), f.at("versions")};
 }
 Event ready(const Fields& f) {
@@ -116,9 +133,11 @@ Event ready(const Fields& f) {
   return Ready{f.text("device"), static_cast<int>(threads), variables};
 }
 Diagnostic diagnostic_from(const Fields& f) {
-  Diagnostic result{error_code(f.text("code")), {}, f.text("pointer"), f.text("message"), f.text("help")};
+  Diagnostic result{
+      error_code(f.text("code")), {}, f.text("pointer"), f.text("message"), f.text("help")};
   const std::string severity = f.text("severity");
-  if (severity != "error" && severity != "warning") throw std::runtime_error("unknown severity '" + severity + "'");
+  if (severity != "error" && severity != "warning")
+    throw std::runtime_error("unknown severity '" + severity + "'");
   result.severity = severity == "error" ? Severity::kError : Severity::kWarning;
   for (const Json& note : f.list("notes")) {
     if (!note.is_string()) throw std::runtime_error("a note is not a string");
@@ -213,8 +232,9 @@ constexpr std::array kParsers = {
 }  // namespace
 
 nlohmann::ordered_json to_json(const Recovery& recovery) {
-  return {{"cause", recovery.cause}, {"phase", recovery.phase}, {"step", recovery.step}, {"tried", recovery.tried},
-          {"taken", recovery.taken}, {"limit", recovery.limit}, {"from", recovery.from}, {"to", recovery.to}};
+  return {{"cause", recovery.cause}, {"phase", recovery.phase}, {"step", recovery.step},
+          {"tried", recovery.tried}, {"taken", recovery.taken}, {"limit", recovery.limit},
+          {"from", recovery.from},   {"to", recovery.to}};
 }
 
 std::string to_line(const Event& event) {

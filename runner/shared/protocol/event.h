@@ -16,11 +16,12 @@
 namespace runner {
 
 /// The protocol between `retort` and `retort-worker`: one JSON object a line, each with "event".
-/// Version, fields and order are documented in runner/shared/protocol/protocol.md; a change of meaning raises
-/// kProtocolVersion.
+/// Version, fields and order are documented in runner/shared/protocol/protocol.md; a change of
+/// meaning raises kProtocolVersion.
 ///
 ///   worker: hello            parent: request      worker: ready | diagnostic…, finished
-///   parent: go {run folder}  worker: node_started, resumed, progress, metric, say, node_finished …, finished
+///   parent: go {run folder}  worker: node_started, resumed, progress, metric, say, node_finished
+///   …, finished
 ///                            worker: flush            parent: flushed
 inline constexpr int kProtocolVersion = 1;
 
@@ -35,8 +36,9 @@ struct Hello {
 struct Ready {
   std::string device;
   int threads = 0;
-  nlohmann::ordered_json variables = nlohmann::ordered_json::object();  // of its environment that it set itself
-};                                                                      // every stage was created; waits for `go`
+  nlohmann::ordered_json variables =
+      nlohmann::ordered_json::object();  // of its environment that it set itself
+};                                       // every stage was created; waits for `go`
 struct Reported {
   Diagnostic diagnostic;
 };  // without Location: the parent finds it by pointer
@@ -99,8 +101,9 @@ struct Finished {
   int exit = 0;
 };  // last, always
 
-using Event = std::variant<Hello, Ready, Reported, NodeStarted, Resumed, Reused, NodeProgress, NodeMetric, Said, Logged,
-                           Recovered, Stranded, Flush, NodeFinished, Item, Answer, Finished>;
+using Event =
+    std::variant<Hello, Ready, Reported, NodeStarted, Resumed, Reused, NodeProgress, NodeMetric,
+                 Said, Logged, Recovered, Stranded, Flush, NodeFinished, Item, Answer, Finished>;
 
 /// {"cause", "phase", "step", "tried", "taken", "limit", "from", "to"}
 nlohmann::ordered_json to_json(const Recovery& recovery);

@@ -64,10 +64,13 @@ class LineFormatter final : public spdlog::formatter {
  public:
   void format(const log_msg& message, spdlog::memory_buf_t& out) override {
     const LogLine line = to_line(message);
-    fmt::format_to(std::back_inserter(out), "{:10.3f}  {:5}  {}{}{}\n", line.seconds, name(line.level),
-                   printable(line.node), line.node.empty() ? "" : ": ", printable(line.text));
+    fmt::format_to(std::back_inserter(out), "{:10.3f}  {:5}  {}{}{}\n", line.seconds,
+                   name(line.level), printable(line.node), line.node.empty() ? "" : ": ",
+                   printable(line.text));
   }
-  std::unique_ptr<spdlog::formatter> clone() const override { return std::make_unique<LineFormatter>(); }
+  std::unique_ptr<spdlog::formatter> clone() const override {
+    return std::make_unique<LineFormatter>();
+  }
 };
 
 /// A file that grows up to a limit. What does not fit is counted.
@@ -87,7 +90,8 @@ class BoundedFileSink final : public spdlog::sinks::base_sink<spdlog::details::n
     if (text.size() > left_) {
       is_full_ = true;
       count(message);
-      return file_.append("… the log has reached its limit of " + bytes_text(static_cast<std::int64_t>(limit_)) +
+      return file_.append("… the log has reached its limit of " +
+                          bytes_text(static_cast<std::int64_t>(limit_)) +
                           ": what follows is dropped\n");
     }
     left_ -= text.size();
@@ -105,7 +109,9 @@ class BoundedFileSink final : public spdlog::sinks::base_sink<spdlog::details::n
     if (!counts.empty()) file_.append("… lines dropped: " + counts + "\n");
   }
 
-  void count(const log_msg& message) { ++dropped_[static_cast<std::size_t>(from_spdlog(message.level))]; }
+  void count(const log_msg& message) {
+    ++dropped_[static_cast<std::size_t>(from_spdlog(message.level))];
+  }
 
   NewFile file_;
   const std::size_t limit_;
@@ -128,7 +134,8 @@ class ReceiverSink final : public spdlog::sinks::base_sink<spdlog::details::null
 
 }  // namespace
 
-/// spdlog's, but that a line brings its own logger's name and time, and that errors of the sink are the writer's.
+/// spdlog's, but that a line brings its own logger's name and time, and that errors of the sink are
+/// the writer's.
 class Log::Logger final : public spdlog::logger {
  public:
   Logger(LogLevel level, spdlog::sink_ptr sink) : logger("", std::move(sink)) {
@@ -138,9 +145,10 @@ class Log::Logger final : public spdlog::logger {
 
   void write(const LogLine& line) {
     const spdlog::level::level_enum level = to_spdlog(line.level);
-    const auto time =
-        spdlog::log_clock::time_point(std::chrono::duration_cast<spdlog::log_clock::duration>(Seconds(line.seconds)));
-    log_it_(log_msg(time, {}, line.node, level, line.text), should_log(level), /*traceback_enabled=*/false);
+    const auto time = spdlog::log_clock::time_point(
+        std::chrono::duration_cast<spdlog::log_clock::duration>(Seconds(line.seconds)));
+    log_it_(log_msg(time, {}, line.node, level, line.text), should_log(level),
+            /*traceback_enabled=*/false);
   }
 };
 
@@ -150,7 +158,8 @@ Log& Log::operator=(Log&&) noexcept = default;
 Log::~Log() = default;
 
 Log Log::to_file(NewFile file, LogLevel level, std::size_t limit, std::size_t size) {
-  return Log(std::make_unique<Logger>(level, std::make_shared<BoundedFileSink>(std::move(file), limit, size)));
+  return Log(std::make_unique<Logger>(
+      level, std::make_shared<BoundedFileSink>(std::move(file), limit, size)));
 }
 
 Log Log::to_receiver(LogLevel level, Receiver receiver) {

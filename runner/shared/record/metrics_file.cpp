@@ -84,7 +84,8 @@ double last_measured(const std::filesystem::path& path) {
   return last;
 }
 
-/// Puts the lines that `keep` wants into a new file, in their order, which takes the old one's place.
+/// Puts the lines that `keep` wants into a new file, in their order, which takes the old one's
+/// place.
 template <typename Keep>
 void MetricsFile::rewrite(const Keep& keep) {
   std::ifstream old(path_);

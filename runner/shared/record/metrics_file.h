@@ -19,24 +19,28 @@ struct MetricLine {
   double time = 0;  ///< seconds after the run's start
 };
 
-/// metrics.jsonl: one measured number a line, {"node", "name", "value", "step", "time"}. Throws WriteError.
+/// metrics.jsonl: one measured number a line, {"node", "name", "value", "step", "time"}. Throws
+/// WriteError.
 class MetricsFile {
  public:
   /// Makes an empty one; it must not exist.
   static MetricsFile make(std::filesystem::path path, Storage& storage);
-  /// Continues what a run left. Lines that are no metrics, such as a last one that was cut off, are dropped.
+  /// Continues what a run left. Lines that are no metrics, such as a last one that was cut off, are
+  /// dropped.
   static MetricsFile reopen(std::filesystem::path path, Storage& storage);
 
   void append(const NodeMetric& metric, double seconds);
   /// Everything appended is on the disk.
   void sync() { file_->sync(); }
-  /// Drops all but the first `count` metrics of `node`, and gives those back. The file is replaced as a whole.
+  /// Drops all but the first `count` metrics of `node`, and gives those back. The file is replaced
+  /// as a whole.
   std::vector<MetricLine> rewind(std::string_view node, std::int64_t count);
   /// All that the file holds.
   std::vector<MetricLine> read() const;
 
  private:
-  MetricsFile(std::filesystem::path path, Storage& storage) : path_(std::move(path)), storage_(&storage) {}
+  MetricsFile(std::filesystem::path path, Storage& storage)
+      : path_(std::move(path)), storage_(&storage) {}
   template <typename Keep>
   void rewrite(const Keep& keep);
 
@@ -48,7 +52,8 @@ class MetricsFile {
 /// What a run has measured, from its metrics.jsonl at `path`.
 struct RecordedMetrics {
   std::vector<MetricLine> lines;
-  std::size_t damaged = 0;  ///< lines that are no metrics and left out; a last one that was cut off is not counted
+  std::size_t damaged =
+      0;  ///< lines that are no metrics and left out; a last one that was cut off is not counted
 };
 RecordedMetrics read_metrics(const std::filesystem::path& path);
 

@@ -7,12 +7,12 @@
 #include <system_error>
 
 #include <fcntl.h>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
-#include "runner/shared/disk/file_digests.h"
 #include "runner/shared/disk/descriptor.h"
 #include "runner/shared/disk/digest.h"
+#include "runner/shared/disk/file_digests.h"
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/graph/node_document.h"
 #include "runner/shared/stage/checkpoint_files.h"
@@ -53,7 +53,8 @@ constexpr std::size_t kCompared = 32;  // for the nearest
 bool is_inside(const std::string& name) {
   const fs::path path(name);
   return !path.empty() && path.is_relative() &&
-         std::ranges::none_of(path, [](const fs::path& part) { return part == ".." || part == "."; });
+         std::ranges::none_of(path,
+                              [](const fs::path& part) { return part == ".." || part == "."; });
 }
 
 json to_json(const IndexedNode& node) {
@@ -103,7 +104,8 @@ std::vector<NodeFile> node_files(const fs::path& folder) {
 }
 
 bool are_unchanged(const fs::path& folder, const std::vector<NodeFile>& files) {
-  return std::ranges::all_of(files, [&](const NodeFile& file) { return look_at(folder, file.name) == file; });
+  return std::ranges::all_of(
+      files, [&](const NodeFile& file) { return look_at(folder, file.name) == file; });
 }
 
 void give_files(const fs::path& from, const std::vector<NodeFile>& files, const fs::path& to) {
@@ -125,11 +127,13 @@ void give_files(const fs::path& from, const std::vector<NodeFile>& files, const 
   }
 }
 
-fs::path NodeIndex::file(const std::string& kind, const std::string& id, const std::string& key) const {
+fs::path NodeIndex::file(const std::string& kind, const std::string& id,
+                         const std::string& key) const {
   return folder_ / kind / id / (key + ".json");
 }
 
-fs::path NodeIndex::turn(const std::string& kind, const std::string& id, const std::string& key) const {
+fs::path NodeIndex::turn(const std::string& kind, const std::string& id,
+                         const std::string& key) const {
   return folder_ / kind / id / ("." + key + ".turn");
 }
 
@@ -141,14 +145,15 @@ bool NodeIndex::has(const std::string& kind, const std::string& id, const std::s
 std::optional<IndexedNode> NodeIndex::find(const std::string& kind, const std::string& id,
                                            const std::string& key) const {
   auto node = read(file(kind, id, key));
-  const bool is_sound =
-      node && document_key(node->document) == key && are_unchanged(RunLayout(node->run).node(id).folder(), node->files);
+  const bool is_sound = node && document_key(node->document) == key &&
+                        are_unchanged(RunLayout(node->run).node(id).folder(), node->files);
   if (is_sound) return node;
   remove(kind, id, key);
   return std::nullopt;
 }
 
-std::optional<json> NodeIndex::nearest(const std::string& kind, const std::string& id, const json& document) const {
+std::optional<json> NodeIndex::nearest(const std::string& kind, const std::string& id,
+                                       const json& document) const {
   std::optional<json> best;
   std::size_t fewest = 0;
   std::vector<fs::path> files = newest(folder_ / kind / id);
@@ -179,7 +184,8 @@ void NodeIndex::put(const std::string& kind, const std::string& id, const std::s
   }
 }
 
-void NodeIndex::remove(const std::string& kind, const std::string& id, const std::string& key) const {
+void NodeIndex::remove(const std::string& kind, const std::string& id,
+                       const std::string& key) const {
   std::error_code ignored;
   fs::remove(file(kind, id, key), ignored);
 }
@@ -220,8 +226,8 @@ std::string digest_of(const std::filesystem::path& path, std::uintmax_t size) {
 std::map<std::string, File> files_in(const std::filesystem::path& folder) {
   std::map<std::string, File> files;
   for (const NodeFile& file : node_files(folder)) {
-    const bool is_in_checkpoint =
-        file.name.starts_with(kCheckpoints) && file.name.find('/', kCheckpoints.size()) != std::string::npos;
+    const bool is_in_checkpoint = file.name.starts_with(kCheckpoints) &&
+                                  file.name.find('/', kCheckpoints.size()) != std::string::npos;
     if (is_in_checkpoint) continue;
     const bool is_pointer = file.name.starts_with(kCheckpoints);  // which is followed
     files[file.name] = {file.size, is_pointer ? "" : digest_of(folder / file.name, file.size)};
@@ -256,7 +262,8 @@ std::map<std::string, File> files_from(const nlohmann::json& json) {
 
 }  // namespace
 
-void write_finished(const std::filesystem::path& folder, const FinishedNode& node, Storage& storage) {
+void write_finished(const std::filesystem::path& folder, const FinishedNode& node,
+                    Storage& storage) {
   const nlohmann::ordered_json json = {{"schema", 1},
                                        {"key", node.key},
                                        {"seconds", node.seconds},
@@ -274,7 +281,8 @@ std::optional<FinishedNode> read_finished(const std::filesystem::path& folder) {
   if (!json.is_object() || json.value("schema", nlohmann::json()) != 1) return std::nullopt;
   try {
     const JsonFields fields(json, "finished.json");
-    FinishedNode node{fields.text("key"), fields.number("seconds"), fields.integer("peak_memory_bytes")};
+    FinishedNode node{fields.text("key"), fields.number("seconds"),
+                      fields.integer("peak_memory_bytes")};
     if (fields.has("reused_from")) node.reused_from = fields.text("reused_from");
     if (fields.has("reuse_key")) node.reuse_key = fields.text("reuse_key");
     if (fields.has("files")) node.files = files_from(fields.object("files"));
@@ -284,14 +292,16 @@ std::optional<FinishedNode> read_finished(const std::filesystem::path& folder) {
   }
 }
 
-std::optional<std::string> what_is_missing(const std::filesystem::path& folder, const FinishedNode& node) {
+std::optional<std::string> what_is_missing(const std::filesystem::path& folder,
+                                           const FinishedNode& node) {
   for (const auto& [name, file] : node.files) {
     const std::filesystem::path path = folder / name;
     std::error_code error;
     const std::uintmax_t now = std::filesystem::file_size(path, error);
     if (error) return "'" + path.string() + "' is missing";
     if (now != file.size)
-      return "'" + path.string() + "' has " + std::to_string(now) + " bytes, not " + std::to_string(file.size);
+      return "'" + path.string() + "' has " + std::to_string(now) + " bytes, not " +
+             std::to_string(file.size);
     if (!file.sha256.empty() && digest_of(path, now) != file.sha256)
       return "'" + path.string() + "' is not what was written: its SHA-256 differs";
   }

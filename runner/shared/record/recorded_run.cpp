@@ -33,7 +33,8 @@ std::vector<fs::path> whole_records(const RunLayout& run) {
   std::vector<fs::path> records;
   const auto add = [&](const fs::path& path) {
     // environment.json is written last.
-    if (real_file_system().is_file(path / RunRecord::kEnvironment)) records.insert(records.begin(), path);
+    if (real_file_system().is_file(path / RunRecord::kEnvironment))
+      records.insert(records.begin(), path);
   };
   add(run.records());
   for (int number = 1;; ++number) {
@@ -64,7 +65,8 @@ Diagnostic no_run(const std::string& what) {
           {},
           "",
           what,
-          newest.empty() ? "name a folder that `retort run` made" : "the newest run here is '" + newest + "'"};
+          newest.empty() ? "name a folder that `retort run` made"
+                         : "the newest run here is '" + newest + "'"};
 }
 
 fs::path whole(const fs::path& path) { return fs::absolute(path).lexically_normal(); }
@@ -90,9 +92,9 @@ Diagnostic no_such_checkpoint(const std::string& which, const fs::path& saved) {
           {},
           "",
           "there is no checkpoint in '" + which + "'",
-          names.empty()
-              ? "use best, latest, or a checkpoint's folder"
-              : "use best, latest, or a checkpoint's folder, such as " + (saved / to_text(names.front())).string()};
+          names.empty() ? "use best, latest, or a checkpoint's folder"
+                        : "use best, latest, or a checkpoint's folder, such as " +
+                              (saved / to_text(names.front())).string()};
 }
 
 }  // namespace
@@ -108,7 +110,8 @@ std::vector<fs::path> runs_in(const fs::path& folder) {
         continue;
       }
       std::error_code error;
-      for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
+      for (fs::directory_iterator entry(path, error), end; !error && entry != end;
+           entry.increment(error)) {
         if (entry->is_directory(error) && !entry->is_symlink(error)) below.push_back(entry->path());
       }
     }
@@ -120,7 +123,8 @@ std::vector<fs::path> runs_in(const fs::path& folder) {
 
 std::map<std::string, std::string> node_titles(const fs::path& folder) {
   std::map<std::string, std::string> titles;
-  for (const json& node : read_object(RunLayout(folder).records() / RunRecord::kGraph).value("nodes", json::array())) {
+  for (const json& node :
+       read_object(RunLayout(folder).records() / RunRecord::kGraph).value("nodes", json::array())) {
     if (!node.is_object()) continue;
     const json id = node.value("id", json()), title = node.value("title", json());
     if (id.is_string() && title.is_string()) titles[id] = title;
@@ -130,8 +134,10 @@ std::map<std::string, std::string> node_titles(const fs::path& folder) {
 
 std::optional<fs::path> working_folder_of(const fs::path& recipe) {
   if (recipe.filename() != RunRecord::kRecipe || !run_of(recipe)) return std::nullopt;
-  const json folder = read_object(recipe.parent_path() / RunRecord::kEnvironment).value("working_folder", json());
-  if (!folder.is_string() || !real_file_system().is_folder(folder.get<std::string>())) return std::nullopt;
+  const json folder =
+      read_object(recipe.parent_path() / RunRecord::kEnvironment).value("working_folder", json());
+  if (!folder.is_string() || !real_file_system().is_folder(folder.get<std::string>()))
+    return std::nullopt;
   return fs::path(folder.get<std::string>());
 }
 
@@ -143,17 +149,22 @@ Result<RecordedRun> read_run(const fs::path& folder) {
     return no_run("'" + folder.string() + "' is not the folder of a run");
   const std::vector<fs::path> records = whole_records(layout);
   if (records.empty()) {
-    return Diagnostic{ErrorCode::kNoRun,
-                      {},
-                      "",
-                      "the run in '" + folder.string() + "' was killed before it began: its record is incomplete",
-                      "nothing is lost: remove the folder and run it again"};
+    return Diagnostic{
+        ErrorCode::kNoRun,
+        {},
+        "",
+        "the run in '" + folder.string() + "' was killed before it began: its record is incomplete",
+        "nothing is lost: remove the folder and run it again"};
   }
-  RecordedRun run{
-      .folder = folder, .recipe = records.front() / RunRecord::kRecipe, .device = {}, .threads = 0, .status = {}};
+  RecordedRun run{.folder = folder,
+                  .recipe = records.front() / RunRecord::kRecipe,
+                  .device = {},
+                  .threads = 0,
+                  .status = {}};
   const json environment = read_object(records.front() / RunRecord::kEnvironment);
   const json summary = read_object(layout.summary());
-  const json device = environment.value("device", json()), threads = environment.value("threads", json());
+  const json device = environment.value("device", json()),
+             threads = environment.value("threads", json());
   if (!device.is_string() || !threads.is_number_integer() || !files.is_file(run.recipe)) {
     return Diagnostic{ErrorCode::kNoRun,
                       {},
@@ -164,14 +175,16 @@ Result<RecordedRun> read_run(const fs::path& folder) {
   run.device = device;
   run.threads = threads;
   const json choice = environment.value("device_choice", json());
-  if (choice.is_object() && choice.value("is_only_visible", json()) == true && choice.value("uuid", json()).is_string())
+  if (choice.is_object() && choice.value("is_only_visible", json()) == true &&
+      choice.value("uuid", json()).is_string())
     run.device_uuid = choice["uuid"];
   const json source = read_object(layout.source()).value("run", json());
   if (source.is_string()) run.source = source;
   if (summary.contains("status") && summary["status"].is_string()) run.status = summary["status"];
   run.smoke = summary.value("smoke", json()) == true;
   for (const json& node : summary.value("nodes", json::array())) {
-    if (node.is_object() && node.value("status", json()) == "finished" && node.value("id", json()).is_string())
+    if (node.is_object() && node.value("status", json()) == "finished" &&
+        node.value("id", json()).is_string())
       run.finished.push_back(node["id"]);
   }
   return run;
@@ -185,11 +198,12 @@ bool keep_machine(Graph& graph, const Graph& before, const RecordedRun& run) {
 Result<CheckpointSources> find_checkpoint_sources(const RecordedRun& run, const Graph& graph,
                                                   const std::string& which) {
   if (!run.source.empty()) {
-    return Diagnostic{ErrorCode::kNoCheckpoint,
-                      {},
-                      "",
-                      "'" + run.folder.string() + "' is an evaluation and has no weights of its own",
-                      "name the run that it has evaluated: " + run.source};
+    return Diagnostic{
+        ErrorCode::kNoCheckpoint,
+        {},
+        "",
+        "'" + run.folder.string() + "' is an evaluation and has no weights of its own",
+        "name the run that it has evaluated: " + run.source};
   }
   const bool is_folder = !which.empty() && which != "best" && which != "latest";
   const WeightsChoice choice = which == "best"     ? WeightsChoice::kBest
@@ -201,7 +215,8 @@ Result<CheckpointSources> find_checkpoint_sources(const RecordedRun& run, const 
     if (family_of(node.kind) != Family::kTrain) continue;
     const fs::path saved = RunLayout(run.folder).node(node.id).checkpoints();
     trained[node.id] = {whole(saved), choice};
-    if (!is_folder && list_checkpoints(saved).empty()) errors.push_back(nothing_saved(run, node.id));
+    if (!is_folder && list_checkpoints(saved).empty())
+      errors.push_back(nothing_saved(run, node.id));
   }
   if (!errors.empty()) return errors;
   if (trained.empty()) {
@@ -213,14 +228,16 @@ Result<CheckpointSources> find_checkpoint_sources(const RecordedRun& run, const 
   }
   if (!is_folder) return trained;
   if (trained.size() > 1) {
-    return Diagnostic{ErrorCode::kUsage,
-                      {},
-                      "",
-                      "--checkpoint names one checkpoint, and the run has several trainings: " + ids_of(trained),
-                      "--checkpoint best and --checkpoint latest apply to all of them"};
+    return Diagnostic{
+        ErrorCode::kUsage,
+        {},
+        "",
+        "--checkpoint names one checkpoint, and the run has several trainings: " + ids_of(trained),
+        "--checkpoint best and --checkpoint latest apply to all of them"};
   }
   CheckpointSource& weights = trained.begin()->second;
-  const bool is_one = checkpoint_name_from(whole(which).filename().string()) && real_file_system().is_folder(which);
+  const bool is_one =
+      checkpoint_name_from(whole(which).filename().string()) && real_file_system().is_folder(which);
   if (!is_one && !real_file_system().is_file(fs::path(which) / kCheckpointManifest))
     return no_such_checkpoint(which, weights.folder);
   weights = {whole(which), WeightsChoice::kThis};
@@ -232,10 +249,13 @@ bool has_weights(const fs::path& folder) {
   const std::vector<fs::path> records = whole_records(layout);
   if (records.empty() || real_file_system().is_file(layout.source())) return false;
   bool has_trained = false;
-  for (const json& node : read_object(records.front() / RunRecord::kGraph).value("nodes", json::array())) {
+  for (const json& node :
+       read_object(records.front() / RunRecord::kGraph).value("nodes", json::array())) {
     const json id = node.is_object() ? node.value("id", json()) : json();
     const json kind = node.is_object() ? node.value("kind", json()) : json();
-    if (!id.is_string() || !kind.is_string() || family_of(kind.get<std::string>()) != Family::kTrain) continue;
+    if (!id.is_string() || !kind.is_string() ||
+        family_of(kind.get<std::string>()) != Family::kTrain)
+      continue;
     if (list_checkpoints(layout.node(id.get<std::string>()).checkpoints()).empty()) return false;
     has_trained = true;
   }
@@ -275,7 +295,8 @@ Diagnostic busy_run(const std::filesystem::path& run_folder) {
 }  // namespace
 
 Result<RunLock> RunLock::take(const std::filesystem::path& run_folder, Lease::Options options) {
-  auto lock = FolderLock::take(RunLayout(run_folder).records(), busy_run(run_folder), std::move(options));
+  auto lock =
+      FolderLock::take(RunLayout(run_folder).records(), busy_run(run_folder), std::move(options));
   if (!lock) return lock.errors();
   return RunLock(std::move(*lock));
 }

@@ -26,7 +26,8 @@ constexpr std::uintmax_t kLargestManifest = 64 << 10;
 /// The bytes of a file, piece by piece. False where it cannot be read to its end.
 bool read_pieces(const fs::path& path, const std::function<void(std::string_view)>& append) {
   std::error_code error;
-  if (!fs::is_regular_file(path, error)) return false;  // a pipe or a device could block, or never end
+  if (!fs::is_regular_file(path, error))
+    return false;  // a pipe or a device could block, or never end
   std::ifstream file(path, std::ios::binary);
   std::string piece(1 << 20, '\0');
   while (file) {
@@ -40,7 +41,8 @@ std::string read_text(const fs::path& folder, const char* name, std::uintmax_t l
   std::error_code error;
   const std::uintmax_t size = fs::file_size(folder / name, error);
   if (error) damaged_checkpoint(folder, std::string("it has no ") + name);
-  if (size > limit) damaged_checkpoint(folder, std::string(name) + " has " + std::to_string(size) + " bytes");
+  if (size > limit)
+    damaged_checkpoint(folder, std::string(name) + " has " + std::to_string(size) + " bytes");
   std::string text;
   if (!read_pieces(folder / name, [&](std::string_view piece) { text += piece; })) {
     damaged_checkpoint(folder, std::string(name) + " cannot be read");
@@ -53,18 +55,21 @@ json read_manifest(const fs::path& folder) {
   if (!manifest.is_object() || !manifest.contains("schema"))
     damaged_checkpoint(folder, "manifest.json was not written by Retort");
   if (manifest["schema"] != kCheckpointSchema) {
-    damaged_checkpoint(folder,
-                       "manifest.json is of the version " + manifest["schema"].dump() + ", this program reads 1");
+    damaged_checkpoint(folder, "manifest.json is of the version " + manifest["schema"].dump() +
+                                   ", this program reads 1");
   }
   const auto files = manifest.find("files");
-  if (manifest.size() != 2 || files == manifest.end() || !files->is_object() || files->size() != kFiles.size()) {
+  if (manifest.size() != 2 || files == manifest.end() || !files->is_object() ||
+      files->size() != kFiles.size()) {
     damaged_checkpoint(folder, "manifest.json was not written by Retort");
   }
   for (const char* name : kFiles) {
-    if (!files->contains(name)) damaged_checkpoint(folder, std::string("manifest.json does not name ") + name);
+    if (!files->contains(name))
+      damaged_checkpoint(folder, std::string("manifest.json does not name ") + name);
     const json& file = (*files)[name];
-    if (!file.is_object() || file.size() != 2 || !file.contains("size") || !file["size"].is_number_unsigned() ||
-        !file.contains("sha256") || !file["sha256"].is_string()) {
+    if (!file.is_object() || file.size() != 2 || !file.contains("size") ||
+        !file["size"].is_number_unsigned() || !file.contains("sha256") ||
+        !file["sha256"].is_string()) {
       damaged_checkpoint(folder, std::string("manifest.json does not say what ") + name + " holds");
     }
   }
@@ -77,8 +82,8 @@ void check_size(const fs::path& folder, const char* name, const json& files) {
   if (error) damaged_checkpoint(folder, std::string("it has no ") + name);
   const auto wanted = files[name]["size"].get<std::uint64_t>();
   if (size != wanted) {
-    damaged_checkpoint(folder,
-                       std::string(name) + " has " + std::to_string(size) + " bytes, not " + std::to_string(wanted));
+    damaged_checkpoint(folder, std::string(name) + " has " + std::to_string(size) + " bytes, not " +
+                                   std::to_string(wanted));
   }
 }
 
@@ -95,7 +100,8 @@ void check_digest(const fs::path& folder, const char* name, const json& files) {
 }  // namespace
 
 void damaged_checkpoint(const fs::path& folder, const std::string& why) {
-  throw StageError(ErrorCode::kDamagedWeights, "the checkpoint '" + folder.string() + "' is damaged: " + why);
+  throw StageError(ErrorCode::kDamagedWeights,
+                   "the checkpoint '" + folder.string() + "' is damaged: " + why);
 }
 
 void check_checkpoint(const fs::path& folder, CheckedFiles checked) {
@@ -103,7 +109,8 @@ void check_checkpoint(const fs::path& folder, CheckedFiles checked) {
   for (const char* name : kFiles) check_size(folder, name, files);
   check_digest(folder, kCheckpointState, files);
   if (checked == CheckedFiles::kState) return;
-  for (const char* name : {kCheckpointModel, kCheckpointOptimizer}) check_digest(folder, name, files);
+  for (const char* name : {kCheckpointModel, kCheckpointOptimizer})
+    check_digest(folder, name, files);
 }
 
 std::vector<std::string> damaged_checkpoints(const fs::path& folder) {
@@ -146,13 +153,15 @@ std::optional<CheckpointName> checkpoint_name_from(std::string_view text) {
     error = again.ec;
   }
   // Of the several ways to write a number one is ours.
-  return error == std::errc() && at == end && to_text(name) == text ? std::optional(name) : std::nullopt;
+  return error == std::errc() && at == end && to_text(name) == text ? std::optional(name)
+                                                                    : std::nullopt;
 }
 
 std::vector<CheckpointName> list_checkpoints(const fs::path& folder) {
   std::vector<CheckpointName> names;
   std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
     const auto name = checkpoint_name_from(entry->path().filename().string());
     std::error_code ignored;
     if (name && fs::is_directory(entry->symlink_status(ignored))) names.push_back(*name);

@@ -49,15 +49,18 @@ bool store(const Value& value, std::int64_t& field) {
   // To JSON Schema 3.0 is an integer, so it may come this far.
   const auto* number = std::get_if<double>(&value.data);
   constexpr double kLimit = 9223372036854775808.0;  // 2^63
-  if (!number || std::trunc(*number) != *number || *number < -kLimit || *number >= kLimit) return false;
+  if (!number || std::trunc(*number) != *number || *number < -kLimit || *number >= kLimit)
+    return false;
   field = static_cast<std::int64_t>(*number);
   return true;
 }
 
 bool store(const Value& value, double& field) {
   if (const auto* number = std::get_if<double>(&value.data)) field = *number;
-  else if (const auto* integer = std::get_if<std::int64_t>(&value.data)) field = static_cast<double>(*integer);
-  else if (const auto number = value.text() ? non_finite(*value.text()) : std::nullopt) field = *number;
+  else if (const auto* integer = std::get_if<std::int64_t>(&value.data))
+    field = static_cast<double>(*integer);
+  else if (const auto number = value.text() ? non_finite(*value.text()) : std::nullopt)
+    field = *number;
   else return false;
   return true;
 }
@@ -120,13 +123,15 @@ void ConfigReader::read(std::string_view key, T& field) {
 
 ConfigReader& ConfigReader::section(std::string_view key) {
   const std::string pointer = pointer_to(pointer_, key);
-  const auto known = std::ranges::find(sections_, pointer, [](const auto& section) { return section->pointer_; });
+  const auto known =
+      std::ranges::find(sections_, pointer, [](const auto& section) { return section->pointer_; });
   if (known != sections_.end()) return **known;
   const Value* value = raw(key);
   if (!value) {
     fail(key, ErrorCode::kMissingKey, "missing key '" + std::string(key) + "'");
   } else if (!value->map()) {
-    fail(key, ErrorCode::kWrongType, "'" + std::string(key) + "' must be a mapping, not " + describe(*value));
+    fail(key, ErrorCode::kWrongType,
+         "'" + std::string(key) + "' must be a mapping, not " + describe(*value));
   }
   return add_section(pointer, value ? *value : empty_mapping());
 }
@@ -139,7 +144,8 @@ std::vector<ConfigReader*> ConfigReader::sections(std::string_view key) {
     return {};
   }
   if (!value->list() || !std::ranges::all_of(*value->list(), is_mapping)) {
-    fail(key, ErrorCode::kWrongType, "'" + std::string(key) + "' must be a list of mappings, not " + describe(*value));
+    fail(key, ErrorCode::kWrongType,
+         "'" + std::string(key) + "' must be a list of mappings, not " + describe(*value));
     return {};
   }
   const std::string pointer = pointer_to(pointer_, key);
@@ -161,16 +167,18 @@ const Value* ConfigReader::raw(std::string_view key) {
   return config_.find(key);
 }
 
-void ConfigReader::fail(std::string_view key, ErrorCode code, std::string message, std::string help) {
+void ConfigReader::fail(std::string_view key, ErrorCode code, std::string message,
+                        std::string help) {
   const Value* value = config_.find(key);
-  errors_.push_back(
-      {code, value ? value->where : config_.where, pointer_to(pointer_, key), std::move(message), std::move(help)});
+  errors_.push_back({code, value ? value->where : config_.where, pointer_to(pointer_, key),
+                     std::move(message), std::move(help)});
 }
 
 Diagnostics ConfigReader::finish() {
   Diagnostics errors = errors_;
   for (const Entry& entry : *config_.map()) {
-    const bool is_common = !is_section_ && std::ranges::find(kEveryStagesKeys, entry.key) != kEveryStagesKeys.end();
+    const bool is_common =
+        !is_section_ && std::ranges::find(kEveryStagesKeys, entry.key) != kEveryStagesKeys.end();
     if (is_common || read_.contains(entry.key)) continue;
     errors.push_back({ErrorCode::kUnreadOption, entry.key_where, pointer_to(pointer_, entry.key),
                       "nothing reads '" + entry.key + "'",

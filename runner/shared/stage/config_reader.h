@@ -30,17 +30,19 @@ namespace runner {
 /// so a schema cannot promise what the code ignores.
 class ConfigReader {
  public:
-  /// `config` and every reader made by section() must outlive this; `pointer` is where config stands, "/train".
+  /// `config` and every reader made by section() must outlive this; `pointer` is where config
+  /// stands, "/train".
   ConfigReader(const Value& config, std::string pointer);
 
-  /// Stores the value of `key` in `field`; an error, and `field` untouched, when it is not there or not a T.
-  /// T: bool, int64, double (takes integers too), string, Value, vectors of int64, double and string, and
-  /// optionals of all these (null is empty). The common keys kind, name, inputs and foreach of a stage need not be
-  /// read.
+  /// Stores the value of `key` in `field`; an error, and `field` untouched, when it is not there or
+  /// not a T. T: bool, int64, double (takes integers too), string, Value, vectors of int64, double
+  /// and string, and optionals of all these (null is empty). The common keys kind, name, inputs and
+  /// foreach of a stage need not be read.
   template <typename T>
   void read(std::string_view key, T& field);
 
-  /// A reader of the nested mapping `key`; what it finds ends up in this reader's finish(). It lives as long as this.
+  /// A reader of the nested mapping `key`; what it finds ends up in this reader's finish(). It
+  /// lives as long as this.
   ConfigReader& section(std::string_view key);
 
   /// The same for a list of mappings, a reader for each: at "/train/groups/0" and so on.
@@ -72,26 +74,30 @@ class ConfigReader {
 ///
 ///   options.keep = choice<Keep>(reader, "keep", {{"best", Keep::kBest}, {"last", Keep::kLast}});
 ///
-/// No entry stands for all other words. The schema has let a word through that the table lacks, so that is our own
-/// mistake: it becomes an error kInternal of `reader`, and T{} comes back, which nobody gets to use since finish()
-/// refuses the options. A T may be a function that reads what goes with the word; after an error it is null.
+/// No entry stands for all other words. The schema has let a word through that the table lacks, so
+/// that is our own mistake: it becomes an error kInternal of `reader`, and T{} comes back, which
+/// nobody gets to use since finish() refuses the options. A T may be a function that reads what
+/// goes with the word; after an error it is null.
 template <typename T>
-T choice(ConfigReader& reader, std::string_view key, std::span<const std::pair<std::string_view, T>> table) {
+T choice(ConfigReader& reader, std::string_view key,
+         std::span<const std::pair<std::string_view, T>> table) {
   const Value* const value = reader.raw(key);
   std::string word;
   reader.read(key, word);
   const auto found = std::ranges::find(table, word, [](const auto& entry) { return entry.first; });
   if (found != table.end()) return found->second;
   if (value && value->text()) {
-    reader.fail(key, ErrorCode::kInternal,
-                "'" + std::string(key) + "' may be '" + word + "' by its schema, and no code handles it",
-                "this is a bug in Retort: please report it");
+    reader.fail(
+        key, ErrorCode::kInternal,
+        "'" + std::string(key) + "' may be '" + word + "' by its schema, and no code handles it",
+        "this is a bug in Retort: please report it");
   }
   return T{};
 }
 
 template <typename T>
-T choice(ConfigReader& reader, std::string_view key, std::initializer_list<std::pair<std::string_view, T>> table) {
+T choice(ConfigReader& reader, std::string_view key,
+         std::initializer_list<std::pair<std::string_view, T>> table) {
   return choice<T>(reader, key, std::span(table.begin(), table.size()));
 }
 

@@ -10,7 +10,9 @@ constexpr std::array<std::string_view, 3> kDeterminismNames = {"strict", "warn",
 
 }  // namespace
 
-std::string_view name(Determinism determinism) { return kDeterminismNames[static_cast<std::size_t>(determinism)]; }
+std::string_view name(Determinism determinism) {
+  return kDeterminismNames[static_cast<std::size_t>(determinism)];
+}
 
 std::optional<Determinism> determinism_named(std::string_view name) {
   const auto found = std::ranges::find(kDeterminismNames, name);

@@ -17,8 +17,8 @@ enum class Determinism {
 std::string_view name(Determinism determinism);
 std::optional<Determinism> determinism_named(std::string_view name);
 
-/// The operation that LibTorch refuses or warns of in `text`, because it has no deterministic form; nullopt where the
-/// text is about something else.
+/// The operation that LibTorch refuses or warns of in `text`, because it has no deterministic form;
+/// nullopt where the text is about something else.
 std::optional<std::string> nondeterministic_operation(std::string_view text);
 
 /// "the operation 'put_' has no deterministic form".

@@ -21,7 +21,8 @@ class LeftoverCount {
     for (const auto& folder : folders) {
       if (!is_divided) look_into(folder, Holds::kImages);
       else if (is_part_folder(folder))
-        for (const auto& label : look_into(folder, Holds::kFolders)) look_into(label, Holds::kImages);
+        for (const auto& label : look_into(folder, Holds::kFolders))
+          look_into(label, Holds::kImages);
     }
     return found_;
   }
@@ -33,7 +34,8 @@ class LeftoverCount {
   std::vector<std::filesystem::path> look_into(const std::filesystem::path& folder, Holds holds) {
     std::vector<std::filesystem::path> expected;
     std::error_code error;
-    for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
+         at.increment(error)) {
       if (left_-- <= 0) {
         found_.complete = false;
         break;
@@ -60,23 +62,27 @@ class LeftoverCount {
   std::int64_t left_;
 };
 
-/// Beside images there are files of other kinds, and folders are seen at the first glance: a few entries tell.
+/// Beside images there are files of other kinds, and folders are seen at the first glance: a few
+/// entries tell.
 constexpr int kLookedAt = 1000;
 
 }  // namespace
 
 std::string_view part_of_folder(std::string_view name) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kNames = {{{"train", "train"},
-                                                                                    {"training", "train"},
-                                                                                    {"validation", "validation"},
-                                                                                    {"val", "validation"},
-                                                                                    {"valid", "validation"},
-                                                                                    {"dev", "validation"},
-                                                                                    {"test", "test"},
-                                                                                    {"testing", "test"}}};
-  const auto is_same = [](char a, char b) { return a == ('A' <= b && b <= 'Z' ? b - 'A' + 'a' : b); };
-  const auto* const found =
-      std::ranges::find_if(kNames, [&](const auto& known) { return std::ranges::equal(known.first, name, is_same); });
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kNames = {
+      {{"train", "train"},
+       {"training", "train"},
+       {"validation", "validation"},
+       {"val", "validation"},
+       {"valid", "validation"},
+       {"dev", "validation"},
+       {"test", "test"},
+       {"testing", "test"}}};
+  const auto is_same = [](char a, char b) {
+    return a == ('A' <= b && b <= 'Z' ? b - 'A' + 'a' : b);
+  };
+  const auto* const found = std::ranges::find_if(
+      kNames, [&](const auto& known) { return std::ranges::equal(known.first, name, is_same); });
   return found == kNames.end() ? std::string_view() : found->second;
 }
 
@@ -85,7 +91,8 @@ bool is_part_folder(const std::filesystem::path& folder) {
   bool has_images = false;
   std::error_code error;
   std::filesystem::directory_iterator at(folder, error);
-  for (int looked = 0; !error && at != std::filesystem::directory_iterator() && looked < kLookedAt; ++looked) {
+  for (int looked = 0; !error && at != std::filesystem::directory_iterator() && looked < kLookedAt;
+       ++looked) {
     std::error_code ignored;
     const std::string name = at->path().filename().string();
     if (at->is_directory(ignored)) {
@@ -107,7 +114,8 @@ Diagnostic missing_images_error(const std::filesystem::path& root) {
           {},
           "",
           "there is no folder '" + root.string() + "'",
-          "it must hold one folder of images for each class; `retort data make image_folder --out DIR` makes one"};
+          "it must hold one folder of images for each class; `retort data make image_folder --out "
+          "DIR` makes one"};
 }
 
 Diagnostic other_images_error(const std::filesystem::path& root, const NotTaken& counts) {
@@ -115,9 +123,11 @@ Diagnostic other_images_error(const std::filesystem::path& root, const NotTaken&
   return {ErrorCode::kUnsupportedImage,
           {},
           "",
-          "'" + root.string() + "' holds " + std::to_string(count) + (count == 1 ? " image" : " images") +
+          "'" + root.string() + "' holds " + std::to_string(count) +
+              (count == 1 ? " image" : " images") +
               " in an unsupported format: " + counts.other_images(),
-          "convert them to " + std::string(kImageFormats) + ", or leave them out with on_corrupt: skip"};
+          "convert them to " + std::string(kImageFormats) +
+              ", or leave them out with on_corrupt: skip"};
 }
 
 }  // namespace runner

@@ -8,9 +8,11 @@ namespace runner {
 
 /// What an artifact may keep so that it does its work sooner. No result depends on it.
 struct Allowance {
-  std::int64_t memory = 0;           ///< bytes of the host's
-  std::filesystem::path cache = {};  ///< a folder of this user for what can be made again; empty: none
-  std::string build = {};            ///< of these programs: what another has left there may be made another way
+  std::int64_t memory = 0;  ///< bytes of the host's
+  std::filesystem::path cache =
+      {};  ///< a folder of this user for what can be made again; empty: none
+  std::string build =
+      {};  ///< of these programs: what another has left there may be made another way
 };
 
 /// An artifact beside that, which keeps what it has made as far as it is allowed to.

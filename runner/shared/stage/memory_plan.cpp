@@ -12,7 +12,9 @@ using Json = nlohmann::ordered_json;
 using Fields = JsonFields<Json>;
 
 /// A text that to_json() leaves out where it is empty.
-std::string text_or_none(const Fields& fields, std::string_view key) { return fields.has(key) ? fields.text(key) : ""; }
+std::string text_or_none(const Fields& fields, std::string_view key) {
+  return fields.has(key) ? fields.text(key) : "";
+}
 
 Json to_json(const NamedBytes& named) {
   Json json = {{"name", named.name}, {"bytes", named.bytes}};
@@ -51,7 +53,8 @@ Json to_json(const OptionEffect& effect) {
 
 OptionEffect option_effect(const Json& json) {
   const Fields fields(json, "an option of the memory plan");
-  return {fields.text("option"), fields.text("value"), fields.integer("bytes"), text_or_none(fields, "note")};
+  return {fields.text("option"), fields.text("value"), fields.integer("bytes"),
+          text_or_none(fields, "note")};
 }
 
 Json to_json(const PlanAlternative& alternative) {
@@ -66,22 +69,29 @@ Json to_json(const PlanAlternative& alternative) {
 
 PlanAlternative alternative(const Json& json) {
   const Fields fields(json, "an alternative of the memory plan");
-  PlanAlternative result{fields.texts("overrides"), fields.text("exactness"), fields.integer("predicted"),
-                         fields.number("relative_flops"), text_or_none(fields, "refused")};
-  if (fields.has("relative_operations")) result.relative_operations = fields.number("relative_operations");
+  PlanAlternative result{fields.texts("overrides"), fields.text("exactness"),
+                         fields.integer("predicted"), fields.number("relative_flops"),
+                         text_or_none(fields, "refused")};
+  if (fields.has("relative_operations"))
+    result.relative_operations = fields.number("relative_operations");
   return result;
 }
 
 Json to_json(const PlanChoice& choice) {
-  return {{"overrides", choice.overrides}, {"exactness", choice.exactness},         {"summary", choice.summary},
-          {"whole", choice.whole},         {"relative_time", choice.relative_time}, {"time_model", choice.time_model},
+  return {{"overrides", choice.overrides},
+          {"exactness", choice.exactness},
+          {"summary", choice.summary},
+          {"whole", choice.whole},
+          {"relative_time", choice.relative_time},
+          {"time_model", choice.time_model},
           {"replayed", choice.is_replayed}};
 }
 
 PlanChoice plan_choice(const Json& json) {
   const Fields fields(json, "the choice of the memory plan");
-  return {fields.texts("overrides"),      fields.text("exactness"),  fields.text("summary"), fields.integer("whole"),
-          fields.number("relative_time"), fields.text("time_model"), fields.flag("replayed")};
+  return {fields.texts("overrides"), fields.text("exactness"),       fields.text("summary"),
+          fields.integer("whole"),   fields.number("relative_time"), fields.text("time_model"),
+          fields.flag("replayed")};
 }
 
 template <typename T>
@@ -186,11 +196,15 @@ std::string choice_text(const MemoryPlan& plan) {
   const std::string now = size_text(plan.predicted), whole = size_text(choice.whole);
   text += ": " + now + (now == whole ? ", as much as without it" : " instead of " + whole);
   const long percent = std::lround(100 * (choice.relative_time - 1));
-  text += percent >= 1 ? ", in about " + std::to_string(percent) + " % more time" : ", in about the same time";
-  return text + (choice.exactness == "bit" ? "; every bit of the result stays" : "; equal in exact arithmetic");
+  text += percent >= 1 ? ", in about " + std::to_string(percent) + " % more time"
+                       : ", in about the same time";
+  return text + (choice.exactness == "bit" ? "; every bit of the result stays"
+                                           : "; equal in exact arithmetic");
 }
 
-std::string held_text(const MemoryPlan& plan) { return size_text(plan.held_bytes()) + " of it held by earlier nodes"; }
+std::string held_text(const MemoryPlan& plan) {
+  return size_text(plan.held_bytes()) + " of it held by earlier nodes";
+}
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text;
@@ -205,8 +219,8 @@ std::string override_text(const std::vector<std::string>& overrides) {
 }
 
 std::string tensor_text(const AliveTensor& tensor) {
-  return (tensor.name.empty() ? tensor.owner : tensor.name) + " " + shape_text(tensor.shape) + " " + tensor.dtype +
-         ", " + size_text(tensor.bytes);
+  return (tensor.name.empty() ? tensor.owner : tensor.name) + " " + shape_text(tensor.shape) + " " +
+         tensor.dtype + ", " + size_text(tensor.bytes);
 }
 
 }  // namespace runner

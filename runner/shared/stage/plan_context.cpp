@@ -23,7 +23,8 @@ Json to_json(const Certificate& certificate) {
 
 Certificate certificate_from_json(const Json& json) {
   const JsonFields fields(json, "the certificate");
-  fields.only({"schema", "node", "compared", "holds", "worst", "limit", "parameters", "changed", "refused"});
+  fields.only({"schema", "node", "compared", "holds", "worst", "limit", "parameters", "changed",
+               "refused"});
   Certificate certificate;
   certificate.node = fields.text("node");
   certificate.compared = fields.text("compared");

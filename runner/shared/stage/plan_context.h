@@ -18,22 +18,27 @@
 
 namespace runner {
 
-/// How far a way of computing a gradient is from computing the whole batch at once, in float64 on small shapes.
+/// How far a way of computing a gradient is from computing the whole batch at once, in float64 on
+/// small shapes.
 struct Certificate {
-  /// Below it two gradients are equal in exact arithmetic: what is equal stays under 1e-14, what is not is above 1e-3.
+  /// Below it two gradients are equal in exact arithmetic: what is equal stays under 1e-14, what is
+  /// not is above 1e-3.
   static constexpr double kLimit = 1e-12;
 
   struct Parameter {
     std::string name;
-    double relative_error = 0;  ///< |g - reference| / |reference| (L2), the latter a thousandth of the whole at least
+    double relative_error =
+        0;  ///< |g - reference| / |reference| (L2), the latter a thousandth of the whole at least
     bool operator==(const Parameter&) const = default;
   };
 
   std::string node;
-  std::string compared;               ///< "micro_batch 3, activation_checkpointing block against the whole batch of 8"
+  std::string
+      compared;  ///< "micro_batch 3, activation_checkpointing block against the whole batch of 8"
   std::vector<Parameter> parameters;  ///< all that are trained, in the network's order
-  std::vector<std::string> changed;   ///< what differs besides the gradient: "buffer running_mean"; none is good
-  std::string refused;                ///< why nothing was computed; empty: it was
+  std::vector<std::string>
+      changed;          ///< what differs besides the gradient: "buffer running_mean"; none is good
+  std::string refused;  ///< why nothing was computed; empty: it was
 
   /// The largest error; NaN where one is no number.
   double worst() const {
@@ -44,7 +49,9 @@ struct Certificate {
     }
     return worst;
   }
-  bool holds() const { return refused.empty() && changed.empty() && !parameters.empty() && worst() < kLimit; }
+  bool holds() const {
+    return refused.empty() && changed.empty() && !parameters.empty() && worst() < kLimit;
+  }
   bool operator==(const Certificate&) const = default;
 };
 
@@ -52,8 +59,8 @@ nlohmann::ordered_json to_json(const Certificate& certificate);
 /// The same back. Throws std::runtime_error for what to_json() has not made.
 Certificate certificate_from_json(const nlohmann::ordered_json& json);
 
-/// What the plans of one graph's nodes leave for one another, such as dry runs that another node's would repeat. One
-/// object of each type, which its first user makes:
+/// What the plans of one graph's nodes leave for one another, such as dry runs that another node's
+/// would repeat. One object of each type, which its first user makes:
 ///
 ///   SharedTraces& traces = context.shelf().of<SharedTraces>();
 class PlanShelf {
@@ -71,18 +78,22 @@ class PlanShelf {
 
 /// What a dry run looks for.
 struct DryRunOptions {
-  /// The name of a device that is planned for and is not here, "NVIDIA L4", whose kind NodeFacts::device says; empty:
-  /// it is that device itself.
+  /// The name of a device that is planned for and is not here, "NVIDIA L4", whose kind
+  /// NodeFacts::device says; empty: it is that device itself.
   std::string device_model = {};
-  /// The bytes that may be used where the recipe does not say it, and who says so; nullopt: what the device has.
+  /// The bytes that may be used where the recipe does not say it, and who says so; nullopt: what
+  /// the device has.
   std::optional<NamedBytes> budget = {};
-  /// Whether other ways of computing the same are to be looked at; a plan that does not fit names them always.
+  /// Whether other ways of computing the same are to be looked at; a plan that does not fit names
+  /// them always.
   bool wants_alternatives = false;
-  /// Whether the ways of computing that the recipe asks for are compared with the whole batch, whether they fit or not.
+  /// Whether the ways of computing that the recipe asks for are compared with the whole batch,
+  /// whether they fit or not.
   bool wants_certificate = false;
 };
 
-/// What a stage may touch in its dry run. It has no folder; lines that it says are shown if the node then runs.
+/// What a stage may touch in its dry run. It has no folder; lines that it says are shown if the
+/// node then runs.
 class PlanContext : public RunContext {
  public:
   /// `shelf` is that of all nodes of the graph; null: this node is planned alone.
@@ -94,11 +105,12 @@ class PlanContext : public RunContext {
         shelf_(shelf ? std::move(shelf) : std::make_shared<PlanShelf>()) {}
 
   const DryRunOptions& dry() const { return dry_; }
-  /// What others have put out and keep on the node's device while it runs, such as "train.1.checkpoint"; without its
-  /// own inputs, of which it knows more.
+  /// What others have put out and keep on the node's device while it runs, such as
+  /// "train.1.checkpoint"; without its own inputs, of which it knows more.
   const std::vector<NamedBytes>& held() const { return held_; }
 
-  /// How this node computed a step when its run first started, as MemoryPlan::step has it; null: it has not started.
+  /// How this node computed a step when its run first started, as MemoryPlan::step has it; null: it
+  /// has not started.
   const nlohmann::ordered_json& earlier_step() const { return earlier_step_; }
 
   /// What the plans of the graph's nodes leave for one another.

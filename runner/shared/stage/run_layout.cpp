@@ -15,7 +15,9 @@ namespace fs = std::filesystem;
 fs::path RunLayout::records() const { return folder_ / ".retort"; }
 fs::path RunLayout::mark() const { return records() / RunRecord::kMark; }
 fs::path RunLayout::source() const { return records() / RunRecord::kSource; }
-fs::path RunLayout::resume(int number) const { return records() / ("resume-" + std::to_string(number)); }
+fs::path RunLayout::resume(int number) const {
+  return records() / ("resume-" + std::to_string(number));
+}
 fs::path RunLayout::metrics() const { return folder_ / "metrics.jsonl"; }
 fs::path RunLayout::log() const { return folder_ / "log.txt"; }
 fs::path RunLayout::summary() const { return folder_ / "summary.json"; }

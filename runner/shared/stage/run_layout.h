@@ -31,7 +31,8 @@ class NodeLayout {
   std::filesystem::path curves() const;
   std::filesystem::path episodes() const;
 
-  /// Is the file `name`, below such a folder, an account that the executor keeps, and no result of the stage?
+  /// Is the file `name`, below such a folder, an account that the executor keeps, and no result of
+  /// the stage?
   static bool is_account(std::string_view name);
 
  private:
@@ -40,25 +41,26 @@ class NodeLayout {
 
 /// The files in which retort keeps what was asked, in .retort/ or .retort/resume-N/.
 struct RunRecord {
-  static constexpr std::string_view kMark = "run.json";             ///< marks the folder as a run's; not of a resume
-  static constexpr std::string_view kSource = "source.json";        ///< of an evaluation: whose weights it took
-  static constexpr std::string_view kConfig = "config.yaml";        ///< as composed; not of a resume
+  static constexpr std::string_view kMark =
+      "run.json";  ///< marks the folder as a run's; not of a resume
+  static constexpr std::string_view kSource =
+      "source.json";  ///< of an evaluation: whose weights it took
+  static constexpr std::string_view kConfig = "config.yaml";  ///< as composed; not of a resume
   static constexpr std::string_view kOverrides = "overrides.yaml";  ///< as typed
   static constexpr std::string_view kRecipe = "recipe.yaml";        ///< resolved
   static constexpr std::string_view kGraph = "graph.json";          ///< compiled
-  static constexpr std::string_view kEnvironment = "environment.json";  ///< written last: with it the record is whole
+  static constexpr std::string_view kEnvironment =
+      "environment.json";  ///< written last: with it the record is whole
 };
 
-/// The layout of a run's folder, for everything that writes or reads there. No name of a file in it is written
-/// anywhere else.
+/// The layout of a run's folder, for everything that writes or reads there. No name of a file in it
+/// is written anywhere else.
 ///
-///   .retort/            what was asked, by retort: RunRecord; of the first resume in .retort/resume-1/, and so on
-///   metrics.jsonl       one measured number a line
-///   log.txt             what was said, and what the worker printed
-///   summary.json        how it went
-///   tags.json           what it is called, by `retort runs tag` (run_tags.h); not there before the first
-///   nodes/<id>/         one node's files, by the worker: NodeLayout
-///   analysis/           the pictures of `retort analyze`
+///   .retort/            what was asked, by retort: RunRecord; of the first resume in
+///   .retort/resume-1/, and so on metrics.jsonl       one measured number a line log.txt what was
+///   said, and what the worker printed summary.json        how it went tags.json           what it
+///   is called, by `retort runs tag` (run_tags.h); not there before the first nodes/<id>/ one
+///   node's files, by the worker: NodeLayout analysis/           the pictures of `retort analyze`
 ///   export/<name>/      what `retort export` wrote
 ///
 ///   RunLayout(folder).node("train").checkpoints()

@@ -8,8 +8,8 @@ namespace runner {
 /// By how much SplitMix64's state grows with each number.
 inline constexpr std::uint64_t kSplitMixStep = 0x9E3779B97F4A7C15;
 
-/// SplitMix64's finalizer: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014. Every
-/// bit of `z` changes half the bits of the result.
+/// SplitMix64's finalizer: Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
+/// OOPSLA 2014. Every bit of `z` changes half the bits of the result.
 constexpr std::uint64_t split_mix(std::uint64_t z) {
   z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;
   z = (z ^ z >> 27) * 0x94D049BB133111EB;

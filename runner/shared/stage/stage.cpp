@@ -6,8 +6,8 @@
 namespace runner {
 namespace {
 
-constexpr std::array<std::string_view, 6> kArtifactNames = {"dataset",    "model",       "memory_policy",
-                                                            "checkpoint", "predictions", "metrics"};
+constexpr std::array<std::string_view, 6> kArtifactNames = {
+    "dataset", "model", "memory_policy", "checkpoint", "predictions", "metrics"};
 
 }  // namespace
 

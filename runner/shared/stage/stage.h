@@ -28,7 +28,8 @@ struct HeldMemory {
   std::int64_t on_host = 0;    ///< of the CPU's memory, which on a CPU is the device's
 };
 
-/// Whatever a stage hands to the next. Immutable once produced; freed when the last consumer has run.
+/// Whatever a stage hands to the next. Immutable once produced; freed when the last consumer has
+/// run.
 class Artifact {
  public:
   virtual ~Artifact() = default;
@@ -48,7 +49,8 @@ class Inputs {
   using ByPort = std::map<std::string, std::vector<ArtifactPtr>, std::less<>>;
   using Sources = std::map<std::string, std::string, std::less<>>;
   /// `sources` names the stage that is wired to a port.
-  explicit Inputs(ByPort by_port, Sources sources = {}) : by_port_(std::move(by_port)), sources_(std::move(sources)) {}
+  explicit Inputs(ByPort by_port, Sources sources = {})
+      : by_port_(std::move(by_port)), sources_(std::move(sources)) {}
 
   /// The artifact on `port`. The graph has already checked that it is there and is a T.
   template <typename T>
@@ -73,17 +75,20 @@ class Inputs {
     std::vector<std::shared_ptr<const T>> result;
     const auto found = by_port_.find(port);
     if (found == by_port_.end()) return result;
-    for (const ArtifactPtr& artifact : found->second) result.push_back(std::static_pointer_cast<const T>(artifact));
+    for (const ArtifactPtr& artifact : found->second)
+      result.push_back(std::static_pointer_cast<const T>(artifact));
     return result;
   }
 
   /// True if `artifact` is on any port.
   bool has(const Artifact& artifact) const {
-    return std::ranges::any_of(
-        by_port_, [&](const auto& port) { return std::ranges::count(port.second, &artifact, &ArtifactPtr::get) > 0; });
+    return std::ranges::any_of(by_port_, [&](const auto& port) {
+      return std::ranges::count(port.second, &artifact, &ArtifactPtr::get) > 0;
+    });
   }
 
-  /// The stage that the artifact on `port` comes from, as the recipe calls it; the port's own name where nobody said.
+  /// The stage that the artifact on `port` comes from, as the recipe calls it; the port's own name
+  /// where nobody said.
   std::string source(std::string_view port) const {
     const auto found = sources_.find(port);
     return found == sources_.end() ? std::string(port) : found->second;
@@ -101,16 +106,18 @@ using Outputs = std::map<std::string, ArtifactPtr, std::less<>>;
 class Stage {
  public:
   virtual ~Stage() = default;
-  /// Does the work. Throws StageError for what the user can fix, anything else for what they cannot;
-  /// the executor reports both against the stage's place in the recipe.
+  /// Does the work. Throws StageError for what the user can fix, anything else for what they
+  /// cannot; the executor reports both against the stage's place in the recipe.
   virtual Outputs run(const Inputs& inputs, RunContext& context) = 0;
-  /// Shows what run() would need on such inputs, without doing it: from descriptions alone, on the Meta device. Returns
-  /// stand-ins for its outputs, good enough to plan what comes after. nullopt: nothing is worth planning; it is run
-  /// instead, and what it puts out is kept for the run itself.
-  virtual std::optional<Outputs> plan(const Inputs& /*inputs*/, PlanContext& /*context*/) { return std::nullopt; }
-  /// What the stage found in the world outside its options when it was made, as a short text: the files of a data set,
-  /// the bytes of weights. Two stages of the same options and fingerprint do the same. Empty: nothing. Asked again
-  /// after run(), which may have made those files.
+  /// Shows what run() would need on such inputs, without doing it: from descriptions alone, on the
+  /// Meta device. Returns stand-ins for its outputs, good enough to plan what comes after. nullopt:
+  /// nothing is worth planning; it is run instead, and what it puts out is kept for the run itself.
+  virtual std::optional<Outputs> plan(const Inputs& /*inputs*/, PlanContext& /*context*/) {
+    return std::nullopt;
+  }
+  /// What the stage found in the world outside its options when it was made, as a short text: the
+  /// files of a data set, the bytes of weights. Two stages of the same options and fingerprint do
+  /// the same. Empty: nothing. Asked again after run(), which may have made those files.
   virtual std::string fingerprint() const { return {}; }
   /// False where neither the outputs nor the files depend on RunContext::seed().
   virtual bool uses_seed() const { return true; }
@@ -120,8 +127,9 @@ class Stage {
 /// graph can be checked and drawn where this code is not linked. One constant per file in stages/.
 struct StageKind {
   std::string_view name;  ///< as written after `kind:` in a recipe, e.g. "train.supervised"
-  /// Reads and checks the options; looks at the world (does the folder exist?) but changes nothing in it,
-  /// loads no data and allocates no tensor. Every stage is created before the first one runs.
+  /// Reads and checks the options; looks at the world (does the folder exist?) but changes nothing
+  /// in it, loads no data and allocates no tensor. Every stage is created before the first one
+  /// runs.
   Result<std::unique_ptr<Stage>> (*create)(ConfigReader& config);
 };
 

@@ -13,8 +13,9 @@ constexpr std::int64_t kKiB = 1 << 10, kMiB = kKiB << 10, kGiB = kMiB << 10;
 
 /// At most `most` digits, as a number; nullopt for anything else, also for none.
 std::optional<std::int64_t> digits(std::string_view text, std::size_t most) {
-  const bool is_number = !text.empty() && text.size() <= most &&
-                         std::ranges::all_of(text, [](char letter) { return letter >= '0' && letter <= '9'; });
+  const bool is_number =
+      !text.empty() && text.size() <= most &&
+      std::ranges::all_of(text, [](char letter) { return letter >= '0' && letter <= '9'; });
   if (!is_number) return std::nullopt;
   std::int64_t number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
@@ -40,7 +41,8 @@ std::string bytes_text(std::int64_t bytes) {
   }
   const bool wants_fraction = unit > 0 && value < 9.95;
   std::array<char, 64> text;
-  const int size = std::snprintf(text.data(), text.size(), wants_fraction ? "%.1f %s" : "%.0f %s", value, kUnits[unit]);
+  const int size = std::snprintf(text.data(), text.size(), wants_fraction ? "%.1f %s" : "%.0f %s",
+                                 value, kUnits[unit]);
   return {text.data(), std::min<std::size_t>(size, text.size() - 1)};
 }
 
@@ -57,7 +59,8 @@ std::string size_text(std::int64_t bytes) {
 std::optional<std::int64_t> bytes_from(std::string_view text) {
   constexpr std::array<std::pair<std::string_view, std::int64_t>, 4> kSizeUnits = {
       {{"GiB", kGiB}, {"MiB", kMiB}, {"GB", 1'000'000'000}, {"MB", 1'000'000}}};
-  const auto found = std::ranges::find_if(kSizeUnits, [&](const auto& one) { return text.ends_with(one.first); });
+  const auto found =
+      std::ranges::find_if(kSizeUnits, [&](const auto& one) { return text.ends_with(one.first); });
   if (found == kSizeUnits.end()) return std::nullopt;
   const std::int64_t unit = found->second;
   text.remove_suffix(found->first.size());
@@ -66,8 +69,8 @@ std::optional<std::int64_t> bytes_from(std::string_view text) {
   if (!whole) return std::nullopt;
   if (point == text.npos) return *whole * unit;
   const std::string_view fraction = text.substr(point + 1);
-  const auto thousandths =
-      digits(std::string(fraction) + std::string(3 - std::min<std::size_t>(fraction.size(), 3), '0'), 3);
+  const auto thousandths = digits(
+      std::string(fraction) + std::string(3 - std::min<std::size_t>(fraction.size(), 3), '0'), 3);
   if (!thousandths || fraction.empty()) return std::nullopt;
   return *whole * unit + *thousandths * unit / 1000;
 }

@@ -12,8 +12,8 @@ std::string bytes_text(std::int64_t bytes);
 /// A size to be compared with others: "17 B", "3.5 KiB", "96.0 MiB", "1.21 GiB", "-2.0 MiB".
 std::string size_text(std::int64_t bytes);
 
-/// The bytes of a size as memory.budget has it: "8GiB", "512MiB", "1.5GiB" or, in powers of ten, "8GB" and "512MB";
-/// part of a byte left out. nullopt for any other text.
+/// The bytes of a size as memory.budget has it: "8GiB", "512MiB", "1.5GiB" or, in powers of ten,
+/// "8GB" and "512MB"; part of a byte left out. nullopt for any other text.
 std::optional<std::int64_t> bytes_from(std::string_view text);
 
 }  // namespace runner

@@ -11,7 +11,8 @@ std::vector<std::string> comment_header(std::string_view text) {
     text.remove_prefix(std::min(text.size(), line.size() + 2));
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.starts_with(' ')) line.remove_prefix(1);
-    const bool is_for_programs = line.starts_with("yaml-language-server:") || line.starts_with("@package");
+    const bool is_for_programs =
+        line.starts_with("yaml-language-server:") || line.starts_with("@package");
     if (is_for_programs || (line.empty() && lines.empty())) continue;
     lines.emplace_back(line);
   }

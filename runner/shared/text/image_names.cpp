@@ -20,7 +20,8 @@ std::string ending_of(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   if (dot == std::string_view::npos || name.starts_with('.')) return "";
   std::string ending(name.substr(dot));
-  std::ranges::transform(ending, ending.begin(), [](char c) { return 'A' <= c && c <= 'Z' ? c - 'A' + 'a' : c; });
+  std::ranges::transform(ending, ending.begin(),
+                         [](char c) { return 'A' <= c && c <= 'Z' ? c - 'A' + 'a' : c; });
   return ending;
 }
 
@@ -67,7 +68,9 @@ void NotTaken::file(std::string_view name) {
   if (is_other_image_name(name)) ++other_images_[ending_of(name)];
 }
 
-void NotTaken::folder(std::string_view name) { ++(name.starts_with('.') ? hidden_folders_ : folders_); }
+void NotTaken::folder(std::string_view name) {
+  ++(name.starts_with('.') ? hidden_folders_ : folders_);
+}
 
 void NotTaken::add(const NotTaken& other) {
   for (const auto& [ending, count] : other.endings_) endings_[ending] += count;
@@ -80,7 +83,8 @@ void NotTaken::add(const NotTaken& other) {
 std::string NotTaken::text() const {
   std::vector<std::string> parts;
   if (!endings_.empty())
-    parts.push_back(counted_things(sum_of(endings_), "file") + " ignored: " + counts_text(endings_));
+    parts.push_back(counted_things(sum_of(endings_), "file") +
+                    " ignored: " + counts_text(endings_));
   if (hidden_files_ > 0) parts.push_back(counted_things(hidden_files_, "hidden file"));
   if (folders_ > 0) parts.push_back(counted_things(folders_, "folder") + " not searched");
   if (hidden_folders_ > 0) parts.push_back(counted_things(hidden_folders_, "hidden folder"));

@@ -26,8 +26,10 @@ std::string listed(std::span<const std::string> names, std::size_t most, std::st
 std::string either(std::span<const std::string> names, std::size_t most) {
   std::string text;
   const std::size_t shown = std::min(names.size(), most);
-  for (std::size_t i = 0; i < shown; ++i) text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
-  return shown < names.size() ? text + " or " + std::to_string(names.size() - shown) + " more" : text;
+  for (std::size_t i = 0; i < shown; ++i)
+    text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
+  return shown < names.size() ? text + " or " + std::to_string(names.size() - shown) + " more"
+                              : text;
 }
 
 }  // namespace runner

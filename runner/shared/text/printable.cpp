@@ -20,8 +20,10 @@ std::size_t character_size(std::string_view text) {
   for (std::size_t i = 1; i < size; ++i) {
     if (!continues(byte(i))) return 0;
   }
-  if (size == 3 && ((lead == 0xE0 && byte(1) < 0xA0) || (lead == 0xED && byte(1) >= 0xA0))) return 0;
-  if (size == 4 && ((lead == 0xF0 && byte(1) < 0x90) || (lead == 0xF4 && byte(1) >= 0x90))) return 0;
+  if (size == 3 && ((lead == 0xE0 && byte(1) < 0xA0) || (lead == 0xED && byte(1) >= 0xA0)))
+    return 0;
+  if (size == 4 && ((lead == 0xF0 && byte(1) < 0x90) || (lead == 0xF4 && byte(1) >= 0x90)))
+    return 0;
   return size;
 }
 
@@ -30,15 +32,17 @@ unsigned code_point(std::string_view character) {
   const auto first = static_cast<unsigned char>(character[0]);
   if (character.size() == 1) return first;
   unsigned code = first & (0x7Fu >> character.size());
-  for (const char next : character.substr(1)) code = code << 6 | (static_cast<unsigned char>(next) & 0x3Fu);
+  for (const char next : character.substr(1))
+    code = code << 6 | (static_cast<unsigned char>(next) & 0x3Fu);
   return code;
 }
 
 /// Does a terminal obey it, or show what comes after it in another order or line?
 bool is_control(unsigned code) {
-  const bool turns = code == 0x061C || code == 0x200E || code == 0x200F || (code >= 0x202A && code <= 0x202E) ||
-                     (code >= 0x2066 && code <= 0x2069);
-  return (code < 0x20 && code != '\t') || (code >= 0x7F && code < 0xA0) || turns || code == 0x2028 || code == 0x2029;
+  const bool turns = code == 0x061C || code == 0x200E || code == 0x200F ||
+                     (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+  return (code < 0x20 && code != '\t') || (code >= 0x7F && code < 0xA0) || turns ||
+         code == 0x2028 || code == 0x2029;
 }
 
 }  // namespace

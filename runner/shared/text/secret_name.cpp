@@ -11,7 +11,8 @@ namespace {
 
 std::string in_capitals(std::string_view name) {
   std::string result(name);
-  std::ranges::transform(result, result.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  std::ranges::transform(result, result.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   return result;
 }
 
@@ -37,14 +38,16 @@ bool is_pass(std::string_view name) {
 bool names_password(const std::string& name) {
   const std::string rest = without(name, "AUTHORI");  // AUTHORIZATION is one, AUTHOR none
   return rest.size() < name.size() || is_pass(name) ||
-         has_any(without(rest, "AUTHOR"), {"SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "AUTH", "CREDENTIAL"});
+         has_any(without(rest, "AUTHOR"),
+                 {"SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "AUTH", "CREDENTIAL"});
 }
 
 bool is_name_letter(char letter) {
   return is_letter(letter) || is_digit(letter) || letter == '_' || letter == '-' || letter == '.';
 }
 
-/// Is `value`, as it is written, what a secret is not: nothing, an interpolation, a container, a truth?
+/// Is `value`, as it is written, what a secret is not: nothing, an interpolation, a container, a
+/// truth?
 bool is_no_secret(std::string_view value) {
   while (!value.empty() && is_blank(value.back())) value.remove_suffix(1);
   return value.empty() || value.front() == '{' || value.front() == '[' || value.front() == '#' ||
@@ -63,9 +66,11 @@ bool is_secret_key(std::string_view key) {
 }
 
 bool is_secret_key_of(std::string_view key, std::int64_t number) {
-  constexpr std::int64_t kNoCount = 100000;  // a token or a key of digits is longer than a size or an index
+  constexpr std::int64_t kNoCount =
+      100000;  // a token or a key of digits is longer than a size or an index
   const std::string name = in_capitals(key);
-  if (is_pass(name) || ends_with_any(name, {"SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "AUTH", "CREDENTIAL"}))
+  if (is_pass(name) ||
+      ends_with_any(name, {"SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "AUTH", "CREDENTIAL"}))
     return true;
   return ends_with_any(name, {"TOKEN", "KEY"}) && (number >= kNoCount || number <= -kNoCount);
 }
@@ -80,7 +85,9 @@ std::string quotable_line(std::string_view line) {
     std::size_t begin = at;
     while (begin > 0 && is_name_letter(line[begin - 1])) --begin;
     std::size_t value = at + 1;
-    while (value < line.size() && (is_blank(line[value]) || line[value] == '\'' || line[value] == '"')) ++value;
+    while (value < line.size() &&
+           (is_blank(line[value]) || line[value] == '\'' || line[value] == '"'))
+      ++value;
     const std::string_view key = line.substr(begin, at - begin);
     if (key.empty() || !is_secret_key(key)) continue;
     // A mapping on one line goes on after the value.
@@ -95,8 +102,8 @@ std::string quotable_line(std::string_view line) {
       if (is_number) number = 10 * number + (line[i] - '0');
     }
     if (is_number && !is_secret_key_of(key, number)) continue;
-    std::fill(result.begin() + static_cast<std::ptrdiff_t>(value), result.begin() + static_cast<std::ptrdiff_t>(end),
-              '*');
+    std::fill(result.begin() + static_cast<std::ptrdiff_t>(value),
+              result.begin() + static_cast<std::ptrdiff_t>(end), '*');
     at = std::max(at, end - 1);
   }
   return result;

@@ -36,7 +36,9 @@ std::size_t common_subsequence(std::string_view a, std::string_view b) {
 }
 
 bool equal_but_for_case(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  const auto lower = [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  };
   return std::ranges::equal(a, b, {}, lower, lower);
 }
 
@@ -52,9 +54,11 @@ std::string nearest_name(std::string_view word, std::span<const std::string> can
     if (word.empty() || candidate.empty() || longer > kLongestWord) continue;
     if (equal_but_for_case(word, candidate)) return candidate;
     const std::size_t edits = distance(word, candidate);
-    const double similarity = 2.0 * common_subsequence(word, candidate) / (word.size() + candidate.size());
+    const double similarity =
+        2.0 * common_subsequence(word, candidate) / (word.size() + candidate.size());
     const bool is_near = (edits <= 2 && 2 * edits <= word.size()) || similarity >= 0.6;
-    const double score = 1.0 / (1 + edits) + similarity / 1000;  // fewest edits; then the more alike
+    const double score =
+        1.0 / (1 + edits) + similarity / 1000;  // fewest edits; then the more alike
     if (is_near && score > best_score) {
       best = candidate;
       best_score = score;
@@ -73,13 +77,16 @@ std::string did_you_mean_path(std::string_view word, std::span<const std::string
   std::vector<std::string> ends, last_parts;
   for (const std::string& candidate : candidates) {
     const std::size_t cut = candidate.size() - std::min(word.size() + 1, candidate.size());
-    const bool is_end = candidate.ends_with(word) && cut > 0 && (candidate[cut] == '.' || candidate[cut] == '/');
-    if (is_end && ends.size() < kMost && !std::ranges::count(ends, candidate)) ends.push_back(candidate);
+    const bool is_end =
+        candidate.ends_with(word) && cut > 0 && (candidate[cut] == '.' || candidate[cut] == '/');
+    if (is_end && ends.size() < kMost && !std::ranges::count(ends, candidate))
+      ends.push_back(candidate);
     last_parts.push_back(candidate.substr(candidate.find_last_of("./") + 1));
   }
   if (word.find_first_of("./") == word.npos && ends.empty()) {
     const std::string near = nearest_name(word, last_parts);
-    if (!near.empty()) ends.push_back(candidates[std::ranges::find(last_parts, near) - last_parts.begin()]);
+    if (!near.empty())
+      ends.push_back(candidates[std::ranges::find(last_parts, near) - last_parts.begin()]);
   }
   if (ends.empty()) return did_you_mean(word, candidates);
   std::string result = "did you mean ";

@@ -6,15 +6,16 @@
 
 namespace runner {
 
-/// The candidate nearest to `word` (Damerau–Levenshtein distance at most 2, or similarity of 0.6 and more);
-/// empty when none is near. One that differs in case alone is the nearest of all; ties go to the first.
+/// The candidate nearest to `word` (Damerau–Levenshtein distance at most 2, or similarity of 0.6
+/// and more); empty when none is near. One that differs in case alone is the nearest of all; ties
+/// go to the first.
 std::string nearest_name(std::string_view word, std::span<const std::string> candidates);
 
 /// "did you mean 'x'?", or empty.
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
 
-/// The same where candidates are written "a.b.c" or "a/b/c" and `word` may be only the last part of one, perhaps
-/// misspelt. Up to five that end with it.
+/// The same where candidates are written "a.b.c" or "a/b/c" and `word` may be only the last part of
+/// one, perhaps misspelt. Up to five that end with it.
 std::string did_you_mean_path(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace runner

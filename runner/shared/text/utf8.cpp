@@ -5,7 +5,9 @@ namespace {
 
 /// Bytes of the character, not of ASCII, that starts `text`; 0 when it is malformed.
 std::size_t character_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
+  };
   const auto continues = [&](std::size_t i, unsigned low = 0x80, unsigned high = 0xBF) {
     return byte(i) >= low && byte(i) <= high;
   };

@@ -7,8 +7,8 @@
 
 namespace runner {
 
-/// The offset of the first byte that is not part of well-formed UTF-8 (no overlong forms, no surrogates,
-/// nothing above U+10FFFF); nullopt when the whole text is well-formed.
+/// The offset of the first byte that is not part of well-formed UTF-8 (no overlong forms, no
+/// surrogates, nothing above U+10FFFF); nullopt when the whole text is well-formed.
 std::optional<std::size_t> invalid_utf8(std::string_view text);
 
 /// `bytes` with "\\xe9" for each that is no printable ASCII: of a name that is no text.

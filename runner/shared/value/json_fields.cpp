@@ -13,7 +13,8 @@
 namespace runner {
 
 template <typename Json>
-JsonFields<Json>::JsonFields(const Json& json, std::string what) : json_(json), what_(std::move(what)) {
+JsonFields<Json>::JsonFields(const Json& json, std::string what)
+    : json_(json), what_(std::move(what)) {
   if (!json.is_object()) throw std::runtime_error(what_ + " is not a JSON object");
 }
 
@@ -53,29 +54,32 @@ template <typename Json>
 std::int64_t JsonFields<Json>::integer(std::string_view key) const {
   constexpr auto kLargest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
   const Json& value = at(key);
-  const bool fits =
-      value.is_number_integer() && (!value.is_number_unsigned() || value.template get<std::uint64_t>() <= kLargest);
+  const bool fits = value.is_number_integer() && (!value.is_number_unsigned() ||
+                                                  value.template get<std::uint64_t>() <= kLargest);
   return fits ? value.template get<std::int64_t>() : (fail(key, "an integer"), 0);
 }
 
 template <typename Json>
 std::int64_t JsonFields<Json>::count(std::string_view key) const {
   const Json& value = at(key);
-  const bool fits = value.is_number_integer() && value.template get<std::uint64_t>() >> 63 == 0;  // nor is it negative
+  const bool fits = value.is_number_integer() &&
+                    value.template get<std::uint64_t>() >> 63 == 0;  // nor is it negative
   return fits ? value.template get<std::int64_t>() : (fail(key, "a count"), 0);
 }
 
 template <typename Json>
 std::uint64_t JsonFields<Json>::seed(std::string_view key) const {
   const Json& value = at(key);
-  return value.is_number_unsigned() ? value.template get<std::uint64_t>() : (fail(key, "a seed"), 0);
+  return value.is_number_unsigned() ? value.template get<std::uint64_t>()
+                                    : (fail(key, "a seed"), 0);
 }
 
 template <typename Json>
 double JsonFields<Json>::number(std::string_view key) const {
   const Json& value = at(key);
   if (value.is_number()) return value.template get<double>();
-  const auto other = value.is_string() ? non_finite(value.template get_ref<const std::string&>()) : std::nullopt;
+  const auto other =
+      value.is_string() ? non_finite(value.template get_ref<const std::string&>()) : std::nullopt;
   return other ? *other : (fail(key, "a number"), 0);
 }
 
@@ -97,7 +101,8 @@ std::vector<std::string> JsonFields<Json>::texts(std::string_view key) const {
 template <typename Json>
 std::vector<std::int64_t> JsonFields<Json>::integers(std::string_view key) const {
   const Json& items = list(key);
-  const bool fits = std::ranges::all_of(items, [](const Json& item) { return item.is_number_integer(); });
+  const bool fits =
+      std::ranges::all_of(items, [](const Json& item) { return item.is_number_integer(); });
   return fits ? items.template get<std::vector<std::int64_t>>()
               : (fail(key, "a list of integers"), std::vector<std::int64_t>());
 }
@@ -153,7 +158,8 @@ void write_value(const Value& value, std::string& json) {
     std::vector<const Entry*> entries;
     entries.reserve(map->size());
     for (const Entry& entry : *map) entries.push_back(&entry);
-    std::ranges::sort(entries, {}, [](const Entry* entry) -> const std::string& { return entry->key; });
+    std::ranges::sort(entries, {},
+                      [](const Entry* entry) -> const std::string& { return entry->key; });
     json += '{';
     for (const Entry* entry : entries) {
       if (entry != entries.front()) json += ',';

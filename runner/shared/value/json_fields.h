@@ -13,12 +13,14 @@
 
 namespace runner {
 
-/// Reads the members of a JSON object that one of our programs has written. Each is asked for by its type; what is not
-/// as it must be is a std::runtime_error, of which `what` is the subject:
+/// Reads the members of a JSON object that one of our programs has written. Each is asked for by
+/// its type; what is not as it must be is a std::runtime_error, of which `what` is the subject:
 ///
-///   const JsonFields state(json, "the schedule's state");   // "the schedule's state is not a JSON object"
-///   const std::int64_t step = state.count("step");          // "the schedule's state has no 'step'"
-///                                                           // "the schedule's state has a 'step' that is not a count"
+///   const JsonFields state(json, "the schedule's state");   // "the schedule's state is not a JSON
+///   object" const std::int64_t step = state.count("step");          // "the schedule's state has
+///   no 'step'"
+///                                                           // "the schedule's state has a 'step'
+///                                                           that is not a count"
 template <typename Json>
 class JsonFields {
  public:
@@ -51,7 +53,8 @@ class JsonFields {
 extern template class JsonFields<nlohmann::json>;
 extern template class JsonFields<nlohmann::ordered_json>;
 
-/// JSON knows no NaN and no infinities: they are the texts "nan", "inf" and "-inf" in all that we write.
+/// JSON knows no NaN and no infinities: they are the texts "nan", "inf" and "-inf" in all that we
+/// write.
 nlohmann::ordered_json number_json(double value);
 
 /// What such a number or text says; nullopt for anything else.
@@ -60,9 +63,9 @@ std::optional<double> number_from_json(const nlohmann::ordered_json& json);
 /// The number that is written "nan", "inf" or "-inf"; nullopt for any other text.
 std::optional<double> non_finite(std::string_view text);
 
-/// The text of to_json(value), without blanks and with the keys of mappings sorted: the same however the recipe was
-/// written. Recipes are known again by its digest, so it never changes. Throws nlohmann::json::exception for a text
-/// that is not UTF-8.
+/// The text of to_json(value), without blanks and with the keys of mappings sorted: the same
+/// however the recipe was written. Recipes are known again by its digest, so it never changes.
+/// Throws nlohmann::json::exception for a text that is not UTF-8.
 std::string sorted_json(const Value& value);
 
 }  // namespace runner

@@ -5,7 +5,8 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kDeepestJson = 256;  // a recipe is at most 64 deep, and what records hold of it a few more
+constexpr std::size_t kDeepestJson =
+    256;  // a recipe is at most 64 deep, and what records hold of it a few more
 
 }  // namespace
 
@@ -28,7 +29,8 @@ bool nests_deeper(std::string_view text, std::size_t depth) {
 template <typename Json>
 Json parse_json(std::string_view text) {
   // A NUL, which the library takes for the end, is in no JSON.
-  if (nests_deeper(text, kDeepestJson) || text.find('\0') != text.npos) return Json(Json::value_t::discarded);
+  if (nests_deeper(text, kDeepestJson) || text.find('\0') != text.npos)
+    return Json(Json::value_t::discarded);
   return Json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 

@@ -8,9 +8,10 @@
 
 namespace runner {
 
-/// JSON of a file or of another program, which somebody may have edited: discarded (is_discarded()) where the text is
-/// none, or is nested deeper than any that we write, which to copy or to write again would take more stack than there
-/// is. The library's own parse() does not limit that, and is called nowhere else.
+/// JSON of a file or of another program, which somebody may have edited: discarded (is_discarded())
+/// where the text is none, or is nested deeper than any that we write, which to copy or to write
+/// again would take more stack than there is. The library's own parse() does not limit that, and is
+/// called nowhere else.
 template <typename Json = nlohmann::ordered_json>
 Json parse_json(std::string_view text);
 /// The same of a whole file; what cannot be read is discarded too.

@@ -36,15 +36,19 @@ const Value* Value::find(std::string_view key) const {
   // Of many keys most are as long and begin alike: their ends tell them apart.
   const char last = key.empty() ? '\0' : key.back();
   const auto found = std::ranges::find_if(*entries, [&](const Entry& entry) {
-    return entry.key.size() == key.size() && (key.empty() || (entry.key.back() == last && entry.key == key));
+    return entry.key.size() == key.size() &&
+           (key.empty() || (entry.key.back() == last && entry.key == key));
   });
   return found == entries->end() ? nullptr : &found->value;
 }
 
-Value* Value::find(std::string_view key) { return const_cast<Value*>(std::as_const(*this).find(key)); }
+Value* Value::find(std::string_view key) {
+  return const_cast<Value*>(std::as_const(*this).find(key));
+}
 
 std::string_view type_name(const Value& value) {
-  constexpr std::string_view kNames[] = {"null", "boolean", "integer", "number", "string", "list", "mapping"};
+  constexpr std::string_view kNames[] = {"null",   "boolean", "integer", "number",
+                                         "string", "list",    "mapping"};
   return kNames[value.data.index()];
 }
 
@@ -60,8 +64,12 @@ std::string describe(const Value& value) {
       while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
       return '"' + text.substr(0, end) + "…\"";
     }
-    std::string operator()(const Value::List& list) const { return "a list of " + std::to_string(list.size()); }
-    std::string operator()(const Value::Map& map) const { return map.empty() ? "an empty mapping" : "a mapping"; }
+    std::string operator()(const Value::List& list) const {
+      return "a list of " + std::to_string(list.size());
+    }
+    std::string operator()(const Value::Map& map) const {
+      return map.empty() ? "an empty mapping" : "a mapping";
+    }
   };
   return value.secret_as.empty() ? std::visit(Visitor{}, value.data) : value.secret_as;
 }
@@ -111,8 +119,9 @@ const Value* at_key(const Value& root, std::string_view key) {
     if (const auto* list = here->list()) {
       std::size_t index = list->size();
       const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), index);
-      here =
-          error == std::errc() && end == word.data() + word.size() && index < list->size() ? &(*list)[index] : nullptr;
+      here = error == std::errc() && end == word.data() + word.size() && index < list->size()
+                 ? &(*list)[index]
+                 : nullptr;
     } else {
       here = here->find(word);
     }
@@ -123,7 +132,9 @@ const Value* at_key(const Value& root, std::string_view key) {
 
 bool same_data(const Value& a, const Value& b) {
   const auto number = [](const Value& v) -> const double* { return std::get_if<double>(&v.data); };
-  const auto integer = [](const Value& v) -> const std::int64_t* { return std::get_if<std::int64_t>(&v.data); };
+  const auto integer = [](const Value& v) -> const std::int64_t* {
+    return std::get_if<std::int64_t>(&v.data);
+  };
   if (number(a) && integer(b)) return *number(a) == static_cast<double>(*integer(b));
   if (integer(a) && number(b)) return same_data(b, a);
   if (a.data.index() != b.data.index()) return false;
@@ -152,7 +163,8 @@ nlohmann::ordered_json to_json(const Value& value, bool hide_secrets) {
   if (const auto* map = value.map()) {
     Json::object_t object;
     object.reserve(map->size());  // it would copy what it holds as it grows
-    for (const Entry& entry : *map) object.emplace_back(entry.key, to_json(entry.value, hide_secrets));
+    for (const Entry& entry : *map)
+      object.emplace_back(entry.key, to_json(entry.value, hide_secrets));
     return Json(std::move(object));
   }
   if (const auto* number = std::get_if<double>(&value.data)) return number_json(*number);
@@ -165,7 +177,8 @@ nlohmann::ordered_json to_json(const Value& value, bool hide_secrets) {
 Value from_json(const nlohmann::ordered_json& json) {
   Value value;
   if (json.is_boolean()) value.data = json.get<bool>();
-  else if (json.is_number_unsigned() && json.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max()) {
+  else if (json.is_number_unsigned() &&
+           json.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max()) {
     value.data = std::to_string(json.get<std::uint64_t>());
     value.form = ScalarForm::kBigInteger;
   } else if (json.is_number_integer()) value.data = json.get<std::int64_t>();
@@ -188,7 +201,8 @@ Value from_json(const nlohmann::ordered_json& json) {
 
 const Location& place_of(const Value& value) {
   const Value* const kind = value.map() ? value.find("kind") : nullptr;
-  const bool is_elsewhere = kind && !kind->is_default && kind->where.source && kind->where.source != value.where.source;
+  const bool is_elsewhere =
+      kind && !kind->is_default && kind->where.source && kind->where.source != value.where.source;
   return is_elsewhere ? kind->where : value.where;
 }
 

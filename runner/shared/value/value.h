@@ -14,13 +14,15 @@ namespace runner {
 
 struct Entry;
 
-/// What a scalar's data does not tell: how it was written, where that matters when it is written again.
+/// What a scalar's data does not tell: how it was written, where that matters when it is written
+/// again.
 enum class ScalarForm {
   kPlain,
   kSingleQuoted,  ///< on a command line
   kDoubleQuoted,  ///< on a command line
   kBigInteger,    ///< data holds the digits of an integer that needs more than 64 bits
-  kEnvironment,   ///< the text of an environment variable, which is a number where the schema wants one
+  kEnvironment,   ///< the text of an environment variable, which is a number where the schema wants
+                  ///< one
 };
 
 /// A node of a recipe that remembers where it was written.
@@ -32,7 +34,8 @@ struct Value {
 
   std::variant<std::nullptr_t, bool, std::int64_t, double, std::string, List, Map> data;
   Location where;
-  /// What every record and print shows instead of `data`; empty: no secret (runner/parent/config/secret.h).
+  /// What every record and print shows instead of `data`; empty: no secret
+  /// (runner/parent/config/secret.h).
   std::string secret_as = {};
   ScalarForm form = ScalarForm::kPlain;
   bool is_default = false;  ///< nobody wrote it: a schema filled it in
@@ -49,7 +52,8 @@ struct Value {
   Value* find(std::string_view key);
 };
 
-/// What a key was before it became text. Keys are compared and looked up as text: 1 and "1" are the same key.
+/// What a key was before it became text. Keys are compared and looked up as text: 1 and "1" are the
+/// same key.
 enum class KeyType { kString, kInteger, kFloat, kBool, kNull };
 
 /// One `key: value` of a mapping.
@@ -63,16 +67,19 @@ struct Entry {
 /// "null", "boolean", "integer", "number", "string", "list" or "mapping".
 std::string_view type_name(const Value& value);
 
-/// `value` as one line for a message: strings in double quotes, long ones cut, containers by name and size.
+/// `value` as one line for a message: strings in double quotes, long ones cut, containers by name
+/// and size.
 std::string describe(const Value& value);
 
 /// `pointer` followed by `key` as RFC 6901 escapes it.
 std::string pointer_to(std::string_view pointer, std::string_view key);
 
-/// The value `pointer` names, or the nearest ancestor that exists (the place to show for a missing key).
+/// The value `pointer` names, or the nearest ancestor that exists (the place to show for a missing
+/// key).
 const Value& nearest(const Value& root, std::string_view pointer);
 
-/// What the dotted `key` names in `root` ("train.layers.0"), root itself for ""; null when there is none.
+/// What the dotted `key` names in `root` ("train.layers.0"), root itself for ""; null when there is
+/// none.
 const Value* at_key(const Value& root, std::string_view key);
 
 /// Equal data, wherever it was written. 1 and 1.0 are equal, as in JSON Schema.
@@ -82,8 +89,9 @@ bool same_data(const Value& a, const Value& b);
 nlohmann::ordered_json to_json(const Value& value, bool hide_secrets = true);
 Value from_json(const nlohmann::ordered_json& json);
 
-/// Where what is wrong with a value as a whole is shown. Of a mapping whose kind was written elsewhere than its first
-/// keys, as by an override, that is the kind: it decides which keys there are.
+/// Where what is wrong with a value as a whole is shown. Of a mapping whose kind was written
+/// elsewhere than its first keys, as by an override, that is the kind: it decides which keys there
+/// are.
 const Location& place_of(const Value& value);
 
 }  // namespace runner

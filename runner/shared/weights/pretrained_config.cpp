@@ -21,9 +21,11 @@ template <typename T>
 void read(const json& from, const char* key, std::optional<T>& field) {
   const auto found = from.find(key);
   if (found == from.end() || found->is_null()) return;
-  const bool fits = std::is_integral_v<T> ? found->is_number_integer() && *found > 0 : found->is_number() && *found > 0;
+  const bool fits = std::is_integral_v<T> ? found->is_number_integer() && *found > 0
+                                          : found->is_number() && *found > 0;
   if (!fits)
-    throw std::invalid_argument("its '" + std::string(key) + "' is " + found->dump() + ", not a positive number");
+    throw std::invalid_argument("its '" + std::string(key) + "' is " + found->dump() +
+                                ", not a positive number");
   field = found->get<T>();
 }
 
@@ -48,15 +50,19 @@ PretrainedConfig of_transformers(const json& config) {
   read(config, "projection_dim", result.projection_dim);
   read(config, "layer_norm_eps", result.layer_norm_eps);
   const std::string activation = word_at(config, "hidden_act");
-  refuse_unless(activation.empty() || activation == kGelu || activation == kQuickGelu,
-                "its 'hidden_act' is '" + activation + "', and only gelu and quick_gelu are supported");
+  refuse_unless(
+      activation.empty() || activation == kGelu || activation == kQuickGelu,
+      "its 'hidden_act' is '" + activation + "', and only gelu and quick_gelu are supported");
   if (!activation.empty()) result.hidden_act = activation;
-  refuse_unless(config.value("num_channels", json(3)) == 3, "its images do not have three channels");
-  refuse_unless(config.value("qkv_bias", json(true)) == true, "its attention has no bias ('qkv_bias')");
+  refuse_unless(config.value("num_channels", json(3)) == 3,
+                "its images do not have three channels");
+  refuse_unless(config.value("qkv_bias", json(true)) == true,
+                "its attention has no bias ('qkv_bias')");
   return result;
 }
 
-/// Absent values of CLIPVisionConfig and ViTConfig, which their files leave out where they are these.
+/// Absent values of CLIPVisionConfig and ViTConfig, which their files leave out where they are
+/// these.
 void fill_in(PretrainedConfig& config, const char* kind, const char* activation, double epsilon) {
   config.kind = kind;
   if (!config.hidden_act) config.hidden_act = activation;
@@ -73,7 +79,8 @@ constexpr std::array<TimmSize, 4> kTimmSizes = {
 
 PretrainedConfig of_timm(const json& config) {
   const std::string architecture = word_at(config, "architecture");
-  static const std::regex kName(R"(vit_(tiny|small|base|large)_patch(\d{1,4})(_clip)?(_quickgelu)?_(\d{1,4})(\..*)?)");
+  static const std::regex kName(
+      R"(vit_(tiny|small|base|large)_patch(\d{1,4})(_clip)?(_quickgelu)?_(\d{1,4})(\..*)?)");
   std::smatch match;
   refuse_unless(std::regex_match(architecture, match, kName),
                 "its 'architecture' is '" + architecture +
@@ -91,8 +98,9 @@ PretrainedConfig of_timm(const json& config) {
   result.image_size = std::stoll(match[5].str());
   result.hidden_act = match[4].matched ? kQuickGelu : kGelu;
   result.layer_norm_eps = is_clip ? 1e-5 : 1e-6;
-  const json& arguments =
-      config.contains("model_args") && config["model_args"].is_object() ? config["model_args"] : config;
+  const json& arguments = config.contains("model_args") && config["model_args"].is_object()
+                              ? config["model_args"]
+                              : config;
   read(arguments, "embed_dim", result.hidden_size);
   read(arguments, "depth", result.num_hidden_layers);
   read(arguments, "num_heads", result.num_attention_heads);
@@ -100,18 +108,20 @@ PretrainedConfig of_timm(const json& config) {
   read(arguments, "img_size", result.image_size);
   std::optional<double> ratio = 4.0;
   read(arguments, "mlp_ratio", ratio);
-  result.intermediate_size = static_cast<std::int64_t>(static_cast<double>(*result.hidden_size) * *ratio);
+  result.intermediate_size =
+      static_cast<std::int64_t>(static_cast<double>(*result.hidden_size) * *ratio);
   const bool has_projection = config.value("num_classes", json(0)) != 0;
   if (is_clip && has_projection) read(config, "num_classes", result.projection_dim);
   return result;
 }
 
 PretrainedConfig of_open_clip(const json& model) {
-  refuse_unless(model.contains("vision_cfg") && model["vision_cfg"].is_object(), "its 'model_cfg' has no 'vision_cfg'");
+  refuse_unless(model.contains("vision_cfg") && model["vision_cfg"].is_object(),
+                "its 'model_cfg' has no 'vision_cfg'");
   const json& vision = model["vision_cfg"];
-  refuse_unless(
-      word_at(vision, "timm_model_name").empty() && (!vision.contains("layers") || vision["layers"].is_number()),
-      "its vision tower is not a transformer of CLIP's form");
+  refuse_unless(word_at(vision, "timm_model_name").empty() &&
+                    (!vision.contains("layers") || vision["layers"].is_number()),
+                "its vision tower is not a transformer of CLIP's form");
   PretrainedConfig result;
   result.kind = kClipVision;
   result.hidden_size = 768, result.num_hidden_layers = 12;
@@ -125,7 +135,8 @@ PretrainedConfig of_open_clip(const json& model) {
   read(vision, "head_width", head_width);
   read(vision, "mlp_ratio", ratio);
   result.num_attention_heads = *result.hidden_size / *head_width;
-  result.intermediate_size = static_cast<std::int64_t>(static_cast<double>(*result.hidden_size) * *ratio);
+  result.intermediate_size =
+      static_cast<std::int64_t>(static_cast<double>(*result.hidden_size) * *ratio);
   result.hidden_act = model.value("quick_gelu", json(false)) == true ? kQuickGelu : kGelu;
   result.layer_norm_eps = 1e-5;
   return result;
@@ -161,7 +172,8 @@ std::int64_t count_at(const json& config, const char* key, std::int64_t otherwis
   const auto found = config.find(key);
   if (found == config.end() || found->is_null()) return otherwise;
   if (!found->is_number_integer() || *found < 1)
-    throw std::invalid_argument("its '" + std::string(key) + "' is " + found->dump() + ", not a positive number");
+    throw std::invalid_argument("its '" + std::string(key) + "' is " + found->dump() +
+                                ", not a positive number");
   return found->get<std::int64_t>();
 }
 
@@ -174,8 +186,8 @@ json section_of(const json& config, const char* key) {
 void check_activation(const json& texts, const std::string& of_images) {
   const std::string of_texts = texts.value("hidden_act", json("quick_gelu")).dump();
   if (of_texts != json(of_images).dump())
-    throw std::invalid_argument("its text tower has the activation " + of_texts + ", and its image tower '" +
-                                of_images + "'");
+    throw std::invalid_argument("its text tower has the activation " + of_texts +
+                                ", and its image tower '" + of_images + "'");
 }
 
 }  // namespace
@@ -183,7 +195,8 @@ void check_activation(const json& texts, const std::string& of_images) {
 Json clip_options(const json& config) {
   const json type = config.is_object() ? config.value("model_type", json()) : json();
   if (type != "clip") {
-    throw std::invalid_argument(type.is_string() ? "it describes a '" + type.get<std::string>() + "', not a 'clip'"
+    throw std::invalid_argument(type.is_string() ? "it describes a '" + type.get<std::string>() +
+                                                       "', not a 'clip'"
                                                  : "it does not say that the model is a 'clip'");
   }
   json whole = config;
@@ -191,7 +204,8 @@ Json clip_options(const json& config) {
   const PretrainedConfig images = pretrained_config(whole);
   const json texts = section_of(config, "text_config");
   check_activation(texts, *images.hidden_act);
-  constexpr std::int64_t kHighestId = 2;  // of OpenAI's weights: it stands for the token with the highest id
+  constexpr std::int64_t kHighestId =
+      2;  // of OpenAI's weights: it stands for the token with the highest id
   const bool takes_highest = count_at(texts, "eos_token_id", 49407) == kHighestId;
   return {{"hidden_act", *images.hidden_act},
           {"layer_norm_eps", *images.layer_norm_eps},

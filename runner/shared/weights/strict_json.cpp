@@ -14,8 +14,9 @@ namespace {
 
 using nlohmann::json;
 
-/// Goes through a text and refuses what the library would let pass: a name that stands twice in one object, and deep
-/// nesting. In time that grows with the text, which the library's own callbacks do not.
+/// Goes through a text and refuses what the library would let pass: a name that stands twice in one
+/// object, and deep nesting. In time that grows with the text, which the library's own callbacks do
+/// not.
 class DepthWatch final : public nlohmann::json_sax<json> {
  public:
   DepthWatch(std::size_t depth, const std::string& what) : depth_(depth), what_(what) {}
@@ -58,7 +59,8 @@ class DepthWatch final : public nlohmann::json_sax<json> {
 
 json parse_strict_json(std::string_view text, std::size_t depth, const std::string& what) {
   const std::string not_json = what + " is not JSON";
-  if (text.find('\0') != text.npos) throw std::invalid_argument(not_json);  // the library takes it for the end
+  if (text.find('\0') != text.npos)
+    throw std::invalid_argument(not_json);  // the library takes it for the end
   DepthWatch watch(depth, what);
   json::sax_parse(text, &watch);
   try {

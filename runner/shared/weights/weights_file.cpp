@@ -25,7 +25,8 @@ bool is_there(const fs::path& path) {
   return fs::is_regular_file(path, error);
 }
 
-// The names that libraries give their weights, the one to be taken first before those that hold the same.
+// The names that libraries give their weights, the one to be taken first before those that hold the
+// same.
 constexpr std::array kModelFiles = {"model.safetensors",           "model.safetensors.index.json",
                                     "pytorch_model.bin",           "pytorch_model.bin.index.json",
                                     "open_clip_model.safetensors", "open_clip_pytorch_model.bin"};
@@ -33,7 +34,8 @@ constexpr std::array kAdapterFiles = {"adapter_model.safetensors", "adapter_mode
 
 template <std::size_t N>
 fs::path first_of(const std::array<const char*, N>& names, const fs::path& folder) {
-  const auto name = std::ranges::find_if(names, [&](const char* name) { return is_there(folder / name); });
+  const auto name =
+      std::ranges::find_if(names, [&](const char* name) { return is_there(folder / name); });
   return name == names.end() ? fs::path() : folder / *name;
 }
 
@@ -42,9 +44,11 @@ std::vector<std::string> other_weights(const fs::path& folder) {
   constexpr std::array kEndings = {".safetensors", ".bin", ".pth", ".pt", ".ckpt"};
   std::vector<std::string> names;
   std::error_code error;
-  for (fs::directory_iterator file(folder, error), end; !error && file != end; file.increment(error)) {
+  for (fs::directory_iterator file(folder, error), end; !error && file != end;
+       file.increment(error)) {
     const std::string ending = file->path().extension();
-    if (std::ranges::find(kEndings, ending) != kEndings.end()) names.push_back(file->path().filename());
+    if (std::ranges::find(kEndings, ending) != kEndings.end())
+      names.push_back(file->path().filename());
   }
   std::ranges::sort(names);
   return names;
@@ -53,28 +57,30 @@ std::vector<std::string> other_weights(const fs::path& folder) {
 fs::path find_in(const fs::path& folder) {
   const fs::path model = first_of(kModelFiles, folder), adapter = first_of(kAdapterFiles, folder);
   if (!model.empty() && !adapter.empty()) {
-    throw StageError(ErrorCode::kMissingWeights, "'" + folder.string() + "' holds a model, '" +
-                                                     model.filename().string() + "', and an adapter, '" +
-                                                     adapter.filename().string() + "'")
+    throw StageError(ErrorCode::kMissingWeights,
+                     "'" + folder.string() + "' holds a model, '" + model.filename().string() +
+                         "', and an adapter, '" + adapter.filename().string() + "'")
         .with_help("name the file that you mean");
   }
   if (!model.empty() || !adapter.empty()) return model.empty() ? adapter : model;
   const std::vector<std::string> others = other_weights(folder);
-  throw StageError(ErrorCode::kMissingWeights, "'" + folder.string() + "' holds no model.safetensors")
-      .with_help(others.empty() ? "name a folder that a model or adapter was saved to, or a file of weights"
-                                : "name the file: " + (folder / others.front()).string());
+  throw StageError(ErrorCode::kMissingWeights,
+                   "'" + folder.string() + "' holds no model.safetensors")
+      .with_help(others.empty()
+                     ? "name a folder that a model or adapter was saved to, or a file of weights"
+                     : "name the file: " + (folder / others.front()).string());
 }
 
-/// What fetches the weights that are not there: of a published CLIP, and of a network of timm, by the name under which
-/// they are kept.
+/// What fetches the weights that are not there: of a published CLIP, and of a network of timm, by
+/// the name under which they are kept.
 std::string how_to_get(const fs::path& missing) {
   const std::string name = missing.stem();
   const bool is_named = missing.extension() == ".safetensors";
   const std::string hub = is_named && name.starts_with("clip-vit-") ? "hf:openai/" + name
                           : is_named && name.ends_with("_in1k")     ? "hf:timm/" + name
                                                                     : "hf:ORG/NAME";
-  return "name a file of weights, a folder that a model was saved to, or " + hub + ", which `retort data fetch " + hub +
-         "` fetches";
+  return "name a file of weights, a folder that a model was saved to, or " + hub +
+         ", which `retort data fetch " + hub + "` fetches";
 }
 
 }  // namespace
@@ -84,7 +90,8 @@ fs::path find_weights(const std::string& reference) {
   std::error_code error;
   if (is_there(reference)) return reference;
   if (fs::is_directory(reference, error)) return find_in(reference);
-  throw StageError(ErrorCode::kMissingWeights, "there is no '" + reference + "'").with_help(how_to_get(reference));
+  throw StageError(ErrorCode::kMissingWeights, "there is no '" + reference + "'")
+      .with_help(how_to_get(reference));
 }
 
 std::optional<ConfigBeside> config_beside(const fs::path& weights) {
@@ -128,10 +135,12 @@ struct HubModel {
 /// As the hub wants the names of people and models, and no path in disguise.
 bool is_name(std::string_view text) {
   constexpr std::size_t kLongest = 96;
-  const auto is_allowed = [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '_' || c == '-'; };
-  return !text.empty() && text.size() <= kLongest && std::ranges::all_of(text, is_allowed) && text[0] != '.' &&
-         text[0] != '-' && text.back() != '.' && text.back() != '-' && text.find("--") == text.npos &&
-         text.find("..") == text.npos;
+  const auto is_allowed = [](unsigned char c) {
+    return std::isalnum(c) || c == '.' || c == '_' || c == '-';
+  };
+  return !text.empty() && text.size() <= kLongest && std::ranges::all_of(text, is_allowed) &&
+         text[0] != '.' && text[0] != '-' && text.back() != '.' && text.back() != '-' &&
+         text.find("--") == text.npos && text.find("..") == text.npos;
 }
 
 /// Names with slashes between them: "refs/pr/1" is one.
@@ -149,12 +158,13 @@ bool is_commit(std::string_view text) {
 
 std::string text(const HubModel& model) {
   const bool is_main = model.revision == HubModel().revision;
-  return std::string(kHubPrefix) + (model.organisation.empty() ? "" : model.organisation + '/') + model.name +
-         (is_main ? "" : '@' + model.revision);
+  return std::string(kHubPrefix) + (model.organisation.empty() ? "" : model.organisation + '/') +
+         model.name + (is_main ? "" : '@' + model.revision);
 }
 
 [[noreturn]] void missing(const HubModel& model, const std::string& what) {
-  throw StageError(ErrorCode::kMissingWeights, what).with_help("fetch it with `retort data fetch " + text(model) + "`");
+  throw StageError(ErrorCode::kMissingWeights, what)
+      .with_help("fetch it with `retort data fetch " + text(model) + "`");
 }
 
 HubModel parse(std::string_view reference) {
@@ -169,7 +179,8 @@ HubModel parse(std::string_view reference) {
   if (is_named && is_revision(model.revision)) return model;
   throw StageError(ErrorCode::kMissingWeights,
                    "'" + printable_ascii(reference) + "' is not the name of a model on the Hub")
-      .with_help("write hf:ORG/NAME or hf:ORG/NAME@REVISION, as in hf:openai/clip-vit-base-patch32");
+      .with_help(
+          "write hf:ORG/NAME or hf:ORG/NAME@REVISION, as in hf:openai/clip-vit-base-patch32");
 }
 
 }  // namespace
@@ -181,10 +192,12 @@ fs::path hub_cache() {
   };
   if (const std::string cache = variable("HF_HUB_CACHE"); !cache.empty()) return cache;
   if (const std::string home = variable("HF_HOME"); !home.empty()) return fs::path(home) / "hub";
-  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) return fs::path(cache) / "huggingface/hub";
+  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty())
+    return fs::path(cache) / "huggingface/hub";
   const std::string home = variable("HOME");
   if (home.empty()) {
-    throw StageError(ErrorCode::kCannotCreate, "there is no folder for the Hugging Face cache: HOME is not set")
+    throw StageError(ErrorCode::kCannotCreate,
+                     "there is no folder for the Hugging Face cache: HOME is not set")
         .with_help("set HF_HUB_CACHE to a folder");
   }
   return fs::path(home) / ".cache/huggingface/hub";
@@ -196,9 +209,11 @@ fs::path hub_snapshot(std::string_view reference) {
   const HubModel model = parse(reference);
   const fs::path cache = hub_cache();
   const fs::path folder =
-      cache / ("models--" + (model.organisation.empty() ? "" : model.organisation + "--") + model.name);
+      cache /
+      ("models--" + (model.organisation.empty() ? "" : model.organisation + "--") + model.name);
   std::error_code error;
-  if (!fs::is_directory(folder, error)) missing(model, text(model) + " is not in '" + cache.string() + "'");
+  if (!fs::is_directory(folder, error))
+    missing(model, text(model) + " is not in '" + cache.string() + "'");
   std::string commit = model.revision;
   if (std::ifstream file(folder / "refs" / model.revision); file) {
     commit.clear();

@@ -43,27 +43,34 @@ class AddingStage : public Stage {
           .elsewhere({"gpu", "cpu"}, {.cause = "out of memory", .taken = 60}, 2);
     }
     if (act_ == "bad_alloc") throw std::bad_alloc();
-    if (act_ == "torch") throw std::runtime_error("mat1 and mat2 cannot be multiplied\nException raised from here");
+    if (act_ == "torch")
+      throw std::runtime_error("mat1 and mat2 cannot be multiplied\nException raised from here");
     if (act_ == "nondeterministic")
-      throw std::runtime_error("put_ does not have a deterministic implementation, but you set it\nException raised");
-    if (act_ == "observed") throw StageError(ErrorCode::kStageFailed, context.node().observer ? "observed" : "alone");
-    if (act_ == "torch oom") throw std::runtime_error("CUDA out of memory. Tried to allocate 2.00 GiB");
+      throw std::runtime_error(
+          "put_ does not have a deterministic implementation, but you set it\nException raised");
+    if (act_ == "observed")
+      throw StageError(ErrorCode::kStageFailed, context.node().observer ? "observed" : "alone");
+    if (act_ == "torch oom")
+      throw std::runtime_error("CUDA out of memory. Tried to allocate 2.00 GiB");
     if (act_ == "disk full") throw std::system_error(ENOSPC, std::generic_category(), "weights");
     if (act_ == "strange") throw 42;
     if (act_ == "cancel") throw Cancelled{};
     if (act_ == "nothing") return {};
-    if (const auto trained = context.node().trained) context.say("trained in " + trained->folder.string());
+    if (const auto trained = context.node().trained)
+      context.say("trained in " + trained->folder.string());
     if (act_ == "progress") {
-      for (int i = 1; i <= 4; ++i) context.progress({.phase = i < 4 ? "train" : "validate", .step = i});
+      for (int i = 1; i <= 4; ++i)
+        context.progress({.phase = i < 4 ? "train" : "validate", .step = i});
     }
-    if (act_ == "source") context.say("in: " + inputs.source("in") + ", other: " + inputs.source("other"));
+    if (act_ == "source")
+      context.say("in: " + inputs.source("in") + ", other: " + inputs.source("other"));
     std::int64_t sum = plus_;
     for (const auto& number : inputs.all<Number>("in")) sum += number->value;
     std::ofstream(context.node().folder / "sum") << sum;
     context.metric("sum", static_cast<double>(sum), 1);
-    context.say("alive: " + std::to_string(Number::alive) + ", stages: " + std::to_string(alive) + ", seed " +
-                std::to_string(context.node().seed) + (context.node().smoke ? ", smoke on " : " on ") +
-                context.node().device);
+    context.say("alive: " + std::to_string(Number::alive) + ", stages: " + std::to_string(alive) +
+                ", seed " + std::to_string(context.node().seed) +
+                (context.node().smoke ? ", smoke on " : " on ") + context.node().device);
     return {{"out", std::make_shared<Number>(sum)}};
   }
 
@@ -87,10 +94,13 @@ const StageKind kForgetful{"test.forgetful", [](ConfigReader&) -> Result<std::un
                            }};
 const StageKind* const kKinds[] = {&kAdding, &kForgetful};
 
-Node node(const std::string& id, std::int64_t plus, const std::string& act = "", std::vector<std::size_t> from = {}) {
-  Node result{id, id.substr(0, id.find('.')), "test.adding", {}, "/" + id.substr(0, id.find('.')), {}, 7};
+Node node(const std::string& id, std::int64_t plus, const std::string& act = "",
+          std::vector<std::size_t> from = {}) {
+  Node result{
+      id, id.substr(0, id.find('.')), "test.adding", {}, "/" + id.substr(0, id.find('.')), {}, 7};
   result.options = from_json({{"plus", plus}, {"act", act}});
-  for (const std::size_t index : from) result.inputs.push_back({"in", index, "out", ArtifactType::kMetrics});
+  for (const std::size_t index : from)
+    result.inputs.push_back({"in", index, "out", ArtifactType::kMetrics});
   return result;
 }
 
@@ -103,16 +113,17 @@ class ExecutorTest : public testing::Test {
   ~ExecutorTest() override { std::filesystem::remove_all(folder_); }
 
   Executor executor(std::vector<Node> nodes) {
-    return Executor(
-        {"test", 0, std::nullopt, "cpu", std::move(nodes)}, kKinds,
-        {.emit = [this](const Event& e) { events_.push_back(e); },
-         .is_cancelled = [this] { return cancelled_; },
-         .take_save_request = [] { return false; },
-         .sync_metrics = [this](const std::string&) { ++flushes_; },
-         .on_failure = [this](const std::string& node,
-                              const std::exception& error) { failed_.push_back(node + ": " + error.what()); },
-         .measure_peak_live = [] { return 4096; },
-         .clock = [this] { return now_ += std::chrono::milliseconds(60); }});
+    return Executor({"test", 0, std::nullopt, "cpu", std::move(nodes)}, kKinds,
+                    {.emit = [this](const Event& e) { events_.push_back(e); },
+                     .is_cancelled = [this] { return cancelled_; },
+                     .take_save_request = [] { return false; },
+                     .sync_metrics = [this](const std::string&) { ++flushes_; },
+                     .on_failure =
+                         [this](const std::string& node, const std::exception& error) {
+                           failed_.push_back(node + ": " + error.what());
+                         },
+                     .measure_peak_live = [] { return 4096; },
+                     .clock = [this] { return now_ += std::chrono::milliseconds(60); }});
   }
   /// nullopt: it was stopped.
   std::optional<ExitCode> run(std::vector<Node> nodes, bool smoke = false, bool resume = false) {
@@ -136,7 +147,8 @@ class ExecutorTest : public testing::Test {
     const auto errors = all<Reported>();
     if (errors.size() != 1) return std::to_string(errors.size()) + " errors";
     const Diagnostic& d = errors[0].diagnostic;
-    return name(d.code) + " " + d.pointer + ": " + d.message + (d.help.empty() ? "" : " | " + d.help);
+    return name(d.code) + " " + d.pointer + ": " + d.message +
+           (d.help.empty() ? "" : " | " + d.help);
   }
 
   std::filesystem::path folder_;
@@ -152,11 +164,14 @@ class PlannedStage : public Stage {
  public:
   explicit PlannedStage(std::int64_t needs) : needs_(needs) {}
   std::optional<Outputs> plan(const Inputs& inputs, PlanContext& context) override {
-    if (needs_ < 0) throw StageError(ErrorCode::kMissingFolder, "no folder 'x'").at("/root").with_help("make it");
+    if (needs_ < 0)
+      throw StageError(ErrorCode::kMissingFolder, "no folder 'x'").at("/root").with_help("make it");
     const bool has_input = inputs.find<Number>("in") != nullptr;
-    MemoryPlan plan{.predicted = needs_, .budget = 100, .budget_from = has_input ? "with input" : "alone"};
+    MemoryPlan plan{
+        .predicted = needs_, .budget = 100, .budget_from = has_input ? "with input" : "alone"};
     plan.step = context.earlier_step();
-    if (needs_ < 50) plan.choice = PlanChoice{.exactness = "bit", .summary = "the whole batch at once"};
+    if (needs_ < 50)
+      plan.choice = PlanChoice{.exactness = "bit", .summary = "the whole batch at once"};
     context.plan(std::move(plan));
     return Outputs{{"out", std::make_shared<Number>(0)}};
   }
@@ -169,14 +184,16 @@ class PlannedStage : public Stage {
   const std::int64_t needs_;
 };
 
-const StageKind kPlanned{"train.planned", [](ConfigReader& reader) -> Result<std::unique_ptr<Stage>> {
+const StageKind kPlanned{"train.planned",
+                         [](ConfigReader& reader) -> Result<std::unique_ptr<Stage>> {
                            std::int64_t needs = 0;
                            reader.read("needs", needs);
                            if (Diagnostics errors = reader.finish(); !errors.empty()) return errors;
                            return std::unique_ptr<Stage>(std::make_unique<PlannedStage>(needs));
                          }};
 
-/// A data stage that counts how often it is run, and finds nothing before the file "data" is in the folder `where`.
+/// A data stage that counts how often it is run, and finds nothing before the file "data" is in the
+/// folder `where`.
 class CountingStage : public Stage {
  public:
   Outputs run(const Inputs&, RunContext& context) override {
@@ -199,7 +216,8 @@ class DryRunTest : public ExecutorTest {
     CountingStage::runs = 0;
     CountingStage::is_there = true;
   }
-  static Node planned(const std::string& id, std::int64_t needs, std::vector<std::size_t> from = {}) {
+  static Node planned(const std::string& id, std::int64_t needs,
+                      std::vector<std::size_t> from = {}) {
     Node made = node(id, 0, "", std::move(from));
     made.kind = "train.planned";
     made.options = from_json({{"needs", needs}});
@@ -213,9 +231,10 @@ class DryRunTest : public ExecutorTest {
   }
   std::unique_ptr<Executor> made(std::vector<Node> nodes) {
     static const StageKind* const kinds[] = {&kPlanned, &kCounting, &kAdding};
-    auto executor = std::make_unique<Executor>(Graph{"test", 0, std::nullopt, "cpu", std::move(nodes)}, kinds,
-                                               ExecutorWorld{.emit = [this](const Event& e) { events_.push_back(e); },
-                                                             .is_cancelled = [this] { return cancelled_; }});
+    auto executor = std::make_unique<Executor>(
+        Graph{"test", 0, std::nullopt, "cpu", std::move(nodes)}, kinds,
+        ExecutorWorld{.emit = [this](const Event& e) { events_.push_back(e); },
+                      .is_cancelled = [this] { return cancelled_; }});
     EXPECT_TRUE(executor->create().empty());
     return executor;
   }
@@ -239,7 +258,8 @@ TEST_F(DryRunTest, PlansWhatNeedsMemoryAndRunsNone) {
 }
 
 TEST_F(DryRunTest, NodeThatDoesNotFitIsNamedAtItsPlace) {
-  const auto executor = made({planned("small", 100), planned("large", 101), planned("larger", 102)});
+  const auto executor =
+      made({planned("small", 100), planned("large", 101), planned("larger", 102)});
   EXPECT_EQ(text(executor->plan({}, {}, /*strict=*/false, "cpu")), "E0706 /large; E0706 /larger; ");
 }
 
@@ -261,7 +281,8 @@ class HoldingStage : public Stage {
  public:
   explicit HoldingStage(std::int64_t budget) : budget_(budget) {}
   std::optional<Outputs> plan(const Inputs&, PlanContext& context) override {
-    MemoryPlan plan{.predicted = 40, .budget = budget_, .budget_from = "memory.budget", .held = context.held()};
+    MemoryPlan plan{
+        .predicted = 40, .budget = budget_, .budget_from = "memory.budget", .held = context.held()};
     plan.predicted += plan.held_bytes();
     context.plan(std::move(plan));
     return Outputs{{"weights", std::make_shared<Weights>()}};
@@ -275,7 +296,8 @@ class HoldingStage : public Stage {
   const std::int64_t budget_;
 };
 
-const StageKind kHolding{"train.holding", [](ConfigReader& reader) -> Result<std::unique_ptr<Stage>> {
+const StageKind kHolding{"train.holding",
+                         [](ConfigReader& reader) -> Result<std::unique_ptr<Stage>> {
                            std::int64_t budget = 0;
                            reader.read("budget", budget);
                            if (Diagnostics errors = reader.finish(); !errors.empty()) return errors;
@@ -284,18 +306,21 @@ const StageKind kHolding{"train.holding", [](ConfigReader& reader) -> Result<std
 
 class HeldTest : public ExecutorTest {
  protected:
-  static Node holding(const std::string& id, std::int64_t budget, std::vector<std::size_t> from = {}) {
+  static Node holding(const std::string& id, std::int64_t budget,
+                      std::vector<std::size_t> from = {}) {
     Node made = node(id, 0);
     made.kind = "train.holding";
     made.options = from_json({{"budget", budget}});
-    for (const std::size_t index : from) made.inputs.push_back({"in", index, "weights", ArtifactType::kCheckpoint});
+    for (const std::size_t index : from)
+      made.inputs.push_back({"in", index, "weights", ArtifactType::kCheckpoint});
     return made;
   }
   std::unique_ptr<Executor> made(std::vector<Node> nodes) {
     static const StageKind* const kinds[] = {&kHolding};
-    auto executor = std::make_unique<Executor>(Graph{"test", 0, std::nullopt, "cpu", std::move(nodes)}, kinds,
-                                               ExecutorWorld{.emit = [this](const Event& e) { events_.push_back(e); },
-                                                             .is_cancelled = [this] { return cancelled_; }});
+    auto executor = std::make_unique<Executor>(
+        Graph{"test", 0, std::nullopt, "cpu", std::move(nodes)}, kinds,
+        ExecutorWorld{.emit = [this](const Event& e) { events_.push_back(e); },
+                      .is_cancelled = [this] { return cancelled_; }});
     EXPECT_TRUE(executor->create().empty());
     return executor;
   }
@@ -315,14 +340,16 @@ class HeldTest : public ExecutorTest {
 
 TEST_F(HeldTest, EachNodeIsPlannedWithWhatEarlierOnesKeep) {
   const auto executor = gathered(100);
-  EXPECT_THAT(needs(*executor), ElementsAre(40, 70, 100, 40)) << "its own inputs are a node's own matter";
+  EXPECT_THAT(needs(*executor), ElementsAre(40, 70, 100, 40))
+      << "its own inputs are a node's own matter";
   EXPECT_EQ(executor->planned()[2].plan->held,
             (std::vector<NamedBytes>{{"train.1.weights", 30}, {"train.2.weights", 30}}));
   EXPECT_EQ(largest_plan(executor->planned())->node, "train.3");
 }
 
 TEST_F(HeldTest, AnInputThatIsKeptForALaterNodeIsStillANodesOwnMatter) {
-  EXPECT_THAT(needs(*made({holding("train", 100), holding("vote.1", 100, {0}), holding("vote.2", 100, {0})})),
+  EXPECT_THAT(needs(*made({holding("train", 100), holding("vote.1", 100, {0}),
+                           holding("vote.2", 100, {0})})),
               ElementsAre(40, 40, 40));
 }
 
@@ -335,10 +362,10 @@ TEST_F(HeldTest, OnAGpuTheCpusMemoryIsNotCounted) {
 TEST_F(HeldTest, ABudgetThatALaterNodeWouldBreakIsRefusedBeforeTheFirstStarts) {
   const Diagnostics errors = gathered(90)->plan({}, {}, /*strict=*/false, "cpu");
   ASSERT_EQ(errors.size(), 1U);
-  EXPECT_EQ(
-      errors[0].message,
-      "'train.3' needs 100 B at its peak, 60 B of it held by earlier nodes, and may use 90 B (memory.budget): 10 B "
-      "too much");
+  EXPECT_EQ(errors[0].message,
+            "'train.3' needs 100 B at its peak, 60 B of it held by earlier nodes, and may use 90 B "
+            "(memory.budget): 10 B "
+            "too much");
   ASSERT_EQ(errors[0].notes.size(), 2U);
   EXPECT_EQ(errors[0].notes[1].message, "held by an earlier node: train.2.weights, 30 B");
   EXPECT_TRUE(events_.empty());
@@ -350,7 +377,8 @@ TEST_F(HeldTest, ThePlanThatIsRecordedSaysWhereTheRunNeedsTheMost) {
   EXPECT_EQ(executor->run({.folder = folder_}, "cpu"), ExitCode::kDone);
   const auto plan = nlohmann::json::parse(std::ifstream(folder_ / "nodes/train.2/plan.json"));
   EXPECT_EQ(plan.at("held").at(0).at("name"), "train.1.weights");
-  EXPECT_EQ(plan.at("run_peak"), (nlohmann::json{{"node", "train.3"}, {"predicted", 100}, {"held", 60}}));
+  EXPECT_EQ(plan.at("run_peak"),
+            (nlohmann::json{{"node", "train.3"}, {"predicted", 100}, {"held", 60}}));
 }
 
 TEST_F(DryRunTest, WhatItHasRunIsNotRunAgain) {
@@ -361,7 +389,8 @@ TEST_F(DryRunTest, WhatItHasRunIsNotRunAgain) {
   EXPECT_EQ(CountingStage::runs, 1);
   std::vector<std::string> said;
   for (const auto& line : all<Said>()) said.push_back(line.node + ": " + line.line);
-  EXPECT_THAT(said, ElementsAre("data: 5 samples", "train: needs 60 B according to the plan, of 100 B (with input)",
+  EXPECT_THAT(said, ElementsAre("data: 5 samples",
+                                "train: needs 60 B according to the plan, of 100 B (with input)",
                                 "train: runs"));
   EXPECT_TRUE(std::filesystem::exists(folder_ / "nodes" / "train" / "plan.json"));
 }
@@ -395,11 +424,13 @@ TEST_F(DryRunTest, EarlierPlanThatCannotBeReadIsMadeAnew) {
   std::filesystem::create_directories(folder_ / "nodes/train");
   std::ofstream(folder_ / "nodes/train/plan.json") << "[1";
   const auto executor = made({planned("train", 60)});
-  EXPECT_TRUE(executor->plan({.resume = true, .resumed = folder_}, {}, /*strict=*/true, "cpu").empty());
+  EXPECT_TRUE(
+      executor->plan({.resume = true, .resumed = folder_}, {}, /*strict=*/true, "cpu").empty());
   EXPECT_TRUE(executor->planned()[0].plan->step.is_null());
   ASSERT_EQ(all<Said>().size(), 1U);
   EXPECT_EQ(all<Said>()[0].node, "train");
-  EXPECT_THAT(all<Said>()[0].line, HasSubstr("cannot read how a step was computed before, so it is planned anew: "));
+  EXPECT_THAT(all<Said>()[0].line,
+              HasSubstr("cannot read how a step was computed before, so it is planned anew: "));
 }
 
 TEST_F(DryRunTest, WhatIsNotThereYetIsPlannedInTheRun) {
@@ -417,16 +448,19 @@ TEST_F(DryRunTest, WhatIsNotThereYetIsPlannedInTheRun) {
 TEST_F(DryRunTest, WhatAStageRefusesIsRefusedBeforeTheRun) {
   CountingStage::is_there = false;
   const auto executor = made({data(), planned("train", 1, {0}), planned("other", -1)});
-  EXPECT_EQ(text(executor->plan({}, {}, /*strict=*/false, "cpu")), "E0601 /data; E0601 /other/root; ");
+  EXPECT_EQ(text(executor->plan({}, {}, /*strict=*/false, "cpu")),
+            "E0601 /data; E0601 /other/root; ");
 }
 
 TEST_F(DryRunTest, StrictlyEveryTroubleIsAnErrorOnce) {
   CountingStage::is_there = false;
   const auto executor = made({data(), planned("train", 1, {0}), planned("other", -1)});
-  EXPECT_EQ(text(executor->plan({}, {}, /*strict=*/true, "cpu")), "E0601 /data; E0601 /other/root; ");
+  EXPECT_EQ(text(executor->plan({}, {}, /*strict=*/true, "cpu")),
+            "E0601 /data; E0601 /other/root; ");
   std::vector<std::string> log;
   for (const DryNode& dry : executor->planned()) log.push_back(dry.node + ' ' + log_text(dry));
-  EXPECT_THAT(log, ElementsAre("data cannot be planned: no data yet", "train cannot be planned before others have run",
+  EXPECT_THAT(log, ElementsAre("data cannot be planned: no data yet",
+                               "train cannot be planned before others have run",
                                "other cannot be planned: no folder 'x'"));
 }
 
@@ -444,15 +478,18 @@ TEST_F(ExecutorTest, TellsAStageWhatStageAnInputComesFrom) {
 }
 
 TEST_F(ExecutorTest, HandsArtifactsOnAndFreesThemAfterTheirLastConsumer) {
-  EXPECT_EQ(run({node("a", 1), node("b", 10, "", {0}), node("c", 100, "", {0, 1}), node("d", 1000, "", {2})}),
+  EXPECT_EQ(run({node("a", 1), node("b", 10, "", {0}), node("c", 100, "", {0, 1}),
+                 node("d", 1000, "", {2})}),
             ExitCode::kDone);
   std::vector<double> sums;
   for (const auto& metric : all<NodeMetric>()) sums.push_back(metric.value);
   EXPECT_THAT(sums, ElementsAre(1, 11, 112, 1112));
   std::vector<std::string> said;
   for (const auto& line : all<Said>()) said.push_back(line.line);
-  EXPECT_THAT(said, ElementsAre("alive: 0, stages: 4, seed 7 on cpu", "alive: 1, stages: 3, seed 7 on cpu",
-                                "alive: 2, stages: 2, seed 7 on cpu", "alive: 1, stages: 1, seed 7 on cpu"));
+  EXPECT_THAT(
+      said,
+      ElementsAre("alive: 0, stages: 4, seed 7 on cpu", "alive: 1, stages: 3, seed 7 on cpu",
+                  "alive: 2, stages: 2, seed 7 on cpu", "alive: 1, stages: 1, seed 7 on cpu"));
   EXPECT_EQ(Number::alive, 0);
   EXPECT_TRUE(std::filesystem::exists(folder_ / "nodes/d/sum"));
 }
@@ -460,10 +497,13 @@ TEST_F(ExecutorTest, HandsArtifactsOnAndFreesThemAfterTheirLastConsumer) {
 TEST_F(ExecutorTest, TellsANodeThatItHasBeenTrained) {
   Executor made = executor({node("a", 1), node("b.0", 1)});
   EXPECT_TRUE(made.create().empty());
-  made.run({.folder = folder_, .trained = {{"b.0", {"elsewhere", CheckpointSource::Choice::kBest}}}}, "cpu");
+  made.run(
+      {.folder = folder_, .trained = {{"b.0", {"elsewhere", CheckpointSource::Choice::kBest}}}},
+      "cpu");
   std::vector<std::string> said;
   for (const auto& line : all<Said>()) said.push_back(line.node + ": " + line.line.substr(0, 20));
-  EXPECT_THAT(said, ElementsAre("a: alive: 0, stages: 2,", "b.0: trained in elsewhere", "b.0: alive: 0, stages: 1,"));
+  EXPECT_THAT(said, ElementsAre("a: alive: 0, stages: 2,", "b.0: trained in elsewhere",
+                                "b.0: alive: 0, stages: 1,"));
 }
 
 TEST_F(ExecutorTest, OutputThatNobodyWantsIsFreedAtOnce) {
@@ -492,9 +532,10 @@ TEST_F(ExecutorTest, CreateReportsAllStagesMistakesOnceEach) {
   for (const auto& error : executor({unknown, forgetful, first, second}).create()) {
     lines.push_back(name(error.code) + " " + error.pointer + ": " + error.message);
   }
-  EXPECT_THAT(lines, ElementsAre("E0313 /x/kind: this worker cannot run stages of kind 'test.unknown'",
-                                 "E0315 /y/plus: nothing reads 'plus'",
-                                 "E0302 /z/plus: 'plus' must be an integer, not \"one\""));
+  EXPECT_THAT(lines,
+              ElementsAre("E0313 /x/kind: this worker cannot run stages of kind 'test.unknown'",
+                          "E0315 /y/plus: nothing reads 'plus'",
+                          "E0302 /z/plus: 'plus' must be an integer, not \"one\""));
   EXPECT_EQ(AddingStage::alive, 0);
 }
 
@@ -532,18 +573,22 @@ TEST_F(ExecutorTest, ErrorOfOneItemNamesIt) {
 TEST_F(ExecutorTest, OnlyTheFirstLineOfALibTorchErrorIsForTheUser) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(run({node("train", 1, "torch")}), ExitCode::kRunFailed);
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "mat1 and mat2 cannot be multiplied\nException raised from here\n");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "mat1 and mat2 cannot be multiplied\nException raised from here\n");
   EXPECT_EQ(only_error(), "E0701 /train: mat1 and mat2 cannot be multiplied");
 }
 
 TEST_F(ExecutorTest, RunningOutOfMemoryIsSaidPlainly) {
   run({node("train", 1, "bad_alloc")});
-  EXPECT_EQ(only_error(), "E0706 /train: out of memory | use a smaller memory.micro_batch, train.batch_size or model");
+  EXPECT_EQ(
+      only_error(),
+      "E0706 /train: out of memory | use a smaller memory.micro_batch, train.batch_size or model");
   events_.clear();
   run({node("train", 1, "torch oom")});
-  EXPECT_EQ(only_error(),
-            "E0706 /train: out of memory: CUDA out of memory. Tried to allocate 2.00 GiB | use a smaller "
-            "memory.micro_batch, train.batch_size or model");
+  EXPECT_EQ(
+      only_error(),
+      "E0706 /train: out of memory: CUDA out of memory. Tried to allocate 2.00 GiB | use a smaller "
+      "memory.micro_batch, train.batch_size or model");
 }
 
 TEST_F(ExecutorTest, OperationWithoutDeterministicFormIsNamed) {
@@ -551,7 +596,8 @@ TEST_F(ExecutorTest, OperationWithoutDeterministicFormIsNamed) {
   EXPECT_EQ(run({node("train", 1, "nondeterministic")}), ExitCode::kRunFailed);
   testing::internal::GetCapturedStderr();
   EXPECT_EQ(only_error(),
-            "E0710 /train: the operation 'put_' has no deterministic form on this device | determinism: warn continues "
+            "E0710 /train: the operation 'put_' has no deterministic form on this device | "
+            "determinism: warn continues "
             "with a warning, determinism: off continues; on device=cpu most operations have one");
 }
 
@@ -568,7 +614,8 @@ TEST_F(ExecutorTest, StageKnowsWhoLooksOn) {
 
 TEST_F(ExecutorTest, FullDiskHasItsOwnExitCode) {
   EXPECT_EQ(run({node("train", 1, "disk full")}), ExitCode::kCannotWrite);
-  EXPECT_EQ(only_error(), "E0804 /train: weights: No space left on device | free up space, then run again");
+  EXPECT_EQ(only_error(),
+            "E0804 /train: weights: No space left on device | free up space, then run again");
 }
 
 TEST_F(ExecutorTest, ExceptionOfAnyTypeIsCaught) {
@@ -599,7 +646,8 @@ TEST_F(ExecutorTest, CancelledRunEndsWithoutAnError) {
 
 TEST_F(ExecutorTest, ResumedRunLeavesOutWhatIsFinishedAndNotNeeded) {
   const auto nodes = [](const std::string& act) {
-    return std::vector{node("a", 1), node("b", 10, "", {0}), node("c", 100, "", {0}), node("d", 1000, act, {2})};
+    return std::vector{node("a", 1), node("b", 10, "", {0}), node("c", 100, "", {0}),
+                       node("d", 1000, act, {2})};
   };
   EXPECT_EQ(run(nodes("cancel")), std::nullopt);
   EXPECT_EQ(flushes_, 3);
@@ -634,14 +682,15 @@ TEST_F(ExecutorTest, FinishedNodeOfOtherOptionsIsRunAgain) {
 
 TEST_F(ExecutorTest, NodeIsFinishedOnlyWhenItsMetricsAreOnTheDisk) {
   std::vector<bool> was_finished;
-  Executor made({"test", 0, std::nullopt, "cpu", {node("a", 1)}}, kKinds,
-                {.emit = [](const Event&) {},
-                 .is_cancelled = [] { return false; },
-                 .sync_metrics =
-                     [&](const std::string&) {
-                       was_finished.push_back(std::filesystem::exists(folder_ / "nodes/a/finished.json"));
-                     },
-                 .measure_peak_live = [] { return 0; }});
+  Executor made(
+      {"test", 0, std::nullopt, "cpu", {node("a", 1)}}, kKinds,
+      {.emit = [](const Event&) {},
+       .is_cancelled = [] { return false; },
+       .sync_metrics =
+           [&](const std::string&) {
+             was_finished.push_back(std::filesystem::exists(folder_ / "nodes/a/finished.json"));
+           },
+       .measure_peak_live = [] { return 0; }});
   EXPECT_TRUE(made.create().empty());
   EXPECT_EQ(made.run({.folder = folder_}, "cpu"), ExitCode::kDone);
   EXPECT_THAT(was_finished, ElementsAre(false));
@@ -650,12 +699,14 @@ TEST_F(ExecutorTest, NodeIsFinishedOnlyWhenItsMetricsAreOnTheDisk) {
 
 TEST_F(ExecutorTest, StageThatReturnsAfterASignalHasNotFinished) {
   bool is_cancelled = false;
-  Executor made(
-      {"test", 0, std::nullopt, "cpu", {node("a", 1)}}, kKinds,
-      {.emit = [&](const Event& event) { is_cancelled = is_cancelled || std::holds_alternative<Said>(event); },
-       .is_cancelled = [&] { return is_cancelled; },
-       .sync_metrics = [](const std::string&) {},
-       .measure_peak_live = [] { return 0; }});
+  Executor made({"test", 0, std::nullopt, "cpu", {node("a", 1)}}, kKinds,
+                {.emit =
+                     [&](const Event& event) {
+                       is_cancelled = is_cancelled || std::holds_alternative<Said>(event);
+                     },
+                 .is_cancelled = [&] { return is_cancelled; },
+                 .sync_metrics = [](const std::string&) {},
+                 .measure_peak_live = [] { return 0; }});
   EXPECT_TRUE(made.create().empty());
   EXPECT_THROW(made.run({.folder = folder_}, "cpu"), Cancelled);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "nodes/a/finished.json"));

@@ -17,8 +17,12 @@ Edge dataset(const std::string& input, std::size_t from, const std::string& outp
 Graph of_features() {
   Graph graph;
   const auto add = [&](const char* id, const char* kind, std::vector<Edge> inputs) {
-    graph.nodes.push_back(
-        {.id = id, .stage = id, .kind = kind, .options = {}, .pointer = "", .inputs = std::move(inputs)});
+    graph.nodes.push_back({.id = id,
+                           .stage = id,
+                           .kind = kind,
+                           .options = {},
+                           .pointer = "",
+                           .inputs = std::move(inputs)});
   };
   add("data", "data.image_folder", {});
   add("features", "data.features", {dataset("train", 0, "train"), dataset("test", 0, "test")});
@@ -41,7 +45,8 @@ TEST(KeptArtifacts, PartThatOnlyPassesThroughIsWantedWhereItComesOut) {
 TEST(KeptArtifacts, WhatIsNotRunWantsNothing) {
   const Graph graph = of_features();
   const CheckpointSources none;
-  EXPECT_THAT(KeptArtifacts(graph, none, {true, true, true, false}).wanted(0), UnorderedElementsAre("train"));
+  EXPECT_THAT(KeptArtifacts(graph, none, {true, true, true, false}).wanted(0),
+              UnorderedElementsAre("train"));
   EXPECT_THAT(KeptArtifacts(graph, none, {true, false, false, false}).wanted(0), IsEmpty());
 }
 

@@ -45,20 +45,23 @@ class LeftMemoryTest : public testing::Test {
 };
 
 TEST_F(LeftMemoryTest, AllIsGivenWhereItIsThereAndEveryPlanCountsIt) {
-  std::vector<DryNode> nodes = {DryNode{}, planned(50 * kMib, 100 * kMib), planned(1 * kMib, std::nullopt)};
+  std::vector<DryNode> nodes = {DryNode{}, planned(50 * kMib, 100 * kMib),
+                                planned(1 * kMib, std::nullopt)};
   left_.share(nodes, "cpu");
   EXPECT_EQ(train_->let, 30 * kMib);
   EXPECT_EQ(test_->let, 10 * kMib);
   EXPECT_EQ(nodes[1].plan->predicted, 90 * kMib);
   EXPECT_EQ(nodes[2].plan->predicted, 41 * kMib);
   EXPECT_EQ(nodes[1].plan->terms.back().name, "cache");
-  EXPECT_THAT(left_.text(0), testing::ElementsAre("40.0 MiB may be kept in memory, all that it could use"));
+  EXPECT_THAT(left_.text(0),
+              testing::ElementsAre("40.0 MiB may be kept in memory, all that it could use"));
   EXPECT_THAT(left_.text(1), testing::IsEmpty());
 }
 
 TEST_F(LeftMemoryTest, AlternativesCountWhatTheyLeaveOfIt) {
   std::vector<DryNode> nodes = {planned(50 * kMib, 100 * kMib)};
-  nodes[0].plan->alternatives = {{.predicted = 30 * kMib}, {.predicted = 80 * kMib}, {.predicted = 120 * kMib}};
+  nodes[0].plan->alternatives = {
+      {.predicted = 30 * kMib}, {.predicted = 80 * kMib}, {.predicted = 120 * kMib}};
   left_.share(nodes, "cpu");
   const auto& others = nodes[0].plan->alternatives;
   EXPECT_EQ(others[0].predicted, 70 * kMib);
@@ -73,7 +76,9 @@ TEST_F(LeftMemoryTest, WhatTheTightestPlanLeavesIsShared) {
   EXPECT_NEAR(static_cast<double>(test_->let), 5.0 * kMib, 1);
   EXPECT_TRUE(nodes[1].plan->fits());
   EXPECT_LE(train_->let + test_->let, 20 * kMib);
-  EXPECT_THAT(left_.text(0), testing::ElementsAre("20.0 MiB of the 40.0 MiB that it could use may be kept in memory"));
+  EXPECT_THAT(
+      left_.text(0),
+      testing::ElementsAre("20.0 MiB of the 40.0 MiB that it could use may be kept in memory"));
 }
 
 TEST_F(LeftMemoryTest, APlanThatDoesNotFitLeavesNothingAndIsNotMadeWorse) {

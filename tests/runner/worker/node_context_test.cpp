@@ -29,18 +29,23 @@ Edge data_edge(const std::string& input, std::size_t from, const std::string& ou
   return {input, from, output, ArtifactType::kDataset};
 }
 
-Edge weights_edge(std::size_t from) { return {"checkpoint", from, "checkpoint", ArtifactType::kCheckpoint}; }
+Edge weights_edge(std::size_t from) {
+  return {"checkpoint", from, "checkpoint", ArtifactType::kCheckpoint};
+}
 
-/// Data whose features two trainings take, of which the second goes on with the first; evaluated by the second.
+/// Data whose features two trainings take, of which the second goes on with the first; evaluated by
+/// the second.
 Graph features_graph(const std::string& tested) {
   Graph graph;
-  graph.nodes = {
-      node_of("data", "data.image_folder"),
-      node_of("features", "data.features",
-              {data_edge("train", 0, "train"), data_edge("validation", 0, "validation"), data_edge("test", 0, "test")}),
-      node_of("first", "train.supervised", {data_edge("train", 1, "train")}),
-      node_of("second", "train.supervised", {data_edge("validation", 1, "validation"), weights_edge(2)}),
-      node_of("evaluate", "evaluate.classification", {data_edge("test", 1, tested), weights_edge(3)})};
+  graph.nodes = {node_of("data", "data.image_folder"),
+                 node_of("features", "data.features",
+                         {data_edge("train", 0, "train"), data_edge("validation", 0, "validation"),
+                          data_edge("test", 0, "test")}),
+                 node_of("first", "train.supervised", {data_edge("train", 1, "train")}),
+                 node_of("second", "train.supervised",
+                         {data_edge("validation", 1, "validation"), weights_edge(2)}),
+                 node_of("evaluate", "evaluate.classification",
+                         {data_edge("test", 1, tested), weights_edge(3)})};
   return graph;
 }
 
@@ -72,7 +77,8 @@ TEST(NodeFacts, EvaluationOfAnEarlierRunAsksItsDivision) {
 
 TEST(NodeFacts, WhoIsWiredToTheValidationPartMayTestIt) {
   const Graph graph = features_graph("validation");
-  EXPECT_THAT(facts_of(kEvaluateNode, graph, {.folder = "run"}).trained_data[0].parts, ElementsAre("train"));
+  EXPECT_THAT(facts_of(kEvaluateNode, graph, {.folder = "run"}).trained_data[0].parts,
+              ElementsAre("train"));
 }
 
 TEST(NodeFacts, DryRunKnowsWhoIsWiredToThePartForTraining) {
@@ -89,7 +95,9 @@ TEST(NodeFacts, DryRunOfANewRunKnowsOfNoDivision) {
   EXPECT_TRUE(facts_of(kDataNode, graph, {}).earlier.empty());
 }
 
-Value option(const std::string& key, Value value) { return {Value::Map{{key, {}, std::move(value)}}, {}}; }
+Value option(const std::string& key, Value value) {
+  return {Value::Map{{key, {}, std::move(value)}}, {}};
+}
 Value text_of(const std::string& text) { return {text, {}}; }
 
 /// Writes what a run would, of a training that starts from `warm_start`, on data of its own.
@@ -115,7 +123,8 @@ TEST(NodeFacts, EvaluationKnowsWhatTheRunsWereGivenWhoseWeightsItsTrainingsStart
   const auto found = facts_of(kEvaluateNode, graph, {.folder = "run"}).trained_data;
   std::vector<fs::path> folders;
   for (const TrainedData& one : found) folders.push_back(one.folder);
-  EXPECT_THAT(folders, UnorderedElementsAre("run/nodes/data", place / "old/nodes/data", place / "oldest/nodes/data"));
+  EXPECT_THAT(folders, UnorderedElementsAre("run/nodes/data", place / "old/nodes/data",
+                                            place / "oldest/nodes/data"));
   graph.nodes[kFirst].options = option("warm_start", text_of("oldest"));
   EXPECT_EQ(facts_of(kEvaluateNode, graph, {.folder = "run"}).trained_data.size(), 2u);
 }
@@ -129,11 +138,13 @@ TEST(NodeFacts, EvaluationKnowsTheRunWhoseWeightsItsModelIsMadeOf) {
   graph.nodes.insert(graph.nodes.begin(), node_of("model", "model.local"));
   for (Node& node : graph.nodes)
     for (Edge& edge : node.inputs) ++edge.from;
-  graph.nodes[0].options = option("backbone", option("weights", {Value::List{text_of("old/export/best")}, {}}));
+  graph.nodes[0].options =
+      option("backbone", option("weights", {Value::List{text_of("old/export/best")}, {}}));
   graph.nodes[1 + kFirst].inputs.push_back({"model", 0, "model", ArtifactType::kModel});
   const auto found = facts_of(1 + kEvaluateNode, graph, {.folder = "run"}).trained_data;
   ASSERT_EQ(found.size(), 2u);
-  EXPECT_THAT(std::vector({found[0].folder, found[1].folder}), testing::Contains(place / "old/nodes/data"));
+  EXPECT_THAT(std::vector({found[0].folder, found[1].folder}),
+              testing::Contains(place / "old/nodes/data"));
 }
 
 TEST(NodeFacts, RunThatCannotBeReadIsNamed) {

@@ -16,12 +16,13 @@ std::string help(const MemoryPlan& plan) { return does_not_fit(plan).help; }
 TEST(Refusal, SaysByHowMuchAndWhatWouldFit) {
   std::ostringstream text;
   print(text, does_not_fit(plan_that_does_not_fit(), "/train"));
-  EXPECT_EQ(
-      text.str(),
-      "error[E0706]: 'train' needs 1.25 GiB at its peak, and may use 1.00 GiB (memory.budget): 256.0 MiB too much "
-      "[/train]\n"
-      "  help: memory.micro_batch=8 fits: 700.0 MiB, and starts 2 times as many operations\n"
-      "  note: the largest tensor at the peak: layer1.0.conv1 (16, 64, 112, 112) float32, 49.0 MiB\n");
+  EXPECT_EQ(text.str(),
+            "error[E0706]: 'train' needs 1.25 GiB at its peak, and may use 1.00 GiB "
+            "(memory.budget): 256.0 MiB too much "
+            "[/train]\n"
+            "  help: memory.micro_batch=8 fits: 700.0 MiB, and starts 2 times as many operations\n"
+            "  note: the largest tensor at the peak: layer1.0.conv1 (16, 64, 112, 112) float32, "
+            "49.0 MiB\n");
 }
 
 TEST(Refusal, TheFirstThatFitsIsTheCheapest) {
@@ -47,26 +48,29 @@ TEST(Refusal, SaysOfWhatChangesTheTrainingThatItDoes) {
 TEST(Refusal, ABudgetBelowTheWeightsIsSaidToBe) {
   MemoryPlan plan = memory_plan();
   plan.budget = 150 * kMiB;
-  EXPECT_EQ(help(plan),
-            "weights and gradients alone take 200.0 MiB: a larger budget, another device, or a smaller "
-            "model");
+  EXPECT_EQ(
+      help(plan),
+      "weights and gradients alone take 200.0 MiB: a larger budget, another device, or a smaller "
+      "model");
 }
 
 TEST(Refusal, OnlyWhatIsThereIsNamed) {
   MemoryPlan plan = memory_plan();
   plan.budget = 1;
   plan.owners = {{"parameter", 3 << 20}};
-  EXPECT_EQ(help(plan), "weights alone take 3.0 MiB: a larger budget, another device, or a smaller model");
+  EXPECT_EQ(help(plan),
+            "weights alone take 3.0 MiB: a larger budget, another device, or a smaller model");
   plan.owners = {{"parameter", 1 << 20}, {"optimizer_state", 2 << 20}, {"gradient", 1 << 20}};
-  EXPECT_EQ(
-      help(plan),
-      "weights, gradients and optimizer state alone take 4.0 MiB: a larger budget, another device, or a smaller model");
+  EXPECT_EQ(help(plan),
+            "weights, gradients and optimizer state alone take 4.0 MiB: a larger budget, another "
+            "device, or a smaller model");
 }
 
 TEST(Refusal, WhereNothingFitsTheNearestIsNamed) {
   MemoryPlan plan = memory_plan();
   plan.budget = 600 * kMiB;
-  EXPECT_EQ(help(plan), "none of the alternatives fits; memory.micro_batch=8 comes closest: 700.0 MiB");
+  EXPECT_EQ(help(plan),
+            "none of the alternatives fits; memory.micro_batch=8 comes closest: 700.0 MiB");
   plan.alternatives.clear();
   EXPECT_EQ(help(plan), "a larger budget, another device, a smaller batch_size, or smaller images");
 }

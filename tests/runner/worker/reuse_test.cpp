@@ -7,11 +7,11 @@
 #include <gtest/gtest.h>
 
 #include "runner/shared/disk/descriptor.h"
-#include "runner/shared/stage/config_reader.h"
-#include "runner/worker/executor.h"
 #include "runner/shared/record/node_index.h"
+#include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
+#include "runner/worker/executor.h"
 #include "tests/support/temporary_folder.h"
 
 namespace runner {
@@ -97,7 +97,8 @@ class Training : public Stage {
   Outputs run(const Inputs& inputs, RunContext& context) override {
     const auto trained = context.node().trained;
     const fs::path weights = context.node().folder / "checkpoints/weights";
-    if (trained && trained->reused && !fs::exists(trained->folder / "weights")) context.not_reused("no weights");
+    if (trained && trained->reused && !fs::exists(trained->folder / "weights"))
+      context.not_reused("no weights");
     if (context.node().trained) deeds.push_back("took " + trained->folder.filename().string());
     else {
       deeds.push_back(inputs.find<Number>("in") ? "trained" : "trained on nothing");
@@ -120,11 +121,13 @@ const StageKind kKeeping{"test.keeping", create<Keeping>}, kSource{"test.source"
     kTraining{"train.test", create<Training>};
 const StageKind* const kKinds[] = {&kKeeping, &kSource, &kTraining};
 
-Node node(const std::string& id, const std::string& kind, std::int64_t plus, std::vector<std::size_t> from = {}) {
+Node node(const std::string& id, const std::string& kind, std::int64_t plus,
+          std::vector<std::size_t> from = {}) {
   Node result{id, id, kind, {}, "/" + id, {}, 7};
   result.options = from_json({{"plus", plus}});
   result.cacheable = kind == "test.keeping";
-  for (const std::size_t index : from) result.inputs.push_back({"in", index, "out", ArtifactType::kMetrics});
+  for (const std::size_t index : from)
+    result.inputs.push_back({"in", index, "out", ArtifactType::kMetrics});
   return result;
 }
 
@@ -142,7 +145,8 @@ class ReuseTest : public testing::Test {
   }
 
   /// Runs `nodes` in the folder `name` and gives back what the stages did.
-  std::vector<std::string> run(const std::string& name, std::vector<Node> nodes, Which which = Which::kCacheable) {
+  std::vector<std::string> run(const std::string& name, std::vector<Node> nodes,
+                               Which which = Which::kCacheable) {
     for (Node& node : nodes) {
       if (node.kind != "test.keeping_leaf") continue;
       node.kind = "test.keeping";
@@ -159,13 +163,15 @@ class ReuseTest : public testing::Test {
                              const auto* line = std::get_if<Said>(&event);
                              if (line && line->line.starts_with("waiting") && on_wait_) on_wait_();
                              if (const auto* metric = std::get_if<NodeMetric>(&event))
-                               metrics << R"({"node":")" << metric->node << R"(","name":")" << metric->name
-                                       << R"(","value":)" << metric->value << R"(,"step":1,"time":0})" << std::endl;
+                               metrics << R"({"node":")" << metric->node << R"(","name":")"
+                                       << metric->name << R"(","value":)" << metric->value
+                                       << R"(,"step":1,"time":0})" << std::endl;
                            },
                        .is_cancelled = [] { return false; },
                        .sync_metrics = [&](const std::string&) { note_sync(folder_ / name); }});
     EXPECT_TRUE(executor.create().empty());
-    RunOptions options{.folder = folder_ / name, .smoke = smoke_, .resume = resume_, .trained = checkpoints_};
+    RunOptions options{
+        .folder = folder_ / name, .smoke = smoke_, .resume = resume_, .trained = checkpoints_};
     fs::create_directories(options.folder);
     metrics.open(options.folder / "metrics.jsonl", std::ios::app);
     options.reuse = {.index = folder_ / "index", .which = which, .world = world_};
@@ -178,12 +184,14 @@ class ReuseTest : public testing::Test {
     for (const Event& event : events_) {
       if (const auto* started = std::get_if<NodeStarted>(&event)) node = started->node;
     }
-    flushed_.push_back(node + (fs::exists(run / "nodes" / node / "finished.json") ? " too late" : ""));
+    flushed_.push_back(node +
+                       (fs::exists(run / "nodes" / node / "finished.json") ? " too late" : ""));
   }
   std::vector<std::string> said() const {
     std::vector<std::string> lines;
     for (const Event& event : events_) {
-      if (const auto* line = std::get_if<Said>(&event)) lines.push_back(line->node + ": " + line->line);
+      if (const auto* line = std::get_if<Said>(&event))
+        lines.push_back(line->node + ": " + line->line);
       if (const auto* reused = std::get_if<Reused>(&event))
         lines.push_back(reused->node + " from " + fs::path(reused->run).filename().string());
     }
@@ -197,7 +205,8 @@ class ReuseTest : public testing::Test {
     return values;
   }
   fs::path entry() const {
-    for (const auto& file : fs::recursive_directory_iterator(folder_ / "index/test.keeping/features"))
+    for (const auto& file :
+         fs::recursive_directory_iterator(folder_ / "index/test.keeping/features"))
       return file.path();
     return {};
   }
@@ -237,7 +246,8 @@ TEST_F(ReuseTest, RunThatComesSecondWaitsForTheFirst) {
     turn.reset();
   };
   EXPECT_THAT(run("b", chain()), ElementsAre("source", "read", "trained", "computed"));
-  EXPECT_THAT(said(), ElementsAre("features: waiting for another run, which computes the same", "features from a"));
+  EXPECT_THAT(said(), ElementsAre("features: waiting for another run, which computes the same",
+                                  "features from a"));
   // Where the first has failed, the second does the work.
   fs::remove(finished);
   auto other_turn = turn_at(finished);
@@ -249,8 +259,10 @@ TEST_F(ReuseTest, RunThatComesSecondWaitsForTheFirst) {
 TEST_F(ReuseTest, NobodyWaitsForWhatIsNotTaken) {
   run("a", chain());
   const auto turn = turn_at(entry());
-  EXPECT_THAT(run("b", chain(), Which::kNone), ElementsAre("source", "computed", "trained", "computed"));
-  EXPECT_THAT(run("c", chain()), ElementsAre("source", "read", "trained", "computed")) << "what is there is taken";
+  EXPECT_THAT(run("b", chain(), Which::kNone),
+              ElementsAre("source", "computed", "trained", "computed"));
+  EXPECT_THAT(run("c", chain()), ElementsAre("source", "read", "trained", "computed"))
+      << "what is there is taken";
 }
 
 TEST_F(ReuseTest, SecondRunReadsWhatTheFirstComputed) {
@@ -273,7 +285,8 @@ TEST_F(ReuseTest, SecondRunReadsWhatTheFirstComputed) {
 
 TEST_F(ReuseTest, EveryNodeIsReusedWhereThatIsWanted) {
   run("a", chain());
-  EXPECT_THAT(run("b", chain(), Which::kAll), ElementsAre("source"));  // which has no files that could be taken
+  EXPECT_THAT(run("b", chain(), Which::kAll),
+              ElementsAre("source"));  // which has no files that could be taken
   EXPECT_THAT(said(), ElementsAre("features from a", "train from a", "test from a"));
   EXPECT_THAT(metrics(), ElementsAre(11, 0.5, 103));
   EXPECT_EQ(folder_.read("b/nodes/test/sum.safetensors"), "103");
@@ -284,9 +297,10 @@ TEST_F(ReuseTest, TrainingIsTakenOverWhereItsWeightsAreNeeded) {
   run("a", chain());
   std::vector<Node> nodes = chain();
   nodes[3] = node("test", "test.keeping_leaf", 200, {2});
-  EXPECT_THAT(run("b", nodes, Which::kAll), ElementsAre("source", "read", "took checkpoints", "computed"));
-  EXPECT_THAT(said(),
-              ElementsAre("features from a", "train from a", "test: computed again: test.plus was 100 and is now 200"));
+  EXPECT_THAT(run("b", nodes, Which::kAll),
+              ElementsAre("source", "read", "took checkpoints", "computed"));
+  EXPECT_THAT(said(), ElementsAre("features from a", "train from a",
+                                  "test: computed again: test.plus was 100 and is now 200"));
   EXPECT_THAT(metrics(), ElementsAre(11, 0.5, 203));
 }
 
@@ -296,13 +310,16 @@ TEST_F(ReuseTest, DamagedWeightsAreTrainedAgain) {
   nodes[3] = node("test", "test.keeping_leaf", 200, {2});
   fs::remove(folder_ / "a/nodes/train/checkpoints/weights");
   EXPECT_THAT(run("b", nodes, Which::kAll), ElementsAre("source", "read", "trained", "computed"));
-  EXPECT_THAT(said(),
-              testing::Contains("train: computed again: the results of an earlier run are missing or have changed"));
+  EXPECT_THAT(
+      said(),
+      testing::Contains(
+          "train: computed again: the results of an earlier run are missing or have changed"));
 }
 
 TEST_F(ReuseTest, NothingIsReusedWhereThatIsNotWanted) {
   run("a", chain());
-  EXPECT_THAT(run("b", chain(), Which::kNone), ElementsAre("source", "computed", "trained", "computed"));
+  EXPECT_THAT(run("b", chain(), Which::kNone),
+              ElementsAre("source", "computed", "trained", "computed"));
   EXPECT_THAT(said(), IsEmpty());
   fs::remove_all(folder_ / "a");  // b has been entered all the same
   EXPECT_THAT(run("c", chain()), ElementsAre("source", "read", "trained", "computed"));
@@ -317,8 +334,11 @@ TEST_F(ReuseTest, ChangedFieldIsNamed) {
   EXPECT_THAT(said(), ElementsAre("features: computed again: threads was 2 and is now 4"));
   world_outside = "other pictures";
   run("d", chain(2));
-  EXPECT_THAT(said(), ElementsAre("features: computed again: the files of 'data' have changed; the files of 'features' "
-                                  "have changed"));
+  EXPECT_THAT(
+      said(),
+      ElementsAre(
+          "features: computed again: the files of 'data' have changed; the files of 'features' "
+          "have changed"));
 }
 
 TEST_F(ReuseTest, NearestFormerNodeIsTheOneThatIsNamed) {
@@ -350,8 +370,10 @@ TEST_F(ReuseTest, DamagedFileIsPassedOver) {
   run("a", chain());
   std::ofstream(folder_ / "a/nodes/features/sum.safetensors") << "xx";  // as long as before
   EXPECT_THAT(run("b", chain()), ElementsAre("source", "computed", "trained", "computed"));
-  EXPECT_THAT(said(),
-              ElementsAre("features: computed again: the results of an earlier run are missing or have changed"));
+  EXPECT_THAT(
+      said(),
+      ElementsAre(
+          "features: computed again: the results of an earlier run are missing or have changed"));
   // The same size and time: only the stage can tell.
   const fs::path file = folder_ / "b/nodes/features/sum.safetensors";
   const auto time = fs::last_write_time(file);
@@ -365,15 +387,18 @@ TEST_F(ReuseTest, DamagedFileIsPassedOver) {
 }
 
 TEST_F(ReuseTest, DamagedEntryIsPassedOverAndRemoved) {
-  for (const std::string damage : {"", "{", "[1]", R"({"schema": 1})", R"({"schema": 1, "run": "/", "date": "",
+  for (const std::string damage :
+       {"", "{", "[1]", R"({"schema": 1})", R"({"schema": 1, "run": "/", "date": "",
        "files": [["../../../etc/passwd", 1, 1]], "metrics": 0, "document": {}})"}) {
     run("a" + std::to_string(damage.size()), chain());
     std::ofstream(entry()) << damage;
     EXPECT_THAT(run("b" + std::to_string(damage.size()), chain()),
                 ElementsAre("source", "computed", "trained", "computed"))
         << damage;
-    EXPECT_THAT(said(),
-                ElementsAre("features: computed again: the results of an earlier run are missing or have changed"));
+    EXPECT_THAT(
+        said(),
+        ElementsAre(
+            "features: computed again: the results of an earlier run are missing or have changed"));
   }
 }
 
@@ -400,20 +425,24 @@ TEST_F(ReuseTest, SmokeRunNeitherTakesNorLeavesAnything) {
   smoke_ = false;
   run("b", chain());
   smoke_ = true;
-  EXPECT_THAT(run("c", chain(), Which::kAll), ElementsAre("source", "computed", "trained", "computed"));
+  EXPECT_THAT(run("c", chain(), Which::kAll),
+              ElementsAre("source", "computed", "trained", "computed"));
 }
 
 TEST_F(ReuseTest, WhatFollowsFromOtherWeightsIsNeitherTakenNorLeft) {
   run("a", chain());
-  checkpoints_ = {{"train", {folder_ / "a/nodes/train/checkpoints", CheckpointSource::Choice::kLatest}}};
-  EXPECT_THAT(run("b", chain(), Which::kAll), ElementsAre("source", "read", "took checkpoints", "computed"));
+  checkpoints_ = {
+      {"train", {folder_ / "a/nodes/train/checkpoints", CheckpointSource::Choice::kLatest}}};
+  EXPECT_THAT(run("b", chain(), Which::kAll),
+              ElementsAre("source", "read", "took checkpoints", "computed"));
   EXPECT_TRUE(read_finished(folder_ / "b/nodes/test")->reuse_key.empty());
   EXPECT_FALSE(read_finished(folder_ / "b/nodes/features")->reuse_key.empty());
 }
 
 TEST_F(ReuseTest, WhatIsMadeByTheRunItselfIsKnownAgain) {
   world_outside = "nothing yet";
-  EXPECT_THAT(run("a", chain()), ElementsAre("source", "wants out", "computed", "trained", "computed"));
+  EXPECT_THAT(run("a", chain()),
+              ElementsAre("source", "wants out", "computed", "trained", "computed"));
   EXPECT_THAT(run("b", chain()), ElementsAre("source", "wants out", "read", "trained", "computed"));
 }
 

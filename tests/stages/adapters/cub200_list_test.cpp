@@ -25,15 +25,16 @@ class Cub200List : public testing::Test {
     write("classes.txt", "2 002.Least_Auklet\n1 001.Black_footed_Albatross\n");
     write("images.txt",
           "7 002.Least_Auklet/b.jpg\n3 001.Black_footed_Albatross/z.jpg\n"
-          "1 001.Black_footed_Albatross/a.jpg\n12 002.Least_Auklet/a.jpg\n2 002.Least_Auklet/c.JPG\n");
+          "1 001.Black_footed_Albatross/a.jpg\n12 002.Least_Auklet/a.jpg\n2 "
+          "002.Least_Auklet/c.JPG\n");
     write("image_class_labels.txt", "1 1\n2 2\n3 1\n7 2\n12 2\n");
     write("train_test_split.txt", "12 1\n7 1\n3 1\n2 0\n1 0\n");
     write("bounding_boxes.txt",
           "1 1.0 2.0 10.0 9.0\n2 139.5 30.25 153.0 264.5\n3 -2.0 0.0 5.0 6.0\n"
           "7 0 0 1 1\n12 1e1 2.0 3.0 4.0\n");
     for (const char* const image :
-         {"002.Least_Auklet/b.jpg", "001.Black_footed_Albatross/z.jpg", "001.Black_footed_Albatross/a.jpg",
-          "002.Least_Auklet/a.jpg", "002.Least_Auklet/c.JPG"})
+         {"002.Least_Auklet/b.jpg", "001.Black_footed_Albatross/z.jpg",
+          "001.Black_footed_Albatross/a.jpg", "002.Least_Auklet/a.jpg", "002.Least_Auklet/c.JPG"})
       write(std::string("images/") + image, "");
   }
   ImageList list(bool boxes = false) const {
@@ -57,11 +58,13 @@ TEST_F(Cub200List, JoinsByNumberAndKeepsTheOrderOfTheImages) {
     const ImageList found = list();
     EXPECT_EQ(found.root, inner_.empty() ? folder_.path() : folder_ / "CUB_200_2011");
     EXPECT_THAT(found.classes, ElementsAre("Black footed Albatross", "Least Auklet"));
-    EXPECT_THAT(labelled_names(found[Part::kTrain]),
-                ElementsAre("1 images/002.Least_Auklet/b.jpg", "0 images/001.Black_footed_Albatross/z.jpg",
-                            "1 images/002.Least_Auklet/a.jpg"));
+    EXPECT_THAT(
+        labelled_names(found[Part::kTrain]),
+        ElementsAre("1 images/002.Least_Auklet/b.jpg", "0 images/001.Black_footed_Albatross/z.jpg",
+                    "1 images/002.Least_Auklet/a.jpg"));
     EXPECT_THAT(labelled_names(found[Part::kTest]),
-                ElementsAre("0 images/001.Black_footed_Albatross/a.jpg", "1 images/002.Least_Auklet/c.JPG"));
+                ElementsAre("0 images/001.Black_footed_Albatross/a.jpg",
+                            "1 images/002.Least_Auklet/c.JPG"));
     EXPECT_TRUE(found[Part::kValidation].empty());
     EXPECT_FALSE(found[Part::kTrain][0].box);
     fs::remove(folder_ / "images.txt");
@@ -82,34 +85,41 @@ TEST_F(Cub200List, BoxesAreReadWhereTheyAreUsed) {
   write_set();
   fs::remove(folder_ / "bounding_boxes.txt");
   EXPECT_THAT(errors(), IsEmpty());
-  EXPECT_THAT(errors(/*boxes=*/true), ElementsAre("E0611: there is no file 'ROOT/bounding_boxes.txt'"));
-  write("bounding_boxes.txt", "1 0 0 4\n2 0 0 0 4\n3 nan 0 4 4\n7 0 0 4 1e9\n12 0 0 4 4\n");
   EXPECT_THAT(errors(/*boxes=*/true),
-              ElementsAre("E0612: 'ROOT/bounding_boxes.txt', line 1: it is not of the form IMAGE LEFT TOP WIDTH HEIGHT",
-                          "E0612: 'ROOT/bounding_boxes.txt', line 2: its box is empty",
-                          "E0612: 'ROOT/bounding_boxes.txt', line 3: a box is made of numbers of pixels",
-                          "E0612: 'ROOT/bounding_boxes.txt', line 4: a box is made of numbers of pixels"));
+              ElementsAre("E0611: there is no file 'ROOT/bounding_boxes.txt'"));
+  write("bounding_boxes.txt", "1 0 0 4\n2 0 0 0 4\n3 nan 0 4 4\n7 0 0 4 1e9\n12 0 0 4 4\n");
+  EXPECT_THAT(
+      errors(/*boxes=*/true),
+      ElementsAre("E0612: 'ROOT/bounding_boxes.txt', line 1: it is not of the form IMAGE LEFT TOP "
+                  "WIDTH HEIGHT",
+                  "E0612: 'ROOT/bounding_boxes.txt', line 2: its box is empty",
+                  "E0612: 'ROOT/bounding_boxes.txt', line 3: a box is made of numbers of pixels",
+                  "E0612: 'ROOT/bounding_boxes.txt', line 4: a box is made of numbers of pixels"));
 }
 
 TEST_F(Cub200List, FolderWithoutTheSet) {
-  EXPECT_THAT(errors(),
-              ElementsAre("E0601: CUB-200-2011 is not in 'ROOT': it has neither images.txt nor a folder CUB_200_2011"));
+  EXPECT_THAT(errors(), ElementsAre("E0601: CUB-200-2011 is not in 'ROOT': it has neither "
+                                    "images.txt nor a folder CUB_200_2011"));
   fs::create_directory(folder_ / "CUB_200_2011");
-  EXPECT_THAT(errors(), ElementsAre("E0611: there is no file 'ROOT/CUB_200_2011/classes.txt'",
-                                    "E0611: there is no file 'ROOT/CUB_200_2011/images.txt'",
-                                    "E0611: there is no file 'ROOT/CUB_200_2011/image_class_labels.txt'",
-                                    "E0611: there is no file 'ROOT/CUB_200_2011/train_test_split.txt'"));
+  EXPECT_THAT(errors(),
+              ElementsAre("E0611: there is no file 'ROOT/CUB_200_2011/classes.txt'",
+                          "E0611: there is no file 'ROOT/CUB_200_2011/images.txt'",
+                          "E0611: there is no file 'ROOT/CUB_200_2011/image_class_labels.txt'",
+                          "E0611: there is no file 'ROOT/CUB_200_2011/train_test_split.txt'"));
 }
 
 TEST_F(Cub200List, LinesAreNamed) {
   write_set();
-  write("classes.txt", "1 001.Black_footed_Albatross\r\n2\n2 002.Least Auklet\n2 002.Least_Auklet\n0 000.None\n");
-  EXPECT_THAT(errors(), ElementsAre("E0612: 'ROOT/classes.txt', line 2: it is not of the form NUMBER NAME",
-                                    "E0612: 'ROOT/classes.txt', line 3: it is not of the form NUMBER NAME",
-                                    "E0612: 'ROOT/classes.txt', line 5: it is not of the form NUMBER NAME"));
+  write("classes.txt",
+        "1 001.Black_footed_Albatross\r\n2\n2 002.Least Auklet\n2 002.Least_Auklet\n0 000.None\n");
+  EXPECT_THAT(errors(),
+              ElementsAre("E0612: 'ROOT/classes.txt', line 2: it is not of the form NUMBER NAME",
+                          "E0612: 'ROOT/classes.txt', line 3: it is not of the form NUMBER NAME",
+                          "E0612: 'ROOT/classes.txt', line 5: it is not of the form NUMBER NAME"));
   write("classes.txt", "1 001.A_bird\n3 003.A bird\n3 003.B\n3 003.C\n4 004.A_bird\n");
   EXPECT_THAT(errors()[1], "E0612: 'ROOT/classes.txt', line 4: the class 3 is named twice");
-  EXPECT_THAT(errors()[2], "E0612: 'ROOT/classes.txt', line 5: the classes 1 and 4 are both called 'A bird'");
+  EXPECT_THAT(errors()[2],
+              "E0612: 'ROOT/classes.txt', line 5: the classes 1 and 4 are both called 'A bird'");
   write("classes.txt", "1 001.A\n3 003.B\n");
   EXPECT_THAT(errors()[0], "E0612: 'ROOT/classes.txt': its 2 classes are not numbered 1 to 2");
   write("classes.txt", "");
@@ -118,14 +128,17 @@ TEST_F(Cub200List, LinesAreNamed) {
   write_set();
   write("image_class_labels.txt", "1 1\n2 3\n3 x\n7 2\n7 2\n12 2\n13 2\n");
   write("train_test_split.txt", "12 1\n7 yes\n\n2 0\n1 0\n");
-  EXPECT_THAT(errors(),
-              ElementsAre("E0612: 'ROOT/image_class_labels.txt', line 2: classes.txt has no class '3'",
-                          "E0612: 'ROOT/image_class_labels.txt', line 3: classes.txt has no class 'x'",
-                          "E0612: 'ROOT/image_class_labels.txt', line 5: the image 7 comes twice",
-                          "E0612: 'ROOT/image_class_labels.txt', line 7: images.txt lists no image 13",
-                          "E0612: 'ROOT/train_test_split.txt', line 2: an image is 1, for training, or 0, for the test",
-                          "E0612: 'ROOT/train_test_split.txt', line 3: it is not of the form IMAGE 1, or 0 for the "
-                          "test"));
+  EXPECT_THAT(
+      errors(),
+      ElementsAre(
+          "E0612: 'ROOT/image_class_labels.txt', line 2: classes.txt has no class '3'",
+          "E0612: 'ROOT/image_class_labels.txt', line 3: classes.txt has no class 'x'",
+          "E0612: 'ROOT/image_class_labels.txt', line 5: the image 7 comes twice",
+          "E0612: 'ROOT/image_class_labels.txt', line 7: images.txt lists no image 13",
+          "E0612: 'ROOT/train_test_split.txt', line 2: an image is 1, for training, or 0, for the "
+          "test",
+          "E0612: 'ROOT/train_test_split.txt', line 3: it is not of the form IMAGE 1, or 0 for the "
+          "test"));
 }
 
 TEST_F(Cub200List, MissingLinesAreNamedByTheirImage) {
@@ -147,8 +160,9 @@ TEST_F(Cub200List, PathsLeadDownToImages) {
         "7 a/b\001.jpg\n8 a/b.jpg\n9 a/b.jpg\n8 a/c.jpg\n10 ..\n11 a/\n");
   const auto all = errors();
   for (const std::size_t line : {1, 2, 3, 4, 5, 6, 7})
-    EXPECT_EQ(all.at(line - 1), "E0612: 'ROOT/images.txt', line " + std::to_string(line) +
-                                    ": its path does not lead down to a .jpg, .jpeg, .png or .webp file");
+    EXPECT_EQ(all.at(line - 1),
+              "E0612: 'ROOT/images.txt', line " + std::to_string(line) +
+                  ": its path does not lead down to a .jpg, .jpeg, .png or .webp file");
   EXPECT_EQ(all.at(7), "E0612: 'ROOT/images.txt', line 9: its path is also in line 8 too");
   EXPECT_EQ(all.at(8), "E0612: 'ROOT/images.txt', line 10: the image 8 is listed twice");
 }
@@ -171,13 +185,17 @@ TEST_F(Cub200List, MissingImagesAndLinksOutOfTheRoot) {
   const fs::path image = folder_ / "images/001.Black_footed_Albatross/z.jpg";
   fs::remove(image);
   fs::remove_all(folder_ / "images/002.Least_Auklet");
-  EXPECT_THAT(errors(), ElementsAre("E0603: 4 of 5 images are not in 'ROOT': 'images/002.Least_Auklet/b.jpg', "
-                                    "'images/001.Black_footed_Albatross/z.jpg', 'images/002.Least_Auklet/a.jpg', "
-                                    "'images/002.Least_Auklet/c.JPG'"));
+  EXPECT_THAT(
+      errors(),
+      ElementsAre("E0603: 4 of 5 images are not in 'ROOT': 'images/002.Least_Auklet/b.jpg', "
+                  "'images/001.Black_footed_Albatross/z.jpg', 'images/002.Least_Auklet/a.jpg', "
+                  "'images/002.Least_Auklet/c.JPG'"));
   write_set();
   fs::remove(image);
   fs::create_symlink(elsewhere / "z.jpg", image);
-  EXPECT_THAT(errors(), ElementsAre("E0607: symlinks lead out of 'ROOT': 'images/001.Black_footed_Albatross/z.jpg'"));
+  EXPECT_THAT(
+      errors(),
+      ElementsAre("E0607: symlinks lead out of 'ROOT': 'images/001.Black_footed_Albatross/z.jpg'"));
   EXPECT_THAT(errors(/*boxes=*/false, /*allow_outside=*/true), IsEmpty());
 }
 

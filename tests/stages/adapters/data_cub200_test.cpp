@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "stages/data/image.h"
 #include "stages/adapters/made_datasets.h"
+#include "stages/data/image.h"
 #include "stages/stages.h"
 #include "tests/support/image_stage_fixture.h"
 #include "tests/support/program.h"
@@ -18,15 +18,21 @@ using testing::ElementsAre;
 class Cub200 : public ImageStageTest {
  protected:
   Cub200() : ImageStageTest(kDataCub200) {}
-  void SetUp() override { make_cub200(data(), {.classes = 3, .per_class = 20, .size = 40, .seed = 3}); }
-  std::filesystem::path set(const std::string& below) const { return data() / "CUB_200_2011" / below; }
+  void SetUp() override {
+    make_cub200(data(), {.classes = 3, .per_class = 20, .size = 40, .seed = 3});
+  }
+  std::filesystem::path set(const std::string& below) const {
+    return data() / "CUB_200_2011" / below;
+  }
 };
 
 TEST_F(Cub200, HoldsOutTheSameShareOfEachClass) {
   const auto outputs = run({{"validation", 0.3}, {"split_seed", 42}});
-  EXPECT_THAT(context_.said, ElementsAre("3 classes; 21 images for training, 9 for validation, 30 for test"));
+  EXPECT_THAT(context_.said,
+              ElementsAre("3 classes; 21 images for training, 9 for validation, 30 for test"));
   std::vector<int> counts(3);
-  for (std::int64_t i = 0; i < 9; ++i) ++counts[static_cast<std::size_t>(label(*part(outputs, "validation"), i))];
+  for (std::int64_t i = 0; i < 9; ++i)
+    ++counts[static_cast<std::size_t>(label(*part(outputs, "validation"), i))];
   EXPECT_THAT(counts, ElementsAre(3, 3, 3));
   EXPECT_THAT(part(outputs, "train")->describe().classes,
               ElementsAre("Stripes horizontal", "Stripes vertical", "Disc"));
@@ -51,7 +57,8 @@ TEST_F(Cub200, NoImageIsInTwoPartsAndTheTestStays) {
   const auto outputs = run({{"validation", 0.3}}), none = run({{"validation", 0.0}});
   std::set<std::string> all;
   for (const char* const port : {"train", "validation", "test"}) {
-    for (const std::string& name : names(*part(outputs, port))) EXPECT_TRUE(all.insert(name).second) << name;
+    for (const std::string& name : names(*part(outputs, port)))
+      EXPECT_TRUE(all.insert(name).second) << name;
   }
   EXPECT_EQ(all.size(), 60u);
   EXPECT_EQ(part(none, "validation"), nullptr);
@@ -63,7 +70,8 @@ TEST_F(Cub200, TellsWhatItFoundAndWhetherTheSeedMatters) {
   EXPECT_FALSE((*create())->uses_seed());
   EXPECT_TRUE((*create({{"split_seed", nullptr}}))->uses_seed());
   EXPECT_FALSE((*create({{"validation", 0.0}}))->uses_seed());
-  EXPECT_TRUE((*create({{"split_seed", 42}, {"augment", {{"horizontal_flip", 0.5}}}}))->uses_seed());
+  EXPECT_TRUE(
+      (*create({{"split_seed", 42}, {"augment", {{"horizontal_flip", 0.5}}}}))->uses_seed());
   const std::string before = (*create())->fingerprint();
   write_bytes(set("classes.txt"), {'1', ' ', 'a', '\n', '2', ' ', 'b', '\n', '3', ' ', 'c', '\n'});
   EXPECT_NE((*create())->fingerprint(), before);
@@ -90,7 +98,8 @@ class BoxedCub200 : public Cub200 {
     const Image boxed = boxed_picture();
     write_bytes(set(name_), encode_png(boxed.width, boxed.height, boxed.pixels.data()));
     const std::string images = file_text(set("images.txt"));
-    const std::string above = "\n" + images.substr(0, images.find(name_.substr(std::string("images/").size())));
+    const std::string above =
+        "\n" + images.substr(0, images.find(name_.substr(std::string("images/").size())));
     const std::string number = above.substr(above.rfind('\n') + 1);
     std::string boxes = file_text(set("bounding_boxes.txt"));
     const std::size_t at = ("\n" + boxes).find("\n" + number);
@@ -112,8 +121,10 @@ TEST_F(BoxedCub200, WhatReachesOverTheEdgesIsCutOffThere) {
 }
 
 TEST_F(BoxedCub200, AugmentationStaysInTheBox) {
-  const auto train = with_box("train", "20.0 5.0 10.0 12.0", {{"random_resized_crop", {{"scale", {0.05, 1.0}}}}});
-  for (std::int64_t epoch = 0; epoch < 20; ++epoch) EXPECT_EQ(image(*train, epoch).min().item<float>(), 1) << epoch;
+  const auto train =
+      with_box("train", "20.0 5.0 10.0 12.0", {{"random_resized_crop", {{"scale", {0.05, 1.0}}}}});
+  for (std::int64_t epoch = 0; epoch < 20; ++epoch)
+    EXPECT_EQ(image(*train, epoch).min().item<float>(), 1) << epoch;
 }
 
 TEST_F(BoxedCub200, BoxOutsideThePictureStopsByName) {
@@ -130,7 +141,8 @@ TEST_F(BoxedCub200, BoxOutsideThePictureStopsByName) {
 }
 
 TEST_F(Cub200, GreyscaleFilesBecomeThreeEqualChannels) {
-  const auto outputs = run({{"image_size", 16}, {"normalize", {{"mean", {0, 0, 0}}, {"std", {1, 1, 1}}}}});
+  const auto outputs =
+      run({{"image_size", 16}, {"normalize", {{"mean", {0, 0, 0}}, {"std", {1, 1, 1}}}}});
   int gray = 0, coloured = 0;
   for (const char* const port : {"train", "test"}) {
     const auto data = part(outputs, port);

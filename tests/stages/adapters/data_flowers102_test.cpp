@@ -13,15 +13,19 @@ using testing::ElementsAre;
 class Flowers102 : public ImageStageTest {
  protected:
   Flowers102() : ImageStageTest(kDataFlowers102) {}
-  void SetUp() override { make_flowers102(data(), {.classes = 3, .per_class = 8, .size = 20, .seed = 3}); }
+  void SetUp() override {
+    make_flowers102(data(), {.classes = 3, .per_class = 8, .size = 20, .seed = 3});
+  }
 };
 
 TEST_F(Flowers102, PutsOutThePublishedParts) {
   const auto outputs = run({{"image_size", 16}});
-  EXPECT_THAT(context_.said, ElementsAre("3 classes; 6 images for training, 6 for validation, 12 for test"));
+  EXPECT_THAT(context_.said,
+              ElementsAre("3 classes; 6 images for training, 6 for validation, 12 for test"));
   const auto train = part(outputs, "train");
   EXPECT_EQ(train->describe().size, 6);
-  EXPECT_THAT(train->describe().classes, ElementsAre("stripes_horizontal", "stripes_vertical", "disc"));
+  EXPECT_THAT(train->describe().classes,
+              ElementsAre("stripes_horizontal", "stripes_vertical", "disc"));
   EXPECT_EQ(image(*train).sizes(), (std::vector<std::int64_t>{3, 16, 16}));
   EXPECT_EQ(label(*train, 0), 0);
   EXPECT_EQ(part(outputs, "validation")->describe().size, 6);
@@ -40,7 +44,8 @@ TEST_F(Flowers102, OtherPartsTrainOnOthers) {
 
 TEST_F(Flowers102, TakesTheOptionsOfImages) {
   const auto plain = run({{"image_size", 16}});
-  const auto flipped = run({{"image_size", 16}, {"augment", {{"horizontal_flip", 1.0}}}, {"cache_mib", 1}});
+  const auto flipped =
+      run({{"image_size", 16}, {"augment", {{"horizontal_flip", 1.0}}}, {"cache_mib", 1}});
   const auto second = [](const runner::Outputs& outputs, const char* port) {
     return image(*part(outputs, port), 0, 1);
   };
@@ -67,7 +72,8 @@ TEST_F(Flowers102, ErrorsStandAtTheRoot) {
 }
 
 TEST_F(Flowers102, CaptionsCallClassesByTheirNames) {
-  const auto outputs = run({{"image_size", 8}, {"caption", "a photo of a {name}, a type of flower"}});
+  const auto outputs =
+      run({{"image_size", 8}, {"caption", "a photo of a {name}, a type of flower"}});
   const auto train = part(outputs, "train");
   ASSERT_EQ(train->describe().captions.size(), 3u);
   EXPECT_EQ(train->describe().captions[2], "a photo of a disc, a type of flower");

@@ -36,12 +36,14 @@ class Flowers102List : public testing::Test {
   }
   void write_labels(const std::vector<std::int64_t>& labels) const {
     write(inner_ + "imagelabels.mat", mat_file(std::array{row("labels", labels)}));
-    for (std::size_t i = 1; i <= labels.size(); ++i) write(inner_ + image_name(static_cast<std::int64_t>(i)), "");
+    for (std::size_t i = 1; i <= labels.size(); ++i)
+      write(inner_ + image_name(static_cast<std::int64_t>(i)), "");
   }
-  void write_lists(const std::vector<std::int64_t>& training, const std::vector<std::int64_t>& validation,
+  void write_lists(const std::vector<std::int64_t>& training,
+                   const std::vector<std::int64_t>& validation,
                    const std::vector<std::int64_t>& test) const {
-    write(inner_ + "setid.mat",
-          mat_file(std::array{row("trnid", training), row("valid", validation), row("tstid", test)}));
+    write(inner_ + "setid.mat", mat_file(std::array{row("trnid", training),
+                                                    row("valid", validation), row("tstid", test)}));
   }
   /// Seven images of three classes.
   void write_set() const {
@@ -68,12 +70,15 @@ TEST_F(Flowers102List, KeepsTheOrderOfTheListsAndCountsLabelsFromZero) {
     write_set();
     const ImageList found = list();
     EXPECT_EQ(found.root, inner_.empty() ? folder_.path() : folder_ / "flowers-102");
-    EXPECT_THAT(found.classes, ElementsAre("pink primrose", "hard-leaved pocket orchid", "canterbury bells"));
-    EXPECT_THAT(labelled_names(found[Part::kTrain]),
-                ElementsAre("0 jpg/image_00005.jpg", "2 jpg/image_00002.jpg", "1 jpg/image_00006.jpg"));
+    EXPECT_THAT(found.classes,
+                ElementsAre("pink primrose", "hard-leaved pocket orchid", "canterbury bells"));
+    EXPECT_THAT(
+        labelled_names(found[Part::kTrain]),
+        ElementsAre("0 jpg/image_00005.jpg", "2 jpg/image_00002.jpg", "1 jpg/image_00006.jpg"));
     EXPECT_THAT(labelled_names(found[Part::kValidation]),
                 ElementsAre("1 jpg/image_00007.jpg", "2 jpg/image_00001.jpg"));
-    EXPECT_THAT(labelled_names(found[Part::kTest]), ElementsAre("0 jpg/image_00004.jpg", "2 jpg/image_00003.jpg"));
+    EXPECT_THAT(labelled_names(found[Part::kTest]),
+                ElementsAre("0 jpg/image_00004.jpg", "2 jpg/image_00003.jpg"));
     fs::remove_all(folder_ / "jpg");
   }
 }
@@ -100,19 +105,24 @@ TEST_F(Flowers102List, NamesBesideTheLabelsOrInTheRootCount) {
   write("flowers-102/cat_to_name.json", R"({"2": "b", "1": "a", "3": "c"})");
   EXPECT_THAT(list().classes, ElementsAre("a", "b", "c"));
   write("flowers-102/cat_to_name.json", R"({"2": "b", "1": 7})");
-  EXPECT_THAT(errors(), ElementsAre("E0612: 'ROOT/flowers-102/cat_to_name.json': it has no name for the label 1",
-                                    "E0612: 'ROOT/flowers-102/cat_to_name.json': it has no name for the label 3"));
+  EXPECT_THAT(
+      errors(),
+      ElementsAre("E0612: 'ROOT/flowers-102/cat_to_name.json': it has no name for the label 1",
+                  "E0612: 'ROOT/flowers-102/cat_to_name.json': it has no name for the label 3"));
   write("flowers-102/cat_to_name.json", R"({"1": "a", "2": "b", "3": "a"})");
-  EXPECT_THAT(errors(), ElementsAre("E0612: 'ROOT/flowers-102/cat_to_name.json': two labels are called 'a'"));
-  write("flowers-102/cat_to_name.json", "[1");
   EXPECT_THAT(errors(),
-              ElementsAre("E0612: 'ROOT/flowers-102/cat_to_name.json': it is not a JSON object such as {\"1\": "
-                          "\"pink primrose\"}"));
+              ElementsAre("E0612: 'ROOT/flowers-102/cat_to_name.json': two labels are called 'a'"));
+  write("flowers-102/cat_to_name.json", "[1");
+  EXPECT_THAT(
+      errors(),
+      ElementsAre(
+          "E0612: 'ROOT/flowers-102/cat_to_name.json': it is not a JSON object such as {\"1\": "
+          "\"pink primrose\"}"));
 }
 
 TEST_F(Flowers102List, FolderWithoutTheSet) {
-  EXPECT_THAT(errors(),
-              ElementsAre("E0601: Oxford Flowers 102 is not in 'ROOT': it has neither a folder jpg nor flowers-102"));
+  EXPECT_THAT(errors(), ElementsAre("E0601: Oxford Flowers 102 is not in 'ROOT': it has neither a "
+                                    "folder jpg nor flowers-102"));
   fs::create_directory(folder_ / "jpg");
   EXPECT_THAT(errors(), ElementsAre("E0611: there is no file 'ROOT/imagelabels.mat'",
                                     "E0611: there is no file 'ROOT/setid.mat'"));
@@ -121,14 +131,19 @@ TEST_F(Flowers102List, FolderWithoutTheSet) {
 TEST_F(Flowers102List, WrongLabelsAndNumbersAreCounted) {
   write_labels({3, 0, 103, 1});
   write_lists({1}, {}, {});
-  EXPECT_THAT(errors(),
-              ElementsAre("E0612: 'ROOT/imagelabels.mat': 2 labels are outside 1 to 102, the first: 0 of image 2"));
+  EXPECT_THAT(
+      errors(),
+      ElementsAre(
+          "E0612: 'ROOT/imagelabels.mat': 2 labels are outside 1 to 102, the first: 0 of image 2"));
   write_set();
   write_lists({5, 2, 6, 2, 0}, {7, 1, 5}, {4, 8, 3});
-  EXPECT_THAT(errors(), ElementsAre("E0612: 'ROOT/setid.mat': 2 numbers are outside 1 to 7, the images that have a "
-                                    "label, the first: 0 in 'trnid'",
-                                    "E0612: 'ROOT/setid.mat': 2 images are listed twice, the first: 2, in 'trnid' and "
-                                    "in 'trnid'"));
+  EXPECT_THAT(
+      errors(),
+      ElementsAre(
+          "E0612: 'ROOT/setid.mat': 2 numbers are outside 1 to 7, the images that have a "
+          "label, the first: 0 in 'trnid'",
+          "E0612: 'ROOT/setid.mat': 2 images are listed twice, the first: 2, in 'trnid' and "
+          "in 'trnid'"));
   write_lists({}, {1}, {2});
   EXPECT_THAT(errors(), testing::IsEmpty());  // who only tests needs none for training
 }
@@ -136,17 +151,21 @@ TEST_F(Flowers102List, WrongLabelsAndNumbersAreCounted) {
 TEST_F(Flowers102List, DamagedFilesAreNamedTogether) {
   write_set();
   write("imagelabels.mat", "MATLAB");
-  write("setid.mat", mat_file(std::array{MatMatrix{"trnid", 2, 2, {1, 2, 3, 4}}, row("valid", {5})}));
-  EXPECT_THAT(errors(), ElementsAre("E0612: 'ROOT/imagelabels.mat': it is not a MAT-file of version 5",
-                                    "E0612: 'ROOT/setid.mat': its 'trnid' is not a list: it has 2 rows and 2 columns",
-                                    "E0612: 'ROOT/setid.mat': it has no variable 'tstid'"));
+  write("setid.mat",
+        mat_file(std::array{MatMatrix{"trnid", 2, 2, {1, 2, 3, 4}}, row("valid", {5})}));
+  EXPECT_THAT(
+      errors(),
+      ElementsAre("E0612: 'ROOT/imagelabels.mat': it is not a MAT-file of version 5",
+                  "E0612: 'ROOT/setid.mat': its 'trnid' is not a list: it has 2 rows and 2 columns",
+                  "E0612: 'ROOT/setid.mat': it has no variable 'tstid'"));
 }
 
 TEST_F(Flowers102List, MissingImagesAreReportedAtOnce) {
   write_set();
   for (const std::int64_t number : {2, 4}) fs::remove(folder_ / image_name(number));
-  EXPECT_THAT(errors(), ElementsAre("E0603: 2 of 7 images are not in 'ROOT': 'jpg/image_00002.jpg', "
-                                    "'jpg/image_00004.jpg'"));
+  EXPECT_THAT(errors(),
+              ElementsAre("E0603: 2 of 7 images are not in 'ROOT': 'jpg/image_00002.jpg', "
+                          "'jpg/image_00004.jpg'"));
   std::vector<std::int64_t> labels(30, 1), numbers(30);
   for (std::size_t i = 0; i < 30; ++i) numbers[i] = static_cast<std::int64_t>(i + 1);
   write_labels(labels);
@@ -155,7 +174,9 @@ TEST_F(Flowers102List, MissingImagesAreReportedAtOnce) {
   fs::create_directory(folder_ / "jpg");
   const auto all = errors();
   ASSERT_EQ(all.size(), 1u);
-  EXPECT_TRUE(all[0].starts_with("E0603: 30 of 30 images are not in 'ROOT': 'jpg/image_00001.jpg', ")) << all[0];
+  EXPECT_TRUE(
+      all[0].starts_with("E0603: 30 of 30 images are not in 'ROOT': 'jpg/image_00001.jpg', "))
+      << all[0];
   EXPECT_TRUE(all[0].ends_with("'jpg/image_00020.jpg' and 10 more")) << all[0];
 }
 
@@ -194,7 +215,8 @@ TEST_F(Flowers102List, ReadsThePublishedSet) {
   write("imagelabels.mat", file_text(published / "imagelabels.mat"));
   write("setid.mat", file_text(published / "setid.mat"));
   fs::create_directory(folder_ / "jpg");
-  for (std::int64_t number = 1; number <= 8189; ++number) std::ofstream{folder_ / image_name(number)};
+  for (std::int64_t number = 1; number <= 8189; ++number)
+    std::ofstream{folder_ / image_name(number)};
   const ImageList found = list();
   EXPECT_EQ(found.classes.size(), 102u);
   EXPECT_EQ(found.classes[76], "passion flower");

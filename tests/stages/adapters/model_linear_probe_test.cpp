@@ -3,15 +3,15 @@
 #include <fstream>
 
 #include <gmock/gmock.h>
-#include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/machine/counting_allocator.h"
-#include "stages/weights/safetensors.h"
 #include "stages/stages.h"
+#include "stages/weights/safetensors.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
 #include "tests/support/saved_tower.h"
@@ -28,7 +28,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 runner::Result<std::unique_ptr<runner::Stage>> create(const Json& backbone) {
-  const runner::Value value = stage_options("model/linear_probe", Json{{"backbone", backbone}}.dump());
+  const runner::Value value =
+      stage_options("model/linear_probe", Json{{"backbone", backbone}}.dump());
   runner::ConfigReader reader(value, "/model");
   return kModelLinearProbe.create(reader);
 }
@@ -46,7 +47,8 @@ std::vector<std::string> complaints(const Json& backbone) {
   std::vector<std::string> result;
   const auto stage = create(backbone);
   if (stage) return result;
-  for (const runner::Diagnostic& error : stage.errors()) result.push_back(error.pointer + " " + error.message);
+  for (const runner::Diagnostic& error : stage.errors())
+    result.push_back(error.pointer + " " + error.message);
   return result;
 }
 
@@ -96,8 +98,9 @@ TEST(LinearProbe, FeaturesStandForTheImage) {
   const auto fine_tuned = model(small());
   const auto network = fine_tuned->build(flowers(), 1);
   const NamedTensors whole = fine_tuned->forward(*network, {{"image", pixels()}});
-  EXPECT_TRUE(torch::equal(fine_tuned->forward(*network, {{"features", whole.at("features")}}).at("logits"),
-                           whole.at("logits")));
+  EXPECT_TRUE(
+      torch::equal(fine_tuned->forward(*network, {{"features", whole.at("features")}}).at("logits"),
+                   whole.at("logits")));
 }
 
 TEST(LinearProbe, WeightsAreReadAndWhereTheyAreFromIsSaid) {
@@ -105,39 +108,46 @@ TEST(LinearProbe, WeightsAreReadAndWhereTheyAreFromIsSaid) {
   const auto fine_tuned = model(small({{"weights", saved.file()}}));
   const auto network = fine_tuned->build(flowers(), 1);
   const auto parameters = network->named_parameters();
-  for (const auto& [name, tensor] : saved.weights()) EXPECT_TRUE(torch::equal(parameters[name], tensor)) << name;
+  for (const auto& [name, tensor] : saved.weights())
+    EXPECT_TRUE(torch::equal(parameters[name], tensor)) << name;
   EXPECT_THAT(
       fine_tuned->notes(*network),
-      testing::Contains("'" + saved.file() + "': 40 weights of transformers' CLIP; random: head.weight, head.bias"));
-  EXPECT_THAT(base_of(*network), testing::MatchesRegex("sha256 [0-9a-f]{64} as Float, 5 positions"));
+      testing::Contains("'" + saved.file() +
+                        "': 40 weights of transformers' CLIP; random: head.weight, head.bias"));
+  EXPECT_THAT(base_of(*network),
+              testing::MatchesRegex("sha256 [0-9a-f]{64} as Float, 5 positions"));
 }
 
 TEST(LinearProbe, ActivationIsTheConfigsAndNeverGuessed) {
   const SavedTower quick("quick_gelu"), exact("gelu");
   const auto features = [](const Json& backbone) {
     const auto fine_tuned = model(backbone);
-    return fine_tuned->forward(*fine_tuned->build(flowers(), 1), {{"image", pixels()}}).at("features");
+    return fine_tuned->forward(*fine_tuned->build(flowers(), 1), {{"image", pixels()}})
+        .at("features");
   };
-  EXPECT_FALSE(
-      torch::equal(features(small({{"weights", quick.file()}})), features(small({{"weights", exact.file()}}))));
-  EXPECT_EQ(
-      refusal(small({{"weights", exact.file()}, {"hidden_act", "quick_gelu"}})),
-      "/model/backbone/hidden_act: hidden_act is quick_gelu in the recipe, but gelu in the config.json beside the "
-      "weights '" +
-          exact.file() + "'");
+  EXPECT_FALSE(torch::equal(features(small({{"weights", quick.file()}})),
+                            features(small({{"weights", exact.file()}}))));
+  EXPECT_EQ(refusal(small({{"weights", exact.file()}, {"hidden_act", "quick_gelu"}})),
+            "/model/backbone/hidden_act: hidden_act is quick_gelu in the recipe, but gelu in the "
+            "config.json beside the "
+            "weights '" +
+                exact.file() + "'");
   exact.forget_config();
   EXPECT_EQ(refusal(small({{"weights", exact.file()}})),
-            "/model/backbone/hidden_act: hidden_act is auto, and there is no config.json beside the weights '" +
+            "/model/backbone/hidden_act: hidden_act is auto, and there is no config.json beside "
+            "the weights '" +
                 exact.file() + "' that says it");
-  EXPECT_EQ(refusal(small({{"weights", exact.file()}, {"hidden_act", "gelu"}, {"layer_norm_eps", 1e-5}})), "");
+  EXPECT_EQ(
+      refusal(small({{"weights", exact.file()}, {"hidden_act", "gelu"}, {"layer_norm_eps", 1e-5}})),
+      "");
 }
 
 TEST(LinearProbe, ShapeThatContradictsTheConfigIsRefused) {
   const SavedTower saved;
-  EXPECT_EQ(
-      refusal(small({{"weights", saved.file()}, {"hidden_size", 16}})),
-      "/model/backbone/hidden_size: hidden_size is 16 in the recipe, but 8 in the config.json beside the weights '" +
-          saved.file() + "'");
+  EXPECT_EQ(refusal(small({{"weights", saved.file()}, {"hidden_size", 16}})),
+            "/model/backbone/hidden_size: hidden_size is 16 in the recipe, but 8 in the "
+            "config.json beside the weights '" +
+                saved.file() + "'");
 }
 
 TEST(LinearProbe, WeightsThatDoNotFitAreNamed) {
@@ -152,7 +162,8 @@ TEST(LinearProbe, EverySizeThatContradictsTheConfigIsNamed) {
   saved.change_config({{"num_hidden_layers", 2}, {"patch_size", 4}});
   EXPECT_EQ(
       refusal(small({{"weights", saved.file()}, {"hidden_size", 16}, {"num_hidden_layers", 1}})),
-      "/model/backbone/hidden_size: hidden_size is 16 in the recipe, but 8; num_hidden_layers is 1 in the recipe, "
+      "/model/backbone/hidden_size: hidden_size is 16 in the recipe, but 8; num_hidden_layers is 1 "
+      "in the recipe, "
       "but 2 in the config.json beside the weights '" +
           saved.file() + "'");
 }
@@ -162,10 +173,14 @@ TEST(LinearProbe, SizesOfWeightsWithoutAConfigAreComparedByThePlan) {
   saved.forget_config();
   const Json known = {{"weights", saved.file()}, {"hidden_act", "gelu"}, {"layer_norm_eps", 1e-5}};
   Json wrong = known;
-  wrong.update({{"hidden_size", 16}, {"intermediate_size", 32}, {"num_hidden_layers", 3}, {"projection_dim", 4}});
+  wrong.update({{"hidden_size", 16},
+                {"intermediate_size", 32},
+                {"num_hidden_layers", 3},
+                {"projection_dim", 4}});
   EXPECT_EQ(refusal_of_plan(small(wrong)),
             "/model/backbone/weights: the weights '" + saved.file() +
-                "' do not fit the backbone: hidden_size is 16, and theirs 8; intermediate_size is 32, and theirs 16; "
+                "' do not fit the backbone: hidden_size is 16, and theirs 8; intermediate_size is "
+                "32, and theirs 16; "
                 "num_hidden_layers is 3, and theirs 2; projection_dim is 4, and theirs 6");
   EXPECT_EQ(refusal_of_plan(small(known)), "");
 }
@@ -189,10 +204,12 @@ TEST(LinearProbe, VitHasNoProjectionAndItsOwnDefaults) {
   EXPECT_TRUE(parameters.contains("vision_model.encoder.layers.0.self_attn.qkv.weight"));
   EXPECT_TRUE(parameters.contains("vision_model.embeddings.patch_embedding.bias"));
   EXPECT_FALSE(parameters.contains("vision_model.pre_layrnorm.weight"));
-  EXPECT_EQ(fine_tuned->forward(*network, {{"image", pixels()}}).at("logits").sizes(), at::IntArrayRef({2, 3}));
+  EXPECT_EQ(fine_tuned->forward(*network, {{"image", pixels()}}).at("logits").sizes(),
+            at::IntArrayRef({2, 3}));
 }
 
-/// What is in memory of tensors once a model and a network of it have been made, and the most that was meanwhile.
+/// What is in memory of tensors once a model and a network of it have been made, and the most that
+/// was meanwhile.
 struct Taken {
   std::int64_t kept = 0, peak = 0, of_network = 0;
 };
@@ -221,7 +238,8 @@ TEST(LinearProbe, NothingOfTheFileStaysInMemoryBesideTheNetwork) {
 TEST(LinearProbe, ABaseInHalfPrecisionIsNeverWhollyInMemoryInFull) {
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "model.safetensors").string();
-  const Json wide = small({{"hidden_size", 256}, {"intermediate_size", 1024}, {"num_hidden_layers", 4}});
+  const Json wide =
+      small({{"hidden_size", 256}, {"intermediate_size", 1024}, {"num_hidden_layers", 4}});
   {
     const auto network = model(wide)->build(flowers(), 1);
     NamedTensors tensors;
@@ -231,14 +249,16 @@ TEST(LinearProbe, ABaseInHalfPrecisionIsNeverWhollyInMemoryInFull) {
     write_safetensors(file, tensors);
   }
   Json halves = wide;
-  halves.update({{"weights", file}, {"dtype", "bf16"}, {"hidden_act", "gelu"}, {"layer_norm_eps", 1e-5}});
+  halves.update(
+      {{"weights", file}, {"dtype", "bf16"}, {"hidden_act", "gelu"}, {"layer_norm_eps", 1e-5}});
   const Taken taken = taken_by(halves);
   EXPECT_EQ(taken.kept, taken.of_network);
   constexpr std::int64_t kPiece = 1 << 20;
   EXPECT_LE(taken.peak, taken.of_network + kPiece + 4096);
   Json whole = halves;
   whole["dtype"] = "fp32";
-  const auto of_halves = model(halves)->build(flowers(), 1), of_whole = model(whole)->build(flowers(), 1);
+  const auto of_halves = model(halves)->build(flowers(), 1),
+             of_whole = model(whole)->build(flowers(), 1);
   for (const auto& item : of_whole->named_parameters()) {
     const bool is_head = item.key().starts_with("head.");
     const at::Tensor expected = is_head ? item.value() : item.value().to(at::kBFloat16);
@@ -248,7 +268,8 @@ TEST(LinearProbe, ABaseInHalfPrecisionIsNeverWhollyInMemoryInFull) {
 
 TEST(LinearProbe, RandomBaseInHalfPrecisionIsTheOneOfFullRounded) {
   Json halves = small({{"dtype", "bf16"}});
-  const auto of_halves = model(halves)->build(flowers(), 1), of_whole = model(small())->build(flowers(), 1);
+  const auto of_halves = model(halves)->build(flowers(), 1),
+             of_whole = model(small())->build(flowers(), 1);
   for (const auto& item : of_whole->named_parameters()) {
     const at::Tensor held = of_halves->named_parameters()[item.key()];
     EXPECT_TRUE(held.equal(item.value().to(held.scalar_type()))) << item.key();

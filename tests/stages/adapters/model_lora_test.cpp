@@ -30,21 +30,25 @@ std::vector<std::string> trained_names(const torch::nn::Module& network) {
 }
 
 TEST(Lora, AdaptersChangeNothingBeforeTheFirstStep) {
-  const auto with = adapted({{"dropout", 0}}), without = model_of(kModelLinearProbe, {{"backbone", small()}});
-  const at::Tensor logits = with->forward(*with->build(flowers(), 1), {{"image", pixels()}}).at("logits");
-  EXPECT_TRUE(
-      torch::equal(logits, without->forward(*without->build(flowers(), 1), {{"image", pixels()}}).at("logits")));
+  const auto with = adapted({{"dropout", 0}}),
+             without = model_of(kModelLinearProbe, {{"backbone", small()}});
+  const at::Tensor logits =
+      with->forward(*with->build(flowers(), 1), {{"image", pixels()}}).at("logits");
+  EXPECT_TRUE(torch::equal(
+      logits, without->forward(*without->build(flowers(), 1), {{"image", pixels()}}).at("logits")));
 }
 
-// The published program ran its frozen projection without a graph, so that no adapter ever got a gradient.
+// The published program ran its frozen projection without a graph, so that no adapter ever got a
+// gradient.
 TEST(Lora, GradientReachesEveryAdapterThroughAFrozenProjection) {
   for (const char* features : {"pooled", "projected", "projected_before_norm"}) {
-    const auto fine_tuned =
-        adapted({{"targets", {"q_proj", "v_proj"}}, {"dropout", 0}}, small({{"features", features}}));
+    const auto fine_tuned = adapted({{"targets", {"q_proj", "v_proj"}}, {"dropout", 0}},
+                                    small({{"features", features}}));
     const auto network = fine_tuned->build(flowers(), 1);
     const NamedTensors before = weights(*network);
     std::map<std::string, at::Tensor> base;
-    for (const auto& item : network->named_parameters()) base[item.key()] = item.value().detach().clone();
+    for (const auto& item : network->named_parameters())
+      base[item.key()] = item.value().detach().clone();
     const auto step = [&] {
       const at::Tensor logits = fine_tuned->forward(*network, {{"image", pixels()}}).at("logits");
       torch::autograd::backward({(logits * torch::arange(6).reshape({2, 3})).sum()}, {});
@@ -57,7 +61,8 @@ TEST(Lora, GradientReachesEveryAdapterThroughAFrozenProjection) {
     step();
     for (const auto& [name, weight] : trained_parameters(*network)) {
       const bool moved = !torch::equal(weight, base.at(name));
-      EXPECT_EQ(moved, !name.ends_with("lora_A.weight")) << features << name;  // while B is zero, A has no gradient
+      EXPECT_EQ(moved, !name.ends_with("lora_A.weight"))
+          << features << name;  // while B is zero, A has no gradient
     }
     for (const auto& item : network->named_parameters()) {
       if (item.value().requires_grad()) continue;
@@ -68,31 +73,35 @@ TEST(Lora, GradientReachesEveryAdapterThroughAFrozenProjection) {
 }
 
 TEST(Lora, AdaptersAndHeadAloneAreSaved) {
-  const auto network = adapted({{"targets", {"q_proj"}}, {"layers", {1}}, {"bias", "lora_only"}})->build(flowers(), 1);
+  const auto network = adapted({{"targets", {"q_proj"}}, {"layers", {1}}, {"bias", "lora_only"}})
+                           ->build(flowers(), 1);
   const std::string layer = "vision_model.encoder.layers.1.self_attn.q_proj.";
   EXPECT_THAT(trained_names(*network),
-              testing::UnorderedElementsAre(layer + "bias", layer + "lora_A.weight", layer + "lora_B.weight",
-                                            "head.weight", "head.bias"));
+              testing::UnorderedElementsAre(layer + "bias", layer + "lora_A.weight",
+                                            layer + "lora_B.weight", "head.weight", "head.bias"));
   EXPECT_EQ(weights(*network).size(), 5u);
 }
 
 TEST(Lora, TrainableParametersAreCountedAsInPeft) {
   const auto lora = adapted({{"rank", 8}, {"targets", {"q_proj", "v_proj"}}});
   const auto network = lora->build(flowers(), 1);
-  EXPECT_THAT(lora->notes(*network), testing::Contains(testing::MatchesRegex(
-                                         "trainable params: 533 \\|\\| all params: [0-9,]+ \\|\\| trainable%: .*")));
+  EXPECT_THAT(lora->notes(*network),
+              testing::Contains(testing::MatchesRegex(
+                  "trainable params: 533 \\|\\| all params: [0-9,]+ \\|\\| trainable%: .*")));
 }
 
 TEST(Lora, FrozenWeightsMayBeHeldInHalf) {
   const auto half = adapted({{"targets", {"q_proj"}}, {"dropout", 0}}, small({{"dtype", "bf16"}}));
   const auto network = half->build(flowers(), 1);
   for (const auto& item : network->named_parameters()) {
-    EXPECT_EQ(item.value().scalar_type(), item.value().requires_grad() ? at::kFloat : at::kBFloat16) << item.key();
+    EXPECT_EQ(item.value().scalar_type(), item.value().requires_grad() ? at::kFloat : at::kBFloat16)
+        << item.key();
   }
   const at::Tensor logits = half->forward(*network, {{"image", pixels()}}).at("logits");
   EXPECT_EQ(logits.scalar_type(), at::kFloat);
   const auto whole = adapted({{"targets", {"q_proj"}}, {"dropout", 0}});
-  const at::Tensor exact = whole->forward(*whole->build(flowers(), 1), {{"image", pixels()}}).at("logits");
+  const at::Tensor exact =
+      whole->forward(*whole->build(flowers(), 1), {{"image", pixels()}}).at("logits");
   EXPECT_TRUE(torch::allclose(logits, exact, 0.05, 0.02));
   EXPECT_FALSE(torch::equal(logits, exact));
 }

@@ -46,8 +46,9 @@ TEST(DataDescription, ComesBackAsItWasButForTheSize) {
 TEST(DataDescription, IsWrittenInWords) {
   const About about = describe_data(pictures());
   EXPECT_EQ(about.at("classes"), R"(["cat","the \"dog\""])");
-  EXPECT_EQ(about.at("tensors"),
-            R"([{"dtype":"float32","name":"image","shape":[3,24,24]},{"dtype":"int64","name":"label","shape":[]}])");
+  EXPECT_EQ(
+      about.at("tensors"),
+      R"([{"dtype":"float32","name":"image","shape":[3,24,24]},{"dtype":"int64","name":"label","shape":[]}])");
 }
 
 TEST(DataDescription, PairRemembersWhatItIsChosenFrom) {
@@ -78,25 +79,36 @@ TEST(DataDescription, EveryFieldIsChecked) {
   EXPECT_EQ(refusal("classes", "[1]"), "its 'classes' has an invalid name");
   EXPECT_EQ(refusal("classes", "[\"a\""), "its 'classes' is not a list");
   EXPECT_EQ(refusal("tensors", "[1]"), "one of its 'tensors' is not a JSON object");
-  EXPECT_EQ(refusal("class_words", "[\"cat\"]"), "its 'class_words' names another number of classes");
+  EXPECT_EQ(refusal("class_words", "[\"cat\"]"),
+            "its 'class_words' names another number of classes");
   EXPECT_EQ(refusal("class_words", "[1]"), "its 'class_words' has an invalid name");
-  const auto tensor = [](const std::string& name, const std::string& shape, const std::string& type) {
-    return refusal("tensors", R"([{"name":)" + name + R"(,"shape":)" + shape + R"(,"dtype":)" + type + "}]");
+  const auto tensor = [](const std::string& name, const std::string& shape,
+                         const std::string& type) {
+    return refusal("tensors",
+                   R"([{"name":)" + name + R"(,"shape":)" + shape + R"(,"dtype":)" + type + "}]");
   };
   EXPECT_EQ(tensor("\"image\"", "[3]", "\"float32\""), "accepted");
-  EXPECT_EQ(tensor("1", "[3]", "\"float32\""), "one of its 'tensors' has a 'name' that is not a text");
+  EXPECT_EQ(tensor("1", "[3]", "\"float32\""),
+            "one of its 'tensors' has a 'name' that is not a text");
   EXPECT_EQ(tensor('"' + std::string(1001, 'a') + '"', "[3]", "\"float32\""),
             "one of its 'tensors' has a 'name' that is not a valid name");
-  EXPECT_EQ(tensor("\"image\"", "[3]", "\"float31\""), "one of its 'tensors' has a 'dtype' that is not a known type");
-  EXPECT_EQ(tensor("\"image\"", "[3]", "\"float32\",\"more\":1"), "one of its 'tensors' has an unknown 'more'");
-  EXPECT_EQ(tensor("\"image\"", "3", "\"float32\""), "one of its 'tensors' has a 'shape' that is not a list");
-  for (const char* shape : {"[-1]", "[0]", "[1.5]", "[18446744073709551615]", "[65536, 65536]", "[\"3\"]"}) {
-    EXPECT_EQ(tensor("\"image\"", shape, "\"float32\""), "one of its 'tensors' has a 'shape' that is not a valid shape")
+  EXPECT_EQ(tensor("\"image\"", "[3]", "\"float31\""),
+            "one of its 'tensors' has a 'dtype' that is not a known type");
+  EXPECT_EQ(tensor("\"image\"", "[3]", "\"float32\",\"more\":1"),
+            "one of its 'tensors' has an unknown 'more'");
+  EXPECT_EQ(tensor("\"image\"", "3", "\"float32\""),
+            "one of its 'tensors' has a 'shape' that is not a list");
+  for (const char* shape :
+       {"[-1]", "[0]", "[1.5]", "[18446744073709551615]", "[65536, 65536]", "[\"3\"]"}) {
+    EXPECT_EQ(tensor("\"image\"", shape, "\"float32\""),
+              "one of its 'tensors' has a 'shape' that is not a valid shape")
         << shape;
   }
   EXPECT_EQ(refusal("transform", std::string(100'000, ' ')), "its 'transform' is too long");
   for (const char* number : {"1", "-5", "2.5", "five", "\"5\"", "18446744073709551615"}) {
-    EXPECT_EQ(refusal("pair_of", number), "its 'pair_of' is not a number of classes of which there are two") << number;
+    EXPECT_EQ(refusal("pair_of", number),
+              "its 'pair_of' is not a number of classes of which there are two")
+        << number;
   }
 }
 

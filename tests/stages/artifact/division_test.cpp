@@ -11,10 +11,13 @@ namespace stages {
 namespace {
 
 Division flowers() {
-  Division division{
-      .root = "/data/with blank\n and line", .drawn_by = "shares 0.8, 0, 0.2 with seed 4", .classes = {}, .parts = {}};
+  Division division{.root = "/data/with blank\n and line",
+                    .drawn_by = "shares 0.8, 0, 0.2 with seed 4",
+                    .classes = {},
+                    .parts = {}};
   division.classes["*"] = {"daisy", "caf\xc3\xa9 au lait", "\\n", ""};
-  division.parts["train"] = {{"daisy/a b.jpg", 12}, {"daisy/line\nfeed.jpg", 0}, {"daisy/back\\slash\\n.jpg", 7}};
+  division.parts["train"] = {
+      {"daisy/a b.jpg", 12}, {"daisy/line\nfeed.jpg", 0}, {"daisy/back\\slash\\n.jpg", 7}};
   division.parts["test"] = {{"daisy/latin-1 \xe9.jpg", 1'000'000'000'000}};
   return division;
 }
@@ -39,7 +42,9 @@ TEST_F(DivisionFile, IsReadAsItWasWrittenWhateverNamesAreMadeOf) {
   EXPECT_EQ(read_division(file_), flowers());
 }
 
-TEST_F(DivisionFile, IsTheSameBytesForTheSameDivision) { EXPECT_EQ(to_gzip(flowers()), to_gzip(flowers())); }
+TEST_F(DivisionFile, IsTheSameBytesForTheSameDivision) {
+  EXPECT_EQ(to_gzip(flowers()), to_gzip(flowers()));
+}
 
 TEST_F(DivisionFile, OfNothing) {
   write(to_gzip({}));
@@ -49,7 +54,8 @@ TEST_F(DivisionFile, OfNothing) {
 TEST_F(DivisionFile, OneThatIsCutOrChangedOrMissingIsDamaged) {
   EXPECT_EQ(refusal(), "E0821");
   const std::string bytes = to_gzip(flowers());
-  for (const std::size_t size : {std::size_t{0}, std::size_t{5}, bytes.size() / 2, bytes.size() - 1}) {
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{5}, bytes.size() / 2, bytes.size() - 1}) {
     write(bytes.substr(0, size));
     EXPECT_EQ(refusal(), "E0821") << size;
   }

@@ -16,16 +16,19 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 
-/// 60 samples of 6 classes: sample i is of class i modulo 6, and its number is its first coordinate.
+/// 60 samples of 6 classes: sample i is of class i modulo 6, and its number is its first
+/// coordinate.
 class NumberedSamples final : public Dataset {
  public:
   DatasetDescription describe() const override {
-    return {60, {{"image", {2}, at::kFloat}, {"label", {}, at::kLong}}, {"a", "b", "c", "d", "e", "f"}};
+    return {
+        60, {{"image", {2}, at::kFloat}, {"label", {}, at::kLong}}, {"a", "b", "c", "d", "e", "f"}};
   }
   std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override {
     if (unreadable.contains(index)) return {};
-    return NamedTensors{{"image", torch::tensor({static_cast<float>(index), static_cast<float>(epoch)})},
-                        {"label", torch::tensor(index % 6)}};
+    return NamedTensors{
+        {"image", torch::tensor({static_cast<float>(index), static_cast<float>(epoch)})},
+        {"label", torch::tensor(index % 6)}};
   }
   std::string sample_name(std::int64_t index) const override { return std::to_string(index); }
   LoaderOptions loader() const override { return options; }
@@ -84,11 +87,14 @@ TEST(EpisodeSet, HasSupportsClassByClassAndThenQueries) {
     for (std::int64_t way = 0; way < 3; ++way) {
       const std::int64_t label = classes[static_cast<std::size_t>(way)];
       for (std::int64_t shot = 0; shot < 2; ++shot) {
-        EXPECT_EQ(static_cast<std::int64_t>(drawn[static_cast<std::size_t>(way * 2 + shot)]) % 6, label);
+        EXPECT_EQ(static_cast<std::int64_t>(drawn[static_cast<std::size_t>(way * 2 + shot)]) % 6,
+                  label);
         EXPECT_EQ(episode.at("support")[way][shot].item<std::int64_t>(), label);
       }
       for (std::int64_t query = 0; query < 4; ++query) {
-        EXPECT_EQ(static_cast<std::int64_t>(drawn[static_cast<std::size_t>(6 + way * 4 + query)]) % 6, label);
+        EXPECT_EQ(
+            static_cast<std::int64_t>(drawn[static_cast<std::size_t>(6 + way * 4 + query)]) % 6,
+            label);
         EXPECT_EQ(episode.at("label")[way * 4 + query].item<std::int64_t>(), way);
       }
     }
@@ -96,7 +102,8 @@ TEST(EpisodeSet, HasSupportsClassByClassAndThenQueries) {
 }
 
 TEST(EpisodeSet, EpisodeIsAFunctionOfSeedEpochAndIndex) {
-  const EpisodeSet one = episodes(), same = episodes(), other = episodes(8), still = episodes(7, /*draws_anew=*/false);
+  const EpisodeSet one = episodes(), same = episodes(), other = episodes(8),
+                   still = episodes(7, /*draws_anew=*/false);
   EXPECT_EQ(numbers(*one.sample(1, 5)), numbers(*same.sample(1, 5)));
   EXPECT_NE(numbers(*one.sample(1, 5)), numbers(*one.sample(1, 6)));
   EXPECT_NE(numbers(*one.sample(1, 5)), numbers(*one.sample(2, 5)));
@@ -155,8 +162,8 @@ TEST(EpisodeSet, LoadersReadTheSameBitsInAnyNumberOfThreads) {
   auto data = std::make_shared<NumberedSamples>();
   const auto read = [&](std::int64_t workers) {
     data->options = {.workers = workers, .prefetch = 2};
-    const auto set =
-        std::make_shared<EpisodeSet>(data, EpisodeSet::Options{.shape = kSmall, .episodes = 20, .seed = 7}, "the data");
+    const auto set = std::make_shared<EpisodeSet>(
+        data, EpisodeSet::Options{.shape = kSmall, .episodes = 20, .seed = 7}, "the data");
     Loader loader(set, set->epoch_order(1, 0), 3, 0);
     std::vector<at::Tensor> all;
     while (const auto batch = loader.next()) all.push_back((*batch)["image"]);
@@ -168,17 +175,19 @@ TEST(EpisodeSet, LoadersReadTheSameBitsInAnyNumberOfThreads) {
 
 TEST(EpisodeSet, DataThatDoNotSufficeAreRefused) {
   const auto data = std::make_shared<NumberedSamples>();
-  EXPECT_EQ(
-      refusal(data, {.ways = 7, .shots = 1, .queries = 1}),
-      "E0608 /ways: the training data has 6 classes, and an episode takes 7 | set ways to at most 6, or give more "
-      "classes");
+  EXPECT_EQ(refusal(data, {.ways = 7, .shots = 1, .queries = 1}),
+            "E0608 /ways: the training data has 6 classes, and an episode takes 7 | set ways to at "
+            "most 6, or give more "
+            "classes");
   EXPECT_THAT(refusal(data, {.ways = 2, .shots = 5, .queries = 6}),
-              HasSubstr("/queries: an episode takes 11 images of a class, 5 to support and 6 to ask for, and of the "
+              HasSubstr("/queries: an episode takes 11 images of a class, 5 to support and 6 to "
+                        "ask for, and of the "
                         "training data 'a' has 10, 'b' has 10, "));
   EXPECT_EQ(refusal(data, {.ways = 6, .shots = 5, .queries = 5}), "taken");
   auto silent = std::make_shared<TinyDataset>(60);
   silent->tells_labels = false;
-  EXPECT_THAT(refusal(silent, kSmall), HasSubstr("the training data does not say the classes of its samples"));
+  EXPECT_THAT(refusal(silent, kSmall),
+              HasSubstr("the training data does not say the classes of its samples"));
 }
 
 TEST(EpisodeSet, AtMostTenSmallClassesAreNamed) {

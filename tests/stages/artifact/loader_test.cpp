@@ -19,18 +19,23 @@ namespace {
 class FakeDataset : public Dataset {
  public:
   DatasetDescription describe() const override {
-    return {.size = size, .tensors = {{"image", {3, 2, 2}, at::kFloat}, {"label", {}, at::kLong}}, .classes = {}};
+    return {.size = size,
+            .tensors = {{"image", {3, 2, 2}, at::kFloat}, {"label", {}, at::kLong}},
+            .classes = {}};
   }
   std::optional<NamedTensors> sample(std::int64_t epoch, std::int64_t index) const override {
     ++reads;
     if (skipped.contains(index)) return std::nullopt;
-    if (broken.contains(index)) throw runner::StageError(runner::ErrorCode::kCorruptImage, sample_name(index));
+    if (broken.contains(index))
+      throw runner::StageError(runner::ErrorCode::kCorruptImage, sample_name(index));
     Random random({static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index)});
     const at::Tensor image = torch::empty({3, 2, 2});
     for (int i = 0; i < 12; ++i) image.data_ptr<float>()[i] = static_cast<float>(random.uniform());
     return NamedTensors{{"image", image}, {"label", torch::scalar_tensor(index * 10, at::kLong)}};
   }
-  std::string sample_name(std::int64_t index) const override { return "sample " + std::to_string(index); }
+  std::string sample_name(std::int64_t index) const override {
+    return "sample " + std::to_string(index);
+  }
   LoaderOptions loader() const override { return options; }
 
   std::int64_t size = 23;
@@ -122,7 +127,8 @@ TEST(Loader, ContinuesAtAnyPositionWithTheTailOfThePass) {
   const auto data = [&](std::int64_t workers) {
     const auto result = dataset(workers);
     // One sample of the first batch is skipped, all of the third, all of the last.
-    result->skipped = {order[1], order[8], order[9], order[10], order[11], order[20], order[21], order[22]};
+    result->skipped = {order[1],  order[8],  order[9],  order[10],
+                       order[11], order[20], order[21], order[22]};
     return result;
   };
   for (const std::int64_t workers : {0, 1, 2, 5}) {
@@ -143,7 +149,8 @@ TEST(Loader, ContinuesAtAnyPositionWithTheTailOfThePass) {
       Loader loader(rest, order, 4, 2, false, positions[i]);
       EXPECT_EQ(loader.position(), positions[i]);
       EXPECT_EQ(loader.batches(), 6);
-      for (std::size_t j = i; j < batches.size(); ++j) expect_same(loader.next().value(), batches[j]);
+      for (std::size_t j = i; j < batches.size(); ++j)
+        expect_same(loader.next().value(), batches[j]);
       EXPECT_FALSE(loader.next().has_value());
       EXPECT_EQ(loader.position(), 6);
       EXPECT_EQ(loader.skipped(), whole.skipped() - skipped[i]);
@@ -172,7 +179,8 @@ TEST(Loader, BeginsAnywhereInAPassTooLongToBeListed) {
   EXPECT_EQ(loader.batches(), std::int64_t{1} << 48);
   const std::int64_t first = 4 * 123'456'789'012;
   EXPECT_EQ(loader.next()->indices,
-            (std::vector<std::int64_t>{order[first], order[first + 1], order[first + 2], order[first + 3]}));
+            (std::vector<std::int64_t>{order[first], order[first + 1], order[first + 2],
+                                       order[first + 3]}));
 }
 
 TEST(Loader, ABatchThatCannotBeReadIsNotPassed) {
@@ -223,7 +231,8 @@ TEST(Loader, SampleOfAnotherShapeIsOurMistake) {
   class Wrong : public FakeDataset {
    public:
     std::optional<NamedTensors> sample(std::int64_t, std::int64_t) const override {
-      return NamedTensors{{"image", torch::zeros({3, 2, 1})}, {"label", torch::scalar_tensor(1, at::kLong)}};
+      return NamedTensors{{"image", torch::zeros({3, 2, 1})},
+                          {"label", torch::scalar_tensor(1, at::kLong)}};
     }
   };
   Loader loader(std::make_shared<Wrong>(), sequential_order(4), 2, 0);

@@ -30,7 +30,8 @@ std::vector<std::int64_t> counted(std::int64_t size) {
 template <typename Order>
 std::vector<int> first_ones(std::int64_t size, Order order_of) {
   std::vector<int> counts(static_cast<std::size_t>(size));
-  for (std::int64_t epoch = 0; epoch < 5000; ++epoch) ++counts[static_cast<std::size_t>(order_of(size, 9, epoch)[0])];
+  for (std::int64_t epoch = 0; epoch < 5000; ++epoch)
+    ++counts[static_cast<std::size_t>(order_of(size, 9, epoch)[0])];
   return counts;
 }
 
@@ -54,7 +55,8 @@ TEST(ShuffledOrder, StaysAsItWas) {
 }
 
 TEST(ShuffledOrder, EveryPlaceIsAsLikely) {
-  for (const int count : first_ones(5, shuffled_order)) EXPECT_NEAR(count, 1000, count_error(5000, 0.2));
+  for (const int count : first_ones(5, shuffled_order))
+    EXPECT_NEAR(count, 1000, count_error(5000, 0.2));
 }
 
 TEST(ShuffledOrder, OfMoreSamplesThanMemoryHoldsIsKnownAtOnce) {
@@ -96,7 +98,8 @@ TEST(Permutation, PlacesMayBeAskedForInAnyOrder) {
   const Permutation permutation(1001, 1, 2);
   std::vector<std::int64_t> forwards, backwards;
   for (std::int64_t place = 0; place < 1001; ++place) forwards.push_back(permutation[place]);
-  for (std::int64_t place = 1000; place >= 0; --place) backwards.push_back(Permutation(1001, 1, 2)[place]);
+  for (std::int64_t place = 1000; place >= 0; --place)
+    backwards.push_back(Permutation(1001, 1, 2)[place]);
   std::ranges::reverse(backwards);
   EXPECT_EQ(forwards, backwards);
 }
@@ -119,14 +122,16 @@ TEST(Permutation, EveryPlaceIsAsLikely) {
   for (const int count : first_ones(5, make)) EXPECT_NEAR(count, 1000, count_error(5000, 0.2));
 }
 
-/// Ten ranges of places against ten of values, and of values against those of the next place: no pair stands out.
+/// Ten ranges of places against ten of values, and of values against those of the next place: no
+/// pair stands out.
 TEST(Permutation, IsEvenAndForgetsItsNeighbour) {
   constexpr std::int64_t kSize = 10'000'019, kSamples = 200'000;
   const Permutation permutation(kSize, 11, 4);
   std::vector<int> by_place(100), by_neighbour(100);
   for (std::int64_t i = 0; i < kSamples; ++i) {
     const std::int64_t place = i * (kSize / kSamples);
-    const std::int64_t value = permutation[place] * 10 / kSize, next = permutation[place + 1] * 10 / kSize;
+    const std::int64_t value = permutation[place] * 10 / kSize,
+                       next = permutation[place + 1] * 10 / kSize;
     ++by_place[static_cast<std::size_t>(place * 10 / kSize * 10 + value)];
     ++by_neighbour[static_cast<std::size_t>(value * 10 + next)];
   }

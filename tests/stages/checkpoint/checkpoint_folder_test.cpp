@@ -15,11 +15,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFiles[] = {"model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"};
+constexpr const char* kFiles[] = {"model.safetensors", "optimizer.safetensors", "state.json",
+                                  "manifest.json"};
 
 class CheckpointFolderTest : public testing::Test {
  protected:
-  CheckpointFolderTest() { write_checkpoint(folder_.path(), training_state(1234, 0.5), unflushed_); }
+  CheckpointFolderTest() {
+    write_checkpoint(folder_.path(), training_state(1234, 0.5), unflushed_);
+  }
 
   /// Why the checkpoint is refused.
   std::string refusal() const {
@@ -51,7 +54,8 @@ class CheckpointFolderTest : public testing::Test {
 
 TEST_F(CheckpointFolderTest, WhatIsWrittenIsReadBack) {
   expect_same(read_checkpoint(folder_.path()), training_state(1234, 0.5));
-  EXPECT_EQ(state_json(read_checkpoint_state(folder_.path())), state_json(training_state(1234, 0.5)));
+  EXPECT_EQ(state_json(read_checkpoint_state(folder_.path())),
+            state_json(training_state(1234, 0.5)));
 }
 
 TEST_F(CheckpointFolderTest, WeightsAloneLeaveTheOptimizerOnTheDisk) {
@@ -97,7 +101,8 @@ TEST_F(CheckpointFolderTest, EveryFlippedBitIsFound) {
 TEST_F(CheckpointFolderTest, FileThatIsCutOffIsFound) {
   for (const char* name : kFiles) {
     const std::string whole = folder_.read(name);
-    for (std::size_t size = 0; size + 1 < whole.size(); size += 7) {  // without its last newline the manifest is whole
+    for (std::size_t size = 0; size + 1 < whole.size();
+         size += 7) {  // without its last newline the manifest is whole
       folder_.write(name, whole.substr(0, size));
       ASSERT_NE(refusal(), "it was read") << name << " of " << size << " bytes";
     }
@@ -108,8 +113,8 @@ TEST_F(CheckpointFolderTest, FileThatIsCutOffIsFound) {
 TEST_F(CheckpointFolderTest, DamageIsNamed) {
   const std::string model = folder_.read("model.safetensors");
   folder_.write("model.safetensors", model + "x");
-  EXPECT_EQ(refusal(), "model.safetensors has " + std::to_string(model.size() + 1) + " bytes, not " +
-                           std::to_string(model.size()));
+  EXPECT_EQ(refusal(), "model.safetensors has " + std::to_string(model.size() + 1) +
+                           " bytes, not " + std::to_string(model.size()));
   folder_.write("model.safetensors", model.substr(0, model.size() - 1) + "x");
   EXPECT_EQ(refusal(), "model.safetensors is not what was written: its SHA-256 differs");
 }
@@ -131,7 +136,8 @@ TEST_F(CheckpointFolderTest, ManifestThatIsNotOursIsRefused) {
             "manifest.json is of the version 2, this program reads 1");
   EXPECT_EQ(refusal_of_manifest([](auto& m) { m = nlohmann::json::array(); }),
             "manifest.json was not written by Retort");
-  EXPECT_EQ(refusal_of_manifest([](auto& m) { m["files"]["../x"] = 1; }), "manifest.json was not written by Retort");
+  EXPECT_EQ(refusal_of_manifest([](auto& m) { m["files"]["../x"] = 1; }),
+            "manifest.json was not written by Retort");
   EXPECT_EQ(refusal_of_manifest([](auto& m) {
               m["files"]["x"] = m["files"]["state.json"];
               m["files"].erase("state.json");
@@ -161,7 +167,8 @@ TEST_F(CheckpointFolderTest, FileThatTheManifestVouchesForIsStillChecked) {
 TEST_F(CheckpointFolderTest, RoomIsNotUnderestimated) {
   TrainingState state = training_state(1, 0.5);
   for (int i = 0; i < 100; ++i) {
-    state.model.set(std::string(200, '\n') + std::to_string(i), torch::zeros({1, 1, 1, 1, 1, 1, 1, 1}));
+    state.model.set(std::string(200, '\n') + std::to_string(i),
+                    torch::zeros({1, 1, 1, 1, 1, 1, 1, 1}));
   }
   const TemporaryFolder folder;
   write_checkpoint(folder.path(), state, unflushed_);

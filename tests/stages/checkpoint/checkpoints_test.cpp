@@ -10,8 +10,8 @@
 #include <gmock/gmock.h>
 
 #include "runner/shared/disk/fault.h"
-#include "runner/shared/stage/stage.h"
 #include "runner/shared/disk/write_error.h"
+#include "runner/shared/stage/stage.h"
 #include "stages/checkpoint/checkpoint_folder.h"
 #include "tests/support/durable_storage.h"
 #include "tests/support/forwarding_storage.h"
@@ -45,18 +45,23 @@ std::string error(Deed deed) {
 class CheckpointsTest : public testing::Test {
  protected:
   fs::path folder() const { return base_ / "checkpoints"; }
-  Checkpoints checkpoints(CheckpointOptions options = {}) { return Checkpoints(folder(), options, unflushed_); }
+  Checkpoints checkpoints(CheckpointOptions options = {}) {
+    return Checkpoints(folder(), options, unflushed_);
+  }
   Checkpoints checkpoints(CheckpointOptions options, runner::Storage& storage) const {
     return Checkpoints(folder(), options, storage);
   }
   Names entries() const {
     Names names;
-    for (const auto& entry : fs::directory_iterator(folder())) names.push_back(entry.path().filename());
+    for (const auto& entry : fs::directory_iterator(folder()))
+      names.push_back(entry.path().filename());
     std::ranges::sort(names);
     return names;
   }
   std::string pointer(const std::string& name) const { return base_.read("checkpoints/" + name); }
-  void damage(const std::string& name) const { base_.write("checkpoints/" + name + "/model.safetensors", "damaged"); }
+  void damage(const std::string& name) const {
+    base_.write("checkpoints/" + name + "/model.safetensors", "damaged");
+  }
 
   TemporaryFolder base_;
   UnflushedStorage unflushed_;
@@ -77,7 +82,8 @@ TEST_F(CheckpointsTest, SavedIsLoaded) {
 TEST_F(CheckpointsTest, EverythingIsOnTheDiskBeforeItHasItsName) {
   DurableStorage storage;
   Checkpoints saved = checkpoints({}, storage);
-  for (const std::int64_t step : {1, 2, 3}) saved.save(training_state(step, 1.0 / static_cast<double>(step)));
+  for (const std::int64_t step : {1, 2, 3})
+    saved.save(training_state(step, 1.0 / static_cast<double>(step)));
   EXPECT_GE(storage.renamed, 9);  // a folder and two pointers each
   EXPECT_EQ(storage.early, Names());
 }
@@ -100,7 +106,8 @@ TEST_F(CheckpointsTest, OnlyTheNewestAndTheBestAreKept) {
   Checkpoints saved = checkpoints({.keep_last = 2, .keep_best = 2});
   const double metrics[] = {0.5, 0.1, 0.9, 0.2, 0.8, 0.7, 0.6};
   for (int step = 1; step <= 7; ++step) saved.save(training_state(step, metrics[step - 1]));
-  EXPECT_EQ(entries(), (Names{"best", "latest", "step-00000002", "step-00000004", "step-00000006", "step-00000007"}));
+  EXPECT_EQ(entries(), (Names{"best", "latest", "step-00000002", "step-00000004", "step-00000006",
+                              "step-00000007"}));
 }
 
 TEST_F(CheckpointsTest, WhatAPointerNamesIsNeverRemoved) {
@@ -110,7 +117,8 @@ TEST_F(CheckpointsTest, WhatAPointerNamesIsNeverRemoved) {
   EXPECT_EQ(entries(), (Names{"best", "latest", "step-00000001", "step-00000004"}));
   saved.save(training_state(3, 0.5));  // resumed from an earlier one
   EXPECT_EQ(pointer("latest"), "step-00000003\n");
-  EXPECT_EQ(entries(), (Names{"best", "latest", "step-00000001", "step-00000003", "step-00000004"}));
+  EXPECT_EQ(entries(),
+            (Names{"best", "latest", "step-00000001", "step-00000003", "step-00000004"}));
 }
 
 TEST_F(CheckpointsTest, StepThatIsSavedAgainDoesNotTouchTheFirst) {
@@ -125,18 +133,21 @@ TEST_F(CheckpointsTest, DamagedOneIsRefusedByAllButATrainingThatContinues) {
   Checkpoints saved = checkpoints({.keep_last = 3});
   for (int step = 1; step <= 3; ++step) saved.save(training_state(step, 1.0 / step));
   damage("step-00000003");
-  const std::string damage =
-      "the checkpoint '" + (folder() / "step-00000003").string() + "' is damaged: model.safetensors has 7";
+  const std::string damage = "the checkpoint '" + (folder() / "step-00000003").string() +
+                             "' is damaged: model.safetensors has 7";
   EXPECT_THAT(error([&] { saved.load_latest(); }), StartsWith(damage));
   EXPECT_THAT(error([&] { saved.load_best(); }), StartsWith(damage));
   EXPECT_EQ(saved.advice("--checkpoint "),
-            "intact: step-00000002, step-00000001; to use one: --checkpoint " + (folder() / "step-00000002").string());
+            "intact: step-00000002, step-00000001; to use one: --checkpoint " +
+                (folder() / "step-00000002").string());
   EXPECT_TRUE(saved.can_continue());
   const Continuation found = saved.load_to_continue();
   expect_same(found.from->state, training_state(2, 0.5));
   ASSERT_EQ(found.damaged.size(), 1);
-  EXPECT_THAT(found.damaged[0], AllOf(StartsWith(damage), EndsWith("; it is now called damaged-step-00000003")));
-  EXPECT_EQ(entries(), (Names{"best", "damaged-step-00000003", "latest", "step-00000001", "step-00000002"}));
+  EXPECT_THAT(found.damaged[0],
+              AllOf(StartsWith(damage), EndsWith("; it is now called damaged-step-00000003")));
+  EXPECT_EQ(entries(),
+            (Names{"best", "damaged-step-00000003", "latest", "step-00000001", "step-00000002"}));
   EXPECT_EQ(pointer("latest"), "step-00000002\n");
 }
 
@@ -189,10 +200,13 @@ TEST_F(CheckpointsTest, PointerThatNamesNoneIsRefusedAndSetAgainByATrainingThatC
   for (int step = 1; step <= 2; ++step) saved.save(training_state(step, 1.0 / step));
   for (const char* name : {"latest", "best"}) {
     const std::string wrong = "'" + (folder() / name).string() + "' does not name a checkpoint";
-    for (const char* text : {"", "step-00000001", "../../elsewhere\n", "step-00000001\nstep-00000002\n", "missing"}) {
+    for (const char* text :
+         {"", "step-00000001", "../../elsewhere\n", "step-00000001\nstep-00000002\n", "missing"}) {
       base_.write(std::string("checkpoints/") + name, text);
       if (text == std::string("missing")) fs::remove(folder() / name);
-      const auto load = [&] { name == std::string("best") ? saved.load_best() : saved.load_latest(); };
+      const auto load = [&] {
+        name == std::string("best") ? saved.load_best() : saved.load_latest();
+      };
       EXPECT_EQ(error(load), wrong);
       const Continuation found = saved.load_to_continue();
       EXPECT_EQ(found.from->state.step, 2);
@@ -202,8 +216,8 @@ TEST_F(CheckpointsTest, PointerThatNamesNoneIsRefusedAndSetAgainByATrainingThatC
     }
   }
   base_.write("checkpoints/latest", "step-00000007\n");
-  const std::string wrong =
-      "the checkpoint '" + (folder() / "step-00000007").string() + "' is damaged: it has no manifest.json";
+  const std::string wrong = "the checkpoint '" + (folder() / "step-00000007").string() +
+                            "' is damaged: it has no manifest.json";
   EXPECT_EQ(error([&] { saved.load_latest(); }), wrong);
   const Continuation found = saved.load_to_continue();
   EXPECT_EQ(found.from->state.step, 2);
@@ -222,7 +236,9 @@ TEST_F(CheckpointsTest, TooLittleRoomIsSaidBeforeAnythingIsWritten) {
   } catch (const runner::WriteError& error) {
     EXPECT_EQ(error.code, runner::ErrorCode::kDiskFull);
     const std::string message = error.what();
-    EXPECT_TRUE(message.starts_with("cannot save a checkpoint in '" + folder().string() + "': it takes ")) << message;
+    EXPECT_TRUE(
+        message.starts_with("cannot save a checkpoint in '" + folder().string() + "': it takes "))
+        << message;
     EXPECT_NE(message.find(" bytes and 1000 are free, so "), message.npos) << message;
     EXPECT_EQ(error.help, "free up space, or choose another place with run.dir");
   }
@@ -233,18 +249,25 @@ TEST_F(CheckpointsTest, TooLittleRoomIsSaidBeforeAnythingIsWritten) {
 /// In which order a save touches the disk; a power cut loses all that was not flushed before.
 class Journal : public ForwardingStorage {
  public:
-  int create(const fs::path& path) override { return note("create", path), ForwardingStorage::create(path); }
+  int create(const fs::path& path) override {
+    return note("create", path), ForwardingStorage::create(path);
+  }
   int sync(int file) override {
-    return note("sync", fs::read_symlink("/proc/self/fd/" + std::to_string(file))), ForwardingStorage::sync(file);
+    return note("sync", fs::read_symlink("/proc/self/fd/" + std::to_string(file))),
+           ForwardingStorage::sync(file);
   }
   int rename(const fs::path& from, const fs::path& to) override {
     return note("rename", from), ForwardingStorage::rename(from, to);
   }
-  int make_folder(const fs::path& path) override { return note("folder", path), ForwardingStorage::make_folder(path); }
+  int make_folder(const fs::path& path) override {
+    return note("folder", path), ForwardingStorage::make_folder(path);
+  }
   Names done;
 
  private:
-  void note(const std::string& deed, const fs::path& path) { done.push_back(deed + " " + path.filename().string()); }
+  void note(const std::string& deed, const fs::path& path) {
+    done.push_back(deed + " " + path.filename().string());
+  }
 };
 
 TEST_F(CheckpointsTest, EverythingIsFlushedBeforeItIsNamedAndNamedBeforeItIsPointedTo) {
@@ -257,11 +280,13 @@ TEST_F(CheckpointsTest, EverythingIsFlushedBeforeItIsNamedAndNamedBeforeItIsPoin
   ASSERT_NE(last, journal.done.end());
   std::ranges::sort(written + 1, last);
   EXPECT_EQ(journal.done,
-            (Names{"folder checkpoints", "sync " + base_.path().filename().string(), "folder .step-00000001.part",
-                   "create model.safetensors", "create optimizer.safetensors", "create state.json",
-                   "create manifest.json", "sync manifest.json", "sync model.safetensors", "sync optimizer.safetensors",
-                   "sync state.json", "sync .step-00000001.part", "rename .step-00000001.part", "sync checkpoints",
-                   "create latest.part", "sync latest.part", "rename latest.part", "sync checkpoints"}));
+            (Names{"folder checkpoints", "sync " + base_.path().filename().string(),
+                   "folder .step-00000001.part", "create model.safetensors",
+                   "create optimizer.safetensors", "create state.json", "create manifest.json",
+                   "sync manifest.json", "sync model.safetensors", "sync optimizer.safetensors",
+                   "sync state.json", "sync .step-00000001.part", "rename .step-00000001.part",
+                   "sync checkpoints", "create latest.part", "sync latest.part",
+                   "rename latest.part", "sync checkpoints"}));
 }
 
 /// Runs `body` in a child; the signal that ended it, 0 for none.
@@ -308,7 +333,8 @@ TEST_F(CheckpointsTest, KilledAtAnyPointTheOneBeforeOrTheNewOneIsWhole) {
   EXPECT_GT(points, old_ones + 15);  // and while pointers were set and spare ones removed
 }
 
-// A training that is done saves nothing more: what its last save did not come to is done when it continues.
+// A training that is done saves nothing more: what its last save did not come to is done when it
+// continues.
 TEST_F(CheckpointsTest, LastSaveThatWasCutOffIsFinishedByATrainingThatContinues) {
   const CheckpointOptions options{.keep_last = 1};
   const auto save_earlier = [&] {
@@ -370,7 +396,8 @@ TEST_F(CheckpointsTest, PowerCutAtAnyPointLeavesTheOneBeforeOrTheNewOneWhole) {
       storage.leave(left.path(), luck);
       const auto found = Checkpoints(left / "checkpoints", {}).load_latest();
       ASSERT_TRUE(found);
-      expect_same(found->state, found->state.step == 1 && !is_done ? training_state(1, 0.5) : training_state(2, 0.4));
+      expect_same(found->state, found->state.step == 1 && !is_done ? training_state(1, 0.5)
+                                                                   : training_state(2, 0.4));
     }
   };
   checkpoints({}, storage).save(training_state(2, 0.4));
@@ -401,12 +428,14 @@ TEST_F(CheckpointsTest, FailureAtAnyPointLeavesTheOneBeforeAndNoTemporary) {
       } catch (const runner::WriteError& error) {
         is_saved = false;
         ++failed;
-        if (deed == Fault::Deed::kFull) EXPECT_EQ(error.code, runner::ErrorCode::kDiskFull) << "at " << point;
+        if (deed == Fault::Deed::kFull)
+          EXPECT_EQ(error.code, runner::ErrorCode::kDiskFull) << "at " << point;
       }
       const auto found = checkpoints().load_latest();
       if (is_saved) EXPECT_EQ(found->state.step, 2) << "at " << point;
       const Names names = entries();
-      const bool has_part = std::ranges::any_of(names, [](const std::string& name) { return name.ends_with(".part"); });
+      const bool has_part = std::ranges::any_of(
+          names, [](const std::string& name) { return name.ends_with(".part"); });
       // The one call that fails may be the one that clears up.
       EXPECT_FALSE(deed == Fault::Deed::kFull && has_part) << "at " << point;
     }
@@ -425,8 +454,9 @@ TEST_F(CheckpointsTest, ReadOnlyFolderIsNamed) {
       try {
         checkpoints().save(training_state(1));
       } catch (const runner::WriteError& error) {
-        const std::string expected =
-            "cannot create '" + (folder() / ".step-00000001.part").string() + "': Permission denied";
+        const std::string expected = "cannot create '" +
+                                     (folder() / ".step-00000001.part").string() +
+                                     "': Permission denied";
         _exit(error.what() == expected && error.code == runner::ErrorCode::kCannotCreate ? 0 : 1);
       }
       _exit(3);

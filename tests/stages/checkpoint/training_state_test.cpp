@@ -30,7 +30,8 @@ TEST(TrainingState, WhatIsWrittenIsReadBack) {
 }
 
 TEST(TrainingState, NumbersKeepTheirBits) {
-  for (const double number : {0.1, 1.0 / 3, 5e-324, 1.7976931348623157e308, -0.0, 1.0, 9007199254740993.0}) {
+  for (const double number :
+       {0.1, 1.0 / 3, 5e-324, 1.7976931348623157e308, -0.0, 1.0, 9007199254740993.0}) {
     const TrainingState read = state_from_json(state_json(training_state(1, number)));
     EXPECT_EQ(*read.metric, number);
     EXPECT_EQ(std::signbit(*read.metric), std::signbit(number));
@@ -44,7 +45,8 @@ TEST(TrainingState, NumberThatIsNotFiniteIsNotWritten) {
     state_json(state);
     FAIL();
   } catch (const std::invalid_argument& error) {
-    EXPECT_STREQ(error.what(), "the training's state holds a number that is not finite: /schedule/best/1");
+    EXPECT_STREQ(error.what(),
+                 "the training's state holds a number that is not finite: /schedule/best/1");
   }
 }
 
@@ -62,12 +64,14 @@ std::string refusal(const std::string& key, const nlohmann::json& value) {
 
 TEST(TrainingState, WhatIsMissingOrOfAnotherKindIsRefused) {
   const nlohmann::json none(nlohmann::json::value_t::discarded);
-  for (const char* key : {"step", "epoch", "batch", "threads", "seed", "recipe_hash", "metric", "scaler", "plan"}) {
+  for (const char* key :
+       {"step", "epoch", "batch", "threads", "seed", "recipe_hash", "metric", "scaler", "plan"}) {
     EXPECT_EQ(refusal(key, none), std::string("its state.json has no '") + key + "'");
   }
   EXPECT_EQ(refusal("step", -1), "its state.json has a 'step' that is not a count");
   EXPECT_EQ(refusal("step", 1.5), "its state.json has a 'step' that is not a count");
-  EXPECT_EQ(refusal("epoch", std::uint64_t{1} << 63), "its state.json has a 'epoch' that is not a count");
+  EXPECT_EQ(refusal("epoch", std::uint64_t{1} << 63),
+            "its state.json has a 'epoch' that is not a count");
   EXPECT_EQ(refusal("seed", -1), "its state.json has a 'seed' that is not a seed");
   EXPECT_EQ(refusal("metric", "0.5"), "its state.json has a 'metric' that is not a number");
   EXPECT_EQ(refusal("recipe_hash", 1), "its state.json has a 'recipe_hash' that is not a text");

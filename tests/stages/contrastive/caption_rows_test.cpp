@@ -43,7 +43,8 @@ TEST(CaptionRows, EachCaptionStandsWhereItOccursFirst) {
 }
 
 TEST(CaptionRows, NeitherTrimsNorJoinsWhereThatIsNotWanted) {
-  const Batch batch = CaptionRows(three_captions(), {.trims = false, .encodes_once = false}).arranged(batch_of({0, 0}));
+  const Batch batch = CaptionRows(three_captions(), {.trims = false, .encodes_once = false})
+                          .arranged(batch_of({0, 0}));
   EXPECT_EQ(numbers(batch["tokens"]), (Numbers{8, 1, 9, 9, 9, 9, 9, 8, 1, 9, 9, 9, 9, 9}));
   EXPECT_EQ(numbers(batch["caption_row"]), (Numbers{0, 1}));
 }
@@ -54,7 +55,8 @@ TEST(CaptionRows, EqualCaptionsAreKnownWhetherTheyShareARowOrNot) {
   EXPECT_EQ(numbers(batch["caption_row"]), (Numbers{0, 1, 2, 3, 4}));
   EXPECT_EQ(numbers(batch["equal_caption"]), (Numbers{0, 1, 0, 1, 4}));
   const CaptionRows within(three_captions(), {.encodes_once = false, .within = 3});
-  EXPECT_EQ(numbers(within.arranged(batch_of({2, 0, 2, 0, 2}))["equal_caption"]), (Numbers{0, 1, 0, 3, 4}));
+  EXPECT_EQ(numbers(within.arranged(batch_of({2, 0, 2, 0, 2}))["equal_caption"]),
+            (Numbers{0, 1, 0, 3, 4}));
 }
 
 TEST(CaptionRows, PartsThatAreComparedByThemselvesHaveTheirOwnRows) {
@@ -67,7 +69,8 @@ TEST(CaptionRows, OnTheMetaDeviceAsManyDifferAsMayBe) {
   const auto meta = at::TensorOptions(at::kLong).device(at::kMeta);
   const Batch batch =
       CaptionRows(three_captions(), {})
-          .arranged(Batch({{"image", torch::empty({5}, meta)}, {"caption", torch::empty({5}, meta)}}, 5));
+          .arranged(
+              Batch({{"image", torch::empty({5}, meta)}, {"caption", torch::empty({5}, meta)}}, 5));
   EXPECT_EQ(batch["tokens"].sizes(), (std::vector<std::int64_t>{3, 5}));
   EXPECT_TRUE(batch["tokens"].is_meta());
 }

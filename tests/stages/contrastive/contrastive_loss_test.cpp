@@ -9,9 +9,11 @@
 namespace stages {
 namespace {
 
-std::vector<at::Tensor> in_tiles(const at::Tensor& images, const at::Tensor& texts, const at::Tensor& scale,
-                                 const PairGroups& groups, std::int64_t tile) {
-  const std::vector<at::Tensor> leaves = {images.detach().requires_grad_(), texts.detach().requires_grad_(),
+std::vector<at::Tensor> in_tiles(const at::Tensor& images, const at::Tensor& texts,
+                                 const at::Tensor& scale, const PairGroups& groups,
+                                 std::int64_t tile) {
+  const std::vector<at::Tensor> leaves = {images.detach().requires_grad_(),
+                                          texts.detach().requires_grad_(),
                                           scale.detach().requires_grad_()};
   const at::Tensor loss = contrastive_loss(leaves[0], leaves[1], leaves[2], groups, tile);
   loss.backward();
@@ -21,7 +23,8 @@ std::vector<at::Tensor> in_tiles(const at::Tensor& images, const at::Tensor& tex
 TEST(ContrastiveLoss, IsTheFormulaForEveryTile) {
   const at::Tensor images = unit_rows(13, 6, 1), texts = unit_rows(13, 6, 2),
                    scale = torch::tensor(2.6592, at::kDouble);
-  const PairGroups of_class{torch::tensor(std::vector<std::int64_t>{0, 1, 2, 0, 4, 1, 4, 0, 3, 3, 0, 2, 4}), 5};
+  const PairGroups of_class{
+      torch::tensor(std::vector<std::int64_t>{0, 1, 2, 0, 4, 1, 4, 0, 3, 3, 0, 2, 4}), 5};
   for (const PairGroups& groups : {PairGroups{}, of_class}) {
     const auto expected = as_written(images, texts, scale, groups);
     for (const std::int64_t tile : {1, 4, 13, 100})
@@ -31,12 +34,14 @@ TEST(ContrastiveLoss, IsTheFormulaForEveryTile) {
 
 TEST(ContrastiveLoss, LargeFactorsOverflowNowhere) {
   const at::Tensor x = unit_rows(5, 4, 3), scale = torch::tensor(8.0, at::kDouble);
-  for (const at::Tensor& one : in_tiles(x, -x, scale, {}, 2)) EXPECT_TRUE(one.isfinite().all().item<bool>());
+  for (const at::Tensor& one : in_tiles(x, -x, scale, {}, 2))
+    EXPECT_TRUE(one.isfinite().all().item<bool>());
   expect_equal(in_tiles(x, -x, scale, {}, 2), as_written(x, -x, scale, {}));
 }
 
 TEST(ContrastiveLoss, IsComputedInFloat32UnderAutocast) {
-  const at::Tensor images = unit_rows(9, 8, 4).to(at::kFloat), texts = unit_rows(9, 8, 5).to(at::kFloat);
+  const at::Tensor images = unit_rows(9, 8, 4).to(at::kFloat),
+                   texts = unit_rows(9, 8, 5).to(at::kFloat);
   const at::Tensor scale = torch::tensor(4.6052f);
   const double expected = contrastive_loss(images, texts, scale, {}, 4).item<double>();
   const ScopedPrecision half(Precision::kBf16, at::kCPU);
@@ -46,9 +51,11 @@ TEST(ContrastiveLoss, IsComputedInFloat32UnderAutocast) {
 }
 
 TEST(ContrastiveLoss, MeanOverPartsIsAnotherLoss) {
-  const at::Tensor images = unit_rows(8, 6, 6), texts = unit_rows(8, 6, 7), scale = torch::tensor(2.0, at::kDouble);
+  const at::Tensor images = unit_rows(8, 6, 6), texts = unit_rows(8, 6, 7),
+                   scale = torch::tensor(2.0, at::kDouble);
   const auto of = [&](std::int64_t begin, std::int64_t end) {
-    return contrastive_loss(images.slice(0, begin, end), texts.slice(0, begin, end), scale, {}, 4).item<double>();
+    return contrastive_loss(images.slice(0, begin, end), texts.slice(0, begin, end), scale, {}, 4)
+        .item<double>();
   };
   EXPECT_GT(std::abs((of(0, 4) + of(4, 8)) / 2 - of(0, 8)), 0.1);
 }
@@ -69,7 +76,8 @@ TEST(Nearest, IsTheFirstOfTheLargestProductsForEveryTile) {
   const at::Tensor queries = unit_rows(11, 5, 8), some = unit_rows(7, 5, 9);
   const at::Tensor candidates = torch::cat({some, some});  // each twice
   const at::Tensor expected = queries.mm(some.t()).argmax(1);
-  for (const std::int64_t tile : {1, 3, 7, 50}) EXPECT_TRUE(nearest(queries, candidates, tile).equal(expected)) << tile;
+  for (const std::int64_t tile : {1, 3, 7, 50})
+    EXPECT_TRUE(nearest(queries, candidates, tile).equal(expected)) << tile;
 }
 
 }  // namespace

@@ -16,14 +16,18 @@ using testing::ElementsAre;
 class StanfordCars : public ImageStageTest {
  protected:
   StanfordCars() : ImageStageTest(kDataStanfordCars) {}
-  void SetUp() override { make_stanford_cars(data(), {.classes = 4, .per_class = 20, .size = 24, .seed = 3}); }
+  void SetUp() override {
+    make_stanford_cars(data(), {.classes = 4, .per_class = 20, .size = 24, .seed = 3});
+  }
 };
 
 TEST_F(StanfordCars, HoldsOutTheSameShareOfEachClass) {
   const auto outputs = run({{"image_size", 8}, {"validation", 0.3}, {"split_seed", 42}});
-  EXPECT_THAT(context_.said, Contains("4 classes; 28 images for training, 12 for validation, 40 for test"));
+  EXPECT_THAT(context_.said,
+              Contains("4 classes; 28 images for training, 12 for validation, 40 for test"));
   std::vector<int> counts(4);
-  for (const std::int64_t label : part(outputs, "validation")->labels()) ++counts[static_cast<std::size_t>(label)];
+  for (const std::int64_t label : part(outputs, "validation")->labels())
+    ++counts[static_cast<std::size_t>(label)];
   EXPECT_THAT(counts, ElementsAre(3, 3, 3, 3));
 }
 
@@ -42,20 +46,23 @@ TEST_F(StanfordCars, CaptionsNameMakerAndModelByDefault) {
   const auto test = part(outputs, "test");
   EXPECT_THAT(test->describe().captions,
               ElementsAre("a photo of a AM General Stripes Horizontal Sedan car",
-                          "a photo of a AM General Stripes Vertical Coupe car", "a photo of a AM General Disc SUV car",
+                          "a photo of a AM General Stripes Vertical Coupe car",
+                          "a photo of a AM General Disc SUV car",
                           "a photo of a Aston Martin Frame Sedan car"));
   EXPECT_EQ(test->captions(), test->labels());
 }
 
 TEST_F(StanfordCars, CaptionsOfMakersAreStillThoseOfModels) {
-  const auto outputs = run({{"image_size", 8}, {"labels", "make"}, {"caption", {"a {name}", "the {year} {make}"}}});
+  const auto outputs =
+      run({{"image_size", 8}, {"labels", "make"}, {"caption", {"a {name}", "the {year} {make}"}}});
   const auto train = part(outputs, "train");
   EXPECT_THAT(train->describe().classes, ElementsAre("AM General", "Aston Martin"));
   EXPECT_EQ(train->describe().captions.size(), 8u);
   const std::vector<std::string> all = captions(*train);
   EXPECT_EQ(std::set(all.begin(), all.end()).size(), 4u);
   std::set<std::string> drawn;
-  for (std::int64_t epoch = 0; epoch < 20; ++epoch) drawn.insert(caption(*to_train_on(outputs), epoch, 0));
+  for (std::int64_t epoch = 0; epoch < 20; ++epoch)
+    drawn.insert(caption(*to_train_on(outputs), epoch, 0));
   EXPECT_EQ(drawn.size(), 2u);
 }
 
@@ -75,7 +82,8 @@ TEST_F(StanfordCars, CropsToTheBox) {
 
 TEST_F(StanfordCars, UnknownFieldIsRefusedWithThoseThatAreThere) {
   EXPECT_THAT(errors({{"caption", "a {brand}"}}),
-              ElementsAre("E0304 /data/caption: the caption 'a {brand}' names {brand}, and there is no such field"));
+              ElementsAre("E0304 /data/caption: the caption 'a {brand}' names {brand}, and there "
+                          "is no such field"));
   EXPECT_EQ(create({{"caption", "a {brand}"}}).errors().front().help,
             "fields are {name}, {make}, {model}, {year}; a brace itself is {{ or }}");
 }
@@ -88,7 +96,8 @@ TEST_F(StanfordCars, WithoutLabelsOfTheTestOnlyATestIsRefused) {
   } catch (const runner::StageError& error) {
     EXPECT_EQ(error.code, runner::ErrorCode::kMissingAnnotations);
     EXPECT_EQ(error.option, "/root");
-    EXPECT_THAT(error.what(), testing::HasSubstr("cars_test_annos_withlabels.mat', which says the classes"));
+    EXPECT_THAT(error.what(),
+                testing::HasSubstr("cars_test_annos_withlabels.mat', which says the classes"));
   }
   context_.facts.wanted = {{"train", "validation"}};
   const auto outputs = run({{"image_size", 8}});

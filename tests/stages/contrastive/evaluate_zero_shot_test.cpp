@@ -1,9 +1,9 @@
 #include <limits>
 
 #include <gmock/gmock.h>
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
 #include <torch/utils.h>
+#include <nlohmann/json.hpp>
 
 #include "stages/artifact/results.h"
 #include "stages/numerics/precision_map.h"
@@ -19,7 +19,8 @@ using Json = nlohmann::ordered_json;
 using ZeroShot = TextEvaluation;
 
 TEST_F(ZeroShot, ClassIsTheMeanOfItsTemplates) {
-  const nlohmann::json metrics = run(kEvaluateZeroShot, {{"templates", {"a {name}", "my {name}!"}}, {"batch_size", 4}});
+  const nlohmann::json metrics =
+      run(kEvaluateZeroShot, {{"templates", {"a {name}", "my {name}!"}}, {"batch_size", 4}});
   std::vector<at::Tensor> classes;
   for (const std::string& name : data_->describe().classes) {
     const at::Tensor mean = texts({"a " + name, "my " + name + "!"}).mean(0);
@@ -27,9 +28,10 @@ TEST_F(ZeroShot, ClassIsTheMeanOfItsTemplates) {
   }
   const at::Tensor found = images().matmul(torch::stack(classes).t()).argmax(1);
   const at::Tensor labels = torch::tensor(data_->labels());
-  EXPECT_NEAR(metrics["top1"].get<double>(), found.eq(labels).to(at::kDouble).mean().item<double>(), 1e-12);
-  const auto predictions =
-      runner::Inputs({{"predictions", {outputs_.at("predictions")}}}).get<Predictions>("predictions");
+  EXPECT_NEAR(metrics["top1"].get<double>(), found.eq(labels).to(at::kDouble).mean().item<double>(),
+              1e-12);
+  const auto predictions = runner::Inputs({{"predictions", {outputs_.at("predictions")}}})
+                               .get<Predictions>("predictions");
   EXPECT_TRUE(predictions->scores.argmax(1).equal(found));
   EXPECT_EQ(predictions->classes, data_->describe().classes);
 }
@@ -39,9 +41,10 @@ TEST_F(ZeroShot, ClassesAreAskedForByTheWordsOfTheirCaptions) {
   data->words = {"dark red", "sea green", "sky blue"};
   data_ = data;
   run(kEvaluateZeroShot, {{"templates", {"a {name}"}}});
-  const at::Tensor found = images().matmul(texts({"a dark red", "a sea green", "a sky blue"}).t()).argmax(1);
-  const auto predictions =
-      runner::Inputs({{"predictions", {outputs_.at("predictions")}}}).get<Predictions>("predictions");
+  const at::Tensor found =
+      images().matmul(texts({"a dark red", "a sea green", "a sky blue"}).t()).argmax(1);
+  const auto predictions = runner::Inputs({{"predictions", {outputs_.at("predictions")}}})
+                               .get<Predictions>("predictions");
   EXPECT_TRUE(predictions->scores.argmax(1).equal(found));
   EXPECT_FALSE(found.equal(images().matmul(texts({"a red", "a green", "a blue"}).t()).argmax(1)));
 }
@@ -59,15 +62,21 @@ TEST_F(ZeroShot, WhichIsTheNearestIsNotRoundedToHalfPrecision) {
       of_texts = texts(asked).to(at::kFloat);
     }
     of_texts = of_texts / of_texts.norm(2, 1, /*keepdim=*/true);
-    const at::Tensor logits =
-        of_images.matmul(of_texts.t()) * weights(*checkpoint_->network).at("logit_scale").exp().item<double>();
-    const auto predictions =
-        runner::Inputs({{"predictions", {outputs_.at("predictions")}}}).get<Predictions>("predictions");
+    const at::Tensor logits = of_images.matmul(of_texts.t()) *
+                              weights(*checkpoint_->network).at("logit_scale").exp().item<double>();
+    const auto predictions = runner::Inputs({{"predictions", {outputs_.at("predictions")}}})
+                                 .get<Predictions>("predictions");
     const at::Tensor expected = logits.to(at::kDouble).softmax(1);
-    // Six products and a factor are rounded to float32; a logit in half precision would be off by 2^-9 of itself.
-    const double rounding = 16 * std::numeric_limits<float>::epsilon() * logits.abs().max().item<double>();
-    EXPECT_LT((predictions->scores - expected).abs().max().item<double>(), rounding) << name(precision);
-    EXPECT_GT((logits.to(scalar_type(precision)).to(at::kDouble).softmax(1) - expected).abs().max().item<double>(),
+    // Six products and a factor are rounded to float32; a logit in half precision would be off by
+    // 2^-9 of itself.
+    const double rounding =
+        16 * std::numeric_limits<float>::epsilon() * logits.abs().max().item<double>();
+    EXPECT_LT((predictions->scores - expected).abs().max().item<double>(), rounding)
+        << name(precision);
+    EXPECT_GT((logits.to(scalar_type(precision)).to(at::kDouble).softmax(1) - expected)
+                  .abs()
+                  .max()
+                  .item<double>(),
               rounding);
   }
 }
@@ -79,8 +88,11 @@ TEST_F(ZeroShot, ClassHeadIsMeasuredBeside) {
   for (std::int64_t i = 0; i < 14; ++i) {
     const NamedTensors sample = *data_->sample(0, i);
     const at::Tensor logits =
-        checkpoint_->model->forward(*checkpoint_->network, {{"image", sample.at("image").unsqueeze(0)}}).at("logits");
-    right += logits.argmax(1).item<std::int64_t>() == sample.at("label").item<std::int64_t>() ? 1 : 0;
+        checkpoint_->model
+            ->forward(*checkpoint_->network, {{"image", sample.at("image").unsqueeze(0)}})
+            .at("logits");
+    right +=
+        logits.argmax(1).item<std::int64_t>() == sample.at("label").item<std::int64_t>() ? 1 : 0;
   }
   EXPECT_NEAR(metrics["class_head"]["top1"].get<double>(), static_cast<double>(right) / 14, 1e-12);
   EXPECT_THAT(context_.said, testing::Contains(testing::StartsWith("class head: top-1 ")));
@@ -97,10 +109,12 @@ TEST_F(ZeroShot, OtherClassesThanThoseOfTheTrainingAreTold) {
 TEST_F(ZeroShot, WithinItsClassAnImageIsAskedForItsOwnCaption) {
   const nlohmann::json metrics = run(kEvaluateZeroShot, {{"within_class", true}});
   const double images = metrics["within_class"]["images"];
-  EXPECT_EQ(metrics["within_class"]["accuracy"], images > 0 ? 1 : 0);  // a class has one caption here
+  EXPECT_EQ(metrics["within_class"]["accuracy"],
+            images > 0 ? 1 : 0);  // a class has one caption here
 }
 
-/// Pictures of three classes, each of which has three captions. No picture has the one at place `absent`.
+/// Pictures of three classes, each of which has three captions. No picture has the one at place
+/// `absent`.
 class ModelsOfMakes final : public Dataset {
  public:
   explicit ModelsOfMakes(std::int64_t absent) : absent_(absent) {}
@@ -123,7 +137,8 @@ class ModelsOfMakes final : public Dataset {
   std::vector<std::int64_t> labels() const override { return images_.labels(); }
   std::vector<std::int64_t> captions() const override {
     std::vector<std::int64_t> all;
-    for (std::int64_t index = 0; index < images_.describe().size; ++index) all.push_back(caption(index));
+    for (std::int64_t index = 0; index < images_.describe().size; ++index)
+      all.push_back(caption(index));
     return all;
   }
   std::vector<std::vector<std::int64_t>> captions_of_classes() const override {
@@ -131,7 +146,9 @@ class ModelsOfMakes final : public Dataset {
   }
 
  private:
-  std::int64_t caption(std::int64_t index) const { return index % 3 * 3 + (absent_ + 1 + index / 3 % 2) % 3; }
+  std::int64_t caption(std::int64_t index) const {
+    return index % 3 * 3 + (absent_ + 1 + index / 3 % 2) % 3;
+  }
   const CaptionedImages images_{60};
   const std::int64_t absent_;
 };
@@ -144,11 +161,14 @@ TEST_F(ZeroShot, WithinItsClassAnImageIsComparedWithEveryCaptionOfIt) {
         run(kEvaluateZeroShot, {{"within_class", true}, {"top_k", {1, 2, 5}}})["within_class"];
     const torch::NoGradGuard no_graph;
     const at::Tensor products = images().matmul(texts(data_->describe().captions).t());
-    std::vector<std::int64_t> before_own(3);  // by how many captions of its class come before an image's own
+    std::vector<std::int64_t> before_own(
+        3);  // by how many captions of its class come before an image's own
     for (std::int64_t i = 0; i < 60; ++i) {
       const NamedTensors sample = *data_->sample(0, i);
       const at::Tensor logits =
-          checkpoint_->model->forward(*checkpoint_->network, {{"image", sample.at("image").unsqueeze(0)}}).at("logits");
+          checkpoint_->model
+              ->forward(*checkpoint_->network, {{"image", sample.at("image").unsqueeze(0)}})
+              .at("logits");
       const std::int64_t label = sample.at("label").item<std::int64_t>();
       if (logits.argmax(1).item<std::int64_t>() != label) continue;
       const std::int64_t own = sample.at("caption").item<std::int64_t>();
@@ -156,10 +176,14 @@ TEST_F(ZeroShot, WithinItsClassAnImageIsComparedWithEveryCaptionOfIt) {
       for (std::int64_t other = 3 * label; other < 3 * label + 3; ++other)
         before += products[i][other].item<double>() > products[i][own].item<double>() ? 1 : 0;
       ++before_own[static_cast<std::size_t>(before)];
-      lost += products[i].slice(0, 3 * label, 3 * label + 3).argmax().item<std::int64_t>() == absent ? 1 : 0;
+      lost += products[i].slice(0, 3 * label, 3 * label + 3).argmax().item<std::int64_t>() == absent
+                  ? 1
+                  : 0;
     }
     const std::int64_t right = before_own[0] + before_own[1] + before_own[2];
-    const auto share = [&](std::int64_t count) { return static_cast<double>(count) / static_cast<double>(right); };
+    const auto share = [&](std::int64_t count) {
+      return static_cast<double>(count) / static_cast<double>(right);
+    };
     EXPECT_EQ(within["images"], right);
     EXPECT_NEAR(within["accuracy"].get<double>(), share(before_own[0]), 1e-12);
     EXPECT_NEAR(within["top2"].get<double>(), share(before_own[0] + before_own[1]), 1e-12);
@@ -182,7 +206,8 @@ TEST_F(ZeroShot, WhatCannotBeMeasuredIsRefused) {
   const auto made = kEvaluateZeroShot.create(reader);
   ASSERT_FALSE(made);
   EXPECT_THAT(made.errors()[0].message, HasSubstr("the template 'a photo' has no {name}"));
-  checkpoint_->model = model_of(kModelClipVision, Json::parse(R"({"hidden_size": 8, "intermediate_size": 16,
+  checkpoint_->model =
+      model_of(kModelClipVision, Json::parse(R"({"hidden_size": 8, "intermediate_size": 16,
       "num_hidden_layers": 1, "num_attention_heads": 2, "patch_size": 4})"));
   expect_refused(kEvaluateZeroShot, Json::object(), "the model reads no texts");
 }

@@ -22,7 +22,9 @@ std::shared_ptr<const Model> tiny_clip(const Json& more = Json::object()) {
   return model_of(kModelClip, options);
 }
 
-const ImageTextModel& texts_of(const Model& model) { return dynamic_cast<const ImageTextModel&>(model); }
+const ImageTextModel& texts_of(const Model& model) {
+  return dynamic_cast<const ImageTextModel&>(model);
+}
 
 TEST(Clip, EveryByteIsATokenWithoutMerges) {
   const auto model = tiny_clip();
@@ -62,8 +64,8 @@ TEST(Clip, OutlineHasTheModulesOfTheNetwork) {
   }
   EXPECT_NEAR(weights["logit_scale"].item<double>(), 2.6592, 1e-6);
   EXPECT_TRUE(weights["class_head.weight"].sizes() == (std::vector<std::int64_t>{3, 6}));
-  EXPECT_FALSE(
-      model->build(data, 2)->named_parameters()["text_projection.weight"].equal(weights["text_projection.weight"]));
+  EXPECT_FALSE(model->build(data, 2)->named_parameters()["text_projection.weight"].equal(
+      weights["text_projection.weight"]));
 }
 
 TEST(Clip, HasNoClassHeadWhereNoneIsWanted) {
@@ -71,7 +73,8 @@ TEST(Clip, HasNoClassHeadWhereNoneIsWanted) {
   EXPECT_FALSE(texts_of(*model).has_class_head());
   const auto network = model->build(CaptionedImages(3).describe(), 1);
   EXPECT_FALSE(network->named_parameters().contains("class_head.weight"));
-  EXPECT_FALSE(model->forward(*network, {{"image", torch::zeros({1, 3, 8, 8})}}).contains("logits"));
+  EXPECT_FALSE(
+      model->forward(*network, {{"image", torch::zeros({1, 3, 8, 8})}}).contains("logits"));
 }
 
 TEST(Clip, FilesOfTheTokenizerArePartOfItsFingerprint) {
@@ -91,11 +94,13 @@ TEST(Clip, FilesOfTheTokenizerArePartOfItsFingerprint) {
 }
 
 TEST(Clip, WidthsThatHeadsDoNotDivideAreErrors) {
-  const runner::Value value = stage_options("model/clip", R"({"text": {"hidden_size": 10, "num_attention_heads": 4}})");
+  const runner::Value value =
+      stage_options("model/clip", R"({"text": {"hidden_size": 10, "num_attention_heads": 4}})");
   runner::ConfigReader reader(value, "/model");
   const auto made = kModelClip.create(reader);
   ASSERT_FALSE(made);
-  EXPECT_THAT(made.errors()[0].message, HasSubstr("hidden_size 10 is not a multiple of num_attention_heads 4"));
+  EXPECT_THAT(made.errors()[0].message,
+              HasSubstr("hidden_size 10 is not a multiple of num_attention_heads 4"));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-#include "stages/contrastive/contrastive_loss.h"
+#include "stages/contrastive/pair_work.h"
+#include "stages/contrastive/pair_softmax.h"
 
 #include <cmath>
 #include <limits>
@@ -16,9 +17,11 @@ namespace {
 
 constexpr PairWork kBoth[] = {PairWork::kOperators, PairWork::kLines};
 
-std::vector<at::Tensor> worked(const at::Tensor& images, const at::Tensor& texts, const at::Tensor& scale,
-                               const PairGroups& groups, std::int64_t tile, PairWork work) {
-  const std::vector<at::Tensor> leaves = {images.detach().requires_grad_(), texts.detach().requires_grad_(),
+std::vector<at::Tensor> worked(const at::Tensor& images, const at::Tensor& texts,
+                               const at::Tensor& scale, const PairGroups& groups, std::int64_t tile,
+                               PairWork work) {
+  const std::vector<at::Tensor> leaves = {images.detach().requires_grad_(),
+                                          texts.detach().requires_grad_(),
                                           scale.detach().requires_grad_()};
   const at::Tensor loss = contrastive_loss(leaves[0], leaves[1], leaves[2], groups, tile, work);
   (loss * 3).backward();
@@ -46,21 +49,25 @@ TEST(RunningLogSum, IsThatOfAllThatWasAddedInAnyParts) {
 TEST(PairWork, IsTheFormulaForEveryTile) {
   const at::Tensor images = unit_rows(13, 6, 1), texts = unit_rows(13, 6, 2),
                    scale = torch::tensor(2.6592, at::kDouble);
-  const PairGroups of_class{torch::tensor(std::vector<std::int64_t>{0, 1, 2, 0, 4, 1, 4, 0, 3, 3, 0, 2, 4}), 5};
+  const PairGroups of_class{
+      torch::tensor(std::vector<std::int64_t>{0, 1, 2, 0, 4, 1, 4, 0, 3, 3, 0, 2, 4}), 5};
   for (const PairGroups& groups : {PairGroups{}, of_class}) {
     const auto expected = as_written(images, texts, scale, groups);
     for (const std::int64_t tile : {1, 4, 13, 100}) {
-      for (const PairWork work : kBoth) expect_equal(worked(images, texts, scale, groups, tile, work), expected);
+      for (const PairWork work : kBoth)
+        expect_equal(worked(images, texts, scale, groups, tile, work), expected);
     }
   }
 }
 
 TEST(PairWork, LargeFactorsOverflowNowhere) {
   const at::Tensor x = unit_rows(5, 4, 3), scale = torch::tensor(8.0, at::kDouble);
-  for (const PairWork work : kBoth) expect_equal(worked(x, -x, scale, {}, 2, work), as_written(x, -x, scale, {}));
+  for (const PairWork work : kBoth)
+    expect_equal(worked(x, -x, scale, {}, 2, work), as_written(x, -x, scale, {}));
 }
 
-// Where pairs are told apart well, little is left of the loss, and its digits are not those of a sum's end.
+// Where pairs are told apart well, little is left of the loss, and its digits are not those of a
+// sum's end.
 TEST(PairWork, SmallLossKeepsItsDigitsInFloat32) {
   const at::Tensor images = unit_rows(64, 8, 4), scale = torch::tensor(4.6052, at::kDouble);
   const double expected = as_written(images, images, scale, {})[0].item<double>();
@@ -72,11 +79,14 @@ TEST(PairWork, SmallLossKeepsItsDigitsInFloat32) {
   }
 }
 
-/// The most bytes alive at once of the loss of so many pairs and its gradients, as it is planned for a GPU.
+/// The most bytes alive at once of the loss of so many pairs and its gradients, as it is planned
+/// for a GPU.
 std::int64_t planned_for_gpu(std::int64_t pairs, std::int64_t tile) {
   register_meta_kernels();
   MemoryTrace trace({.device = at::kCUDA, .threads = 1, .model = {}});
-  const auto leaf = [](at::IntArrayRef shape) { return torch::empty(shape, at::kMeta).requires_grad_(); };
+  const auto leaf = [](at::IntArrayRef shape) {
+    return torch::empty(shape, at::kMeta).requires_grad_();
+  };
   const at::Tensor images = leaf({pairs, 4}), texts = leaf({pairs, 4}), scale = leaf({});
   contrastive_loss(images, texts, scale, {}, tile).backward();
   std::int64_t live = 0, peak = 0;
@@ -88,7 +98,8 @@ std::int64_t planned_for_gpu(std::int64_t pairs, std::int64_t tile) {
 }
 
 TEST(PairWork, PlanForAGpuHasOneTileAndNothingElseThatGrowsByTheSquare) {
-  constexpr std::int64_t kTile = 256, kTileBytes = kTile * kTile * 4, kOfPair = 100;  // width 4, and some numbers
+  constexpr std::int64_t kTile = 256, kTileBytes = kTile * kTile * 4,
+                         kOfPair = 100;  // width 4, and some numbers
   for (const std::int64_t pairs : {256, 512, 4096}) {
     EXPECT_GE(planned_for_gpu(pairs, kTile), kTileBytes) << pairs;
     EXPECT_LE(planned_for_gpu(pairs, kTile), kTileBytes + pairs * kOfPair) << pairs;
@@ -99,11 +110,13 @@ TEST(PairWork, PlanForAGpuHasOneTileAndNothingElseThatGrowsByTheSquare) {
 TEST(PairWork, HasNoGradientOfItsGradient) {
   const at::Tensor x = unit_rows(4, 4, 5).requires_grad_(), scale = torch::tensor(1.0, at::kDouble);
   const at::Tensor loss = contrastive_loss(x, x, scale, {}, 2, PairWork::kLines);
-  EXPECT_THROW(torch::autograd::grad({loss}, {x}, {}, std::nullopt, /*create_graph=*/true), std::logic_error);
+  EXPECT_THROW(torch::autograd::grad({loss}, {x}, {}, std::nullopt, /*create_graph=*/true),
+               std::logic_error);
 }
 
 TEST(PairWork, GradientMayBeTakenTwice) {
-  const at::Tensor x = unit_rows(4, 4, 5).requires_grad_(), scale = torch::tensor(1.0, at::kDouble).requires_grad_();
+  const at::Tensor x = unit_rows(4, 4, 5).requires_grad_(),
+                   scale = torch::tensor(1.0, at::kDouble).requires_grad_();
   for (const PairWork work : kBoth) {
     const at::Tensor loss = contrastive_loss(x, unit_rows(4, 4, 6), scale, {}, 8, work);
     const auto once = torch::autograd::grad({loss}, {x, scale}, {}, /*retain_graph=*/true);
@@ -116,7 +129,8 @@ TEST(PairWork, KeepsTheSimilaritiesOfOneTileAlone) {
   const auto kept_bytes = [](std::int64_t tile) {
     register_meta_kernels();
     MemoryTrace trace({.device = at::kCPU, .threads = 1, .model = {}});
-    const at::Tensor x = torch::empty({64, 4}, at::kMeta).requires_grad_(), scale = torch::empty({}, at::kMeta);
+    const at::Tensor x = torch::empty({64, 4}, at::kMeta).requires_grad_(),
+                     scale = torch::empty({}, at::kMeta);
     const at::Tensor loss = contrastive_loss(x, x, scale, {}, tile);
     std::int64_t kept = 0;
     for (const TraceEvent& event : trace.events())

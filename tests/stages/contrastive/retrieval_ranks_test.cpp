@@ -21,16 +21,19 @@ at::Tensor scores(std::vector<std::vector<double>> rows) {
   return torch::stack(tensors);
 }
 
-RetrievalRanks ranks_of(const at::Tensor& table, const Ranks& text_of = {}, std::int64_t tile = 4096) {
+RetrievalRanks ranks_of(const at::Tensor& table, const Ranks& text_of = {},
+                        std::int64_t tile = 4096) {
   return retrieval_ranks(table, torch::eye(table.size(1), at::kDouble), text_of, tile);
 }
 
-/// As the definition has it: how many stand before the first that counts as found, in both directions.
+/// As the definition has it: how many stand before the first that counts as found, in both
+/// directions.
 RetrievalRanks by_definition(const at::Tensor& table, const Ranks& text_of) {
   const auto ranks = [&](const at::Tensor& queries, const auto& is_found) {
     Ranks result;
     for (std::int64_t i = 0; i < queries.size(0); ++i) {
-      const at::Tensor order = std::get<1>(queries[i].sort(/*stable=*/true, 0, /*descending=*/true));
+      const at::Tensor order =
+          std::get<1>(queries[i].sort(/*stable=*/true, 0, /*descending=*/true));
       std::int64_t rank = 0;
       while (!is_found(i, order[rank].item<std::int64_t>())) ++rank;
       result.push_back(rank);
@@ -38,12 +41,14 @@ RetrievalRanks by_definition(const at::Tensor& table, const Ranks& text_of) {
     return result;
   };
   const auto own = [&](std::int64_t image) { return text_of[static_cast<std::size_t>(image)]; };
-  return {ranks(table, [&](std::int64_t image, std::int64_t text) { return own(image) == text; }),
-          ranks(table.t(), [&](std::int64_t text, std::int64_t image) { return own(image) == text; })};
+  return {
+      ranks(table, [&](std::int64_t image, std::int64_t text) { return own(image) == text; }),
+      ranks(table.t(), [&](std::int64_t text, std::int64_t image) { return own(image) == text; })};
 }
 
 TEST(RetrievalRanks, CountWhatIsGreaterAndEqualOnesOfALowerIndex) {
-  const RetrievalRanks ranks = ranks_of(scores({{0.5, 0.9, 0.5}, {0.5, 0.5, 0.1}, {0.1, 0.5, 0.5}}));
+  const RetrievalRanks ranks =
+      ranks_of(scores({{0.5, 0.9, 0.5}, {0.5, 0.5, 0.1}, {0.1, 0.5, 0.5}}));
   EXPECT_THAT(ranks.image_to_text, ElementsAre(1, 1, 1));
   EXPECT_THAT(ranks.text_to_image, ElementsAre(0, 1, 1));
 }
@@ -51,7 +56,8 @@ TEST(RetrievalRanks, CountWhatIsGreaterAndEqualOnesOfALowerIndex) {
 TEST(RetrievalRanks, TextOfSeveralImagesFindsAnyOfThem) {
   const RetrievalRanks ranks = ranks_of(scores({{0.1, 0.9}, {0.8, 0.3}, {0.7, 0.6}}), {0, 1, 0});
   EXPECT_THAT(ranks.image_to_text, ElementsAre(1, 1, 0));
-  EXPECT_THAT(ranks.text_to_image, ElementsAre(1, 2));  // the first by the third image, after the second
+  EXPECT_THAT(ranks.text_to_image,
+              ElementsAre(1, 2));  // the first by the third image, after the second
 }
 
 TEST(RetrievalRanks, AreThoseOfTheDefinitionWhateverTheTile) {
@@ -82,7 +88,8 @@ TEST(RetrievalRanks, EqualTextsTieWhereverTheyStand) {
     // All texts are the same, so every image finds its own after those of a lower index.
     const at::Tensor texts = unit(torch::randn({1, width})).expand({kPairs, width}).contiguous();
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-      const Ranks first = retrieval_ranks(images.to(type), texts.to(type), {}, kPairs).text_to_image;
+      const Ranks first =
+          retrieval_ranks(images.to(type), texts.to(type), {}, kPairs).text_to_image;
       for (const std::int64_t tile : {1, 3, 17, 64, 149}) {
         const RetrievalRanks ranks = retrieval_ranks(images.to(type), texts.to(type), {}, tile);
         for (std::int64_t i = 0; i < kPairs; ++i)
@@ -100,7 +107,8 @@ TEST(RetrievalRanks, MayBeStoppedBetweenSquares) {
   };
   EXPECT_THROW(retrieval_ranks(torch::eye(40), torch::eye(40), {}, 10, stop), std::runtime_error);
   steps = -100;
-  EXPECT_THAT(retrieval_ranks(torch::eye(40), torch::eye(40), {}, 10, stop).image_to_text, testing::Each(0));
+  EXPECT_THAT(retrieval_ranks(torch::eye(40), torch::eye(40), {}, 10, stop).image_to_text,
+              testing::Each(0));
   EXPECT_EQ(steps, -100 + 4 + 16) << "only squares with what may be found are computed twice";
 }
 

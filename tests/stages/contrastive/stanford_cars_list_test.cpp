@@ -33,24 +33,29 @@ class StanfordCarsList : public testing::Test {
     write("devkit/cars_meta.mat", mat_texts_file("class_names", names));
   }
   /// The fields are in another order than the published one.
-  void write_cars(const std::string& file, const std::vector<Car>& cars, bool with_class = true) const {
+  void write_cars(const std::string& file, const std::vector<Car>& cars,
+                  bool with_class = true) const {
     MatRecords records{.fields = {"fname", "bbox_y2", "bbox_x2", "bbox_y1", "bbox_x1"}, .rows = {}};
     if (with_class) records.fields.emplace_back("class");
     for (const Car& car : cars) {
-      auto& row =
-          records.rows.emplace_back(std::vector<MatCell>{car.file, car.box[3], car.box[2], car.box[1], car.box[0]});
+      auto& row = records.rows.emplace_back(
+          std::vector<MatCell>{car.file, car.box[3], car.box[2], car.box[1], car.box[0]});
       if (with_class) row.emplace_back(car.number);
     }
     write(file, mat_records_file("annotations", records));
   }
   void write_images() const {
-    for (const char* const image : {"1.jpg", "2.jpg", "3.jpg"}) write(nested("cars_train") + image, "");
+    for (const char* const image : {"1.jpg", "2.jpg", "3.jpg"})
+      write(nested("cars_train") + image, "");
     for (const char* const image : {"1.jpg", "2.jpg"}) write(nested("cars_test") + image, "");
   }
-  std::string nested(const std::string& name) const { return is_nested_ ? name + "/" + name + "/" : name + "/"; }
+  std::string nested(const std::string& name) const {
+    return is_nested_ ? name + "/" + name + "/" : name + "/";
+  }
   void write_set() const {
     write_names({"AM General Hummer SUV 2000", "Audi TT Hatchback 2011", "Audi TT RS Coupe 2012"});
-    write_cars("devkit/cars_train_annos.mat", {{3, "1.jpg"}, {1, "2.jpg"}, {2, "3.jpg", {39, 116, 569, 375}}});
+    write_cars("devkit/cars_train_annos.mat",
+               {{3, "1.jpg"}, {1, "2.jpg"}, {2, "3.jpg", {39, 116, 569, 375}}});
     write_cars("devkit/cars_test_annos.mat", {{0, "1.jpg"}, {0, "2.jpg"}}, /*with_class=*/false);
     write_cars(test_file_, {{2, "1.jpg"}, {1, "2.jpg"}});
     write_images();
@@ -78,11 +83,12 @@ TEST_F(StanfordCarsList, ReadsTheAnnotationsByTheNamesOfTheirFields) {
     write_set();
     const ImageList found = list();
     EXPECT_EQ(found.root, inner_.empty() ? folder_.path() : folder_ / "stanford_cars");
-    EXPECT_THAT(found.classes,
-                ElementsAre("AM General Hummer SUV 2000", "Audi TT Hatchback 2011", "Audi TT RS Coupe 2012"));
+    EXPECT_THAT(found.classes, ElementsAre("AM General Hummer SUV 2000", "Audi TT Hatchback 2011",
+                                           "Audi TT RS Coupe 2012"));
     EXPECT_THAT(labelled_names(found[Part::kTrain]),
                 ElementsAre("2 cars_train/1.jpg", "0 cars_train/2.jpg", "1 cars_train/3.jpg"));
-    EXPECT_THAT(labelled_names(found[Part::kTest]), ElementsAre("1 cars_test/1.jpg", "0 cars_test/2.jpg"));
+    EXPECT_THAT(labelled_names(found[Part::kTest]),
+                ElementsAre("1 cars_test/1.jpg", "0 cars_test/2.jpg"));
     EXPECT_FALSE(found.no_test);
     fs::remove_all(folder_ / "devkit");
   }
@@ -123,13 +129,16 @@ TEST_F(StanfordCarsList, WithoutTheLabelsOfTheTestTheRestIsThereAndItSaysWhy) {
   EXPECT_EQ(found[Part::kTrain].size(), 3u);
   EXPECT_TRUE(found[Part::kTest].empty());
   ASSERT_TRUE(found.no_test);
+  EXPECT_THAT(errors_below(folder_.path(), {*found.no_test}),
+              ElementsAre("E0611: no images for the test: 'ROOT/cars_test_annos_withlabels.mat', "
+                          "which says the classes "
+                          "of the test images, is not there, nor in devkit; cars_test_annos.mat "
+                          "has their boxes alone"));
   EXPECT_THAT(
-      errors_below(folder_.path(), {*found.no_test}),
-      ElementsAre("E0611: no images for the test: 'ROOT/cars_test_annos_withlabels.mat', which says the classes "
-                  "of the test images, is not there, nor in devkit; cars_test_annos.mat has their boxes alone"));
-  EXPECT_THAT(found.no_test->help,
-              testing::HasSubstr("without it there are images for training and for validation, and a test can take "
-                                 "the latter: evaluate.inputs: {test: data.validation}"));
+      found.no_test->help,
+      testing::HasSubstr(
+          "without it there are images for training and for validation, and a test can take "
+          "the latter: evaluate.inputs: {test: data.validation}"));
 }
 
 TEST_F(StanfordCarsList, MakersAreTheFirstWordOrTwo) {
@@ -167,17 +176,22 @@ TEST(CarName, IsMakerModelAndYear) {
   EXPECT_EQ(parts("Land Rover LR2 SUV 2012"), "Land Rover|LR2 SUV|2012");
   EXPECT_EQ(parts("Ram C/V Cargo Van Minivan 2012"), "Ram|C/V Cargo Van Minivan|2012");
   EXPECT_EQ(parts("Land Rover 2012"), "Land|Rover|2012");
-  for (const char* const name : {"", "2012", "Audi 2012", "Audi TT", "Audi TT 12", "Audi TT 2012 ", " TT 2012"})
+  for (const char* const name :
+       {"", "2012", "Audi 2012", "Audi TT", "Audi TT 12", "Audi TT 2012 ", " TT 2012"})
     EXPECT_EQ(parts(name), "none") << name;
 }
 
 TEST_F(StanfordCarsList, NothingIsThere) {
-  EXPECT_THAT(errors(), ElementsAre("E0601: Stanford Cars is not in 'ROOT': it has neither a folder devkit nor "
-                                    "stanford_cars"));
+  EXPECT_THAT(
+      errors(),
+      ElementsAre("E0601: Stanford Cars is not in 'ROOT': it has neither a folder devkit nor "
+                  "stanford_cars"));
   write("cars_annos.mat", "");
-  EXPECT_THAT(errors(), ElementsAre("E0601: Stanford Cars is not in 'ROOT': it has neither a folder devkit nor "
-                                    "stanford_cars; its cars_annos.mat is of another edition, whose images are in "
-                                    "car_ims, and is not read"));
+  EXPECT_THAT(
+      errors(),
+      ElementsAre("E0601: Stanford Cars is not in 'ROOT': it has neither a folder devkit nor "
+                  "stanford_cars; its cars_annos.mat is of another edition, whose images are in "
+                  "car_ims, and is not read"));
 }
 
 TEST_F(StanfordCarsList, FilesOfTheDevkitThatAreNotThere) {
@@ -190,19 +204,26 @@ TEST_F(StanfordCarsList, FileOfAnotherDevkitIsNamed) {
   write_set();
   write("devkit/cars_meta.mat", mat_texts_file("classes", std::vector<std::string>{"a"}));
   write("devkit/cars_train_annos.mat",
-        mat_records_file("annotations", {.fields = {"relative_im_path", "class", "test"}, .rows = {}}));
-  EXPECT_THAT(errors(), ElementsAre("E0612: 'ROOT/devkit/cars_meta.mat': it has no variable 'class_names'; is it of "
-                                    "another devkit?",
-                                    "E0612: 'ROOT/devkit/cars_train_annos.mat': its records lack 'fname'; they have "
-                                    "'relative_im_path', 'class', 'test'"));
+        mat_records_file("annotations",
+                         {.fields = {"relative_im_path", "class", "test"}, .rows = {}}));
+  EXPECT_THAT(
+      errors(),
+      ElementsAre("E0612: 'ROOT/devkit/cars_meta.mat': it has no variable 'class_names'; is it of "
+                  "another devkit?",
+                  "E0612: 'ROOT/devkit/cars_train_annos.mat': its records lack 'fname'; they have "
+                  "'relative_im_path', 'class', 'test'"));
 }
 
 TEST_F(StanfordCarsList, FileOfTheTestWithoutClassesIsNotTheOneWithLabels) {
   write_set();
-  fs::copy_file(folder_ / "devkit/cars_test_annos.mat", folder_ / test_file_, fs::copy_options::overwrite_existing);
-  EXPECT_THAT(errors(), ElementsAre("E0612: 'ROOT/cars_test_annos_withlabels.mat': its records lack 'class'; they have "
-                                    "'fname', 'bbox_y2', 'bbox_x2', 'bbox_y1', 'bbox_x1': it is the file for the "
-                                    "test without its classes"));
+  fs::copy_file(folder_ / "devkit/cars_test_annos.mat", folder_ / test_file_,
+                fs::copy_options::overwrite_existing);
+  EXPECT_THAT(
+      errors(),
+      ElementsAre(
+          "E0612: 'ROOT/cars_test_annos_withlabels.mat': its records lack 'class'; they have "
+          "'fname', 'bbox_y2', 'bbox_x2', 'bbox_y1', 'bbox_x1': it is the file for the "
+          "test without its classes"));
 }
 
 TEST_F(StanfordCarsList, FaultsOfRecordsAreTold) {
@@ -216,24 +237,34 @@ TEST_F(StanfordCarsList, FaultsOfRecordsAreTold) {
                                              {2, "3.jpg"}});
   EXPECT_THAT(
       errors(/*boxes=*/true),
-      ElementsAre("E0612: 'ROOT/devkit/cars_train_annos.mat': the image 1, '1.jpg', is of the class 0, and there are 1 "
-                  "to 3",
-                  "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 2, '2.jpg', is of the class 4, and there are 1 "
-                  "to 3",
-                  "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 3 has no name of a file as its fname",
-                  "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 4 has no name of a file as its fname",
-                  "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 5, '3.jpg', has no box, or an empty one",
-                  "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 6, '3.jpg', is there twice",
-                  "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 6, '3.jpg', has no box, or an empty one",
-                  "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 7, '3.jpg', is there twice"));
+      ElementsAre(
+          "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 1, '1.jpg', is of the class 0, and "
+          "there are 1 "
+          "to 3",
+          "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 2, '2.jpg', is of the class 4, and "
+          "there are 1 "
+          "to 3",
+          "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 3 has no name of a file as its "
+          "fname",
+          "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 4 has no name of a file as its "
+          "fname",
+          "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 5, '3.jpg', has no box, or an "
+          "empty one",
+          "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 6, '3.jpg', is there twice",
+          "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 6, '3.jpg', has no box, or an "
+          "empty one",
+          "E0612: 'ROOT/devkit/cars_train_annos.mat': the image 7, '3.jpg', is there twice"));
 }
 
 TEST_F(StanfordCarsList, FaultsOfNamesAreTold) {
   write_set();
   write_names({"Audi TT 2012", "Audi TT", "Audi TT 2012"});
-  EXPECT_THAT(errors(), ElementsAre("E0612: 'ROOT/devkit/cars_meta.mat': the class 2, 'Audi TT', is not called MAKE "
-                                    "MODEL YEAR",
-                                    "E0612: 'ROOT/devkit/cars_meta.mat': the class 3, 'Audi TT 2012', is there twice"));
+  EXPECT_THAT(
+      errors(),
+      ElementsAre(
+          "E0612: 'ROOT/devkit/cars_meta.mat': the class 2, 'Audi TT', is not called MAKE "
+          "MODEL YEAR",
+          "E0612: 'ROOT/devkit/cars_meta.mat': the class 3, 'Audi TT 2012', is there twice"));
 }
 
 TEST_F(StanfordCarsList, NoImageForTraining) {
@@ -247,13 +278,15 @@ TEST_F(StanfordCarsList, MissingImagesAreNamedUpToTen) {
   std::vector<Car> cars;
   for (int i = 0; i < 12; ++i) cars.push_back({1, "a" + std::to_string(10 + i) + ".jpg"});
   write_cars("devkit/cars_train_annos.mat", cars);
-  EXPECT_THAT(errors(), ElementsAre("E0603: 12 of 14 images are not in 'ROOT': 'cars_train/a10.jpg', "
-                                    "'cars_train/a11.jpg', 'cars_train/a12.jpg', 'cars_train/a13.jpg', "
-                                    "'cars_train/a14.jpg', 'cars_train/a15.jpg', 'cars_train/a16.jpg', "
-                                    "'cars_train/a17.jpg', 'cars_train/a18.jpg', 'cars_train/a19.jpg' and 2 more"));
-  EXPECT_EQ(
-      help_,
-      "unpack the archives of the images again: cars_train.tgz and cars_test.tgz make the folders of these names");
+  EXPECT_THAT(
+      errors(),
+      ElementsAre("E0603: 12 of 14 images are not in 'ROOT': 'cars_train/a10.jpg', "
+                  "'cars_train/a11.jpg', 'cars_train/a12.jpg', 'cars_train/a13.jpg', "
+                  "'cars_train/a14.jpg', 'cars_train/a15.jpg', 'cars_train/a16.jpg', "
+                  "'cars_train/a17.jpg', 'cars_train/a18.jpg', 'cars_train/a19.jpg' and 2 more"));
+  EXPECT_EQ(help_,
+            "unpack the archives of the images again: cars_train.tgz and cars_test.tgz make the "
+            "folders of these names");
 }
 
 /// The published annotations; no images.
@@ -272,9 +305,9 @@ TEST_F(PublishedCars, ImagesMustBeThere) {
   RETORT_NEEDS_SHARED(devkit_);
   const auto found = list_stanford_cars(folder_.path(), CarLabels::kModel, /*boxes=*/true, false);
   ASSERT_FALSE(found);
-  EXPECT_THAT(
-      errors_below(folder_.path(), found.errors()),
-      ElementsAre(testing::StartsWith("E0603: 8144 of 8144 images are not in 'ROOT': 'cars_train/00001.jpg', ")));
+  EXPECT_THAT(errors_below(folder_.path(), found.errors()),
+              ElementsAre(testing::StartsWith(
+                  "E0603: 8144 of 8144 images are not in 'ROOT': 'cars_train/00001.jpg', ")));
 }
 
 TEST_F(PublishedCars, HaveTheNumbersThatArePublished) {
@@ -282,12 +315,15 @@ TEST_F(PublishedCars, HaveTheNumbersThatArePublished) {
   // Those of the test are published without classes: they get one.
   MatRecords test = read_mat_records(folder_.read("devkit/cars_test_annos.mat"), "annotations");
   test.fields.emplace_back("class");
-  for (std::size_t i = 0; i < test.rows.size(); ++i) test.rows[i].emplace_back(static_cast<std::int64_t>(i % 196 + 1));
+  for (std::size_t i = 0; i < test.rows.size(); ++i)
+    test.rows[i].emplace_back(static_cast<std::int64_t>(i % 196 + 1));
   folder_.write("cars_test_annos_withlabels.mat", mat_records_file("annotations", test));
   fs::create_directory(folder_ / "cars_train");
-  for (const auto& record : read_mat_records(folder_.read("devkit/cars_train_annos.mat"), "annotations").rows)
+  for (const auto& record :
+       read_mat_records(folder_.read("devkit/cars_train_annos.mat"), "annotations").rows)
     std::ofstream{folder_ / ("cars_train/" + std::get<std::string>(record.back()))};
-  fs::create_directory_symlink("cars_train", folder_ / "cars_test");  // whose files have names of the same form
+  fs::create_directory_symlink("cars_train",
+                               folder_ / "cars_test");  // whose files have names of the same form
   for (const CarLabels labels : {CarLabels::kModel, CarLabels::kMake}) {
     const auto found = list_stanford_cars(folder_.path(), labels, /*boxes=*/true, false);
     ASSERT_TRUE(found) << found.errors().front().message;
@@ -305,7 +341,8 @@ TEST_F(PublishedCars, HaveTheNumbersThatArePublished) {
     EXPECT_EQ(most, 68);
     EXPECT_EQ((*found)[Part::kTrain][0].box, (Box{38, 115, 531, 260}));
     const CaptionTemplate caption("a photo of a {make} {model} car");
-    EXPECT_EQ(compose_captions({&caption, 1}, found->facts).texts.front(), "a photo of a AM General Hummer SUV car");
+    EXPECT_EQ(compose_captions({&caption, 1}, found->facts).texts.front(),
+              "a photo of a AM General Hummer SUV car");
   }
 }
 

@@ -18,8 +18,8 @@ using Json = nlohmann::ordered_json;
 
 TEST(Contrastive, LearnsWhichCaptionIsWhose) {
   ContrastiveRun training;
-  training.options.update(
-      Json::parse(R"({"epochs": 40, "batch_size": 12, "optimizer": {"kind": "adamw", "learning_rate": 0.01},
+  training.options.update(Json::parse(
+      R"({"epochs": 40, "batch_size": 12, "optimizer": {"kind": "adamw", "learning_rate": 0.01},
                                           "monitor": "zero_shot_accuracy", "loss": {"targets": "same_caption"}})"));
   training.options["optimizer"] = Json::parse(R"({"kind": "adamw", "learning_rate": 0.01})");
   training.run();
@@ -55,7 +55,8 @@ TEST(Contrastive, ValidationAsksForClassesByTheirWords) {
 TEST(Contrastive, TwoPassesGiveTheWholeBatchAndAccumulationDoesNot) {
   for (const char* targets : {"diagonal", "same_caption", "same_class"}) {
     ContrastiveRun whole, cut, accumulated;
-    for (ContrastiveRun* one : {&whole, &cut, &accumulated}) one->options["loss"] = {{"targets", targets}};
+    for (ContrastiveRun* one : {&whole, &cut, &accumulated})
+      one->options["loss"] = {{"targets", targets}};
     cut.policy->micro_batch = 3;
     cut.policy->two_pass = true;
     accumulated.options["batch_size"] = 4;
@@ -78,9 +79,11 @@ TEST(Contrastive, DeclaredMicroBatchesGiveTheWholeBatchWhereTwoPassesAreOpen) {
   stage->plan(declared.inputs(), planning);
   EXPECT_THAT(planning.planned.value().step.dump(), HasSubstr(R"("two_pass":true)"));
   const runner::Outputs outputs = stage->run(declared.inputs(), declared.context);
-  const auto trained = runner::Inputs({{"checkpoint", {outputs.at("checkpoint")}}}).get<Checkpoint>("checkpoint");
+  const auto trained =
+      runner::Inputs({{"checkpoint", {outputs.at("checkpoint")}}}).get<Checkpoint>("checkpoint");
   EXPECT_LT(difference(*trained, *whole.run()), 1e-6);
-  EXPECT_THAT(declared.context.said, testing::Contains(HasSubstr("Effective batch size: 8 (2 x 4)")));
+  EXPECT_THAT(declared.context.said,
+              testing::Contains(HasSubstr("Effective batch size: 8 (2 x 4)")));
 }
 
 TEST(Contrastive, ClassesThatAreBalancedTwiceAreSaid) {
@@ -89,8 +92,9 @@ TEST(Contrastive, ClassesThatAreBalancedTwiceAreSaid) {
     training.options["sampling"] = sampling;
     training.options["loss"] = {{"balance_classes", weighs}};
     training.run();
-    return testing::Value(training.context.said,
-                          testing::Contains(HasSubstr("sampling: balanced and loss.balance_classes both")));
+    return testing::Value(
+        training.context.said,
+        testing::Contains(HasSubstr("sampling: balanced and loss.balance_classes both")));
   };
   EXPECT_TRUE(says("balanced", true));
   EXPECT_FALSE(says("balanced", false));
@@ -103,7 +107,8 @@ TEST(Contrastive, AccumulationSaysThatItIsAnotherLoss) {
   training.options["gradient_accumulation_steps"] = 2;
   training.options["loss"] = {{"negatives", "micro_batch"}};
   training.run();
-  EXPECT_THAT(training.context.said, testing::Contains(HasSubstr("each image is compared with 3 others")));
+  EXPECT_THAT(training.context.said,
+              testing::Contains(HasSubstr("each image is compared with 3 others")));
 }
 
 /// Parts of another size would compare other pairs: no way of computing the same.
@@ -118,7 +123,8 @@ TEST(Contrastive, NoOtherPartsAreAnAlternativeToThoseThatAreComparedWithin) {
     planning.asked.wants_alternatives = true;
     training.stage()->plan(training.inputs(), planning);
     std::string texts;
-    for (const auto& one : planning.planned->alternatives) texts += testing::PrintToString(one.overrides) + "\n";
+    for (const auto& one : planning.planned->alternatives)
+      texts += testing::PrintToString(one.overrides) + "\n";
     const bool changes_parts = texts.find("train.batch_size=16") != texts.npos;
     EXPECT_EQ(changes_parts, std::string_view(negatives) == "batch") << texts;
     EXPECT_THAT(texts, HasSubstr("memory.activation_checkpointing=block"));
@@ -136,7 +142,8 @@ TEST(Contrastive, AWarmUpThatIsLongerThanTheTrainingIsRefusedByAPlan) {
 }
 
 TEST(Contrastive, EveryCutIsCertified) {
-  for (const char* loss : {R"({"targets": "diagonal"})", R"({"targets": "same_class", "label_smoothing": 0.1})"}) {
+  for (const char* loss :
+       {R"({"targets": "diagonal"})", R"({"targets": "same_class", "label_smoothing": 0.1})"}) {
     ContrastiveRun training;
     training.options["loss"] = Json::parse(loss);
     training.policy->micro_batch = 3;
@@ -154,7 +161,8 @@ TEST(Contrastive, EveryCutIsCertified) {
 TEST(Contrastive, GroupsThatAreComparedByThemselvesAreCertifiedWhole) {
   for (const bool two_pass : {false, true}) {
     ContrastiveRun training;
-    training.options["loss"] = Json::parse(R"({"negatives": "micro_batch", "targets": "same_caption"})");
+    training.options["loss"] =
+        Json::parse(R"({"negatives": "micro_batch", "targets": "same_caption"})");
     training.options["batch_size"] = 4;
     training.options["gradient_accumulation_steps"] = 3;
     training.policy->two_pass = two_pass;
@@ -162,8 +170,9 @@ TEST(Contrastive, GroupsThatAreComparedByThemselvesAreCertifiedWhole) {
     ASSERT_TRUE(planning->certified);
     EXPECT_EQ(planning->certified->refused, "");
     EXPECT_TRUE(planning->certified->holds()) << planning->certified->compared;
-    EXPECT_THAT(planning->certified->compared, HasSubstr(two_pass ? "micro_batch 2, two_pass on against the whole"
-                                                                  : "micro_batch 4 against the whole batch of 6"));
+    EXPECT_THAT(planning->certified->compared,
+                HasSubstr(two_pass ? "micro_batch 2, two_pass on against the whole"
+                                   : "micro_batch 4 against the whole batch of 6"));
   }
 }
 
@@ -186,7 +195,8 @@ TEST(Contrastive, EqualCaptionsAreEqualHoweverTheyAreEncoded) {
     apart.options["encode_captions_once"] = false;
     EXPECT_LT(difference(*once.run(), *apart.run()), 1e-6) << negatives;
     for (const char* metric : {"train/epoch_recall_at_1", "validation/recall_at_1"})
-      EXPECT_EQ(once.context.values(metric), apart.context.values(metric)) << negatives << " " << metric;
+      EXPECT_EQ(once.context.values(metric), apart.context.values(metric))
+          << negatives << " " << metric;
   }
 }
 
@@ -209,7 +219,8 @@ TEST(Contrastive, EveryWeightHasAGradientInHalfPrecision) {
   ContrastiveRun training;
   training.options.update(Json::parse(R"({"epochs": 1, "batch_size": 23})"));
   training.policy->precision.base = Precision::kBf16;
-  const NamedTensors before = weights(*training.model->build(training.train->describe(), training.context.facts.seed));
+  const NamedTensors before =
+      weights(*training.model->build(training.train->describe(), training.context.facts.seed));
   const NamedTensors after = weights(*training.run()->network);
   for (const auto& [name, tensor] : before) {
     const bool has_no_effect = name.ends_with("k_proj.bias");  // a softmax does not see it
@@ -220,7 +231,8 @@ TEST(Contrastive, EveryWeightHasAGradientInHalfPrecision) {
 TEST(Contrastive, FactorsLeavePartsOut) {
   ContrastiveRun training;
   training.options["learning_rate_factors"] = {{"text", 0}, {"logit_scale", 0}};
-  const NamedTensors before = weights(*training.model->build(training.train->describe(), training.context.facts.seed));
+  const NamedTensors before =
+      weights(*training.model->build(training.train->describe(), training.context.facts.seed));
   const NamedTensors after = weights(*training.run()->network);
   for (const auto& [name, tensor] : before) {
     const bool is_frozen = name.starts_with("text_") || name == "logit_scale";
@@ -233,7 +245,8 @@ TEST(Contrastive, FrozenEpochsTrainTheClassHeadAlone) {
   ContrastiveRun training;
   training.options["epochs"] = 2;
   training.options["frozen_epochs"] = 2;
-  const NamedTensors before = weights(*training.model->build(training.train->describe(), training.context.facts.seed));
+  const NamedTensors before =
+      weights(*training.model->build(training.train->describe(), training.context.facts.seed));
   const NamedTensors after = weights(*training.run()->network);
   for (const auto& [name, tensor] : before)
     EXPECT_EQ(tensor.equal(after.at(name)), !name.starts_with("class_head")) << name;
@@ -241,25 +254,31 @@ TEST(Contrastive, FrozenEpochsTrainTheClassHeadAlone) {
   longer.options["epochs"] = 3;
   longer.options["frozen_epochs"] = 2;
   longer.options["keep"] = "last";
-  EXPECT_FALSE(
-      before.at("visual_projection.weight").equal(weights(*longer.run()->network).at("visual_projection.weight")));
+  EXPECT_FALSE(before.at("visual_projection.weight")
+                   .equal(weights(*longer.run()->network).at("visual_projection.weight")));
 }
 
 TEST(Contrastive, ClassesWeighByTheirFrequencyOverTheWholeBatch) {
   ContrastiveRun training;
-  training.train = std::make_shared<CaptionedImages>(10, std::vector<std::string>{"red", "green", "blue", "grey"});
-  training.validation = std::make_shared<CaptionedImages>(4, std::vector<std::string>{"red", "green", "blue", "grey"});
+  training.train = std::make_shared<CaptionedImages>(
+      10, std::vector<std::string>{"red", "green", "blue", "grey"});
+  training.validation = std::make_shared<CaptionedImages>(
+      4, std::vector<std::string>{"red", "green", "blue", "grey"});
   training.options["epochs"] = 1;
   training.options["batch_size"] = 3;
-  const auto network = training.model->build(training.train->describe(), training.context.facts.seed);
+  const auto network =
+      training.model->build(training.train->describe(), training.context.facts.seed);
   const SampleOrder order = training.train->epoch_order(training.context.facts.seed, 0);
   double sum = 0, weights = 0;
   for (std::int64_t i = 0; i < 3; ++i) {
     const NamedTensors sample = *training.train->sample(0, order[i]);
     const at::Tensor label = sample.at("label").unsqueeze(0);
-    const double weight = 10.0 / (4 * (label.item<std::int64_t>() < 2 ? 3 : 2));  // of each class there are 3, 3, 2, 2
+    const double weight =
+        10.0 /
+        (4 * (label.item<std::int64_t>() < 2 ? 3 : 2));  // of each class there are 3, 3, 2, 2
     const at::Tensor logits =
-        training.model->forward(*network, {{"image", sample.at("image").unsqueeze(0)}}).at("logits");
+        training.model->forward(*network, {{"image", sample.at("image").unsqueeze(0)}})
+            .at("logits");
     sum += weight * torch::nll_loss(logits.log_softmax(1), label).item<double>();
     weights += weight;
   }
@@ -282,12 +301,14 @@ TEST(Contrastive, LogitScaleStaysBelowItsLimit) {
 TEST(Contrastive, WhatDoesNotFitIsRefusedBeforeAnythingRuns) {
   ContrastiveRun long_captions, empty, head, other_model;
   long_captions.train->caption = "a photo that is taken on a rainy day of a ";
-  long_captions.expect_refused("3 captions are longer than the 32 tokens of the text tower's context");
+  long_captions.expect_refused(
+      "3 captions are longer than the 32 tokens of the text tower's context");
   Json clip = Json::parse(kTinyClip);
   clip["class_head"] = "none";
   head.model = model_of(kModelClip, clip);
   head.expect_refused("monitor: accuracy is the class head's, and the model has none");
-  other_model.model = model_of(kModelClipVision, Json::parse(R"({"hidden_size": 8, "intermediate_size": 16,
+  other_model.model =
+      model_of(kModelClipVision, Json::parse(R"({"hidden_size": 8, "intermediate_size": 16,
       "num_hidden_layers": 1, "num_attention_heads": 2, "patch_size": 4})"));
   other_model.expect_refused("the model reads no captions");
   const auto none = contrastive_stage(Json::parse(R"({"loss": {"contrastive_weight": 0}})"));

@@ -75,7 +75,8 @@ std::vector<unsigned char> in_type(stages::FloatType type, std::size_t count, co
 }  // namespace
 
 std::vector<unsigned char> dropout_on_gpu(const stages::DropoutMask& mask, stages::FloatType type,
-                                          const std::vector<std::int64_t>& samples, std::int64_t width) {
+                                          const std::vector<std::int64_t>& samples,
+                                          std::int64_t width) {
   const auto rows = static_cast<std::int64_t>(samples.size());
   return in_type(type, samples.size() * static_cast<std::size_t>(width), [&](const auto& x) {
     const DeviceCopy in_place(x.data(), x.size() * sizeof x[0]);
@@ -88,15 +89,19 @@ std::vector<unsigned char> dropout_on_gpu(const stages::DropoutMask& mask, stage
 }
 
 std::vector<unsigned char> dropout_on_cpu(const stages::DropoutMask& mask, stages::FloatType type,
-                                          const std::vector<std::int64_t>& samples, std::int64_t width) {
+                                          const std::vector<std::int64_t>& samples,
+                                          std::int64_t width) {
   return in_type(type, samples.size() * static_cast<std::size_t>(width), [&](auto x) {
     for (std::size_t i = 0; i < x.size(); ++i) {
-      const std::size_t element = i % static_cast<std::size_t>(width), row = i / static_cast<std::size_t>(width);
+      const std::size_t element = i % static_cast<std::size_t>(width),
+                        row = i / static_cast<std::size_t>(width);
       const std::size_t drawn = mask.unit == stages::DropoutUnit::kElement ? element : 0;
-      const stages::PhiloxWords words =
-          mask.words(static_cast<std::uint32_t>(samples[row]), static_cast<std::uint32_t>(drawn / 4));
+      const stages::PhiloxWords words = mask.words(static_cast<std::uint32_t>(samples[row]),
+                                                   static_cast<std::uint32_t>(drawn / 4));
       using Wide = decltype(wide(x[i]));
-      x[i] = words.word[drawn % 4] < mask.threshold() ? 0.0f : wide(x[i]) * static_cast<Wide>(mask.scale());
+      x[i] = words.word[drawn % 4] < mask.threshold()
+                 ? 0.0f
+                 : wide(x[i]) * static_cast<Wide>(mask.scale());
     }
     return bytes_of(x);
   });

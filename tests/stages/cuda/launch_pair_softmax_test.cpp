@@ -18,8 +18,9 @@ std::vector<std::int64_t> groups_of(std::int64_t count) {
 }
 
 using Numbers = std::vector<double> PairResults::*;
-constexpr Numbers kAll[] = {&PairResults::row_largest, &PairResults::row_sum, &PairResults::column_largest,
-                            &PairResults::column_sum,  &PairResults::right,   &PairResults::by_scale,
+constexpr Numbers kAll[] = {&PairResults::row_largest,    &PairResults::row_sum,
+                            &PairResults::column_largest, &PairResults::column_sum,
+                            &PairResults::right,          &PairResults::by_scale,
                             &PairResults::gradients};
 
 /// The largest difference of two lists of numbers, as a share of the largest number.
@@ -33,15 +34,18 @@ double difference(const std::vector<double>& one, const std::vector<double>& oth
 }
 
 TEST(LaunchPairSoftmax, KernelsComputeWhatTheLoopsDo) {
-  if (const std::string reason = no_gpu_because(); !reason.empty()) GTEST_SKIP() << "no kernel can run: " << reason;
+  if (const std::string reason = no_gpu_because(); !reason.empty())
+    GTEST_SKIP() << "no kernel can run: " << reason;
   for (const bool is_double : {false, true}) {
     for (const std::int64_t count : {1, 31, 300}) {
-      for (const std::vector<std::int64_t>& group : {std::vector<std::int64_t>(), groups_of(count)}) {
+      for (const std::vector<std::int64_t>& group :
+           {std::vector<std::int64_t>(), groups_of(count)}) {
         for (const std::int64_t tile : {7, 128, 512}) {
           const PairResults gpu = pairs_on_gpu(count, group, tile, is_double);
           const PairResults cpu = pairs_on_cpu(count, group, tile, is_double);
           for (const Numbers each : kAll)
-            EXPECT_LT(difference(gpu.*each, cpu.*each), is_double ? 1e-13 : 1e-4) << count << " " << tile;
+            EXPECT_LT(difference(gpu.*each, cpu.*each), is_double ? 1e-13 : 1e-4)
+                << count << " " << tile;
           const PairResults again = pairs_on_gpu(count, group, tile, is_double);
           for (const Numbers each : kAll) EXPECT_EQ(gpu.*each, again.*each) << count << " " << tile;
         }

@@ -16,22 +16,29 @@ void check(cudaError_t status) {
 /// Device memory for `count` floats, freed with the object.
 class DeviceFloats {
  public:
-  explicit DeviceFloats(std::size_t count) : bytes_(count * sizeof(float)) { check(cudaMalloc(&data_, bytes_)); }
+  explicit DeviceFloats(std::size_t count) : bytes_(count * sizeof(float)) {
+    check(cudaMalloc(&data_, bytes_));
+  }
   ~DeviceFloats() { cudaFree(data_); }
   DeviceFloats(const DeviceFloats&) = delete;
   DeviceFloats& operator=(const DeviceFloats&) = delete;
 
   float* data() const { return static_cast<float*>(data_); }
-  void fill_from(const float* host) { check(cudaMemcpy(data_, host, bytes_, cudaMemcpyHostToDevice)); }
-  void copy_to(float* host) const { check(cudaMemcpy(host, data_, bytes_, cudaMemcpyDeviceToHost)); }
+  void fill_from(const float* host) {
+    check(cudaMemcpy(data_, host, bytes_, cudaMemcpyHostToDevice));
+  }
+  void copy_to(float* host) const {
+    check(cudaMemcpy(host, data_, bytes_, cudaMemcpyDeviceToHost));
+  }
 
  private:
   const std::size_t bytes_;
   void* data_ = nullptr;
 };
 
-// One block a row. Each thread sums its own columns, then halves are added until one number is left. The products are
-// rounded before they are added (no fused multiply-add), so that the CPU's twin can do the same.
+// One block a row. Each thread sums its own columns, then halves are added until one number is
+// left. The products are rounded before they are added (no fused multiply-add), so that the CPU's
+// twin can do the same.
 __global__ void squared_row_norms(const float* values, std::size_t width, float* norms) {
   __shared__ float partial[kThreads];
   const float* row = values + blockIdx.x * width;
@@ -42,7 +49,8 @@ __global__ void squared_row_norms(const float* values, std::size_t width, float*
   partial[threadIdx.x] = sum;
   __syncthreads();
   for (unsigned half = kThreads / 2; half > 0; half /= 2) {
-    if (threadIdx.x < half) partial[threadIdx.x] = __fadd_rn(partial[threadIdx.x], partial[threadIdx.x + half]);
+    if (threadIdx.x < half)
+      partial[threadIdx.x] = __fadd_rn(partial[threadIdx.x], partial[threadIdx.x + half]);
     __syncthreads();
   }
   if (threadIdx.x == 0) norms[blockIdx.x] = partial[0];
@@ -75,7 +83,8 @@ std::vector<float> squared_row_norms_on_cpu(const std::vector<float>& values, st
     std::array<float, kThreads> partial{};
     for (std::size_t column = 0; column < width; ++column) {
       const float value = values[row * width + column];
-      const volatile float square = value * value;  // volatile: rounded, whatever the compiler may fuse
+      const volatile float square =
+          value * value;  // volatile: rounded, whatever the compiler may fuse
       partial[column % kThreads] += square;
     }
     for (unsigned half = kThreads / 2; half > 0; half /= 2) {

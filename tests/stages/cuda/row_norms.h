@@ -7,9 +7,9 @@
 /// Why no kernel can run on this machine, in CUDA's words; empty when one can.
 std::string no_gpu_because();
 
-/// The squared Euclidean norm of each row of `values`, which holds whole rows of `width` numbers, computed on the
-/// first GPU. Sums are in single precision, in an order that does not depend on the GPU. Throws std::runtime_error with
-/// CUDA's message.
+/// The squared Euclidean norm of each row of `values`, which holds whole rows of `width` numbers,
+/// computed on the first GPU. Sums are in single precision, in an order that does not depend on the
+/// GPU. Throws std::runtime_error with CUDA's message.
 std::vector<float> squared_row_norms_on_gpu(const std::vector<float>& values, std::size_t width);
 
 /// The same on the CPU, bit for bit.

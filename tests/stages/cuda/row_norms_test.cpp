@@ -26,10 +26,12 @@ TEST(RowNorms, TwinOnTheCpuIsRight) {
 }
 
 TEST(RowNorms, KernelGivesTheBitsOfItsTwin) {
-  if (const std::string reason = no_gpu_because(); !reason.empty()) GTEST_SKIP() << "no kernel can run: " << reason;
+  if (const std::string reason = no_gpu_because(); !reason.empty())
+    GTEST_SKIP() << "no kernel can run: " << reason;
   for (const std::size_t width : {1, 127, 128, 1000}) {
     const std::vector<float> values = waves(33 * width);
-    EXPECT_EQ(squared_row_norms_on_gpu(values, width), squared_row_norms_on_cpu(values, width)) << width;
+    EXPECT_EQ(squared_row_norms_on_gpu(values, width), squared_row_norms_on_cpu(values, width))
+        << width;
   }
 }
 

@@ -39,7 +39,8 @@ TEST(AnnotationFiles, WhatIsNoUtf8TextIsCalledByItsName) {
     AnnotationFiles files(folder.path());
     EXPECT_EQ(files.read("t.csv", 100), std::nullopt);
     ASSERT_FALSE(files.is_faultless());
-    EXPECT_EQ(files.errors().front().message, "'" + (folder / "t.csv").string() + "': it is " + what);
+    EXPECT_EQ(files.errors().front().message,
+              "'" + (folder / "t.csv").string() + "': it is " + what);
   }
   for (const std::string& bytes : {""s, "\xef\xbb\xbf\x66ile"s, "a\0\0\0b"s, "\0\0\0\0"s}) {
     folder.write("t.csv", bytes);

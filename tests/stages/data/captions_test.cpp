@@ -15,7 +15,8 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 const ImageFacts& cars() {
-  static const ImageFacts kCars = {{"make", "model"}, {{"Audi", "A4"}, {"BMW", "M3"}, {"Audi", "TT"}}};
+  static const ImageFacts kCars = {{"make", "model"},
+                                   {{"Audi", "A4"}, {"BMW", "M3"}, {"Audi", "TT"}}};
   return kCars;
 }
 
@@ -35,14 +36,16 @@ std::vector<std::string> refusals(const std::string& json, const std::vector<std
   read_captions(reader, fields);
   std::vector<std::string> lines;
   for (const runner::Diagnostic& error : reader.finish())
-    lines.push_back(runner::name(error.code) + " " + error.pointer + ": " + error.message + " | " + error.help);
+    lines.push_back(runner::name(error.code) + " " + error.pointer + ": " + error.message + " | " +
+                    error.help);
   return lines;
 }
 
 TEST(CaptionTemplate, FillsItsFieldsInTheOrderOfTheText) {
   const CaptionTemplate one("a {model} by {make}, a {make}");
   EXPECT_THAT(one.fields(), ElementsAre("model", "make", "make"));
-  EXPECT_EQ(one.filled(std::vector<std::string_view>{"TT", "Audi", "Audi"}), "a TT by Audi, a Audi");
+  EXPECT_EQ(one.filled(std::vector<std::string_view>{"TT", "Audi", "Audi"}),
+            "a TT by Audi, a Audi");
 }
 
 TEST(CaptionTemplate, DoubledBracesAreBraces) {
@@ -51,7 +54,9 @@ TEST(CaptionTemplate, DoubledBracesAreBraces) {
   EXPECT_EQ(one.filled(std::vector<std::string_view>{"Audi"}), "{Audi} {}");
 }
 
-TEST(CaptionTemplate, WithoutFieldsItIsItsText) { EXPECT_EQ(CaptionTemplate("a car").filled({}), "a car"); }
+TEST(CaptionTemplate, WithoutFieldsItIsItsText) {
+  EXPECT_EQ(CaptionTemplate("a car").filled({}), "a car");
+}
 
 TEST(CaptionTemplate, ABraceAloneIsRefused) {
   EXPECT_EQ(problem("a {make"), "it has a brace that is not closed");
@@ -62,11 +67,12 @@ TEST(CaptionTemplate, ABraceAloneIsRefused) {
 }
 
 TEST(Captions, AreThereOnceInTheOrderOfTemplatesAndRows) {
-  const std::vector<CaptionTemplate> templates = {CaptionTemplate("{make} {model}"), CaptionTemplate("{make}"),
-                                                  CaptionTemplate("a car")};
+  const std::vector<CaptionTemplate> templates = {
+      CaptionTemplate("{make} {model}"), CaptionTemplate("{make}"), CaptionTemplate("a car")};
   const Captions captions = compose_captions(templates, cars());
   EXPECT_THAT(captions.texts, ElementsAre("Audi A4", "BMW M3", "Audi TT", "Audi", "BMW", "a car"));
-  EXPECT_THAT(captions.of, ElementsAre(ElementsAre(0, 3, 5), ElementsAre(1, 4, 5), ElementsAre(2, 3, 5)));
+  EXPECT_THAT(captions.of,
+              ElementsAre(ElementsAre(0, 3, 5), ElementsAre(1, 4, 5), ElementsAre(2, 3, 5)));
 }
 
 TEST(Captions, OfNoTemplateThereAreNone) {
@@ -96,19 +102,23 @@ TEST(ReadCaptions, TakesNoneOneOrSeveral) {
 
 TEST(ReadCaptions, UnknownFieldIsRefusedWithThoseThatAreThere) {
   EXPECT_THAT(
-      refusals(R"({"caption": ["a {name}", "a {maker} {modle} of {year}, a {maker}"]})", {"make", "model"}),
-      ElementsAre("E0304 /data/caption: the caption 'a {name}' names {name}, and there is no such field | did you "
-                  "mean '{make}'? fields are {make}, {model}; a brace itself is {{ or }}",
-                  "E0304 /data/caption: the caption 'a {maker} {modle} of {year}, a {maker}' names {maker}, "
-                  "{modle}, {year}, and there is no such field | did you mean '{make}'? fields are {make}, "
-                  "{model}; a brace itself is {{ or }}"));
+      refusals(R"({"caption": ["a {name}", "a {maker} {modle} of {year}, a {maker}"]})",
+               {"make", "model"}),
+      ElementsAre(
+          "E0304 /data/caption: the caption 'a {name}' names {name}, and there is no such field | "
+          "did you "
+          "mean '{make}'? fields are {make}, {model}; a brace itself is {{ or }}",
+          "E0304 /data/caption: the caption 'a {maker} {modle} of {year}, a {maker}' names "
+          "{maker}, "
+          "{modle}, {year}, and there is no such field | did you mean '{make}'? fields are {make}, "
+          "{model}; a brace itself is {{ or }}"));
 }
 
 TEST(ReadCaptions, BrokenBracesAreRefused) {
-  EXPECT_THAT(
-      refusals(R"({"caption": "a {name"})", {"name"}),
-      ElementsAre("E0304 /data/caption: the caption 'a {name' cannot be read: it has a brace that is not closed "
-                  "| write a field as {name}, and a brace itself as {{ or }}"));
+  EXPECT_THAT(refusals(R"({"caption": "a {name"})", {"name"}),
+              ElementsAre("E0304 /data/caption: the caption 'a {name' cannot be read: it has a "
+                          "brace that is not closed "
+                          "| write a field as {name}, and a brace itself as {{ or }}"));
 }
 
 }  // namespace

@@ -13,7 +13,8 @@ using testing::IsEmpty;
 
 class CsvTableTest : public testing::Test {
  protected:
-  /// Its rows: "3: a|b" is the row at line 3 with the fields a and b. What is wrong ends up in `faults_`.
+  /// Its rows: "3: a|b" is the row at line 3 with the fields a and b. What is wrong ends up in
+  /// `faults_`.
   std::vector<std::string> rows(const std::string& text) {
     folder_.write("table.csv", text);
     AnnotationFiles files(folder_.path(), "correct it");
@@ -70,8 +71,10 @@ TEST_F(CsvTableTest, EmptyLinesArePassedOver) {
 
 TEST_F(CsvTableTest, RowsOfAnotherLengthAreFaults) {
   EXPECT_THAT(rows("a,b\n1\n1,2\n1,2,3\n"), ElementsAre("3: 1|2"));
-  EXPECT_THAT(faults_, ElementsAre("E0612: 'ROOT/table.csv', line 2: it has 1 fields, and there are 2 columns",
-                                   "E0612: 'ROOT/table.csv', line 4: it has 3 fields, and there are 2 columns"));
+  EXPECT_THAT(
+      faults_,
+      ElementsAre("E0612: 'ROOT/table.csv', line 2: it has 1 fields, and there are 2 columns",
+                  "E0612: 'ROOT/table.csv', line 4: it has 3 fields, and there are 2 columns"));
 }
 
 TEST_F(CsvTableTest, AfterABrokenQuoteTheNextLineIsRead) {

@@ -12,7 +12,8 @@ namespace stages {
 namespace {
 
 std::vector<std::uint8_t> block(bool big_endian, std::uint8_t orientation) {
-  if (big_endian) return {'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, orientation, 0, 0};
+  if (big_endian)
+    return {'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, orientation, 0, 0};
   return {'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 3, 0, 1, 0, 0, 0, orientation, 0, 0, 0};
 }
 
@@ -44,7 +45,8 @@ TEST(Exif, NonsenseIsIgnored) {
 }
 
 TEST(Exif, EveryOrientationPutsTheCornerWhereItBelongs) {
-  // Only the top left corner is white; where each orientation shows it, as a place in a 3 x 3 board.
+  // Only the top left corner is white; where each orientation shows it, as a place in a 3 x 3
+  // board.
   Image image(48, 24);
   for (int y = 0; y < 8; ++y) std::fill_n(image.row(y), 3 * 8, std::uint8_t{255});
   struct Corner {
@@ -82,7 +84,9 @@ TEST(Exif, ChunkOfAPngIsFound) {
   EXPECT_EQ(read_image_header(file).shown_width(), 2);
 }
 
-Bytes bytes_in(const std::string& text) { return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}; }
+Bytes bytes_in(const std::string& text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
 
 std::vector<std::uint8_t> as_long(std::uint8_t orientation) {
   return {'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1, 1, 0x12, 0, 4, 0, 0, 0, 1, 0, 0, 0, orientation};
@@ -107,7 +111,8 @@ std::vector<std::uint8_t> with_segments(const std::vector<std::string>& segments
   std::vector<std::uint8_t> all;
   for (const std::string& segment : segments) {
     const std::size_t size = segment.size() + 2;
-    all.insert(all.end(), {0xFF, 0xE1, static_cast<std::uint8_t>(size >> 8), static_cast<std::uint8_t>(size)});
+    all.insert(all.end(),
+               {0xFF, 0xE1, static_cast<std::uint8_t>(size >> 8), static_cast<std::uint8_t>(size)});
     all.insert(all.end(), segment.begin(), segment.end());
   }
   file.insert(file.begin() + 2, all.begin(), all.end());
@@ -149,8 +154,12 @@ TEST(Exif, TextsOfAPngAreReadAsPillowReadsThem) {
   EXPECT_EQ(with("tEXt", "Raw profile type exif\0"s + profile + "\n"), 6);
   std::vector<std::uint8_t> packed(compressBound(profile.size()));
   uLongf size = packed.size();
-  ASSERT_EQ(compress(packed.data(), &size, reinterpret_cast<const Bytef*>(profile.data()), profile.size()), Z_OK);
-  EXPECT_EQ(with("zTXt", "Raw profile type exif\0\0"s + std::string(packed.begin(), packed.begin() + size)), 6);
+  ASSERT_EQ(compress(packed.data(), &size, reinterpret_cast<const Bytef*>(profile.data()),
+                     profile.size()),
+            Z_OK);
+  EXPECT_EQ(with("zTXt",
+                 "Raw profile type exif\0\0"s + std::string(packed.begin(), packed.begin() + size)),
+            6);
   EXPECT_EQ(with("zTXt", "Raw profile type exif\0\0nonsense"s), 1);
   EXPECT_EQ(with("tEXt", "Raw profile type exif\0\nexif\n 2\nzz"s), 1);
   EXPECT_EQ(with("iTXt", "XML:com.adobe.xmp\0\0\0\0\0<x tiff:Orientation=\"8\"/>"s), 8);
@@ -160,7 +169,8 @@ TEST(Exif, TextsOfAPngAreReadAsPillowReadsThem) {
 TEST(Exif, XmpOfAWebPCounts) {
   using namespace std::string_literals;
   const std::string xmp = "<x tiff:Orientation=\"5\"/>";
-  const std::string file = "RIFF\0\0\0\0WEBPXMP "s + static_cast<char>(xmp.size()) + "\0\0\0"s + xmp;
+  const std::string file =
+      "RIFF\0\0\0\0WEBPXMP "s + static_cast<char>(xmp.size()) + "\0\0\0"s + xmp;
   EXPECT_EQ(webp_orientation(bytes_in(file)), 5);
 }
 

@@ -6,18 +6,18 @@
 
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/artifact/model.h"
-#include "stages/plan/plan_forward.h"
-#include "stages/memory/policy.h"
-#include "stages/data/features.h"
+#include "stages/artifact/dataset.h"
 #include "stages/artifact/loader.h"
-#include "stages/weights/safetensors.h"
+#include "stages/artifact/model.h"
+#include "stages/data/features.h"
+#include "stages/memory/policy.h"
+#include "stages/plan/plan_forward.h"
 #include "stages/stages.h"
+#include "stages/weights/safetensors.h"
 #include "stages/weights/weights.h"
 #include "tests/support/frozen_model.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
-#include "stages/artifact/dataset.h"
 #include "tests/support/stage_options.h"
 #include "tests/support/tiny_dataset.h"
 
@@ -62,7 +62,8 @@ class FeaturesTest : public testing::Test {
   std::shared_ptr<const Dataset> run(const std::string& name, const std::string& options = "{}") {
     outputs_ = run_all(options);
     const auto found = outputs_.find(name);
-    return found == outputs_.end() ? nullptr : std::static_pointer_cast<const Dataset>(found->second);
+    return found == outputs_.end() ? nullptr
+                                   : std::static_pointer_cast<const Dataset>(found->second);
   }
   runner::Outputs run_all(const std::string& options = "{}") {
     const runner::Value value = stage_options("data/features", options);
@@ -81,7 +82,9 @@ class FeaturesTest : public testing::Test {
     }
     return "";
   }
-  fs::path file(const std::string& part) const { return context_.node().folder / (part + ".safetensors"); }
+  fs::path file(const std::string& part) const {
+    return context_.node().folder / (part + ".safetensors");
+  }
   void damage(const fs::path& path, std::int64_t from_end) const {
     std::fstream bytes(path, std::ios::binary | std::ios::in | std::ios::out);
     bytes.seekg(-from_end, std::ios::end);
@@ -90,13 +93,16 @@ class FeaturesTest : public testing::Test {
     bytes.put(static_cast<char>(byte ^ 1));
   }
   at::Tensor expected(const Dataset& dataset, std::int64_t index) const {
-    const auto network = model_->build(dataset.describe(), 99);  // the frozen part is the same for every seed
-    return model_->frozen_features(*network, {{"image", dataset.sample(0, index)->at("image").unsqueeze(0)}})
+    const auto network =
+        model_->build(dataset.describe(), 99);  // the frozen part is the same for every seed
+    return model_
+        ->frozen_features(*network, {{"image", dataset.sample(0, index)->at("image").unsqueeze(0)}})
         .at("features")[0]
         .detach();
   }
 
-  std::shared_ptr<Points> train_ = std::make_shared<Points>(30), test_ = std::make_shared<Points>(7);
+  std::shared_ptr<Points> train_ = std::make_shared<Points>(30),
+                          test_ = std::make_shared<Points>(7);
   std::shared_ptr<FrozenModel> model_ = std::make_shared<FrozenModel>();
   std::shared_ptr<MemoryPolicy> policy_ = std::make_shared<MemoryPolicy>();
   RecordingContext context_;
@@ -170,7 +176,8 @@ TEST_F(FeaturesTest, AreReadBackWhereTheyHaveBeenComputed) {
   EXPECT_EQ(model_->built, 0);
   EXPECT_THAT(context_.said, testing::IsEmpty());
   for (std::int64_t index = 0; index < 7; ++index) {
-    EXPECT_TRUE(after->sample(0, index)->at("features").equal(before->sample(0, index)->at("features")));
+    EXPECT_TRUE(
+        after->sample(0, index)->at("features").equal(before->sample(0, index)->at("features")));
     EXPECT_TRUE(after->sample(0, index)->at("label").equal(before->sample(0, index)->at("label")));
   }
 }
@@ -212,8 +219,8 @@ TEST_F(FeaturesTest, ChangingTrainingDataArePassedOn) {
   train_->is_augmented = true;
   EXPECT_EQ(run("train"), train_);
   EXPECT_EQ(model_->computed, 7);
-  EXPECT_THAT(context_.said,
-              Contains("train: its samples change from epoch to epoch, so their features are computed in every epoch"));
+  EXPECT_THAT(context_.said, Contains("train: its samples change from epoch to epoch, so their "
+                                      "features are computed in every epoch"));
   EXPECT_FALSE(fs::exists(file("train")));
 }
 
@@ -258,7 +265,8 @@ TEST_F(FeaturesTest, SmokeRunComputesTwoBatchesAndKeepsNothing) {
   const auto features = run("train", R"({"batch_size": 2})");
   EXPECT_EQ(model_->computed, 8);
   EXPECT_EQ(features->describe().size, 30);
-  EXPECT_TRUE(features->sample(0, 29)->at("features").equal(features->sample(0, 1)->at("features")));
+  EXPECT_TRUE(
+      features->sample(0, 29)->at("features").equal(features->sample(0, 1)->at("features")));
   EXPECT_FALSE(fs::exists(file("train")));
 }
 
@@ -302,15 +310,19 @@ TEST_F(FeaturesTest, BrokenFeatureNamesItsSample) {
 }
 
 /// A training on what `data` gives, from the same first weights.
-std::shared_ptr<const Checkpoint> trained_on(std::shared_ptr<const Dataset> data, std::shared_ptr<const Model> model,
+std::shared_ptr<const Checkpoint> trained_on(std::shared_ptr<const Dataset> data,
+                                             std::shared_ptr<const Model> model,
                                              RecordingContext& context) {
   const runner::Value value =
-      stage_options("train/supervised", R"({"epochs": 5, "batch_size": 8, "optimizer": {"learning_rate": 0.05}})");
+      stage_options("train/supervised",
+                    R"({"epochs": 5, "batch_size": 8, "optimizer": {"learning_rate": 0.05}})");
   runner::ConfigReader reader(value, "/train");
   auto stage = kTrainSupervised.create(reader);
   if (!stage) throw std::logic_error(stage.errors()[0].message);
   const runner::Outputs outputs = (*stage)->run(
-      runner::Inputs({{"train", {data}}, {"model", {model}}, {"memory", {std::make_shared<MemoryPolicy>()}}}), context);
+      runner::Inputs(
+          {{"train", {data}}, {"model", {model}}, {"memory", {std::make_shared<MemoryPolicy>()}}}),
+      context);
   return std::static_pointer_cast<const Checkpoint>(outputs.at("checkpoint"));
 }
 
@@ -322,7 +334,8 @@ TEST_F(FeaturesTest, TrainingOnThemIsTrainingOnTheirImages) {
   EXPECT_EQ(model_->computed, 0);
   const auto on_images = trained_on(train_, model_, images_context);
   EXPECT_EQ(model_->computed, 5 * 24);  // drop_last
-  const auto losses = features_context.values("train/loss"), of_images = images_context.values("train/loss");
+  const auto losses = features_context.values("train/loss"),
+             of_images = images_context.values("train/loss");
   ASSERT_EQ(losses.size(), of_images.size());
   for (std::size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], of_images[i], 1e-6);
   const NamedTensors a = weights(*on_features->network), b = weights(*on_images->network);

@@ -8,9 +8,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "runner/parent/cli/commands/data.h"
 #include "runner/shared/disk/fault.h"
 #include "runner/shared/disk/lease.h"
-#include "runner/parent/cli/commands/data.h"
 #include "runner/shared/text/bytes.h"
 #include "tests/support/durable_storage.h"
 #include "tests/support/fetching.h"
@@ -48,8 +48,9 @@ class FetchDatasetTest : public testing::Test {
     return names;
   }
   void expect_whole() const {
-    EXPECT_EQ(everything(), (std::set<std::string>{"toys", "toys/jpg", "toys/jpg/1.jpg", "toys/jpg/2.jpg",
-                                                   "toys/jpg/3.jpg", "toys/labels.mat"}));
+    EXPECT_EQ(everything(),
+              (std::set<std::string>{"toys", "toys/jpg", "toys/jpg/1.jpg", "toys/jpg/2.jpg",
+                                     "toys/jpg/3.jpg", "toys/labels.mat"}));
     EXPECT_EQ(folder_.read("data/toys/jpg/2.jpg"), "two");
     EXPECT_EQ(folder_.read("data/toys/labels.mat"), labels_);
   }
@@ -65,7 +66,8 @@ class FetchDatasetTest : public testing::Test {
   HttpServer server_{[this](const SeenRequest& request) { return answer(request); }};
   const std::string url_ = server_.url("/published/");
   std::array<PublishedFile, 2> files_ = {
-      PublishedFile{"pictures.tgz", url_, archive_sum_, static_cast<std::int64_t>(archive_.size()), true},
+      PublishedFile{"pictures.tgz", url_, archive_sum_, static_cast<std::int64_t>(archive_.size()),
+                    true},
       PublishedFile{"labels.mat", url_, labels_sum_, static_cast<std::int64_t>(labels_.size())}};
   const std::array<std::string_view, 1> needed_ = {"labels.mat"};
   PublishedDataset dataset_{"toys", "toys", "Toys", files_, "jpg", 3, needed_, {}};
@@ -79,8 +81,8 @@ TEST_F(FetchDatasetTest, FetchedCheckedAndUnpacked) {
   EXPECT_EQ(fetched.received, static_cast<std::int64_t>(archive_.size() + labels_.size()));
   EXPECT_EQ(fetched.files, 4);
   expect_whole();
-  EXPECT_EQ(listener_.said.front(), "fetching toys, " + runner::bytes_text(fetched.received) + ", into '" +
-                                        (folder_ / "data/toys").string() + "'");
+  EXPECT_EQ(listener_.said.front(), "fetching toys, " + runner::bytes_text(fetched.received) +
+                                        ", into '" + (folder_ / "data/toys").string() + "'");
   EXPECT_EQ(server_.seen().at(0).target, "/published/pictures.tgz");
 }
 
@@ -102,10 +104,10 @@ TEST_F(FetchDatasetTest, WhatIsThereIsLeftAlone) {
 
 TEST_F(FetchDatasetTest, PartOfADataSetIsNotWrittenOver) {
   folder_.write("data/toys/jpg/1.jpg", "mine");
-  EXPECT_EQ(failure_of([&] { fetch(); }),
-            "E0610: '" + (folder_ / "data/toys").string() +
-                "' exists, and is not a complete copy of toys: of 3 images it has 1 (remove it to have it fetched, or "
-                "choose another folder)");
+  EXPECT_EQ(failure_of([&] { fetch(); }), "E0610: '" + (folder_ / "data/toys").string() +
+                                              "' exists, and is not a complete copy of toys: of 3 "
+                                              "images it has 1 (remove it to have it fetched, or "
+                                              "choose another folder)");
   EXPECT_EQ(everything(), (std::set<std::string>{"toys", "toys/jpg", "toys/jpg/1.jpg"}));
   EXPECT_THAT(server_.seen(), IsEmpty());
 }
@@ -116,10 +118,11 @@ TEST_F(FetchDatasetTest, OtherServerHasTheSameSums) {
   files_[1].md5 = archive_sum_;
   fs::remove_all(folder_ / "data");
   EXPECT_THAT(failure_of([&] { fetch({.root = folder_ / "data", .url = server_.url("/mirror")}); }),
-              HasSubstr("E0632: 'labels.mat' from " + server_.url("/mirror/labels.mat") + ": its MD5 is " +
-                        labels_sum_ + " and should be " + archive_sum_));
+              HasSubstr("E0632: 'labels.mat' from " + server_.url("/mirror/labels.mat") +
+                        ": its MD5 is " + labels_sum_ + " and should be " + archive_sum_));
   EXPECT_FALSE(fs::exists(folder_ / "data/toys"));
-  EXPECT_EQ(everything(), (std::set<std::string>{".toys.fetch", ".toys.fetch/pictures.tgz"}));  // that was right
+  EXPECT_EQ(everything(),
+            (std::set<std::string>{".toys.fetch", ".toys.fetch/pictures.tgz"}));  // that was right
 }
 
 TEST_F(FetchDatasetTest, GivenFilesAreRecognisedByTheirSumsAndNotFetched) {
@@ -139,8 +142,9 @@ TEST_F(FetchDatasetTest, GivenFileOfAnotherSumIsRefused) {
   const auto file = folder_.write("pictures.tgz", "something");
   EXPECT_EQ(failure_of([&] { fetch({.root = folder_ / "data", .files = {file}}); }),
             "E0632: '" + file.string() + "' is not one of the files of toys: its MD5 is " +
-                sum_of(runner::DigestKind::kMd5, "something") + ", and the published ones are pictures.tgz " +
-                archive_sum_ + ", labels.mat " + labels_sum_ +
+                sum_of(runner::DigestKind::kMd5, "something") +
+                ", and the published ones are pictures.tgz " + archive_sum_ + ", labels.mat " +
+                labels_sum_ +
                 " (it may be damaged, or not the one that is published; fetch it again)");
   EXPECT_THAT(server_.seen(), IsEmpty());
   EXPECT_EQ(failure_of([&] { fetch({.root = folder_ / "data", .files = {"no/such.tgz"}}); }),
@@ -151,7 +155,8 @@ TEST_F(FetchDatasetTest, GivenFileOfAnotherSumIsRefused) {
 TEST_F(FetchDatasetTest, ArchiveOfSomethingElseLeavesNothing) {
   dataset_.images = 4;
   EXPECT_EQ(failure_of([&] { fetch(); }),
-            "E0633: the archive of toys does not hold the data set: of 4 images it has 3 (fetch it again; nothing of "
+            "E0633: the archive of toys does not hold the data set: of 4 images it has 3 (fetch it "
+            "again; nothing of "
             "it was kept)");
   EXPECT_FALSE(fs::exists(folder_ / "data/toys"));
   EXPECT_FALSE(fs::exists(folder_ / "data/.toys.fetch/unpacked"));
@@ -162,9 +167,10 @@ TEST_F(FetchDatasetTest, TwoAtOnceAreRefused) {
   fs::create_directories(work);
   auto other = runner::Lease::take(work, {});
   ASSERT_TRUE(other.lease);
-  EXPECT_EQ(failure_of([&] { fetch(); }), "E0630: another process (" + runner::Lease::holder_of(work) +
-                                              ") is fetching toys into '" + (folder_ / "data").string() +
-                                              "' (wait for it, or choose another folder)");
+  EXPECT_EQ(failure_of([&] { fetch(); }),
+            "E0630: another process (" + runner::Lease::holder_of(work) +
+                ") is fetching toys into '" + (folder_ / "data").string() +
+                "' (wait for it, or choose another folder)");
   other.lease.reset();
   EXPECT_EQ(failure_of([&] { fetch(); }), "");
 }
@@ -183,11 +189,13 @@ TEST_F(FetchDatasetTest, NoFailureLeavesHalfADataSet) {
   fetch({}, counting);
   EXPECT_GT(counting.calls, 30);
   for (const auto deed : {runner::Fault::Deed::kFail, runner::Fault::Deed::kFull}) {
-    for (int count = 1; count <= counting.calls; count += deed == runner::Fault::Deed::kFull ? 4 : 1) {
+    for (int count = 1; count <= counting.calls;
+         count += deed == runner::Fault::Deed::kFull ? 4 : 1) {
       fs::remove_all(folder_ / "data");
       runner::FaultyStorage storage(runner::disk(), {runner::Fault::Point::kAny, count, deed});
       const std::string failure = failure_of([&] { fetch({}, storage); });
-      if (fs::exists(folder_ / "data/toys")) EXPECT_TRUE(is_whole(dataset_, folder_ / "data/toys")) << count;
+      if (fs::exists(folder_ / "data/toys"))
+        EXPECT_TRUE(is_whole(dataset_, folder_ / "data/toys")) << count;
       EXPECT_THAT(failure, Not(HasSubstr("run.dir")));
       EXPECT_EQ(failure_of([&] { fetch(); }), "") << count;
       EXPECT_EQ(folder_.read("data/toys/jpg/3.jpg"), "three") << count;
@@ -232,7 +240,8 @@ TEST(FetchDataset, DataThatIsNotThereIsFetched) {
   FetchListener listener;
   EXPECT_THAT(failure_of([&] { fetch_dataset("flowers102", folder.path(), listener.callbacks()); }),
               HasSubstr("E0630: cannot fetch '102flowers.tgz': "));
-  EXPECT_EQ(listener.said.at(0), "fetching flowers102, 329 MiB, into '" + (folder / "flowers-102").string() + "'");
+  EXPECT_EQ(listener.said.at(0),
+            "fetching flowers102, 329 MiB, into '" + (folder / "flowers-102").string() + "'");
   EXPECT_EQ(proxy.seen().at(0).target, "www.robots.ox.ac.uk:443");
 }
 

@@ -29,11 +29,13 @@ TEST_F(IdenticalFiles, AreFoundWhateverTheyAreCalled) {
   add(Part::kTrain, "c", "abc");
   add(Part::kTest, "d", "abc");
   add(Part::kTest, "e", "ab");
-  EXPECT_EQ(identical_files(list_), (Groups{{{Part::kTrain, 0}, {Part::kTrain, 2}, {Part::kTest, 0}}}));
+  EXPECT_EQ(identical_files(list_),
+            (Groups{{{Part::kTrain, 0}, {Part::kTrain, 2}, {Part::kTest, 0}}}));
 }
 
 TEST_F(IdenticalFiles, OneByteInTheMiddleMakesAnother) {
-  for (const std::size_t size : {std::size_t{1}, std::size_t{5000}, std::size_t{8192}, std::size_t{600'000}}) {
+  for (const std::size_t size :
+       {std::size_t{1}, std::size_t{5000}, std::size_t{8192}, std::size_t{600'000}}) {
     std::string bytes(size, 'x');
     const std::string name = std::to_string(size);
     add(Part::kTrain, name, bytes);

@@ -20,7 +20,8 @@ constexpr std::uint64_t kSeed = 11;
 class ImageDatasetTest : public testing::Test {
  protected:
   ImageDatasetTest() {
-    write_bytes(folder_.path() / "a.png", encode_png(picture_.width, picture_.height, picture_.pixels.data()));
+    write_bytes(folder_.path() / "a.png",
+                encode_png(picture_.width, picture_.height, picture_.pixels.data()));
     options_.image_size = 24;
     options_.augment = {.horizontal_flip = 0.5,
                         .vertical_flip = 0.5,
@@ -34,7 +35,8 @@ class ImageDatasetTest : public testing::Test {
                         .zoom = 0.2};
   }
 
-  ImageDataset dataset(Part part = Part::kTrain, std::optional<Box> box = {}, std::shared_ptr<ImageCache> cache = {}) {
+  ImageDataset dataset(Part part = Part::kTrain, std::optional<Box> box = {},
+                       std::shared_ptr<ImageCache> cache = {}) {
     auto list = std::make_shared<ImageList>();
     list->root = folder_.path();
     list->classes = {"only"};
@@ -42,13 +44,15 @@ class ImageDatasetTest : public testing::Test {
     return {list, part, options_, kSeed, cache};
   }
   /// As a training sees it.
-  std::shared_ptr<const Dataset> to_train_on(std::optional<Box> box = {}, std::shared_ptr<ImageCache> cache = {}) {
+  std::shared_ptr<const Dataset> to_train_on(std::optional<Box> box = {},
+                                             std::shared_ptr<ImageCache> cache = {}) {
     return dataset(Part::kTrain, box, std::move(cache)).for_training();
   }
 
   at::Tensor pixels(const Image& image) {
     const at::Tensor result = torch::empty({3, image.height, image.width});
-    Normalization(options_.mean, options_.standard_deviation).write(image, false, result.data_ptr<float>());
+    Normalization(options_.mean, options_.standard_deviation)
+        .write(image, false, result.data_ptr<float>());
     return result;
   }
 
@@ -57,12 +61,16 @@ class ImageDatasetTest : public testing::Test {
   ImageDatasetOptions options_;
 };
 
-at::Tensor image_of(const Dataset& data, std::int64_t epoch) { return data.sample(epoch, 0)->at("image"); }
+at::Tensor image_of(const Dataset& data, std::int64_t epoch) {
+  return data.sample(epoch, 0)->at("image");
+}
 
 /// What the dataset draws for its first picture, `width` x `height`.
-std::pair<Cut, PictureChange> drawn_for(const ImageDatasetOptions& options, std::int64_t epoch, int width, int height) {
+std::pair<Cut, PictureChange> drawn_for(const ImageDatasetOptions& options, std::int64_t epoch,
+                                        int width, int height) {
   Random random({kSeed, static_cast<std::uint64_t>(epoch), 0});
-  const Cut cut = training_cut(width, height, options.image_size, options.resize, options.augment, random);
+  const Cut cut =
+      training_cut(width, height, options.image_size, options.resize, options.augment, random);
   return {cut, drawn_change(options.augment, cut.mirrored, random)};
 }
 
@@ -70,7 +78,8 @@ TEST_F(ImageDatasetTest, ChangesTheWholePictureBeforeItIsResized) {
   const auto data = to_train_on();
   for (std::int64_t epoch = 0; epoch < 6; ++epoch) {
     const auto [cut, change] = drawn_for(options_, epoch, 61, 45);
-    EXPECT_TRUE(image_of(*data, epoch).equal(pixels(apply(cut, changed(picture_, change), Interpolation::kBicubic))));
+    EXPECT_TRUE(image_of(*data, epoch)
+                    .equal(pixels(apply(cut, changed(picture_, change), Interpolation::kBicubic))));
   }
 }
 
@@ -79,7 +88,8 @@ TEST_F(ImageDatasetTest, ChangesARandomCropOnceItIsResized) {
   const auto data = to_train_on();
   for (std::int64_t epoch = 0; epoch < 6; ++epoch) {
     const auto [cut, change] = drawn_for(options_, epoch, 61, 45);
-    EXPECT_TRUE(image_of(*data, epoch).equal(pixels(changed(apply(cut, picture_, Interpolation::kBicubic), change))));
+    EXPECT_TRUE(image_of(*data, epoch)
+                    .equal(pixels(changed(apply(cut, picture_, Interpolation::kBicubic), change))));
   }
 }
 
@@ -89,7 +99,8 @@ TEST_F(ImageDatasetTest, PlacesFirstChangesWhatIsResized) {
   for (std::int64_t epoch = 0; epoch < 6; ++epoch) {
     auto [cut, change] = drawn_for(options_, epoch, 61, 45);
     change.steps = ChangeOrder::kPlacesFirst;
-    EXPECT_TRUE(image_of(*data, epoch).equal(pixels(changed(apply(cut, picture_, Interpolation::kBicubic), change))));
+    EXPECT_TRUE(image_of(*data, epoch)
+                    .equal(pixels(changed(apply(cut, picture_, Interpolation::kBicubic), change))));
   }
 }
 
@@ -97,7 +108,8 @@ TEST_F(ImageDatasetTest, PreprocessesAtFullSizeInEveryPart) {
   options_.preprocessing.clahe = Clahe{};
   options_.augment = {};
   const Image made = preprocessed(picture_, options_.preprocessing);
-  const at::Tensor expected = pixels(apply(evaluation_cut(61, 45, 24, {}), made, Interpolation::kBicubic));
+  const at::Tensor expected =
+      pixels(apply(evaluation_cut(61, 45, 24, {}), made, Interpolation::kBicubic));
   for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest}) {
     const auto cache = std::make_shared<ImageCache>(1 << 20);
     const ImageDataset data = dataset(part, {}, cache);
@@ -113,7 +125,8 @@ TEST_F(ImageDatasetTest, OfAPictureWithABoxChangesTheBoxAlone) {
   for (int row = 0; row < 30; ++row) std::copy_n(picture_.row(row + 5) + 30, 120, part.row(row));
   for (std::int64_t epoch = 0; epoch < 6; ++epoch) {
     const auto [cut, change] = drawn_for(options_, epoch, 40, 30);
-    EXPECT_TRUE(image_of(*data, epoch).equal(pixels(apply(cut, changed(part, change), Interpolation::kBicubic))));
+    EXPECT_TRUE(image_of(*data, epoch)
+                    .equal(pixels(apply(cut, changed(part, change), Interpolation::kBicubic))));
   }
 }
 
@@ -121,7 +134,8 @@ TEST_F(ImageDatasetTest, ChangesAreNewInEveryEpochAndTheSameFromTheCache) {
   const auto cache = std::make_shared<ImageCache>(1 << 20);
   const auto data = to_train_on(), cached = to_train_on({}, cache);
   EXPECT_FALSE(image_of(*data, 0).equal(image_of(*data, 1)));
-  for (const std::int64_t epoch : {0, 1, 0}) EXPECT_TRUE(image_of(*cached, epoch).equal(image_of(*data, epoch)));
+  for (const std::int64_t epoch : {0, 1, 0})
+    EXPECT_TRUE(image_of(*cached, epoch).equal(image_of(*data, epoch)));
   EXPECT_TRUE(data->describe().augmented);
 }
 
@@ -150,7 +164,8 @@ TEST_F(KeptPicturesTest, APictureIsDecodedOnceAndCutOnceForAllWhoReadIt) {
     EXPECT_EQ(decoded_, 1);
     for (std::int64_t epoch = 0; epoch < 4; ++epoch) {
       EXPECT_TRUE(image_of(kept, epoch).equal(image_of(plain, epoch)));
-      EXPECT_TRUE(image_of(*kept.for_training(), epoch).equal(image_of(*plain.for_training(), epoch)));
+      EXPECT_TRUE(
+          image_of(*kept.for_training(), epoch).equal(image_of(*plain.for_training(), epoch)));
     }
   }
 }
@@ -169,7 +184,8 @@ TEST_F(KeptPicturesTest, APictureOfWhichTheCutIsDrawnIsKeptWhole) {
 
 TEST_F(KeptPicturesTest, APictureThatIsSmallerThanItsCutIsKeptAsItIs) {
   options_.image_size = 100;
-  const auto data = to_train_on({}, std::make_shared<ImageCache>(3 * 61 * 45 + ImageCache::kOverhead));
+  const auto data =
+      to_train_on({}, std::make_shared<ImageCache>(3 * 61 * 45 + ImageCache::kOverhead));
   for (std::int64_t epoch = 0; epoch < 3; ++epoch)
     EXPECT_TRUE(image_of(*data, epoch).equal(image_of(*to_train_on(), epoch)));
   EXPECT_EQ(decoded_, 1 + 3);
@@ -179,7 +195,8 @@ TEST_F(KeptPicturesTest, WhatIsPlannedForIsWhatAllOfThemTake) {
   auto list = std::make_shared<ImageList>();
   list->root = folder_.path();
   (*list)[Part::kTrain] = {{"a.png", 0, {}}, {"a.png", 0, {}}};
-  constexpr std::int64_t kCut = 3 * 24 * 24 + ImageCache::kOverhead, kWhole = 3 * 61 * 45 + ImageCache::kOverhead;
+  constexpr std::int64_t kCut = 3 * 24 * 24 + ImageCache::kOverhead,
+                         kWhole = 3 * 61 * 45 + ImageCache::kOverhead;
   EXPECT_EQ(bytes_to_keep(*list, Part::kTrain, options_, true), 2 * kCut);
   options_.augment.random_resized_crop = RandomResizedCrop{};
   EXPECT_EQ(bytes_to_keep(*list, Part::kTrain, options_, false), 2 * kCut);
@@ -188,12 +205,14 @@ TEST_F(KeptPicturesTest, WhatIsPlannedForIsWhatAllOfThemTake) {
   EXPECT_EQ(bytes_to_keep(*list, Part::kTest, options_, true), 0);
 }
 
-const ImageSubject kNothing = {.name = "nothing", .what = "nothing", .looks_alike = [](const Image&) { return false; }};
+const ImageSubject kNothing = {
+    .name = "nothing", .what = "nothing", .looks_alike = [](const Image&) { return false; }};
 
 TEST_F(KeptPicturesTest, WhatMemoryHasNoRoomForIsKeptOnTheDiskForLaterRuns) {
   const ImageDataset plain = dataset();
   std::vector<at::Tensor> expected;
-  for (std::int64_t epoch = 0; epoch < 3; ++epoch) expected.push_back(image_of(*plain.for_training(), epoch));
+  for (std::int64_t epoch = 0; epoch < 3; ++epoch)
+    expected.push_back(image_of(*plain.for_training(), epoch));
   const at::Tensor unchanged = image_of(plain, 0);
   decoded_ = 0;
   const auto small = std::make_shared<ImageCache>(10);
@@ -204,11 +223,13 @@ TEST_F(KeptPicturesTest, WhatMemoryHasNoRoomForIsKeptOnTheDiskForLaterRuns) {
     options_.watch = std::make_shared<SubjectWatch>(kNothing);
     const ImageDataset data = dataset(Part::kTrain, {}, run == 0 ? nullptr : small);
     for (std::int64_t epoch = 0; epoch < 3; ++epoch)
-      EXPECT_TRUE(image_of(*data.for_training(), epoch).equal(expected[static_cast<std::size_t>(epoch)]));
+      EXPECT_TRUE(
+          image_of(*data.for_training(), epoch).equal(expected[static_cast<std::size_t>(epoch)]));
     EXPECT_TRUE(image_of(data, 0).equal(unchanged));
     EXPECT_EQ(decoded_, 1);
     const std::vector<std::int64_t> all = {0};
-    EXPECT_EQ(data.take_remarks(all).count, 1) << "it does not show its subject, by whomever it was decoded";
+    EXPECT_EQ(data.take_remarks(all).count, 1)
+        << "it does not show its subject, by whomever it was decoded";
   }
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "pictures"))
     if (entry.is_regular_file()) write_bytes(entry.path(), {1, 2, 3});

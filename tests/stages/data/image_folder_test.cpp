@@ -37,11 +37,13 @@ TEST_F(ImageFolder, SaysHowAPictureIsMadeIntoItsTensor) {
   const Json transform = Json::parse(part(outputs, "train")->describe().transform);
   EXPECT_EQ(transform["kind"], "image");
   EXPECT_EQ(transform["image_size"], 24);
-  EXPECT_EQ(part(outputs, "test")->describe().transform, part(outputs, "train")->describe().transform);
+  EXPECT_EQ(part(outputs, "test")->describe().transform,
+            part(outputs, "train")->describe().transform);
 }
 
 TEST_F(ImageFolder, WhatIsToBeMadeIsPlannedAsItWillBe) {
-  const std::string options = R"({"image_size": 16, "make": {"classes": 3, "per_class": 5, "size": 16}})";
+  const std::string options =
+      R"({"image_size": 16, "make": {"classes": 3, "per_class": 5, "size": 16}})";
   const auto stage = create(options);
   ASSERT_TRUE(stage);
   PlanningContext planning;
@@ -62,7 +64,8 @@ TEST_F(ImageFolder, WhatIsToBeMadeIsPlannedAsItWillBe) {
 
 TEST_F(ImageFolder, DividesIntoPartsAndSaysSo) {
   add_photos();
-  const auto outputs = run(R"({"image_size": 16, "split": {"train": 0.6, "validation": 0.2, "test": 0.2}})");
+  const auto outputs =
+      run(R"({"image_size": 16, "split": {"train": 0.6, "validation": 0.2, "test": 0.2}})");
   const auto train = part(outputs, "train");
   EXPECT_EQ(train->describe().size, 12);
   EXPECT_EQ(part(outputs, "validation")->describe().size, 4);
@@ -71,7 +74,8 @@ TEST_F(ImageFolder, DividesIntoPartsAndSaysSo) {
   EXPECT_EQ(train->describe().tensors[0].shape, (std::vector<std::int64_t>{3, 16, 16}));
   EXPECT_THAT(train->sample_name(0), HasSubstr("c0/1"));
   EXPECT_EQ(train->sample(0, 11)->at("label").item<std::int64_t>(), 1);
-  EXPECT_THAT(context_.said, ElementsAre("2 classes; 12 images for training, 4 for validation, 4 for test"));
+  EXPECT_THAT(context_.said,
+              ElementsAre("2 classes; 12 images for training, 4 for validation, 4 for test"));
 }
 
 TEST_F(ImageFolder, WhatIsNotTakenIsTold) {
@@ -79,8 +83,8 @@ TEST_F(ImageFolder, WhatIsNotTakenIsTold) {
   for (const char* const name : {"c0/notes.txt", "c0/list.txt", "c1/a.svg", ".cache/a.jpg"})
     write_bytes(data() / name, {});
   run();
-  EXPECT_THAT(context_.said,
-              ElementsAre(HasSubstr("2 classes; 16 images"), "3 files ignored: 2 .txt, 1 .svg; 1 hidden folder"));
+  EXPECT_THAT(context_.said, ElementsAre(HasSubstr("2 classes; 16 images"),
+                                         "3 files ignored: 2 .txt, 1 .svg; 1 hidden folder"));
 }
 
 TEST_F(ImageFolder, ImagesInOtherFormatsStopItOrAreLeftOutAsOnCorruptSays) {
@@ -97,7 +101,8 @@ TEST_F(ImageFolder, WebpIsReadBesideTheOthers) {
   add_photos();
   const auto webp = file_bytes(fs::path(RETORT_SOURCE_DIR) / "tests/golden/webp/lossy.webp");
   write_bytes(data() / "c0/a.webp", webp);
-  const auto train = part(run(R"({"image_size": 16, "split": {"train": 1.0, "test": 0.0}})"), "train");
+  const auto train =
+      part(run(R"({"image_size": 16, "split": {"train": 1.0, "test": 0.0}})"), "train");
   ASSERT_EQ(train->sample_name(10), "c0/a.webp");
   EXPECT_EQ(image(*train, 0, 10).sizes(), (std::vector<std::int64_t>{3, 16, 16}));
 }
@@ -111,23 +116,25 @@ TEST_F(ImageFolder, WithoutValidationThereIsNoSuchOutput) {
 
 TEST_F(ImageFolder, TrainingSampleIsAFunctionOfSeedEpochAndIndex) {
   add_photos();
-  const std::string options = R"({"image_size": 16, "augment": {"random_resized_crop": {}, "horizontal_flip": 0.5}})";
+  const std::string options =
+      R"({"image_size": 16, "augment": {"random_resized_crop": {}, "horizontal_flip": 0.5}})";
   const auto train = to_train_on(run(options)), again = to_train_on(run(options));
   EXPECT_TRUE(image(*train, 3, 5).equal(image(*again, 3, 5)));
   EXPECT_FALSE(image(*train, 3, 5).equal(image(*train, 4, 5)));
   context_.facts.seed = 99;
-  const auto other =
-      to_train_on(run(R"({"image_size": 16, "split": {"seed": 1}, "augment": {"random_resized_crop": {}}})"));
+  const auto other = to_train_on(
+      run(R"({"image_size": 16, "split": {"seed": 1}, "augment": {"random_resized_crop": {}}})"));
   context_.facts.seed = 98;
-  const auto another =
-      to_train_on(run(R"({"image_size": 16, "split": {"seed": 1}, "augment": {"random_resized_crop": {}}})"));
+  const auto another = to_train_on(
+      run(R"({"image_size": 16, "split": {"seed": 1}, "augment": {"random_resized_crop": {}}})"));
   EXPECT_EQ(other->sample_name(5), another->sample_name(5));
   EXPECT_FALSE(image(*other, 0, 5).equal(image(*another, 0, 5)));
 }
 
 TEST_F(ImageFolder, EvaluationSamplesAreNotAugmented) {
   add_photos();
-  const auto augmented = run(R"({"image_size": 16, "augment": {"random_resized_crop": {}, "horizontal_flip": 1.0}})");
+  const auto augmented =
+      run(R"({"image_size": 16, "augment": {"random_resized_crop": {}, "horizontal_flip": 1.0}})");
   const auto plain = run(R"({"image_size": 16})");
   // Of the training data too, where it is not trained on.
   for (const char* const port : {"train", "test"}) {
@@ -144,9 +151,10 @@ TEST_F(ImageFolder, CacheAndWorkersChangeNoBit) {
     expected.clear();
     for (const int cache : {0, 1, 100}) {
       for (const int workers : {0, 8}) {
-        const auto train = to_train_on(run(R"({"image_size": 8, "augment": {"random_resized_crop": {}}, "decode": ")" +
-                                           std::string(decode) + R"(", "cache_mib": )" + std::to_string(cache) +
-                                           R"(, "loader": {"workers": )" + std::to_string(workers) + "}}"));
+        const auto train = to_train_on(
+            run(R"({"image_size": 8, "augment": {"random_resized_crop": {}}, "decode": ")" +
+                std::string(decode) + R"(", "cache_mib": )" + std::to_string(cache) +
+                R"(, "loader": {"workers": )" + std::to_string(workers) + "}}"));
         std::vector<at::Tensor> images;
         for (const std::int64_t epoch : {0, 1, 0}) {
           Loader loader(train, shuffled_order(train->describe().size, 1, epoch), 5, epoch);
@@ -170,7 +178,8 @@ TEST_F(ImageFolder, CachedImageIsNotReadAgain) {
 
 TEST_F(ImageFolder, PartsOfOneCacheKeepTheirPicturesApart) {
   add_photos();
-  const std::string split = R"("image_size": 16, "split": {"train": 0.6, "validation": 0.2, "test": 0.2})";
+  const std::string split =
+      R"("image_size": 16, "split": {"train": 0.6, "validation": 0.2, "test": 0.2})";
   const auto plain = run("{" + split + "}"), cached = run("{" + split + R"(, "cache_mib": 10})");
   for (int pass = 0; pass < 2; ++pass) {
     for (const char* port : {"train", "validation", "test"})
@@ -183,7 +192,8 @@ TEST_F(ImageFolder, FastDecodingIsNearTheExact) {
   for (int y = 0; y < 300; ++y) {
     for (int x = 0; x < 1200; ++x) smooth.row(y)[x] = static_cast<std::uint8_t>((x / 3 + y) / 3);
   }
-  for (const char* const name : {"data/a/1.jpg", "data/a/2.jpg"}) write_bytes(folder_ / name, encode_jpeg(smooth, 95));
+  for (const char* const name : {"data/a/1.jpg", "data/a/2.jpg"})
+    write_bytes(folder_ / name, encode_jpeg(smooth, 95));
   const auto exact = part(run(R"({"image_size": 32})"), "train"),
              fast = part(run(R"({"image_size": 32, "decode": "fast"})"), "train");
   EXPECT_LT((image(*exact, 0, 0) - image(*fast, 0, 0)).abs().max().item<float>(), 0.05);
@@ -210,7 +220,8 @@ TEST_F(ImageFolder, CorruptImageIsSkippedWhenAskedAndAMissingOneNever) {
   write_bytes(folder_ / "data/c0/100.jpg", {});
   fs::remove(folder_ / "data/c0/101.jpg");
   folder_.add("data/c0/101.jpg");
-  const auto train = part(run(R"({"split": {"train": 1.0, "test": 0.0}, "on_corrupt": "skip"})"), "train");
+  const auto train =
+      part(run(R"({"split": {"train": 1.0, "test": 0.0}, "on_corrupt": "skip"})"), "train");
   EXPECT_FALSE(train->sample(0, 0).has_value());
   fs::remove(folder_ / "data/c0/101.jpg");
   try {
@@ -222,18 +233,21 @@ TEST_F(ImageFolder, CorruptImageIsSkippedWhenAskedAndAMissingOneNever) {
 }
 
 TEST_F(ImageFolder, FolderThatIsNotThereIsAnErrorOfItsOption) {
-  EXPECT_THAT(errors(R"({"root": "gone"})"), testing::ElementsAre("E0601 /data/root: there is no folder 'gone'"));
+  EXPECT_THAT(errors(R"({"root": "gone"})"),
+              testing::ElementsAre("E0601 /data/root: there is no folder 'gone'"));
 }
 
 TEST_F(ImageFolder, MakesWhatIsNotThereOnceAndRefusesOtherNumbers) {
-  const std::string options = R"({"image_size": 16, "make": {"classes": 2, "per_class": 5, "size": 16}})";
+  const std::string options =
+      R"({"image_size": 16, "make": {"classes": 2, "per_class": 5, "size": 16}})";
   EXPECT_EQ(part(run(options), "train")->describe().size, 8);
   EXPECT_THAT(context_.said.front(), HasSubstr("making 10 images in '"));
   EXPECT_EQ(context_.all_progress.back().step, 10);
   context_.said.clear();
   EXPECT_EQ(part(run(options), "test")->describe().size, 2);
   EXPECT_EQ(context_.said.size(), 1u);
-  EXPECT_THAT(errors(R"({"make": {"classes": 3, "per_class": 5, "size": 16}})").at(0), HasSubstr("E0314 /data/make: "));
+  EXPECT_THAT(errors(R"({"make": {"classes": 3, "per_class": 5, "size": 16}})").at(0),
+              HasSubstr("E0314 /data/make: "));
   fs::remove(folder_ / "data/.retort-made.json");
   EXPECT_THAT(errors(options).at(0), HasSubstr("E0610 /data/make: "));
 }
@@ -250,8 +264,8 @@ TEST_F(ImageFolder, FingerprintIsThatOfItsFilesAlsoOfThoseItMakes) {
   folder_.add("data/c1/999.jpg", 1, 40, 33);
   EXPECT_NE((*create("{}"))->fingerprint(), first);
 
-  const std::string made =
-      R"({"root": ")" + (folder_ / "made").string() + R"(", "make": {"classes": 2, "per_class": 2}})";
+  const std::string made = R"({"root": ")" + (folder_ / "made").string() +
+                           R"(", "make": {"classes": 2, "per_class": 2}})";
   auto stage = create(made);
   EXPECT_EQ((*stage)->fingerprint(), "");
   (*stage)->run(runner::Inputs({}), context_);
@@ -264,7 +278,8 @@ TEST_F(ImageFolder, SeedMattersWhereSomethingIsDrawn) {
   add_photos();
   EXPECT_FALSE((*create("{}"))->uses_seed());
   EXPECT_TRUE((*create(R"({"split": {"seed": null}})"))->uses_seed());
-  EXPECT_TRUE((*create(R"({"split": {"seed": 3}, "augment": {"horizontal_flip": 0.5}})"))->uses_seed());
+  EXPECT_TRUE(
+      (*create(R"({"split": {"seed": 3}, "augment": {"horizontal_flip": 0.5}})"))->uses_seed());
 }
 
 TEST_F(ImageFolder, OnlyTrainingSamplesThatChangeAreAugmented) {
@@ -279,7 +294,8 @@ TEST_F(ImageFolder, OnlyTrainingSamplesThatChangeAreAugmented) {
 TEST_F(ImageFolder, PinnedWithoutAGpuSaysItHasNoEffect) {
   add_photos();
   const auto outputs = run(R"({"loader": {"pinned": true, "prefetch": 7, "drop_last": true}})");
-  EXPECT_THAT(context_.said, testing::Contains("loader.pinned has no effect: nothing is copied to a GPU"));
+  EXPECT_THAT(context_.said,
+              testing::Contains("loader.pinned has no effect: nothing is copied to a GPU"));
   EXPECT_FALSE(part(outputs, "train")->loader().pinned);
   EXPECT_EQ(part(outputs, "train")->loader().prefetch, 7);
   EXPECT_TRUE(part(outputs, "train")->loader().drop_last);
@@ -290,16 +306,19 @@ TEST_F(ImageFolder, FolderThatIsNotUsedIsMentioned) {
   folder_.add("data/other/a/1.jpg");
   folder_.add("data/test/a/1.jpg");
   run("{}");
-  EXPECT_THAT(context_.said, testing::Contains("not used, since there are folders of parts: other"));
+  EXPECT_THAT(context_.said,
+              testing::Contains("not used, since there are folders of parts: other"));
 }
 
 TEST_F(ImageFolder, CaptionsCallClassesWhatTheirFoldersAreCalled) {
   folder_.add("data/colts-foot/1.jpg", 1);
   folder_.add("data/wind_flower/1.jpg", 2);
-  const auto outputs =
-      run({{"image_size", 8}, {"caption", "a photo of a {name}"}, {"split", {{"train", 1}, {"test", 0}}}});
+  const auto outputs = run({{"image_size", 8},
+                            {"caption", "a photo of a {name}"},
+                            {"split", {{"train", 1}, {"test", 0}}}});
   const auto train = part(outputs, "train");
-  EXPECT_THAT(train->describe().captions, ElementsAre("a photo of a colts foot", "a photo of a wind flower"));
+  EXPECT_THAT(train->describe().captions,
+              ElementsAre("a photo of a colts foot", "a photo of a wind flower"));
   EXPECT_THAT(train->captions(), ElementsAre(0, 1));
   EXPECT_EQ(caption(*train, 0, 1), "a photo of a wind flower");
   const TensorSpec spec = train->describe().tensors.back();
@@ -313,7 +332,8 @@ TEST_F(ImageFolder, CaptionsCallClassesWhatTheirFoldersAreCalled) {
 TEST_F(ImageFolder, ClassesAreAskedForAsCaptionsCallThem) {
   folder_.add("data/black-eyed_susan/1.jpg", 1);
   folder_.add("data/wind_flower/1.jpg", 2);
-  expect_asked_as_captioned("a photo of a {name}.", {{"image_size", 8}, {"split", {{"train", 1}, {"test", 0}}}});
+  expect_asked_as_captioned("a photo of a {name}.",
+                            {{"image_size", 8}, {"split", {{"train", 1}, {"test", 0}}}});
 }
 
 TEST_F(ImageFolder, WithoutACaptionSamplesHaveNone) {
@@ -333,7 +353,8 @@ TEST_F(ImageFolder, TrainingDrawsACaptionAndEvaluationUsesTheFirst) {
   std::map<std::string, int> drawn;
   for (std::int64_t epoch = 0; epoch < 100; ++epoch) {
     for (std::int64_t i = 0; i < train->describe().size; ++i) {
-      const std::string name = train->describe().classes.at(static_cast<std::size_t>(label(*train, i)));
+      const std::string name =
+          train->describe().classes.at(static_cast<std::size_t>(label(*train, i)));
       std::string text = caption(*train, epoch, i);
       ASSERT_TRUE(text.ends_with(" " + name)) << text;
       ++drawn[text.substr(0, text.find(' '))];
@@ -352,12 +373,14 @@ TEST_F(ImageFolder, TrainingDrawsACaptionAndEvaluationUsesTheFirst) {
 
 TEST_F(ImageFolder, WhichCaptionIsDrawnFollowsFromTheSeed) {
   add_photos();
-  const Json options = {{"image_size", 8}, {"caption", {"a {name}", "the {name}"}}, {"split", {{"seed", 1}}}};
+  const Json options = {
+      {"image_size", 8}, {"caption", {"a {name}", "the {name}"}}, {"split", {{"seed", 1}}}};
   const auto drawn = [&] {
     const auto train = to_train_on(run(options));
     std::vector<std::string> result;
     for (std::int64_t epoch = 0; epoch < 4; ++epoch) {
-      for (std::int64_t i = 0; i < train->describe().size; ++i) result.push_back(caption(*train, epoch, i));
+      for (std::int64_t i = 0; i < train->describe().size; ++i)
+        result.push_back(caption(*train, epoch, i));
     }
     return result;
   };
@@ -373,20 +396,24 @@ TEST_F(ImageFolder, CaptionChangesNoPixel) {
   add_photos();
   const Json augment = {{"horizontal_flip", 0.5}, {"random_resized_crop", Json::object()}};
   const auto plain = to_train_on(run({{"image_size", 8}, {"augment", augment}}));
-  const auto told =
-      to_train_on(run({{"image_size", 8}, {"augment", augment}, {"caption", {"a {name}", "the {name}"}}}));
-  for (std::int64_t epoch = 0; epoch < 3; ++epoch) EXPECT_TRUE(image(*told, epoch, 2).equal(image(*plain, epoch, 2)));
+  const auto told = to_train_on(
+      run({{"image_size", 8}, {"augment", augment}, {"caption", {"a {name}", "the {name}"}}}));
+  for (std::int64_t epoch = 0; epoch < 3; ++epoch)
+    EXPECT_TRUE(image(*told, epoch, 2).equal(image(*plain, epoch, 2)));
 }
 
 TEST_F(ImageFolder, CaptionOfAnUnknownFieldIsRefused) {
   add_photos();
-  EXPECT_THAT(errors({{"caption", "a {nam}"}}),
-              ElementsAre("E0304 /data/caption: the caption 'a {nam}' names {nam}, and there is no such field"));
+  EXPECT_THAT(
+      errors({{"caption", "a {nam}"}}),
+      ElementsAre(
+          "E0304 /data/caption: the caption 'a {nam}' names {nam}, and there is no such field"));
 }
 
 TEST_F(ImageFolder, WhatIsToBeMadeIsPlannedWithItsCaptions) {
-  const auto stage =
-      create({{"image_size", 16}, {"make", {{"classes", 3}, {"per_class", 5}, {"size", 16}}}, {"caption", "a {name}"}});
+  const auto stage = create({{"image_size", 16},
+                             {"make", {{"classes", 3}, {"per_class", 5}, {"size", 16}}},
+                             {"caption", "a {name}"}});
   ASSERT_TRUE(stage);
   PlanningContext planning;
   const auto planned = (*stage)->plan(runner::Inputs({}), planning);

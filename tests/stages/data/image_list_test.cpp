@@ -18,7 +18,8 @@ using testing::ElementsAre;
 
 std::vector<std::string> names(const std::vector<ImageFile>& files) {
   std::vector<std::string> result;
-  for (const ImageFile& file : files) result.push_back(std::to_string(file.label) + " " + file.name);
+  for (const ImageFile& file : files)
+    result.push_back(std::to_string(file.label) + " " + file.name);
   return result;
 }
 
@@ -40,22 +41,25 @@ class ImageListTest : public testing::Test {
 };
 
 TEST_F(ImageListTest, ClassesAndFilesAreSortedByByte) {
-  for (const char* const name :
-       {"b/2.jpg", "b/10.PNG", "B/x.JpEg", "a/1.jpg", "a/notes.txt", "a/.hidden.jpg", "a/jpg", ".git/a.jpg", "top.jpg"})
+  for (const char* const name : {"b/2.jpg", "b/10.PNG", "B/x.JpEg", "a/1.jpg", "a/notes.txt",
+                                 "a/.hidden.jpg", "a/jpg", ".git/a.jpg", "top.jpg"})
     touch(name);
   touch("a/deeper/3.jpg");
   const auto list = list_images(root(), false);
   ASSERT_TRUE(list);
   EXPECT_THAT(list->classes, ElementsAre("B", "a", "b"));
   EXPECT_FALSE(list->divided);
-  EXPECT_THAT(names((*list)[Part::kTrain]), ElementsAre("0 B/x.JpEg", "1 a/1.jpg", "2 b/10.PNG", "2 b/2.jpg"));
+  EXPECT_THAT(names((*list)[Part::kTrain]),
+              ElementsAre("0 B/x.JpEg", "1 a/1.jpg", "2 b/10.PNG", "2 b/2.jpg"));
   EXPECT_EQ(list->not_taken.text(),
-            "3 files ignored: 1 without an ending, 1 .jpg, 1 .txt; 1 hidden file; 1 folder not searched; 1 hidden "
+            "3 files ignored: 1 without an ending, 1 .jpg, 1 .txt; 1 hidden file; 1 folder not "
+            "searched; 1 hidden "
             "folder");
 }
 
 TEST_F(ImageListTest, PartsKeepTheLabelsOfTrain) {
-  for (const char* const name : {"train/a/1.jpg", "train/b/1.jpg", "test/b/2.jpg", "more/a/3.jpg"}) touch(name);
+  for (const char* const name : {"train/a/1.jpg", "train/b/1.jpg", "test/b/2.jpg", "more/a/3.jpg"})
+    touch(name);
   const auto list = list_images(root(), false);
   ASSERT_TRUE(list);
   EXPECT_TRUE(list->divided);
@@ -100,11 +104,14 @@ TEST_F(ImageListTest, WithoutATestSaysWhatToDo) {
   for (const char* const name : {"train/a/1.jpg", "val/a/1.jpg"}) touch(name);
   const auto list = list_images(root(), false);
   ASSERT_TRUE(list && list->no_test);
-  EXPECT_EQ(list->no_test->message, "'" + root() + "' has no folder 'test' beside 'train' and 'val'");
+  EXPECT_EQ(list->no_test->message,
+            "'" + root() + "' has no folder 'test' beside 'train' and 'val'");
 }
 
 TEST_F(ImageListTest, ClassesAreComparedHoweverTheirAccentsAreWritten) {
-  for (const char* const name : {"train/caf\xc3\xa9/1.jpg", "train/b/1.jpg", "test/cafe\xcc\x81/1.jpg"}) touch(name);
+  for (const char* const name :
+       {"train/caf\xc3\xa9/1.jpg", "train/b/1.jpg", "test/cafe\xcc\x81/1.jpg"})
+    touch(name);
   const auto list = list_images(root(), false);
   ASSERT_TRUE(list);
   EXPECT_THAT(names((*list)[Part::kTest]), ElementsAre("1 test/cafe\xcc\x81/1.jpg"));
@@ -121,9 +128,11 @@ TEST_F(ImageListTest, FoldersAndPipesThatAreCalledAsImagesArePassedOver) {
 }
 
 TEST_F(ImageListTest, MissingFolderSaysWhatToDo) {
-  EXPECT_THAT(errors("no/where"),
-              ElementsAre("E0601: there is no folder 'no/where' (it must hold one folder of images for each class; "
-                          "`retort data make image_folder --out DIR` makes one)"));
+  EXPECT_THAT(
+      errors("no/where"),
+      ElementsAre(
+          "E0601: there is no folder 'no/where' (it must hold one folder of images for each class; "
+          "`retort data make image_folder --out DIR` makes one)"));
   touch("file");
   EXPECT_EQ(errors(root() + "/file").size(), 1u);
 }
@@ -134,8 +143,10 @@ TEST_F(ImageListTest, ClassFoldersThatAreNoTextAreNamedOnce) {
   touch("tea/1.jpg");
   const auto found = errors(root());
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_THAT(found.front(), testing::StartsWith("E0612: the names of class folders are not UTF-8 text: 'caf\\xe8', "
-                                                 "'caf\\xe9' (rename them"));
+  EXPECT_THAT(
+      found.front(),
+      testing::StartsWith("E0612: the names of class folders are not UTF-8 text: 'caf\\xe8', "
+                          "'caf\\xe9' (rename them"));
 }
 
 TEST_F(ImageListTest, ClassesThatDifferInCaseAloneAreSaid) {
@@ -144,33 +155,34 @@ TEST_F(ImageListTest, ClassesThatDifferInCaseAloneAreSaid) {
   touch("\xc3\x89toile/1.jpg");
   touch("\xc3\xa9toile/1.jpg");
   touch("tulip/1.jpg");
-  EXPECT_THAT(list_images(root(), false)->notes,
-              ElementsAre("classes whose names differ only in the case of letters or in how accents are written: "
-                          "'Rose' and 'rose', '\xc3\x89toile' and '\xc3\xa9toile'"));
+  EXPECT_THAT(
+      list_images(root(), false)->notes,
+      ElementsAre(
+          "classes whose names differ only in the case of letters or in how accents are written: "
+          "'Rose' and 'rose', '\xc3\x89toile' and '\xc3\xa9toile'"));
 }
 
 TEST_F(ImageListTest, FolderWithoutClasses) {
   touch("1.jpg");
-  EXPECT_THAT(errors(root()),
-              ElementsAre("E0601: the folder '" + root() +
-                          "/' holds no class folders (put the images of each class into a folder of its own)"));
+  EXPECT_THAT(
+      errors(root()),
+      ElementsAre(
+          "E0601: the folder '" + root() +
+          "/' holds no class folders (put the images of each class into a folder of its own)"));
 }
 
 TEST_F(ImageListTest, EveryEmptyClassIsListed) {
   for (const char* const name : {"a/1.jpg", "b/readme.txt", "c/.x.jpg"}) touch(name);
-  EXPECT_THAT(
-      errors(root()),
-      ElementsAre(
-          "E0602: classes have no images: 'b', 'c'; 1 file ignored: 1 .txt; 1 hidden file (put .jpg, .jpeg, .png or "
-          ".webp files there, or remove the folder)"));
+  EXPECT_THAT(errors(root()),
+              ElementsAre("E0602: classes have no images: 'b', 'c'; 1 file ignored: 1 .txt; 1 "
+                          "hidden file (put .jpg, .jpeg, .png or "
+                          ".webp files there, or remove the folder)"));
 }
 
 TEST_F(ImageListTest, ClassThatTrainLacks) {
   for (const char* const name : {"train/a/1.jpg", "test/a/1.jpg", "test/z/1.jpg"}) touch(name);
-  EXPECT_THAT(
-      errors(root()),
-      ElementsAre(
-          "E0606: 'train' has no such class: 'test/z' (classes are known by the names of the folders in 'train')"));
+  EXPECT_THAT(errors(root()), ElementsAre("E0606: 'train' has no such class: 'test/z' (classes are "
+                                          "known by the names of the folders in 'train')"));
 }
 
 TEST_F(ImageListTest, TestWithoutTrain) {
@@ -179,7 +191,8 @@ TEST_F(ImageListTest, TestWithoutTrain) {
   const auto list = list_images(root(), false);
   ASSERT_TRUE(list) << "who only tests needs none";
   ASSERT_TRUE(list->no_train);
-  EXPECT_EQ(list->no_train->message, "'" + root() + "' has a folder for validation or test but no folder 'train'");
+  EXPECT_EQ(list->no_train->message,
+            "'" + root() + "' has a folder for validation or test but no folder 'train'");
   EXPECT_THAT(list->classes, ElementsAre("a", "b"));
   EXPECT_THAT(names((*list)[Part::kTest]), ElementsAre("1 test/b/1.jpg"));
 }
@@ -191,11 +204,13 @@ TEST_F(ImageListTest, LinksOutOfTheRootAreRefusedUnlessAllowed) {
   fs::create_symlink(elsewhere / "x/1.jpg", folder_ / "a/2.jpg");
   fs::create_symlink(elsewhere / "x", folder_ / "b");
   fs::create_symlink(folder_ / "a/1.jpg", folder_ / "a/3.jpg");
-  EXPECT_THAT(errors(root()), ElementsAre("E0607: symlinks lead out of '" + root() +
-                                          "': 'b', 'a/2.jpg' (set allow_outside: true to follow them)"));
+  EXPECT_THAT(errors(root()),
+              ElementsAre("E0607: symlinks lead out of '" + root() +
+                          "': 'b', 'a/2.jpg' (set allow_outside: true to follow them)"));
   const auto list = list_images(root(), true);
   ASSERT_TRUE(list);
-  EXPECT_THAT(names((*list)[Part::kTrain]), ElementsAre("0 a/1.jpg", "0 a/2.jpg", "0 a/3.jpg", "1 b/1.jpg"));
+  EXPECT_THAT(names((*list)[Part::kTrain]),
+              ElementsAre("0 a/1.jpg", "0 a/2.jpg", "0 a/3.jpg", "1 b/1.jpg"));
 }
 
 TEST_F(ImageListTest, LinkToASiblingWhoseNameBeginsAlikeIsOutside) {
@@ -208,7 +223,8 @@ TEST_F(ImageListTest, LinkToASiblingWhoseNameBeginsAlikeIsOutside) {
 TEST_F(ImageListTest, LinkThatLeadsNowhere) {
   touch("a/1.jpg");
   fs::create_symlink("gone.jpg", folder_ / "a/2.jpg");
-  EXPECT_THAT(errors(root()), ElementsAre("E0603: broken symlinks: 'a/2.jpg' (remove or fix them)"));
+  EXPECT_THAT(errors(root()),
+              ElementsAre("E0603: broken symlinks: 'a/2.jpg' (remove or fix them)"));
 }
 
 ImageList flat_list(std::initializer_list<int> counts) {
@@ -249,7 +265,8 @@ TEST_F(ImageListTest, FingerprintIsOfNamesLabelsAndContents) {
   write_bytes(folder_ / "a/1.jpg", {1});
   const std::string longer = now();
   EXPECT_NE(longer, first);
-  fs::last_write_time(folder_ / "a/1.jpg", fs::file_time_type::clock::now() - std::chrono::hours(1));
+  fs::last_write_time(folder_ / "a/1.jpg",
+                      fs::file_time_type::clock::now() - std::chrono::hours(1));
   EXPECT_EQ(now(), longer) << "it was only touched";
   const auto time = fs::last_write_time(folder_ / "a/1.jpg");
   write_bytes(folder_ / "a/1.jpg", {2});
@@ -301,7 +318,8 @@ std::map<std::string, Part> parts_by_name(const ImageList& list) {
 }
 
 /// How many of the images that both have are in another part.
-std::size_t moved(const std::map<std::string, Part>& before, const std::map<std::string, Part>& now) {
+std::size_t moved(const std::map<std::string, Part>& before,
+                  const std::map<std::string, Part>& now) {
   return static_cast<std::size_t>(std::ranges::count_if(before, [&](const auto& one) {
     const auto found = now.find(one.first);
     return found != now.end() && found->second != one.second;
@@ -348,7 +366,8 @@ TEST(Split, PatientsAreDrawnByTheirNames) {
     ImageList list{.classes = {"0"}};
     for (int i = first; i < 30; ++i) {
       for (const char* const eye : {"left", "right"})
-        list[Part::kTrain].push_back({.name = std::to_string(i) + "_" + eye, .patient = "p" + std::to_string(i)});
+        list[Part::kTrain].push_back(
+            {.name = std::to_string(i) + "_" + eye, .patient = "p" + std::to_string(i)});
     }
     split(list, {.train = 0.5, .validation = 0.0, .test = 0.5}, 5);
     return parts_by_name(list);

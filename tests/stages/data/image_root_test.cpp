@@ -11,8 +11,11 @@ namespace fs = std::filesystem;
 
 TEST(ImageRoot, LinksStayInsideAfterAllOfThemAreFollowed) {
   const TemporaryFolder folder;
-  for (const char* file : {"data/a.jpg", "data/sub/b.jpg", "data2/c.jpg", "d.jpg"}) folder.write(file, "picture");
-  const auto link = [&](const char* to, const char* name) { fs::create_symlink(to, folder / name); };
+  for (const char* file : {"data/a.jpg", "data/sub/b.jpg", "data2/c.jpg", "d.jpg"})
+    folder.write(file, "picture");
+  const auto link = [&](const char* to, const char* name) {
+    fs::create_symlink(to, folder / name);
+  };
   link("../a.jpg", "data/sub/inside.jpg");
   link("sub/inside.jpg", "data/twice.jpg");
   link("../d.jpg", "data/above.jpg");
@@ -22,7 +25,8 @@ TEST(ImageRoot, LinksStayInsideAfterAllOfThemAreFollowed) {
   ImageRoot root(folder / "data", /*allow_outside=*/false);
   for (const char* inside : {"a.jpg", "sub/inside.jpg", "twice.jpg", "sub/../a.jpg"})
     EXPECT_TRUE(root.follows(inside)) << inside;
-  for (const char* outside : {"above.jpg", "beside.jpg", "by_another.jpg", "../d.jpg", "sub/../../d.jpg"})
+  for (const char* outside :
+       {"above.jpg", "beside.jpg", "by_another.jpg", "../d.jpg", "sub/../../d.jpg"})
     EXPECT_FALSE(root.follows(outside)) << outside;
   EXPECT_FALSE(root.follows("broken.jpg"));
   runner::Diagnostics errors;

@@ -50,7 +50,9 @@ class ImageStageOf : public testing::Test {
     return image_stage(reader, {.root = "data"}, std::move(source));
   }
 
-  runner::Outputs run(const std::unique_ptr<runner::Stage>& stage) { return stage->run(runner::Inputs({}), context_); }
+  runner::Outputs run(const std::unique_ptr<runner::Stage>& stage) {
+    return stage->run(runner::Inputs({}), context_);
+  }
 
   RecordingContext context_;
   PlanningContext planning_;
@@ -65,7 +67,8 @@ TEST_F(ImageStageOf, WhatIsThereIsListedAtOnceAndOnce) {
   EXPECT_FALSE((*stage)->fingerprint().empty());
   run(*stage);
   EXPECT_EQ(lists_, 1);
-  EXPECT_THAT(context_.said, testing::ElementsAre("1 classes; 4 images for training, 0 for validation, 0 for test"));
+  EXPECT_THAT(context_.said, testing::ElementsAre(
+                                 "1 classes; 4 images for training, 0 for validation, 0 for test"));
 }
 
 TEST_F(ImageStageOf, ProblemsAreKnownBeforeTheRun) {
@@ -163,14 +166,16 @@ class DividedAsBefore : public ImageStageOf {
     for (const std::string& image : images_) classes.insert(image.substr(0, image.find('/')));
     list.classes.assign(classes.begin(), classes.end());
     for (const std::string& image : images_) {
-      const auto label = std::ranges::find(list.classes, image.substr(0, image.find('/'))) - list.classes.begin();
+      const auto label =
+          std::ranges::find(list.classes, image.substr(0, image.find('/'))) - list.classes.begin();
       list[Part::kTrain].push_back({image, label});
     }
     add_names(list, list.classes);
     return list;
   }
 
-  std::unique_ptr<runner::Stage> stage(const SplitOptions& shares = {.train = 0.5, .validation = 0.2, .test = 0.3}) {
+  std::unique_ptr<runner::Stage> stage(const SplitOptions& shares = {
+                                           .train = 0.5, .validation = 0.2, .test = 0.3}) {
     ImageSource source{.list = [this]() -> runner::Result<ImageList> { return listed(); }};
     source.split = shares;
     source.split_seed = seed_;
@@ -189,7 +194,8 @@ class DividedAsBefore : public ImageStageOf {
   }
 
   void record() const {
-    write_bytes(runner::NodeLayout(earlier_.path()).division(), {context_.division.begin(), context_.division.end()});
+    write_bytes(runner::NodeLayout(earlier_.path()).division(),
+                {context_.division.begin(), context_.division.end()});
   }
 
   using Parts = std::map<std::string, std::vector<std::string>>;
@@ -198,7 +204,8 @@ class DividedAsBefore : public ImageStageOf {
     for (const auto& [port, artifact] : outputs) {
       const auto& data = dynamic_cast<const Dataset&>(*artifact);
       for (std::int64_t i = 0; i < data.describe().size; ++i)
-        result[port].push_back(std::to_string(data.labels()[static_cast<std::size_t>(i)]) + " " + data.sample_name(i));
+        result[port].push_back(std::to_string(data.labels()[static_cast<std::size_t>(i)]) + " " +
+                               data.sample_name(i));
     }
     return result;
   }
@@ -216,9 +223,11 @@ TEST_F(DividedAsBefore, ImagesThatAreNewBelongToNoPart) {
   for (int i = 100; i < 107; ++i) add("rose/" + std::to_string(i));
   const auto again = stage();
   EXPECT_EQ(part_names(run(again)), parts_);
-  EXPECT_EQ(context_.said.front(),
-            "7 images are new since the run began, and in no part of its division: 'rose/100.jpg', 'rose/101.jpg', "
-            "'rose/102.jpg', 'rose/103.jpg', 'rose/104.jpg' and 2 more; a new run divides them too");
+  EXPECT_EQ(
+      context_.said.front(),
+      "7 images are new since the run began, and in no part of its division: 'rose/100.jpg', "
+      "'rose/101.jpg', "
+      "'rose/102.jpg', 'rose/103.jpg', 'rose/104.jpg' and 2 more; a new run divides them too");
   EXPECT_EQ(again->fingerprint(), fingerprint_) << "what follows from the same images is the same";
   record();
   EXPECT_EQ(part_names(run(stage())), parts_) << "whoever goes on with that run";
@@ -238,14 +247,16 @@ TEST_F(DividedAsBefore, ImageThatIsMissingIsNamed) {
   train();
   images_.erase("tulip/7.jpg");
   EXPECT_EQ(failure_of([&] { run(stage()); }),
-            "E0807: 1 image of those that the run divided is not there any more: 'tulip/7.jpg' (put them back; with "
+            "E0807: 1 image of those that the run divided is not there any more: 'tulip/7.jpg' "
+            "(put them back; with "
             "--force they are left out)");
   context_.facts.accepts_changes = true;
   const auto again = stage();
   for (auto& [part, names] : parts_) std::erase(names, "1 tulip/7.jpg");
   EXPECT_EQ(part_names(run(again)), parts_);
   EXPECT_EQ(context_.said.front(),
-            "1 image of those that the run divided is not there any more: 'tulip/7.jpg'; they are left out");
+            "1 image of those that the run divided is not there any more: 'tulip/7.jpg'; they are "
+            "left out");
   EXPECT_NE(again->fingerprint(), fingerprint_);
 }
 
@@ -330,7 +341,8 @@ TEST_F(ImageStageOf, WhoWantsATestThatIsNotThereIsToldWhy) {
   ImageSource one = source();
   one.list = [this]() -> runner::Result<ImageList> {
     ImageList list = roses();
-    list.no_test = {runner::ErrorCode::kMissingAnnotations, {}, "", "no labels for the test", "put them there"};
+    list.no_test = {
+        runner::ErrorCode::kMissingAnnotations, {}, "", "no labels for the test", "put them there"};
     return list;
   };
   const auto stage = made(one);

@@ -24,7 +24,8 @@ class ImageTableList : public testing::Test {
     std::istringstream lines(text.substr(text.find('\n') + 1));
     for (std::string line; std::getline(lines, line);) {
       const std::string path = line.substr(0, line.find(','));
-      if (path.ends_with(".jpg") && !path.starts_with('/') && path.find("..") == path.npos) write(path, "");
+      if (path.ends_with(".jpg") && !path.starts_with('/') && path.find("..") == path.npos)
+        write(path, "");
     }
   }
   void set_captions(const std::vector<std::string>& texts) {
@@ -43,13 +44,16 @@ class ImageTableList : public testing::Test {
     if (list) return {};
     help_ = list.errors().front().help;
     std::vector<std::string> lines = errors_below(folder_.path(), list.errors());
-    for (std::size_t i = 0; i < lines.size(); ++i) lines[i] = list.errors()[i].pointer + " " + lines[i];
+    for (std::size_t i = 0; i < lines.size(); ++i)
+      lines[i] = list.errors()[i].pointer + " " + lines[i];
     return lines;
   }
 
   PictureFolder folder_;
-  ImageTable table_ = {
-      .root = folder_.path(), .file = folder_ / "data/table.csv", .image = "image_path", .label = "make"};
+  ImageTable table_ = {.root = folder_.path(),
+                       .file = folder_ / "data/table.csv",
+                       .image = "image_path",
+                       .label = "make"};
   std::vector<CaptionTemplate> templates_;
   std::string help_;
 };
@@ -59,7 +63,8 @@ TEST_F(ImageTableList, ListsTheImagesInTheOrderOfTheRows) {
   const ImageList found = list();
   EXPECT_EQ(found.root, folder_.path());
   EXPECT_THAT(found.classes, ElementsAre("Audi", "BMW"));
-  EXPECT_THAT(labelled_names(found[Part::kTrain]), ElementsAre("1 cars/b.jpg", "0 cars/a.jpg", "1 c.jpg"));
+  EXPECT_THAT(labelled_names(found[Part::kTrain]),
+              ElementsAre("1 cars/b.jpg", "0 cars/a.jpg", "1 c.jpg"));
   EXPECT_FALSE(found.divided);
   EXPECT_FALSE(found.annotations.empty());
   EXPECT_THAT(found.notes, IsEmpty());
@@ -75,10 +80,12 @@ TEST_F(ImageTableList, SpacesAroundFieldsDoNotCountAndPathsMayBeOfWindows) {
 
 TEST_F(ImageTableList, CaptionsCanSayWhatTheColumnsHave) {
   set_captions({"a {make} {model}", "the {model}"});
-  write_table("image_path,make,model,price\na.jpg,Audi,TT,1\nb.jpg,Audi,\"A4, long\",2\nc.jpg,Audi,TT,3\n");
+  write_table(
+      "image_path,make,model,price\na.jpg,Audi,TT,1\nb.jpg,Audi,\"A4, long\",2\nc.jpg,Audi,TT,3\n");
   const ImageList found = list();
   EXPECT_THAT(found.facts.fields, ElementsAre("make", "model"));
-  EXPECT_THAT(found.facts.rows, ElementsAre(ElementsAre("Audi", "TT"), ElementsAre("Audi", "A4, long")));
+  EXPECT_THAT(found.facts.rows,
+              ElementsAre(ElementsAre("Audi", "TT"), ElementsAre("Audi", "A4, long")));
   EXPECT_EQ(found[Part::kTrain][0].facts, 0);
   EXPECT_EQ(found[Part::kTrain][1].facts, 1);
   EXPECT_EQ(found[Part::kTrain][2].facts, 0);
@@ -86,7 +93,9 @@ TEST_F(ImageTableList, CaptionsCanSayWhatTheColumnsHave) {
 
 TEST_F(ImageTableList, ColumnOfPartsDividesTheImages) {
   table_.part = "part";
-  write_table("image_path,make,part\na.jpg,Audi,test\nb.jpg,BMW,train\nc.jpg,Audi,validation\nd.jpg,Audi,train\n");
+  write_table(
+      "image_path,make,part\na.jpg,Audi,test\nb.jpg,BMW,train\nc.jpg,Audi,validation\nd.jpg,Audi,"
+      "train\n");
   const ImageList found = list();
   EXPECT_TRUE(found.divided);
   EXPECT_THAT(labelled_names(found[Part::kTrain]), ElementsAre("1 b.jpg", "0 d.jpg"));
@@ -97,10 +106,13 @@ TEST_F(ImageTableList, ColumnOfPartsDividesTheImages) {
 TEST_F(ImageTableList, UnknownPartIsAFault) {
   table_.part = "part";
   write_table("image_path,make,part\na.jpg,Audi,val\nb.jpg,BMW,\n");
-  EXPECT_THAT(errors(), ElementsAre("/table E0612: 'ROOT/data/table.csv', line 2: its part is 'val', and parts are "
-                                    "train, validation and test",
-                                    "/table E0612: 'ROOT/data/table.csv', line 3: its part is '', and parts are train, "
-                                    "validation and test"));
+  EXPECT_THAT(
+      errors(),
+      ElementsAre(
+          "/table E0612: 'ROOT/data/table.csv', line 2: its part is 'val', and parts are "
+          "train, validation and test",
+          "/table E0612: 'ROOT/data/table.csv', line 3: its part is '', and parts are train, "
+          "validation and test"));
 }
 
 TEST_F(ImageTableList, NoImageForTraining) {
@@ -120,36 +132,45 @@ TEST_F(ImageTableList, SmallClassesAreLeftOutAndCounted) {
   const ImageList found = list();
   EXPECT_THAT(found.classes, ElementsAre("Audi"));
   EXPECT_THAT(labelled_names(found[Part::kTrain]), ElementsAre("0 a.jpg", "0 c.jpg"));
-  EXPECT_THAT(found.notes, ElementsAre("1 class with fewer than 2 images is left out, 1 image: 'BMW' has 1"));
+  EXPECT_THAT(found.notes,
+              ElementsAre("1 class with fewer than 2 images is left out, 1 image: 'BMW' has 1"));
   write_table("image_path,make\na.jpg,Audi\nb.jpg,BMW\nc.jpg,Audi\nd.jpg,Fiat\n");
-  EXPECT_THAT(list().notes,
-              ElementsAre("2 classes with fewer than 2 images are left out, 2 images: 'BMW' has 1, 'Fiat' has 1"));
+  EXPECT_THAT(
+      list().notes,
+      ElementsAre(
+          "2 classes with fewer than 2 images are left out, 2 images: 'BMW' has 1, 'Fiat' has 1"));
 }
 
 TEST_F(ImageTableList, AllClassesAreTooSmall) {
   table_.minimum_per_class = 3;
   write_table("image_path,make\na.jpg,Audi\nb.jpg,BMW\nc.jpg,Audi\n");
-  EXPECT_THAT(errors(), ElementsAre("/minimum_per_class E0608: none of the 2 classes of 'ROOT/data/table.csv' has 3 "
-                                    "images: 'Audi' has 2, 'BMW' has 1"));
+  EXPECT_THAT(
+      errors(),
+      ElementsAre("/minimum_per_class E0608: none of the 2 classes of 'ROOT/data/table.csv' has 3 "
+                  "images: 'Audi' has 2, 'BMW' has 1"));
 }
 
 TEST_F(ImageTableList, ImageNamedTwiceIsRefusedByItsLines) {
   write_table("image_path,make\na.jpg,Audi\nb.jpg,BMW\n./a.jpg,BMW\n");
-  EXPECT_THAT(errors(), ElementsAre("/table E0612: 'ROOT/data/table.csv', line 4: 'a.jpg' is listed twice, first in "
-                                    "line 2"));
+  EXPECT_THAT(
+      errors(),
+      ElementsAre("/table E0612: 'ROOT/data/table.csv', line 4: 'a.jpg' is listed twice, first in "
+                  "line 2"));
 }
 
 TEST_F(ImageTableList, MissingImagesAreNamedUpToTenWithTheirLines) {
   std::string text = "image_path,make\nthere.jpg,Audi\n";
-  for (int i = 0; i < 12; ++i) text += "gone" + std::to_string(10 + i) + ".jpg," + (i % 2 == 0 ? "BMW" : "Audi") + "\n";
+  for (int i = 0; i < 12; ++i)
+    text += "gone" + std::to_string(10 + i) + ".jpg," + (i % 2 == 0 ? "BMW" : "Audi") + "\n";
   write("data/table.csv", text);
   write("there.jpg", "");
-  EXPECT_THAT(
-      errors(),
-      ElementsAre("/root E0603: 12 of 13 images are not in 'ROOT': 'gone10.jpg' (line 3), 'gone11.jpg' (line 4), "
-                  "'gone12.jpg' (line 5), 'gone13.jpg' (line 6), 'gone14.jpg' (line 7), 'gone15.jpg' (line 8), "
-                  "'gone16.jpg' (line 9), 'gone17.jpg' (line 10), 'gone18.jpg' (line 11), 'gone19.jpg' (line 12) "
-                  "and 2 more"));
+  EXPECT_THAT(errors(), ElementsAre("/root E0603: 12 of 13 images are not in 'ROOT': 'gone10.jpg' "
+                                    "(line 3), 'gone11.jpg' (line 4), "
+                                    "'gone12.jpg' (line 5), 'gone13.jpg' (line 6), 'gone14.jpg' "
+                                    "(line 7), 'gone15.jpg' (line 8), "
+                                    "'gone16.jpg' (line 9), 'gone17.jpg' (line 10), 'gone18.jpg' "
+                                    "(line 11), 'gone19.jpg' (line 12) "
+                                    "and 2 more"));
 }
 
 TEST_F(ImageTableList, EmptyFieldsAreFaultsOfTheirLines) {
@@ -157,18 +178,22 @@ TEST_F(ImageTableList, EmptyFieldsAreFaultsOfTheirLines) {
   write_table("image_path,make,model\na.jpg,,TT\nb.jpg,BMW, \n,BMW,M3\n");
   EXPECT_THAT(
       errors(),
-      ElementsAre("/table E0612: 'ROOT/data/table.csv', line 2: it has nothing in the column 'make'",
-                  "/table E0612: 'ROOT/data/table.csv', line 2: it has nothing in the column 'make', which the "
-                  "caption names",
-                  "/table E0612: 'ROOT/data/table.csv', line 3: it has nothing in the column 'model', which the "
-                  "caption names",
-                  "/table E0612: 'ROOT/data/table.csv', line 4: '' is not the path of a " +
-                      std::string(runner::kImageEndings) + " file below root"));
+      ElementsAre(
+          "/table E0612: 'ROOT/data/table.csv', line 2: it has nothing in the column 'make'",
+          "/table E0612: 'ROOT/data/table.csv', line 2: it has nothing in the column 'make', which "
+          "the "
+          "caption names",
+          "/table E0612: 'ROOT/data/table.csv', line 3: it has nothing in the column 'model', "
+          "which the "
+          "caption names",
+          "/table E0612: 'ROOT/data/table.csv', line 4: '' is not the path of a " +
+              std::string(runner::kImageEndings) + " file below root"));
 }
 
 TEST_F(ImageTableList, PathsOutOfTheRootAreFaults) {
   write_table("image_path,make\n../a.jpg,Audi\n/b.jpg,BMW\nc.txt,BMW\nd/../e.jpg,BMW\n");
-  const std::string form = "' is not the path of a " + std::string(runner::kImageEndings) + " file below root";
+  const std::string form =
+      "' is not the path of a " + std::string(runner::kImageEndings) + " file below root";
   EXPECT_THAT(errors(), ElementsAre("/table E0612: 'ROOT/data/table.csv', line 2: '../a.jpg" + form,
                                     "/table E0612: 'ROOT/data/table.csv', line 3: '/b.jpg" + form,
                                     "/table E0612: 'ROOT/data/table.csv', line 4: 'c.txt" + form));
@@ -178,17 +203,21 @@ TEST_F(ImageTableList, ColumnsThatAreNotThereAreNamed) {
   table_.part = "part";
   set_captions({"a {maker}"});
   write_table("path,make_name,year\na.jpg,Audi,2012\n");
-  EXPECT_THAT(errors(),
-              ElementsAre("/image E0304: 'ROOT/data/table.csv' has no column 'image_path'",
-                          "/label E0304: 'ROOT/data/table.csv' has no column 'make'",
-                          "/part E0304: 'ROOT/data/table.csv' has no column 'part'",
-                          "/caption E0304: the caption 'a {maker}' names {maker}, and there is no such field"));
+  EXPECT_THAT(
+      errors(),
+      ElementsAre(
+          "/image E0304: 'ROOT/data/table.csv' has no column 'image_path'",
+          "/label E0304: 'ROOT/data/table.csv' has no column 'make'",
+          "/part E0304: 'ROOT/data/table.csv' has no column 'part'",
+          "/caption E0304: the caption 'a {maker}' names {maker}, and there is no such field"));
   EXPECT_THAT(help_, testing::HasSubstr("its columns are 'path', 'make_name', 'year'"));
 }
 
 TEST_F(ImageTableList, ColumnThatIsUsedAndThereTwice) {
   write_table("image_path,make,year,make,year\na.jpg,Audi,1,Audi,1\n");
-  EXPECT_THAT(errors(), ElementsAre("/table E0612: 'ROOT/data/table.csv', line 1: it names the column 'make' twice"));
+  EXPECT_THAT(
+      errors(),
+      ElementsAre("/table E0612: 'ROOT/data/table.csv', line 1: it names the column 'make' twice"));
 }
 
 TEST_F(ImageTableList, TablesWithoutImages) {
@@ -198,7 +227,8 @@ TEST_F(ImageTableList, TablesWithoutImages) {
   write("data/table.csv", "image_path,make\n");
   EXPECT_THAT(errors(), ElementsAre("/table E0612: 'ROOT/data/table.csv': it lists no image"));
   write("data/table.csv", "\"image_path,make\n");
-  EXPECT_THAT(errors(), ElementsAre("/table E0612: 'ROOT/data/table.csv', line 1: its quotes do not match"));
+  EXPECT_THAT(errors(),
+              ElementsAre("/table E0612: 'ROOT/data/table.csv', line 1: its quotes do not match"));
   table_.root = folder_ / "gone";
   EXPECT_THAT(errors(), ElementsAre("/root E0601: there is no folder 'ROOT/gone'"));
 }

@@ -25,8 +25,8 @@ class ImageTableStage : public ImageStageTest {
       const std::string name = "car_0000" + std::to_string(10 + i) + ".jpg";
       folder_.add("data/car_images/" + name, static_cast<std::uint64_t>(i), 20, 16);
       const std::string make = i < 2 ? "Lada" : i % 2 == 0 ? "Toyota" : "Kia";
-      text += "car_images/" + name + "," + name + "," + make + "," + (i % 3 == 0 ? "Camry" : "Rio") + ",2015.0," +
-              std::to_string(10 + i) + "\n";
+      text += "car_images/" + name + "," + name + "," + make + "," +
+              (i % 3 == 0 ? "Camry" : "Rio") + ",2015.0," + std::to_string(10 + i) + "\n";
     }
     write(text);
   }
@@ -47,9 +47,10 @@ class ImageTableStage : public ImageStageTest {
 
 TEST_F(ImageTableStage, ReadsThePublishedListing) {
   const auto outputs = run(listing());
-  EXPECT_THAT(context_.said, ElementsAre("2 classes; 18 images for training, 4 for validation, 6 for test",
-                                         "1 class with fewer than 10 images is left out, 2 images: 'Lada' has 2",
-                                         "4 captions, the first: 'a photo of a Toyota Rio car'"));
+  EXPECT_THAT(context_.said,
+              ElementsAre("2 classes; 18 images for training, 4 for validation, 6 for test",
+                          "1 class with fewer than 10 images is left out, 2 images: 'Lada' has 2",
+                          "4 captions, the first: 'a photo of a Toyota Rio car'"));
   const auto train = part(outputs, "train");
   EXPECT_THAT(train->describe().classes, ElementsAre("Kia", "Toyota"));
   EXPECT_THAT(caption(*train, 0, 0), testing::StartsWith("a photo of a "));
@@ -58,8 +59,9 @@ TEST_F(ImageTableStage, ReadsThePublishedListing) {
 }
 
 TEST_F(ImageTableStage, ClassHasTheCaptionsOfAllItsPictures) {
-  const auto test =
-      part(run(listing({{"split", {{"train", 0.9}, {"validation", 0}, {"test", 0.1}, {"seed", 42}}}})), "test");
+  const auto test = part(
+      run(listing({{"split", {{"train", 0.9}, {"validation", 0}, {"test", 0.1}, {"seed", 42}}}})),
+      "test");
   const std::vector<std::string> tested = captions(*test);
   ASSERT_LT(std::set(tested.begin(), tested.end()).size(), 4u);
   std::vector<std::set<std::string>> texts;
@@ -68,13 +70,17 @@ TEST_F(ImageTableStage, ClassHasTheCaptionsOfAllItsPictures) {
     for (const std::int64_t caption : captions)
       texts.back().insert(test->describe().captions.at(static_cast<std::size_t>(caption)));
   }
-  EXPECT_THAT(texts, ElementsAre(ElementsAre("a photo of a Kia Camry car", "a photo of a Kia Rio car"),
-                                 ElementsAre("a photo of a Toyota Camry car", "a photo of a Toyota Rio car")));
+  EXPECT_THAT(
+      texts,
+      ElementsAre(ElementsAre("a photo of a Kia Camry car", "a photo of a Kia Rio car"),
+                  ElementsAre("a photo of a Toyota Camry car", "a photo of a Toyota Rio car")));
   EXPECT_TRUE(part(run(listing({{"caption", nullptr}})), "test")->captions_of_classes().empty());
 }
 
 TEST_F(ImageTableStage, SplitFollowsFromItsSeed) {
-  const auto tested = [&](int seed) { return names(*part(run(listing({{"split", {{"seed", seed}}}})), "test")); };
+  const auto tested = [&](int seed) {
+    return names(*part(run(listing({{"split", {{"seed", seed}}}})), "test"));
+  };
   const auto first = tested(1);
   context_.facts.seed = 9;
   EXPECT_EQ(tested(1), first);
@@ -87,7 +93,8 @@ TEST_F(ImageTableStage, WhatIsWrongIsSaidWhereItIsWritten) {
   EXPECT_THAT(errors(listing({{"label", "maker"}, {"caption", "a {modle}"}})),
               ElementsAre(HasSubstr("E0304 /data/label: "), HasSubstr("E0304 /data/caption: ")));
   write("image_path,make\n");
-  EXPECT_THAT(errors(listing({{"caption", nullptr}})), ElementsAre(HasSubstr("E0612 /data/table: ")));
+  EXPECT_THAT(errors(listing({{"caption", nullptr}})),
+              ElementsAre(HasSubstr("E0612 /data/table: ")));
 }
 
 TEST_F(ImageTableStage, AnotherTableIsOtherData) {

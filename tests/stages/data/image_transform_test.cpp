@@ -14,7 +14,8 @@ ImageDatasetOptions unusual() {
   ImageDatasetOptions options;
   options.decode = Decode::kFast;
   options.image_size = 33;
-  options.resize = {Interpolation::kBilinear, 0.875, CropOffset::kRound, ResizeShape::kShortestSide};
+  options.resize = {Interpolation::kBilinear, 0.875, CropOffset::kRound,
+                    ResizeShape::kShortestSide};
   options.mean = {0.1, -0.2, 0.48145466};
   options.standard_deviation = {0.3, 1000, 1e-6};
   return options;
@@ -45,14 +46,16 @@ TEST(ImageTransform, ComesBackAsItWas) {
 }
 
 TEST(ImageTransform, IsWrittenInTheWordsOfRecipes) {
-  EXPECT_EQ(transform_json(unusual()),
-            R"({"decode":"fast","image_size":33,"kind":"image","normalize":{"mean":[0.1,-0.2,0.48145466],)"
-            R"("std":[0.3,1000.0,1e-06]},"resize":{"crop_fraction":0.875,"crop_offset":"round",)"
-            R"("interpolation":"bilinear","shape":"shortest_side"}})");
+  EXPECT_EQ(
+      transform_json(unusual()),
+      R"({"decode":"fast","image_size":33,"kind":"image","normalize":{"mean":[0.1,-0.2,0.48145466],)"
+      R"("std":[0.3,1000.0,1e-06]},"resize":{"crop_fraction":0.875,"crop_offset":"round",)"
+      R"("interpolation":"bilinear","shape":"shortest_side"}})");
 }
 
-const ImageSubject kMoon = {
-    .name = "moon", .what = "a photograph of the moon", .looks_alike = [](const Image&) { return true; }};
+const ImageSubject kMoon = {.name = "moon",
+                            .what = "a photograph of the moon",
+                            .looks_alike = [](const Image&) { return true; }};
 
 constexpr std::array kSubjects = {&kMoon};
 
@@ -60,7 +63,8 @@ ImageDatasetOptions of_moons() {
   ImageDatasetOptions options = unusual();
   options.decode = Decode::kExact;
   options.subject = &kMoon;
-  options.preprocessing = {.flatten_sharpen = FlattenSharpen{7, -3.5, 1.25, 0.5}, .clahe = Clahe{2.5, 4, 6}};
+  options.preprocessing = {.flatten_sharpen = FlattenSharpen{7, -3.5, 1.25, 0.5},
+                           .clahe = Clahe{2.5, 4, 6}};
   return options;
 }
 
@@ -71,15 +75,17 @@ TEST(ImageTransform, PreprocessingComesBackAsItWas) {
   const ImageDatasetOptions none = transform_from_json(transform_json(unusual()));
   EXPECT_FALSE(none.preprocessing.does_anything());
   EXPECT_EQ(none.subject, nullptr);
-  EXPECT_EQ(transform_from_json(transform_json(of_moons())).subject, nullptr) << "a subject that this build lacks";
+  EXPECT_EQ(transform_from_json(transform_json(of_moons())).subject, nullptr)
+      << "a subject that this build lacks";
 }
 
 TEST(ImageTransform, PreprocessingIsWrittenInTheWordsOfRecipes) {
   const json document = json::parse(transform_json(of_moons()));
   EXPECT_EQ(document["subject"], "retina");
-  EXPECT_EQ(document["preprocess"].dump(),
-            R"({"clahe":{"clip_limit":2.5,"tiles":[4,6]},"flatten_sharpen":{"brightness":-3.5,"contrast":1.25,)"
-            R"("kernel_size":7,"sharpen":0.5}})");
+  EXPECT_EQ(
+      document["preprocess"].dump(),
+      R"({"clahe":{"clip_limit":2.5,"tiles":[4,6]},"flatten_sharpen":{"brightness":-3.5,"contrast":1.25,)"
+      R"("kernel_size":7,"sharpen":0.5}})");
 }
 
 TEST(ImageTransform, PreprocessingIsChecked) {
@@ -97,11 +103,13 @@ TEST(ImageTransform, PreprocessingIsChecked) {
   EXPECT_EQ(refused("/preprocess/clahe/clip_limit", -1), "its 'clip_limit' is outside its range");
   EXPECT_EQ(refused("/preprocess/clahe/tiles", {8}), "its 'tiles' is not a list of two");
   EXPECT_EQ(refused("/preprocess/clahe/tiles/0", 65), "its 'tiles' is outside its range");
-  EXPECT_EQ(refused("/preprocess/flatten_sharpen/kernel_size", 1.5), "its 'kernel_size' is not an integer");
+  EXPECT_EQ(refused("/preprocess/flatten_sharpen/kernel_size", 1.5),
+            "its 'kernel_size' is not an integer");
   EXPECT_EQ(refused("/preprocess/flatten_sharpen", 1), "its 'kernel_size' is missing");
   EXPECT_EQ(refused("/preprocess/by_grade", 1), "its 'by_grade' is not known");
   EXPECT_EQ(refused("/preprocess", 1), "its 'preprocess' is not a mapping");
-  EXPECT_EQ(refused("/decode", "fast"), "its 'decode' is 'fast', and it is preprocessed at full size");
+  EXPECT_EQ(refused("/decode", "fast"),
+            "its 'decode' is 'fast', and it is preprocessed at full size");
 }
 
 TEST(ImageTransform, WhatBelongsToTrainingIsNotInIt) {
@@ -122,8 +130,11 @@ TEST(ImageTransform, EveryFieldIsChecked) {
   EXPECT_EQ(refusal("/resize", nullptr), "its 'interpolation' is missing");
   EXPECT_EQ(refusal("/resize/shape", "round"), "its 'shape' is not known");
   for (const json& fraction : {json(0), json(-0.5), json(1.01), json(1e-9), json("1")})
-    EXPECT_EQ(refusal("/resize/crop_fraction", fraction), "its 'crop_fraction' is outside its range") << fraction;
-  EXPECT_EQ(refusal("/resize/shape", "square"), "its 'crop_fraction' is outside its range");  // it cuts nothing off
+    EXPECT_EQ(refusal("/resize/crop_fraction", fraction),
+              "its 'crop_fraction' is outside its range")
+        << fraction;
+  EXPECT_EQ(refusal("/resize/shape", "square"),
+            "its 'crop_fraction' is outside its range");  // it cuts nothing off
   EXPECT_EQ(refusal("/normalize/mean", {1, 2}), "its 'mean' is not a list of three");
   EXPECT_EQ(refusal("/normalize/std", {1, 2, 0}), "its 'std' is outside its range");
   EXPECT_EQ(refusal("/normalize/mean/1", "a"), "its 'mean' is outside its range");

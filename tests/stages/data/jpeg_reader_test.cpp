@@ -13,7 +13,8 @@ namespace {
 
 int largest_difference(Bytes a, const std::uint8_t* b) {
   int largest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(int{a[i]} - int{b[i]}));
+  for (std::size_t i = 0; i < a.size(); ++i)
+    largest = std::max(largest, std::abs(int{a[i]} - int{b[i]}));
   return largest;
 }
 
@@ -76,7 +77,9 @@ TEST(JpegReader, TooManyPixelsAreRefusedFromTheHeader) {
 /// A progressive JPEG of one gray block, whose first scan stands there so many times.
 std::vector<std::uint8_t> with_scans(int count) {
   std::vector<std::uint8_t> file = {0xFF, 0xD8, 0xFF, 0xDB, 0, 67, 0};
-  const auto add = [&](std::initializer_list<std::uint8_t> bytes) { file.insert(file.end(), bytes); };
+  const auto add = [&](std::initializer_list<std::uint8_t> bytes) {
+    file.insert(file.end(), bytes);
+  };
   file.insert(file.end(), 64, 1);                          // the quantisation table
   add({0xFF, 0xC2, 0, 11, 8, 0, 8, 0, 8, 1, 1, 0x11, 0});  // 8 x 8 pixels of one component
   add({0xFF, 0xC4, 0, 20, 0, 1});                          // one code, of one bit,
@@ -105,7 +108,8 @@ TEST(JpegReader, DamagedBytesNeverDoMoreThanThrow) {
       file[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(file.size())))] =
           static_cast<std::uint8_t>(random.next());
     }
-    if (round % 3 == 0) file.resize(static_cast<std::size_t>(random.below(static_cast<std::int64_t>(file.size()))));
+    if (round % 3 == 0)
+      file.resize(static_cast<std::size_t>(random.below(static_cast<std::int64_t>(file.size()))));
     failed += !failure(file).empty();
   }
   EXPECT_GT(failed, 500);

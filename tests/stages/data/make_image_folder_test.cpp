@@ -9,10 +9,10 @@
 
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/data/image_list.h"
 #include "stages/data/image.h"
-#include "stages/data/weighted_sums.h"
+#include "stages/data/image_list.h"
 #include "stages/data/shapes.h"
+#include "stages/data/weighted_sums.h"
 #include "tests/support/durable_storage.h"
 #include "tests/support/folder_contents.h"
 #include "tests/support/pictures.h"
@@ -43,7 +43,8 @@ TEST(MakeImageFolder, MakesClassFoldersOfJpegs) {
                      .cancelled = {}});
   const auto list = list_images(folder / "new/shapes", false);
   ASSERT_TRUE(list);
-  EXPECT_THAT(list->classes, testing::ElementsAre("disc", "stripes_horizontal", "stripes_vertical"));
+  EXPECT_THAT(list->classes,
+              testing::ElementsAre("disc", "stripes_horizontal", "stripes_vertical"));
   EXPECT_EQ((*list)[Part::kTrain].size(), 6u);
   EXPECT_EQ((*list)[Part::kTrain].front().name, "disc/00000.jpg");
   EXPECT_EQ(read_image_header(file_bytes(folder / "new/shapes/disc/00001.jpg")).width, 40);
@@ -65,7 +66,8 @@ TEST(MakeImageFolder, SameNumbersSameBytes) {
 TEST(MakeImageFolder, EverythingIsOnTheDiskBeforeItHasItsName) {
   const PictureFolder folder;
   DurableStorage storage;
-  make_image_folder(folder / "a", {.classes = 2, .per_class = 3, .size = 16}, {.storage = &storage});
+  make_image_folder(folder / "a", {.classes = 2, .per_class = 3, .size = 16},
+                    {.storage = &storage});
   EXPECT_EQ(storage.renamed, 1);
   EXPECT_THAT(storage.early, testing::IsEmpty());
   EXPECT_TRUE(storage.has_flushed_the_latest_name());
@@ -76,7 +78,8 @@ TEST(MakeImageFolder, FolderWithSomethingInItIsLeftAlone) {
   folder.add("full/a.jpg");
   const auto before = contents_of(folder.path());
   EXPECT_EQ(failure(folder / "full", {}),
-            "E0610: '" + (folder / "full").string() + "' already exists (choose another folder, or remove this one)");
+            "E0610: '" + (folder / "full").string() +
+                "' already exists (choose another folder, or remove this one)");
   EXPECT_EQ(failure(folder / "full/a.jpg", {}).substr(0, 6), "E0610:");
   EXPECT_EQ(contents_of(folder.path()), before);
   fs::create_directory(folder / "empty");
@@ -85,9 +88,11 @@ TEST(MakeImageFolder, FolderWithSomethingInItIsLeftAlone) {
 
 TEST(MakeImageFolder, MoreClassesThanShapesIsRefused) {
   const PictureFolder folder;
-  EXPECT_EQ(failure(folder / "a", {.classes = 25}), "E0304: cannot make 25 classes (there are 24 kinds of shapes)");
-  EXPECT_EQ(failure(folder / "a", {.classes = 2, .per_class = 0}),
-            "E0304: cannot make 0 images of 64 pixels a class (make at least one, of 8 to 4096 pixels)");
+  EXPECT_EQ(failure(folder / "a", {.classes = 25}),
+            "E0304: cannot make 25 classes (there are 24 kinds of shapes)");
+  EXPECT_EQ(
+      failure(folder / "a", {.classes = 2, .per_class = 0}),
+      "E0304: cannot make 0 images of 64 pixels a class (make at least one, of 8 to 4096 pixels)");
 }
 
 TEST(MakeImageFolder, CancelledLeavesNothing) {
@@ -95,8 +100,9 @@ TEST(MakeImageFolder, CancelledLeavesNothing) {
   std::int64_t made = 0;
   const MakeCallbacks callbacks{.progress = [&](std::int64_t done, std::int64_t) { made = done; },
                                 .cancelled = [&] { return made == 3; }};
-  EXPECT_THROW(make_image_folder(folder / "a", {.classes = 2, .per_class = 2, .size = 16}, callbacks),
-               runner::Cancelled);
+  EXPECT_THROW(
+      make_image_folder(folder / "a", {.classes = 2, .per_class = 2, .size = 16}, callbacks),
+      runner::Cancelled);
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
@@ -108,19 +114,22 @@ TEST(MakeImageFolder, KnowsWhatItMade) {
   const auto other = differs(folder / "a", {.classes = 3, .per_class = 1, .size = 16, .seed = 1});
   ASSERT_TRUE(other);
   EXPECT_EQ(other->code, runner::ErrorCode::kOptionConflict);
-  EXPECT_EQ(other->message,
-            "'" + (folder / "a").string() +
-                R"(' was made with other numbers: {"version":1,"classes":2,"per_class":1,"size":16,"seed":1})");
+  EXPECT_EQ(
+      other->message,
+      "'" + (folder / "a").string() +
+          R"(' was made with other numbers: {"version":1,"classes":2,"per_class":1,"size":16,"seed":1})");
   folder.add("b/x/a.jpg");
   ASSERT_TRUE(differs(folder / "b", images));
   EXPECT_EQ(differs(folder / "b", images)->code, runner::ErrorCode::kFolderExists);
 }
 
 /// Share of right answers of a linear classifier on half of the images, taught on the other half.
-double accuracy_of_linear_classifier(at::Tensor features, const at::Tensor& labels, std::int64_t classes) {
+double accuracy_of_linear_classifier(at::Tensor features, const at::Tensor& labels,
+                                     std::int64_t classes) {
   const torch::NoGradGuard no_graph;
   const int threads = torch::get_num_threads();
-  torch::set_num_threads(1);  // the matrices are so small that threads would only wait for each other
+  torch::set_num_threads(
+      1);  // the matrices are so small that threads would only wait for each other
   const std::int64_t half = features.size(0) / 2;
   features = (features - features.mean(0)) / (features.std(0) + 1e-6);
   const at::Tensor taught = features.slice(0, 0, half), asked = features.slice(0, half);
@@ -157,7 +166,8 @@ Drawn drawn(std::int64_t classes, std::int64_t per_class) {
 
 /// 16 bins a channel, and 4 x 4 x 4 bins of colours.
 at::Tensor color_histogram(const Drawn& images) {
-  const at::Tensor result = torch::zeros({static_cast<std::int64_t>(images.pictures.size()), 16 * 3 + 64});
+  const at::Tensor result =
+      torch::zeros({static_cast<std::int64_t>(images.pictures.size()), 16 * 3 + 64});
   float* counts = result.data_ptr<float>();
   for (const Image& image : images.pictures) {
     for (std::size_t i = 0; i < image.pixels.size(); i += 3) {
@@ -175,7 +185,9 @@ at::Tensor thumbnails(const Drawn& images) {
   std::vector<at::Tensor> all;
   for (const Image& image : images.pictures) {
     const Image small = resize(image, 16, 16, Interpolation::kBilinear);
-    all.push_back(torch::tensor(at::ArrayRef<std::uint8_t>(small.pixels), torch::kFloat).reshape({256, 3}).mean(1));
+    all.push_back(torch::tensor(at::ArrayRef<std::uint8_t>(small.pixels), torch::kFloat)
+                      .reshape({256, 3})
+                      .mean(1));
   }
   const at::Tensor brightness = torch::stack(all);
   return (brightness - brightness.mean(1, true)) / brightness.std(1, true, true);
@@ -184,7 +196,8 @@ at::Tensor thumbnails(const Drawn& images) {
 TEST(Shapes, ColoursAloneDoNotTellThemApart) {
   for (const std::int64_t classes : {8, 24}) {
     const Drawn images = drawn(classes, 1000 / classes);
-    const double accuracy = accuracy_of_linear_classifier(color_histogram(images), images.labels, classes);
+    const double accuracy =
+        accuracy_of_linear_classifier(color_histogram(images), images.labels, classes);
     RecordProperty("by_colour_" + std::to_string(classes), std::to_string(accuracy));
     EXPECT_LT(accuracy, 1.5 / static_cast<double>(classes));
   }

@@ -10,12 +10,12 @@
 #include "runner/shared/stage/stage.h"
 #include "stages/adapters/data_cub200.h"
 #include "stages/adapters/data_flowers102.h"
-#include "stages/data/image.h"
 #include "stages/adapters/made_datasets.h"
-#include "stages/few_shot/few_shot_list.h"
-#include "stages/retina/retina.h"
-#include "stages/few_shot/make_mini_imagenet.h"
 #include "stages/contrastive/data_stanford_cars.h"
+#include "stages/data/image.h"
+#include "stages/few_shot/few_shot_list.h"
+#include "stages/few_shot/make_mini_imagenet.h"
+#include "stages/retina/retina.h"
 #include "tests/support/durable_storage.h"
 #include "tests/support/folder_contents.h"
 #include "tests/support/pictures.h"
@@ -62,7 +62,8 @@ TEST_P(MakePublished, CancelledLeavesNothing) {
   std::int64_t made = 0;
   const MakeCallbacks callbacks{.progress = [&](std::int64_t done, std::int64_t) { made = done; },
                                 .cancelled = [&] { return made == 3; }};
-  EXPECT_THROW(GetParam()(folder_ / "a", {.classes = 3, .per_class = 4, .size = 16}, callbacks), runner::Cancelled);
+  EXPECT_THROW(GetParam()(folder_ / "a", {.classes = 3, .per_class = 4, .size = 16}, callbacks),
+               runner::Cancelled);
   EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
 
@@ -76,8 +77,9 @@ TEST_P(MakePublished, NothingIsOverwrittenAndWhatCannotBeMadeIsRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MakePublished,
-                         testing::Values(make_flowers102, make_cub200, make_mini_imagenet, make_stanford_cars,
-                                         make_aptos_2019, make_eyepacs_2015, make_fundus_folders),
+                         testing::Values(make_flowers102, make_cub200, make_mini_imagenet,
+                                         make_stanford_cars, make_aptos_2019, make_eyepacs_2015,
+                                         make_fundus_folders),
                          [](const auto& info) {
                            if (info.param == make_mini_imagenet) return "mini_imagenet";
                            if (info.param == make_aptos_2019) return "aptos_2019";
@@ -90,8 +92,9 @@ INSTANTIATE_TEST_SUITE_P(All, MakePublished,
 TEST(MakeFlowers102, IsReadAsThePublishedSetIs) {
   const PictureFolder folder;
   std::int64_t last = 0;
-  make_flowers102(folder.path() / "new/data", {.classes = 4, .per_class = 9, .size = 24, .seed = 1},
-                  {.progress = [&](std::int64_t done, std::int64_t) { last = done; }, .cancelled = {}});
+  make_flowers102(
+      folder.path() / "new/data", {.classes = 4, .per_class = 9, .size = 24, .seed = 1},
+      {.progress = [&](std::int64_t done, std::int64_t) { last = done; }, .cancelled = {}});
   EXPECT_EQ(last, 36);
   const auto list = list_flowers102(folder / "new/data", FlowerParts::kPublished, false);
   ASSERT_TRUE(list) << list.errors().front().message;
@@ -109,7 +112,8 @@ TEST(MakeFlowers102, IsReadAsThePublishedSetIs) {
   }
   EXPECT_EQ(labels.size(), 36u);
   int changes = 0;
-  for (auto at = std::next(labels.begin()); at != labels.end(); ++at) changes += at->second != std::prev(at)->second;
+  for (auto at = std::next(labels.begin()); at != labels.end(); ++at)
+    changes += at->second != std::prev(at)->second;
   EXPECT_EQ(changes, 3);
 }
 
@@ -129,7 +133,8 @@ TEST(MakeCub200, IsReadAsThePublishedSetIs) {
   make_cub200(folder / "data", {.classes = 3, .per_class = 5, .size = 40, .seed = 1});
   const auto list = list_cub200(folder / "data", /*boxes=*/true, false);
   ASSERT_TRUE(list) << list.errors().front().message;
-  EXPECT_THAT(list->classes, testing::ElementsAre("Stripes horizontal", "Stripes vertical", "Disc"));
+  EXPECT_THAT(list->classes,
+              testing::ElementsAre("Stripes horizontal", "Stripes vertical", "Disc"));
   EXPECT_EQ((*list)[Part::kTrain].size(), 9u);
   EXPECT_EQ((*list)[Part::kTest].size(), 6u);
   for (const ImageFile& file : (*list)[Part::kTrain]) {
@@ -147,7 +152,8 @@ TEST(MakeStanfordCars, IsReadAsThePublishedSetIs) {
   const auto list = list_stanford_cars(folder / "data", CarLabels::kModel, /*boxes=*/true, false);
   ASSERT_TRUE(list) << list.errors().front().message;
   EXPECT_THAT(list->classes,
-              testing::ElementsAre("AM General Stripes Horizontal Sedan 2000", "AM General Stripes Vertical Coupe 2001",
+              testing::ElementsAre("AM General Stripes Horizontal Sedan 2000",
+                                   "AM General Stripes Vertical Coupe 2001",
                                    "AM General Disc SUV 2002", "Aston Martin Frame Sedan 2003",
                                    "Aston Martin Checkerboard Coupe 2004"));
   EXPECT_FALSE(list->no_test);
@@ -172,11 +178,13 @@ TEST(MakeStanfordCars, IsReadAsThePublishedSetIs) {
 TEST(MakeMiniImagenet, IsReadAsThePublishedSetIs) {
   const PictureFolder folder;
   make_mini_imagenet(folder / "data", {.classes = 9, .per_class = 4, .size = 24, .seed = 2});
-  FewShotSource source{.root = folder / "data", .candidates = {{{"base.json"}, {"val.json"}, {"novel.json"}}}};
+  FewShotSource source{.root = folder / "data",
+                       .candidates = {{{"base.json"}, {"val.json"}, {"novel.json"}}}};
   const auto parts = list_few_shot(source);
   ASSERT_TRUE(parts) << parts.errors().front().message;
   std::set<std::string> names;
-  for (const FewShotPart& part : *parts) names.insert(part.list.classes.begin(), part.list.classes.end());
+  for (const FewShotPart& part : *parts)
+    names.insert(part.list.classes.begin(), part.list.classes.end());
   EXPECT_EQ(names.size(), 9u);
   EXPECT_EQ((*parts)[0].list.classes.size(), 5u);
   EXPECT_EQ((*parts)[1].list[Part::kValidation].size(), 8u);
@@ -201,7 +209,8 @@ TEST(MakeMiniImagenet, EachPartNeedsAClass) {
     FAIL();
   } catch (const runner::StageError& error) {
     EXPECT_STREQ(error.what(), "cannot make 2 classes of this form");
-    EXPECT_EQ(error.help, "each part has classes of its own: make at least three; 20 are enough for five ways");
+    EXPECT_EQ(error.help,
+              "each part has classes of its own: make at least three; 20 are enough for five ways");
   }
 }
 

@@ -30,8 +30,8 @@ std::string problem(const std::string& file, const std::string& name = "labels")
 
 /// A file as another library writes it.
 template <typename T>
-std::string written_by_matio(const std::vector<T>& values, matio_classes array_class, matio_types type,
-                             matio_compression compression, int flags = 0) {
+std::string written_by_matio(const std::vector<T>& values, matio_classes array_class,
+                             matio_types type, matio_compression compression, int flags = 0) {
   const TemporaryFolder folder;
   const std::string path = folder / "a.mat";
   mat_t* file = Mat_CreateVer(path.c_str(), nullptr, MAT_FT_MAT5);
@@ -50,7 +50,8 @@ std::string written_by_matio(const std::vector<T>& values, matio_classes array_c
 }
 
 std::string small_file() {
-  return mat_file(std::array{MatMatrix{"other", 2, 2, {1, 2, 3, 4}}, MatMatrix{"labels", 1, 5, {7, 300, 1, 0, 65535}}});
+  return mat_file(std::array{MatMatrix{"other", 2, 2, {1, 2, 3, 4}},
+                             MatMatrix{"labels", 1, 5, {7, 300, 1, 0, 65535}}});
 }
 
 TEST(MatFile, ReadsWhatAnotherLibraryWrites) {
@@ -60,10 +61,12 @@ TEST(MatFile, ReadsWhatAnotherLibraryWrites) {
     const auto check = [&](auto number, matio_classes array_class, matio_types type) {
       using T = decltype(number);
       std::vector<T> written(values.begin(), values.end());
-      const MatMatrix matrix = read_mat(written_by_matio(written, array_class, type, compression), "labels");
+      const MatMatrix matrix =
+          read_mat(written_by_matio(written, array_class, type, compression), "labels");
       EXPECT_EQ(matrix.rows, 1);
       EXPECT_EQ(matrix.columns, 300);
-      EXPECT_EQ(matrix.values, std::vector<std::int64_t>(written.begin(), written.end())) << int{type};
+      EXPECT_EQ(matrix.values, std::vector<std::int64_t>(written.begin(), written.end()))
+          << int{type};
     };
     check(std::uint8_t{}, MAT_C_UINT8, MAT_T_UINT8);
     check(std::int8_t{}, MAT_C_INT8, MAT_T_INT8);
@@ -80,7 +83,8 @@ TEST(MatFile, ReadsWhatAnotherLibraryWrites) {
 TEST(MatFile, ReadsSmallElements) {
   for (const auto compression : {MAT_COMPRESSION_NONE, MAT_COMPRESSION_ZLIB}) {
     const auto read = [&](const std::vector<std::uint8_t>& values) {
-      return read_mat(written_by_matio(values, MAT_C_UINT8, MAT_T_UINT8, compression), "labels").values;
+      return read_mat(written_by_matio(values, MAT_C_UINT8, MAT_T_UINT8, compression), "labels")
+          .values;
     };
     EXPECT_THAT(read({9}), ElementsAre(9));
     EXPECT_THAT(read({9, 8, 7, 6}), ElementsAre(9, 8, 7, 6));
@@ -93,9 +97,9 @@ TEST(MatFile, ReadsSmallElements) {
     for (int i = 0; i < 4; ++i) text += static_cast<char>(number >> (8 * i) & 0xff);
     return text;
   };
-  const std::string variable = word(6) + word(8) + word(9) + word(0) + word(5) + word(8) + word(3) + word(1) +
-                               word(1 | 2 << 16) + std::string("ab\0\0", 4) + word(2 | 3 << 16) +
-                               std::string("\x05\x06\x07\0", 4);
+  const std::string variable = word(6) + word(8) + word(9) + word(0) + word(5) + word(8) + word(3) +
+                               word(1) + word(1 | 2 << 16) + std::string("ab\0\0", 4) +
+                               word(2 | 3 << 16) + std::string("\x05\x06\x07\0", 4);
   file += word(14) + word(static_cast<std::uint32_t>(variable.size())) + variable;
   const MatMatrix matrix = read_mat(file, "ab");
   EXPECT_EQ(matrix.rows, 3);
@@ -148,16 +152,19 @@ TEST(MatFile, RefusesByCause) {
   EXPECT_EQ(problem(file.substr(0, file.size() - 1)),
             "it ends within a variable: 72 bytes are announced and 71 are there");
   EXPECT_EQ(problem(changed(128, "\x0d")), "it has an element of type 13 among its variables");
-  EXPECT_EQ(problem(written_by_matio<double>({1, 2.5}, MAT_C_DOUBLE, MAT_T_DOUBLE, MAT_COMPRESSION_ZLIB)),
-            "it has a number that is not an integer");
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_EQ(problem(written_by_matio<double>({1, nan}, MAT_C_DOUBLE, MAT_T_DOUBLE, MAT_COMPRESSION_NONE)),
-            "it has a number that is not an integer");
-  EXPECT_EQ(problem(written_by_matio<double>({1, 2}, MAT_C_DOUBLE, MAT_T_DOUBLE, MAT_COMPRESSION_NONE, MAT_F_COMPLEX)),
-            "its 'labels' has complex numbers");
   EXPECT_EQ(
-      problem(written_by_matio<std::uint8_t>({'a', 'b', 'c', 'd', 'e'}, MAT_C_CHAR, MAT_T_UINT8, MAT_COMPRESSION_NONE)),
-      "its 'labels' is not a matrix of numbers");
+      problem(written_by_matio<double>({1, 2.5}, MAT_C_DOUBLE, MAT_T_DOUBLE, MAT_COMPRESSION_ZLIB)),
+      "it has a number that is not an integer");
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(
+      problem(written_by_matio<double>({1, nan}, MAT_C_DOUBLE, MAT_T_DOUBLE, MAT_COMPRESSION_NONE)),
+      "it has a number that is not an integer");
+  EXPECT_EQ(problem(written_by_matio<double>({1, 2}, MAT_C_DOUBLE, MAT_T_DOUBLE,
+                                             MAT_COMPRESSION_NONE, MAT_F_COMPLEX)),
+            "its 'labels' has complex numbers");
+  EXPECT_EQ(problem(written_by_matio<std::uint8_t>({'a', 'b', 'c', 'd', 'e'}, MAT_C_CHAR,
+                                                   MAT_T_UINT8, MAT_COMPRESSION_NONE)),
+            "its 'labels' is not a matrix of numbers");
 }
 
 TEST(MatFile, CompressedPartsAreBounded) {
@@ -169,16 +176,20 @@ TEST(MatFile, CompressedPartsAreBounded) {
 
 /// Files in which every kind of element occurs.
 std::vector<std::string> samples() {
-  return {small_file(), written_by_matio<std::uint8_t>({3, 1, 2}, MAT_C_UINT8, MAT_T_UINT8, MAT_COMPRESSION_NONE),
-          written_by_matio<double>({3, 1, 2, 700}, MAT_C_DOUBLE, MAT_T_DOUBLE, MAT_COMPRESSION_NONE),
-          written_by_matio<std::uint16_t>({3, 1, 2, 700, 4}, MAT_C_UINT16, MAT_T_UINT16, MAT_COMPRESSION_ZLIB)};
+  return {
+      small_file(),
+      written_by_matio<std::uint8_t>({3, 1, 2}, MAT_C_UINT8, MAT_T_UINT8, MAT_COMPRESSION_NONE),
+      written_by_matio<double>({3, 1, 2, 700}, MAT_C_DOUBLE, MAT_T_DOUBLE, MAT_COMPRESSION_NONE),
+      written_by_matio<std::uint16_t>({3, 1, 2, 700, 4}, MAT_C_UINT16, MAT_T_UINT16,
+                                      MAT_COMPRESSION_ZLIB)};
 }
 
 TEST(MatFile, CutOffAnywhereIsRefused) {
   for (const std::string& file : samples()) {
     const std::size_t size = file.size();
     std::size_t refused = 0;
-    for (std::size_t length = 0; length < size; ++length) refused += problem(file.substr(0, length)).empty() ? 0 : 1;
+    for (std::size_t length = 0; length < size; ++length)
+      refused += problem(file.substr(0, length)).empty() ? 0 : 1;
     // What is cut off may be padding, which nothing is lost with.
     EXPECT_GE(refused, size - 7);
   }
@@ -202,7 +213,8 @@ TEST(MatFile, ReadsThePublishedLists) {
   const MatMatrix labels = read_mat(file_text(folder / "imagelabels.mat"), "labels");
   EXPECT_EQ(labels.rows, 1);
   EXPECT_EQ(labels.columns, 8189);
-  EXPECT_THAT(std::vector(labels.values.begin(), labels.values.begin() + 3), ElementsAre(77, 77, 77));
+  EXPECT_THAT(std::vector(labels.values.begin(), labels.values.begin() + 3),
+              ElementsAre(77, 77, 77));
   EXPECT_THAT(std::vector(labels.values.end() - 3, labels.values.end()), ElementsAre(62, 62, 62));
   const std::string lists = file_text(folder / "setid.mat");
   const MatMatrix training = read_mat(lists, "trnid"), validation = read_mat(lists, "valid"),
@@ -210,9 +222,12 @@ TEST(MatFile, ReadsThePublishedLists) {
   EXPECT_EQ(training.values.size(), 1020u);
   EXPECT_EQ(validation.values.size(), 1020u);
   EXPECT_EQ(test.values.size(), 6149u);
-  EXPECT_THAT(std::vector(training.values.begin(), training.values.begin() + 3), ElementsAre(6765, 6755, 6768));
-  EXPECT_THAT(std::vector(validation.values.begin(), validation.values.begin() + 3), ElementsAre(6773, 6767, 6739));
-  EXPECT_THAT(std::vector(test.values.begin(), test.values.begin() + 3), ElementsAre(6734, 6735, 6737));
+  EXPECT_THAT(std::vector(training.values.begin(), training.values.begin() + 3),
+              ElementsAre(6765, 6755, 6768));
+  EXPECT_THAT(std::vector(validation.values.begin(), validation.values.begin() + 3),
+              ElementsAre(6773, 6767, 6739));
+  EXPECT_THAT(std::vector(test.values.begin(), test.values.begin() + 3),
+              ElementsAre(6734, 6735, 6737));
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ using testing::ElementsAre;
 
 MatRecords two_cars() {
   return {.fields = {"class", "fname", "score"},
-          .rows = {{std::int64_t{196}, "00001.jpg", MatCell()}, {std::int64_t{300}, "é.jpg", std::int64_t{0}}}};
+          .rows = {{std::int64_t{196}, "00001.jpg", MatCell()},
+                   {std::int64_t{300}, "é.jpg", std::int64_t{0}}}};
 }
 
 std::string cars_file() { return mat_records_file("annotations", two_cars()); }
@@ -94,7 +95,8 @@ TEST(MatRecords, ReadsTextsThatAnotherLibraryWrites) {
       std::size_t size[2] = {1, 2};
       return Mat_VarCreate("class_names", MAT_C_CELL, MAT_T_CELL, 2, size, cells, 0);
     });
-    EXPECT_THAT(read_mat_texts(file, "class_names"), ElementsAre("Audi TT", "Ram C/V Cargo Van Minivan 2012"));
+    EXPECT_THAT(read_mat_texts(file, "class_names"),
+                ElementsAre("Audi TT", "Ram C/V Cargo Van Minivan 2012"));
   }
 }
 
@@ -123,7 +125,8 @@ TEST(MatRecords, ReadsBackWhatItWrote) {
   EXPECT_EQ(records.fields, two_cars().fields);
   EXPECT_EQ(records.rows, two_cars().rows);
   EXPECT_EQ(cars_file(), cars_file());
-  EXPECT_THAT(read_mat_texts(names_file(), "class_names"), ElementsAre("Audi TT", "", "BMW Série 3"));
+  EXPECT_THAT(read_mat_texts(names_file(), "class_names"),
+              ElementsAre("Audi TT", "", "BMW Série 3"));
 }
 
 TEST(MatRecords, TextsOfSixteenBitsBecomeUtf8) {
@@ -143,7 +146,8 @@ TEST(MatRecords, TextsOfSixteenBitsBecomeUtf8) {
 TEST(MatRecords, RefusesByCause) {
   EXPECT_EQ(records_problem(""), "it is not a MAT-file of version 5");
   EXPECT_EQ(records_problem(cars_file(), "cars"), "it has no variable 'cars'");
-  EXPECT_EQ(records_problem(names_file(), "class_names"), "its 'class_names' is not a list of records");
+  EXPECT_EQ(records_problem(names_file(), "class_names"),
+            "its 'class_names' is not a list of records");
   EXPECT_EQ(texts_problem(cars_file(), "annotations"), "its 'annotations' is not a list of texts");
   const std::string numbers = written_by_matio(MAT_COMPRESSION_NONE, [] {
     matvar_t* cells[] = {matio_text("Audi TT"), matio_number(3)};
@@ -182,13 +186,16 @@ TEST(MatRecords, ReadsThePublishedAnnotations) {
   ASSERT_EQ(names.size(), 196u);
   EXPECT_EQ(names[0], "AM General Hummer SUV 2000");
   EXPECT_EQ(names[195], "smart fortwo Convertible 2012");
-  const MatRecords train = read_mat_records(file_text(folder / "cars_train_annos.mat"), "annotations");
-  EXPECT_THAT(train.fields, ElementsAre("bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2", "class", "fname"));
+  const MatRecords train =
+      read_mat_records(file_text(folder / "cars_train_annos.mat"), "annotations");
+  EXPECT_THAT(train.fields,
+              ElementsAre("bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2", "class", "fname"));
   ASSERT_EQ(train.rows.size(), 8144u);
-  EXPECT_THAT(train.rows[0], ElementsAre(std::int64_t{39}, std::int64_t{116}, std::int64_t{569}, std::int64_t{375},
-                                         std::int64_t{14}, "00001.jpg"));
+  EXPECT_THAT(train.rows[0], ElementsAre(std::int64_t{39}, std::int64_t{116}, std::int64_t{569},
+                                         std::int64_t{375}, std::int64_t{14}, "00001.jpg"));
   EXPECT_EQ(train.rows[8143][5], MatCell("08144.jpg"));
-  const MatRecords test = read_mat_records(file_text(folder / "cars_test_annos.mat"), "annotations");
+  const MatRecords test =
+      read_mat_records(file_text(folder / "cars_test_annos.mat"), "annotations");
   EXPECT_EQ(test.rows.size(), 8041u);
   EXPECT_THAT(test.fields, ElementsAre("bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2", "fname"));
 }

@@ -86,11 +86,12 @@ TEST(PictureChange, OneOptionDoesNotChangeWhatAnotherDraws) {
 
 TEST(PictureChange, IsAskedForByMoreThanACut) {
   EXPECT_FALSE(changes_pictures({}));
-  EXPECT_FALSE(changes_pictures({.random_resized_crop = RandomResizedCrop{}, .horizontal_flip = 0.5}));
+  EXPECT_FALSE(
+      changes_pictures({.random_resized_crop = RandomResizedCrop{}, .horizontal_flip = 0.5}));
   for (double AugmentOptions::*option :
        {&AugmentOptions::vertical_flip, &AugmentOptions::brightness, &AugmentOptions::contrast,
-        &AugmentOptions::saturation, &AugmentOptions::hue, &AugmentOptions::rotation, &AugmentOptions::shear,
-        &AugmentOptions::translation, &AugmentOptions::zoom}) {
+        &AugmentOptions::saturation, &AugmentOptions::hue, &AugmentOptions::rotation,
+        &AugmentOptions::shear, &AugmentOptions::translation, &AugmentOptions::zoom}) {
     AugmentOptions augment;
     augment.*option = 0.1;
     EXPECT_TRUE(changes_pictures(augment));
@@ -117,7 +118,8 @@ TEST(PictureChange, MovesByWholePixelsAndLeavesBlack) {
     for (int x = 0; x < 10; ++x) {
       const bool is_inside = x >= 2 && y < 6;
       for (int channel = 0; channel < 3; ++channel) {
-        EXPECT_EQ(moved.row(y)[3 * x + channel], is_inside ? image.row(y + 2)[3 * (x - 2) + channel] : 0)
+        EXPECT_EQ(moved.row(y)[3 * x + channel],
+                  is_inside ? image.row(y + 2)[3 * (x - 2) + channel] : 0)
             << x << " " << y;
       }
     }
@@ -126,8 +128,9 @@ TEST(PictureChange, MovesByWholePixelsAndLeavesBlack) {
 
 TEST(PictureChange, LeavesBlackWhereNothingIsLeft) {
   const Image image = picture(30, 20, 3);
-  for (const PictureChange& change : {PictureChange{.right = 1}, PictureChange{.right = 1, .shear = 80, .scale = 2e-16},
-                                      PictureChange{.down = -1, .scale = 2e-16}}) {
+  for (const PictureChange& change :
+       {PictureChange{.right = 1}, PictureChange{.right = 1, .shear = 80, .scale = 2e-16},
+        PictureChange{.down = -1, .scale = 2e-16}}) {
     EXPECT_EQ(changed(image, change).pixels, Image(30, 20).pixels);
   }
 }
@@ -136,7 +139,8 @@ TEST(PictureChange, TurnsToTheLeft) {
   const Image image = picture(7, 7, 2);
   const Image turned = changed(image, {.rotation = 90});
   for (int y = 0; y < 7; ++y) {
-    for (int x = 0; x < 7; ++x) EXPECT_EQ(turned.row(y)[3 * x], image.row(x)[3 * (6 - y)]) << x << " " << y;
+    for (int x = 0; x < 7; ++x)
+      EXPECT_EQ(turned.row(y)[3 * x], image.row(x)[3 * (6 - y)]) << x << " " << y;
   }
 }
 

@@ -24,7 +24,8 @@ class Pictures : public testing::Test {
     for (const std::string& one : below) paths.push_back(path(one));
     const auto files = list_pictures(paths);
     if (files) return {};
-    for (const auto& error : files.errors()) result.push_back(runner::name(error.code) + " " + error.message);
+    for (const auto& error : files.errors())
+      result.push_back(runner::name(error.code) + " " + error.message);
     return result;
   }
   static ImageDatasetOptions small() {
@@ -36,15 +37,17 @@ class Pictures : public testing::Test {
 };
 
 TEST_F(Pictures, OfAFolderAreTheImagesInItAndBelowSortedByName) {
-  for (const char* name : {"a/2.jpg", "a/1.PNG", "a/b/3.jpeg", "a/.hidden.jpg", "a/.b/4.jpg", "a/b/4.gif", "5.jpg"})
+  for (const char* name :
+       {"a/2.jpg", "a/1.PNG", "a/b/3.jpeg", "a/.hidden.jpg", "a/.b/4.jpg", "a/b/4.gif", "5.jpg"})
     folder_.add(name);
   std::ofstream(path("a/notes.txt")) << "no image";
   fs::create_directory_symlink(path("a/b"), path("a/again"));
   const auto files = list_pictures({path("5.jpg"), path("a")});
   ASSERT_TRUE(files);
-  EXPECT_THAT(files->files,
-              ElementsAre(path("5.jpg"), path("a/1.PNG"), path("a/2.jpg"), path("a/b/3.jpeg"), path("a/b/4.gif")));
-  EXPECT_EQ(files->not_taken.text(), "1 file ignored: 1 .txt; 1 hidden file; 1 folder not searched; 1 hidden folder");
+  EXPECT_THAT(files->files, ElementsAre(path("5.jpg"), path("a/1.PNG"), path("a/2.jpg"),
+                                        path("a/b/3.jpeg"), path("a/b/4.gif")));
+  EXPECT_EQ(files->not_taken.text(),
+            "1 file ignored: 1 .txt; 1 hidden file; 1 folder not searched; 1 hidden folder");
 }
 
 TEST_F(Pictures, NamedFileIsTakenWhateverItsName) {
@@ -69,7 +72,8 @@ TEST_F(Pictures, LinksOutOfTheFolderAndNowhereAreRefused) {
   fs::create_symlink(path("b/2.jpg"), path("a/outside.jpg"));
   fs::create_symlink(path("b/none.jpg"), path("a/nowhere.jpg"));
   EXPECT_THAT(errors({"a"}), testing::UnorderedElementsAre(
-                                 "E0607 the symlink '" + path("a/outside.jpg") + "' leads out of '" + path("a") + "'",
+                                 "E0607 the symlink '" + path("a/outside.jpg") +
+                                     "' leads out of '" + path("a") + "'",
                                  "E0603 the symlink '" + path("a/nowhere.jpg") + "' is broken"));
 }
 

@@ -8,8 +8,8 @@
 #include "stages/data/image.h"
 #include "stages/data/image_writer.h"
 #include "stages/data/weighted_sums.h"
-#include "stages/retina/retina.h"
 #include "stages/random/random.h"
+#include "stages/retina/retina.h"
 #include "tests/support/pictures.h"
 
 namespace stages {
@@ -17,19 +17,23 @@ namespace {
 
 using Groups = std::vector<std::vector<std::size_t>>;
 
-PictureHash random_hash(Random& random) { return {random.next(), random.next(), random.next(), random.next()}; }
+PictureHash random_hash(Random& random) {
+  return {random.next(), random.next(), random.next(), random.next()};
+}
 
 PictureHash with_bits_turned(PictureHash hash, int count, Random& random) {
   std::set<std::int64_t> bits;
   while (std::ssize(bits) < count) bits.insert(random.below(256));
-  for (const std::int64_t bit : bits) hash[static_cast<std::size_t>(bit / 64)] ^= std::uint64_t{1} << (bit % 64);
+  for (const std::int64_t bit : bits)
+    hash[static_cast<std::size_t>(bit / 64)] ^= std::uint64_t{1} << (bit % 64);
   return hash;
 }
 
 TEST(PictureHash, HasABitWhereItBecomesBrighter) {
   Image image(170, 160);
   for (int y = 0; y < 160; ++y)
-    for (int x = 0; x < 170; ++x) std::fill_n(image.row(y) + 3 * x, 3, static_cast<std::uint8_t>(y < 80 ? x : 170 - x));
+    for (int x = 0; x < 170; ++x)
+      std::fill_n(image.row(y) + 3 * x, 3, static_cast<std::uint8_t>(y < 80 ? x : 170 - x));
   const PictureHash hash = picture_hash(thumbnail(image));
   EXPECT_EQ(hash[0], ~std::uint64_t{0});
   EXPECT_EQ(hash[1] >> 32, 0xffffffffu);
@@ -41,7 +45,8 @@ TEST(PictureHash, OfAPictureThatIsSavedAgainIsNearAndOfAnotherFar) {
   for (std::uint64_t i = 0; i < 20; ++i) {
     const Image image = draw_retina(static_cast<std::int64_t>(i % 5), 200, Random({i}));
     const Image small = resize(image, 120, 120, Interpolation::kBicubic);
-    const Thumbnail seen = thumbnail(image), again = thumbnail(decode_image(encode_jpeg(small, 60))),
+    const Thumbnail seen = thumbnail(image),
+                    again = thumbnail(decode_image(encode_jpeg(small, 60))),
                     other = thumbnail(draw_retina(0, 200, Random({i + 100})));
     EXPECT_LE(distance(picture_hash(seen), picture_hash(again)), 20) << i;
     EXPECT_LT(mean_difference(seen, again), 1) << i;
@@ -55,7 +60,8 @@ TEST(Alike, NoPairIsMissed) {
   Random random({3});
   std::vector<PictureHash> hashes;
   for (int i = 0; i < 300; ++i) hashes.push_back(random_hash(random));
-  for (int i = 0; i < 300; ++i) hashes.push_back(with_bits_turned(hashes[static_cast<std::size_t>(i)], i % 20, random));
+  for (int i = 0; i < 300; ++i)
+    hashes.push_back(with_bits_turned(hashes[static_cast<std::size_t>(i)], i % 20, random));
   for (const int most : {0, 1, 3, 8, 19}) {
     const Groups groups = alike(hashes, most, kAnyPair);
     std::set<std::vector<std::size_t>> found(groups.begin(), groups.end());
@@ -77,11 +83,14 @@ TEST(Alike, GroupsAreConnectedByPairs) {
 }
 
 TEST(Alike, WhatIsNotConfirmedIsNoPair) {
-  const auto odd = [](std::size_t one, std::size_t other) { return one % 2 == 1 && other % 2 == 1; };
+  const auto odd = [](std::size_t one, std::size_t other) {
+    return one % 2 == 1 && other % 2 == 1;
+  };
   PictureHash near{};
   near[3] = 1;
   EXPECT_EQ(alike(std::vector{PictureHash{}, near, PictureHash{}}, 3, odd), Groups{});
-  EXPECT_EQ(alike(std::vector{PictureHash{~0u}, near, PictureHash{~0u}, PictureHash{}}, 3, odd), (Groups{{1, 3}}));
+  EXPECT_EQ(alike(std::vector{PictureHash{~0u}, near, PictureHash{~0u}, PictureHash{}}, 3, odd),
+            (Groups{{1, 3}}));
 }
 
 TEST(Alike, AThousandEqualPicturesAreComparedOnce) {

@@ -34,7 +34,9 @@ class PictureStoreTest : public testing::Test {
     return {{std::make_shared<const Image>(picture(20, 16, seed)), 200, 160}, seed % 2 == 1};
   }
   static std::string key(char letter) { return std::string(64, letter); }
-  fs::path entry(char letter) const { return folder() / std::string(2, letter) / std::string(62, letter); }
+  fs::path entry(char letter) const {
+    return folder() / std::string(2, letter) / std::string(62, letter);
+  }
   void age(char letter, int by) const {
     fs::last_write_time(entry(letter), fs::file_time_type::clock::now() - hours(by));
   }
@@ -71,7 +73,8 @@ TEST_F(PictureStoreTest, ADamagedEntryIsAsIfItHadNeverBeen) {
     EXPECT_FALSE(opened()->find(key('a'))) << place;
     EXPECT_FALSE(fs::exists(entry('a'))) << place;
   }
-  for (const std::size_t size : {std::size_t{0}, std::size_t{30}, std::size_t{70}, whole.size() - 1}) {
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{30}, std::size_t{70}, whole.size() - 1}) {
     write_bytes(entry('a'), {whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size)});
     EXPECT_FALSE(opened()->find(key('a'))) << size;
   }
@@ -125,7 +128,8 @@ TEST_F(PictureStoreTest, AFileThatIsAnotherIsReadAgain) {
 }
 
 TEST_F(PictureStoreTest, WhereNothingCanBeWrittenNothingIsKept) {
-  for (const char* const fault : {"create:1:full", "write:1:fail", "rename:1:fail", "folder:1:fail"}) {
+  for (const char* const fault :
+       {"create:1:full", "write:1:fail", "rename:1:fail", "folder:1:fail"}) {
     runner::FaultyStorage storage(runner::disk(), runner::fault_from(fault));
     PictureStore broken(kPlenty, "cut", storage);
     broken.open(folder_ / fault, "1");
@@ -135,7 +139,8 @@ TEST_F(PictureStoreTest, WhereNothingCanBeWrittenNothingIsKept) {
     EXPECT_FALSE(broken.find(key('b'))) << fault;
     std::size_t files = 0;
     if (fs::exists(folder_ / fault)) {
-      for (const auto& one : fs::recursive_directory_iterator(folder_ / fault)) files += one.is_regular_file() ? 1 : 0;
+      for (const auto& one : fs::recursive_directory_iterator(folder_ / fault))
+        files += one.is_regular_file() ? 1 : 0;
     }
     EXPECT_EQ(files, 0u) << fault;
   }

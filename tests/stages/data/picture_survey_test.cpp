@@ -6,9 +6,9 @@
 #include <torch/types.h>
 
 #include "runner/shared/stage/run_context.h"
-#include "stages/retina/retina.h"
-#include "stages/data/image_writer.h"
 #include "stages/data/image.h"
+#include "stages/data/image_writer.h"
+#include "stages/retina/retina.h"
 #include "stages/stages.h"
 #include "tests/support/image_stage_fixture.h"
 
@@ -22,7 +22,9 @@ using testing::IsEmpty;
 class PictureSurveyTest : public ImageStageTest {
  protected:
   PictureSurveyTest() : ImageStageTest(kDataFundus) {}
-  void SetUp() override { make_fundus_folders(data(), {.classes = 5, .per_class = 6, .size = 64, .seed = 2}); }
+  void SetUp() override {
+    make_fundus_folders(data(), {.classes = 5, .per_class = 6, .size = 64, .seed = 2});
+  }
 
   PictureSurvey survey(SurveyOptions options = {.threads = 2}) {
     const auto outputs = run({{"duplicates", "keep"}});
@@ -54,7 +56,8 @@ TEST_F(PictureSurveyTest, OfGoodDataFindsNothing) {
 
 TEST_F(PictureSurveyTest, FindsCopiesAndPicturesSavedAgain) {
   fs::copy_file(data() / "test/2/00001.jpg", data() / "train/2/copy.jpg");
-  write_bytes(data() / "train/4/again.png", png_file(decode_image(file_bytes(data() / "val/4/00002.jpg"))));
+  write_bytes(data() / "train/4/again.png",
+              png_file(decode_image(file_bytes(data() / "val/4/00002.jpg"))));
   const PictureSurvey found = survey();
   ASSERT_EQ(found.identical.size(), 1u);
   EXPECT_THAT(names(found.identical[0]), ElementsAre("train/2/copy.jpg", "test/2/00001.jpg"));
@@ -77,7 +80,8 @@ TEST_F(PictureSurveyTest, FindsWhatCannotBeReadAndWhatIsNoRetina) {
 }
 
 TEST_F(PictureSurveyTest, FindsPatientsOfTwoParts) {
-  for (const char* const name : {"train/0/17_left.jpg", "train/0/17_right.jpg", "test/1/18_left.jpg"})
+  for (const char* const name :
+       {"train/0/17_left.jpg", "train/0/17_right.jpg", "test/1/18_left.jpg"})
     fs::copy_file(data() / "train/0/00003.jpg", data() / name);
   EXPECT_THAT(survey().shared, IsEmpty());
   fs::copy_file(data() / "train/0/00003.jpg", data() / "val/1/18_right.jpg");

@@ -21,9 +21,11 @@ std::string failure(Bytes file) {
 }
 
 std::vector<std::uint8_t> header_of(std::uint32_t width, std::uint32_t height) {
-  std::vector<std::uint8_t> file = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n', 0, 0, 0, 13, 'I', 'H', 'D', 'R'};
+  std::vector<std::uint8_t> file = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n',
+                                    0,    0,   0,   13,  'I',  'H',  'D',  'R'};
   for (const std::uint32_t side : {width, height}) {
-    for (int shift = 24; shift >= 0; shift -= 8) file.push_back(static_cast<std::uint8_t>(side >> shift));
+    for (int shift = 24; shift >= 0; shift -= 8)
+      file.push_back(static_cast<std::uint8_t>(side >> shift));
   }
   file.insert(file.end(), {8, 2, 0, 0, 0, 0, 0, 0, 0});
   return file;
@@ -31,12 +33,14 @@ std::vector<std::uint8_t> header_of(std::uint32_t width, std::uint32_t height) {
 
 TEST(PngReader, TransparencyIsDropped) {
   const std::array<std::uint8_t, 8> pixels = {10, 20, 30, 0, 40, 50, 60, 128};
-  EXPECT_EQ(decode_png(encode_png(2, 1, pixels.data(), PNG_FORMAT_RGBA)).pixels, (Pixels{10, 20, 30, 40, 50, 60}));
+  EXPECT_EQ(decode_png(encode_png(2, 1, pixels.data(), PNG_FORMAT_RGBA)).pixels,
+            (Pixels{10, 20, 30, 40, 50, 60}));
 }
 
 TEST(PngReader, GreyIsRepeated) {
   const std::array<std::uint8_t, 2> pixels = {7, 200};
-  EXPECT_EQ(decode_png(encode_png(1, 2, pixels.data(), PNG_FORMAT_GRAY)).pixels, (Pixels{7, 7, 7, 200, 200, 200}));
+  EXPECT_EQ(decode_png(encode_png(1, 2, pixels.data(), PNG_FORMAT_GRAY)).pixels,
+            (Pixels{7, 7, 7, 200, 200, 200}));
 }
 
 TEST(PngReader, MissingPixelsAreCorrupt) {
@@ -50,8 +54,10 @@ TEST(PngReader, MissingPixelsAreCorrupt) {
 }
 
 TEST(PngReader, TooManyPixelsAreRefusedFromTheHeader) {
-  EXPECT_EQ(failure(header_of(20'000, 10'000)), "E0605: it has 20000 x 10000 pixels, more than 178 million");
-  EXPECT_EQ(failure(header_of(2'000'000, 2)), "E0605: it has 2000000 x 2 pixels, more than 178 million");
+  EXPECT_EQ(failure(header_of(20'000, 10'000)),
+            "E0605: it has 20000 x 10000 pixels, more than 178 million");
+  EXPECT_EQ(failure(header_of(2'000'000, 2)),
+            "E0605: it has 2000000 x 2 pixels, more than 178 million");
   EXPECT_EQ(failure(header_of(0, 7)), "E0604: it has 0 x 7 pixels");
 }
 
@@ -65,7 +71,8 @@ TEST(PngReader, DamagedBytesNeverDoMoreThanThrow) {
       file[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(file.size())))] =
           static_cast<std::uint8_t>(random.next());
     }
-    if (round % 3 == 0) file.resize(static_cast<std::size_t>(random.below(static_cast<std::int64_t>(file.size()))));
+    if (round % 3 == 0)
+      file.resize(static_cast<std::size_t>(random.below(static_cast<std::int64_t>(file.size()))));
     failed += !failure(file).empty();
   }
   EXPECT_GT(failed, 1000);

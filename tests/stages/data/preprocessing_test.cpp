@@ -17,13 +17,16 @@ namespace {
 
 // There is no way to tell it the class, the part or the file of a picture.
 template <typename Extra>
-constexpr bool kTakes = std::is_invocable_v<decltype(preprocessed), Image, const Preprocessing&, Extra> ||
-                        std::is_invocable_v<decltype(preprocessed), Image, Extra>;
+constexpr bool kTakes =
+    std::is_invocable_v<decltype(preprocessed), Image, const Preprocessing&, Extra> ||
+    std::is_invocable_v<decltype(preprocessed), Image, Extra>;
 static_assert(!kTakes<std::int64_t> && !kTakes<Part> && !kTakes<ImageFile> && !kTakes<std::string>);
 static_assert(kTakes<const Preprocessing&>);
 
 /// (3x + 5y + (xy mod 17)) mod 256, as spec'd for a picture of 64 x 64.
-std::uint8_t pattern(int x, int y) { return static_cast<std::uint8_t>((3 * x + 5 * y + x * y % 17) & 255); }
+std::uint8_t pattern(int x, int y) {
+  return static_cast<std::uint8_t>((3 * x + 5 * y + x * y % 17) & 255);
+}
 
 Image pattern_of(bool is_grey) {
   Image image(64, 64);
@@ -58,8 +61,8 @@ TEST(Preprocessing, ClaheHasColumnsAndRows) {
   const Image wide = preprocessed(pattern_of(false), {.clahe = Clahe{.columns = 2, .rows = 8}}),
               high = preprocessed(pattern_of(false), {.clahe = Clahe{.columns = 8, .rows = 2}});
   EXPECT_NE(wide.pixels, high.pixels);
-  // Below the middle the same grey is among brighter ones. Where the tiles reach from top to bottom that makes no
-  // difference.
+  // Below the middle the same grey is among brighter ones. Where the tiles reach from top to bottom
+  // that makes no difference.
   Image steps(64, 64);
   for (int y = 0; y < 64; ++y)
     std::fill_n(steps.row(y), 3 * 64, static_cast<std::uint8_t>(100 + y % 8 * (y < 32 ? 3 : 12)));
@@ -72,12 +75,14 @@ TEST(Preprocessing, ClaheHasColumnsAndRows) {
 /// As the header says it, pixel by pixel.
 Image flattened_plainly(const Image& image, const FlattenSharpen& step) {
   const auto mirrored = [](int place, int size) {
-    while (size > 1 && (place < 0 || place >= size)) place = place < 0 ? -place : 2 * (size - 1) - place;
+    while (size > 1 && (place < 0 || place >= size))
+      place = place < 0 ? -place : 2 * (size - 1) - place;
     return size == 1 ? 0 : place;
   };
   const auto byte = [](double value) { return static_cast<int>(std::clamp(value, 0.0, 255.0)); };
   const auto grey = [&](int x, int y) {
-    const std::uint8_t* const p = image.row(mirrored(y, image.height)) + 3 * mirrored(x, image.width);
+    const std::uint8_t* const p =
+        image.row(mirrored(y, image.height)) + 3 * mirrored(x, image.width);
     return (p[0] * 9798 + p[1] * 19235 + p[2] * 3735 + (1 << 14)) >> 15;
   };
   Image flat(image.width, image.height), sharp(image.width, image.height);
@@ -86,12 +91,13 @@ Image flattened_plainly(const Image& image, const FlattenSharpen& step) {
     for (int x = 0; x < image.width; ++x) {
       int total = 0;
       for (int dy = 0; dy < step.kernel_size; ++dy)
-        for (int dx = 0; dx < step.kernel_size; ++dx) total += grey(x - before + dx, y - before + dy);
+        for (int dx = 0; dx < step.kernel_size; ++dx)
+          total += grey(x - before + dx, y - before + dy);
       const int mean = (2 * total + area) / (2 * area);
       for (int c = 0; c < 3; ++c) {
         const int even = std::clamp(image.row(y)[3 * x + c] - mean + 128, 0, 255);
-        flat.row(y)[3 * x + c] =
-            static_cast<std::uint8_t>(byte(128 + step.contrast * (byte(even + step.brightness) - 128)));
+        flat.row(y)[3 * x + c] = static_cast<std::uint8_t>(
+            byte(128 + step.contrast * (byte(even + step.brightness) - 128)));
       }
     }
   }
@@ -101,9 +107,10 @@ Image flattened_plainly(const Image& image, const FlattenSharpen& step) {
         const auto at = [&](int dx, int dy) {
           return flat.row(mirrored(y + dy, image.height))[3 * mirrored(x + dx, image.width) + c];
         };
-        const double value =
-            (1 + 4 * step.sharpen) * at(0, 0) - step.sharpen * (at(-1, 0) + at(1, 0) + at(0, -1) + at(0, 1));
-        sharp.row(y)[3 * x + c] = static_cast<std::uint8_t>(std::clamp(std::nearbyint(value), 0.0, 255.0));
+        const double value = (1 + 4 * step.sharpen) * at(0, 0) -
+                             step.sharpen * (at(-1, 0) + at(1, 0) + at(0, -1) + at(0, 1));
+        sharp.row(y)[3 * x + c] =
+            static_cast<std::uint8_t>(std::clamp(std::nearbyint(value), 0.0, 255.0));
       }
     }
   }
@@ -113,9 +120,11 @@ Image flattened_plainly(const Image& image, const FlattenSharpen& step) {
 TEST(Preprocessing, FlattensAndSharpensAsItIsWritten) {
   const Image image = picture(23, 17, 3);
   for (const FlattenSharpen& step :
-       {FlattenSharpen{}, FlattenSharpen{.kernel_size = 5, .brightness = -13.5, .contrast = 0.7, .sharpen = 0},
+       {FlattenSharpen{},
+        FlattenSharpen{.kernel_size = 5, .brightness = -13.5, .contrast = 0.7, .sharpen = 0},
         FlattenSharpen{.kernel_size = 4, .brightness = 0, .contrast = 1, .sharpen = 0.5}}) {
-    const Image made = preprocessed(image, {.flatten_sharpen = step}), plain = flattened_plainly(image, step);
+    const Image made = preprocessed(image, {.flatten_sharpen = step}),
+                plain = flattened_plainly(image, step);
     EXPECT_EQ(made.pixels, plain.pixels) << step.kernel_size;
   }
 }
@@ -124,14 +133,17 @@ TEST(Preprocessing, FlattensBeforeItEqualises) {
   const Image image = picture(40, 30, 5);
   const Preprocessing flatten{.flatten_sharpen = FlattenSharpen{}}, equalise{.clahe = Clahe{}},
       both{.flatten_sharpen = FlattenSharpen{}, .clahe = Clahe{}};
-  EXPECT_EQ(preprocessed(image, both).pixels, preprocessed(preprocessed(image, flatten), equalise).pixels);
-  EXPECT_NE(preprocessed(image, both).pixels, preprocessed(preprocessed(image, equalise), flatten).pixels);
+  EXPECT_EQ(preprocessed(image, both).pixels,
+            preprocessed(preprocessed(image, flatten), equalise).pixels);
+  EXPECT_NE(preprocessed(image, both).pixels,
+            preprocessed(preprocessed(image, equalise), flatten).pixels);
 }
 
 TEST(Preprocessing, TakesPicturesSmallerThanItsTilesAndKernels) {
   for (const auto& [width, height] : {std::pair{1, 1}, {3, 2}, {65, 1}}) {
-    const Image image = preprocessed(picture(width, height), {.flatten_sharpen = FlattenSharpen{.kernel_size = 1000},
-                                                              .clahe = Clahe{.columns = 64, .rows = 64}});
+    const Image image = preprocessed(picture(width, height),
+                                     {.flatten_sharpen = FlattenSharpen{.kernel_size = 1000},
+                                      .clahe = Clahe{.columns = 64, .rows = 64}});
     EXPECT_EQ(image.pixels.size(), static_cast<std::size_t>(3 * width * height));
   }
 }

@@ -61,7 +61,8 @@ TEST(PreprocessorConfig, WhatItCannotSayIsTold) {
   EXPECT_THAT(lost_in_preprocessor(options), IsEmpty());
   options.decode = Decode::kFast;
   options.resize.crop_offset = CropOffset::kRound;
-  EXPECT_THAT(lost_in_preprocessor(options), ElementsAre(HasSubstr("decode: fast"), HasSubstr("crop_offset: round")));
+  EXPECT_THAT(lost_in_preprocessor(options),
+              ElementsAre(HasSubstr("decode: fast"), HasSubstr("crop_offset: round")));
   options.resize.shape = ResizeShape::kSquare;
   EXPECT_THAT(lost_in_preprocessor(options), ElementsAre(HasSubstr("decode: fast")));
 }

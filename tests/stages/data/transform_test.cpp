@@ -25,7 +25,8 @@ TEST(Transform, LongSideIsCutToWholePixels) {
 }
 
 TEST(Transform, RandomPartsLieInThePictureWithTheAreaAskedFor) {
-  const AugmentOptions augment{.random_resized_crop = RandomResizedCrop{.smallest_area = 0.3, .largest_area = 0.6}};
+  const AugmentOptions augment{.random_resized_crop =
+                                   RandomResizedCrop{.smallest_area = 0.3, .largest_area = 0.6}};
   std::set<int> lefts;
   for (std::uint64_t i = 0; i < 500; ++i) {
     Random random({7, i});
@@ -42,7 +43,8 @@ TEST(Transform, RandomPartsLieInThePictureWithTheAreaAskedFor) {
 }
 
 TEST(Transform, PictureTooNarrowForAnyPartGivesItsMiddle) {
-  const AugmentOptions augment{.random_resized_crop = RandomResizedCrop{.smallest_area = 1, .largest_area = 1}};
+  const AugmentOptions augment{.random_resized_crop =
+                                   RandomResizedCrop{.smallest_area = 1, .largest_area = 1}};
   Random random({1});
   EXPECT_EQ(training_cut(10, 100, 32, {}, augment, random).from, (Box{0, 43, 10, 13}));
   EXPECT_EQ(training_cut(100, 10, 32, {}, augment, random).from, (Box{43, 0, 13, 10}));
@@ -52,7 +54,9 @@ TEST(Transform, FlipsAsOftenAsAsked) {
   int flips = 0;
   for (std::uint64_t i = 0; i < 2000; ++i) {
     Random random({3, i});
-    flips += training_cut(40, 40, 32, {}, {.random_resized_crop = {}, .horizontal_flip = 0.25}, random).mirrored;
+    flips +=
+        training_cut(40, 40, 32, {}, {.random_resized_crop = {}, .horizontal_flip = 0.25}, random)
+            .mirrored;
   }
   EXPECT_NEAR(flips, 500, count_error(2000, 0.25));
 }

@@ -28,7 +28,8 @@ std::vector<std::uint8_t> extended_header(int width, int height) {
                                     'B', 'P', 'V', 'P', '8', 'X', 10, 0, 0,   0};
   file.insert(file.end(), {0, 0, 0, 0});
   for (const int side : {width - 1, height - 1}) {
-    for (int shift = 0; shift <= 16; shift += 8) file.push_back(static_cast<std::uint8_t>(side >> shift));
+    for (int shift = 0; shift <= 16; shift += 8)
+      file.push_back(static_cast<std::uint8_t>(side >> shift));
   }
   return file;
 }
@@ -52,7 +53,8 @@ TEST_P(WebpAsPillow, EveryPixelIsWhatPillowSees) {
   EXPECT_TRUE(image.pixels == seen.pixels);
 }
 INSTANTIATE_TEST_SUITE_P(, WebpAsPillow,
-                         testing::Values("lossy", "lossless", "lossy_transparent", "lossless_transparent", "turned"));
+                         testing::Values("lossy", "lossless", "lossy_transparent",
+                                         "lossless_transparent", "turned"));
 
 TEST(WebpReader, IsShownAsTheCameraWasHeld) {
   const auto file = golden("turned.webp");
@@ -66,7 +68,8 @@ TEST(WebpReader, IsShownAsTheCameraWasHeld) {
 }
 
 TEST(WebpReader, AnimationIsRefused) {
-  EXPECT_EQ(failure(golden("animated.webp")), "E0609: it is an animated WebP, which is not supported");
+  EXPECT_EQ(failure(golden("animated.webp")),
+            "E0609: it is an animated WebP, which is not supported");
 }
 
 TEST(WebpReader, CutOffFileIsCorrupt) {
@@ -76,7 +79,8 @@ TEST(WebpReader, CutOffFileIsCorrupt) {
     for (std::size_t size = 12; size + 1 < whole.size(); ++size) {
       auto file = whole;
       file.resize(size);
-      EXPECT_EQ(failure(file), "E0604: the file ends too early") << name << " of " << size << " bytes";
+      EXPECT_EQ(failure(file), "E0604: the file ends too early")
+          << name << " of " << size << " bytes";
     }
   }
 }
@@ -88,7 +92,8 @@ TEST(WebpReader, TooManyPixelsAreRefusedFromTheHeader) {
 }
 
 TEST(WebpReader, DamagedBytesNeverDoMoreThanThrow) {
-  for (const char* const name : {"lossy.webp", "lossless.webp", "lossy_transparent.webp", "turned.webp"}) {
+  for (const char* const name :
+       {"lossy.webp", "lossless.webp", "lossy_transparent.webp", "turned.webp"}) {
     const auto whole = golden(name);
     int failed = 0;
     for (std::uint64_t round = 0; round < 1000; ++round) {
@@ -98,7 +103,8 @@ TEST(WebpReader, DamagedBytesNeverDoMoreThanThrow) {
         file[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(file.size())))] =
             static_cast<std::uint8_t>(random.next());
       }
-      if (round % 3 == 0) file.resize(static_cast<std::size_t>(random.below(static_cast<std::int64_t>(file.size()))));
+      if (round % 3 == 0)
+        file.resize(static_cast<std::size_t>(random.below(static_cast<std::int64_t>(file.size()))));
       failed += !failure(file).empty();
     }
     EXPECT_GT(failed, 300) << name;

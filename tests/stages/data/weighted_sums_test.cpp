@@ -22,7 +22,8 @@ std::vector<std::uint8_t> some_bytes(std::size_t count, unsigned seed) {
 /// One sum, as the definition has it: `byte(i)` is of the span's ith neighbour.
 std::uint8_t sum_of(const Coefficients& coefficients, std::size_t at, const auto& byte) {
   std::int64_t sum = std::int64_t{1} << (kCoefficientBits - 1);
-  for (int i = 0; i < coefficients.spans[at].count(); ++i) sum += coefficients.of(at)[i] * std::int64_t{byte(i)};
+  for (int i = 0; i < coefficients.spans[at].count(); ++i)
+    sum += coefficients.of(at)[i] * std::int64_t{byte(i)};
   return static_cast<std::uint8_t>(std::clamp<std::int64_t>(sum >> kCoefficientBits, 0, 255));
 }
 
@@ -56,9 +57,11 @@ TEST_P(WeightedSums, AlongRowsAreThoseOfTheDefinitionForAnyNumberOfRows) {
       sums(sources, results, rows);
       for (std::size_t row = 0; row < to.size(); ++row) {
         for (std::size_t at = 0; at < result_bytes; ++at) {
-          const std::size_t pixel = at / 3,
-                            first = static_cast<std::size_t>(coefficients.spans[pixel].begin - sums.first());
-          const auto byte = [&](int i) { return from[row][3 * (first + static_cast<std::size_t>(i)) + at % 3]; };
+          const std::size_t pixel = at / 3, first = static_cast<std::size_t>(
+                                                coefficients.spans[pixel].begin - sums.first());
+          const auto byte = [&](int i) {
+            return from[row][3 * (first + static_cast<std::size_t>(i)) + at % 3];
+          };
           ASSERT_EQ(to[row][at], sum_of(coefficients, pixel, byte))
               << "row " << row << " of " << rows << ", byte " << at;
         }
@@ -72,11 +75,13 @@ TEST_P(WeightedSums, AcrossRowsAreThoseOfTheDefinitionForAnyWidth) {
     const Coefficients coefficients = inner(interpolation);
     for (const std::size_t bytes : {1, 15, 16, 63, 64, 65, 100, 131}) {
       std::vector<std::vector<std::uint8_t>> from;
-      for (int y = 0; y < GetParam().first; ++y) from.push_back(some_bytes(bytes, static_cast<unsigned>(y) + 1));
+      for (int y = 0; y < GetParam().first; ++y)
+        from.push_back(some_bytes(bytes, static_cast<unsigned>(y) + 1));
       for (std::size_t at = 0; at < coefficients.spans.size(); ++at) {
         const Span span = coefficients.spans[at];
         std::vector<const std::uint8_t*> rows;
-        for (int y = span.begin; y < span.end; ++y) rows.push_back(from[static_cast<std::size_t>(y)].data());
+        for (int y = span.begin; y < span.end; ++y)
+          rows.push_back(from[static_cast<std::size_t>(y)].data());
         std::vector<std::uint8_t> result(bytes);
         add_rows(coefficients, static_cast<int>(at), rows.data(), bytes, result.data());
         for (std::size_t i = 0; i < bytes; ++i) {
@@ -89,15 +94,16 @@ TEST_P(WeightedSums, AcrossRowsAreThoseOfTheDefinitionForAnyWidth) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Sides, WeightedSums,
-                         testing::Values(std::pair{1, 1}, std::pair{1, 40}, std::pair{9, 2}, std::pair{50, 19},
-                                         std::pair{47, 64}, std::pair{300, 7}));
+                         testing::Values(std::pair{1, 1}, std::pair{1, 40}, std::pair{9, 2},
+                                         std::pair{50, 19}, std::pair{47, 64}, std::pair{300, 7}));
 
 TEST(Coefficients, OfASpanAddUpToOne) {
   for (const Interpolation interpolation : {Interpolation::kBilinear, Interpolation::kBicubic}) {
     const Coefficients coefficients = coefficients_of(interpolation, 50, 19, 0, 19);
     for (std::size_t at = 0; at < coefficients.spans.size(); ++at) {
       std::int32_t sum = 0;
-      for (std::size_t i = 0; i < coefficients.stride; ++i) sum += coefficients.of(at)[i];  // after its end too
+      for (std::size_t i = 0; i < coefficients.stride; ++i)
+        sum += coefficients.of(at)[i];  // after its end too
       EXPECT_NEAR(sum, 1 << kCoefficientBits, coefficients.spans[at].count());
     }
   }

@@ -6,7 +6,8 @@ namespace stages {
 namespace {
 
 TEST(Calibration, BinsHoldTheirUpperEnd) {
-  const std::vector<Confidence> predictions = {{0.2, true}, {0.21, false}, {0.4, true}, {1, true}, {0, false}};
+  const std::vector<Confidence> predictions = {
+      {0.2, true}, {0.21, false}, {0.4, true}, {1, true}, {0, false}};
   const Calibration result = calibration(predictions, 5);
   ASSERT_EQ(result.bins.size(), 5u);
   EXPECT_EQ(result.bins[0].count, 2);
@@ -25,7 +26,8 @@ TEST(Calibration, ProbabilityThatRoundsAboveOneIsInTheLastBin) {
 }
 
 TEST(Calibration, IsWithoutErrorWhereConfidenceIsAccuracy) {
-  const std::vector<Confidence> predictions = {{0.75, true}, {0.75, true}, {0.75, true}, {0.75, false}};
+  const std::vector<Confidence> predictions = {
+      {0.75, true}, {0.75, true}, {0.75, true}, {0.75, false}};
   EXPECT_DOUBLE_EQ(calibration(predictions, 15).error, 0);
 }
 

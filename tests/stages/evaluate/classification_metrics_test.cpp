@@ -20,7 +20,8 @@ using testing::ElementsAre;
 
 at::Tensor matrix(const std::vector<std::vector<double>>& rows) {
   const at::Tensor result = torch::empty(
-      {static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(rows.front().size())}, torch::kFloat64);
+      {static_cast<std::int64_t>(rows.size()), static_cast<std::int64_t>(rows.front().size())},
+      torch::kFloat64);
   double* values = result.data_ptr<double>();
   for (const auto& row : rows) values = std::ranges::copy(row, values).out;
   return result;
@@ -39,9 +40,12 @@ class ScikitLearn : public testing::TestWithParam<std::string> {
   }
 
   void expect(double actual, const nlohmann::json& expected, const std::string& what) const {
-    EXPECT_NEAR(actual, expected.get<double>(), 1e-12 * std::max(1.0, std::abs(expected.get<double>()))) << what;
+    EXPECT_NEAR(actual, expected.get<double>(),
+                1e-12 * std::max(1.0, std::abs(expected.get<double>())))
+        << what;
   }
-  void expect(const ClassQuality& actual, const nlohmann::json& expected, const std::string& what) const {
+  void expect(const ClassQuality& actual, const nlohmann::json& expected,
+              const std::string& what) const {
     expect(actual.precision, expected.at("precision"), what + " precision");
     expect(actual.recall, expected.at("recall"), what + " recall");
     expect(actual.f1, expected.at("f1"), what + " f1");
@@ -51,7 +55,8 @@ class ScikitLearn : public testing::TestWithParam<std::string> {
   at::Tensor logits_, labels_;
   ClassificationMetrics metrics_;
 };
-INSTANTIATE_TEST_SUITE_P(Recorded, ScikitLearn, testing::Values("2", "5", "absent_true", "absent_both"),
+INSTANTIATE_TEST_SUITE_P(Recorded, ScikitLearn,
+                         testing::Values("2", "5", "absent_true", "absent_both"),
                          [](const auto& info) { return info.param; });
 
 TEST_P(ScikitLearn, Predictions) {
@@ -66,17 +71,20 @@ TEST_P(ScikitLearn, Confusion) {
   ASSERT_EQ(metrics_.confusion.classes(), static_cast<std::int64_t>(expected.size()));
   for (std::size_t truth = 0; truth < expected.size(); ++truth) {
     for (std::size_t predicted = 0; predicted < expected.size(); ++predicted) {
-      EXPECT_EQ(metrics_.confusion.count(static_cast<std::int64_t>(truth), static_cast<std::int64_t>(predicted)),
+      EXPECT_EQ(metrics_.confusion.count(static_cast<std::int64_t>(truth),
+                                         static_cast<std::int64_t>(predicted)),
                 expected[truth][predicted]);
     }
-    EXPECT_EQ(metrics_.confusion.support(static_cast<std::int64_t>(truth)), recorded_.at("support").at(truth));
+    EXPECT_EQ(metrics_.confusion.support(static_cast<std::int64_t>(truth)),
+              recorded_.at("support").at(truth));
   }
 }
 
 TEST_P(ScikitLearn, QualityOfEachClassAndItsMeans) {
   for (std::size_t label = 0; label < metrics_.of_class.size(); ++label) {
     const std::string what = "class " + std::to_string(label);
-    expect(metrics_.of_class[label].precision, recorded_.at("precision").at(label), what + " precision");
+    expect(metrics_.of_class[label].precision, recorded_.at("precision").at(label),
+           what + " precision");
     expect(metrics_.of_class[label].recall, recorded_.at("recall").at(label), what + " recall");
     expect(metrics_.of_class[label].f1, recorded_.at("f1").at(label), what + " f1");
   }
@@ -98,7 +106,8 @@ TEST_P(ScikitLearn, Accuracies) {
 
 TEST_P(ScikitLearn, Report) {
   std::vector<std::string> classes;
-  for (std::size_t label = 0; label < metrics_.of_class.size(); ++label) classes.push_back(std::to_string(label));
+  for (std::size_t label = 0; label < metrics_.of_class.size(); ++label)
+    classes.push_back(std::to_string(label));
   const nlohmann::json report = report_dict(metrics_, classes), &expected = recorded_.at("report");
   const auto actual = report.flatten(), wanted = expected.flatten();
   ASSERT_EQ(actual.size(), wanted.size());
@@ -110,14 +119,16 @@ TEST_P(ScikitLearn, AreasUnderTheCurves) {
   for (std::size_t label = 0; label < curves.of_class.size(); ++label) {
     const auto& wanted = recorded_.at("auc_one_vs_rest").at(std::to_string(label));
     ASSERT_EQ(curves.of_class[label].has_value(), !wanted.is_null()) << label;
-    if (!wanted.is_null()) expect(curves.of_class[label]->area, wanted, "class " + std::to_string(label));
+    if (!wanted.is_null())
+      expect(curves.of_class[label]->area, wanted, "class " + std::to_string(label));
   }
   ASSERT_TRUE(curves.macro_area);
   expect(*curves.macro_area, recorded_.at("auc_macro_over_defined"), "macro");
 }
 
 TEST_P(ScikitLearn, ErrorOfCalibration) {
-  expect(classification_curves(logits_, labels_).calibration.error, recorded_.at("ece_15"), "calibration");
+  expect(classification_curves(logits_, labels_).calibration.error, recorded_.at("ece_15"),
+         "calibration");
 }
 
 TEST(ClassScores, SharesThatAreEqualInExactArithmeticHaveTheSameBits) {
@@ -153,8 +164,8 @@ TEST(ClassificationCurves, SamplesOfEqualSharesAreOneStepOfTheCurve) {
 }
 
 TEST(EvaluationResults, LastOfTwoClassesOfOneNameIsReported) {
-  const auto metrics =
-      classification_metrics(matrix({{3, 0, 0}, {0, 3, 0}, {0, 3, 0}, {0, 0, 3}}), torch::tensor({0, 1, 2, 2}), {});
+  const auto metrics = classification_metrics(matrix({{3, 0, 0}, {0, 3, 0}, {0, 3, 0}, {0, 0, 3}}),
+                                              torch::tensor({0, 1, 2, 2}), {});
   const auto report = report_dict(metrics, {"cup", "bowl", "cup"});
   std::vector<std::string> keys;
   for (const auto& [key, value] : report.items()) keys.push_back(key);
@@ -178,7 +189,8 @@ TEST(ClassScores, LargeLogitsDoNotOverflow) {
 }
 
 TEST(ClassificationMetrics, KThatIsNotBelowTheClassesIsLeftOut) {
-  const auto metrics = classification_metrics(torch::eye(3), torch::tensor({0, 1, 1}), {1, 2, 3, 5});
+  const auto metrics =
+      classification_metrics(torch::eye(3), torch::tensor({0, 1, 1}), {1, 2, 3, 5});
   ASSERT_EQ(metrics.top_k.size(), 2u);
   EXPECT_EQ(metrics.top_k[0].first, 1);
   EXPECT_EQ(metrics.top_k[1].first, 2);
@@ -187,12 +199,14 @@ TEST(ClassificationMetrics, KThatIsNotBelowTheClassesIsLeftOut) {
 TEST(ClassificationMetrics, SummaryHasAFixedOrder) {
   const at::Tensor logits = torch::rand({4, 7});
   std::vector<std::string> names;
-  for (const auto& [name, value] : summary(classification_metrics(logits, torch::tensor({0, 1, 2, 3}), {1, 3, 5}))) {
+  for (const auto& [name, value] :
+       summary(classification_metrics(logits, torch::tensor({0, 1, 2, 3}), {1, 3, 5}))) {
     names.push_back(name);
   }
-  EXPECT_THAT(names, ElementsAre("top1", "top3", "top5", "mean_per_class", "macro_precision", "macro_recall",
-                                 "macro_f1", "weighted_precision", "weighted_recall", "weighted_f1", "log_loss",
-                                 "top1_low", "top1_high", "chance", "samples"));
+  EXPECT_THAT(names,
+              ElementsAre("top1", "top3", "top5", "mean_per_class", "macro_precision",
+                          "macro_recall", "macro_f1", "weighted_precision", "weighted_recall",
+                          "weighted_f1", "log_loss", "top1_low", "top1_high", "chance", "samples"));
 }
 
 TEST(WilsonInterval, EndsAreTheSharesThatTheSampleIsJustCompatibleWith) {
@@ -206,7 +220,8 @@ TEST(WilsonInterval, EndsAreTheSharesThatTheSampleIsJustCompatibleWith) {
 }
 
 TEST(WilsonInterval, StaysWithinZeroAndOne) {
-  const double widest = 3.841458820694124 / (10 + 3.841458820694124);  // the quantile's square is that of chi-squared
+  const double widest =
+      3.841458820694124 / (10 + 3.841458820694124);  // the quantile's square is that of chi-squared
   EXPECT_NEAR(wilson_interval(0, 10).low, 0, 1e-15);
   EXPECT_NEAR(wilson_interval(0, 10).high, widest, 1e-12);
   EXPECT_NEAR(wilson_interval(10, 10).low, 1 - widest, 1e-12);
@@ -215,7 +230,8 @@ TEST(WilsonInterval, StaysWithinZeroAndOne) {
 }
 
 ClassificationMetrics three_of_four() {
-  return classification_metrics(matrix({{3, 0, 0}, {0, 3, 0}, {0, 3, 0}, {0, 0, 3}}), torch::tensor({0, 1, 2, 2}), {});
+  return classification_metrics(matrix({{3, 0, 0}, {0, 3, 0}, {0, 3, 0}, {0, 0, 3}}),
+                                torch::tensor({0, 1, 2, 2}), {});
 }
 
 TEST(ClassificationReport, IsLaidOutLikeScikitLearns) {
@@ -232,7 +248,8 @@ TEST(ClassificationReport, IsLaidOutLikeScikitLearns) {
 }
 
 TEST(ClassificationReport, NamesAreAlignedByCharacterAndMadePrintable) {
-  const std::string text = report_text(three_of_four(), {"Gänseblümchen", "a\nb\x1b[31m\u202e", "tulip"});
+  const std::string text =
+      report_text(three_of_four(), {"Gänseblümchen", "a\nb\x1b[31m\u202e", "tulip"});
   EXPECT_THAT(text, testing::HasSubstr("\nGänseblümchen       1.00"));
   EXPECT_THAT(text, testing::HasSubstr("\n    a b [31m        0.50"));
 }
@@ -241,19 +258,22 @@ TEST(ClassificationReport, HeadlineSaysHowSureItIs) {
   const std::vector<std::int64_t> zeros(144, 0);
   at::Tensor logits = torch::zeros({144, 12});
   logits.slice(0, 120).select(1, 5).fill_(1);
-  EXPECT_EQ(headline(classification_metrics(logits, torch::tensor(zeros), {})),
-            "top-1 83.3 % (95 % interval 76.4–88.5 %), mean per class 83.3 %, chance 8.3 %, 144 images");
+  EXPECT_EQ(
+      headline(classification_metrics(logits, torch::tensor(zeros), {})),
+      "top-1 83.3 % (95 % interval 76.4–88.5 %), mean per class 83.3 %, chance 8.3 %, 144 images");
 }
 
 TEST(ClassificationReport, JsonHasEverythingInOrder) {
   const auto json = to_json(three_of_four(), {"daisy", "rose", "tulip"});
   std::vector<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
-  EXPECT_THAT(keys, ElementsAre("samples", "classes", "top1", "top1_interval", "mean_per_class", "log_loss", "chance",
-                                "macro", "weighted", "per_class", "confusion_matrix"));
+  EXPECT_THAT(
+      keys, ElementsAre("samples", "classes", "top1", "top1_interval", "mean_per_class", "log_loss",
+                        "chance", "macro", "weighted", "per_class", "confusion_matrix"));
   EXPECT_EQ(json.at("confusion_matrix").dump(), "[[1,0,0],[0,1,0],[0,1,1]]");
-  EXPECT_EQ(json.at("per_class").at(2).dump(),
-            R"({"class":"tulip","precision":1.0,"recall":0.5,"f1":0.6666666666666666,"support":2})");
+  EXPECT_EQ(
+      json.at("per_class").at(2).dump(),
+      R"({"class":"tulip","precision":1.0,"recall":0.5,"f1":0.6666666666666666,"support":2})");
 }
 
 TEST(ClassificationReport, MatrixOfVeryManyClassesIsLeftOut) {

@@ -34,21 +34,26 @@ using testing::IsEmpty;
 /// Samples whose "image" is the row of logits the network is to give. Sample i is "image<i>".
 class LogitDataset final : public Dataset {
  public:
-  LogitDataset(at::Tensor logits, std::vector<std::int64_t> labels, std::vector<std::string> classes)
+  LogitDataset(at::Tensor logits, std::vector<std::int64_t> labels,
+               std::vector<std::string> classes)
       : logits_(std::move(logits)), labels_(std::move(labels)), classes_(std::move(classes)) {}
 
   DatasetDescription describe() const override {
-    DatasetDescription description{
-        static_cast<std::int64_t>(labels_.size()), {{"image", {logits_.size(1)}, at::kFloat}}, classes_};
+    DatasetDescription description{static_cast<std::int64_t>(labels_.size()),
+                                   {{"image", {logits_.size(1)}, at::kFloat}},
+                                   classes_};
     if (!classes_.empty()) description.tensors.push_back({"label", {}, at::kLong});
     return description;
   }
   std::optional<NamedTensors> sample(std::int64_t, std::int64_t index) const override {
     if (skipped.contains(index)) return std::nullopt;
     read.push_back(index);
-    return NamedTensors{{"image", logits_[index]}, {"label", torch::tensor(labels_[static_cast<std::size_t>(index)])}};
+    return NamedTensors{{"image", logits_[index]},
+                        {"label", torch::tensor(labels_[static_cast<std::size_t>(index)])}};
   }
-  std::string sample_name(std::int64_t index) const override { return "image" + std::to_string(index); }
+  std::string sample_name(std::int64_t index) const override {
+    return "image" + std::to_string(index);
+  }
   LoaderOptions loader() const override { return {}; }
 
   std::set<std::int64_t> skipped;
@@ -63,10 +68,13 @@ class LogitDataset final : public Dataset {
 /// Gives back its "image", and remembers how it was run.
 class Echo final : public Model {
  public:
-  std::shared_ptr<torch::nn::Module> build(const DatasetDescription&, std::uint64_t) const override {
+  std::shared_ptr<torch::nn::Module> build(const DatasetDescription&,
+                                           std::uint64_t) const override {
     return torch::nn::Identity().ptr();
   }
-  std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override { return build(data, 0); }
+  std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override {
+    return build(data, 0);
+  }
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override {
     batches.push_back(inputs.at("image").size(0));
     was_training |= network.is_training();
@@ -82,13 +90,17 @@ class Echo final : public Model {
 /// Runs a ListeningNetwork on the first two numbers of the "image".
 class ListeningModel final : public Model {
  public:
-  std::shared_ptr<torch::nn::Module> build(const DatasetDescription&, std::uint64_t) const override {
+  std::shared_ptr<torch::nn::Module> build(const DatasetDescription&,
+                                           std::uint64_t) const override {
     return std::make_shared<ListeningNetwork>();
   }
-  std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override { return build(data, 0); }
+  std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override {
+    return build(data, 0);
+  }
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override {
     tf32.push_back(at::globalContext().allowTF32CuBLAS());
-    return {{"logits", dynamic_cast<ListeningNetwork&>(network).forward(inputs.at("image").slice(1, 0, 2))}};
+    return {{"logits",
+             dynamic_cast<ListeningNetwork&>(network).forward(inputs.at("image").slice(1, 0, 2))}};
   }
   bool mixes_samples() const override { return false; }
 
@@ -98,11 +110,13 @@ class ListeningModel final : public Model {
 const std::vector<std::string> kFlowers = {"daisy", "rose", "tulip"};
 
 at::Tensor four_samples() {
-  return torch::tensor({{3.0, 0.0, 0.0}, {0.0, 3.0, 0.0}, {0.0, 3.0, 0.0}, {0.0, 0.0, 3.0}}, at::kFloat);
+  return torch::tensor({{3.0, 0.0, 0.0}, {0.0, 3.0, 0.0}, {0.0, 3.0, 0.0}, {0.0, 0.0, 3.0}},
+                       at::kFloat);
 }
 
 std::shared_ptr<LogitDataset> flowers() {
-  return std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2}, kFlowers);
+  return std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2},
+                                        kFlowers);
 }
 
 std::string contents(const std::filesystem::path& path) {
@@ -122,7 +136,8 @@ class Classification : public testing::Test {
     checkpoint_->step = 40;
   }
 
-  runner::Outputs run(const std::shared_ptr<const Dataset>& test, const std::string& options = "{}") {
+  runner::Outputs run(const std::shared_ptr<const Dataset>& test,
+                      const std::string& options = "{}") {
     const runner::Value value = stage_options("evaluate/classification", options);
     runner::ConfigReader reader(value, "/evaluate");
     const auto stage = kEvaluateClassification.create(reader);
@@ -133,9 +148,10 @@ class Classification : public testing::Test {
   }
 
   /// Its plan where so many bytes may be used.
-  runner::MemoryPlan plan(const std::shared_ptr<const Dataset>& test, std::int64_t batch_size, std::int64_t budget) {
-    const runner::Value value =
-        stage_options("evaluate/classification", R"({"batch_size": )" + std::to_string(batch_size) + "}");
+  runner::MemoryPlan plan(const std::shared_ptr<const Dataset>& test, std::int64_t batch_size,
+                          std::int64_t budget) {
+    const runner::Value value = stage_options(
+        "evaluate/classification", R"({"batch_size": )" + std::to_string(batch_size) + "}");
     runner::ConfigReader reader(value, "/evaluate");
     const auto stage = kEvaluateClassification.create(reader);
     PlanningContext planning;
@@ -147,7 +163,8 @@ class Classification : public testing::Test {
   }
 
   /// "E0606 message | help" of what it throws.
-  std::string refusal(const std::shared_ptr<const Dataset>& test, const std::string& options = "{}") {
+  std::string refusal(const std::shared_ptr<const Dataset>& test,
+                      const std::string& options = "{}") {
     try {
       run(test, options);
     } catch (const StageError& error) {
@@ -166,13 +183,16 @@ class Classification : public testing::Test {
 TEST_F(Classification, NamesOfClassesAndSamplesNameNoFile) {
   const std::vector<std::string> hostile = {"../../up", "/tmp/evil.json", "metrics.json"};
   checkpoint_->classes = hostile;
-  run(std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2}, hostile));
+  run(std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2},
+                                     hostile));
   std::set<std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(context_.node().folder))
     files.insert(entry.path().lexically_relative(context_.node().folder));
-  EXPECT_THAT(files, testing::IsSubsetOf({"metrics.json", "evaluation_results.json", "curves.json", "report.txt",
-                                          "confusion_matrix.csv", "predictions.csv"}));
-  EXPECT_EQ(nlohmann::json::parse(contents(context_.node().folder / "metrics.json"))["per_class"][0]["class"],
+  EXPECT_THAT(files,
+              testing::IsSubsetOf({"metrics.json", "evaluation_results.json", "curves.json",
+                                   "report.txt", "confusion_matrix.csv", "predictions.csv"}));
+  EXPECT_EQ(nlohmann::json::parse(
+                contents(context_.node().folder / "metrics.json"))["per_class"][0]["class"],
             "../../up");
 }
 
@@ -188,7 +208,9 @@ TEST_F(Classification, PolicyOfTheMemorySaysHowTheNetworkRuns) {
   run(flowers());
   EXPECT_THAT(network->formats(), ElementsAre(at::kBFloat16, at::kFloat, at::kBFloat16));
   EXPECT_THAT(model->tf32, testing::Each(true));
-  EXPECT_THAT(context_.said, testing::Contains("tf32 has no effect on a CPU: it computes float32 products in float32"));
+  EXPECT_THAT(
+      context_.said,
+      testing::Contains("tf32 has no effect on a CPU: it computes float32 products in float32"));
   memory_ = nullptr;
   run(flowers());
   EXPECT_THAT(network->formats(), ElementsAre(at::kFloat, at::kFloat, at::kFloat));
@@ -197,20 +219,23 @@ TEST_F(Classification, PolicyOfTheMemorySaysHowTheNetworkRuns) {
 TEST_F(Classification, SamplesOfAnotherShapeThanInTrainingAreRefused) {
   checkpoint_->inputs = {{"image", {4}, at::kFloat}};
   EXPECT_EQ(refusal(flowers()),
-            "E0314 'image' is [3] in the test set, and was [4] in training | give the data stage the size it had in "
+            "E0314 'image' is [3] in the test set, and was [4] in training | give the data stage "
+            "the size it had in "
             "training");
 }
 
 TEST_F(Classification, SamplesPreparedDifferentlyFromTrainingAreReported) {
   checkpoint_->transform = "{}";
   run(flowers());
-  EXPECT_THAT(context_.said, testing::Contains("the test set is not prepared as the training data was:  now, {} then"));
+  EXPECT_THAT(
+      context_.said,
+      testing::Contains("the test set is not prepared as the training data was:  now, {} then"));
 }
 
 TEST_F(Classification, SaysTheResultBesideChance) {
   run(flowers(), R"({"top_k": [1, 2]})");
-  EXPECT_THAT(context_.said,
-              ElementsAre("top-1 75.0 % (95 % interval 30.1–95.4 %), mean per class 83.3 %, chance 33.3 %, 4 images"));
+  EXPECT_THAT(context_.said, ElementsAre("top-1 75.0 % (95 % interval 30.1–95.4 %), mean per class "
+                                         "83.3 %, chance 33.3 %, 4 images"));
 }
 
 TEST_F(Classification, SaysWhichTopKHaveNoMeaning) {
@@ -223,7 +248,8 @@ TEST_F(Classification, MetricsAreReportedAtTheCheckpointsStepInOrder) {
   const auto metrics = std::static_pointer_cast<const Metrics>(outputs.at("metrics"));
   ASSERT_EQ(metrics->values.size(), context_.metrics.size());
   for (std::size_t i = 0; i < metrics->values.size(); ++i) {
-    EXPECT_EQ(context_.metrics[i], std::tuple("evaluate/" + metrics->values[i].first, metrics->values[i].second, 40));
+    EXPECT_EQ(context_.metrics[i],
+              std::tuple("evaluate/" + metrics->values[i].first, metrics->values[i].second, 40));
   }
   EXPECT_EQ(metrics->values.front(), std::pair(std::string("top1"), 0.75));
   std::vector<std::string> names;
@@ -244,7 +270,8 @@ TEST_F(Classification, PredictionsAreProbabilitiesByName) {
 
 TEST_F(Classification, WritesItsFiles) {
   run(flowers());
-  const auto json = nlohmann::ordered_json::parse(contents(context_.node().folder / "metrics.json"));
+  const auto json =
+      nlohmann::ordered_json::parse(contents(context_.node().folder / "metrics.json"));
   EXPECT_EQ(json.at("epoch"), 2);
   EXPECT_EQ(json.at("step"), 40);
   EXPECT_EQ(json.at("top1"), 0.75);
@@ -252,17 +279,20 @@ TEST_F(Classification, WritesItsFiles) {
   EXPECT_EQ(json.at("skipped"), 0);
   EXPECT_EQ(contents(context_.node().folder / "confusion_matrix.csv"),
             "label,daisy,rose,tulip\ndaisy,1,0,0\nrose,0,1,0\ntulip,0,1,1\n");
-  EXPECT_THAT(contents(context_.node().folder / "predictions.csv"), HasSubstr("\nimage2,tulip,rose,false,0.9"));
-  EXPECT_THAT(contents(context_.node().folder / "report.txt"), HasSubstr("weighted avg       0.88"));
+  EXPECT_THAT(contents(context_.node().folder / "predictions.csv"),
+              HasSubstr("\nimage2,tulip,rose,false,0.9"));
+  EXPECT_THAT(contents(context_.node().folder / "report.txt"),
+              HasSubstr("weighted avg       0.88"));
 }
 
 TEST_F(Classification, WritesResultsUnderTheNamesOfPublishedPrograms) {
   run(flowers());
-  const auto results = nlohmann::ordered_json::parse(contents(context_.node().folder / "evaluation_results.json"));
+  const auto results =
+      nlohmann::ordered_json::parse(contents(context_.node().folder / "evaluation_results.json"));
   std::vector<std::string> names;
   for (const auto& [name, value] : results.items()) names.push_back(name);
-  EXPECT_THAT(names, ElementsAre("test_loss", "test_accuracy", "predictions", "labels", "confusion_matrix",
-                                 "classification_report"));
+  EXPECT_THAT(names, ElementsAre("test_loss", "test_accuracy", "predictions", "labels",
+                                 "confusion_matrix", "classification_report"));
   EXPECT_NEAR(results.at("test_loss"), std::log(1 + 2 * std::exp(-3.0)) + 3.0 / 4, 1e-6);
   EXPECT_EQ(results.at("test_accuracy"), 0.75);
   EXPECT_EQ(results.at("predictions").dump(), "[0,1,1,2]");
@@ -291,14 +321,19 @@ TEST_F(Classification, CsvOfPredictionsOnlyIfWanted) {
 
 TEST_F(Classification, ClassNamesThatAreNotUtf8AreStillWritten) {
   checkpoint_->classes = {"d\xE9j\xE0", "rose", "tulip"};
-  run(std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2}, checkpoint_->classes));
+  run(std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2},
+                                     checkpoint_->classes));
   const auto json = nlohmann::json::parse(contents(context_.node().folder / "metrics.json"));
   EXPECT_EQ(json.at("per_class").at(0).at("class"), "d\uFFFDj\uFFFD");
-  const auto results = nlohmann::json::parse(contents(context_.node().folder / "evaluation_results.json"));
+  const auto results =
+      nlohmann::json::parse(contents(context_.node().folder / "evaluation_results.json"));
   EXPECT_TRUE(results.at("classification_report").contains("d\uFFFDj\uFFFD"));
-  EXPECT_EQ(
-      nlohmann::json::parse(contents(context_.node().folder / "curves.json")).at("roc").at("classes").at(0).at("class"),
-      "d\uFFFDj\uFFFD");
+  EXPECT_EQ(nlohmann::json::parse(contents(context_.node().folder / "curves.json"))
+                .at("roc")
+                .at("classes")
+                .at(0)
+                .at("class"),
+            "d\uFFFDj\uFFFD");
 }
 
 TEST_F(Classification, RunsInEvalModeWithoutAGraph) {
@@ -336,7 +371,8 @@ TEST_F(Classification, SmokeRunReadsTwoBatches) {
   const auto test = flowers();
   run(test, R"({"batch_size": 1})");
   EXPECT_THAT(test->read, ElementsAre(0, 1));
-  EXPECT_EQ(nlohmann::json::parse(contents(context_.node().folder / "metrics.json")).at("smoke"), true);
+  EXPECT_EQ(nlohmann::json::parse(contents(context_.node().folder / "metrics.json")).at("smoke"),
+            true);
 }
 
 TEST_F(Classification, CancellingStopsBeforeTheNextBatch) {
@@ -352,8 +388,10 @@ TEST_F(Classification, SkippedSamplesAreCountedAndTheRestKeepTheirNames) {
   const auto outputs = run(test);
   EXPECT_THAT(std::static_pointer_cast<const Predictions>(outputs.at("predictions"))->names,
               ElementsAre("image0", "image2", "image3"));
-  EXPECT_THAT(context_.said, testing::Contains("1 samples were skipped because they could not be read"));
-  EXPECT_EQ(nlohmann::json::parse(contents(context_.node().folder / "metrics.json")).at("skipped"), 1);
+  EXPECT_THAT(context_.said,
+              testing::Contains("1 samples were skipped because they could not be read"));
+  EXPECT_EQ(nlohmann::json::parse(contents(context_.node().folder / "metrics.json")).at("skipped"),
+            1);
 }
 
 TEST_F(Classification, SkippingEverySampleIsAnError) {
@@ -365,25 +403,29 @@ TEST_F(Classification, SkippingEverySampleIsAnError) {
 }
 
 TEST_F(Classification, EmptyTestSetIsAnError) {
-  EXPECT_EQ(refusal(std::make_shared<LogitDataset>(torch::zeros({0, 3}), std::vector<std::int64_t>{}, kFlowers)),
-            "E0608 the test set is empty | give the data stage samples for testing, or a share of them, or leave the "
+  EXPECT_EQ(refusal(std::make_shared<LogitDataset>(torch::zeros({0, 3}),
+                                                   std::vector<std::int64_t>{}, kFlowers)),
+            "E0608 the test set is empty | give the data stage samples for testing, or a share of "
+            "them, or leave the "
             "evaluation out: ~evaluate");
 }
 
 TEST_F(Classification, ClassesAreKnownByTheirNamesWhateverTheirOrder) {
   const std::vector<std::string> others = {"daisy", "tulip", "rose"};
-  const auto outputs =
-      run(std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 2, 1, 1}, others));
+  const auto outputs = run(std::make_shared<LogitDataset>(
+      four_samples(), std::vector<std::int64_t>{0, 2, 1, 1}, others));
   EXPECT_TRUE(std::static_pointer_cast<const Predictions>(outputs.at("predictions"))
                   ->labels.equal(torch::tensor({0, 1, 2, 2})));
 }
 
 TEST_F(Classification, AbsentClassesAreToldAndNotMeasured) {
-  const auto outputs = run(std::make_shared<LogitDataset>(
-      four_samples().slice(0, 1), std::vector<std::int64_t>{1, 0, 0}, std::vector<std::string>{"tulip", "rose"}));
+  const auto outputs = run(
+      std::make_shared<LogitDataset>(four_samples().slice(0, 1), std::vector<std::int64_t>{1, 0, 0},
+                                     std::vector<std::string>{"tulip", "rose"}));
   EXPECT_THAT(
       context_.said,
-      testing::Contains("1 of 3 classes is absent from the test set, and from all means over classes: 'daisy'"));
+      testing::Contains(
+          "1 of 3 classes is absent from the test set, and from all means over classes: 'daisy'"));
   const auto json = nlohmann::json::parse(contents(context_.node().folder / "metrics.json"));
   EXPECT_DOUBLE_EQ(json["top1"], 2 / 3.0);
   EXPECT_DOUBLE_EQ(json["macro"]["recall"], (1 + 0.5) / 2);
@@ -395,43 +437,50 @@ TEST_F(Classification, AbsentClassesAreToldAndNotMeasured) {
 
 TEST_F(Classification, UnknownClassesAreRefusedWithSuggestions) {
   const auto with = [&](std::vector<std::string> classes) {
-    return refusal(std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2}, classes));
+    return refusal(std::make_shared<LogitDataset>(four_samples(),
+                                                  std::vector<std::int64_t>{0, 1, 2, 2}, classes));
   };
   EXPECT_EQ(with({"daisy", "roses", "tulip", "violet"}),
-            "E0606 the test set has 2 classes that the network was not trained on: 'roses', 'violet' | did you mean "
+            "E0606 the test set has 2 classes that the network was not trained on: 'roses', "
+            "'violet' | did you mean "
             "'rose' for 'roses'? take the others out of the test set");
   EXPECT_EQ(with({"daisy", "rose", "tulip", "violet"}),
-            "E0606 the test set has 1 class that the network was not trained on: 'violet' | take them out of the test "
+            "E0606 the test set has 1 class that the network was not trained on: 'violet' | take "
+            "them out of the test "
             "set; the network knows 'daisy', 'rose', 'tulip'");
-  EXPECT_EQ(
-      with({"daisy", "rose", "rose"}),
-      "E0606 two classes of the test set are called 'rose' | classes are known by their names: give each its own");
+  EXPECT_EQ(with({"daisy", "rose", "rose"}),
+            "E0606 two classes of the test set are called 'rose' | classes are known by their "
+            "names: give each its own");
 }
 
 TEST_F(Classification, LabelWithoutAnOutputIsRefusedWithItsSample) {
-  EXPECT_EQ(refusal(std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 1, 3, 2}, kFlowers)),
-            "E0606 'image2' has label 3, the network 3 classes | evaluate on the classes the model was trained on");
+  EXPECT_EQ(refusal(std::make_shared<LogitDataset>(
+                four_samples(), std::vector<std::int64_t>{0, 1, 3, 2}, kFlowers)),
+            "E0606 'image2' has label 3, the network 3 classes | evaluate on the classes the model "
+            "was trained on");
 }
 
 TEST_F(Classification, DataWithoutLabelsAreRefused) {
   checkpoint_->classes = {};
-  EXPECT_EQ(refusal(std::make_shared<LogitDataset>(four_samples(), std::vector<std::int64_t>{0, 1, 2, 2},
-                                                   std::vector<std::string>{})),
+  EXPECT_EQ(refusal(std::make_shared<LogitDataset>(
+                four_samples(), std::vector<std::int64_t>{0, 1, 2, 2}, std::vector<std::string>{})),
             "E0606 the test set has no labels | "
             "evaluation compares predictions with labels: wire a labelled data set");
 }
 
 TEST_F(Classification, FlippingWhatIsNoImageIsRefused) {
   EXPECT_EQ(refusal(flowers(), R"({"test_time_flip": "horizontal"})"),
-            "E0314 test_time_flip mirrors images, and the test set has none | set test_time_flip: none, or evaluate on "
+            "E0314 test_time_flip mirrors images, and the test set has none | set test_time_flip: "
+            "none, or evaluate on "
             "images");
 }
 
 TEST_F(Classification, WhereItDoesNotFitTheLargestBatchThatDoesIsNamed) {
-  const auto large =
-      std::make_shared<LogitDataset>(torch::zeros({256, 20'000}), std::vector<std::int64_t>(256), kFlowers);
+  const auto large = std::make_shared<LogitDataset>(torch::zeros({256, 20'000}),
+                                                    std::vector<std::int64_t>(256), kFlowers);
   constexpr std::int64_t kEnough = std::int64_t{1} << 40;
-  const std::int64_t of_8 = plan(large, 8, kEnough).predicted, of_64 = plan(large, 64, kEnough).predicted;
+  const std::int64_t of_8 = plan(large, 8, kEnough).predicted,
+                     of_64 = plan(large, 64, kEnough).predicted;
   ASSERT_LT(of_8, of_64);
   const runner::MemoryPlan found = plan(large, 64, (of_8 + of_64) / 2);
   ASSERT_EQ(found.alternatives.size(), 1u);
@@ -455,18 +504,21 @@ TEST_F(Classification, WhereItDoesNotFitTheLargestBatchThatDoesIsNamed) {
 }
 
 TEST_F(Classification, LabelsAndCurvesOverAllSamplesArePlanned) {
-  const auto data = std::make_shared<LogitDataset>(torch::zeros({1000, 50}), std::vector<std::int64_t>(1000), kFlowers);
+  const auto data = std::make_shared<LogitDataset>(torch::zeros({1000, 50}),
+                                                   std::vector<std::int64_t>(1000), kFlowers);
   const runner::MemoryPlan found = plan(data, 8, std::int64_t{1} << 40);
   const auto metrics = std::ranges::find(found.terms, "metrics", &runner::NamedBytes::name);
   ASSERT_NE(metrics, found.terms.end());
-  // Labels twice; of each pair its share, and a point of the curves of its class and of all, which are sorted first.
+  // Labels twice; of each pair its share, and a point of the curves of its class and of all, which
+  // are sorted first.
   EXPECT_EQ(metrics->bytes, 2 * 8 * 1000 + 1000 * 50 * (8 + 16 + 16 + 16) + 50 * 16);
 }
 
 TEST_F(Classification, NotANumberStopsTheRunWithItsSample) {
   const at::Tensor logits = four_samples();
   logits[1][2] = std::nan("");
-  EXPECT_EQ(refusal(std::make_shared<LogitDataset>(logits, std::vector<std::int64_t>{0, 1, 2, 2}, kFlowers)),
+  EXPECT_EQ(refusal(std::make_shared<LogitDataset>(logits, std::vector<std::int64_t>{0, 1, 2, 2},
+                                                   kFlowers)),
             "E0701 the network gives a logit that is not a finite number for 'image1' | "
             "the weights or the sample are damaged, or the training diverged: look at train/loss");
   EXPECT_TRUE(std::filesystem::is_empty(context_.node().folder));
@@ -474,7 +526,8 @@ TEST_F(Classification, NotANumberStopsTheRunWithItsSample) {
 
 TEST_F(Classification, OutputsBeyondTheClassesGetANumberForAName) {
   const at::Tensor logits = torch::eye(4).slice(0, 0, 4);
-  const auto outputs = run(std::make_shared<LogitDataset>(logits, std::vector<std::int64_t>{0, 1, 2, 2}, kFlowers));
+  const auto outputs =
+      run(std::make_shared<LogitDataset>(logits, std::vector<std::int64_t>{0, 1, 2, 2}, kFlowers));
   EXPECT_THAT(std::static_pointer_cast<const Predictions>(outputs.at("predictions"))->classes,
               ElementsAre("daisy", "rose", "tulip", "output 3"));
 }

@@ -7,10 +7,11 @@ namespace stages {
 namespace {
 
 TEST(Csv, PredictionsNameTheBestClasses) {
-  const ClassifiedSamples samples{{"rose/1, red.jpg", "daisy/2.jpg"},
-                                  torch::tensor({{0.0, 0.0, 0.0}, {0.0, 500.0, 1000.0}}, torch::kFloat64),
-                                  torch::tensor({0, 1}),
-                                  0};
+  const ClassifiedSamples samples{
+      {"rose/1, red.jpg", "daisy/2.jpg"},
+      torch::tensor({{0.0, 0.0, 0.0}, {0.0, 500.0, 1000.0}}, torch::kFloat64),
+      torch::tensor({0, 1}),
+      0};
   EXPECT_EQ(predictions_csv(samples, {"daisy", "rose", "tulip"}),
             "name,label,predicted,correct,probability,top_1,top_2,top_3\n"
             "\"rose/1, red.jpg\",daisy,daisy,true,0.3333333333333333,daisy,rose,tulip\n"
@@ -18,7 +19,8 @@ TEST(Csv, PredictionsNameTheBestClasses) {
 }
 
 TEST(Csv, PredictionsStopAtTheFifthBest) {
-  const ClassifiedSamples samples{{"x"}, torch::arange(7).reshape({1, 7}).to(torch::kFloat), torch::tensor({0}), 0};
+  const ClassifiedSamples samples{
+      {"x"}, torch::arange(7).reshape({1, 7}).to(torch::kFloat), torch::tensor({0}), 0};
   const std::string text = predictions_csv(samples, {"a", "b", "c", "d", "e", "f", "g"});
   EXPECT_THAT(text, testing::HasSubstr("top_4,top_5\n"));
   EXPECT_THAT(text, testing::EndsWith(",g,f,e,d,c\n"));

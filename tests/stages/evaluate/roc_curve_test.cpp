@@ -18,7 +18,8 @@ TEST(RocCurve, TakesSamplesOfOneScoreTogether) {
 }
 
 TEST(RocCurve, OrderOfTheSamplesDoesNotMatter) {
-  const auto one = roc_curve({{1, true}, {2, false}, {3, true}}), other = roc_curve({{3, true}, {1, true}, {2, false}});
+  const auto one = roc_curve({{1, true}, {2, false}, {3, true}}),
+             other = roc_curve({{3, true}, {1, true}, {2, false}});
   EXPECT_EQ(one->true_positives, other->true_positives);
   EXPECT_DOUBLE_EQ(one->area, 0.5);
 }

@@ -9,12 +9,18 @@ namespace {
 /// Weighs every pixel by its place.
 at::Tensor weighed(const NamedTensors& inputs) {
   const at::Tensor image = inputs.at("image");
-  return (image * torch::arange(image[0].numel(), torch::kFloat).reshape(image[0].sizes())).sum({1, 2, 3}).unsqueeze(1);
+  return (image * torch::arange(image[0].numel(), torch::kFloat).reshape(image[0].sizes()))
+      .sum({1, 2, 3})
+      .unsqueeze(1);
 }
 
-NamedTensors one_image() { return {{"image", torch::tensor({1, 2, 3, 4}, torch::kFloat).reshape({1, 1, 2, 2})}}; }
+NamedTensors one_image() {
+  return {{"image", torch::tensor({1, 2, 3, 4}, torch::kFloat).reshape({1, 1, 2, 2})}};
+}
 
-double mean_of(TestTimeFlip flip) { return flipped_mean(one_image(), flip, weighed).item<double>(); }
+double mean_of(TestTimeFlip flip) {
+  return flipped_mean(one_image(), flip, weighed).item<double>();
+}
 
 TEST(TestTimeFlip, IsTheMeanOverAnImageAndItsMirrors) {
   // 1 2 / 3 4 weighed by 0 1 / 2 3, then 2 1 / 4 3, 3 4 / 1 2 and 4 3 / 2 1.
@@ -27,7 +33,8 @@ TEST(TestTimeFlip, IsTheMeanOverAnImageAndItsMirrors) {
 TEST(TestTimeFlip, MeanOfHalvesIsNotRoundedToOne) {
   const auto in_half = [](const NamedTensors& inputs) { return weighed(inputs).to(at::kBFloat16); };
   // A bfloat16 has eight digits: of 256 and 257 it knows the first only.
-  NamedTensors image = {{"image", torch::tensor({0, 1, 0, 255}, torch::kFloat).reshape({1, 1, 2, 2})}};
+  NamedTensors image = {
+      {"image", torch::tensor({0, 1, 0, 255}, torch::kFloat).reshape({1, 1, 2, 2})}};
   const double one = weighed(image).to(at::kBFloat16).item<double>();
   const NamedTensors turned = {{"image", image.at("image").flip({3})}};
   const double other = weighed(turned).to(at::kBFloat16).item<double>();

@@ -26,9 +26,13 @@ class NamedFiles final : public Dataset, public FilesOnDisk {
  public:
   NamedFiles(std::filesystem::path root, std::vector<std::string> names)
       : root_(std::move(root)), names_(std::move(names)) {}
-  DatasetDescription describe() const override { return {.size = std::ssize(names_), .tensors = {}, .classes = {}}; }
+  DatasetDescription describe() const override {
+    return {.size = std::ssize(names_), .tensors = {}, .classes = {}};
+  }
   std::optional<NamedTensors> sample(std::int64_t, std::int64_t) const override { return {}; }
-  std::string sample_name(std::int64_t index) const override { return names_[static_cast<std::size_t>(index)]; }
+  std::string sample_name(std::int64_t index) const override {
+    return names_[static_cast<std::size_t>(index)];
+  }
   std::filesystem::path root() const override { return root_; }
   LoaderOptions loader() const override { return {}; }
 
@@ -41,7 +45,8 @@ class TrainedImagesTest : public testing::Test {
  protected:
   /// A run that was trained on 0 to 5, validated with 6 and 7, and kept 8 and 9 for the test.
   TrainedImagesTest() {
-    Division division{.root = division_root(root_.path()), .drawn_by = "", .classes = {}, .parts = {}};
+    Division division{
+        .root = division_root(root_.path()), .drawn_by = "", .classes = {}, .parts = {}};
     for (int i = 0; i < 10; ++i) {
       const std::string name = std::to_string(i) + ".jpg";
       root_.add(name, static_cast<std::uint64_t>(i));
@@ -70,20 +75,24 @@ class TrainedImagesTest : public testing::Test {
 
 TEST_F(TrainedImagesTest, TestPartOfTheRunIsNotAmongThem) {
   EXPECT_EQ(refusal(root_.path(), {"8.jpg", "9.jpg", "new.jpg"}), "");
-  EXPECT_THAT(context_.said, ElementsAre("the model has been trained on none of the 3 images that are tested"));
+  EXPECT_THAT(context_.said,
+              ElementsAre("the model has been trained on none of the 3 images that are tested"));
 }
 
 TEST_F(TrainedImagesTest, ImagesOfTrainingAndValidationAreCountedAndRefused) {
   EXPECT_EQ(refusal(root_.path(), {"5.jpg", "6.jpg", "9.jpg"}),
-            "E0612 /allow_trained: the model has been trained on 2 of the 3 images that are tested, or was chosen by "
+            "E0612 /allow_trained: the model has been trained on 2 of the 3 images that are "
+            "tested, or was chosen by "
             "them: '5.jpg', '6.jpg'");
   check_trained_images(NamedFiles(root_.path(), {"5.jpg", "9.jpg"}), /*allowed=*/true, context_);
-  EXPECT_THAT(context_.said, ElementsAre("the model has been trained on 1 of the 2 images that are tested, or was "
-                                         "chosen by them: '5.jpg'"));
+  EXPECT_THAT(context_.said,
+              ElementsAre("the model has been trained on 1 of the 2 images that are tested, or was "
+                          "chosen by them: '5.jpg'"));
 }
 
 TEST_F(TrainedImagesTest, ManyAreNotAllNamed) {
-  const std::string text = refusal(root_.path(), {"0.jpg", "1.jpg", "2.jpg", "3.jpg", "4.jpg", "5.jpg", "6.jpg"});
+  const std::string text =
+      refusal(root_.path(), {"0.jpg", "1.jpg", "2.jpg", "3.jpg", "4.jpg", "5.jpg", "6.jpg"});
   EXPECT_THAT(text, HasSubstr("on 7 of the 7 images"));
   EXPECT_THAT(text, HasSubstr("and others"));
 }
@@ -99,8 +108,9 @@ TEST_F(TrainedImagesTest, CopyIsKnownByNameAndSizeEvenWhereTheFolderIsGone) {
   std::filesystem::copy(root_.path(), copy.path(), std::filesystem::copy_options::recursive);
   copy.add("1.jpg", 99, 31, 17);  // another picture of that name
   std::filesystem::remove_all(root_.path());
-  EXPECT_THAT(refusal(copy.path(), {"0.jpg", "1.jpg"}), HasSubstr("on 1 of the 2 images that are tested, or was chosen "
-                                                                  "by them: '0.jpg'"));
+  EXPECT_THAT(refusal(copy.path(), {"0.jpg", "1.jpg"}),
+              HasSubstr("on 1 of the 2 images that are tested, or was chosen "
+                        "by them: '0.jpg'"));
 }
 
 TEST_F(TrainedImagesTest, OtherPictureOfTheSameNameAndSizeIsAnother) {
@@ -125,7 +135,8 @@ TEST_F(TrainedImagesTest, PictureUnderAnotherNameIsKnownByItsBytes) {
   std::vector<std::uint8_t> bytes = file_bytes(root_ / "1.jpg");
   bytes[bytes.size() / 2] ^= 1;
   write_bytes(copy / "other.jpg", bytes);
-  EXPECT_THAT(refusal(copy.path(), {"renamed.jpg", "other.jpg"}), HasSubstr("1 of the 2 images that are tested"));
+  EXPECT_THAT(refusal(copy.path(), {"renamed.jpg", "other.jpg"}),
+              HasSubstr("1 of the 2 images that are tested"));
 }
 
 TEST_F(TrainedImagesTest, PartForTrainingIsKnownBeforeItIsDivided) {

@@ -13,10 +13,12 @@ TEST(Checksum, FileAsGitNamesIt) {
   const auto file = folder.write("a", "hello\n");
   std::int64_t read = 0;
   // What `git hash-object` says of it.
-  EXPECT_EQ(sum_of_file(file, {runner::DigestKind::kSha1, "", true}, [&](std::int64_t bytes) { read = bytes; }),
+  EXPECT_EQ(sum_of_file(file, {runner::DigestKind::kSha1, "", true},
+                        [&](std::int64_t bytes) { read = bytes; }),
             "ce013625030ba8dba906f756967f9e9ca394464a");
   EXPECT_EQ(read, 6);
-  EXPECT_EQ(sum_of_file(file, {runner::DigestKind::kMd5, ""}, {}), "b1946ac92492d2347c6235b4d2611184");
+  EXPECT_EQ(sum_of_file(file, {runner::DigestKind::kMd5, ""}, {}),
+            "b1946ac92492d2347c6235b4d2611184");
 }
 
 TEST(Checksum, FolderAndNothingAreNoFiles) {
@@ -29,7 +31,8 @@ TEST(Checksum, FolderAndNothingAreNoFiles) {
     }
     return std::string("none");
   };
-  EXPECT_EQ(failure(folder.path()), "E0634: cannot read '" + folder.path().string() + "': Is a directory");
+  EXPECT_EQ(failure(folder.path()),
+            "E0634: cannot read '" + folder.path().string() + "': Is a directory");
   EXPECT_EQ(failure("no/such"), "E0634: cannot read 'no/such': No such file or directory");
 }
 

@@ -39,12 +39,15 @@ class DownloadTest : public testing::Test {
     return download(wanted(server), listener_.callbacks(), listener_.patience(), storage);
   }
   Download wanted(const HttpServer& server) const {
-    return {.url = server.url("/data.bin"), .file = file_, .checksum = Checksum{runner::DigestKind::kMd5, sum_}};
+    return {.url = server.url("/data.bin"),
+            .file = file_,
+            .checksum = Checksum{runner::DigestKind::kMd5, sum_}};
   }
   std::string part() const { return file_.string() + ".part"; }
   std::vector<std::string> names() const {
     std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(folder_.path())) names.push_back(entry.path().filename());
+    for (const auto& entry : fs::directory_iterator(folder_.path()))
+      names.push_back(entry.path().filename());
     std::ranges::sort(names);
     return names;
   }
@@ -83,7 +86,8 @@ TEST_F(DownloadTest, CutConnectionContinuesWhereItBroke) {
   EXPECT_EQ(seen[2].header("range"), "bytes=200000-");
   EXPECT_THAT(listener_.waits, ElementsAre(1, 1));  // it came on in between
   EXPECT_EQ(listener_.said.at(1),
-            server.url("/data.bin") + ": transfer closed with 200000 bytes remaining to read; trying again in 1 s");
+            server.url("/data.bin") +
+                ": transfer closed with 200000 bytes remaining to read; trying again in 1 s");
   EXPECT_EQ(listener_.said.at(2), "continuing 'data.bin' after 98 KiB");
 }
 
@@ -94,7 +98,8 @@ TEST_F(DownloadTest, StoppedOneContinuesTheNextTime) {
   const auto here = static_cast<std::int64_t>(fs::file_size(part()));
   EXPECT_GT(here, 0);
   EXPECT_LT(here, 300'000);
-  EXPECT_EQ(listener_.said.back(), "stopped: " + runner::bytes_text(here) + " of 293 KiB are kept in '" + part() +
+  EXPECT_EQ(listener_.said.back(), "stopped: " + runner::bytes_text(here) +
+                                       " of 293 KiB are kept in '" + part() +
                                        "', and the same command continues from there");
   EXPECT_FALSE(fs::exists(file_));
   listener_.is_cancelled = [] { return false; };
@@ -111,9 +116,11 @@ TEST_F(DownloadTest, ServerWithoutRangesStartsOverAndSaysSo) {
   });
   EXPECT_EQ(fetch(server), 400'000);
   EXPECT_EQ(folder_.read("data.bin"), bytes_);
-  EXPECT_EQ(server.seen().at(1).header("if-range"), "");  // it gave nothing to recognise the file by
-  EXPECT_EQ(listener_.said.at(2),
-            "the server cannot continue in the middle of 'data.bin', or it has changed: starting over");
+  EXPECT_EQ(server.seen().at(1).header("if-range"),
+            "");  // it gave nothing to recognise the file by
+  EXPECT_EQ(
+      listener_.said.at(2),
+      "the server cannot continue in the middle of 'data.bin', or it has changed: starting over");
 }
 
 TEST_F(DownloadTest, ChangedFileStartsOver) {
@@ -179,17 +186,21 @@ TEST_F(DownloadTest, BeginningIsContinuedFromItsOwnAddressAlone) {
 }
 
 TEST_F(DownloadTest, PasswordOfTheAddressIsNotWrittenDown) {
-  PartialFile part(file_, "https://me:hunter2@example.org/data.bin?signature=hunter3", runner::disk());
+  PartialFile part(file_, "https://me:hunter2@example.org/data.bin?signature=hunter3",
+                   runner::disk());
   part.note("\"v1\"");
-  EXPECT_THAT(folder_.read("data.bin.part.json"), testing::AllOf(testing::HasSubstr("v1"), Not(HasSubstr("hunter"))));
+  EXPECT_THAT(folder_.read("data.bin.part.json"),
+              testing::AllOf(testing::HasSubstr("v1"), Not(HasSubstr("hunter"))));
 }
 
 TEST_F(DownloadTest, WrongSumNamesBothAndKeepsNothing) {
-  const HttpServer server([&](const SeenRequest& request) { return served(request, "something else"); });
-  EXPECT_EQ(failure_of([&] { fetch(server); }),
-            "E0632: 'data.bin' from " + server.url("/data.bin") + ": its MD5 is " +
-                sum_of(runner::DigestKind::kMd5, "something else") + " and should be " + sum_ +
-                " (nothing of it was kept; fetch it again, or from another place if that does not help)");
+  const HttpServer server(
+      [&](const SeenRequest& request) { return served(request, "something else"); });
+  EXPECT_EQ(
+      failure_of([&] { fetch(server); }),
+      "E0632: 'data.bin' from " + server.url("/data.bin") + ": its MD5 is " +
+          sum_of(runner::DigestKind::kMd5, "something else") + " and should be " + sum_ +
+          " (nothing of it was kept; fetch it again, or from another place if that does not help)");
   EXPECT_THAT(names(), IsEmpty());
   EXPECT_EQ(server.seen().size(), 1u);
 }
@@ -206,10 +217,12 @@ TEST_F(DownloadTest, ServerThatCutsAWrongFileEndsToo) {
 }
 
 TEST_F(DownloadTest, MissingFileIsNotAskedForAgain) {
-  const HttpServer server([](const SeenRequest&) { return ServedReply{.status = 404, .body = "no"}; });
+  const HttpServer server(
+      [](const SeenRequest&) { return ServedReply{.status = 404, .body = "no"}; });
   EXPECT_EQ(failure_of([&] { fetch(server); }),
             "E0631: cannot fetch 'data.bin': " + server.url("/data.bin") +
-                ": the server answers 404, not found (check whether the address is right, or has changed)");
+                ": the server answers 404, not found (check whether the address is right, or has "
+                "changed)");
   EXPECT_EQ(server.seen().size(), 1u);
   EXPECT_THAT(names(), IsEmpty());
 }
@@ -223,14 +236,16 @@ TEST_F(DownloadTest, BusyServerIsWaitedForAsLongAsItAsks) {
   });
   EXPECT_EQ(fetch(server), 300'000);
   EXPECT_THAT(listener_.waits, ElementsAre(7, 120));
-  EXPECT_EQ(listener_.said.at(0), server.url("/data.bin") + ": the server answers 503; trying again in 7 s");
+  EXPECT_EQ(listener_.said.at(0),
+            server.url("/data.bin") + ": the server answers 503; trying again in 7 s");
 }
 
 TEST_F(DownloadTest, GivesUpWhenNothingComes) {
   const HttpServer server([](const SeenRequest&) { return ServedReply{.status = 502}; });
-  EXPECT_EQ(failure_of([&] { fetch(server); }),
-            "E0630: cannot fetch 'data.bin': " + server.url("/data.bin") +
-                ": the server answers 502 (check the network, and https_proxy if a proxy is needed)");
+  EXPECT_EQ(
+      failure_of([&] { fetch(server); }),
+      "E0630: cannot fetch 'data.bin': " + server.url("/data.bin") +
+          ": the server answers 502 (check the network, and https_proxy if a proxy is needed)");
   EXPECT_THAT(listener_.waits, ElementsAre(1, 2, 4, 8));
 }
 
@@ -242,8 +257,9 @@ TEST_F(DownloadTest, GivesUpAndKeepsWhatCame) {
     reply.cut_after = 100'000;
     return reply;
   });
-  EXPECT_THAT(failure_of([&] { fetch(server); }), testing::EndsWith("(98 KiB of 293 KiB are kept in '" + part() +
-                                                                    "', and the same command continues from there)"));
+  EXPECT_THAT(failure_of([&] { fetch(server); }),
+              testing::EndsWith("(98 KiB of 293 KiB are kept in '" + part() +
+                                "', and the same command continues from there)"));
   EXPECT_EQ(folder_.read("data.bin.part"), bytes_.substr(0, 100'000));
 }
 
@@ -274,29 +290,36 @@ TEST_F(DownloadTest, RoomIsLookedForFirst) {
   SmallDisk storage;
   Download what = wanted(server);
   what.also_needs = 200'000;
-  EXPECT_EQ(failure_of([&] { download(what, listener_.callbacks(), listener_.patience(), storage); }),
-            "E0804: '" + folder_.path().string() +
-                "' has room for 391 KiB, and 488 KiB are needed (free up space, or choose another folder)");
+  EXPECT_EQ(
+      failure_of([&] { download(what, listener_.callbacks(), listener_.patience(), storage); }),
+      "E0804: '" + folder_.path().string() +
+          "' has room for 391 KiB, and 488 KiB are needed (free up space, or choose another "
+          "folder)");
   EXPECT_THAT(names(), IsEmpty());
 }
 
 TEST_F(DownloadTest, ServerWithoutEndDoesNotFillTheDisk) {
-  const HttpServer server(
-      [&](const SeenRequest&) { return ServedReply{.body = std::string(17 << 20, 'a'), .has_length = false}; });
+  const HttpServer server([&](const SeenRequest&) {
+    return ServedReply{.body = std::string(17 << 20, 'a'), .has_length = false};
+  });
   SmallDisk storage;
   Download what = wanted(server);
-  EXPECT_EQ(failure_of([&] { download(what, listener_.callbacks(), listener_.patience(), storage); }),
-            "E0804: cannot fetch 'data.bin': its server does not say how long it is, and after 16 MiB the disk is "
-            "nearly full (free up space, or fetch it by other means)");
+  EXPECT_EQ(
+      failure_of([&] { download(what, listener_.callbacks(), listener_.patience(), storage); }),
+      "E0804: cannot fetch 'data.bin': its server does not say how long it is, and after 16 MiB "
+      "the disk is "
+      "nearly full (free up space, or fetch it by other means)");
   EXPECT_THAT(names(), IsEmpty());
 }
 
 TEST_F(DownloadTest, MoreThanThereShouldBeIsNotTaken) {
-  const HttpServer server([&](const SeenRequest&) { return ServedReply{.body = bytes_, .has_length = false}; });
+  const HttpServer server(
+      [&](const SeenRequest&) { return ServedReply{.body = bytes_, .has_length = false}; });
   Download what = wanted(server);
   what.bytes = 299'999;
   EXPECT_EQ(failure_of([&] { download(what, listener_.callbacks(), listener_.patience()); }),
-            "E0630: cannot fetch 'data.bin': its server sends more than the 293 KiB that it should have (try again "
+            "E0630: cannot fetch 'data.bin': its server sends more than the 293 KiB that it should "
+            "have (try again "
             "later, or another server)");
   EXPECT_THAT(names(), IsEmpty());
   what.bytes = 300'000;
@@ -311,7 +334,8 @@ TEST_F(DownloadTest, FullDiskKeepsWhatFitted) {
     written += size;
     return ::write(file, data, size);
   });
-  EXPECT_THAT(failure_of([&] { fetch(server, storage); }), HasSubstr("E0804: cannot write '" + part() + "'"));
+  EXPECT_THAT(failure_of([&] { fetch(server, storage); }),
+              HasSubstr("E0804: cannot write '" + part() + "'"));
   EXPECT_FALSE(fs::exists(file_));
   const auto here = static_cast<std::int64_t>(fs::file_size(part()));
   EXPECT_GT(here, 0);
@@ -326,7 +350,8 @@ TEST_F(DownloadTest, NoFailureLeavesHalfAFileUnderItsName) {
   EXPECT_GT(counting.calls, 10);
   for (int count = 1; count <= counting.calls; ++count) {
     fs::remove(file_);
-    runner::FaultyStorage storage(runner::disk(), {runner::Fault::Point::kAny, count, runner::Fault::Deed::kFail});
+    runner::FaultyStorage storage(runner::disk(),
+                                  {runner::Fault::Point::kAny, count, runner::Fault::Deed::kFail});
     failure_of([&] { fetch(server, storage); });
     if (fs::exists(file_)) EXPECT_EQ(folder_.read("data.bin"), bytes_) << count;
     EXPECT_EQ(failure_of([&] { fetch(server); }), "") << count;

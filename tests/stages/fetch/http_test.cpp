@@ -17,7 +17,8 @@ struct Got {
 
 Got got(const HttpRequest& request, const HttpSettings& settings = {}) {
   Got got;
-  got.reply = send(request, settings, [&](const HttpReply&, std::string_view bytes) { got.body += bytes; });
+  got.reply =
+      send(request, settings, [&](const HttpReply&, std::string_view bytes) { got.body += bytes; });
   return got;
 }
 
@@ -36,7 +37,8 @@ ServedReply leading_to(const std::string& url, int status = 302) {
 
 TEST(Http, RedirectIsFollowedAndItsPageIsNotTheBody) {
   const HttpServer server([](const SeenRequest& request) {
-    return request.target == "/a" ? leading_to("/b", 307) : ServedReply{.headers = {{"X-Two", " 2 "}}, .body = "bytes"};
+    return request.target == "/a" ? leading_to("/b", 307)
+                                  : ServedReply{.headers = {{"X-Two", " 2 "}}, .body = "bytes"};
   });
   const Got answer = got({.url = server.url("/a")});
   EXPECT_EQ(answer.reply.status, 200);
@@ -49,8 +51,9 @@ TEST(Http, RedirectIsFollowedAndItsPageIsNotTheBody) {
 
 TEST(Http, TokenStaysWithItsHost) {
   const HttpServer other([](const SeenRequest&) { return ServedReply{.body = "bytes"}; });
-  const HttpServer server(
-      [&](const SeenRequest& request) { return leading_to(request.target == "/a" ? "/b" : other.url("/c")); });
+  const HttpServer server([&](const SeenRequest& request) {
+    return leading_to(request.target == "/a" ? "/b" : other.url("/c"));
+  });
   EXPECT_EQ(got({.url = server.url("/a"), .token = "hf_secret"}).body, "bytes");
   ASSERT_EQ(server.seen().size(), 2u);
   EXPECT_EQ(server.seen()[0].header("authorization"), "Bearer hf_secret");
@@ -70,11 +73,14 @@ TEST(Http, OtherProtocolsAreNotFollowed) {
   const HttpServer server([](const SeenRequest& request) {
     return leading_to(request.target == "/a" ? "file:///etc/passwd" : request.target);
   });
-  EXPECT_EQ(http_failure({.url = server.url("/a")}),
-            "lasting: " + server.url("/a") + " leads to 'file:///etc/passwd', which is not followed");
-  EXPECT_EQ(http_failure({.url = server.url("/b")}), "lasting: " + server.url("/b") + " redirects without end");
+  EXPECT_EQ(
+      http_failure({.url = server.url("/a")}),
+      "lasting: " + server.url("/a") + " leads to 'file:///etc/passwd', which is not followed");
+  EXPECT_EQ(http_failure({.url = server.url("/b")}),
+            "lasting: " + server.url("/b") + " redirects without end");
   EXPECT_EQ(server.seen().size(), 12u);
-  EXPECT_EQ(http_failure({.url = "ftp://a/b?c"}), "lasting: 'ftp://a/b' is not an http: or https: address");
+  EXPECT_EQ(http_failure({.url = "ftp://a/b?c"}),
+            "lasting: 'ftp://a/b' is not an http: or https: address");
 }
 
 TEST(Http, NeverFromHttpsToHttp) {
@@ -87,7 +93,8 @@ TEST(Http, NeverFromHttpsToHttp) {
 }
 
 TEST(Http, CutConnectionPasses) {
-  const HttpServer server([](const SeenRequest&) { return ServedReply{.body = "0123456789", .cut_after = 4}; });
+  const HttpServer server(
+      [](const SeenRequest&) { return ServedReply{.body = "0123456789", .cut_after = 4}; });
   EXPECT_EQ(http_failure({.url = server.url("/a")}),
             "passing: " + server.url("/a") + ": transfer closed with 6 bytes remaining to read");
 }
@@ -97,7 +104,8 @@ TEST(Http, NobodyThereAndASilentServerPass) {
   {
     url = HttpServer([](const SeenRequest&) { return ServedReply{}; }).url("/a");
   }
-  EXPECT_THAT(http_failure({.url = url}), testing::StartsWith("passing: " + url + ": Failed to connect to 127.0.0.1"));
+  EXPECT_THAT(http_failure({.url = url}),
+              testing::StartsWith("passing: " + url + ": Failed to connect to 127.0.0.1"));
   const HttpServer server([](const SeenRequest&) { return ServedReply{.stalls = true}; });
   EXPECT_THAT(http_failure({.url = server.url("/a")}, {.stall_seconds = 1}),
               testing::StartsWith("passing: " + server.url("/a") + ": Operation too slow"));
@@ -127,11 +135,12 @@ TEST(Http, HttpsGoesThroughTheProxyByConnect) {
 
 TEST(Http, CancelledAndThrownComeThrough) {
   const HttpServer server([](const SeenRequest&) { return ServedReply{.stalls = true}; });
-  EXPECT_THROW(got({.url = server.url("/a")}, {.cancelled = [] { return true; }}), runner::Cancelled);
+  EXPECT_THROW(got({.url = server.url("/a")}, {.cancelled = [] { return true; }}),
+               runner::Cancelled);
   const HttpServer other([](const SeenRequest&) { return ServedReply{.body = "bytes"}; });
-  EXPECT_THROW(
-      send({.url = other.url("/a")}, {}, [](const HttpReply&, std::string_view) { throw std::logic_error("x"); }),
-      std::logic_error);
+  EXPECT_THROW(send({.url = other.url("/a")}, {},
+                    [](const HttpReply&, std::string_view) { throw std::logic_error("x"); }),
+               std::logic_error);
 }
 
 TEST(Http, MessagesHoldNoSecrets) {

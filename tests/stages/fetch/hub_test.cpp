@@ -31,7 +31,9 @@ class HubTest : public testing::Test {
     return fetch_hub(wish, listener_.callbacks(), listener_.patience(), storage);
   }
   fs::path home() const { return folder_ / "hub/models--org--tower"; }
-  std::string read(const std::string& below) const { return folder_.read("hub/models--org--tower/" + below); }
+  std::string read(const std::string& below) const {
+    return folder_.read("hub/models--org--tower/" + below);
+  }
 
   const TemporaryFolder folder_;
   HubServer hub_;
@@ -46,14 +48,17 @@ TEST_F(HubTest, CacheIsLaidOutAsTheLibraryDoes) {
   ASSERT_EQ(snapshot.files.size(), 2u);
   EXPECT_EQ(snapshot.files[0].name, "config.json");
   EXPECT_EQ(snapshot.files[1].name, "model.safetensors");
-  EXPECT_EQ(snapshot.received, static_cast<std::int64_t>(hub_.config().size() + hub_.weights().size()));
+  EXPECT_EQ(snapshot.received,
+            static_cast<std::int64_t>(hub_.config().size() + hub_.weights().size()));
   EXPECT_EQ(read("refs/main"), hub_.commit());
   EXPECT_EQ(fs::read_symlink(home() / below / "config.json"), "../../blobs/" + hub_.config_blob());
-  EXPECT_EQ(fs::read_symlink(home() / below / "model.safetensors"), "../../blobs/" + hub_.weights_blob());
+  EXPECT_EQ(fs::read_symlink(home() / below / "model.safetensors"),
+            "../../blobs/" + hub_.weights_blob());
   EXPECT_EQ(read(below + "/model.safetensors"), hub_.weights());
   EXPECT_EQ(read("blobs/" + hub_.config_blob()), hub_.config());
   std::set<std::string> blobs;
-  for (const auto& entry : fs::directory_iterator(home() / "blobs")) blobs.insert(entry.path().filename());
+  for (const auto& entry : fs::directory_iterator(home() / "blobs"))
+    blobs.insert(entry.path().filename());
   EXPECT_EQ(blobs, (std::set<std::string>{hub_.config_blob(), hub_.weights_blob()}));
 }
 
@@ -73,20 +78,24 @@ TEST_F(HubTest, WhatIsThereIsNotFetchedAgain) {
 }
 
 TEST_F(HubTest, NamedFilesAndRevisions) {
-  const HubSnapshot snapshot = fetch({.repository = "", .revision = "refs/pr/1", .files = {"sub/notes.txt"}});
+  const HubSnapshot snapshot =
+      fetch({.repository = "", .revision = "refs/pr/1", .files = {"sub/notes.txt"}});
   EXPECT_EQ(read("refs/refs/pr/1"), hub_.commit());
-  EXPECT_EQ(fs::read_symlink(snapshot.folder / "sub/notes.txt").string().substr(0, 15), "../../../blobs/");
+  EXPECT_EQ(fs::read_symlink(snapshot.folder / "sub/notes.txt").string().substr(0, 15),
+            "../../../blobs/");
   EXPECT_EQ(folder_.read(snapshot.folder / "sub/notes.txt"), "notes");
   EXPECT_EQ(hub_.seen().at(0).target, "/api/models/org/tower/revision/refs%2Fpr%2F1");
   fetch({.repository = "", .revision = hub_.commit()});  // a commit needs no name
   EXPECT_FALSE(fs::exists(home() / "refs" / hub_.commit()));
-  EXPECT_EQ(folder_.read(snapshot.folder / "config.json"), hub_.config());  // into the snapshot that is there
+  EXPECT_EQ(folder_.read(snapshot.folder / "config.json"),
+            hub_.config());  // into the snapshot that is there
 }
 
 TEST_F(HubTest, TokenGoesToTheHubAndNotWhereItLeads) {
   const ScopedVariable token("HF_TOKEN", "hf_secret\n");
   fetch();
-  for (const SeenRequest& request : hub_.seen()) EXPECT_EQ(request.header("authorization"), "Bearer hf_secret");
+  for (const SeenRequest& request : hub_.seen())
+    EXPECT_EQ(request.header("authorization"), "Bearer hf_secret");
   ASSERT_EQ(hub_.seen_elsewhere().size(), 1u);  // the weights
   EXPECT_EQ(hub_.seen_elsewhere()[0].header("authorization"), "");
   for (const std::string& line : listener_.said) EXPECT_THAT(line, Not(HasSubstr("secret")));
@@ -94,8 +103,9 @@ TEST_F(HubTest, TokenGoesToTheHubAndNotWhereItLeads) {
 
 TEST_F(HubTest, DamagedWeightsAreNotTaken) {
   hub_.damage_weights();
-  EXPECT_THAT(failure_of([&] { fetch(); }), testing::AllOf(HasSubstr("E0632: 'model.safetensors' from "),
-                                                           HasSubstr(" and should be " + hub_.weights_blob())));
+  EXPECT_THAT(failure_of([&] { fetch(); }),
+              testing::AllOf(HasSubstr("E0632: 'model.safetensors' from "),
+                             HasSubstr(" and should be " + hub_.weights_blob())));
   EXPECT_FALSE(fs::exists(home() / "refs/main"));
   EXPECT_TRUE(fs::is_empty(home() / "snapshots"));
 }
@@ -103,21 +113,25 @@ TEST_F(HubTest, DamagedWeightsAreNotTaken) {
 TEST_F(HubTest, UnknownModelAndFile) {
   EXPECT_EQ(failure_of([&] { fetch({.repository = "org/none"}); }),
             "E0631: cannot fetch 'org/none': " + hub_.url() +
-                "/api/models/org/none/revision/main: the server answers 404, not found (check whether the name and the "
+                "/api/models/org/none/revision/main: the server answers 404, not found (check "
+                "whether the name and the "
                 "revision are right)");
   EXPECT_EQ(failure_of([&] { fetch({.repository = "org/secret"}); }),
             "E0631: cannot fetch 'org/secret': " + hub_.url() +
-                "/api/models/org/secret/revision/main: the server answers 401, not allowed (check whether the name is "
-                "right; a private model, or one whose terms must be accepted, needs your token in HF_TOKEN)");
-  EXPECT_EQ(
-      failure_of([&] { fetch({.repository = "", .files = {"none.bin"}}); }),
-      "E0631: 'org/tower' has no 'none.bin' (it has README.md, config.json, model.safetensors, pytorch_model.bin, "
-      "sub/notes.txt)");
+                "/api/models/org/secret/revision/main: the server answers 401, not allowed (check "
+                "whether the name is "
+                "right; a private model, or one whose terms must be accepted, needs your token in "
+                "HF_TOKEN)");
+  EXPECT_EQ(failure_of([&] { fetch({.repository = "", .files = {"none.bin"}}); }),
+            "E0631: 'org/tower' has no 'none.bin' (it has README.md, config.json, "
+            "model.safetensors, pytorch_model.bin, "
+            "sub/notes.txt)");
 }
 
 TEST_F(HubTest, OfflineIsObeyed) {
   const ScopedVariable offline("HF_HUB_OFFLINE", "1");
-  EXPECT_EQ(failure_of([&] { fetch(); }), "E0630: HF_HUB_OFFLINE=1 does not allow fetching 'org/tower' (unset it)");
+  EXPECT_EQ(failure_of([&] { fetch(); }),
+            "E0630: HF_HUB_OFFLINE=1 does not allow fetching 'org/tower' (unset it)");
   EXPECT_TRUE(hub_.seen().empty());
 }
 
@@ -130,15 +144,20 @@ TEST_F(HubTest, ServerThatIsNotAHub) {
   };
   const std::string help = " (check whether HF_ENDPOINT is right)";
   EXPECT_EQ(failure("<html>"), "does not answer as the Hugging Face Hub does: no commit" + help);
-  EXPECT_EQ(failure(R"({"sha": "../.."})"), "does not answer as the Hugging Face Hub does: an invalid commit" + help);
+  EXPECT_EQ(failure(R"({"sha": "../.."})"),
+            "does not answer as the Hugging Face Hub does: an invalid commit" + help);
   const std::string sha(40, 'a');
-  EXPECT_EQ(failure(R"({"sha": ")" + sha + R"(", "siblings": [{"rfilename": 3}, {"rfilename": "a\\b.safetensors"}]})"),
-            "does not answer as the Hugging Face Hub does: a file that is named 'a\\b.safetensors'" + help);
+  EXPECT_EQ(
+      failure(R"({"sha": ")" + sha +
+              R"(", "siblings": [{"rfilename": 3}, {"rfilename": "a\\b.safetensors"}]})"),
+      "does not answer as the Hugging Face Hub does: a file that is named 'a\\b.safetensors'" +
+          help);
 }
 
 TEST_F(HubTest, NamesThatLeadElsewhereAreRefused) {
   for (const char* repository : {"../x", "/x", "a/../b"}) {
-    EXPECT_THAT(failure_of([&] { fetch({.repository = repository}); }), HasSubstr("is not the name of a model"))
+    EXPECT_THAT(failure_of([&] { fetch({.repository = repository}); }),
+                HasSubstr("is not the name of a model"))
         << repository;
   }
   EXPECT_THAT(failure_of([&] { fetch({.repository = "", .revision = "../../x"}); }),
@@ -159,9 +178,9 @@ TEST_F(HubTest, TwoAtOnceAreRefused) {
   fs::create_directories(home());
   auto other = runner::Lease::take(home(), {});
   ASSERT_TRUE(other.lease);
-  EXPECT_THAT(
-      failure_of([&] { fetch(); }),
-      testing::StartsWith("E0630: another process (" + runner::Lease::holder_of(home()) + ") is fetching 'org/tower'"));
+  EXPECT_THAT(failure_of([&] { fetch(); }),
+              testing::StartsWith("E0630: another process (" + runner::Lease::holder_of(home()) +
+                                  ") is fetching 'org/tower'"));
   other.lease.reset();
   EXPECT_EQ(failure_of([&] { fetch(); }), "");
 }
@@ -172,7 +191,8 @@ TEST_F(HubTest, NoFailureLeavesHalfASnapshot) {
   EXPECT_GT(counting.calls, 30);
   for (int count = 1; count <= counting.calls; ++count) {
     fs::remove_all(folder_ / "hub");
-    runner::FaultyStorage storage(runner::disk(), {runner::Fault::Point::kAny, count, runner::Fault::Deed::kFail});
+    runner::FaultyStorage storage(runner::disk(),
+                                  {runner::Fault::Point::kAny, count, runner::Fault::Deed::kFail});
     failure_of([&] { fetch({}, storage); });
     const fs::path snapshot = home() / "snapshots" / hub_.commit();
     if (fs::exists(snapshot)) {
@@ -186,25 +206,28 @@ TEST_F(HubTest, NoFailureLeavesHalfASnapshot) {
 }
 
 TEST(HubFiles, SafetensorsBeforePickles) {
-  EXPECT_THAT(wanted_files({"README.md", "config.json", "flax_model.msgpack", "model.safetensors", "pytorch_model.bin",
-                            "preprocessor_config.json", "tf_model.h5", "onnx/model.safetensors"}),
+  EXPECT_THAT(wanted_files({"README.md", "config.json", "flax_model.msgpack", "model.safetensors",
+                            "pytorch_model.bin", "preprocessor_config.json", "tf_model.h5",
+                            "onnx/model.safetensors"}),
               ElementsAre("config.json", "preprocessor_config.json", "model.safetensors"));
   EXPECT_THAT(wanted_files({"config.json", "pytorch_model.bin", "training_args.bin"}),
               ElementsAre("config.json", "pytorch_model.bin"));
-  EXPECT_THAT(wanted_files({"config.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
-                            "model.fp16.safetensors", "model.safetensors.index.json"}),
-              ElementsAre("config.json", "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
-                          "model.safetensors.index.json"));
-  EXPECT_THAT(wanted_files({"adapter_config.json", "adapter_model.bin", "adapter_model.safetensors"}),
-              ElementsAre("adapter_config.json", "adapter_model.safetensors"));
+  EXPECT_THAT(wanted_files({"config.json", "model-00001-of-00002.safetensors",
+                            "model-00002-of-00002.safetensors", "model.fp16.safetensors",
+                            "model.safetensors.index.json"}),
+              ElementsAre("config.json", "model-00001-of-00002.safetensors",
+                          "model-00002-of-00002.safetensors", "model.safetensors.index.json"));
+  EXPECT_THAT(
+      wanted_files({"adapter_config.json", "adapter_model.bin", "adapter_model.safetensors"}),
+      ElementsAre("adapter_config.json", "adapter_model.safetensors"));
   EXPECT_THAT(wanted_files({"open_clip_model.safetensors", "open_clip_pytorch_model.bin"}),
               ElementsAre("open_clip_model.safetensors"));
   EXPECT_TRUE(wanted_files({"config.json", "README.md"}).empty());
 }
 
 TEST(HubCache, PlaceFollowsTheLibrarysVariables) {
-  const ScopedVariable home("HOME", "/own/home"), cache("XDG_CACHE_HOME", ""), hf_home("HF_HOME", ""),
-      hub("HF_HUB_CACHE", "");
+  const ScopedVariable home("HOME", "/own/home"), cache("XDG_CACHE_HOME", ""),
+      hf_home("HF_HOME", ""), hub("HF_HUB_CACHE", "");
   EXPECT_EQ(runner::hub_cache(), "/own/home/.cache/huggingface/hub");
   const ScopedVariable xdg("XDG_CACHE_HOME", "/xdg");
   EXPECT_EQ(runner::hub_cache(), "/xdg/huggingface/hub");

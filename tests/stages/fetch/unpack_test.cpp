@@ -19,10 +19,12 @@ class UnpackTest : public testing::Test {
   UnpackTest() { fs::create_directory(folder_ / "out"); }
   std::string unpacked(const std::vector<TarEntry>& entries, const UnpackLimits& limits = {}) {
     folder_.write("a.tgz", tar_archive(entries));
-    return failure_of([&] { unpack(folder_ / "a.tgz", folder_ / "out", "inner", limits, {}, runner::disk()); });
+    return failure_of(
+        [&] { unpack(folder_ / "a.tgz", folder_ / "out", "inner", limits, {}, runner::disk()); });
   }
   static std::string refused(const std::string& what) {
-    return "E0633: 'a.tgz' holds " + what + " (it is not the archive as published; nothing of it was kept)";
+    return "E0633: 'a.tgz' holds " + what +
+           " (it is not the archive as published; nothing of it was kept)";
   }
   const TemporaryFolder folder_;
 };
@@ -44,8 +46,8 @@ TEST_F(UnpackTest, FilesAndFoldersWithPlainPermissions) {
 }
 
 TEST_F(UnpackTest, PathsThatLeadOutAreRefused) {
-  for (const std::string path :
-       {"../evil", "jpg/../../evil", "/tmp/evil", "jpg/..", "a\\..\\b", "a\nb", "inner/../../evil"}) {
+  for (const std::string path : {"../evil", "jpg/../../evil", "/tmp/evil", "jpg/..", "a\\..\\b",
+                                 "a\nb", "inner/../../evil"}) {
     EXPECT_EQ(unpacked({{.path = path, .text = "x"}}),
               refused("'" + path + "', a path that leads elsewhere or is not a name"));
   }
@@ -61,28 +63,34 @@ TEST_F(UnpackTest, LinksAreRefusedAndNotWrittenThrough) {
                       {.path = "jpg/a.jpg", .text = "x"}}),
             refused("'jpg', a symbolic link"));
   EXPECT_TRUE(fs::is_empty(folder_ / "elsewhere"));
-  EXPECT_EQ(unpacked({{.path = "a", .text = "x"}, {.path = "b", .link = "/etc/passwd", .is_hard = true}}),
-            refused("'b', a hard link"));
+  EXPECT_EQ(
+      unpacked({{.path = "a", .text = "x"}, {.path = "b", .link = "/etc/passwd", .is_hard = true}}),
+      refused("'b', a hard link"));
   EXPECT_FALSE(fs::exists(folder_ / "out/b"));
 }
 
 TEST_F(UnpackTest, DevicesAndPipesAreRefused) {
-  EXPECT_EQ(unpacked({{.path = "a", .type = AE_IFCHR}}), refused("'a', which is neither a file nor a folder"));
-  EXPECT_EQ(unpacked({{.path = "a", .type = AE_IFIFO}}), refused("'a', which is neither a file nor a folder"));
+  EXPECT_EQ(unpacked({{.path = "a", .type = AE_IFCHR}}),
+            refused("'a', which is neither a file nor a folder"));
+  EXPECT_EQ(unpacked({{.path = "a", .type = AE_IFIFO}}),
+            refused("'a', which is neither a file nor a folder"));
   EXPECT_TRUE(fs::is_empty(folder_ / "out"));
 }
 
 TEST_F(UnpackTest, NothingIsOverwritten) {
-  EXPECT_EQ(unpacked({{.path = "a", .text = "x"}, {.path = "./a", .text = "y"}}), refused("'./a' twice"));
+  EXPECT_EQ(unpacked({{.path = "a", .text = "x"}, {.path = "./a", .text = "y"}}),
+            refused("'./a' twice"));
   EXPECT_EQ(folder_.read("out/a"), "x");
   EXPECT_EQ(unpacked({{.path = "b", .text = "x"}, {.path = "b/c", .text = "y"}}),
             refused("'b' as a file and as a folder"));
-  EXPECT_EQ(unpacked({{.path = "inner", .text = "x"}}), refused("'inner', a file in place of a folder"));
+  EXPECT_EQ(unpacked({{.path = "inner", .text = "x"}}),
+            refused("'inner', a file in place of a folder"));
 }
 
 TEST_F(UnpackTest, MoreThanADataSetHoldsIsRefused) {
   EXPECT_EQ(
-      unpacked({{.path = "a", .text = "x"}, {.path = "b", .text = "x"}, {.path = "c", .text = "x"}}, {.entries = 2}),
+      unpacked({{.path = "a", .text = "x"}, {.path = "b", .text = "x"}, {.path = "c", .text = "x"}},
+               {.entries = 2}),
       refused("more than 2 files and folders"));
   // 64 MiB in 64 KiB
   EXPECT_EQ(unpacked({{.path = "bomb", .text = std::string(64 << 20, '\0')}}, {.bytes = 1 << 20}),
@@ -92,12 +100,14 @@ TEST_F(UnpackTest, MoreThanADataSetHoldsIsRefused) {
 
 TEST_F(UnpackTest, DamagedArchive) {
   const std::string whole = tar_archive({{.path = "a", .text = std::string(100'000, 'x')}});
-  for (const std::string& bytes : {whole.substr(0, whole.size() / 2), std::string(2000, 'x'), std::string("<html>")}) {
+  for (const std::string& bytes :
+       {whole.substr(0, whole.size() / 2), std::string(2000, 'x'), std::string("<html>")}) {
     folder_.write("a.tgz", bytes);
     fs::remove_all(folder_ / "out");
     fs::create_directory(folder_ / "out");
-    EXPECT_THAT(failure_of([&] { unpack(folder_ / "a.tgz", folder_ / "out", "", {}, {}, runner::disk()); }),
-                testing::StartsWith("E0633: 'a.tgz' cannot be unpacked: "));
+    EXPECT_THAT(
+        failure_of([&] { unpack(folder_ / "a.tgz", folder_ / "out", "", {}, {}, runner::disk()); }),
+        testing::StartsWith("E0633: 'a.tgz' cannot be unpacked: "));
   }
 }
 
@@ -105,7 +115,9 @@ TEST_F(UnpackTest, CancelledStops) {
   folder_.write("a.tgz", tar_archive({{.path = "a", .text = "x"}}));
   FetchCallbacks callbacks;
   callbacks.cancelled = [] { return true; };
-  EXPECT_EQ(failure_of([&] { unpack(folder_ / "a.tgz", folder_ / "out", "", {}, callbacks, runner::disk()); }),
+  EXPECT_EQ(failure_of([&] {
+              unpack(folder_ / "a.tgz", folder_ / "out", "", {}, callbacks, runner::disk());
+            }),
             "cancelled");
 }
 

@@ -13,9 +13,11 @@ constexpr std::int64_t kWays = 3, kShots = 2, kQueries = 5, kProjected = 4;
 constexpr MapShape kMap = {6, 3, 2};
 
 CrossHead head_of(PairAttention attention) {
-  CrossHead head({.pointer = "/model", .attention = attention, .width = kProjected}, kMap, torch::kDouble);
+  CrossHead head({.pointer = "/model", .attention = attention, .width = kProjected}, kMap,
+                 torch::kDouble);
   const torch::NoGradGuard no_graph;
-  for (at::Tensor& weight : head.parameters()) weight.normal_(0, 0.4, at::detail::createCPUGenerator(2));
+  for (at::Tensor& weight : head.parameters())
+    weight.normal_(0, 0.4, at::detail::createCPUGenerator(2));
   return head;
 }
 
@@ -28,7 +30,9 @@ EpisodeFeatures random_episode() {
 /// The formula, one number after the other.
 at::Tensor literal(const CrossHead& head, PairAttention attention, const EpisodeFeatures& episode) {
   const at::Tensor weight = head.parameters()[0].view({kProjected, kMap.channels});
-  const auto projected = [&](const at::Tensor& x) { return weight.matmul(x.view({kMap.channels, -1})).flatten(); };
+  const auto projected = [&](const at::Tensor& x) {
+    return weight.matmul(x.view({kMap.channels, -1})).flatten();
+  };
   at::Tensor logits = torch::empty({kQueries, kWays}, torch::kDouble);
   for (int i = 0; i < kQueries; ++i) {
     const at::Tensor q = projected(episode.queries[i]);
@@ -59,7 +63,8 @@ TEST(CrossHead, IsTheFormula) {
     const CrossHead head = head_of(attention);
     const torch::NoGradGuard no_graph;
     const at::Tensor logits = head.forward(random_episode());
-    EXPECT_LT((logits - literal(head, attention, random_episode())).abs().max().item<double>(), 1e-12);
+    EXPECT_LT((logits - literal(head, attention, random_episode())).abs().max().item<double>(),
+              1e-12);
   }
 }
 
@@ -67,7 +72,8 @@ TEST(CrossHead, TakesEpisodesOfAnyShape) {
   EpisodeFeatures one = random_episode();
   one.supports = one.supports.slice(0, 0, 2).slice(1, 0, 1);
   one.queries = one.queries.slice(0, 0, 1);
-  EXPECT_EQ(head_of(PairAttention::kSoftmax).forward(one).sizes(), (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(head_of(PairAttention::kSoftmax).forward(one).sizes(),
+            (std::vector<std::int64_t>{1, 2}));
 }
 
 TEST(CrossHead, ImageWithoutFeaturesMakesNothingNaN) {

@@ -8,8 +8,8 @@
 #include "runner/shared/stage/keeper.h"
 #include "runner/shared/stage/run_layout.h"
 #include "stages/adapters/made_datasets.h"
-#include "stages/few_shot/make_mini_imagenet.h"
 #include "stages/data/image.h"
+#include "stages/few_shot/make_mini_imagenet.h"
 #include "stages/stages.h"
 #include "tests/support/image_stage_fixture.h"
 
@@ -22,7 +22,9 @@ using testing::SizeIs;
 class FewShot : public ImageStageTest {
  protected:
   FewShot() : ImageStageTest(kDataFewShot) {}
-  void SetUp() override { make_mini_imagenet(data(), {.classes = 8, .per_class = 5, .size = 24, .seed = 3}); }
+  void SetUp() override {
+    make_mini_imagenet(data(), {.classes = 8, .per_class = 5, .size = 24, .seed = 3});
+  }
 };
 
 TEST_F(FewShot, EachPartHasClassesOfItsOwn) {
@@ -35,8 +37,8 @@ TEST_F(FewShot, EachPartHasClassesOfItsOwn) {
   EXPECT_THAT(test->describe().classes, SizeIs(2));
   EXPECT_THAT(test->labels(), ElementsAre(0, 0, 0, 0, 0, 1, 1, 1, 1, 1));
   EXPECT_EQ(label(*test, 9), 1);
-  EXPECT_THAT(test->sample_name(9),
-              testing::StartsWith("Dataset/" + test->describe().classes[1] + "/" + test->describe().classes[1]));
+  EXPECT_THAT(test->sample_name(9), testing::StartsWith("Dataset/" + test->describe().classes[1] +
+                                                        "/" + test->describe().classes[1]));
   EXPECT_THAT(image(*test).sizes(), ElementsAre(3, 16, 16));
   EXPECT_THAT(part(outputs, "validation")->labels(), ElementsAre(0, 0, 0, 0, 0, 1, 1, 1, 1, 1));
 }
@@ -47,7 +49,10 @@ class FewShotDivision : public FewShot, public testing::WithParamInterface<bool>
 INSTANTIATE_TEST_SUITE_P(, FewShotDivision, testing::Bool());
 
 TEST_P(FewShotDivision, ClassesStayInTheirPartsWhateverIsAdded) {
-  Json options = {{"train", "Dataset"}, {"validation", "Dataset"}, {"test", "Dataset"}, {"classes", "alternating"}};
+  Json options = {{"train", "Dataset"},
+                  {"validation", "Dataset"},
+                  {"test", "Dataset"},
+                  {"classes", "alternating"}};
   if (!GetParam()) options["validation"] = nullptr;
   const auto names_of = [&](const runner::Outputs& outputs) {
     std::map<std::string, std::vector<std::string>> names;
@@ -55,7 +60,8 @@ TEST_P(FewShotDivision, ClassesStayInTheirPartsWhateverIsAdded) {
       if (!GetParam() && port == std::string("validation")) continue;
       const auto data = part(outputs, port);
       for (std::int64_t i = 0; i < data->describe().size; ++i)
-        names[port].push_back(std::to_string(data->labels()[static_cast<std::size_t>(i)]) + " " + data->sample_name(i));
+        names[port].push_back(std::to_string(data->labels()[static_cast<std::size_t>(i)]) + " " +
+                              data->sample_name(i));
     }
     return names;
   };
@@ -63,7 +69,8 @@ TEST_P(FewShotDivision, ClassesStayInTheirPartsWhateverIsAdded) {
   ASSERT_TRUE(first);
   const auto before = names_of((*first)->run(runner::Inputs({}), context_));
   const PictureFolder run_folder;
-  write_bytes(runner::NodeLayout(run_folder.path()).division(), {context_.division.begin(), context_.division.end()});
+  write_bytes(runner::NodeLayout(run_folder.path()).division(),
+              {context_.division.begin(), context_.division.end()});
   folder_.add("data/Dataset/0_first/1.jpg");  // every later class would be in another part
   const auto anew = names_of(run(options));
   EXPECT_NE(anew, before);
@@ -71,20 +78,25 @@ TEST_P(FewShotDivision, ClassesStayInTheirPartsWhateverIsAdded) {
   context_.said.clear();
   EXPECT_EQ(names_of(run(options)), before);
   EXPECT_EQ(context_.said.front(),
-            "1 image is new since the run began, and in no part of its division: 'Dataset/0_first/1.jpg'; a new run "
+            "1 image is new since the run began, and in no part of its division: "
+            "'Dataset/0_first/1.jpg'; a new run "
             "divides them too");
 }
 
 TEST_F(FewShot, OtherNumbersThanThePublishedOnesAreSaid) {
-  run({{"image_size", 16}, {"published", {{"train", {64, 38400}}, {"validation", {2, 10}}, {"test", {2, 12}}}}});
+  run({{"image_size", 16},
+       {"published", {{"train", {64, 38400}}, {"validation", {2, 10}}, {"test", {2, 12}}}}});
   EXPECT_THAT(
       context_.said,
-      ElementsAre("train: 20 images of 4 classes, from base.json",
-                  "train: 4 classes and 20 images in place of the 64 and 38400 that are published: results "
-                  "cannot be compared with published ones",
-                  "validation: 10 images of 2 classes, from val.json", "test: 10 images of 2 classes, from novel.json",
-                  "test: 2 classes and 10 images in place of the 2 and 12 that are published: results cannot "
-                  "be compared with published ones"));
+      ElementsAre(
+          "train: 20 images of 4 classes, from base.json",
+          "train: 4 classes and 20 images in place of the 64 and 38400 that are published: results "
+          "cannot be compared with published ones",
+          "validation: 10 images of 2 classes, from val.json",
+          "test: 10 images of 2 classes, from novel.json",
+          "test: 2 classes and 10 images in place of the 2 and 12 that are published: results "
+          "cannot "
+          "be compared with published ones"));
 }
 
 TEST_F(FewShot, PartsDoNotGetEachOthersPicturesFromTheCache) {
@@ -105,10 +117,12 @@ TEST_F(FewShot, NoMoreIsKeptThanThePlansLeave) {
   EXPECT_EQ(keeper(*part(fixed, "train")).could_keep(), 20 * kOne);
   EXPECT_EQ(keeper(*part(fixed, "test")).could_keep(), 10 * kOne);
   EXPECT_EQ(keeper(*part(left, "train")).could_keep(), 20 * kOne);
-  const at::Tensor fixed_before = image(*part(fixed, "train")), before = image(*part(left, "train"));
+  const at::Tensor fixed_before = image(*part(fixed, "train")),
+                   before = image(*part(left, "train"));
   const auto train = part(left, "train");
   std::filesystem::rename(data() / train->sample_name(0), data() / "moved.jpg");
-  EXPECT_TRUE(image(*part(fixed, "train")).equal(fixed_before)) << "a limit that is written holds at once";
+  EXPECT_TRUE(image(*part(fixed, "train")).equal(fixed_before))
+      << "a limit that is written holds at once";
   EXPECT_THROW(image(*train), runner::StageError) << "nobody has allowed it anything";
   std::filesystem::rename(data() / "moved.jpg", data() / train->sample_name(0));
   for (const auto& data : {train, part(fixed, "train")}) {
@@ -124,7 +138,8 @@ TEST_F(FewShot, NoMoreIsKeptThanThePlansLeave) {
 }
 
 TEST_F(FewShot, AugmentsTheTrainingAlone) {
-  const auto outputs = run({{"image_size", 16}, {"augment", {{"random_resized_crop", Json::object()}}}});
+  const auto outputs =
+      run({{"image_size", 16}, {"augment", {{"random_resized_crop", Json::object()}}}});
   EXPECT_TRUE(to_train_on(outputs)->describe().augmented);
   EXPECT_FALSE(image(*to_train_on(outputs), 0).equal(image(*to_train_on(outputs), 1)));
   for (const char* const port : {"train", "validation", "test"}) {
@@ -177,11 +192,14 @@ TEST_F(FewShot, BirdsAreDividedByTheirFolders) {
 
 TEST_F(FewShot, ErrorsAreAtTheirOptions) {
   const std::string root = data().string();
-  EXPECT_THAT(errors({{"train", "all.json"}, {"test", "gone.json"}, {"validation", {"no.csv", "base.mat"}}}),
-              ElementsAre("E0611 /data/validation: there is no file or folder '" + root + "/no.csv', nor '" + root +
-                              "/base.mat'",
-                          "E0611 /data/test: there is no file or folder '" + root + "/gone.json'"));
-  EXPECT_THAT(errors({{"root", "gone"}}), ElementsAre("E0601 /data/root: there is no folder 'gone'"));
+  EXPECT_THAT(
+      errors(
+          {{"train", "all.json"}, {"test", "gone.json"}, {"validation", {"no.csv", "base.mat"}}}),
+      ElementsAre("E0611 /data/validation: there is no file or folder '" + root +
+                      "/no.csv', nor '" + root + "/base.mat'",
+                  "E0611 /data/test: there is no file or folder '" + root + "/gone.json'"));
+  EXPECT_THAT(errors({{"root", "gone"}}),
+              ElementsAre("E0601 /data/root: there is no folder 'gone'"));
 }
 
 TEST_F(FewShot, ImagesInOtherFormatsAreAnErrorUnlessSkipped) {
@@ -189,10 +207,13 @@ TEST_F(FewShot, ImagesInOtherFormatsAreAnErrorUnlessSkipped) {
   folder_.add("photos/test/b/1.jpg", 1);
   folder_.add("photos/train/a/2.gif", 2);
   folder_.add("photos/train/a/notes.txt", 2);
-  Json options = {
-      {"root", (folder_ / "photos").string()}, {"train", "train"}, {"validation", nullptr}, {"test", "test"}};
-  EXPECT_THAT(errors(options), ElementsAre("E0609 /data/train: '" + (folder_ / "photos/train").string() +
-                                           "' holds 1 image in an unsupported format: 1 .gif"));
+  Json options = {{"root", (folder_ / "photos").string()},
+                  {"train", "train"},
+                  {"validation", nullptr},
+                  {"test", "test"}};
+  EXPECT_THAT(errors(options),
+              ElementsAre("E0609 /data/train: '" + (folder_ / "photos/train").string() +
+                          "' holds 1 image in an unsupported format: 1 .gif"));
   options["on_corrupt"] = "skip";
   run(options);
   EXPECT_THAT(context_.said, testing::Contains("train: 2 files ignored: 1 .gif, 1 .txt"));

@@ -22,7 +22,8 @@ TEST(EpisodeMetrics, MeanAndItsIntervalAreOverEpisodes) {
   EXPECT_DOUBLE_EQ(metrics.deviation, 0.375);  // of the two, not an estimate from them
   EXPECT_DOUBLE_EQ(metrics.half_width, 1.96 * 0.375 / std::sqrt(2.0));
   EXPECT_DOUBLE_EQ(metrics.chance, 0.5);
-  EXPECT_EQ(headline(metrics), "accuracy 62.50 % +- 51.97 % over 2 episodes (95 % interval), chance 50.0 %");
+  EXPECT_EQ(headline(metrics),
+            "accuracy 62.50 % +- 51.97 % over 2 episodes (95 % interval), chance 50.0 %");
 }
 
 TEST(EpisodeMetrics, ClassesAreThoseOfTheData) {

@@ -7,8 +7,8 @@
 #include "runner/shared/stage/stage.h"
 #include "stages/memory/policy.h"
 #include "stages/numerics/activation_checkpointing.h"
-#include "stages/stages.h"
 #include "stages/plan/meta_kernels.h"
+#include "stages/stages.h"
 #include "stages/train/certify.h"
 #include "stages/weights/weights.h"
 #include "tests/support/chance.h"
@@ -35,7 +35,8 @@ Json with_backbone(const Json& backbone, Json more = Json::object()) {
 const Json kConv = {{"kind", "conv"}, {"channels", 5}};
 const Json kResNet12 = {{"kind", "resnet"}, {"depth", 12}};
 
-std::shared_ptr<const Model> few_shot(const Json& backbone = kConv, const Json& more = Json::object()) {
+std::shared_ptr<const Model> few_shot(const Json& backbone = kConv,
+                                      const Json& more = Json::object()) {
   return model_of(kModelFewShotTransformer, with_backbone(backbone, more));
 }
 
@@ -44,17 +45,22 @@ std::vector<std::pair<std::string, std::shared_ptr<const Model>>> every_model() 
   const Json softmax = Json::parse(
       R"({"attention": "softmax", "prototype": "mean", "depth": 2,
           "score": {"form": "linear", "normalize_over": "none", "scale": 1.0}})");
-  const Json feti = {
-      {"kind", "resnet"}, {"depth", 12}, {"stem", "feti"}, {"trainable", true}, {"batch_norm", "running"}};
+  const Json feti = {{"kind", "resnet"},
+                     {"depth", 12},
+                     {"stem", "feti"},
+                     {"trainable", true},
+                     {"batch_norm", "running"}};
   const Json frozen = {{"kind", "conv"}, {"blocks", 5}, {"trainable", false}};
   return {
       {"cosine on conv", few_shot({{"kind", "conv"}})},
-      {"softmax on conv", few_shot({{"kind", "conv"}, {"blocks", 6}, {"batch_norm", "batch"}}, softmax)},
+      {"softmax on conv",
+       few_shot({{"kind", "conv"}, {"blocks", 6}, {"batch_norm", "batch"}}, softmax)},
       {"cosine on a frozen conv", few_shot(frozen)},
       {"cosine on a frozen ResNet", few_shot({{"kind", "resnet"}})},
       {"cosine on FETI's ResNet", few_shot(feti)},
       {"cross-transformer", model_of(kModelCrossTransformer, with_backbone({{"kind", "conv"}}))},
-      {"cosine cross-transformer", model_of(kModelCrossTransformer, with_backbone(feti, {{"attention", "cosine"}}))}};
+      {"cosine cross-transformer",
+       model_of(kModelCrossTransformer, with_backbone(feti, {{"attention", "cosine"}}))}};
 }
 
 std::vector<std::string> names_of(const NamedTensors& tensors) {
@@ -70,7 +76,8 @@ TEST(EpisodeModel, GivesLogitsAndSupportFeaturesOfEachEpisode) {
   const NamedTensors outputs = model->forward(*network, episode_inputs(data, 2));
   EXPECT_THAT(names_of(outputs), ElementsAre("logits", "support_features"));
   EXPECT_EQ(outputs.at("logits").sizes(), (std::vector<std::int64_t>{2, 4, 3}));
-  EXPECT_EQ(outputs.at("support_features").sizes(), (std::vector<std::int64_t>{2, 3, 2, 5 * 2 * 2}));
+  EXPECT_EQ(outputs.at("support_features").sizes(),
+            (std::vector<std::int64_t>{2, 3, 2, 5 * 2 * 2}));
 }
 
 TEST(EpisodeModel, SupportFeaturesAreTheBackbonesInTheOrderOfTheImages) {
@@ -80,13 +87,15 @@ TEST(EpisodeModel, SupportFeaturesAreTheBackbonesInTheOrderOfTheImages) {
   const NamedTensors inputs = episode_inputs(data, 1);
   const torch::NoGradGuard no_graph;
   const at::Tensor given = model->forward(*network, inputs).at("support_features")[0].flatten(0, 1);
-  const at::Tensor maps = dynamic_cast<EpisodeNetwork&>(*network).backbone().forward(inputs.at("image")[0]);
+  const at::Tensor maps =
+      dynamic_cast<EpisodeNetwork&>(*network).backbone().forward(inputs.at("image")[0]);
   EXPECT_TRUE(given.equal(maps.slice(0, 0, 6).flatten(1)));
 }
 
 TEST(EpisodeModel, EpisodesSeeNothingOfEachOther) {
   for (const auto& [name, model] : every_model()) {
-    const auto [small, data] = dynamic_cast<const ShrinkableModel&>(*model).shrunken(episodes(3, 2, 4, 100));
+    const auto [small, data] =
+        dynamic_cast<const ShrinkableModel&>(*model).shrunken(episodes(3, 2, 4, 100));
     const auto together = small->build(data, 1), apart = small->build(data, 1);
     const NamedTensors inputs = episode_inputs(data, 2);
     const torch::NoGradGuard no_graph;
@@ -97,7 +106,8 @@ TEST(EpisodeModel, EpisodesSeeNothingOfEachOther) {
       EXPECT_TRUE(model->forward(*apart, one).at("logits")[0].equal(both[episode])) << name;
     }
     const auto buffers = together->buffers(), other = apart->buffers();
-    for (std::size_t i = 0; i < buffers.size(); ++i) EXPECT_TRUE(buffers[i].equal(other[i])) << name << " " << i;
+    for (std::size_t i = 0; i < buffers.size(); ++i)
+      EXPECT_TRUE(buffers[i].equal(other[i])) << name << " " << i;
   }
 }
 
@@ -107,10 +117,13 @@ TEST(EpisodeModel, OutlineIsTheNetworkWithoutNumbers) {
   for (const auto& [name, model] : every_model()) {
     const auto network = model->build(data, 1), outline = model->outline(data);
     EXPECT_EQ(names_of(weights(*outline)), names_of(weights(*network))) << name;
-    EXPECT_EQ(names_of(trained_parameters(*outline)), names_of(trained_parameters(*network))) << name;
-    for (const at::Tensor& parameter : outline->parameters()) EXPECT_TRUE(parameter.is_meta()) << name;
+    EXPECT_EQ(names_of(trained_parameters(*outline)), names_of(trained_parameters(*network)))
+        << name;
+    for (const at::Tensor& parameter : outline->parameters())
+      EXPECT_TRUE(parameter.is_meta()) << name;
     NamedTensors inputs;
-    for (const auto& [input, tensor] : episode_inputs(data, 2)) inputs.set(input, tensor.to(at::kMeta));
+    for (const auto& [input, tensor] : episode_inputs(data, 2))
+      inputs.set(input, tensor.to(at::kMeta));
     const NamedTensors outputs = model->forward(*outline, inputs);
     EXPECT_EQ(outputs.at("logits").sizes(), (std::vector<std::int64_t>{2, 4, 3})) << name;
     (outputs.at("logits").sum() + outputs.at("support_features").sum()).backward();
@@ -123,7 +136,8 @@ TEST(EpisodeModel, OutlineIsTheNetworkWithoutNumbers) {
 TEST(EpisodeModel, ASeedGivesTheSameWeightsAndAnotherOneOthers) {
   const auto model = few_shot();
   const DatasetDescription data = episodes();
-  const auto one = model->build(data, 1), again = model->build(data, 1), other = model->build(data, 2);
+  const auto one = model->build(data, 1), again = model->build(data, 1),
+             other = model->build(data, 2);
   for (const auto& item : one->named_parameters()) {
     EXPECT_TRUE(item.value().isfinite().all().item<bool>()) << item.key();
     EXPECT_TRUE(again->named_parameters()[item.key()].equal(item.value())) << item.key();
@@ -136,12 +150,15 @@ TEST(EpisodeModel, WeightsBeginAsPublished) {
   const auto network = few_shot({{"kind", "conv"}})->build(episodes(5, 5, 10, 84), 1);
   const auto weights = network->named_parameters();
   const auto expect_normal = [&](const char* name, double deviation) {
-    EXPECT_NEAR(weights[name].std().item<double>(), deviation, deviation_error(deviation, weights[name].numel()))
+    EXPECT_NEAR(weights[name].std().item<double>(), deviation,
+                deviation_error(deviation, weights[name].numel()))
         << name;
   };
   const auto expect_uniform = [&](const char* name, double most) {
     EXPECT_LE(weights[name].abs().max().item<float>(), static_cast<float>(most)) << name;
-    EXPECT_NEAR(weights[name].abs().max().item<double>(), most, largest_error(most, weights[name].numel())) << name;
+    EXPECT_NEAR(weights[name].abs().max().item<double>(), most,
+                largest_error(most, weights[name].numel()))
+        << name;
   };
   expect_normal("backbone.blocks.1.conv.weight", std::sqrt(2.0 / (9 * 64)));
   expect_normal("backbone.blocks.0.conv.weight", std::sqrt(2.0 / (9 * 64)));  // by the outputs
@@ -149,7 +166,8 @@ TEST(EpisodeModel, WeightsBeginAsPublished) {
   expect_uniform("head.attention.in.weight", 1 / std::sqrt(1600.0));
   expect_uniform("head.mlp.mlp.fc2.bias", 1 / std::sqrt(512.0));
   EXPECT_TRUE(weights["head.prototype_weight"].eq(1).all().item<bool>());
-  EXPECT_NEAR(weights["head.score.length"].item<double>(), weights["head.score.direction"].norm().item<double>(), 1e-6);
+  EXPECT_NEAR(weights["head.score.length"].item<double>(),
+              weights["head.score.direction"].norm().item<double>(), 1e-6);
   std::int64_t count = 0;
   for (const at::Tensor& parameter : network->parameters()) count += parameter.numel();
   EXPECT_EQ(count, 113088 + 2120 * 1600 + 641 + 25);
@@ -166,27 +184,33 @@ std::string build_refusal(const Model& model, const DatasetDescription& data) {
 }
 
 TEST(EpisodeModel, DataThatAreNoEpisodesAreRefused) {
-  const DatasetDescription images{10, {{"image", {3, 32, 32}, at::kFloat}, {"label", {}, at::kLong}}, {"a", "b"}};
+  const DatasetDescription images{
+      10, {{"image", {3, 32, 32}, at::kFloat}, {"label", {}, at::kLong}}, {"a", "b"}};
   EXPECT_EQ(build_refusal(*few_shot(), images),
-            "/model: this model learns from episodes, and the data gives single samples (train it by train.episodic, "
+            "/model: this model learns from episodes, and the data gives single samples (train it "
+            "by train.episodic, "
             "which makes episodes of the images of a data stage)");
   DatasetDescription uneven = episodes();
   uneven.tensors[0].shape[0] = 9;
   EXPECT_EQ(build_refusal(*few_shot(), uneven),
-            "/model: an episode has 9 images, and 6 supports and 4 queries (give an image for each of them)");
+            "/model: an episode has 9 images, and 6 supports and 4 queries (give an image for each "
+            "of them)");
   DatasetDescription grey = episodes();
   grey.tensors[0].shape[1] = 1;
   EXPECT_EQ(build_refusal(*few_shot(), grey),
-            "/model: the episodes have no images of three channels (this model classifies colour images: wire it to a "
+            "/model: the episodes have no images of three channels (this model classifies colour "
+            "images: wire it to a "
             "data stage that gives them)");
 }
 
 TEST(EpisodeModel, ImagesThatCannotBePooledAreRefused) {
   EXPECT_EQ(build_refusal(*few_shot(), episodes(3, 2, 4, 15)),
-            "/model/backbone: images of 15 x 15 pixels are too small for this backbone, which pools them (set the data "
+            "/model/backbone: images of 15 x 15 pixels are too small for this backbone, which "
+            "pools them (set the data "
             "stage's image_size to 16 or more)");
   EXPECT_EQ(build_refusal(*few_shot({{"kind", "resnet"}, {"stem", "feti"}}), episodes(3, 2, 4, 84)),
-            "/model/backbone: images of 84 x 84 pixels are too small for this backbone, which pools them (set the data "
+            "/model/backbone: images of 84 x 84 pixels are too small for this backbone, which "
+            "pools them (set the data "
             "stage's image_size to 99 or more)");
 }
 
@@ -200,21 +224,25 @@ TEST(EpisodeModel, FrozenBackboneIsRunWithoutAGraphAndIsNoPartOfWhatIsSaved) {
   outputs.at("logits").square().sum().backward();
   for (const auto& item : network->named_parameters())
     EXPECT_EQ(item.value().grad().defined(), item.key().starts_with("head.")) << item.key();
-  for (const auto& [name, tensor] : weights(*network)) EXPECT_TRUE(name.starts_with("head.")) << name;
+  for (const auto& [name, tensor] : weights(*network))
+    EXPECT_TRUE(name.starts_with("head.")) << name;
   EXPECT_EQ(base_of(*network), "random, seed 7");
   // Whatever the training's seed, the backbone is that of its stage.
   const char* const kFirst = "backbone.conv1.weight";
   EXPECT_TRUE(network->named_parameters()[kFirst].equal(other->named_parameters()[kFirst]));
-  EXPECT_THAT(model->notes(*network),
-              ElementsAre("features: 512 x 1 x 1, 512 for each image",
-                          "the backbone has random weights and is not trained: its features are those of chance"));
+  EXPECT_THAT(
+      model->notes(*network),
+      ElementsAre(
+          "features: 512 x 1 x 1, 512 for each image",
+          "the backbone has random weights and is not trained: its features are those of chance"));
 }
 
 TEST(EpisodeModel, FrozenBackboneGivesWhatATrainableOneGivesAndStaysAsItIs) {
   const DatasetDescription data = episodes(3, 2, 4, 32);
   Json trained = kResNet12;
   trained["trainable"] = true;
-  const auto frozen = few_shot(kResNet12)->build(data, 7), trainable = few_shot(trained)->build(data, 7);
+  const auto frozen = few_shot(kResNet12)->build(data, 7),
+             trainable = few_shot(trained)->build(data, 7);
   EXPECT_EQ(base_of(*trainable), "");
   std::vector<at::Tensor> before;
   auto& backbone = dynamic_cast<EpisodeNetwork&>(*frozen).backbone();
@@ -222,20 +250,22 @@ TEST(EpisodeModel, FrozenBackboneGivesWhatATrainableOneGivesAndStaysAsItIs) {
   const auto model = few_shot(kResNet12);
   const at::Tensor with_graph = model->forward(*trainable, episode_inputs(data, 1)).at("logits");
   EXPECT_TRUE(model->forward(*frozen, episode_inputs(data, 1)).at("logits").equal(with_graph));
-  for (std::size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(backbone.buffers()[i].equal(before[i])) << i;
+  for (std::size_t i = 0; i < before.size(); ++i)
+    EXPECT_TRUE(backbone.buffers()[i].equal(before[i])) << i;
 }
 
 TEST(EpisodeModel, BlocksCanBeComputedAgain) {
-  EXPECT_THAT(
-      blocks_of(*few_shot()->outline(episodes())),
-      ElementsAre("backbone.blocks.0", "backbone.blocks.1", "backbone.blocks.2", "backbone.blocks.3", "head.mlp"));
+  EXPECT_THAT(blocks_of(*few_shot()->outline(episodes())),
+              ElementsAre("backbone.blocks.0", "backbone.blocks.1", "backbone.blocks.2",
+                          "backbone.blocks.3", "head.mlp"));
 }
 
 TEST(EpisodeModel, WeightsThatDoNotFitAreRefusedBeforeTheRun) {
   const TemporaryFolder folder;
   const ResNet narrow({.depth = 18, .width = 64}, at::kFloat);
   NamedTensors saved;
-  for (const auto& item : narrow.named_parameters()) saved.set(item.key(), torch::zeros_like(item.value()));
+  for (const auto& item : narrow.named_parameters())
+    saved.set(item.key(), torch::zeros_like(item.value()));
   for (const auto& item : narrow.named_buffers()) saved.set(item.key(), item.value());
   const std::string file = folder / "r18.safetensors";
   write_safetensors(file, saved);
@@ -249,12 +279,13 @@ TEST(EpisodeModel, WeightsThatDoNotFitAreRefusedBeforeTheRun) {
     ADD_FAILURE() << "it was taken";
   } catch (const runner::StageError& error) {
     EXPECT_EQ(error.stage + error.option, "/model/backbone/weights");
-    EXPECT_EQ(std::string(error.what()),
-              "the weights '" + file +
-                  "' do not fit ResNet-34: 80 tensors are missing, of layer1.2, layer2.2, layer2.3, layer3.2, "
-                  "layer3.3, layer3.4, layer3.5, layer4.2");
+    EXPECT_EQ(std::string(error.what()), "the weights '" + file +
+                                             "' do not fit ResNet-34: 80 tensors are missing, of "
+                                             "layer1.2, layer2.2, layer2.3, layer3.2, "
+                                             "layer3.3, layer3.4, layer3.5, layer4.2");
     EXPECT_EQ(error.help,
-              "give weights of this depth, or the backbone the depth of the weights: what is missing would be random");
+              "give weights of this depth, or the backbone the depth of the weights: what is "
+              "missing would be random");
   }
 }
 
@@ -263,16 +294,20 @@ TEST(EpisodeModel, FeaturesOfAFixedBackboneStandForTheImages) {
   const DatasetDescription images = {.size = 4, .tensors = {{"image", {3, 32, 32}, at::kFloat}}};
   const NamedTensors inputs = episode_inputs(data, 2);
   const Json fixed = {{"kind", "conv"}, {"channels", 5}, {"trainable", false}};
-  for (const auto& model : {few_shot(fixed), model_of(kModelCrossTransformer, with_backbone(fixed))}) {
+  for (const auto& model :
+       {few_shot(fixed), model_of(kModelCrossTransformer, with_backbone(fixed))}) {
     ASSERT_TRUE(model->has_frozen_features());
     const auto network = model->build(data, 1), frozen = model->build_frozen(images);
     EXPECT_EQ(names_of(weights(*model->outline_frozen(images))), names_of(weights(*frozen)));
     const torch::NoGradGuard no_graph;
     const at::Tensor features =
-        model->frozen_features(*frozen, {{"image", inputs.at("image").flatten(0, 1)}}).at("features");
+        model->frozen_features(*frozen, {{"image", inputs.at("image").flatten(0, 1)}})
+            .at("features");
     EXPECT_EQ(features.sizes(), (std::vector<std::int64_t>{20, 5, 2, 2}));
-    const NamedTensors kept = {{"features", features.unflatten(0, {2, 10})}, {"support", inputs.at("support")}};
-    const NamedTensors of_images = model->forward(*network, inputs), of_features = model->forward(*network, kept);
+    const NamedTensors kept = {{"features", features.unflatten(0, {2, 10})},
+                               {"support", inputs.at("support")}};
+    const NamedTensors of_images = model->forward(*network, inputs),
+                       of_features = model->forward(*network, kept);
     for (const char* name : {"logits", "support_features"}) {
       EXPECT_FALSE(of_images.at(name).eq(0).all().item<bool>()) << name;
       EXPECT_TRUE(of_features.at(name).allclose(of_images.at(name), 1e-5, 1e-6)) << name;
@@ -282,7 +317,8 @@ TEST(EpisodeModel, FeaturesOfAFixedBackboneStandForTheImages) {
 
 TEST(EpisodeModel, OnlyAFixedBackboneHasFeaturesOfAnImageAlone) {
   EXPECT_FALSE(few_shot({{"kind", "conv"}})->has_frozen_features());
-  EXPECT_FALSE(few_shot({{"kind", "conv"}, {"trainable", false}, {"batch_norm", "batch"}})->has_frozen_features());
+  EXPECT_FALSE(few_shot({{"kind", "conv"}, {"trainable", false}, {"batch_norm", "batch"}})
+                   ->has_frozen_features());
   EXPECT_FALSE(few_shot({{"kind", "resnet"}})->has_frozen_features());
   EXPECT_TRUE(few_shot({{"kind", "resnet"}, {"batch_norm", "running"}})->has_frozen_features());
   try {
@@ -305,7 +341,9 @@ TEST(EpisodeModel, IsMadeSmallForFeaturesToo) {
   std::vector<std::int64_t> sizes = small.data.tensors[0].shape;
   sizes.insert(sizes.begin(), 1);
   const at::Tensor logits =
-      model->forward(*network, {{"features", torch::rand(sizes)}, {"support", torch::zeros({1, 5, 5}, torch::kLong)}})
+      model
+          ->forward(*network, {{"features", torch::rand(sizes)},
+                               {"support", torch::zeros({1, 5, 5}, torch::kLong)}})
           .at("logits");
   EXPECT_EQ(logits.sizes(), (std::vector<std::int64_t>{1, 5, 5}));
 }
@@ -316,7 +354,8 @@ TEST(EpisodeModel, IsMadeSmallWithTheSameModules) {
     const Shrunken small = dynamic_cast<const ShrinkableModel&>(*model).shrunken(data);
     const auto outline = model->outline(data), network = small.model->build(small.data, 1);
     EXPECT_EQ(names_of(weights(*network)), names_of(weights(*outline))) << name;
-    EXPECT_EQ(names_of(trained_parameters(*network)), names_of(trained_parameters(*outline))) << name;
+    EXPECT_EQ(names_of(trained_parameters(*network)), names_of(trained_parameters(*outline)))
+        << name;
     std::int64_t numbers = 0;
     for (const at::Tensor& parameter : network->parameters()) numbers += parameter.numel();
     EXPECT_LT(numbers, 20000) << name;
@@ -346,8 +385,8 @@ TEST(EpisodeModel, CutsBetweenEpisodesAreExactInEveryForm) {
                                                .options = options,
                                                .policy = policy},
                                               context);
-      EXPECT_TRUE(cut.holds()) << name << " two_pass " << two_pass << ": " << cut.refused << " " << cut.worst() << " "
-                               << testing::PrintToString(cut.changed);
+      EXPECT_TRUE(cut.holds()) << name << " two_pass " << two_pass << ": " << cut.refused << " "
+                               << cut.worst() << " " << testing::PrintToString(cut.changed);
     }
   }
 }

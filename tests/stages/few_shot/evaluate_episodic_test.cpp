@@ -4,13 +4,13 @@
 #include <sstream>
 
 #include <gmock/gmock.h>
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/artifact/model.h"
 #include "stages/artifact/episode_set.h"
+#include "stages/artifact/model.h"
 #include "stages/artifact/results.h"
 #include "stages/stages.h"
 #include "tests/support/planning_context.h"
@@ -32,7 +32,8 @@ std::string text_of(const std::filesystem::path& path) {
 class EpisodicEvaluation : public testing::Test {
  protected:
   EpisodicEvaluation() {
-    const EpisodeSet trained(data_, {.shape = {.ways = 3, .shots = 2, .queries = 3}}, "the training data");
+    const EpisodeSet trained(data_, {.shape = {.ways = 3, .shots = 2, .queries = 3}},
+                             "the training data");
     checkpoint_->model = model_;
     checkpoint_->network = model_->build({}, 3);
     checkpoint_->inputs = trained.describe().tensors;
@@ -44,8 +45,12 @@ class EpisodicEvaluation : public testing::Test {
     runner::ConfigReader reader(value, "/evaluate");
     return *kEvaluateEpisodic.create(reader);
   }
-  runner::Inputs inputs() const { return runner::Inputs({{"test", {data_}}, {"checkpoint", {checkpoint_}}}); }
-  runner::Outputs run(const std::string& options) { return stage(options)->run(inputs(), context_); }
+  runner::Inputs inputs() const {
+    return runner::Inputs({{"test", {data_}}, {"checkpoint", {checkpoint_}}});
+  }
+  runner::Outputs run(const std::string& options) {
+    return stage(options)->run(inputs(), context_);
+  }
 
   std::shared_ptr<TinyDataset> data_ = std::make_shared<TinyDataset>(60, 5);
   const std::shared_ptr<PrototypeModel> model_ = std::make_shared<PrototypeModel>();
@@ -105,8 +110,9 @@ TEST_F(EpisodicEvaluation, IsPlannedEpisodeByEpisode) {
 TEST_F(EpisodicEvaluation, ClassesThatWereTrainedOnAreSaid) {
   checkpoint_->classes = {"class0", "class3", "other"};
   run(R"({"episodes": 2})");
-  EXPECT_EQ(context_.said.front(),
-            "2 of the 5 test classes were trained on, such as 'class0': this measures no new classes");
+  EXPECT_EQ(
+      context_.said.front(),
+      "2 of the 5 test classes were trained on, such as 'class0': this measures no new classes");
 }
 
 TEST_F(EpisodicEvaluation, ModelThatWasNotTrainedOnEpisodesIsRefused) {

@@ -41,18 +41,22 @@ FewShotHeadOptions cosine_head(ScoreNorm norm = ScoreNorm::kWay) {
 
 /// In float64, with the weights that the authors' program was given.
 FewShotHead golden_head(const FewShotHeadOptions& options) {
-  FewShotHead head(options, {.ways = kWays, .shots = kShots, .queries = 6}, {kWidth, 1, 1}, torch::kDouble);
+  FewShotHead head(options, {.ways = kWays, .shots = kShots, .queries = 6}, {kWidth, 1, 1},
+                   torch::kDouble);
   struct Formula {
     const char* name;
     double tag, amplitude, base;
   };
   const Formula formulas[] = {
-      {"attention.norm.weight", 1, 0.1, 1}, {"attention.norm.bias", 2, 0.1, 0}, {"attention.in.weight", 3, 0.5, 0},
-      {"attention.out.weight", 4, 0.5, 0},  {"attention.out.bias", 5, 0.1, 0},  {"mlp.norm.weight", 6, 0.1, 1},
-      {"mlp.norm.bias", 7, 0.1, 0},         {"mlp.mlp.fc1.weight", 8, 0.5, 0},  {"mlp.mlp.fc1.bias", 9, 0.1, 0},
-      {"mlp.mlp.fc2.weight", 10, 0.5, 0},   {"mlp.mlp.fc2.bias", 11, 0.1, 0},   {"score.norm.weight", 12, 0.1, 1},
-      {"score.norm.bias", 13, 0.1, 0},      {"score.inner.weight", 14, 0.5, 0}, {"score.inner.bias", 15, 0.1, 0},
-      {"score.direction", 16, 0.5, 0},      {"score.out.weight", 17, 0.5, 0},   {"prototype_weight", 18, 0.5, 0}};
+      {"attention.norm.weight", 1, 0.1, 1}, {"attention.norm.bias", 2, 0.1, 0},
+      {"attention.in.weight", 3, 0.5, 0},   {"attention.out.weight", 4, 0.5, 0},
+      {"attention.out.bias", 5, 0.1, 0},    {"mlp.norm.weight", 6, 0.1, 1},
+      {"mlp.norm.bias", 7, 0.1, 0},         {"mlp.mlp.fc1.weight", 8, 0.5, 0},
+      {"mlp.mlp.fc1.bias", 9, 0.1, 0},      {"mlp.mlp.fc2.weight", 10, 0.5, 0},
+      {"mlp.mlp.fc2.bias", 11, 0.1, 0},     {"score.norm.weight", 12, 0.1, 1},
+      {"score.norm.bias", 13, 0.1, 0},      {"score.inner.weight", 14, 0.5, 0},
+      {"score.inner.bias", 15, 0.1, 0},     {"score.direction", 16, 0.5, 0},
+      {"score.out.weight", 17, 0.5, 0},     {"prototype_weight", 18, 0.5, 0}};
   const torch::NoGradGuard no_graph;
   auto weights = head.named_parameters();
   for (const Formula& formula : formulas) {
@@ -104,10 +108,12 @@ TEST(FewShotHead, ScoreOverFeaturesGivesThePublishedLogits) {
 }
 
 /// Of the head alone, for features of that width.
-std::int64_t parameters_of(std::int64_t width, std::int64_t ways, std::int64_t shots, bool learned = true) {
+std::int64_t parameters_of(std::int64_t width, std::int64_t ways, std::int64_t shots,
+                           bool learned = true) {
   FewShotHeadOptions options;
   options.learned_prototypes = learned;
-  const FewShotHead head(options, {.ways = ways, .shots = shots, .queries = 80}, {width, 1, 1}, at::kMeta);
+  const FewShotHead head(options, {.ways = ways, .shots = shots, .queries = 80}, {width, 1, 1},
+                         at::kMeta);
   std::int64_t count = 0;
   for (const at::Tensor& parameter : head.parameters()) count += parameter.numel();
   return count;
@@ -126,17 +132,18 @@ TEST(FewShotHead, SoftmaxOverTheOnlyKeyIsOneWhateverAsks) {
   const FewShotHead head = golden_head(softmax_head());
   const auto weights = head.named_parameters();
   const auto projected = [&](const at::Tensor& x) {
-    const at::Tensor normed =
-        torch::layer_norm(x, {kWidth}, weights["attention.norm.weight"], weights["attention.norm.bias"], 1e-5);
+    const at::Tensor normed = torch::layer_norm(x, {kWidth}, weights["attention.norm.weight"],
+                                                weights["attention.norm.bias"], 1e-5);
     return torch::linear(normed, weights["attention.in.weight"]).view({-1, 2, 3});
   };
   const at::Tensor prototypes = head.prototypes(golden_supports());
   const at::Tensor a = projected(prototypes).transpose(0, 1).unsqueeze(0);  // (1, heads, ways, 3)
-  const at::Tensor b = projected(golden_queries()).unsqueeze(2);            // (queries, heads, 1 key, 3)
+  const at::Tensor b = projected(golden_queries()).unsqueeze(2);  // (queries, heads, 1 key, 3)
   const at::Tensor s = torch::softmax(a.matmul(b.transpose(2, 3)) / std::sqrt(3.0), -1);
   EXPECT_TRUE(s.eq(1).all().item<bool>());
-  const at::Tensor literal = torch::linear(s.matmul(b).transpose(1, 2).flatten(2), weights["attention.out.weight"],
-                                           weights["attention.out.bias"]);  // (queries, ways, width)
+  const at::Tensor literal =
+      torch::linear(s.matmul(b).transpose(1, 2).flatten(2), weights["attention.out.weight"],
+                    weights["attention.out.bias"]);  // (queries, ways, width)
   const auto& attention = *head.named_children()["attention"]->as<PairAttentionLayer>();
   const at::Tensor ours = attention.forward(prototypes.unsqueeze(0), golden_queries());
   EXPECT_LT((ours - literal).abs().max().item<double>(), 1e-15);
@@ -186,7 +193,8 @@ TEST(FewShotHead, DepthAppliesTheSameBlockAgain) {
   const auto& mlp = *head.named_children()["mlp"]->as<ResidualMlp>();
   const auto& score = *head.named_children()["score"]->as<PairScore>();
   at::Tensor x = head.prototypes(golden_supports()).unsqueeze(0);
-  for (int layer = 0; layer < 2; ++layer) x = mlp.forward(attention.forward(x, golden_queries()) + x);
+  for (int layer = 0; layer < 2; ++layer)
+    x = mlp.forward(attention.forward(x, golden_queries()) + x);
   EXPECT_TRUE(head.forward(golden_episode()).equal(score.forward(x)));
   EXPECT_EQ(head.parameters().size(), golden_head(cosine_head()).parameters().size());
 }
@@ -206,11 +214,15 @@ TEST(FewShotHead, WhatHasNoDirectionHasTheCosineZeroAndMakesNothingNaN) {
   {
     const torch::NoGradGuard no_graph;
     head.named_parameters()["attention.in.weight"].zero_();
-    head.named_parameters()["score.inner.weight"].zero_();  // and no feature differs from 0 in any class
+    head.named_parameters()["score.inner.weight"]
+        .zero_();  // and no feature differs from 0 in any class
     head.named_parameters()["score.inner.bias"].zero_();
   }
   const auto& attention = *head.named_children()["attention"]->as<PairAttentionLayer>();
-  EXPECT_TRUE(attention.cosines(golden_supports().mean(1).unsqueeze(0), golden_queries()).eq(0).all().item<bool>());
+  EXPECT_TRUE(attention.cosines(golden_supports().mean(1).unsqueeze(0), golden_queries())
+                  .eq(0)
+                  .all()
+                  .item<bool>());
   const at::Tensor logits = head.forward(golden_episode());
   EXPECT_TRUE(logits.isfinite().all().item<bool>());
   torch::cross_entropy_loss(logits, torch::tensor({0, 0, 1, 1, 2, 2})).backward();
@@ -222,7 +234,8 @@ TEST(FewShotHead, OneQueryAndOneWayKeepTheirDimensions) {
   FewShotHeadOptions options = cosine_head();
   options.learned_prototypes = false;
   const FewShotHead head = golden_head(options);
-  const EpisodeFeatures one{golden_supports().slice(0, 0, 1), golden_queries().slice(0, 0, 1), {kWidth, 1, 1}};
+  const EpisodeFeatures one{
+      golden_supports().slice(0, 0, 1), golden_queries().slice(0, 0, 1), {kWidth, 1, 1}};
   EXPECT_EQ(head.forward(one).sizes(), (std::vector<std::int64_t>{1, 1}));
 }
 
@@ -241,9 +254,11 @@ TEST(FewShotHead, LearnedPrototypesAreOfOneShapeOfEpisode) {
   options.pointer = "/model";
   EpisodeFeatures other = golden_episode();
   other.supports = other.supports.slice(0, 0, 2).slice(1, 0, 1);
-  EXPECT_EQ(refusal_of(golden_head(options), other),
-            "/model/prototype: the prototypes are learned for episodes of 3 ways of 2 shots, and these have 2 ways of "
-            "1 shot (train and evaluate with the same ways and shots, or train with 'prototype: mean')");
+  EXPECT_EQ(
+      refusal_of(golden_head(options), other),
+      "/model/prototype: the prototypes are learned for episodes of 3 ways of 2 shots, and these "
+      "have 2 ways of "
+      "1 shot (train and evaluate with the same ways and shots, or train with 'prototype: mean')");
   options.learned_prototypes = false;
   EXPECT_EQ(golden_head(options).forward(other).sizes(), (std::vector<std::int64_t>{6, 2}));
 }
@@ -254,7 +269,8 @@ TEST(FewShotHead, FeaturesOfAnotherImageSizeAreRefused) {
   EpisodeFeatures other = golden_episode();
   other.map = {1, 2, 2};
   EXPECT_EQ(refusal_of(golden_head(options), other),
-            "/model: the model is made for features of 4 x 1 x 1, and these images give 1 x 2 x 2 (train and evaluate "
+            "/model: the model is made for features of 4 x 1 x 1, and these images give 1 x 2 x 2 "
+            "(train and evaluate "
             "with images of the same size)");
 }
 
@@ -271,7 +287,8 @@ TEST(FewShotHead, CosinesAndScoresStayInFloat32UnderAutocast) {
   EXPECT_EQ(logits.scalar_type(), at::kFloat);
   EXPECT_LT((logits - plain).abs().max().item<double>(), 0.05);
   const auto& attention = *head.named_children()["attention"]->as<PairAttentionLayer>();
-  EXPECT_EQ(attention.cosines(episode.supports.mean(1).unsqueeze(0), episode.queries).scalar_type(), at::kFloat);
+  EXPECT_EQ(attention.cosines(episode.supports.mean(1).unsqueeze(0), episode.queries).scalar_type(),
+            at::kFloat);
 }
 
 }  // namespace

@@ -29,7 +29,8 @@ class FewShotList : public testing::Test {
       for (const char* const file : {"1.jpg", "2.jpg"}) write(below + name + "/" + file);
     }
   }
-  FewShotSource source(const std::string& train, const std::string& validation, const std::string& test) const {
+  FewShotSource source(const std::string& train, const std::string& validation,
+                       const std::string& test) const {
     FewShotSource source{.root = root()};
     source.candidates[0] = {train};
     if (!validation.empty()) source.candidates[1] = {validation};
@@ -50,27 +51,32 @@ class FewShotList : public testing::Test {
       lines[i] = parts.errors()[i].pointer + " " + lines[i] + " (" + parts.errors()[i].help + ")";
     return lines;
   }
-  static std::vector<std::string> names(const std::array<FewShotPart, kSplitParts>& parts, Part part) {
+  static std::vector<std::string> names(const std::array<FewShotPart, kSplitParts>& parts,
+                                        Part part) {
     return labelled_names(parts[static_cast<std::size_t>(part)].list[part]);
   }
-  static const std::vector<std::string>& classes(const std::array<FewShotPart, kSplitParts>& parts, Part part) {
+  static const std::vector<std::string>& classes(const std::array<FewShotPart, kSplitParts>& parts,
+                                                 Part part) {
     return parts[static_cast<std::size_t>(part)].list.classes;
   }
 
   PictureFolder folder_;
 };
 
-constexpr const char* kTestList = R"({"label_names": ["d"], "image_names": ["pictures/d/1.jpg"], "image_labels": [0]})";
+constexpr const char* kTestList =
+    R"({"label_names": ["d"], "image_names": ["pictures/d/1.jpg"], "image_labels": [0]})";
 
 TEST_F(FewShotList, FilelistCountsFromItsOwnFolderAndIsSortedByClass) {
   write_classes("deep/pictures/");
-  write("deep/base.json", R"({"label_names": ["c", "a"], "image_labels": [1, 0, 0, 1], "image_names":
+  write("deep/base.json",
+        R"({"label_names": ["c", "a"], "image_labels": [1, 0, 0, 1], "image_names":
         ["pictures/a/2.jpg", "../deep/./pictures/c/2.jpg", "pictures/c/1.jpg", ")" +
-                              (root() / "deep/pictures/a/1.jpg").string() + R"("]})");
+            (root() / "deep/pictures/a/1.jpg").string() + R"("]})");
   write("deep/novel.json", kTestList);
   const auto parts = listed(source("deep/base.json", "", "deep/novel.json"));
-  EXPECT_THAT(names(parts, Part::kTrain), ElementsAre("0 deep/pictures/c/1.jpg", "0 deep/pictures/c/2.jpg",
-                                                      "1 deep/pictures/a/1.jpg", "1 deep/pictures/a/2.jpg"));
+  EXPECT_THAT(names(parts, Part::kTrain),
+              ElementsAre("0 deep/pictures/c/1.jpg", "0 deep/pictures/c/2.jpg",
+                          "1 deep/pictures/a/1.jpg", "1 deep/pictures/a/2.jpg"));
   EXPECT_THAT(classes(parts, Part::kTrain), ElementsAre("c", "a"));
   EXPECT_THAT(names(parts, Part::kTest), ElementsAre("0 deep/pictures/d/1.jpg"));
   EXPECT_THAT(names(parts, Part::kValidation), IsEmpty());
@@ -80,7 +86,8 @@ TEST_F(FewShotList, FilelistCountsFromItsOwnFolderAndIsSortedByClass) {
 TEST_F(FewShotList, AbsolutePathsAreKnownThroughALinkToTheRoot) {
   write_classes("pictures/");
   write("novel.json", kTestList);
-  write("base.json", R"({"image_names": [")" + (root() / "pictures/a/1.jpg").string() + R"("], "image_labels": [0]})");
+  write("base.json", R"({"image_names": [")" + (root() / "pictures/a/1.jpg").string() +
+                         R"("], "image_labels": [0]})");
   fs::create_directory_symlink("data", folder_ / "link");
   FewShotSource by_link = source("base.json", "", "novel.json");
   by_link.root = folder_ / "link";
@@ -91,17 +98,21 @@ TEST_F(FewShotList, TableFindsItsImagesWhereTheyAre) {
   write("lists/test.csv", "filename,label\nd1.jpg,d\n");
   write("lists/train.csv", "filename,label\na2.jpg,a\nb1.jpg,b\na1.jpg,a\n");
   const FewShotSource tables = source("lists/train.csv", "", "lists/test.csv");
-  for (const std::string folder : {"lists/", "lists/images/", "lists/Dataset/", "images/", "data/", ""}) {
+  for (const std::string folder :
+       {"lists/", "lists/images/", "lists/Dataset/", "images/", "data/", ""}) {
     for (const bool has_classes : {true, false}) {
-      const auto place = [&](const char* label) { return folder + (has_classes ? label + std::string("/") : ""); };
+      const auto place = [&](const char* label) {
+        return folder + (has_classes ? label + std::string("/") : "");
+      };
       for (const char* const file : {"a1.jpg", "a2.jpg"}) write(place("a") + file);
       write(place("b") + "b1.jpg");
       write(place("d") + "d1.jpg");
-      EXPECT_THAT(
-          names(listed(tables), Part::kTrain),
-          ElementsAre("0 " + place("a") + "a1.jpg", "0 " + place("a") + "a2.jpg", "1 " + place("b") + "b1.jpg"));
+      EXPECT_THAT(names(listed(tables), Part::kTrain),
+                  ElementsAre("0 " + place("a") + "a1.jpg", "0 " + place("a") + "a2.jpg",
+                              "1 " + place("b") + "b1.jpg"));
       for (const char* const label : {"a", "b", "d"}) fs::remove_all(root() / folder / label);
-      for (const char* const file : {"a1.jpg", "a2.jpg", "b1.jpg", "d1.jpg"}) fs::remove(root() / folder / file);
+      for (const char* const file : {"a1.jpg", "a2.jpg", "b1.jpg", "d1.jpg"})
+        fs::remove(root() / folder / file);
     }
   }
 }
@@ -117,8 +128,10 @@ TEST_F(FewShotList, NamesOfClassesStandForTheirFolders) {
   const auto parts = listed(source(lists + "train.txt", lists + "val.txt", lists + "test.txt"));
   EXPECT_THAT(classes(parts, Part::kTrain), ElementsAre("b", "train"));
   EXPECT_THAT(names(parts, Part::kTrain),
-              ElementsAre("0 cifar100/data/b/1.jpg", "0 cifar100/data/b/2.jpg", "1 cifar100/data/train/1.png"));
-  EXPECT_THAT(names(parts, Part::kValidation), ElementsAre("0 cifar100/data/a/1.jpg", "0 cifar100/data/a/2.jpg"));
+              ElementsAre("0 cifar100/data/b/1.jpg", "0 cifar100/data/b/2.jpg",
+                          "1 cifar100/data/train/1.png"));
+  EXPECT_THAT(names(parts, Part::kValidation),
+              ElementsAre("0 cifar100/data/a/1.jpg", "0 cifar100/data/a/2.jpg"));
   EXPECT_THAT(classes(parts, Part::kTest), ElementsAre("d"));
 }
 
@@ -127,7 +140,8 @@ TEST_F(FewShotList, FoldersThatATextDoesNotNameAreNotLookedAt) {
   write("lists/test.txt", "d\n");
   write("lists/train.txt", "b\na\n");
   fs::create_directory(root() / "empty");
-  EXPECT_THAT(classes(listed(source("lists/train.txt", "", "lists/test.txt")), Part::kTrain), ElementsAre("a", "b"));
+  EXPECT_THAT(classes(listed(source("lists/train.txt", "", "lists/test.txt")), Part::kTrain),
+              ElementsAre("a", "b"));
 }
 
 TEST_F(FewShotList, FirstOfSeveralThatIsThereIsRead) {
@@ -149,7 +163,8 @@ TEST_F(FewShotList, EveryFormOfAMadeSetSaysTheSame) {
   for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest}) {
     const auto sorted = [&](const auto& parts) {
       std::vector<std::string> result;
-      for (const ImageFile& file : parts[static_cast<std::size_t>(part)].list[part]) result.push_back(file.name);
+      for (const ImageFile& file : parts[static_cast<std::size_t>(part)].list[part])
+        result.push_back(file.name);
       std::ranges::sort(result);
       return result;
     };
@@ -204,8 +219,8 @@ TEST_F(FewShotList, ClassMoreMovesFewOfARandomDivision) {
   const auto now = listed(drawn);
   for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest}) {
     const std::vector<std::string> were = classes(before, part), are = classes(now, part);
-    const auto left =
-        std::ranges::count_if(were, [&](const std::string& name) { return std::ranges::find(are, name) == are.end(); });
+    const auto left = std::ranges::count_if(
+        were, [&](const std::string& name) { return std::ranges::find(are, name) == are.end(); });
     EXPECT_LE(left, 1) << name(part);
   }
 }
@@ -214,21 +229,26 @@ TEST_F(FewShotList, FolderWithTooFewClassesToDivide) {
   for (const char* const image : {"a/1.jpg", "b/1.jpg", "c/1.jpg"}) write(image);
   FewShotSource few = source(".", "", ".");
   few.classes = FolderClasses::kAlternating;
-  EXPECT_THAT(errors(few), ElementsAre("/test E0608: of the 3 classes in 'ROOT/.' none is left for test (give it four "
-                                       "classes at least, or set classes: all)"));
+  EXPECT_THAT(
+      errors(few),
+      ElementsAre("/test E0608: of the 3 classes in 'ROOT/.' none is left for test (give it four "
+                  "classes at least, or set classes: all)"));
 }
 
 TEST_F(FewShotList, WhatIsNotThere) {
   const std::string get_it =
-      " (correct the path; `retort data make mini_imagenet --out DIR` makes a small set for few-shot learning, `retort "
+      " (correct the path; `retort data make mini_imagenet --out DIR` makes a small set for "
+      "few-shot learning, `retort "
       "data fetch cub200 --out DIR` fetches birds)";
   write_classes("");
   FewShotSource missing = source("base.json", "val.json", "d");
   missing.candidates[1].emplace_back("val.csv");
-  EXPECT_THAT(errors(missing),
-              testing::IsSupersetOf(
-                  {"/train E0611: there is no file or folder 'ROOT/base.json'" + get_it,
-                   "/validation E0611: there is no file or folder 'ROOT/val.json', nor 'ROOT/val.csv'" + get_it}));
+  EXPECT_THAT(
+      errors(missing),
+      testing::IsSupersetOf(
+          {"/train E0611: there is no file or folder 'ROOT/base.json'" + get_it,
+           "/validation E0611: there is no file or folder 'ROOT/val.json', nor 'ROOT/val.csv'" +
+               get_it}));
   missing.root = root() / "gone";
   EXPECT_THAT(errors(missing), ElementsAre("/root E0601: there is no folder 'ROOT/gone'" + get_it));
 }
@@ -237,9 +257,11 @@ TEST_F(FewShotList, FormThatIsUnknown) {
   write_classes("pictures/");
   write("novel.json", kTestList);
   write("base.mat");
-  EXPECT_THAT(errors(source("base.mat", "", "novel.json")),
-              ElementsAre("/train E0304: 'ROOT/base.mat' is no list of images that can be read (name a filelist "
-                          "(.json), a split (.csv), names of classes (.txt), or a folder of class folders)"));
+  EXPECT_THAT(
+      errors(source("base.mat", "", "novel.json")),
+      ElementsAre(
+          "/train E0304: 'ROOT/base.mat' is no list of images that can be read (name a filelist "
+          "(.json), a split (.csv), names of classes (.txt), or a folder of class folders)"));
 }
 
 TEST_F(FewShotList, ClassWithoutImages) {
@@ -247,18 +269,19 @@ TEST_F(FewShotList, ClassWithoutImages) {
   write("novel.json", kTestList);
   write("train/a/1.jpg");
   write("train/b/notes.txt");
-  EXPECT_THAT(
-      errors(source("train", "", "novel.json")),
-      ElementsAre("/train E0602: the class has no images: 'b'; 1 file ignored: 1 .txt (put .jpg, .jpeg, .png or "
-                  ".webp files there, or remove the folder)"));
+  EXPECT_THAT(errors(source("train", "", "novel.json")),
+              ElementsAre("/train E0602: the class has no images: 'b'; 1 file ignored: 1 .txt (put "
+                          ".jpg, .jpeg, .png or "
+                          ".webp files there, or remove the folder)"));
   write("empty.json", R"({"image_names": [], "image_labels": []})");
   write("empty.csv", "filename,label\n");
   write("empty.txt", "\n");
   for (const auto& [list, what] :
        {std::pair("empty.json", "it lists no image"), std::pair("empty.csv", "it lists no image"),
         std::pair("empty.txt", "it names no class")}) {
-    EXPECT_THAT(errors(source(list, "", "novel.json")), ElementsAre(std::string("/train E0612: 'ROOT/") + list + "': " +
-                                                                    what + " (correct the list, or write it anew)"));
+    EXPECT_THAT(errors(source(list, "", "novel.json")),
+                ElementsAre(std::string("/train E0612: 'ROOT/") + list + "': " + what +
+                            " (correct the list, or write it anew)"));
   }
 }
 
@@ -270,47 +293,55 @@ TEST_F(FewShotList, AbsentFilesAreNamedUpToTen) {
   write("pictures/train.csv", text);
   EXPECT_THAT(
       errors(source("pictures/train.csv", "", "novel.json")),
-      ElementsAre("/train E0603: 12 of 13 images are not in 'ROOT': 'pictures/a/10.jpg', 'pictures/a/11.jpg', "
-                  "'pictures/a/12.jpg', 'pictures/a/13.jpg', 'pictures/a/14.jpg', 'pictures/a/15.jpg', "
-                  "'pictures/a/16.jpg', 'pictures/a/17.jpg', 'pictures/a/18.jpg', 'pictures/a/19.jpg' and 2 more "
-                  "(image paths count from the folder of their list: write them so, or put the images there)"));
+      ElementsAre(
+          "/train E0603: 12 of 13 images are not in 'ROOT': 'pictures/a/10.jpg', "
+          "'pictures/a/11.jpg', "
+          "'pictures/a/12.jpg', 'pictures/a/13.jpg', 'pictures/a/14.jpg', 'pictures/a/15.jpg', "
+          "'pictures/a/16.jpg', 'pictures/a/17.jpg', 'pictures/a/18.jpg', 'pictures/a/19.jpg' and "
+          "2 more "
+          "(image paths count from the folder of their list: write them so, or put the images "
+          "there)"));
 }
 
 TEST_F(FewShotList, ClassWhoseFolderIsNotThere) {
   write_classes("pictures/");
   write("novel.json", kTestList);
   write("train.txt", "a\nx\n../b\na\n");
-  EXPECT_THAT(
-      errors(source("train.txt", "", "novel.json")),
-      ElementsAre("/train E0612: 'ROOT/train.txt', line 3: it cannot be the name of a folder (correct the list, "
-                  "or write it anew)",
-                  "/train E0612: 'ROOT/train.txt', line 4: the class is named in line 1, too (correct the list, "
-                  "or write it anew)"));
+  EXPECT_THAT(errors(source("train.txt", "", "novel.json")),
+              ElementsAre("/train E0612: 'ROOT/train.txt', line 3: it cannot be the name of a "
+                          "folder (correct the list, "
+                          "or write it anew)",
+                          "/train E0612: 'ROOT/train.txt', line 4: the class is named in line 1, "
+                          "too (correct the list, "
+                          "or write it anew)"));
   write("data/a/1.jpg");
   write("train.txt", "a\nx\n");
-  EXPECT_THAT(
-      errors(source("train.txt", "", "novel.json")),
-      ElementsAre("/train E0612: 'ROOT/train.txt', line 2: there is no folder 'ROOT/data/x' (correct the list, or "
-                  "write it anew)"));
+  EXPECT_THAT(errors(source("train.txt", "", "novel.json")),
+              ElementsAre("/train E0612: 'ROOT/train.txt', line 2: there is no folder "
+                          "'ROOT/data/x' (correct the list, or "
+                          "write it anew)"));
 }
 
 TEST_F(FewShotList, ImagesOutsideOfTheRootAreTakenOnlyWhereAllowed) {
   write_classes("pictures/");
   write("novel.json", kTestList);
   folder_.add("elsewhere/1.jpg");
-  write("base.json", R"({"image_names": ["../elsewhere/1.jpg", ")" + (folder_ / "elsewhere/2.jpg").string() +
+  write("base.json", R"({"image_names": ["../elsewhere/1.jpg", ")" +
+                         (folder_ / "elsewhere/2.jpg").string() +
                          R"(", "pictures/a/1.jpg"], "image_labels": [0, 0, 0]})");
   FewShotSource outside = source("base.json", "", "novel.json");
   EXPECT_THAT(
       errors(outside),
-      ElementsAre("/train E0607: 'ROOT/base.json' lists 2 of its 3 images outside 'ROOT': '../elsewhere/1.jpg', '" +
-                  (folder_ / "elsewhere/2.jpg").string() +
-                  "' (write paths that count from the folder of the list, or set allow_outside: true)"));
+      ElementsAre(
+          "/train E0607: 'ROOT/base.json' lists 2 of its 3 images outside 'ROOT': "
+          "'../elsewhere/1.jpg', '" +
+          (folder_ / "elsewhere/2.jpg").string() +
+          "' (write paths that count from the folder of the list, or set allow_outside: true)"));
   folder_.add("elsewhere/2.jpg");
   outside.allow_outside = true;
   EXPECT_THAT(names(listed(outside), Part::kTrain),
-              ElementsAre("0 " + (folder_ / "elsewhere/1.jpg").string(), "0 " + (folder_ / "elsewhere/2.jpg").string(),
-                          "0 pictures/a/1.jpg"));
+              ElementsAre("0 " + (folder_ / "elsewhere/1.jpg").string(),
+                          "0 " + (folder_ / "elsewhere/2.jpg").string(), "0 pictures/a/1.jpg"));
 }
 
 TEST_F(FewShotList, LinksAndFoldersThatLeadOutAreRefused) {
@@ -320,14 +351,16 @@ TEST_F(FewShotList, LinksAndFoldersThatLeadOutAreRefused) {
   fs::create_directory_symlink("../elsewhere", root() / "link");
   write("base.json", R"({"image_names": ["link/a/1.jpg"], "image_labels": [0]})");
   const char* const allow = " (set allow_outside: true to follow them)";
-  EXPECT_THAT(errors(source("base.json", "", "novel.json")),
-              ElementsAre(std::string("/train E0607: symlinks lead out of 'ROOT': 'link'") + allow));
+  EXPECT_THAT(
+      errors(source("base.json", "", "novel.json")),
+      ElementsAre(std::string("/train E0607: symlinks lead out of 'ROOT': 'link'") + allow));
   for (const std::string& folder : {std::string("link"), std::string("../elsewhere")}) {
     FewShotSource outside = source(folder, "", "novel.json");
     const std::string shown = folder == "link" ? "ROOT/link" : (folder_ / "elsewhere").string();
-    EXPECT_THAT(errors(outside),
-                ElementsAre("/train E0607: '" + shown +
-                            "' is not below 'ROOT' (choose another root, or set allow_outside: true)"));
+    EXPECT_THAT(
+        errors(outside),
+        ElementsAre("/train E0607: '" + shown +
+                    "' is not below 'ROOT' (choose another root, or set allow_outside: true)"));
     outside.allow_outside = true;
     EXPECT_THAT(classes(listed(outside), Part::kTrain), ElementsAre("a"));
   }
@@ -344,22 +377,22 @@ TEST_F(FewShotList, PathsThatAreNoImagesOrComeTwice) {
   write_classes("pictures/");
   write("novel.json", kTestList);
   write("base.json",
-        "{\"image_names\": [\"pictures/a/1.jpg\",\n\"pictures/./a/1.jpg\",\n\"passwd\", \"a\\u0000.jpg\"],"
+        "{\"image_names\": [\"pictures/a/1.jpg\",\n\"pictures/./a/1.jpg\",\n\"passwd\", "
+        "\"a\\u0000.jpg\"],"
         "\"image_labels\": [0, 1, 0, 0]}");
   const char* const help = " (correct the list, or write it anew)";
-  EXPECT_THAT(
-      errors(source("base.json", "", "novel.json")),
-      ElementsAre(
-          std::string("/train E0612: 'ROOT/base.json', line 2: 'pictures/./a/1.jpg' is listed twice, first in line 1") +
-              help,
-          std::string(
-              "/train E0612: 'ROOT/base.json', line 3: 'passwd' is not the path of a .jpg, .jpeg, .png or .webp "
-              "file") +
-              help,
-          std::string(
-              "/train E0612: 'ROOT/base.json', line 3: 'a?.jpg' is not the path of a .jpg, .jpeg, .png or .webp "
-              "file") +
-              help));
+  EXPECT_THAT(errors(source("base.json", "", "novel.json")),
+              ElementsAre(std::string("/train E0612: 'ROOT/base.json', line 2: "
+                                      "'pictures/./a/1.jpg' is listed twice, first in line 1") +
+                              help,
+                          std::string("/train E0612: 'ROOT/base.json', line 3: 'passwd' is not the "
+                                      "path of a .jpg, .jpeg, .png or .webp "
+                                      "file") +
+                              help,
+                          std::string("/train E0612: 'ROOT/base.json', line 3: 'a?.jpg' is not the "
+                                      "path of a .jpg, .jpeg, .png or .webp "
+                                      "file") +
+                              help));
 }
 
 TEST_F(FewShotList, ClassesOfTwoPartsAreNamed) {
@@ -368,17 +401,22 @@ TEST_F(FewShotList, ClassesOfTwoPartsAreNamed) {
   write("other/d/3.jpg");
   write("other/e/3.jpg");
   const char* const help =
-      " (give each part classes of its own; classes: alternating divides one folder, and validation: null leaves that "
+      " (give each part classes of its own; classes: alternating divides one folder, and "
+      "validation: null leaves that "
       "part out)";
-  EXPECT_THAT(errors(source("pictures", "", "other")),
-              ElementsAre(std::string("/test E0612: train, validation and test must share nothing: train and test both "
-                                      "have the 2 classes 'b', 'd'") +
-                          help));
+  EXPECT_THAT(
+      errors(source("pictures", "", "other")),
+      ElementsAre(
+          std::string(
+              "/test E0612: train, validation and test must share nothing: train and test both "
+              "have the 2 classes 'b', 'd'") +
+          help));
   write("a.txt", "a");
   write("images/a/3.jpg");
   write("novel.json", R"({"image_names": ["other/e/3.jpg"], "image_labels": [0]})");
   EXPECT_THAT(errors(source("a.txt", "pictures", "novel.json")).front(),
-              std::string("/validation E0612: train, validation and test must share nothing: train and validation both "
+              std::string("/validation E0612: train, validation and test must share nothing: train "
+                          "and validation both "
                           "have the class 'a'") +
                   help);
 }
@@ -386,7 +424,8 @@ TEST_F(FewShotList, ClassesOfTwoPartsAreNamed) {
 TEST_F(FewShotList, NumbersOfClassesSayNothingInAnotherList) {
   write_classes("pictures/");
   write("base.json", R"({"image_names": ["pictures/a/1.jpg"], "image_labels": [0]})");
-  write("val.json", R"({"label_names": ["0"], "image_names": ["pictures/b/1.jpg"], "image_labels": [0]})");
+  write("val.json",
+        R"({"label_names": ["0"], "image_names": ["pictures/b/1.jpg"], "image_labels": [0]})");
   write("novel.json", R"({"image_names": ["pictures/c/1.jpg"], "image_labels": [0]})");
   listed(source("base.json", "val.json", "novel.json"));
 }
@@ -399,8 +438,9 @@ TEST_F(FewShotList, ImagesOfTwoPartsAreNamedWhateverLeadsToThem) {
   const auto found = errors(source("pictures", "", "test"));
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0],
-              testing::StartsWith("/test E0612: train, validation and test must share nothing: train and test "
-                                  "both have the 2 images 'test/x/"));
+              testing::StartsWith(
+                  "/test E0612: train, validation and test must share nothing: train and test "
+                  "both have the 2 images 'test/x/"));
   EXPECT_THAT(found[0], testing::EndsWith(" (take them out of one of the lists)"));
 }
 

@@ -17,7 +17,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Sizes = std::vector<std::int64_t>;
 
-constexpr const char* kOptions = R"({"backbone": {"kind": "conv", "channels": 3, "blocks": 5}, "heads": 2,
+constexpr const char* kOptions =
+    R"({"backbone": {"kind": "conv", "channels": 3, "blocks": 5}, "heads": 2,
     "head_width": 7, "mlp_width": 11, "score": {"width": 5}})";
 
 std::shared_ptr<torch::nn::Module> outline_of(const Json& more = Json::object()) {
@@ -38,7 +39,8 @@ TEST(FewShotTransformer, SizesAreTheOptions) {
 }
 
 TEST(FewShotTransformer, FormsHaveTheirWeights) {
-  const auto weights = outline_of({{"prototype", "mean"}, {"score", {{"form", "linear"}}}})->named_parameters();
+  const auto weights =
+      outline_of({{"prototype", "mean"}, {"score", {{"form", "linear"}}}})->named_parameters();
   EXPECT_FALSE(weights.contains("head.prototype_weight"));
   EXPECT_FALSE(weights.contains("head.score.direction"));
   EXPECT_EQ(weights["head.score.out.weight"].sizes(), (Sizes{1, 5}));
@@ -57,10 +59,11 @@ at::Tensor logits_with(const Json& more) {
 TEST(FewShotTransformer, EachOptionOfItsComputationChangesTheLogits) {
   const at::Tensor logits = logits_with(Json::object());
   EXPECT_TRUE(logits_with(Json::object()).equal(logits));
-  EXPECT_LT((logits_with({{"score", {{"scale", 6.0}}}}) - 3 * logits).abs().max().item<double>(), 1e-5);
-  for (const Json& other :
-       {Json{{"attention", "softmax"}}, Json{{"depth", 2}}, Json{{"score", {{"normalize_over", "feature"}}}},
-        Json{{"score", {{"normalize_over", "none"}}}}}) {
+  EXPECT_LT((logits_with({{"score", {{"scale", 6.0}}}}) - 3 * logits).abs().max().item<double>(),
+            1e-5);
+  for (const Json& other : {Json{{"attention", "softmax"}}, Json{{"depth", 2}},
+                            Json{{"score", {{"normalize_over", "feature"}}}},
+                            Json{{"score", {{"normalize_over", "none"}}}}}) {
     EXPECT_FALSE(torch::allclose(logits_with(other), logits)) << other;
   }
   EXPECT_LT((logits_with({{"prototype", "mean"}}) - logits).abs().max().item<double>(), 1e-5)
@@ -68,8 +71,9 @@ TEST(FewShotTransformer, EachOptionOfItsComputationChangesTheLogits) {
 }
 
 TEST(FewShotTransformer, WeightsThatAreNotThereAreAnError) {
-  const runner::Value value = stage_options("model/few_shot_transformer",
-                                            R"({"backbone": {"kind": "resnet", "weights": "no/such/resnet18.pth"}})");
+  const runner::Value value =
+      stage_options("model/few_shot_transformer",
+                    R"({"backbone": {"kind": "resnet", "weights": "no/such/resnet18.pth"}})");
   runner::ConfigReader reader(value, "/model");
   const auto stage = kModelFewShotTransformer.create(reader);
   ASSERT_FALSE(stage);

@@ -3,8 +3,8 @@
 
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/artifact/model.h"
 #include "stages/artifact/episode_set.h"
+#include "stages/artifact/model.h"
 #include "stages/memory/policy.h"
 #include "stages/stages.h"
 #include "stages/weights/weights.h"
@@ -30,26 +30,31 @@ struct EpisodicRun {
   static constexpr const char* kShape =
       R"("ways": 3, "shots": 2, "queries": 3, "episodes": 12, "validation_episodes": 5)";
 
-  /// Adam divides by the gradient, which is nothing but rounding where a bias moves all features alike.
+  /// Adam divides by the gradient, which is nothing but rounding where a bias moves all features
+  /// alike.
   std::string optimizer = R"({"kind": "sgd", "learning_rate": 0.05})";
 
   EpisodicRun() { policy->pointer = "/memory"; }
   std::unique_ptr<runner::Stage> stage(const std::string& more) const {
     const runner::Value value =
-        stage_options("train/episodic", "{" + std::string(kShape) + R"(, "optimizer": )" + optimizer +
-                                            (more.empty() ? "" : ", ") + more + "}");
+        stage_options("train/episodic", "{" + std::string(kShape) + R"(, "optimizer": )" +
+                                            optimizer + (more.empty() ? "" : ", ") + more + "}");
     runner::ConfigReader reader(value, "/train");
     auto made = kTrainEpisodic.create(reader);
     if (!made) throw std::logic_error(made.errors()[0].message);
     return *std::move(made);
   }
   runner::Inputs inputs() const {
-    return runner::Inputs({{"model", {model}}, {"memory", {policy}}, {"train", {train}}, {"validation", {validation}}},
+    return runner::Inputs({{"model", {model}},
+                           {"memory", {policy}},
+                           {"train", {train}},
+                           {"validation", {validation}}},
                           {{"model", "model"}});
   }
   std::shared_ptr<const Checkpoint> run(const std::string& more = R"("epochs": 2)") {
     const runner::Outputs outputs = stage(more)->run(inputs(), context);
-    return runner::Inputs({{"checkpoint", {outputs.at("checkpoint")}}}).get<Checkpoint>("checkpoint");
+    return runner::Inputs({{"checkpoint", {outputs.at("checkpoint")}}})
+        .get<Checkpoint>("checkpoint");
   }
   runner::MemoryPlan plan(const std::string& more) const {
     PlanningContext planning;
@@ -72,13 +77,15 @@ TEST(Episodic, LearnsFromEpisodesAndRemembersTheirShape) {
   const std::vector<double> losses = training.context.values("validation/loss");
   ASSERT_EQ(losses.size(), 6u);
   EXPECT_LT(losses.back(), 0.7 * losses.front());
-  EXPECT_EQ(episode_shape({.tensors = checkpoint->inputs}), (EpisodeShape{.ways = 3, .shots = 2, .queries = 3}));
+  EXPECT_EQ(episode_shape({.tensors = checkpoint->inputs}),
+            (EpisodeShape{.ways = 3, .shots = 2, .queries = 3}));
 }
 
 TEST(Episodic, CutsBetweenEpisodesAreExact) {
   EpisodicRun whole, cut;
   cut.policy->micro_batch = 1;
-  const char* const options = R"("epochs": 2, "episodes_per_step": 5, "loss": {"variance": 0.5, "covariance": 0.1})";
+  const char* const options =
+      R"("epochs": 2, "episodes_per_step": 5, "loss": {"variance": 0.5, "covariance": 0.1})";
   const at::Tensor one = flat_weights(*whole.run(options)), other = flat_weights(*cut.run(options));
   EXPECT_LT((one - other).abs().max().item<double>(), 1e-5);
   EXPECT_EQ(whole.context.steps("train/loss").back(), 6);  // 5 + 5 + 2 episodes an epoch
@@ -91,7 +98,8 @@ TEST(Episodic, LossIsTheMeanOverEpisodesOfItsWeightedTerms) {
     return training.context.values("train/loss").front();
   };
   const double classification = loss_of("{}"), both = loss_of(R"({"variance": 0.5})"),
-               twice = loss_of(R"({"variance": 1.0})"), alone = loss_of(R"({"classification": 0, "variance": 1.0})");
+               twice = loss_of(R"({"variance": 1.0})"),
+               alone = loss_of(R"({"classification": 0, "variance": 1.0})");
   EXPECT_GT(both, classification);
   EXPECT_NEAR(twice - classification, 2 * (both - classification), 1e-5);
   EXPECT_NEAR(twice - classification, alone, 1e-5);
@@ -104,13 +112,15 @@ TEST(Episodic, TwoFormsOfTheCovarianceAgreeAndDifferInMemory) {
   automatic.policy->loss_form = LossForm::kAuto;
   automatic.policy->allow = Allow::kExact;
   const char* const options = R"("epochs": 1, "loss": {"covariance": 1.0})";
-  const at::Tensor one = flat_weights(*direct.run(options)), other = flat_weights(*gram.run(options));
+  const at::Tensor one = flat_weights(*direct.run(options)),
+                   other = flat_weights(*gram.run(options));
   EXPECT_LT((one - other).abs().max().item<double>(), 1e-5);
   const runner::MemoryPlan large = direct.plan(options), small = gram.plan(options);
   EXPECT_LT(small.predicted, large.predicted);
   EXPECT_EQ(automatic.plan(options).predicted, small.predicted);
-  const auto offered = std::ranges::find(large.alternatives, std::vector<std::string>{"memory.loss_form=gram"},
-                                         &runner::PlanAlternative::overrides);
+  const auto offered =
+      std::ranges::find(large.alternatives, std::vector<std::string>{"memory.loss_form=gram"},
+                        &runner::PlanAlternative::overrides);
   ASSERT_NE(offered, large.alternatives.end());
   EXPECT_EQ(offered->predicted, small.predicted);
   EXPECT_EQ(offered->exactness, "exact");

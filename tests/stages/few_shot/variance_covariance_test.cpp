@@ -17,20 +17,24 @@ namespace {
 
 constexpr CovarianceForm kForms[] = {CovarianceForm::kDirect, CovarianceForm::kGram};
 
-at::Tensor supports(std::int64_t ways, std::int64_t shots, std::int64_t width, at::ScalarType type = at::kDouble) {
+at::Tensor supports(std::int64_t ways, std::int64_t shots, std::int64_t width,
+                    at::ScalarType type = at::kDouble) {
   return 0.4 * torch::randn({ways, shots, width}, at::detail::createCPUGenerator(8), type);
 }
 
 TEST(SupportVariance, IsThePublishedNumber) {
-  EXPECT_NEAR(support_variance_loss(golden_supports(), 1, Deviation::kUnbiased).item<double>(), 0.456766, 1e-6);
-  EXPECT_NEAR(support_variance_loss(golden_supports(), 1, Deviation::kBiased).item<double>(), 0.603567, 1e-6);
+  EXPECT_NEAR(support_variance_loss(golden_supports(), 1, Deviation::kUnbiased).item<double>(),
+              0.456766, 1e-6);
+  EXPECT_NEAR(support_variance_loss(golden_supports(), 1, Deviation::kBiased).item<double>(),
+              0.603567, 1e-6);
 }
 
 TEST(SupportVariance, CountsDeviationsBelowTheTargetAlone) {
   // Deviations of two shots, biased, are half of their distances: 0.5 and 3.
   const at::Tensor features = torch::tensor({{{0.0, -1.0}, {1.0, 5.0}}}, torch::kDouble);
   EXPECT_DOUBLE_EQ(support_variance_loss(features, 1, Deviation::kBiased).item<double>(), 0.5 / 2);
-  EXPECT_DOUBLE_EQ(support_variance_loss(features, 4, Deviation::kBiased).item<double>(), (3.5 + 1) / 2);
+  EXPECT_DOUBLE_EQ(support_variance_loss(features, 4, Deviation::kBiased).item<double>(),
+                   (3.5 + 1) / 2);
 }
 
 TEST(SupportVariance, DrivesTheImagesOfAClassApart) {
@@ -42,7 +46,8 @@ TEST(SupportVariance, DrivesTheImagesOfAClassApart) {
 }
 
 TEST(SupportVariance, UnbiasedNeedsTwoShotsAndBiasedOfOneTrainsNothing) {
-  EXPECT_THROW(support_variance_loss(supports(3, 1, 4), 1, Deviation::kUnbiased), std::invalid_argument);
+  EXPECT_THROW(support_variance_loss(supports(3, 1, 4), 1, Deviation::kUnbiased),
+               std::invalid_argument);
   const at::Tensor features = supports(3, 1, 4).requires_grad_();
   const at::Tensor loss = support_variance_loss(features, 0.75, Deviation::kBiased);
   loss.backward();
@@ -61,7 +66,8 @@ TEST(SupportCovariance, IsThePublishedNumberInBothForms) {
     EXPECT_NEAR(support_covariance_loss(golden_supports(), form).item<double>(), 0.110225, 1e-6);
 }
 
-std::pair<at::Tensor, at::Tensor> covariance_and_gradient(const at::Tensor& features, CovarianceForm form) {
+std::pair<at::Tensor, at::Tensor> covariance_and_gradient(const at::Tensor& features,
+                                                          CovarianceForm form) {
   const at::Tensor z = features.detach().clone().requires_grad_();
   const at::Tensor loss = support_covariance_loss(z, form);
   loss.backward();
@@ -70,8 +76,10 @@ std::pair<at::Tensor, at::Tensor> covariance_and_gradient(const at::Tensor& feat
 
 TEST(SupportCovariance, FormsAreEqualInExactArithmetic) {
   for (const std::int64_t width : {4, 64, 256}) {
-    const auto [direct, direct_gradient] = covariance_and_gradient(supports(5, 5, width), CovarianceForm::kDirect);
-    const auto [gram, gram_gradient] = covariance_and_gradient(supports(5, 5, width), CovarianceForm::kGram);
+    const auto [direct, direct_gradient] =
+        covariance_and_gradient(supports(5, 5, width), CovarianceForm::kDirect);
+    const auto [gram, gram_gradient] =
+        covariance_and_gradient(supports(5, 5, width), CovarianceForm::kGram);
     EXPECT_LT(distance(gram, direct), 1e-12) << width;
     EXPECT_LT(distance(gram_gradient, direct_gradient), 1e-12) << width;
   }
@@ -92,7 +100,8 @@ TEST(SupportTerms, AreInFloat32UnderAutocast) {
                          support_covariance_loss(z, CovarianceForm::kDirect),
                          support_covariance_loss(z, CovarianceForm::kGram)});
   };
-  const at::Tensor plain = terms(features), of_halves = terms(features.to(at::kBFloat16).to(at::kFloat));
+  const at::Tensor plain = terms(features),
+                   of_halves = terms(features.to(at::kBFloat16).to(at::kFloat));
   const ScopedPrecision halves(Precision::kBf16, at::kCPU);
   EXPECT_TRUE(terms(features).equal(plain));
   EXPECT_TRUE(terms(features.to(at::kBFloat16)).equal(of_halves));

@@ -14,7 +14,8 @@ namespace {
 constexpr std::int64_t kTokens = 1024, kHeads = 4;
 
 at::Tensor attend(at::Device device, at::ScalarType type, std::int64_t width) {
-  const at::Tensor x = torch::empty({1, kHeads, kTokens, width}, at::device(device).dtype(type)).requires_grad_();
+  const at::Tensor x =
+      torch::empty({1, kHeads, kTokens, width}, at::device(device).dtype(type)).requires_grad_();
   return at::scaled_dot_product_attention(x, x, x);
 }
 
@@ -22,7 +23,8 @@ bool is_planned_with_scores(at::ScalarType type, std::int64_t width) {
   register_meta_kernels();
   MemoryTrace trace({.device = at::kCUDA, .threads = 1, .model = {}});
   attend(at::kMeta, type, width);
-  const std::int64_t scores = kHeads * kTokens * kTokens * static_cast<std::int64_t>(c10::elementSize(type));
+  const std::int64_t scores =
+      kHeads * kTokens * kTokens * static_cast<std::int64_t>(c10::elementSize(type));
   std::int64_t live = 0, peak = 0;
   for (const TraceEvent& event : trace.events()) {
     live += (event.is_birth ? 1 : -1) * trace.storages()[event.storage].bytes;
@@ -54,7 +56,8 @@ TEST(GpuAttention, TakesNoMoreThanIsPlanned) {
     meter.peak_since_last();
     const std::int64_t before = meter.in_use();
     attend(gpu, type, width);
-    const std::int64_t scores = kHeads * kTokens * kTokens * static_cast<std::int64_t>(c10::elementSize(type));
+    const std::int64_t scores =
+        kHeads * kTokens * kTokens * static_cast<std::int64_t>(c10::elementSize(type));
     const bool has_scores = meter.peak_since_last() - before >= scores;
     EXPECT_LE(has_scores, is_planned_with_scores(type, width)) << type << " " << width;
   }

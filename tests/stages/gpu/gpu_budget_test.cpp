@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "stages/machine/device.h"
 #include "stages/machine/memory_meter.h"
 #include "stages/plan/memory_budget.h"
-#include "stages/machine/device.h"
 #include "tests/support/needs_gpu.h"
 
 namespace stages {
@@ -14,7 +14,9 @@ namespace {
 constexpr std::int64_t kMiB = 1 << 20;
 const at::Device kGpu(at::kCUDA, 0);
 
-at::Tensor bytes(std::int64_t count) { return torch::empty({count}, at::device(kGpu).dtype(torch::kByte)); }
+at::Tensor bytes(std::int64_t count) {
+  return torch::empty({count}, at::device(kGpu).dtype(torch::kByte));
+}
 
 // The first of this file, so that nothing has used the GPU before it.
 TEST(GpuBudget, HoldsBeforeTheGpuHasBeenUsed) {
@@ -33,7 +35,8 @@ TEST(GpuBudget, IsWhatOthersLeave) {
   EXPECT_LE(before, all);
   EXPECT_EQ(device_memory(kGpu).name, "the GPU's free memory");
   const at::Tensor own = bytes(512 * kMiB);
-  EXPECT_NEAR(static_cast<double>(device_memory(kGpu).bytes), static_cast<double>(before), 64.0 * kMiB)
+  EXPECT_NEAR(static_cast<double>(device_memory(kGpu).bytes), static_cast<double>(before),
+              64.0 * kMiB)
       << "what this process holds is its own to use";
 }
 

@@ -1,10 +1,11 @@
-// That the contrastive loss on a GPU, by its kernels, is that of the CPU, and takes no more than is planned.
+// That the contrastive loss on a GPU, by its kernels, is that of the CPU, and takes no more than is
+// planned.
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "stages/machine/memory_meter.h"
 #include "stages/contrastive/contrastive_loss.h"
+#include "stages/machine/memory_meter.h"
 #include "tests/support/contrastive_formula.h"
 #include "tests/support/needs_gpu.h"
 
@@ -13,8 +14,8 @@ namespace {
 
 const at::Device kGpu(at::kCUDA, 0);
 
-std::vector<at::Tensor> on_gpu(const at::Tensor& images, const at::Tensor& texts, const at::Tensor& scale,
-                               PairGroups groups, std::int64_t tile) {
+std::vector<at::Tensor> on_gpu(const at::Tensor& images, const at::Tensor& texts,
+                               const at::Tensor& scale, PairGroups groups, std::int64_t tile) {
   if (groups.of_pair.defined()) groups.of_pair = groups.of_pair.to(kGpu);
   const auto leaf = [](const at::Tensor& x) { return x.detach().to(kGpu).requires_grad_(); };
   const at::Tensor a = leaf(images), b = leaf(texts), c = leaf(scale);
@@ -34,7 +35,8 @@ TEST(GpuContrastive, IsTheFormulaForEveryTile) {
       const auto actual = on_gpu(images, texts, scale, groups, tile);
       expect_equal(actual, expected);
       const auto again = on_gpu(images, texts, scale, groups, tile);
-      for (std::size_t i = 0; i < actual.size(); ++i) EXPECT_TRUE(actual[i].equal(again[i])) << tile << " " << i;
+      for (std::size_t i = 0; i < actual.size(); ++i)
+        EXPECT_TRUE(actual[i].equal(again[i])) << tile << " " << i;
     }
   }
 }
@@ -49,7 +51,8 @@ TEST(GpuContrastive, TakesOneTileOfMemory) {
   meter.peak_since_last();
   const std::int64_t before = meter.in_use();
   contrastive_loss(images, images, scale, {}, kTile).backward();
-  EXPECT_LT(meter.peak_since_last() - before, kTile * kTile * 4 + kPairs * (4 * kWidth + 12) * 4 + (4 << 20));
+  EXPECT_LT(meter.peak_since_last() - before,
+            kTile * kTile * 4 + kPairs * (4 * kWidth + 12) * 4 + (4 << 20));
 }
 
 }  // namespace

@@ -44,7 +44,8 @@ TEST(GpuOffload, WeightsAndStateAreTheSameBitForBit) {
     there.step(number);
     away.step(number);
   }
-  for (std::size_t i = 0; i < there.all.size(); ++i) EXPECT_TRUE(there.all[i].equal(away.all[i])) << i;
+  for (std::size_t i = 0; i < there.all.size(); ++i)
+    EXPECT_TRUE(there.all[i].equal(away.all[i])) << i;
   const NamedTensors state = away.optimizer.state();
   for (const auto& [name, tensor] : there.optimizer.state()) {
     EXPECT_TRUE(tensor.cpu().equal(state.at(name).cpu())) << name;
@@ -58,7 +59,8 @@ TEST(GpuOffload, WeightsAndStateAreTheSameBitForBit) {
   continued.optimizer.load_state(there.optimizer.state());
   there.step(5);
   continued.step(5);
-  for (std::size_t i = 0; i < there.all.size(); ++i) EXPECT_TRUE(there.all[i].equal(continued.all[i])) << i;
+  for (std::size_t i = 0; i < there.all.size(); ++i)
+    EXPECT_TRUE(there.all[i].equal(continued.all[i])) << i;
 }
 
 TEST(GpuOffload, GpuHoldsNoneOfTheStateBetweenSteps) {

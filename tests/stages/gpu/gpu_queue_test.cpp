@@ -23,7 +23,8 @@ bool is_busy() {
 
 /// Gives the GPU some seconds of work.
 void keep_busy() {
-  static const at::Tensor matrix = torch::ones({8192, 8192}, at::device(kGpu).dtype(torch::kDouble));
+  static const at::Tensor matrix =
+      torch::ones({8192, 8192}, at::device(kGpu).dtype(torch::kDouble));
   torch::cuda::synchronize();
   at::Tensor product = torch::empty_like(matrix);
   for (int i = 0; i < 40; ++i) at::mm_out(product, matrix, matrix);

@@ -20,7 +20,8 @@ class AllocatorConf : public testing::Test {
   void TearDown() override {
     unsetenv("PYTORCH_ALLOC_CONF");
     unsetenv("PYTORCH_CUDA_ALLOC_CONF");
-    c10::CachingAllocator::setAllocatorSettings("expandable_segments:False");  // what is not named is set back
+    c10::CachingAllocator::setAllocatorSettings(
+        "expandable_segments:False");  // what is not named is set back
   }
 };
 
@@ -48,7 +49,8 @@ TEST_F(AllocatorConf, IsInForceAfterwards) {
 }
 
 TEST_F(AllocatorConf, WhatTheRecipeDoesNotNameStays) {
-  c10::CachingAllocator::setAllocatorSettings("garbage_collection_threshold:0.5,max_split_size_mb:128");
+  c10::CachingAllocator::setAllocatorSettings(
+      "garbage_collection_threshold:0.5,max_split_size_mb:128");
   apply_settings({.expandable_segments = {},
                   .max_split_size_mb = 256,
                   .garbage_collection_threshold = {},
@@ -58,21 +60,25 @@ TEST_F(AllocatorConf, WhatTheRecipeDoesNotNameStays) {
 }
 
 TEST_F(AllocatorConf, RecipeWinsOverBothVariablesAndSaysSo) {
-  setenv("PYTORCH_ALLOC_CONF", "expandable_segments:True, roundup_power2_divisions:[256:1,512:2]", 1);
-  setenv("PYTORCH_CUDA_ALLOC_CONF", "garbage_collection_threshold:0.5,expandable_segments:False", 1);
-  EXPECT_THAT(
-      apply_settings({.expandable_segments = false,
-                      .max_split_size_mb = {},
-                      .garbage_collection_threshold = 0.5,
-                      .roundup_power2_divisions = 4}),
-      ElementsAre("allocator: expandable_segments: False of the recipe wins over PYTORCH_ALLOC_CONF, which says True",
-                  "allocator: roundup_power2_divisions: 4 of the recipe wins over PYTORCH_ALLOC_CONF, which says "
-                  "[256:1,512:2]"));
+  setenv("PYTORCH_ALLOC_CONF", "expandable_segments:True, roundup_power2_divisions:[256:1,512:2]",
+         1);
+  setenv("PYTORCH_CUDA_ALLOC_CONF", "garbage_collection_threshold:0.5,expandable_segments:False",
+         1);
+  EXPECT_THAT(apply_settings({.expandable_segments = false,
+                              .max_split_size_mb = {},
+                              .garbage_collection_threshold = 0.5,
+                              .roundup_power2_divisions = 4}),
+              ElementsAre("allocator: expandable_segments: False of the recipe wins over "
+                          "PYTORCH_ALLOC_CONF, which says True",
+                          "allocator: roundup_power2_divisions: 4 of the recipe wins over "
+                          "PYTORCH_ALLOC_CONF, which says "
+                          "[256:1,512:2]"));
   EXPECT_EQ(allocator_settings_in_force().expandable_segments, std::nullopt);
 }
 
 TEST_F(AllocatorConf, OfTwoValuesOfAVariableTheLastCounts) {
-  setenv("PYTORCH_ALLOC_CONF", "garbage_collection_threshold:0.5,garbage_collection_threshold:0.8", 1);
+  setenv("PYTORCH_ALLOC_CONF", "garbage_collection_threshold:0.5,garbage_collection_threshold:0.8",
+         1);
   AllocatorSettings wanted;
   wanted.garbage_collection_threshold = 0.8;
   EXPECT_THAT(apply_settings(wanted), IsEmpty());
@@ -94,7 +100,8 @@ TEST_F(AllocatorConf, WhatCannotBeTogetherIsRefusedWhereverItIsFrom) {
     EXPECT_EQ(error.code, runner::ErrorCode::kOptionConflict);
     EXPECT_EQ(error.option, "/allocator");
     EXPECT_STREQ(error.what(),
-                 "expandable_segments is in force together with max_split_size_mb 128, and one of them is from the "
+                 "expandable_segments is in force together with max_split_size_mb 128, and one of "
+                 "them is from the "
                  "environment");
   }
 }

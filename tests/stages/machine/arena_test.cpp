@@ -12,7 +12,8 @@ using testing::ElementsAre;
 
 TEST(Arena, TheSmallestThatIsLargeEnoughIsTaken) {
   Arena arena({0, 1000});
-  const std::int64_t large = *arena.allocate(100), a = *arena.allocate(1), small = *arena.allocate(50);
+  const std::int64_t large = *arena.allocate(100), a = *arena.allocate(1),
+                     small = *arena.allocate(50);
   arena.allocate(1);
   arena.free(large);
   arena.free(small);

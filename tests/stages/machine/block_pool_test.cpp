@@ -52,7 +52,8 @@ TEST(BlockPool, WhatIsLetGoIsKeptAndUsedAgain) {
 
 TEST(BlockPool, SmallBlocksDoNotLieAmongLargeOnes) {
   BlockPool pool;
-  const auto a = pool.allocate(kMiB), small = pool.allocate(BlockPool::kSmall), b = pool.allocate(kMiB);
+  const auto a = pool.allocate(kMiB), small = pool.allocate(BlockPool::kSmall),
+             b = pool.allocate(kMiB);
   EXPECT_EQ(*b, *a + kMiB);
   EXPECT_LT(*small, *a);
 }
@@ -60,15 +61,16 @@ TEST(BlockPool, SmallBlocksDoNotLieAmongLargeOnes) {
 TEST(BlockPool, EmptyCacheGivesBackPagesOfUnusedBlocksAlone) {
   CountedPages pages;
   BlockPool pool(std::int64_t{1} << 40, &pages);
-  const auto bottom = pool.allocate(kMiB), a = pool.allocate(kMiB + 64), middle = pool.allocate(kMiB),
-             b = pool.allocate(kMiB + 64), end = pool.allocate(kMiB);
+  const auto bottom = pool.allocate(kMiB), a = pool.allocate(kMiB + 64),
+             middle = pool.allocate(kMiB), b = pool.allocate(kMiB + 64), end = pool.allocate(kMiB);
   for (const auto& unused : {bottom, middle, end}) pool.free(*unused);
   EXPECT_EQ(pages.given.bytes(), pool.reserved());
   pool.empty_cache();
   EXPECT_EQ(pages.given.bytes(), pool.reserved());
   EXPECT_EQ(pool.reserved(), 2 * kMiB + 2 * kPage);
   for (const auto& used : {a, b})
-    EXPECT_THAT(pages.given.missing({*used, *used + kMiB + 64}), testing::IsEmpty()) << "what is in use stays";
+    EXPECT_THAT(pages.given.missing({*used, *used + kMiB + 64}), testing::IsEmpty())
+        << "what is in use stays";
   EXPECT_EQ(pool.allocate(kMiB), bottom) << "addresses are kept";
   EXPECT_EQ(pages.given.bytes(), pool.reserved());
 }
@@ -147,7 +149,8 @@ TEST(BlockPool, WhatHappensBesideAStepMovesNothingInIt) {
     ASSERT_EQ(alone.reserved(), disturbed.reserved(Lane::kStep));
   }
   EXPECT_GT(disturbed.reserved(Lane::kBeside), 0);
-  EXPECT_EQ(disturbed.reserved(), disturbed.reserved(Lane::kStep) + disturbed.reserved(Lane::kBeside));
+  EXPECT_EQ(disturbed.reserved(),
+            disturbed.reserved(Lane::kStep) + disturbed.reserved(Lane::kBeside));
 }
 
 TEST(BlockPool, NoSequenceMakesBlocksOverlapOrLosesPages) {
@@ -171,11 +174,13 @@ TEST(BlockPool, NoSequenceMakesBlocksOverlapOrLosesPages) {
         ASSERT_EQ(*address % BlockPool::kGrain, 0);
         const auto after = used.lower_bound(*address);
         if (after != used.end()) ASSERT_LE(*address + bytes, after->first);
-        if (after != used.begin()) ASSERT_LE(std::prev(after)->first + std::prev(after)->second, *address);
+        if (after != used.begin())
+          ASSERT_LE(std::prev(after)->first + std::prev(after)->second, *address);
         used.emplace(*address, bytes);
         ASSERT_THAT(pages.given.missing({*address, *address + bytes}), testing::IsEmpty());
       } else {
-        const auto block = std::next(used.begin(), static_cast<std::ptrdiff_t>(random() % used.size()));
+        const auto block =
+            std::next(used.begin(), static_cast<std::ptrdiff_t>(random() % used.size()));
         pool.free(block->first);
         unlimited.free(block->first);
         used.erase(block);

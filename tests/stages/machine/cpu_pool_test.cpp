@@ -13,8 +13,8 @@
 #include <random>
 #include <thread>
 
-#include <gmock/gmock.h>
 #include <c10/core/CPUAllocator.h>
+#include <gmock/gmock.h>
 #include <torch/types.h>
 
 #include "stages/machine/counting_allocator.h"
@@ -37,7 +37,8 @@ std::int64_t resident(const CpuPool& pool) {
     long kilobytes = 0;
     if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2)
       is_ours = pool.contains(reinterpret_cast<const void*>(begin));
-    else if (is_ours && std::sscanf(line.c_str(), "Rss: %ld kB", &kilobytes) == 1) bytes += kilobytes * 1024;
+    else if (is_ours && std::sscanf(line.c_str(), "Rss: %ld kB", &kilobytes) == 1)
+      bytes += kilobytes * 1024;
   }
   return bytes;
 }
@@ -62,7 +63,8 @@ TEST(CpuPool, WhatIsReservedIsAllThatIsResident) {
   std::mt19937 random(1);
   std::deque<at::Tensor> kept;
   for (int i = 0; i < 400; ++i) {
-    kept.push_back(torch::ones({static_cast<std::int64_t>(1 + random() % (6 * kMiB))}, torch::kByte));
+    kept.push_back(
+        torch::ones({static_cast<std::int64_t>(1 + random() % (6 * kMiB))}, torch::kByte));
     if (kept.size() > 20) kept.erase(kept.begin() + random() % 20);
     if (i % 50 == 49) {
       pool.empty_cache();
@@ -105,8 +107,10 @@ TEST(CpuPool, SystemThatGivesNoMoreIsOutOfMemory) {
   } catch (const c10::OutOfMemoryError& error) {
     message = error.what_without_backtrace();
   }
-  EXPECT_THAT(message,
-              testing::HasSubstr("tried to take 256 MiB while 0 B of 512 MiB are taken, and the system gives no more"));
+  EXPECT_THAT(
+      message,
+      testing::HasSubstr(
+          "tried to take 256 MiB while 0 B of 512 MiB are taken, and the system gives no more"));
   EXPECT_EQ(pool.reserved(), 0);
   EXPECT_EQ(torch::ones({64 * kMiB}, torch::kByte).numel(), 64 * kMiB);
 }
@@ -132,7 +136,8 @@ TEST(CpuPool, ThreadsMayFreeOneAnothersBlocks) {
         if (!other.defined()) other = mine;
       }
       const auto* const data = other.const_data_ptr<std::uint8_t>();
-      if (data[0] != other.numel() % 251 || data[other.numel() - 1] != other.numel() % 251) ++damaged;
+      if (data[0] != other.numel() % 251 || data[other.numel() - 1] != other.numel() % 251)
+        ++damaged;
     }
   };
   std::vector<std::thread> threads;
@@ -181,7 +186,8 @@ TEST(CpuPool, ChildOfAForkHasACopy) {
 
 TEST(CpuPool, ProcessWithFewAddressesGetsAShareOfThem) {
   if (kIsSanitized) GTEST_SKIP() << "what a sanitizer takes is above any limit of addresses";
-  const pid_t child = fork();  // a limit of addresses cannot be below what a sanitizer or a thread takes later
+  const pid_t child =
+      fork();  // a limit of addresses cannot be below what a sanitizer or a thread takes later
   ASSERT_GE(child, 0);
   if (child == 0) {
     rlimit few{.rlim_cur = rlim_t{1} << 36, .rlim_max = rlim_t{1} << 36};

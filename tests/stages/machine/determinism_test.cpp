@@ -29,7 +29,9 @@ class Listener : public c10::WarningHandler {
 class DeterminismTest : public testing::Test {
  protected:
   std::vector<std::string> told_;
-  std::function<void(const std::string&)> tell_ = [this](const std::string& operation) { told_.push_back(operation); };
+  std::function<void(const std::string&)> tell_ = [this](const std::string& operation) {
+    told_.push_back(operation);
+  };
   Listener listener_;
   c10::WarningUtils::WarningHandlerGuard guard_{&listener_};
 };

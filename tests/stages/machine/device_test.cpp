@@ -20,15 +20,18 @@ TEST(Device, CudaIsTheFirstGpu) {
 }
 
 TEST(Device, MissingGpuSaysWhy) {
-  EXPECT_EQ(chosen("cuda", {0, "this machine has no NVIDIA driver"}),
-            "E0703 /device/select: device 'cuda' is not available: this machine has no NVIDIA driver");
+  EXPECT_EQ(
+      chosen("cuda", {0, "this machine has no NVIDIA driver"}),
+      "E0703 /device/select: device 'cuda' is not available: this machine has no NVIDIA driver");
   EXPECT_EQ(chosen("cuda:2", {2, ""}),
             "E0703 /device/select: device 'cuda:2' is not available: there are cuda:0 to cuda:1");
-  EXPECT_EQ(chosen("cuda:1", {1, ""}), "E0703 /device/select: device 'cuda:1' is not available: there is only cuda:0");
+  EXPECT_EQ(chosen("cuda:1", {1, ""}),
+            "E0703 /device/select: device 'cuda:1' is not available: there is only cuda:0");
 }
 
 TEST(Device, AnythingElseIsRefused) {
-  for (const char* text : {"", "auto", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cuda:999999999999", "mps"}) {
+  for (const char* text :
+       {"", "auto", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cuda:999999999999", "mps"}) {
     EXPECT_EQ(chosen(text, {2, ""}), "E0703 /device/select: device '" + std::string(text) +
                                          "' is not available: this worker does not know it");
   }

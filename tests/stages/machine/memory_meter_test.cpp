@@ -19,7 +19,8 @@ TEST(MemoryMeter, WhereNobodyCountsItIsTheResidentSet) {
   const auto before = meter.in_use();
   {
     constexpr std::size_t kSize = 64 << 20;
-    const auto block = std::make_unique<volatile char[]>(kSize);  // volatile: the pages are to be touched
+    const auto block =
+        std::make_unique<volatile char[]>(kSize);  // volatile: the pages are to be touched
     for (std::size_t i = 0; i < kSize; i += 4096) block[i] = 1;
   }
   EXPECT_GT(before, 0);

@@ -26,7 +26,8 @@ TEST(PageSet, WhatIsTakenOutOfTheMiddleLeavesBothEnds) {
   set.add({10, 40});
   set.remove({15, 35});
   EXPECT_THAT(set.present({0, 100}), ElementsAre(AddressRange{10, 15}, AddressRange{35, 40}));
-  EXPECT_THAT(set.missing({0, 100}), ElementsAre(AddressRange{0, 10}, AddressRange{15, 35}, AddressRange{40, 100}));
+  EXPECT_THAT(set.missing({0, 100}),
+              ElementsAre(AddressRange{0, 10}, AddressRange{15, 35}, AddressRange{40, 100}));
   EXPECT_THAT(set.missing({12, 15}), IsEmpty());
 }
 

@@ -25,8 +25,10 @@ class MachineTest : public testing::Test {
 };
 
 TEST_F(MachineTest, HyperThreadsOfOneCoreCountOnce) {
-  for (const auto& [cpu, siblings] : {std::pair("0", "0,2"), {"1", "1,3"}, {"2", "0,2"}, {"3", "1,3"}}) {
-    put(std::string("sys/devices/system/cpu/cpu") + cpu + "/topology/thread_siblings_list", siblings);
+  for (const auto& [cpu, siblings] :
+       {std::pair("0", "0,2"), {"1", "1,3"}, {"2", "0,2"}, {"3", "1,3"}}) {
+    put(std::string("sys/devices/system/cpu/cpu") + cpu + "/topology/thread_siblings_list",
+        siblings);
   }
   EXPECT_EQ(physical_cores(std::vector{0, 1, 2, 3}, root_.path()), 2);
   EXPECT_EQ(physical_cores(std::vector{0, 2}, root_.path()), 1);
@@ -87,7 +89,8 @@ TEST(Threads, WantedNumberIsUsed) {
 
 TEST(Threads, ThisProcessMayRunSomewhere) { EXPECT_FALSE(allowed_cpus().empty()); }
 
-/// While it lives, the process gets few more addresses, of which each thread needs some for its stack.
+/// While it lives, the process gets few more addresses, of which each thread needs some for its
+/// stack.
 class FewAddresses {
  public:
   FewAddresses() {
@@ -117,8 +120,10 @@ TEST(UseThreads, ThatTheSystemDoesNotStartAreRefusedBeforeLibTorchWaitsForThem) 
   } catch (const runner::StageError& error) {
     EXPECT_EQ(error.code, runner::ErrorCode::kDeviceUnavailable);
     EXPECT_EQ(error.option, "/threads");
-    EXPECT_THAT(error.what(), testing::StartsWith("the system does not start the threads that 200 threads of tensor "
-                                                  "operations need: "));
+    EXPECT_THAT(
+        error.what(),
+        testing::StartsWith("the system does not start the threads that 200 threads of tensor "
+                            "operations need: "));
     EXPECT_THAT(error.help, testing::HasSubstr("raise the limit of processes: `ulimit -u`"));
   }
   EXPECT_EQ(at::get_num_threads(), before);

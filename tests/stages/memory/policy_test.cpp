@@ -21,9 +21,13 @@ std::shared_ptr<const MemoryPolicy> policy_of(const std::string& json) {
   return runner::Inputs({{"memory", {outputs.at("memory")}}}).get<MemoryPolicy>("memory");
 }
 
-TEST(MemoryPolicy, AutoLeavesTheMicroBatchOpen) { EXPECT_EQ(policy_of("{}")->micro_batch, std::nullopt); }
+TEST(MemoryPolicy, AutoLeavesTheMicroBatchOpen) {
+  EXPECT_EQ(policy_of("{}")->micro_batch, std::nullopt);
+}
 
-TEST(MemoryPolicy, MicroBatchIsHandedOn) { EXPECT_EQ(policy_of(R"({"micro_batch": 24})")->micro_batch, 24); }
+TEST(MemoryPolicy, MicroBatchIsHandedOn) {
+  EXPECT_EQ(policy_of(R"({"micro_batch": 24})")->micro_batch, 24);
+}
 
 TEST(MemoryPolicy, PrecisionIsHandedOn) {
   EXPECT_EQ(policy_of("{}")->precision, Precision::kFp32);
@@ -33,8 +37,11 @@ TEST(MemoryPolicy, PrecisionIsHandedOn) {
 
 TEST(MemoryPolicy, PrecisionByModuleIsHandedOn) {
   EXPECT_EQ(
-      policy_of(R"({"precision": {"default": "bf16", "model.head": "fp32", "model.blocks.*.mlp": "fp16"}})")->precision,
-      PrecisionMap(Precision::kBf16, {{"model.head", Precision::kFp32}, {"model.blocks.*.mlp", Precision::kFp16}}));
+      policy_of(
+          R"({"precision": {"default": "bf16", "model.head": "fp32", "model.blocks.*.mlp": "fp16"}})")
+          ->precision,
+      PrecisionMap(Precision::kBf16,
+                   {{"model.head", Precision::kFp32}, {"model.blocks.*.mlp", Precision::kFp16}}));
 }
 
 TEST(MemoryPolicy, KnowsItsPlaceInTheRecipe) { EXPECT_EQ(policy_of("{}")->pointer, "/memory"); }
@@ -50,17 +57,20 @@ TEST(MemoryPolicy, Tf32AndLayoutAreHandedOn) {
 
 TEST(MemoryPolicy, ActivationCheckpointingIsHandedOn) {
   EXPECT_EQ(policy_of("{}")->activation_checkpointing, ActivationCheckpointing{});
-  EXPECT_EQ(policy_of(R"({"activation_checkpointing": "none"})")->activation_checkpointing, ActivationCheckpointing{});
+  EXPECT_EQ(policy_of(R"({"activation_checkpointing": "none"})")->activation_checkpointing,
+            ActivationCheckpointing{});
   EXPECT_EQ(policy_of(R"({"activation_checkpointing": "block"})")->activation_checkpointing,
             ActivationCheckpointing{.blocks = true});
-  EXPECT_EQ(policy_of(R"({"activation_checkpointing": ["model.blocks.*", "model.head"]})")->activation_checkpointing,
+  EXPECT_EQ(policy_of(R"({"activation_checkpointing": ["model.blocks.*", "model.head"]})")
+                ->activation_checkpointing,
             (ActivationCheckpointing{.modules = {"model.blocks.*", "model.head"}}));
 }
 
 TEST(MemoryPolicy, TwoPassIsAWordOrYamlsBoolean) {
   for (const char* off : {"{}", R"({"two_pass": "off"})", R"({"two_pass": false})"})
     EXPECT_FALSE(policy_of(off)->two_pass) << off;
-  for (const char* on : {R"({"two_pass": "on"})", R"({"two_pass": true})"}) EXPECT_TRUE(policy_of(on)->two_pass) << on;
+  for (const char* on : {R"({"two_pass": "on"})", R"({"two_pass": true})"})
+    EXPECT_TRUE(policy_of(on)->two_pass) << on;
 }
 
 TEST(MemoryPolicy, BudgetIsInBytes) {
@@ -81,37 +91,46 @@ TEST(MemoryPolicy, BudgetMayBeAShareOfTheDevice) {
 
 TEST(MemoryPolicy, WhatIsAutoIsOpenWhereItMayBeChosen) {
   EXPECT_FALSE(policy_of("{}")->leaves_a_choice());
-  EXPECT_FALSE(policy_of(R"({"allow": "bit"})")->leaves_a_choice()) << "a micro-batch keeps not every bit";
-  EXPECT_TRUE(policy_of(R"({"allow": "bit", "activation_checkpointing": "auto"})")->leaves_a_choice());
+  EXPECT_FALSE(policy_of(R"({"allow": "bit"})")->leaves_a_choice())
+      << "a micro-batch keeps not every bit";
+  EXPECT_TRUE(
+      policy_of(R"({"allow": "bit", "activation_checkpointing": "auto"})")->leaves_a_choice());
   EXPECT_TRUE(policy_of(R"({"allow": "exact"})")->leaves_a_choice());
   EXPECT_FALSE(policy_of(R"({"allow": "exact", "micro_batch": 4})")->leaves_a_choice());
-  EXPECT_TRUE(policy_of(R"({"allow": "exact", "micro_batch": 4, "two_pass": "auto"})")->leaves_a_choice());
+  EXPECT_TRUE(
+      policy_of(R"({"allow": "exact", "micro_batch": 4, "two_pass": "auto"})")->leaves_a_choice());
   EXPECT_EQ(policy_of(R"({"min_micro_batch": 4})")->min_micro_batch, 4);
 }
 
 TEST(MemoryPolicy, RecomputedBatchNormUpdatesOnceOrTwice) {
   EXPECT_FALSE(policy_of("{}")->activation_checkpointing.updates_twice);
-  EXPECT_TRUE(policy_of(R"({"recompute_batch_norm": "twice"})")->activation_checkpointing.updates_twice);
+  EXPECT_TRUE(
+      policy_of(R"({"recompute_batch_norm": "twice"})")->activation_checkpointing.updates_twice);
 }
 
 TEST(MemoryPolicy, EmptyCacheCountsInSeveralUnits) {
   EXPECT_EQ(policy_of("{}")->empty_cache_every, EmptyCacheEvery());
-  EXPECT_EQ(policy_of(R"({"empty_cache_every": 50})")->empty_cache_every, EmptyCacheEvery{.micro_batches = 50});
-  EXPECT_EQ(policy_of(R"({"empty_cache_every": {"micro_batches": 50, "steps": 10, "epochs": 3}})")->empty_cache_every,
+  EXPECT_EQ(policy_of(R"({"empty_cache_every": 50})")->empty_cache_every,
+            EmptyCacheEvery{.micro_batches = 50});
+  EXPECT_EQ(policy_of(R"({"empty_cache_every": {"micro_batches": 50, "steps": 10, "epochs": 3}})")
+                ->empty_cache_every,
             (EmptyCacheEvery{50, 10, 3}));
-  EXPECT_EQ(policy_of(R"({"empty_cache_every": {"epochs": 3}})")->empty_cache_every, EmptyCacheEvery{.epochs = 3});
+  EXPECT_EQ(policy_of(R"({"empty_cache_every": {"epochs": 3}})")->empty_cache_every,
+            EmptyCacheEvery{.epochs = 3});
 }
 
 TEST(MemoryPolicy, AllocatorSettingsAreHandedOn) {
   EXPECT_EQ(policy_of("{}")->allocator, AllocatorSettings());
-  EXPECT_EQ(policy_of(R"({"allocator": {"expandable_segments": true, "garbage_collection_threshold": 0.8,
+  EXPECT_EQ(
+      policy_of(R"({"allocator": {"expandable_segments": true, "garbage_collection_threshold": 0.8,
                           "roundup_power2_divisions": 4}})")
+          ->allocator,
+      (AllocatorSettings{.expandable_segments = true,
+                         .max_split_size_mb = {},
+                         .garbage_collection_threshold = 0.8,
+                         .roundup_power2_divisions = 4}));
+  EXPECT_EQ(policy_of(R"({"allocator": {"expandable_segments": false, "max_split_size_mb": 128}})")
                 ->allocator,
-            (AllocatorSettings{.expandable_segments = true,
-                               .max_split_size_mb = {},
-                               .garbage_collection_threshold = 0.8,
-                               .roundup_power2_divisions = 4}));
-  EXPECT_EQ(policy_of(R"({"allocator": {"expandable_segments": false, "max_split_size_mb": 128}})")->allocator,
             (AllocatorSettings{.expandable_segments = false,
                                .max_split_size_mb = 128,
                                .garbage_collection_threshold = {},
@@ -119,16 +138,16 @@ TEST(MemoryPolicy, AllocatorSettingsAreHandedOn) {
 }
 
 TEST(MemoryPolicy, WhatACpuHasNoUseForIsSaid) {
-  const runner::Value value =
-      stage_options("memory/policy", R"({"allocator": {"expandable_segments": true}, "empty_cache_every": 10})");
+  const runner::Value value = stage_options(
+      "memory/policy", R"({"allocator": {"expandable_segments": true}, "empty_cache_every": 10})");
   runner::ConfigReader reader(value, "/memory");
   auto stage = kMemoryPolicy.create(reader);
   ASSERT_TRUE(stage);
   RecordingContext context;
   (*stage)->run(runner::Inputs({}), context);
   EXPECT_THAT(context.details,
-              testing::ElementsAre(
-                  "allocator: expandable_segments:True has no effect on a CPU: 0 B, it divides a GPU's memory"));
+              testing::ElementsAre("allocator: expandable_segments:True has no effect on a CPU: 0 "
+                                   "B, it divides a GPU's memory"));
 }
 
 /// What is wrong with these options, each as "pointer: message | help".
@@ -138,26 +157,29 @@ std::vector<std::string> errors_of(const std::string& json) {
   std::vector<std::string> errors;
   const auto stage = kMemoryPolicy.create(reader);
   if (stage) return errors;
-  for (const auto& error : stage.errors()) errors.push_back(error.pointer + ": " + error.message + " | " + error.help);
+  for (const auto& error : stage.errors())
+    errors.push_back(error.pointer + ": " + error.message + " | " + error.help);
   return errors;
 }
 
 TEST(MemoryPolicy, BudgetOfNothingIsRefused) {
   EXPECT_THAT(errors_of(R"({"budget": "0GiB"})"),
-              testing::ElementsAre(
-                  "/memory/budget: a budget of 0 bytes holds no weight | give it the size of a device, or auto"));
+              testing::ElementsAre("/memory/budget: a budget of 0 bytes holds no weight | give it "
+                                   "the size of a device, or auto"));
 }
 
 TEST(MemoryPolicy, BudgetOfMoreThanTheDeviceOrOfNoneOfItIsRefused) {
   for (const char* share : {"0%", "101%"})
-    EXPECT_THAT(errors_of(R"({"budget": ")" + std::string(share) + "\"}"),
-                testing::ElementsAre("/memory/budget: a budget of " + std::string(share) +
-                                     " is no share of a device | write more than 0% and at most 100%"));
+    EXPECT_THAT(
+        errors_of(R"({"budget": ")" + std::string(share) + "\"}"),
+        testing::ElementsAre("/memory/budget: a budget of " + std::string(share) +
+                             " is no share of a device | write more than 0% and at most 100%"));
 }
 
 TEST(MemoryPolicy, BudgetThatIsNoSizeIsNotTakenForAuto) {
   EXPECT_THAT(errors_of(R"({"budget": "plenty"})"),
-              testing::ElementsAre(testing::StartsWith("/memory/budget: 'budget' may be 'plenty' by its schema")));
+              testing::ElementsAre(
+                  testing::StartsWith("/memory/budget: 'budget' may be 'plenty' by its schema")));
 }
 
 TEST(MemoryPolicy, OptionOfALaterFormIsNotIgnored) {
@@ -180,7 +202,8 @@ TEST(MemoryPolicy, RecoveryIsHandedOn) {
   const auto robust = policy_of(
       R"({"max_retries": "auto", "on_oom": ["replan", "gpu", "cpu", "stop"], "min_micro_batch": 4, "allow": "exact"})");
   EXPECT_EQ(robust->recovery.max_retries, std::nullopt);
-  EXPECT_THAT(robust->recovery.on_oom, testing::ElementsAre(OnOom::kReplan, OnOom::kGpu, OnOom::kCpu, OnOom::kStop));
+  EXPECT_THAT(robust->recovery.on_oom,
+              testing::ElementsAre(OnOom::kReplan, OnOom::kGpu, OnOom::kCpu, OnOom::kStop));
   EXPECT_TRUE(robust->recovery.allows_retry(1000));
   EXPECT_EQ(robust->min_micro_batch, 4);
   EXPECT_EQ(robust->allow, Allow::kExact);
@@ -192,19 +215,23 @@ TEST(MemoryPolicy, RetriesAreCountedAndNeedReplan) {
   const RecoveryOptions two = policy_of(R"({"max_retries": 2})")->recovery;
   EXPECT_TRUE(two.allows_retry(1));
   EXPECT_FALSE(two.allows_retry(2));
-  EXPECT_FALSE(policy_of(R"({"max_retries": "auto", "on_oom": ["cpu", "stop"]})")->recovery.allows_retry(0));
+  EXPECT_FALSE(
+      policy_of(R"({"max_retries": "auto", "on_oom": ["cpu", "stop"]})")->recovery.allows_retry(0));
 }
 
 TEST(MemoryPolicy, OrderThatCannotBeObeyedIsRefused) {
-  EXPECT_THAT(errors_of(R"({"on_oom": ["stop", "cpu"]})"),
-              testing::ElementsAre("/memory/on_oom: 'cpu' is never reached after 'stop' | put stop last"));
+  EXPECT_THAT(
+      errors_of(R"({"on_oom": ["stop", "cpu"]})"),
+      testing::ElementsAre("/memory/on_oom: 'cpu' is never reached after 'stop' | put stop last"));
   EXPECT_THAT(
       errors_of(R"({"on_oom": ["gpu", "replan"]})"),
-      testing::ElementsAre("/memory/on_oom: 'replan' must come first: another device is tried once nothing else "
-                           "fits on this one | put replan first"));
+      testing::ElementsAre(
+          "/memory/on_oom: 'replan' must come first: another device is tried once nothing else "
+          "fits on this one | put replan first"));
   EXPECT_THAT(errors_of(R"({"on_oom_policy": "legacy", "max_retries": "auto"})"),
-              testing::ElementsAre("/memory/max_retries: on_oom_policy: legacy needs a number of retries | set "
-                                   "max_retries: 3, as the published program does"));
+              testing::ElementsAre(
+                  "/memory/max_retries: on_oom_policy: legacy needs a number of retries | set "
+                  "max_retries: 3, as the published program does"));
 }
 
 TEST(MemoryPolicy, WhatTheOptimizerDoesIsHandedOn) {
@@ -214,8 +241,8 @@ TEST(MemoryPolicy, WhatTheOptimizerDoesIsHandedOn) {
   EXPECT_TRUE(policy_of(R"({"offload": "optimizer"})")->offloads_optimizer);
   EXPECT_FALSE(policy_of(R"({"offload": "none"})")->offloads_optimizer);
   EXPECT_TRUE(policy_of(R"({"optimizer_in_backward": true})")->optimizer_in_backward);
-  for (const char* open :
-       {R"({"allow": "bit", "offload": "auto"})", R"({"allow": "bit", "optimizer_in_backward": "auto"})"})
+  for (const char* open : {R"({"allow": "bit", "offload": "auto"})",
+                           R"({"allow": "bit", "optimizer_in_backward": "auto"})"})
     EXPECT_TRUE(policy_of(open)->leaves_a_choice()) << open;
 }
 

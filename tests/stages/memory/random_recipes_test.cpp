@@ -1,5 +1,5 @@
-// Random small recipes under the budget that their plan asks for, and under less: what is accepted never runs out of
-// memory, and what is refused is refused by its bytes.
+// Random small recipes under the budget that their plan asks for, and under less: what is accepted
+// never runs out of memory, and what is refused is refused by its bytes.
 
 #include <cmath>
 #include <cstdlib>
@@ -60,10 +60,12 @@ struct RandomConvolution : torch::nn::Module {
     variance = register_buffer("variance", torch::ones({layer.out}, at::TensorOptions(device)));
   }
   at::Tensor forward(const at::Tensor& x) {
-    const at::Tensor y = torch::conv2d(x, weight, layer.normalises ? at::Tensor() : bias, layer.stride,
-                                       layer.kernel / 2, /*dilation=*/1, groups);
+    const at::Tensor y = torch::conv2d(x, weight, layer.normalises ? at::Tensor() : bias,
+                                       layer.stride, layer.kernel / 2, /*dilation=*/1, groups);
     if (!layer.normalises) return y.relu();
-    return torch::batch_norm(y, scale, bias, mean, variance, is_training(), 0.1, 1e-5, /*cudnn_enabled=*/false).relu();
+    return torch::batch_norm(y, scale, bias, mean, variance, is_training(), 0.1, 1e-5,
+                             /*cudnn_enabled=*/false)
+        .relu();
   }
   const RandomLayer layer;
   const std::int64_t groups;
@@ -75,7 +77,8 @@ class ConvolutionalModel final : public Model {
  public:
   explicit ConvolutionalModel(std::vector<RandomLayer> layers) : layers_(std::move(layers)) {}
 
-  std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data, std::uint64_t seed) const override {
+  std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data,
+                                           std::uint64_t seed) const override {
     torch::manual_seed(seed);
     return network(data, at::kCPU);
   }
@@ -83,12 +86,16 @@ class ConvolutionalModel final : public Model {
     return network(data, at::kMeta);
   }
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override {
-    return {{"logits", dynamic_cast<torch::nn::SequentialImpl&>(network).forward(inputs.at("image"))}};
+    return {
+        {"logits", dynamic_cast<torch::nn::SequentialImpl&>(network).forward(inputs.at("image"))}};
   }
-  bool mixes_samples() const override { return std::ranges::any_of(layers_, &RandomLayer::normalises); }
+  bool mixes_samples() const override {
+    return std::ranges::any_of(layers_, &RandomLayer::normalises);
+  }
 
  private:
-  std::shared_ptr<torch::nn::SequentialImpl> network(const DatasetDescription& data, at::Device device) const {
+  std::shared_ptr<torch::nn::SequentialImpl> network(const DatasetDescription& data,
+                                                     at::Device device) const {
     torch::nn::Sequential network;
     std::int64_t in = 3;
     for (const RandomLayer& layer : layers_) {
@@ -119,7 +126,8 @@ RandomRecipe random_recipe(Random& random) {
   recipe.classes = random.one_of<std::int64_t>({2, 3, 10});
   recipe.loader.workers = random.one_of<std::int64_t>({0, 1, 2});
   const auto batch = random.one_of<std::int64_t>({1, 2, 3, 5, 8});
-  recipe.samples = batch * random.one_of<std::int64_t>({1, 2}) + random.one_of<std::int64_t>({0, 1});
+  recipe.samples =
+      batch * random.one_of<std::int64_t>({1, 2}) + random.one_of<std::int64_t>({0, 1});
   bool may_cut = true;
   if (random.one_of({true, true, false})) {
     const auto patch = random.one_of<std::int64_t>({8, 16, 32});
@@ -141,28 +149,33 @@ RandomRecipe random_recipe(Random& random) {
     for (int i = 0; i < layers; ++i) {
       const auto width = random.one_of<std::int64_t>({16, 20, 32, 48, 64});
       const bool is_grouped = i > 0 && width == recipe.layers.back().out;
-      recipe.layers.push_back({.out = width,
-                               .kernel = random.one_of<std::int64_t>({1, 3, 3, 5, 7}),
-                               .stride = random.one_of<std::int64_t>({1, 1, 2}),
-                               .groups = is_grouped ? random.one_of<std::int64_t>({1, 4, width}) : 1,
-                               .normalises = normalises});
+      recipe.layers.push_back(
+          {.out = width,
+           .kernel = random.one_of<std::int64_t>({1, 3, 3, 5, 7}),
+           .stride = random.one_of<std::int64_t>({1, 1, 2}),
+           .groups = is_grouped ? random.one_of<std::int64_t>({1, 4, width}) : 1,
+           .normalises = normalises});
     }
     may_cut = !normalises;
   }
   recipe.memory = {{"precision", random.one_of<std::string>({"fp32", "fp32", "bf16"})},
                    {"layout", random.one_of<std::string>({"auto", "contiguous", "channels_last"})}};
-  if (may_cut) recipe.memory["micro_batch"] = random.one_of<std::int64_t>({batch, (batch + 1) / 2, 1});
-  if (!recipe.tower.empty()) recipe.memory["activation_checkpointing"] = random.one_of<std::string>({"none", "block"});
-  recipe.train = {{"epochs", random.one_of({1, 2})},
-                  {"batch_size", batch},
-                  {"optimizer", random.one_of({Json{{"kind", "adamw"}, {"learning_rate", 0.001}},
-                                               Json{{"kind", "sgd"}, {"learning_rate", 0.001}, {"momentum", 0.9}}})}};
+  if (may_cut)
+    recipe.memory["micro_batch"] = random.one_of<std::int64_t>({batch, (batch + 1) / 2, 1});
+  if (!recipe.tower.empty())
+    recipe.memory["activation_checkpointing"] = random.one_of<std::string>({"none", "block"});
+  recipe.train = {
+      {"epochs", random.one_of({1, 2})},
+      {"batch_size", batch},
+      {"optimizer",
+       random.one_of({Json{{"kind", "adamw"}, {"learning_rate", 0.001}},
+                      Json{{"kind", "sgd"}, {"learning_rate", 0.001}, {"momentum", 0.9}}})}};
   if (random.one_of({true, false})) recipe.train["gradient_clip_norm"] = 1;
   return recipe;
 }
 
-/// The kinds that a recipe needs besides the worker's. Stages are made by functions without a state, so the recipe that
-/// they are for is told here.
+/// The kinds that a recipe needs besides the worker's. Stages are made by functions without a
+/// state, so the recipe that they are for is told here.
 const RandomRecipe* making = nullptr;
 
 class NoiseOfRecipe final : public runner::Stage {
@@ -173,7 +186,8 @@ class NoiseOfRecipe final : public runner::Stage {
   runner::Outputs run(const runner::Inputs&, runner::RunContext&) override {
     runner::Outputs outputs;
     for (const char* part : {"train", "validation", "test"}) {
-      const auto images = std::make_shared<NoiseImages>(making->samples, making->image_size, making->classes);
+      const auto images =
+          std::make_shared<NoiseImages>(making->samples, making->image_size, making->classes);
       images->options = making->loader;
       outputs.emplace(part, images);
     }
@@ -204,7 +218,8 @@ runner::Graph graph_of(const RandomRecipe& recipe, std::optional<std::string> bu
                  node("memory", "memory.policy", memory.dump())};
   const std::size_t first = graph.nodes.size();
   for (int item = 0; item < recipe.items; ++item) {
-    runner::Node train = node("train." + std::to_string(item), "train.supervised", recipe.train.dump());
+    runner::Node train =
+        node("train." + std::to_string(item), "train.supervised", recipe.train.dump());
     train.inputs = {{"train", 0, "train", ArtifactType::kDataset},
                     {"validation", 0, "validation", ArtifactType::kDataset},
                     {"model", 1, "model", ArtifactType::kModel},
@@ -215,7 +230,8 @@ runner::Graph graph_of(const RandomRecipe& recipe, std::optional<std::string> bu
     runner::Node evaluate = node("evaluate." + std::to_string(item), "evaluate.classification",
                                  R"({"batch_size": )" + std::to_string(recipe.samples) + "}");
     evaluate.inputs = {{"test", 0, "test", ArtifactType::kDataset},
-                       {"checkpoint", first + static_cast<std::size_t>(item), "checkpoint", ArtifactType::kCheckpoint},
+                       {"checkpoint", first + static_cast<std::size_t>(item), "checkpoint",
+                        ArtifactType::kCheckpoint},
                        {"memory", 2, "memory", ArtifactType::kMemoryPolicy}};
     graph.nodes.push_back(std::move(evaluate));
   }
@@ -234,7 +250,8 @@ std::string mebibytes(double bytes) {
 class RunOfRecipe {
  public:
   RunOfRecipe(const RandomRecipe& recipe, std::optional<std::string> budget)
-      : run((making = &recipe, graph_of(recipe, std::move(budget))), {&kNoiseOfRecipe, &kConvolutionsOfRecipe}) {}
+      : run((making = &recipe, graph_of(recipe, std::move(budget))),
+            {&kNoiseOfRecipe, &kConvolutionsOfRecipe}) {}
 
  private:
   const CpuPool pool_;
@@ -250,9 +267,10 @@ std::string text_of(const RandomRecipe& recipe, int seed) {
     layers += std::to_string(one.out) + " channels by " + std::to_string(one.kernel) + " of " +
               std::to_string(one.groups) + " with stride " + std::to_string(one.stride) + ", ";
   }
-  return "seed " + std::to_string(seed) + ", " + std::to_string(recipe.threads) + " threads, images of " +
-         std::to_string(recipe.image_size) + ", " + (recipe.tower.empty() ? layers : recipe.tower.dump()) +
-         recipe.memory.dump() + recipe.train.dump();
+  return "seed " + std::to_string(seed) + ", " + std::to_string(recipe.threads) +
+         " threads, images of " + std::to_string(recipe.image_size) + ", " +
+         (recipe.tower.empty() ? layers : recipe.tower.dump()) + recipe.memory.dump() +
+         recipe.train.dump();
 }
 
 /// RETORT_DEEP=1 tries 60, and a larger number so many.
@@ -279,14 +297,17 @@ TEST(RandomRecipes, AcceptedNeverRunOutOfMemoryAndRefusedSayTheirBytes) {
     {
       RunOfRecipe accepted(recipe, mebibytes(static_cast<double>(needed)));
       EXPECT_TRUE(accepted.run.plan().empty()) << which;
-      EXPECT_EQ(accepted.run.run(), runner::ExitCode::kDone) << which << "\n" << accepted.run.failures();
+      EXPECT_EQ(accepted.run.run(), runner::ExitCode::kDone) << which << "\n"
+                                                             << accepted.run.failures();
     }
-    RunOfRecipe refused(recipe, mebibytes((0.2 + 0.79 * random.share()) * static_cast<double>(needed)));
+    RunOfRecipe refused(recipe,
+                        mebibytes((0.2 + 0.79 * random.share()) * static_cast<double>(needed)));
     const runner::Diagnostics errors = refused.run.plan();
     ASSERT_FALSE(errors.empty()) << which;
     EXPECT_EQ(errors.front().code, runner::ErrorCode::kOutOfMemory) << which;
-    EXPECT_THAT(errors.front().message, testing::ContainsRegex("needs [0-9.]+ [KMG]iB .*may use [0-9.]+ [KMG]iB .* "
-                                                               "[0-9.]+ ([KMG]i)?B too much"))
+    EXPECT_THAT(errors.front().message,
+                testing::ContainsRegex("needs [0-9.]+ [KMG]iB .*may use [0-9.]+ [KMG]iB .* "
+                                       "[0-9.]+ ([KMG]i)?B too much"))
         << which;
   }
   at::set_num_threads(before);

@@ -1,4 +1,5 @@
-// What the nodes of a whole run take, by the counting allocator, beside what the run was planned to take.
+// What the nodes of a whole run take, by the counting allocator, beside what the run was planned to
+// take.
 
 #include <algorithm>
 #include <string>
@@ -7,9 +8,9 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
-#include "runner/worker/executor.h"
 #include "runner/shared/graph/run_order.h"
 #include "runner/shared/stage/config_reader.h"
+#include "runner/worker/executor.h"
 #include "stages/artifact/model.h"
 #include "tests/support/whole_run.h"
 
@@ -28,7 +29,8 @@ class NoiseStage final : public runner::Stage {
     return std::unique_ptr<runner::Stage>(std::make_unique<NoiseStage>());
   }
   runner::Outputs run(const runner::Inputs&, runner::RunContext&) override {
-    return {{"train", std::make_shared<NoiseImages>(24, 32)}, {"test", std::make_shared<NoiseImages>(12, 32)}};
+    return {{"train", std::make_shared<NoiseImages>(24, 32)},
+            {"test", std::make_shared<NoiseImages>(12, 32)}};
   }
 };
 const runner::StageKind kNoise{"data.noise", NoiseStage::create};
@@ -59,9 +61,10 @@ runner::Graph five_items(const std::string& budget, bool as_ensemble) {
                  node("memory", "memory.policy", R"({"budget": ")" + budget + R"("})")};
   const std::size_t first = graph.nodes.size();
   for (int item = 1; item <= kItems; ++item) {
-    runner::Node train = node("train." + std::to_string(item), "train.supervised",
-                              R"({"epochs": 1, "batch_size": 4, "optimizer": {"kind": "adamw", "learning_rate": 0.00)" +
-                                  std::to_string(item) + "}}");
+    runner::Node train = node(
+        "train." + std::to_string(item), "train.supervised",
+        R"({"epochs": 1, "batch_size": 4, "optimizer": {"kind": "adamw", "learning_rate": 0.00)" +
+            std::to_string(item) + "}}");
     train.seed += static_cast<std::uint64_t>(item);
     train.inputs = {{"train", 0, "train", ArtifactType::kDataset},
                     {"model", 1, "model", ArtifactType::kModel},
@@ -69,17 +72,19 @@ runner::Graph five_items(const std::string& budget, bool as_ensemble) {
     graph.nodes.push_back(std::move(train));
   }
   for (int item = 0; item < kItems && !as_ensemble; ++item) {
-    runner::Node evaluate =
-        node("evaluate." + std::to_string(item + 1), "evaluate.classification", R"({"batch_size": 4})");
+    runner::Node evaluate = node("evaluate." + std::to_string(item + 1), "evaluate.classification",
+                                 R"({"batch_size": 4})");
     evaluate.inputs = {{"test", 0, "test", ArtifactType::kDataset},
-                       {"checkpoint", first + static_cast<std::size_t>(item), "checkpoint", ArtifactType::kCheckpoint},
+                       {"checkpoint", first + static_cast<std::size_t>(item), "checkpoint",
+                        ArtifactType::kCheckpoint},
                        {"memory", 2, "memory", ArtifactType::kMemoryPolicy}};
     graph.nodes.push_back(std::move(evaluate));
   }
   if (!as_ensemble) return graph;
   graph.nodes.push_back(node("ensemble", "evaluate.ensemble"));
   for (std::size_t item = 0; item < kItems; ++item)
-    graph.nodes.back().inputs.push_back({"checkpoint", first + item, "checkpoint", ArtifactType::kCheckpoint});
+    graph.nodes.back().inputs.push_back(
+        {"checkpoint", first + item, "checkpoint", ArtifactType::kCheckpoint});
   return graph;
 }
 
@@ -104,8 +109,9 @@ TEST(WholeRun, EachItemIsEvaluatedAndFreedBeforeTheNextAndTakesWhatItWasPlannedT
   ASSERT_TRUE(run.plan().empty());
   EXPECT_EQ(run.predicted("train.5"), run.predicted("train.1"));
   ASSERT_EQ(run.run(), runner::ExitCode::kDone);
-  EXPECT_THAT(run.started(), ElementsAre("data", "model", "memory", "train.1", "evaluate.1", "train.2", "evaluate.2",
-                                         "train.3", "evaluate.3", "train.4", "evaluate.4", "train.5", "evaluate.5"));
+  EXPECT_THAT(run.started(), ElementsAre("data", "model", "memory", "train.1", "evaluate.1",
+                                         "train.2", "evaluate.2", "train.3", "evaluate.3",
+                                         "train.4", "evaluate.4", "train.5", "evaluate.5"));
   expect_as_planned(run);
 }
 
@@ -134,7 +140,8 @@ TEST(WholeRun, ABudgetThatTheLastItemWouldBreakIsRefusedBeforeTheFirst) {
   RunOfItems unlimited(five_items("auto", /*as_ensemble=*/true));
   unlimited.plan();
   const double mib = static_cast<double>(unlimited.predicted("train.3")) / (1 << 20);
-  RunOfItems run(five_items(std::to_string(mib).substr(0, std::to_string(mib).find('.') + 4) + "MiB", true));
+  RunOfItems run(
+      five_items(std::to_string(mib).substr(0, std::to_string(mib).find('.') + 4) + "MiB", true));
   const runner::Diagnostics errors = run.plan();
   ASSERT_FALSE(errors.empty());
   EXPECT_EQ(errors.back().code, runner::ErrorCode::kOutOfMemory);

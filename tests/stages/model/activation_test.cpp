@@ -25,8 +25,8 @@ at::Tensor random(at::IntArrayRef shape, std::uint64_t seed = 1) {
 }
 
 /// Of the sum of a function's results, each times its number in `dy`.
-at::Tensor gradient(const std::function<at::Tensor(const at::Tensor&)>& function, const at::Tensor& x,
-                    const at::Tensor& dy) {
+at::Tensor gradient(const std::function<at::Tensor(const at::Tensor&)>& function,
+                    const at::Tensor& x, const at::Tensor& dy) {
   const at::Tensor leaf = x.detach().requires_grad_(true);
   return torch::autograd::grad({function(leaf)}, {leaf}, {dy})[0];
 }
@@ -42,7 +42,8 @@ TEST(ActivationTest, ActivationsAreTheirFormulas) {
   };
   for (const auto& [activation, formula] : formulas) {
     for (const double x : {-4.0, -0.7, 0.0, 0.3, 1.0, 5.0}) {
-      EXPECT_NEAR(activate(activation, torch::tensor(x, torch::kDouble)).item<double>(), formula(x), 1e-12)
+      EXPECT_NEAR(activate(activation, torch::tensor(x, torch::kDouble)).item<double>(), formula(x),
+                  1e-12)
           << name(activation) << " of " << x;
     }
   }
@@ -65,23 +66,30 @@ TEST(ActivationTest, QuickGeluHasTheBitsOfTorchsOperatorsOnOneThread) {
 }
 
 TEST(ActivationTest, QuickGeluHasTheGradientOfTorchsOperators) {
-  const at::Tensor x = random({3, 70000}).to(torch::kDouble), dy = random({3, 70000}, 2).to(torch::kDouble);
+  const at::Tensor x = random({3, 70000}).to(torch::kDouble),
+                   dy = random({3, 70000}, 2).to(torch::kDouble);
   const at::Tensor expected = gradient(by_operators, x, dy);
   EXPECT_LT(distance(gradient(quick_gelu, x, dy), expected), 1e-12);
-  // Each rounds to its type; where derivatives of neighbouring numbers differ, so do those of rounded products.
-  EXPECT_LT(distance(gradient(quick_gelu, x.to(torch::kFloat), dy.to(torch::kFloat)), expected), 1e-4);
+  // Each rounds to its type; where derivatives of neighbouring numbers differ, so do those of
+  // rounded products.
+  EXPECT_LT(distance(gradient(quick_gelu, x.to(torch::kFloat), dy.to(torch::kFloat)), expected),
+            1e-4);
   for (const at::ScalarType type : {torch::kBFloat16, torch::kHalf}) {
     const at::Tensor narrow = x.to(type), narrow_dy = dy.to(type);
-    const at::Tensor exact = gradient(by_operators, narrow.to(torch::kDouble), narrow_dy.to(torch::kDouble));
+    const at::Tensor exact =
+        gradient(by_operators, narrow.to(torch::kDouble), narrow_dy.to(torch::kDouble));
     const at::Tensor ours = gradient(quick_gelu, narrow, narrow_dy);
     EXPECT_EQ(ours.scalar_type(), type);
-    EXPECT_LT(distance(ours, exact), 1.1 * distance(gradient(by_operators, narrow, narrow_dy), exact)) << type;
+    EXPECT_LT(distance(ours, exact),
+              1.1 * distance(gradient(by_operators, narrow, narrow_dy), exact))
+        << type;
   }
 }
 
 TEST(ActivationTest, QuickGeluTakesTensorsThatLieOtherwiseInMemory) {
   const at::Tensor plain = random({4, 30, 20, 50}), dy = random({4, 30, 20, 50}, 2);
-  const at::Tensor expected = quick_gelu(plain), expected_gradient = gradient(quick_gelu, plain, dy);
+  const at::Tensor expected = quick_gelu(plain),
+                   expected_gradient = gradient(quick_gelu, plain, dy);
   const at::Tensor last = plain.contiguous(torch::MemoryFormat::ChannelsLast);
   const at::Tensor holes = torch::stack({plain, plain}, 4).select(4, 0);
   EXPECT_TRUE(quick_gelu(last).is_contiguous(torch::MemoryFormat::ChannelsLast));
@@ -89,7 +97,8 @@ TEST(ActivationTest, QuickGeluTakesTensorsThatLieOtherwiseInMemory) {
     EXPECT_LT(distance(quick_gelu(x), expected), 1e-5);
     EXPECT_LT(distance(gradient(quick_gelu, x, dy), expected_gradient), 1e-5);
   }
-  EXPECT_LT(distance(gradient(quick_gelu, plain, dy.contiguous(torch::MemoryFormat::ChannelsLast)), expected_gradient),
+  EXPECT_LT(distance(gradient(quick_gelu, plain, dy.contiguous(torch::MemoryFormat::ChannelsLast)),
+                     expected_gradient),
             1e-5);
 }
 
@@ -97,7 +106,8 @@ TEST(ActivationTest, NothingButTheInputIsKept) {
   for (const auto& [word, activation] : kActivations) {
     const at::Tensor x = random({8}).requires_grad_(true);
     std::vector<const void*> kept;
-    const ScopedSavedTensors saved([&kept](const at::Tensor& tensor) { kept.push_back(tensor.const_data_ptr()); });
+    const ScopedSavedTensors saved(
+        [&kept](const at::Tensor& tensor) { kept.push_back(tensor.const_data_ptr()); });
     activate(activation, x);
     EXPECT_EQ(kept, std::vector<const void*>{x.const_data_ptr()}) << word;
   }
@@ -105,13 +115,15 @@ TEST(ActivationTest, NothingButTheInputIsKept) {
 
 TEST(ActivationTest, AGradientOfQuickGelusGradientIsRefused) {
   const at::Tensor x = random({8}).requires_grad_(true);
-  EXPECT_THROW(torch::autograd::grad({quick_gelu(x).sum()}, {x}, {}, /*retain_graph=*/true, /*create_graph=*/true),
+  EXPECT_THROW(torch::autograd::grad({quick_gelu(x).sum()}, {x}, {}, /*retain_graph=*/true,
+                                     /*create_graph=*/true),
                std::logic_error);
 }
 
 TEST(ActivationTest, OnTheMetaDeviceItHasTheTypeAndLayoutOfItsInput) {
-  const at::Tensor x = torch::empty({2, 3, 4, 5}, at::TensorOptions(at::kMeta).dtype(torch::kBFloat16))
-                           .contiguous(torch::MemoryFormat::ChannelsLast);
+  const at::Tensor x =
+      torch::empty({2, 3, 4, 5}, at::TensorOptions(at::kMeta).dtype(torch::kBFloat16))
+          .contiguous(torch::MemoryFormat::ChannelsLast);
   const at::Tensor dx = gradient(quick_gelu, x, torch::empty_like(x));
   for (const at::Tensor& y : {quick_gelu(x), dx}) {
     EXPECT_TRUE(y.is_meta());

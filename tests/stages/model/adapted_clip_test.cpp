@@ -47,7 +47,8 @@ std::vector<std::string> trained_names(const torch::nn::Module& network) {
 /// Numbers in place of the zeros that adapters begin with.
 void move_adapters(const AdaptedClip& network) {
   const torch::NoGradGuard no_graph;
-  for (const LoraLayer& layer : network.lora().layers) at::Tensor(layer.layer->adapter()->b()).fill_(0.5);
+  for (const LoraLayer& layer : network.lora().layers)
+    at::Tensor(layer.layer->adapter()->b()).fill_(0.5);
 }
 
 StageError refusal_of(const Json& lora) {
@@ -62,10 +63,10 @@ StageError refusal_of(const Json& lora) {
 
 TEST(AdaptedClip, AdaptersOfBothTowersAndTheClassHeadAloneAreTrainedAndSaved) {
   const auto network = built(*adapted_clip({{"targets", {"q_proj"}}, {"layers", {1}}}));
-  const auto expected =
-      UnorderedElementsAre(std::string(kImageLayer) + "lora_A.weight", std::string(kImageLayer) + "lora_B.weight",
-                           std::string(kTextLayer) + "lora_A.weight", std::string(kTextLayer) + "lora_B.weight",
-                           "class_head.weight", "class_head.bias");
+  const auto expected = UnorderedElementsAre(
+      std::string(kImageLayer) + "lora_A.weight", std::string(kImageLayer) + "lora_B.weight",
+      std::string(kTextLayer) + "lora_A.weight", std::string(kTextLayer) + "lora_B.weight",
+      "class_head.weight", "class_head.bias");
   EXPECT_THAT(trained_names(*network), expected);
   std::vector<std::string> saved;
   for (const auto& [name, tensor] : weights(*network)) saved.push_back(name);
@@ -75,10 +76,13 @@ TEST(AdaptedClip, AdaptersOfBothTowersAndTheClassHeadAloneAreTrainedAndSaved) {
 }
 
 TEST(AdaptedClip, ATowerMayBeLeftWithoutAdapters) {
-  const auto texts = built(*adapted_clip({{"targets", R"(text_model\..*\.(q|v)_proj)"}}, {{"class_head", "none"}}));
-  for (const std::string& name : trained_names(*texts)) EXPECT_TRUE(name.starts_with("text_model.")) << name;
+  const auto texts = built(
+      *adapted_clip({{"targets", R"(text_model\..*\.(q|v)_proj)"}}, {{"class_head", "none"}}));
+  for (const std::string& name : trained_names(*texts))
+    EXPECT_TRUE(name.starts_with("text_model.")) << name;
   EXPECT_EQ(trained_names(*texts).size(), 8u);
-  const auto images = built(*adapted_clip({{"targets", {"fc1"}}, {"exclude", R"(text_model\..*)"}}));
+  const auto images =
+      built(*adapted_clip({{"targets", {"fc1"}}, {"exclude", R"(text_model\..*)"}}));
   EXPECT_THAT(trained_names(*images), testing::Not(Contains(testing::StartsWith("text_model."))));
 }
 
@@ -87,17 +91,20 @@ TEST(AdaptedClip, BeginsAsTheClipItself) {
   const auto with = adapted_clip(Json::object());
   const auto network = built(*with, 3);
   const auto other = plain->build(CaptionedImages(6).describe(), 7);
-  const NamedTensors inputs = {{"image", torch::ones({1, 3, 8, 8})}, {"tokens", torch::tensor({{512, 3, 513}})}};
+  const NamedTensors inputs = {{"image", torch::ones({1, 3, 8, 8})},
+                               {"tokens", torch::tensor({{512, 3, 513}})}};
   network->eval();
-  const NamedTensors ours = with->forward(*network, inputs), theirs = plain->forward(*other, inputs);
+  const NamedTensors ours = with->forward(*network, inputs),
+                     theirs = plain->forward(*other, inputs);
   for (const char* name : {"image_embeddings", "text_embeddings", "logit_scale"})
     EXPECT_TRUE(ours.at(name).equal(theirs.at(name))) << name;
 }
 
 TEST(AdaptedClip, OutlineTrainsWhatTheNetworkTrains) {
-  const auto model = adapted_clip({{"bias", "lora_only"}, {"modules_to_save", {"text_projection"}}});
-  const auto network = built(*model),
-             outline = std::dynamic_pointer_cast<AdaptedClip>(model->outline(CaptionedImages(6).describe()));
+  const auto model =
+      adapted_clip({{"bias", "lora_only"}, {"modules_to_save", {"text_projection"}}});
+  const auto network = built(*model), outline = std::dynamic_pointer_cast<AdaptedClip>(
+                                          model->outline(CaptionedImages(6).describe()));
   EXPECT_EQ(trained_names(*network), trained_names(*outline));
   EXPECT_THAT(trained_names(*network), Contains("text_projection.weight"));
   EXPECT_TRUE(outline->is_base("logit_scale"));
@@ -153,8 +160,10 @@ TEST_F(FirstAdapterTest, OfACLIPTextModelByItselfIsTaken) {
     return std::string(ours.substr(11));
   };
   const Json lora = {{"targets", R"(text_model\..*\.v_proj)"}};
-  const auto tensors = save(lora, inner, {"CLIPTextModel", "transformers.models.clip.modeling_clip", {}});
-  EXPECT_TRUE(read_adapter(folder()).tensors.contains("encoder.layers.0.self_attn.v_proj.lora_A.weight"));
+  const auto tensors =
+      save(lora, inner, {"CLIPTextModel", "transformers.models.clip.modeling_clip", {}});
+  EXPECT_TRUE(
+      read_adapter(folder()).tensors.contains("encoder.layers.0.self_attn.v_proj.lora_A.weight"));
   expect_taken(lora, tensors);
 }
 
@@ -170,7 +179,8 @@ TEST_F(FirstAdapterTest, OfACLIPVisionModelIsTakenByEitherNames) {
 TEST_F(FirstAdapterTest, OfOtherLayersIsRefused) {
   save({{"targets", R"(text_model\..*\.v_proj)"}}, module_names(WeightLayout::kClip), whole_clip());
   const StageError error = refusal_of({{"targets", {"v_proj"}}, {"adapter", folder()}});
-  EXPECT_THAT(error.what(), HasSubstr("'vision_model.encoder.layers.0.self_attn.v_proj' has an adapter here"));
+  EXPECT_THAT(error.what(),
+              HasSubstr("'vision_model.encoder.layers.0.self_attn.v_proj' has an adapter here"));
   EXPECT_EQ(error.help, "write the adapter's own rank, alpha and targets into the recipe");
 }
 
@@ -181,7 +191,8 @@ TEST_F(FirstAdapterTest, ItsHeadIsTakenWhereThereIsOne) {
   const auto taken = built(*adapted_clip({{"adapter", folder()}}), 4);
   EXPECT_TRUE(taken->named_parameters()["class_head.weight"].equal(head.weight));
   const auto without = built(*adapted_clip({{"adapter", folder()}}, {{"class_head", "none"}}), 4);
-  EXPECT_THAT(without->notes, Contains("the head beside that adapter is left out: this model has none"));
+  EXPECT_THAT(without->notes,
+              Contains("the head beside that adapter is left out: this model has none"));
 }
 
 }  // namespace

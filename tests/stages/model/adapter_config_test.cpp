@@ -9,7 +9,8 @@ using testing::ElementsAre;
 
 /// The options of a config with these members besides peft_type and target_modules.
 AdapterConfig config_with(const std::string& members) {
-  return parse_adapter_config(R"({"peft_type": "LORA", "target_modules": ["q_proj"])" + members + "}");
+  return parse_adapter_config(R"({"peft_type": "LORA", "target_modules": ["q_proj"])" + members +
+                              "}");
 }
 
 void expect_refused(const std::string& text, const std::string& why) {
@@ -113,15 +114,22 @@ TEST(AdapterConfigTest, VariantsAreRefusedByName) {
   const std::string only = ", and only plain LoRA can be read";
   for (const std::string key : {"use_dora", "lora_bias", "use_qalora", "a_key_of_tomorrow"})
     expect_refused_with(", \"" + key + "\": true", "it says '" + key + "': true" + only);
-  expect_refused_with(R"(, "target_parameters": ["w"])", R"(it says 'target_parameters': ["w"])" + only);
-  expect_refused_with(R"(, "trainable_token_indices": [1])", "it says 'trainable_token_indices': [1]" + only);
-  expect_refused_with(R"(, "layer_replication": [[0, 4]])", "it says 'layer_replication': [[0,4]]" + only);
-  expect_refused_with(R"(, "arrow_config": {"top_k": 3})", R"(it says 'arrow_config': {"top_k":3})" + only);
-  expect_refused_with(R"(, "megatron_config": {"x": 1})", R"(it says 'megatron_config': {"x":1})" + only);
-  expect_refused(R"({"peft_type": "IA3"})", R"(it says 'peft_type': "IA3", and only LORA can be read)");
-  expect_refused_with(R"(, "init_lora_weights": "pissa_niter_16")",
-                      R"(it says 'init_lora_weights': "pissa_niter_16", which may have changed the weights below the )"
-                      "adapter: convert it to plain LoRA first");
+  expect_refused_with(R"(, "target_parameters": ["w"])",
+                      R"(it says 'target_parameters': ["w"])" + only);
+  expect_refused_with(R"(, "trainable_token_indices": [1])",
+                      "it says 'trainable_token_indices': [1]" + only);
+  expect_refused_with(R"(, "layer_replication": [[0, 4]])",
+                      "it says 'layer_replication': [[0,4]]" + only);
+  expect_refused_with(R"(, "arrow_config": {"top_k": 3})",
+                      R"(it says 'arrow_config': {"top_k":3})" + only);
+  expect_refused_with(R"(, "megatron_config": {"x": 1})",
+                      R"(it says 'megatron_config': {"x":1})" + only);
+  expect_refused(R"({"peft_type": "IA3"})",
+                 R"(it says 'peft_type': "IA3", and only LORA can be read)");
+  expect_refused_with(
+      R"(, "init_lora_weights": "pissa_niter_16")",
+      R"(it says 'init_lora_weights': "pissa_niter_16", which may have changed the weights below the )"
+      "adapter: convert it to plain LoRA first");
 }
 
 TEST(AdapterConfigTest, WhatIsNotAConfigIsRefused) {
@@ -132,23 +140,29 @@ TEST(AdapterConfigTest, WhatIsNotAConfigIsRefused) {
   expect_refused(R"({"peft_type": "LORA"})", "it has no 'target_modules'");
   expect_refused_with(R"(, "r": 0)", "'r' is 0, not a number from 1 to 16384");
   expect_refused_with(R"(, "r": 1e300)", "'r' is 1e+300, not a number from 1 to 16384");
-  expect_refused_with(R"(, "r": 18446744073709551615)", "'r' is 18446744073709551615, not a number from 1 to 16384");
+  expect_refused_with(R"(, "r": 18446744073709551615)",
+                      "'r' is 18446744073709551615, not a number from 1 to 16384");
   expect_refused_with(R"(, "lora_alpha": "8")", R"('lora_alpha' is "8", not a number)");
   expect_refused_with(R"(, "lora_dropout": 1)", "'lora_dropout' is not a probability below 1");
   expect_refused_with(R"(, "use_rslora": 1)", "'use_rslora' is 1, not true or false");
-  expect_refused_with(R"(, "bias": "some")", R"('bias' is "some", not "none", "all" or "lora_only")");
-  expect_refused_with(R"(, "modules_to_save": "head")", R"('modules_to_save' is "head", not a list of names)");
-  expect_refused_with(R"(, "rank_pattern": {"a": 0})", "'rank_pattern' is 0, not a number from 1 to 16384");
-  expect_refused_with(
-      R"(, "rank_pattern": {"a(": 1})",
-      "'rank_pattern' has 'a(', which is not a regular expression: missing closing parenthesis at character 2");
+  expect_refused_with(R"(, "bias": "some")",
+                      R"('bias' is "some", not "none", "all" or "lora_only")");
+  expect_refused_with(R"(, "modules_to_save": "head")",
+                      R"('modules_to_save' is "head", not a list of names)");
+  expect_refused_with(R"(, "rank_pattern": {"a": 0})",
+                      "'rank_pattern' is 0, not a number from 1 to 16384");
+  expect_refused_with(R"(, "rank_pattern": {"a(": 1})",
+                      "'rank_pattern' has 'a(', which is not a regular expression: missing closing "
+                      "parenthesis at character 2");
   expect_refused(R"({"peft_type": "LORA", "target_modules": "q.*", "layers_to_transform": 1})",
-                 "'layers_to_transform' and 'layers_pattern' cannot be used when 'target_modules' is an expression");
+                 "'layers_to_transform' and 'layers_pattern' cannot be used when 'target_modules' "
+                 "is an expression");
 }
 
 TEST(AdapterConfigTest, ATransposedWeightIsNotedAsInPeft) {
-  EXPECT_THAT(config_with(R"(, "fan_in_fan_out": true)").notes,
-              ElementsAre("fan_in_fan_out has no effect: no layer here keeps its weight transposed"));
+  EXPECT_THAT(
+      config_with(R"(, "fan_in_fan_out": true)").notes,
+      ElementsAre("fan_in_fan_out has no effect: no layer here keeps its weight transposed"));
 }
 
 }  // namespace

@@ -45,7 +45,8 @@ void write_text(const fs::path& path, const std::string& text) { std::ofstream(p
 
 void expect_same_tensors(const AttachedLora& a, const AttachedLora& b) {
   const NamedTensors of_b = adapter_tensors(b, clip_names);
-  for (const auto& [name, tensor] : adapter_tensors(a, clip_names)) EXPECT_TRUE(tensor.equal(of_b.at(name))) << name;
+  for (const auto& [name, tensor] : adapter_tensors(a, clip_names))
+    EXPECT_TRUE(tensor.equal(of_b.at(name))) << name;
 }
 
 template <typename Act>
@@ -85,8 +86,9 @@ TEST_F(AdapterFolderTest, TheFileIsThatOfPeft) {
   List names;
   for (const auto& [name, tensor] : file.tensors) names.push_back(name);
   const std::string second = "base_model.model.vision_model.encoder.layers.1.self_attn.q_proj.";
-  EXPECT_THAT(names, ElementsAre(kFirst + "base_layer.bias", kFirst + "lora_A.weight", kFirst + "lora_B.weight",
-                                 second + "base_layer.bias", second + "lora_A.weight", second + "lora_B.weight"));
+  EXPECT_THAT(names, ElementsAre(kFirst + "base_layer.bias", kFirst + "lora_A.weight",
+                                 kFirst + "lora_B.weight", second + "base_layer.bias",
+                                 second + "lora_A.weight", second + "lora_B.weight"));
 }
 
 TEST_F(AdapterFolderTest, ItIsSavedByAnotherLibrarysNames) {
@@ -107,8 +109,8 @@ TEST_F(AdapterFolderTest, OneNamedAdapterInTheFolderIsTaken) {
   EXPECT_EQ(error_of([&] { read_adapter(folder_); }).what(),
             "'" + folder_.string() + "' holds several adapters: birds, flowers");
   const auto none = error_of([&] { read_adapter(temporary_.path()); });
-  EXPECT_EQ(none.what(),
-            "'" + temporary_.path().string() + "' holds no adapter: there is no adapter_config.json in it");
+  EXPECT_EQ(none.what(), "'" + temporary_.path().string() +
+                             "' holds no adapter: there is no adapter_config.json in it");
   EXPECT_EQ(none.help, "give the folder that peft's save_pretrained has written");
   EXPECT_EQ(none.option, "/adapter");
 }
@@ -124,14 +126,17 @@ TEST_F(AdapterFolderTest, AHeadIsBesideTheAdapterWithItsClasses) {
   EXPECT_EQ(saved.head->classes, head.classes);
   write_text(folder_ / "classes.json", R"(["rose"])");
   EXPECT_EQ(error_of([&] { read_adapter(folder_); }).what(),
-            "'" + (folder_ / "classes.json").string() + "' cannot be used: it names 1 classes, and the head has 3");
+            "'" + (folder_ / "classes.json").string() +
+                "' cannot be used: it names 1 classes, and the head has 3");
   write_text(folder_ / "classes.json", "{}");
-  EXPECT_EQ(error_of([&] { read_adapter(folder_); }).what(),
-            "'" + (folder_ / "classes.json").string() + "' cannot be used: it is not a list of names");
+  EXPECT_EQ(
+      error_of([&] { read_adapter(folder_); }).what(),
+      "'" + (folder_ / "classes.json").string() + "' cannot be used: it is not a list of names");
 }
 
 TEST_F(AdapterFolderTest, AHeadMayBeAModuleOfTheAdapter) {
-  const AdapterHead head = {torch::arange(6, torch::kFloat32).view({3, 2}), torch::ones({3}), {"a", "b", "c"}};
+  const AdapterHead head = {
+      torch::arange(6, torch::kFloat32).view({3, 2}), torch::ones({3}), {"a", "b", "c"}};
   save_adapter_with_head(folder_, Adapted().lora, inner_names, kBase, head);
   SavedAdapter saved = read_adapter(folder_);
   EXPECT_THAT(saved.config.options.modules_to_save, ElementsAre("classifier"));
@@ -146,7 +151,9 @@ TEST_F(AdapterFolderTest, AHeadMayBeAModuleOfTheAdapter) {
   EXPECT_EQ(saved.head->classes, head.classes);
   load_adapter(other.lora, saved, inner_names);
   expect_same_tensors(Adapted().lora, other.lora);
-  EXPECT_EQ(error_of([&] { save_adapter_with_head(folder_, Adapted().lora, clip_names, kBase, head); }).what(),
+  EXPECT_EQ(error_of([&] {
+              save_adapter_with_head(folder_, Adapted().lora, clip_names, kBase, head);
+            }).what(),
             std::string("this layout has no module for a head"));
 }
 
@@ -159,29 +166,32 @@ TEST_F(AdapterFolderTest, AllThatDoesNotFitIsListedAndNothingIsTaken) {
     if (name.ends_with("0.self_attn.q_proj.lora_A.weight")) continue;
     tensors.emplace_back(name, name.ends_with("bias") ? tensor.slice(0, 1) : tensor + 1);
   }
-  tensors.emplace_back("vision_model.encoder.layers.9.self_attn.q_proj.lora_A.weight", torch::ones({1}));
+  tensors.emplace_back("vision_model.encoder.layers.9.self_attn.q_proj.lora_A.weight",
+                       torch::ones({1}));
   saved.tensors = NamedTensors(tensors);
   const Adapted other;
   const auto error = error_of([&] { load_adapter(other.lora, saved, clip_names); });
-  EXPECT_EQ(error.what(),
-            "'" + folder_.string() + "' cannot be used: 1 tensor missing: " + kFirst +
-                "lora_A.weight; 1 tensor unexpected: "
-                "base_model.model.vision_model.encoder.layers.9.self_attn.q_proj.lora_A.weight; 2 tensors of another "
-                "shape: " +
-                kFirst +
-                "base_layer.bias (7, not 8), "
-                "base_model.model.vision_model.encoder.layers.1.self_attn.q_proj.base_layer.bias (7, not 8)");
+  EXPECT_EQ(error.what(), "'" + folder_.string() + "' cannot be used: 1 tensor missing: " + kFirst +
+                              "lora_A.weight; 1 tensor unexpected: "
+                              "base_model.model.vision_model.encoder.layers.9.self_attn.q_proj."
+                              "lora_A.weight; 2 tensors of another "
+                              "shape: " +
+                              kFirst +
+                              "base_layer.bias (7, not 8), "
+                              "base_model.model.vision_model.encoder.layers.1.self_attn.q_proj."
+                              "base_layer.bias (7, not 8)");
   EXPECT_EQ(error.help, "it is for another network, or has been changed: nothing of it was taken");
   expect_same_tensors(one.lora, other.lora);
 }
 
 TEST_F(AdapterFolderTest, AdaptersOfAnotherRankOrScalingAreRefused) {
   save_adapter(folder_, Adapted(5, 2).lora, clip_names, kBase);
-  const auto error = error_of([&] { load_adapter(Adapted(5, 4).lora, read_adapter(folder_), clip_names); });
-  EXPECT_EQ(error.what(),
-            "'" + folder_.string() +
-                "' cannot be used: 'vision_model.encoder.layers.0.self_attn.q_proj' has rank 2 and scaling 2 "
-                "there and rank 4 and scaling 1 here");
+  const auto error =
+      error_of([&] { load_adapter(Adapted(5, 4).lora, read_adapter(folder_), clip_names); });
+  EXPECT_EQ(error.what(), "'" + folder_.string() +
+                              "' cannot be used: 'vision_model.encoder.layers.0.self_attn.q_proj' "
+                              "has rank 2 and scaling 2 "
+                              "there and rank 4 and scaling 1 here");
   EXPECT_EQ(error.help, "write the adapter's own rank, alpha and targets into the recipe");
 }
 
@@ -199,10 +209,11 @@ TEST_F(AdapterFolderTest, AnAdapterForAnotherNetworkIsRefusedByAModulesName) {
   const Adapted one;
   save_adapter(folder_, one.lora, clip_names, kBase);
   const std::vector<ModuleNames> libraries = {inner_names};
-  EXPECT_EQ(error_of([&] { names_of_adapter(read_adapter(folder_), *one.network, libraries); }).what(),
-            "'" + folder_.string() +
-                "' cannot be used: it is for another network: this one has no module "
-                "'vision_model.encoder.layers.0.self_attn.q_proj'");
+  EXPECT_EQ(
+      error_of([&] { names_of_adapter(read_adapter(folder_), *one.network, libraries); }).what(),
+      "'" + folder_.string() +
+          "' cannot be used: it is for another network: this one has no module "
+          "'vision_model.encoder.layers.0.self_attn.q_proj'");
 }
 
 TEST_F(AdapterFolderTest, DamagedFoldersAreRefused) {
@@ -215,13 +226,15 @@ TEST_F(AdapterFolderTest, DamagedFoldersAreRefused) {
   fs::remove(folder_ / "adapter_config.json");
   fs::create_directory(folder_ / "adapter_config.json");
   EXPECT_EQ(error_of([&] { read_adapter(folder_); }).what(),
-            "'" + (folder_ / "adapter_config.json").string() + "' cannot be used: it cannot be read as a file");
+            "'" + (folder_ / "adapter_config.json").string() +
+                "' cannot be used: it cannot be read as a file");
   fs::remove_all(folder_);
   save_adapter(folder_, Adapted().lora, clip_names, kBase);
   write_safetensors(folder_ / "adapter_model.safetensors", {{"x.lora_A.weight", torch::ones({1})}});
-  EXPECT_EQ(error_of([&] { read_adapter(folder_); }).what(),
-            "'" + (folder_ / "adapter_model.safetensors").string() +
-                "' cannot be used: the tensor 'x.lora_A.weight' does not begin with 'base_model.model.'");
+  EXPECT_EQ(
+      error_of([&] { read_adapter(folder_); }).what(),
+      "'" + (folder_ / "adapter_model.safetensors").string() +
+          "' cannot be used: the tensor 'x.lora_A.weight' does not begin with 'base_model.model.'");
 }
 
 }  // namespace

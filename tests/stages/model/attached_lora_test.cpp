@@ -32,7 +32,9 @@ List names_of(const NamedTensors& tensors) {
   return names;
 }
 
-at::Tensor pixels() { return torch::randn({2, 3, 8, 8}, at::detail::createCPUGenerator(9), torch::kFloat64); }
+at::Tensor pixels() {
+  return torch::randn({2, 3, 8, 8}, at::detail::createCPUGenerator(9), torch::kFloat64);
+}
 
 at::Tensor logits(const ImageClassifier& network) { return network.forward(pixels()).at("logits"); }
 
@@ -40,7 +42,8 @@ TEST(AttachedLora, OnlyTheAdaptersNeedAGradient) {
   const auto network = tiny_tower();
   const AttachedLora lora = attach_lora(*network, queries(), clip_names, kSeed);
   EXPECT_THAT(names_of(trained_parameters(*network)),
-              ElementsAre(kBlock + "self_attn.q_proj.lora_A.weight", kBlock + "self_attn.q_proj.lora_B.weight",
+              ElementsAre(kBlock + "self_attn.q_proj.lora_A.weight",
+                          kBlock + "self_attn.q_proj.lora_B.weight",
                           "vision_model.encoder.layers.1.self_attn.q_proj.lora_A.weight",
                           "vision_model.encoder.layers.1.self_attn.q_proj.lora_B.weight"));
   EXPECT_THAT(lora.layers, testing::SizeIs(2));
@@ -86,7 +89,8 @@ TEST(AttachedLora, InitializationsHaveTheirSpread) {
     LoraOptions options{.rank = 100, .initialization = initialization};
     options.targets = List{"fc"};
     attach_lora(
-        *holder, options, [](std::string_view ours) { return std::optional<std::string>(ours); }, kSeed);
+        *holder, options, [](std::string_view ours) { return std::optional<std::string>(ours); },
+        kSeed);
     return (factor == 0 ? layer->adapter()->a() : layer->adapter()->b()).detach();
   };
   const at::Tensor kaiming = spread(LoraInitialization::kKaiming, 0);
@@ -106,12 +110,13 @@ TEST(AttachedLora, BiasesAreTrainedWhereTheOptionsSaySo) {
   options.bias = LoraBias::kAdapted;
   auto network = tiny_tower();
   AttachedLora lora = attach_lora(*network, options, inner_names, kSeed);
-  EXPECT_THAT(
-      names_of(adapter_tensors(lora, inner_names)),
-      ElementsAre("encoder.layers.0.self_attn.q_proj.lora_A.weight", "encoder.layers.0.self_attn.q_proj.lora_B.weight",
-                  "encoder.layers.1.self_attn.q_proj.lora_A.weight", "encoder.layers.1.self_attn.q_proj.lora_B.weight",
-                  "encoder.layers.0.self_attn.q_proj.base_layer.bias",
-                  "encoder.layers.1.self_attn.q_proj.base_layer.bias"));
+  EXPECT_THAT(names_of(adapter_tensors(lora, inner_names)),
+              ElementsAre("encoder.layers.0.self_attn.q_proj.lora_A.weight",
+                          "encoder.layers.0.self_attn.q_proj.lora_B.weight",
+                          "encoder.layers.1.self_attn.q_proj.lora_A.weight",
+                          "encoder.layers.1.self_attn.q_proj.lora_B.weight",
+                          "encoder.layers.0.self_attn.q_proj.base_layer.bias",
+                          "encoder.layers.1.self_attn.q_proj.base_layer.bias"));
   EXPECT_TRUE(lora.layers[0].layer->bias.requires_grad());
   EXPECT_THAT(trained_parameters(*network), testing::SizeIs(6));
 
@@ -120,7 +125,9 @@ TEST(AttachedLora, BiasesAreTrainedWhereTheOptionsSaySo) {
   lora = attach_lora(*network, options, clip_names, kSeed);
   for (const auto& item : network->named_parameters()) {
     const bool is_bias = item.key().ends_with(".bias") && item.key() != "head.bias";
-    EXPECT_EQ(item.value().requires_grad(), is_bias || item.key().find(".lora_") != std::string::npos) << item.key();
+    EXPECT_EQ(item.value().requires_grad(),
+              is_bias || item.key().find(".lora_") != std::string::npos)
+        << item.key();
   }
 }
 
@@ -191,10 +198,10 @@ TEST(AttachedLora, AMergeThatIsNotFiniteChangesNothing) {
     merge_lora(*network);
     FAIL();
   } catch (const runner::StageError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "the adapter of 'vision_model.encoder.layers.1.self_attn.q_proj' cannot be merged: the weight would not "
-        "be finite");
+    EXPECT_STREQ(error.what(),
+                 "the adapter of 'vision_model.encoder.layers.1.self_attn.q_proj' cannot be "
+                 "merged: the weight would not "
+                 "be finite");
   }
   EXPECT_TRUE(lora.layers[0].layer->weight.equal(first));
 }
@@ -225,7 +232,10 @@ TEST(AttachedLora, AFrozenBaseMayBeHeldInHalfPrecision) {
 TEST(AttachedLora, TheCountIsPefts) {
   // CLIP ViT-L/14's tower with rank 8 on queries and values, as transformers and peft count it.
   VisionTowerOptions tower;
-  tower.block = {.hidden_size = 1024, .intermediate_size = 4096, .num_attention_heads = 16, .layer_norm_eps = 1e-5};
+  tower.block = {.hidden_size = 1024,
+                 .intermediate_size = 4096,
+                 .num_attention_heads = 16,
+                 .layer_norm_eps = 1e-5};
   tower.num_hidden_layers = 24;
   tower.patch_size = 14;
   tower.image_size = 224;
@@ -233,8 +243,10 @@ TEST(AttachedLora, TheCountIsPefts) {
   LoraOptions options{.rank = 8, .alpha = 16};
   options.targets = List{"q_proj", "v_proj"};
   attach_lora(
-      *network, options, [](std::string_view ours) { return std::optional<std::string>(ours); }, kSeed);
-  EXPECT_EQ(trainable_line(*network), "trainable params: 786,432 || all params: 303,966,208 || trainable%: 0.2587");
+      *network, options, [](std::string_view ours) { return std::optional<std::string>(ours); },
+      kSeed);
+  EXPECT_EQ(trainable_line(*network),
+            "trainable params: 786,432 || all params: 303,966,208 || trainable%: 0.2587");
 }
 
 }  // namespace

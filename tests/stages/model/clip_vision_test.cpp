@@ -33,7 +33,8 @@ std::vector<std::string> complaints(const std::string& options) {
   const auto stage = create(options);
   if (stage) return result;
   for (const runner::Diagnostic& error : stage.errors()) {
-    result.push_back(runner::name(error.code) + " " + error.pointer + " " + error.message + " | " + error.help);
+    result.push_back(runner::name(error.code) + " " + error.pointer + " " + error.message + " | " +
+                     error.help);
   }
   return result;
 }
@@ -55,7 +56,9 @@ std::shared_ptr<const Model> tiny(const std::string& more = "") {
 }
 
 DatasetDescription flowers(std::int64_t height = 8, std::int64_t width = 8) {
-  return {10, {{"image", {3, height, width}, at::kFloat}, {"label", {}, at::kLong}}, {"daisy", "rose", "tulip"}};
+  return {10,
+          {{"image", {3, height, width}, at::kFloat}, {"label", {}, at::kLong}},
+          {"daisy", "rose", "tulip"}};
 }
 
 /// The same form as complaints(), of what `model` throws for `data`.
@@ -84,8 +87,9 @@ TEST(ClipVision, DefaultsAreHfsB32) {
 TEST(ClipVision, ProjectionThatNothingUsesIsSaidAndLeftOut) {
   RecordingContext context;
   const auto made = model(std::string(kTiny) + R"(, "projection_dim": 8)", context);
-  EXPECT_THAT(context.said, ElementsAre("projection_dim has no effect with 'features: pooled': its weights, 512 "
-                                        "bytes, are left out"));
+  EXPECT_THAT(context.said,
+              ElementsAre("projection_dim has no effect with 'features: pooled': its weights, 512 "
+                          "bytes, are left out"));
   EXPECT_FALSE(made->build(flowers(), 1)->named_parameters().contains("visual_projection.weight"));
 }
 
@@ -102,7 +106,10 @@ TEST(ClipVision, ProjectedFeaturesAreAsWideAsTheProjection) {
   for (const std::string features : {"projected", "projected_before_norm"}) {
     const auto made = tiny(R"("projection_dim": 6, "features": ")" + features + "\"");
     const auto network = made->build(flowers(), 1);
-    EXPECT_THAT(made->forward(*network, {{"image", torch::rand({2, 3, 8, 8})}}).at("features").sizes().vec(),
+    EXPECT_THAT(made->forward(*network, {{"image", torch::rand({2, 3, 8, 8})}})
+                    .at("features")
+                    .sizes()
+                    .vec(),
                 ElementsAre(2, 6));
   }
 }
@@ -125,10 +132,12 @@ TEST(ClipVision, EpsilonIsObeyed) {
 }
 
 TEST(ClipVision, SpreadOfTheFirstWeightsIsObeyed) {
-  const auto weights =
-      tiny(R"("initializer_range": 0.5, "initializer_factor": 4)")->build(flowers(), 1)->named_parameters();
+  const auto weights = tiny(R"("initializer_range": 0.5, "initializer_factor": 4)")
+                           ->build(flowers(), 1)
+                           ->named_parameters();
   const auto expect_spread = [&](const char* name, double deviation) {
-    EXPECT_NEAR(weights[name].std().item<double>(), deviation, deviation_error(deviation, weights[name].numel()))
+    EXPECT_NEAR(weights[name].std().item<double>(), deviation,
+                deviation_error(deviation, weights[name].numel()))
         << name;
   };
   expect_spread("vision_model.embeddings.patch_embedding.weight", 2);
@@ -137,7 +146,8 @@ TEST(ClipVision, SpreadOfTheFirstWeightsIsObeyed) {
 
 TEST(ClipVision, BuildIsAFunctionOfTheSeed) {
   const auto made = tiny();
-  const auto a = made->build(flowers(), 5)->named_parameters(), b = made->build(flowers(), 5)->named_parameters();
+  const auto a = made->build(flowers(), 5)->named_parameters(),
+             b = made->build(flowers(), 5)->named_parameters();
   const auto other = made->build(flowers(), 6)->named_parameters();
   for (const auto& item : a) EXPECT_TRUE(item.value().equal(b[item.key()])) << item.key();
   EXPECT_FALSE(a["head.weight"].equal(other["head.weight"]));
@@ -152,8 +162,13 @@ TEST(ClipVision, BuildLeavesTheGlobalGeneratorAlone) {
 TEST(ClipVision, EveryWeightGetsAGradient) {
   const auto made = tiny(R"("projection_dim": 6, "features": "projected")");
   const auto network = made->build(flowers(), 1);
-  made->forward(*network, {{"image", torch::rand({2, 3, 8, 8})}}).at("logits").square().sum().backward();
-  for (const auto& item : network->named_parameters()) EXPECT_TRUE(item.value().grad().defined()) << item.key();
+  made->forward(*network, {{"image", torch::rand({2, 3, 8, 8})}})
+      .at("logits")
+      .square()
+      .sum()
+      .backward();
+  for (const auto& item : network->named_parameters())
+    EXPECT_TRUE(item.value().grad().defined()) << item.key();
 }
 
 TEST(ClipVision, OutputsAreAsManyAsClasses) {
@@ -162,16 +177,19 @@ TEST(ClipVision, OutputsAreAsManyAsClasses) {
 }
 
 TEST(ClipVision, OtherThanAsManyOutputsAsClassesAreRefused) {
-  EXPECT_EQ(refusal(*tiny(R"("num_classes": 7)"), flowers()),
-            "E0606 /num_classes num_classes is 7, the data has 3 classes | set 'num_classes: auto'");
-  EXPECT_EQ(refusal(*tiny(R"("num_classes": 2)"), flowers()),
-            "E0606 /num_classes num_classes is 2, the data has 3 classes | set 'num_classes: auto'");
+  EXPECT_EQ(
+      refusal(*tiny(R"("num_classes": 7)"), flowers()),
+      "E0606 /num_classes num_classes is 7, the data has 3 classes | set 'num_classes: auto'");
+  EXPECT_EQ(
+      refusal(*tiny(R"("num_classes": 2)"), flowers()),
+      "E0606 /num_classes num_classes is 2, the data has 3 classes | set 'num_classes: auto'");
 }
 
 TEST(ClipVision, DataWithoutClassesAreRefused) {
   DatasetDescription data = flowers();
   data.classes.clear();
-  EXPECT_EQ(refusal(*tiny(), data), "E0606 /num_classes the data has no classes | a classifier needs labelled data");
+  EXPECT_EQ(refusal(*tiny(), data),
+            "E0606 /num_classes the data has no classes | a classifier needs labelled data");
 }
 
 TEST(ClipVision, ImagesOfAnotherSizeAreRefused) {
@@ -188,7 +206,8 @@ TEST(ClipVision, ImagesThatAreNotWholePatchesAreRefused) {
 
 TEST(ClipVision, OblongImagesAreRefused) {
   EXPECT_EQ(refusal(*tiny(), flowers(8, 12)),
-            "E0314 /image_size the data's images are 8 pixels high and 12 wide, the model takes square ones | "
+            "E0314 /image_size the data's images are 8 pixels high and 12 wide, the model takes "
+            "square ones | "
             "let the data stage crop them square");
 }
 

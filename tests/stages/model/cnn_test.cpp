@@ -15,7 +15,8 @@ namespace {
 
 using testing::ElementsAre;
 
-DatasetDescription photographs(std::int64_t size = 32, std::vector<std::string> grades = {"none", "mild", "severe"}) {
+DatasetDescription photographs(std::int64_t size = 32,
+                               std::vector<std::string> grades = {"none", "mild", "severe"}) {
   return {.size = 12,
           .tensors = {{"image", {3, size, size}, at::kFloat}, {"label", {}, at::kLong}},
           .classes = std::move(grades)};
@@ -33,15 +34,18 @@ std::string what_is_refused(const std::function<void()>& act) {
 }
 
 TEST(Cnn, EveryArchitectureClassifies) {
-  for (const char* name : {"resnet50", "densenet121", "efficientnet_b2", "mobilenetv2_100", "seresnext50_32x4d"}) {
+  for (const char* name :
+       {"resnet50", "densenet121", "efficientnet_b2", "mobilenetv2_100", "seresnext50_32x4d"}) {
     const auto model = model_of(kModelCnn, {{"architecture", name}, {"head", {{"widths", {4}}}}});
     const Shrunken small = dynamic_cast<const ShrinkableModel&>(*model).shrunken(photographs());
     const auto network = small.model->build(small.data, 1);
     network->eval();
     const NamedTensors images = {{"image", torch::rand({2, 3, 64, 64})}};
-    EXPECT_THAT(model->forward(*network, images).at("logits").sizes().vec(), ElementsAre(2, 3)) << name;
+    EXPECT_THAT(model->forward(*network, images).at("logits").sizes().vec(), ElementsAre(2, 3))
+        << name;
     std::vector<std::string> full, less;
-    for (const auto& item : model->outline(photographs())->named_parameters()) full.push_back(item.key());
+    for (const auto& item : model->outline(photographs())->named_parameters())
+      full.push_back(item.key());
     for (const auto& item : network->named_parameters()) less.push_back(item.key());
     EXPECT_EQ(less, full) << name;
   }
@@ -52,16 +56,19 @@ TEST(Cnn, FrozenModulesAreThoseOfTheArchitecture) {
                 model_of(kModelCnn, {{"architecture", "densenet121"}, {"frozen", {"layer1"}}});
               }),
               "densenet121 has no module 'layer1'");
-  const auto model = model_of(kModelCnn, {{"architecture", "densenet121"}, {"frozen", {"features.denseblock1"}}});
+  const auto model =
+      model_of(kModelCnn, {{"architecture", "densenet121"}, {"frozen", {"features.denseblock1"}}});
   const auto network = model->outline(photographs());
-  EXPECT_FALSE(network->named_parameters()["backbone.features.denseblock1.denselayer6.conv2.weight"].requires_grad());
+  EXPECT_FALSE(network->named_parameters()["backbone.features.denseblock1.denselayer6.conv2.weight"]
+                   .requires_grad());
   EXPECT_TRUE(network->named_parameters()["backbone.features.conv0.weight"].requires_grad());
 }
 
 TEST(Cnn, ImagesThatAreTooSmallAreRefused) {
   const auto model = model_of(kModelCnn, {{"architecture", "densenet121"}});
   EXPECT_EQ(what_is_refused([&] { model->outline(photographs(28)); }),
-            " images of 28 x 28 pixels are too small for densenet121, which pools them | set the data stage's "
+            " images of 28 x 28 pixels are too small for densenet121, which pools them | set the "
+            "data stage's "
             "image_size to 29 or more");
 }
 

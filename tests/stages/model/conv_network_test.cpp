@@ -39,33 +39,40 @@ TEST(ConvNetwork, SaysTheShapeThatItGives) {
   const ConvNetwork network({.blocks = 5, .channels = 3}, at::kMeta);
   for (const std::int64_t size : {16, 17, 31, 32, 47, 84}) {
     const at::Tensor maps = network.forward(torch::empty({2, 3, size, size + 5}, at::kMeta));
-    EXPECT_EQ(*network.shape(size, size + 5), (MapShape{maps.size(1), maps.size(2), maps.size(3)})) << size;
+    EXPECT_EQ(*network.shape(size, size + 5), (MapShape{maps.size(1), maps.size(2), maps.size(3)}))
+        << size;
   }
   EXPECT_FALSE(network.shape(15, 84));
   EXPECT_FALSE(network.shape(84, 15));
 }
 
 /// A network whose weights are those of torch's layers in the same order, `stacked`.
-std::shared_ptr<ConvNetwork> like(const torch::nn::Module& stacked, BatchNormStatistics statistics) {
-  auto network =
-      std::make_shared<ConvNetwork>(ConvNetworkOptions{.channels = 8, .statistics = statistics}, at::kDouble);
+std::shared_ptr<ConvNetwork> like(const torch::nn::Module& stacked,
+                                  BatchNormStatistics statistics) {
+  auto network = std::make_shared<ConvNetwork>(
+      ConvNetworkOptions{.channels = 8, .statistics = statistics}, at::kDouble);
   const torch::NoGradGuard no_graph;
   const auto theirs = stacked.parameters();
   auto ours = network->parameters();
-  for (std::size_t i = 0; i < ours.size(); ++i) ours[i].copy_(theirs[i]);  // theirs has a classifier besides
+  for (std::size_t i = 0; i < ours.size(); ++i)
+    ours[i].copy_(theirs[i]);  // theirs has a classifier besides
   return network;
 }
 
-at::Tensor images() { return torch::randn({5, 3, 36, 36}, at::detail::createCPUGenerator(4), at::kDouble); }
+at::Tensor images() {
+  return torch::randn({5, 3, 36, 36}, at::detail::createCPUGenerator(4), at::kDouble);
+}
 
-/// Of the rounding of four layers of 9 x 8 products, which are normalised by the 5 x 36 x 36 pixels of a map at most.
+/// Of the rounding of four layers of 9 x 8 products, which are normalised by the 5 x 36 x 36 pixels
+/// of a map at most.
 constexpr double kRounding = 4 * (9 * 8 + 5 * 36 * 36) * std::numeric_limits<double>::epsilon();
 
 /// What torch's layers give before the classifier.
 at::Tensor stacked_maps(torch::nn::SequentialImpl& stacked, const at::Tensor& pixels) {
   constexpr std::ptrdiff_t kLayers = 16;
   torch::nn::SequentialImpl blocks;
-  for (auto layer = stacked.begin(); layer != stacked.begin() + kLayers; ++layer) blocks.push_back(*layer);
+  for (auto layer = stacked.begin(); layer != stacked.begin() + kLayers; ++layer)
+    blocks.push_back(*layer);
   return blocks.forward(pixels);
 }
 
@@ -74,23 +81,29 @@ TEST(ConvNetwork, IsTorchsLayersOneAfterAnother) {
   stacked->to(at::kDouble);
   const auto network = like(*stacked, BatchNormStatistics::kCollected);
   for (int step = 0; step < 2; ++step) {
-    const at::Tensor expected = stacked_maps(*stacked, images() + step), maps = network->forward(images() + step);
-    EXPECT_LT((maps - expected).abs().max().item<double>(), kRounding * expected.abs().max().item<double>());
+    const at::Tensor expected = stacked_maps(*stacked, images() + step),
+                     maps = network->forward(images() + step);
+    EXPECT_LT((maps - expected).abs().max().item<double>(),
+              kRounding * expected.abs().max().item<double>());
     maps.square().sum().backward();
     expected.square().sum().backward();
   }
   const auto theirs = stacked->parameters(), ours = network->parameters();
   double largest = 0;
-  for (std::size_t i = 0; i < ours.size(); ++i) largest = std::max(largest, theirs[i].grad().norm().item<double>());
+  for (std::size_t i = 0; i < ours.size(); ++i)
+    largest = std::max(largest, theirs[i].grad().norm().item<double>());
   for (std::size_t i = 0; i < ours.size(); ++i) {
     const double difference = (ours[i].grad() - theirs[i].grad()).norm().item<double>();
-    // What comes after it takes a bias of a convolution away again: its gradient is rounding of the others.
-    EXPECT_LT(difference, kRounding * std::max(theirs[i].grad().norm().item<double>(), largest)) << i;
+    // What comes after it takes a bias of a convolution away again: its gradient is rounding of the
+    // others.
+    EXPECT_LT(difference, kRounding * std::max(theirs[i].grad().norm().item<double>(), largest))
+        << i;
   }
   const auto their_buffers = stacked->buffers(), our_buffers = network->buffers();
   ASSERT_EQ(our_buffers.size(), their_buffers.size());
   for (std::size_t i = 0; i < our_buffers.size(); ++i)
-    EXPECT_TRUE(torch::allclose(our_buffers[i].to(at::kDouble), their_buffers[i].to(at::kDouble), kRounding, kRounding))
+    EXPECT_TRUE(torch::allclose(our_buffers[i].to(at::kDouble), their_buffers[i].to(at::kDouble),
+                                kRounding, kRounding))
         << i;
   stacked->eval();
   network->eval();
@@ -106,7 +119,8 @@ std::vector<at::Tensor> copies(const std::vector<at::Tensor>& tensors) {
 }
 
 bool are_equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
-  return std::ranges::equal(a, b, [](const at::Tensor& x, const at::Tensor& y) { return x.equal(y); });
+  return std::ranges::equal(a, b,
+                            [](const at::Tensor& x, const at::Tensor& y) { return x.equal(y); });
 }
 
 TEST(ConvNetwork, StatisticsOfTheBatchAreUsedInEvalModeTooAndCollectedNever) {
@@ -125,7 +139,10 @@ TEST(ConvNetwork, FixedStatisticsAreUsedInTrainingTooAndEachImageIsAlone) {
   const torch::NoGradGuard no_graph;
   const auto before = copies(network->buffers());
   const at::Tensor trained = network->forward(images());
-  EXPECT_LT((network->forward(images().slice(0, 0, 2)) - trained.slice(0, 0, 2)).abs().max().item<double>(),
+  EXPECT_LT((network->forward(images().slice(0, 0, 2)) - trained.slice(0, 0, 2))
+                .abs()
+                .max()
+                .item<double>(),
             kRounding * trained.abs().max().item<double>());
   network->eval();
   EXPECT_TRUE(network->forward(images()).equal(trained));
@@ -144,7 +161,8 @@ TEST(ConvNetwork, RecomputedBlocksLeaveTheSameGradientsAndStatistics) {
   const auto plain = after({});
   EXPECT_TRUE(are_equal(after({.blocks = true}), plain));
   EXPECT_FALSE(are_equal(after({.blocks = true, .updates_twice = true}), plain));
-  EXPECT_THAT(blocks_of(ConvNetwork({}, at::kMeta)), ElementsAre("blocks.0", "blocks.1", "blocks.2", "blocks.3"));
+  EXPECT_THAT(blocks_of(ConvNetwork({}, at::kMeta)),
+              ElementsAre("blocks.0", "blocks.1", "blocks.2", "blocks.3"));
 }
 
 }  // namespace

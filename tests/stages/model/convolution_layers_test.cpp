@@ -48,12 +48,14 @@ const std::vector<ConvolutionSizes> kConvolutions = {
 
 enum class Of { kNumbers, kMagnitudes };
 
-/// The result, and the gradients of the input, the weight and the bias; of magnitudes, how much their products add up
-/// to without their signs.
+/// The result, and the gradients of the input, the weight and the bias; of magnitudes, how much
+/// their products add up to without their signs.
 template <typename Function>
-Tensors with_gradients(const Function& function, const at::Tensor& x, const Convolution& like, at::ScalarType type,
-                       Of what = Of::kNumbers) {
-  const auto given = [&](const at::Tensor& one) { return (what == Of::kNumbers ? one : one.abs()).to(type); };
+Tensors with_gradients(const Function& function, const at::Tensor& x, const Convolution& like,
+                       at::ScalarType type, Of what = Of::kNumbers) {
+  const auto given = [&](const at::Tensor& one) {
+    return (what == Of::kNumbers ? one : one.abs()).to(type);
+  };
   Tensors of = {x, like.weight, like.bias};
   if (!like.bias.defined()) of.pop_back();
   for (at::Tensor& one : of) one = given(one.detach()).requires_grad_(true);
@@ -84,10 +86,12 @@ TEST(ConvolutionTest, ComputesTorchsConvolutionInEitherLayout) {
       const Tensors expected = with_gradients(torchs, x, like, torch::kDouble),
                     found = with_gradients(ours, x, like, torch::kFloat),
                     magnitudes = with_gradients(torchs, x, like, torch::kDouble, Of::kMagnitudes);
-      const std::string what = "size " + std::to_string(sizes.size) + ", stride " + std::to_string(sizes.stride);
+      const std::string what =
+          "size " + std::to_string(sizes.size) + ", stride " + std::to_string(sizes.stride);
       EXPECT_TRUE(found[0].is_contiguous(format)) << what;
       for (std::size_t i = 0; i < found.size(); ++i) {
-        EXPECT_TRUE(is_rounded(found[i], expected[i], magnitudes[i], kMostProducts)) << what << ": " << i;
+        EXPECT_TRUE(is_rounded(found[i], expected[i], magnitudes[i], kMostProducts))
+            << what << ": " << i;
       }
     }
   }
@@ -96,7 +100,8 @@ TEST(ConvolutionTest, ComputesTorchsConvolutionInEitherLayout) {
 TEST(ConvolutionTest, APointwiseOneIsAProductWherePixelsLieTogether) {
   const auto convolution = layer<Convolution>(kConvolutions[1]);
   const at::Tensor x = random({3, 24, 7, 5}, 1);
-  const at::Tensor rows = torch::linear(x.permute({0, 2, 3, 1}), convolution->weight.flatten(1), convolution->bias);
+  const at::Tensor rows =
+      torch::linear(x.permute({0, 2, 3, 1}), convolution->weight.flatten(1), convolution->bias);
   EXPECT_TRUE(convolution->forward(x.contiguous(kByPixel)).equal(rows.permute({0, 3, 1, 2})));
 }
 
@@ -115,8 +120,8 @@ TEST(ConvolutionTest, TakesHalfTypes) {
 }
 
 TEST(BatchNormTest, TheReluAfterItIsTorchsInEveryMode) {
-  for (const auto statistics :
-       {BatchNormStatistics::kCollected, BatchNormStatistics::kOfBatch, BatchNormStatistics::kFixed}) {
+  for (const auto statistics : {BatchNormStatistics::kCollected, BatchNormStatistics::kOfBatch,
+                                BatchNormStatistics::kFixed}) {
     for (const bool is_training : {true, false}) {
       for (const auto format : {kByPixel, kByRow}) {
         for (const auto type : {torch::kFloat, torch::kDouble, torch::kBFloat16}) {
@@ -124,7 +129,8 @@ TEST(BatchNormTest, TheReluAfterItIsTorchsInEveryMode) {
           norm->train(is_training);
           norm->to(type);
           const at::Tensor x = random({3, 24, 7, 5}, 1).contiguous(format).to(type);
-          EXPECT_TRUE(norm->forward_relu(x).equal(norm->forward(x).relu())) << is_training << " " << type;
+          EXPECT_TRUE(norm->forward_relu(x).equal(norm->forward(x).relu()))
+              << is_training << " " << type;
         }
       }
     }

@@ -11,8 +11,8 @@
 #include <torch/utils.h>
 
 #include "stages/numerics/recomputable_module.h"
-#include "stages/tensor/named_tensors.h"
 #include "stages/plan/meta_kernels.h"
+#include "stages/tensor/named_tensors.h"
 #include "tests/support/chance.h"
 
 namespace stages {
@@ -34,9 +34,12 @@ std::int64_t parameters_of(const torch::nn::Module& network) {
 /// Weights and buffers in the order of a state dict, as torch in Python has it.
 void walk(const torch::nn::Module& module, const std::string& prefix,
           const std::function<void(const std::string&, at::Tensor)>& see) {
-  for (const auto& item : module.named_parameters(/*recurse=*/false)) see(prefix + item.key(), item.value());
-  for (const auto& item : module.named_buffers(/*recurse=*/false)) see(prefix + item.key(), item.value());
-  for (const auto& item : module.named_children()) walk(*item.value(), prefix + item.key() + ".", see);
+  for (const auto& item : module.named_parameters(/*recurse=*/false))
+    see(prefix + item.key(), item.value());
+  for (const auto& item : module.named_buffers(/*recurse=*/false))
+    see(prefix + item.key(), item.value());
+  for (const auto& item : module.named_children())
+    walk(*item.value(), prefix + item.key() + ".", see);
 }
 
 TEST(ConvolutionalBackbone, HasThePublishedSizes) {
@@ -52,12 +55,14 @@ TEST(ConvolutionalBackbone, HasThePublishedSizes) {
                                      {"mobilenetv2_100", 3504872, 1280}}) {
     const auto network = make_backbone(architecture(published.name), at::kMeta);
     EXPECT_EQ(network->shape(224, 224)->channels, published.features) << published.name;
-    EXPECT_EQ(parameters_of(*network), published.parameters - 1000 * (published.features + 1)) << published.name;
+    EXPECT_EQ(parameters_of(*network), published.parameters - 1000 * (published.features + 1))
+        << published.name;
   }
   const auto network = make_backbone(architecture("seresnext50_32x4d"), at::kMeta);
   EXPECT_EQ(parameters_of(*network), 25510896);
   std::map<std::string, std::int64_t> stages;
-  for (const auto& item : network->named_children()) stages[item.key()] = parameters_of(*item.value());
+  for (const auto& item : network->named_children())
+    stages[item.key()] = parameters_of(*item.value());
   EXPECT_EQ(stages.at("layer1"), 231216);
   EXPECT_EQ(stages.at("layer2"), 1330304);
   EXPECT_EQ(stages.at("layer3"), 7815552);
@@ -82,7 +87,8 @@ TEST(ConvolutionalBackbone, SaysTheShapeThatItGives) {
 TEST(ConvolutionalBackbone, GatesAreAsWideAsTimms) {
   for (const auto& [planes, squeezed] :
        std::vector<std::pair<std::int64_t, std::int64_t>>{{64, 16}, {56, 16}, {20, 8}}) {
-    const auto network = make_backbone(BottleneckOptions{.squeeze_ratio = 16, .planes = planes}, at::kMeta);
+    const auto network =
+        make_backbone(BottleneckOptions{.squeeze_ratio = 16, .planes = planes}, at::kMeta);
     EXPECT_EQ(network->named_parameters()["layer1.0.se.fc1.weight"].size(0), squeezed) << planes;
   }
 }
@@ -95,7 +101,9 @@ TEST(ConvolutionalBackbone, ComputesWhatTimmDoes) {
   walk(*network, "", [&](const std::string& name, at::Tensor weight) {
     if (weight.scalar_type() == at::kLong) return;
     const at::Tensor s =
-        (torch::arange(weight.numel(), at::kDouble) * 0.37 + static_cast<double>(number++)).sin().view(weight.sizes());
+        (torch::arange(weight.numel(), at::kDouble) * 0.37 + static_cast<double>(number++))
+            .sin()
+            .view(weight.sizes());
     const bool is_norm = name.find("bn") != name.npos || name.find("downsample.1") != name.npos;
     const auto set = [&](const at::Tensor& values) { weight.copy_(values.to(at::kFloat)); };
     if (name.ends_with("running_var")) set(1 + 0.1 * s.abs());
@@ -104,18 +112,22 @@ TEST(ConvolutionalBackbone, ComputesWhatTimmDoes) {
     else set(0.05 * s);
   });
   network->eval();
-  const at::Tensor pixels = (torch::arange(3 * 64 * 64, at::kDouble) * 0.01).sin().view({1, 3, 64, 64}).to(at::kFloat);
+  const at::Tensor pixels =
+      (torch::arange(3 * 64 * 64, at::kDouble) * 0.01).sin().view({1, 3, 64, 64}).to(at::kFloat);
   const at::Tensor pooled = network->forward(pixels.to(at::kDouble)).mean({2, 3})[0];
   // By timm aa4b5850, float32.
-  const at::Tensor first = torch::tensor({0.0, 0.8215623, 1.7463655, 0.0, 0.6046070, 2.0959136}, at::kFloat);
-  EXPECT_LT((pooled.slice(0, 0, 6) - first).abs().max().item<double>(), 1e-4) << pooled.slice(0, 0, 6);
+  const at::Tensor first =
+      torch::tensor({0.0, 0.8215623, 1.7463655, 0.0, 0.6046070, 2.0959136}, at::kFloat);
+  EXPECT_LT((pooled.slice(0, 0, 6) - first).abs().max().item<double>(), 1e-4)
+      << pooled.slice(0, 0, 6);
   EXPECT_NEAR(pooled.sum().item<double>(), 1604.438, 0.01);
 }
 
 TEST(ConvolutionalBackbone, WeightsAreDrawnAsTimmDrawsThem) {
   const auto expect_spread = [](FeatureMaps& network, const char* name, double deviation) {
     const at::Tensor& weight = network.named_parameters()[name];
-    EXPECT_NEAR(weight.std().item<double>(), deviation, deviation_error(deviation, weight.numel())) << name;
+    EXPECT_NEAR(weight.std().item<double>(), deviation, deviation_error(deviation, weight.numel()))
+        << name;
   };
   for (const char* name : {"seresnext50_32x4d", "densenet121", "efficientnet_b2"}) {
     const auto network = make_backbone(architecture(name), at::kFloat);
@@ -129,22 +141,27 @@ TEST(ConvolutionalBackbone, WeightsAreDrawnAsTimmDrawsThem) {
       expect_spread(*network, "layer3.1.se.fc1.weight", std::sqrt(2.0 / 64));
       EXPECT_EQ(network->named_parameters()["layer3.1.bn3.weight"].abs().max().item<double>(), 0);
       EXPECT_EQ(network->named_parameters()["layer3.1.bn2.weight"].min().item<double>(), 1);
-      const double bias = network->named_parameters()["layer4.1.se.fc1.bias"].abs().max().item<double>();
+      const double bias =
+          network->named_parameters()["layer4.1.se.fc1.bias"].abs().max().item<double>();
       EXPECT_LT(bias, 1 / std::sqrt(2048.0));
       EXPECT_GT(bias, 0.9 / std::sqrt(2048.0));
     } else if (std::string_view(name) == "densenet121") {
-      expect_spread(*network, "features.denseblock3.denselayer9.conv2.weight", std::sqrt(2.0 / (128 * 9)));
+      expect_spread(*network, "features.denseblock3.denselayer9.conv2.weight",
+                    std::sqrt(2.0 / (128 * 9)));
       EXPECT_EQ(network->named_parameters()["features.norm5.weight"].min().item<double>(), 1);
     } else {
       expect_spread(*network, "blocks.5.1.conv_dw.weight", std::sqrt(2.0 / 25));
       expect_spread(*network, "blocks.5.1.conv_pwl.weight", std::sqrt(2.0 / 208));
-      EXPECT_EQ(network->named_parameters()["blocks.5.1.se.conv_reduce.bias"].abs().max().item<double>(), 0);
+      EXPECT_EQ(
+          network->named_parameters()["blocks.5.1.se.conv_reduce.bias"].abs().max().item<double>(),
+          0);
     }
   }
 }
 
 /// A small network after one forward and backward pass, with its blocks recomputed or not.
-std::shared_ptr<FeatureMaps> stepped(const ConvolutionalBackbone& backbone, std::optional<bool> updates_twice) {
+std::shared_ptr<FeatureMaps> stepped(const ConvolutionalBackbone& backbone,
+                                     std::optional<bool> updates_twice) {
   auto network = make_backbone(shrunken_backbone(backbone), at::kDouble);
   initialize_backbone(backbone, *network, 5);
   {
@@ -169,7 +186,8 @@ TEST(ConvolutionalBackbone, RecomputedBlocksGiveTheSameGradientAndCollectOnce) {
   for (const auto& [name, backbone] : convolutional_architectures()) {
     const auto plain = stepped(backbone, std::nullopt), once = stepped(backbone, false);
     for (const auto& item : plain->named_parameters())
-      EXPECT_TRUE(item.value().grad().equal(once->named_parameters()[item.key()].grad())) << name << item.key();
+      EXPECT_TRUE(item.value().grad().equal(once->named_parameters()[item.key()].grad()))
+          << name << item.key();
     for (const auto& item : plain->named_buffers())
       EXPECT_TRUE(item.value().equal(once->named_buffers()[item.key()])) << name << item.key();
   }
@@ -177,16 +195,19 @@ TEST(ConvolutionalBackbone, RecomputedBlocksGiveTheSameGradientAndCollectOnce) {
 
 TEST(ConvolutionalBackbone, TwiceIsTimmsAndMovesStatisticsOfBlocksFaster) {
   const ConvolutionalBackbone backbone = architecture("seresnext50_32x4d");
-  const auto plain = stepped(backbone, std::nullopt)->named_buffers(), twice = stepped(backbone, true)->named_buffers();
+  const auto plain = stepped(backbone, std::nullopt)->named_buffers(),
+             twice = stepped(backbone, true)->named_buffers();
   EXPECT_EQ(twice["layer2.1.bn1.num_batches_tracked"].item<std::int64_t>(), 2);
   EXPECT_EQ(twice["bn1.num_batches_tracked"].item<std::int64_t>(), 1);
-  EXPECT_TRUE(torch::allclose(twice["layer2.1.bn1.running_mean"], 1.9 * plain["layer2.1.bn1.running_mean"], 1e-9));
+  EXPECT_TRUE(torch::allclose(twice["layer2.1.bn1.running_mean"],
+                              1.9 * plain["layer2.1.bn1.running_mean"], 1e-9));
   EXPECT_TRUE(twice["bn1.running_mean"].equal(plain["bn1.running_mean"]));
 }
 
 TEST(ConvolutionalBackbone, HasSixteenBlocks) {
   std::int64_t blocks = 0;
-  for (const auto& module : make_backbone(architecture("seresnext50_32x4d"), at::kMeta)->modules()) {
+  for (const auto& module :
+       make_backbone(architecture("seresnext50_32x4d"), at::kMeta)->modules()) {
     const auto* recomputable = dynamic_cast<const RecomputableModule*>(module.get());
     blocks += recomputable && recomputable->is_block();
   }

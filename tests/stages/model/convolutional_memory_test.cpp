@@ -1,11 +1,11 @@
-// What trainings of convolutional classifiers are planned to take, beside what is known of SE-ResNeXt-50 and what small
-// ones take.
+// What trainings of convolutional classifiers are planned to take, beside what is known of
+// SE-ResNeXt-50 and what small ones take.
 
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
-#include "stages/stages.h"
 #include "stages/plan/summarize.h"
+#include "stages/stages.h"
 #include "tests/support/counted_as_planned.h"
 #include "tests/support/model_of.h"
 #include "tests/support/scoped_threads.h"
@@ -66,9 +66,10 @@ double planned(std::int64_t image_size, std::int64_t batch, bool recomputes) {
   return static_cast<double>(planning.plan().live) / kGiB;
 }
 
-// The first two are what autograd has been measured to save in Python, with weights, gradients and the state of Adam
-// (0.40 GiB): 15.0 and 1.4 GiB. The peak of a step is beside that: a gradient of a first block at a time, of 22 MiB an
-// image at 299 pixels, and less than all of what was saved is still there by then.
+// The first two are what autograd has been measured to save in Python, with weights, gradients and
+// the state of Adam (0.40 GiB): 15.0 and 1.4 GiB. The peak of a step is beside that: a gradient of
+// a first block at a time, of 22 MiB an image at 299 pixels, and less than all of what was saved is
+// still there by then.
 TEST(MemoryOfSeResNeXt, OfTheOriginalsTrainingIsWhatRanOutOfMemory) {
   EXPECT_NEAR(planned(299, 64, /*recomputes=*/false), 15.0, 0.03 * 15);
 }
@@ -77,8 +78,9 @@ TEST(MemoryOfSeResNeXt, OfTheOriginalsFlagsIsATenthOfThat) {
   EXPECT_NEAR(planned(224, 8, /*recomputes=*/false), 1.4, 0.05 * 1.4);
 }
 
-// What is kept and the largest block, 3.5 GiB with the 0.40, and beside that while a block of the first stage goes
-// backward four maps of its size: its output, computed again, and the gradients of that and of both that were added.
+// What is kept and the largest block, 3.5 GiB with the 0.40, and beside that while a block of the
+// first stage goes backward four maps of its size: its output, computed again, and the gradients of
+// that and of both that were added.
 TEST(MemoryOfSeResNeXt, RecomputedBlocksTakeAThird) {
   const double map = 64.0 * 256 * 75 * 75 * 4 / kGiB;
   EXPECT_NEAR(planned(299, 64, /*recomputes=*/true), 3.5 + 4 * map, 0.04 * 3.5);
@@ -100,7 +102,8 @@ class MemoryOfSmallNetworks : public testing::TestWithParam<SmallCase> {};
 
 TEST_P(MemoryOfSmallNetworks, IsWithinThePlan) {
   const SmallCase& small = GetParam();
-  const runner::StageKind& kind = std::string_view(small.kind) == "model.cnn" ? kModelCnn : kModelSeResnext;
+  const runner::StageKind& kind =
+      std::string_view(small.kind) == "model.cnn" ? kModelCnn : kModelSeResnext;
   for (const int threads : {1, 2, 3}) {
     const ScopedThreads some(threads);
     ModelPlanning planning(model_of(kind, small.options), kSmallImages, /*batch=*/4);
@@ -113,14 +116,15 @@ TEST_P(MemoryOfSmallNetworks, IsWithinThePlan) {
 
 INSTANTIATE_TEST_SUITE_P(
     Of, MemoryOfSmallNetworks,
-    testing::Values(SmallCase{"se_resnext", "model.se_resnext", {{"layers", {1, 2, 1, 1}}, {"cardinality", 8}}},
-                    SmallCase{"se_resnext_of_many_groups", "model.se_resnext", {{"layers", {1, 1, 2, 1}}}},
-                    SmallCase{"se_resnext_recomputed", "model.se_resnext", {{"layers", {1, 2, 2, 1}}}, true},
-                    SmallCase{"resnet", "model.cnn", {{"architecture", "resnet50"}}},
-                    SmallCase{"densenet", "model.cnn", {{"architecture", "densenet121"}}},
-                    SmallCase{"densenet_recomputed", "model.cnn", {{"architecture", "densenet121"}}, true},
-                    SmallCase{"efficientnet", "model.cnn", {{"architecture", "efficientnet_b2"}}},
-                    SmallCase{"mobilenet", "model.cnn", {{"architecture", "mobilenetv2_100"}}}),
+    testing::Values(
+        SmallCase{"se_resnext", "model.se_resnext", {{"layers", {1, 2, 1, 1}}, {"cardinality", 8}}},
+        SmallCase{"se_resnext_of_many_groups", "model.se_resnext", {{"layers", {1, 1, 2, 1}}}},
+        SmallCase{"se_resnext_recomputed", "model.se_resnext", {{"layers", {1, 2, 2, 1}}}, true},
+        SmallCase{"resnet", "model.cnn", {{"architecture", "resnet50"}}},
+        SmallCase{"densenet", "model.cnn", {{"architecture", "densenet121"}}},
+        SmallCase{"densenet_recomputed", "model.cnn", {{"architecture", "densenet121"}}, true},
+        SmallCase{"efficientnet", "model.cnn", {{"architecture", "efficientnet_b2"}}},
+        SmallCase{"mobilenet", "model.cnn", {{"architecture", "mobilenetv2_100"}}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -22,18 +22,22 @@ at::Tensor by_operators(const at::Tensor& maps, const at::Tensor& gate, const at
   return (maps * gate + added).relu();
 }
 
-/// Maps, a gate and what is added, of as many images; the pixels of a map are no multiple of anything.
-Inputs inputs(std::int64_t images, std::int64_t channels = 24, at::ScalarType type = torch::kFloat) {
+/// Maps, a gate and what is added, of as many images; the pixels of a map are no multiple of
+/// anything.
+Inputs inputs(std::int64_t images, std::int64_t channels = 24,
+              at::ScalarType type = torch::kFloat) {
   at::Generator generator = at::detail::createCPUGenerator(static_cast<std::uint64_t>(images));
   const auto random = [&](std::int64_t height, std::int64_t width) {
-    return torch::randn({images, channels, height, width}, generator, torch::kDouble).contiguous(kByPixel).to(type);
+    return torch::randn({images, channels, height, width}, generator, torch::kDouble)
+        .contiguous(kByPixel)
+        .to(type);
   };
   return {random(13, 7), random(1, 1).sigmoid(), random(13, 7)};
 }
 
 /// The gradients of all inputs, the result's being `dy`.
-Inputs gradients(at::Tensor (*function)(const at::Tensor&, const at::Tensor&, const at::Tensor&), Inputs of,
-                 const at::Tensor& dy) {
+Inputs gradients(at::Tensor (*function)(const at::Tensor&, const at::Tensor&, const at::Tensor&),
+                 Inputs of, const at::Tensor& dy) {
   for (at::Tensor& one : of) one = one.detach().requires_grad_(true);
   return torch::autograd::grad({function(of[0], of[1], of[2])}, of, {dy});
 }
@@ -45,12 +49,16 @@ Inputs exact_gradients(Inputs of, const at::Tensor& dy) {
 }
 
 /// Is `found`, by channel, what exact arithmetic sums over the pixels of a map?
-bool is_rounded_gate(const at::Tensor& found, const at::Tensor& exact, const Inputs& of, const at::Tensor& dy) {
-  const at::Tensor magnitudes = (dy.to(torch::kDouble) * of[0].to(torch::kDouble)).abs().sum({2, 3}, true);
+bool is_rounded_gate(const at::Tensor& found, const at::Tensor& exact, const Inputs& of,
+                     const at::Tensor& dy) {
+  const at::Tensor magnitudes =
+      (dy.to(torch::kDouble) * of[0].to(torch::kDouble)).abs().sum({2, 3}, true);
   return is_rounded(found, exact, magnitudes, of[0].size(2) * of[0].size(3));
 }
 
-at::Tensor slope_of(const Inputs& of) { return torch::randn_like(of[0], torch::kDouble).to(of[0].scalar_type()); }
+at::Tensor slope_of(const Inputs& of) {
+  return torch::randn_like(of[0], torch::kDouble).to(of[0].scalar_type());
+}
 
 TEST(GatedResidualTest, HasTheBitsOfTorchsOperators) {
   for (const std::int64_t images : {0, 1, 3, 5}) {
@@ -95,7 +103,8 @@ TEST(GatedResidualTest, GradientsDoNotDependOnTheThreads) {
 TEST(GatedResidualTest, TakesAGradientThatIsOneNumberForAllPixels) {
   const Inputs of = inputs(2);
   const at::Tensor dy = torch::randn({2, 24, 1, 1}).expand_as(of[0]);
-  const Inputs found = gradients(gated_residual, of, dy), expected = gradients(by_operators, of, dy);
+  const Inputs found = gradients(gated_residual, of, dy),
+               expected = gradients(by_operators, of, dy);
   EXPECT_TRUE(found[0].equal(expected[0]));
   EXPECT_TRUE(found[2].equal(expected[2]));
   EXPECT_TRUE(is_rounded_gate(found[1], exact_gradients(of, dy)[1], of, dy));
@@ -106,9 +115,12 @@ TEST(GatedResidualTest, TakesOtherLayoutsAndTypes) {
     Inputs of = inputs(2, 24, type);
     for (at::Tensor& one : of) one = one.contiguous();
     const at::Tensor dy = slope_of(of);
-    EXPECT_TRUE(gated_residual(of[0], of[1], of[2]).equal(by_operators(of[0], of[1], of[2]))) << type;
-    const Inputs found = gradients(gated_residual, of, dy), expected = gradients(by_operators, of, dy);
-    for (std::size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(found[i].equal(expected[i])) << type << " " << i;
+    EXPECT_TRUE(gated_residual(of[0], of[1], of[2]).equal(by_operators(of[0], of[1], of[2])))
+        << type;
+    const Inputs found = gradients(gated_residual, of, dy),
+                 expected = gradients(by_operators, of, dy);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      EXPECT_TRUE(found[i].equal(expected[i])) << type << " " << i;
   }
 }
 
@@ -131,16 +143,19 @@ TEST(GatedResidualTest, KeepsTheMapsTheGateAndTheResult) {
   Inputs of = inputs(2);
   for (at::Tensor& one : of) one.requires_grad_(true);
   std::vector<const void*> kept;
-  const ScopedSavedTensors saved([&kept](const at::Tensor& tensor) { kept.push_back(tensor.const_data_ptr()); });
+  const ScopedSavedTensors saved(
+      [&kept](const at::Tensor& tensor) { kept.push_back(tensor.const_data_ptr()); });
   const at::Tensor y = gated_residual(of[0], of[1], of[2]);
-  EXPECT_EQ(kept, (std::vector{of[0].const_data_ptr(), of[1].const_data_ptr(), y.const_data_ptr()}));
+  EXPECT_EQ(kept,
+            (std::vector{of[0].const_data_ptr(), of[1].const_data_ptr(), y.const_data_ptr()}));
 }
 
 TEST(GatedResidualTest, AGradientOfItsGradientIsRefused) {
   Inputs of = inputs(1);
   for (at::Tensor& one : of) one.requires_grad_(true);
   const at::Tensor y = gated_residual(of[0], of[1], of[2]).sum();
-  EXPECT_THROW(torch::autograd::grad({y}, of, {}, /*retain_graph=*/true, /*create_graph=*/true), std::logic_error);
+  EXPECT_THROW(torch::autograd::grad({y}, of, {}, /*retain_graph=*/true, /*create_graph=*/true),
+               std::logic_error);
 }
 
 }  // namespace

@@ -34,25 +34,33 @@ struct Sizes {
   at::Tensor input() const { return random(maps, 1).contiguous(kByPixel); }
   at::Tensor weight() const { return random({maps[1], of_group, 3, 3}, 2); }
   std::string text() const {
-    return std::to_string(maps[2]) + " by " + std::to_string(maps[3]) + ", stride " + std::to_string(stride);
+    return std::to_string(maps[2]) + " by " + std::to_string(maps[3]) + ", stride " +
+           std::to_string(stride);
   }
 };
 
-/// Of rows that are a part, some parts and a piece of one; of one pixel, and of as many as the kernel is wide.
-const std::vector<Sizes> kSizes = {{{1, 16, 1, 1}, 4, 1},  {{2, 32, 9, 7}, 4, 1},  {{3, 48, 3, 2}, 4, 1},
-                                   {{5, 16, 8, 3}, 4, 1},  {{2, 32, 9, 7}, 4, 2},  {{1, 16, 1, 2}, 4, 2},
-                                   {{2, 32, 10, 6}, 8, 2}, {{3, 64, 23, 5}, 8, 2}, {{2, 16, 2, 1}, 8, 2}};
+/// Of rows that are a part, some parts and a piece of one; of one pixel, and of as many as the
+/// kernel is wide.
+const std::vector<Sizes> kSizes = {
+    {{1, 16, 1, 1}, 4, 1},  {{2, 32, 9, 7}, 4, 1},  {{3, 48, 3, 2}, 4, 1},
+    {{5, 16, 8, 3}, 4, 1},  {{2, 32, 9, 7}, 4, 2},  {{1, 16, 1, 2}, 4, 2},
+    {{2, 32, 10, 6}, 8, 2}, {{3, 64, 23, 5}, 8, 2}, {{2, 16, 2, 1}, 8, 2}};
 
 at::Tensor by_torch(const at::Tensor& maps, const at::Tensor& weight, std::int64_t stride) {
-  return torch::conv2d(maps, weight, {}, stride, /*padding=*/1, /*dilation=*/1, maps.size(1) / weight.size(1));
+  return torch::conv2d(maps, weight, {}, stride, /*padding=*/1, /*dilation=*/1,
+                       maps.size(1) / weight.size(1));
 }
 
 enum class Of { kNumbers, kMagnitudes };
 
-/// The result, and the gradients of maps and weight; of magnitudes, how much their products add up to without signs.
+/// The result, and the gradients of maps and weight; of magnitudes, how much their products add up
+/// to without signs.
 template <typename Function>
-Tensors with_gradients(const Function& function, const Sizes& sizes, at::ScalarType type, Of what = Of::kNumbers) {
-  const auto given = [&](const at::Tensor& one) { return (what == Of::kNumbers ? one : one.abs()).to(type); };
+Tensors with_gradients(const Function& function, const Sizes& sizes, at::ScalarType type,
+                       Of what = Of::kNumbers) {
+  const auto given = [&](const at::Tensor& one) {
+    return (what == Of::kNumbers ? one : one.abs()).to(type);
+  };
   const at::Tensor maps = given(sizes.input()).requires_grad_(true),
                    weight = given(sizes.weight()).requires_grad_(true);
   const at::Tensor y = function(maps, weight, sizes.stride);
@@ -68,9 +76,11 @@ TEST(GroupedConvolutionTest, HasTheResultAndTheGradientsOfTorch) {
                   found = with_gradients(grouped_convolution, sizes, torch::kFloat),
                   magnitudes = with_gradients(by_torch, sizes, torch::kDouble, Of::kMagnitudes);
     // Of a sum: the channels of a group's kernel, or the pixels of all maps.
-    const std::int64_t most_products = std::max(9 * sizes.of_group, sizes.maps[0] * sizes.maps[2] * sizes.maps[3]);
+    const std::int64_t most_products =
+        std::max(9 * sizes.of_group, sizes.maps[0] * sizes.maps[2] * sizes.maps[3]);
     for (std::size_t i = 0; i < found.size(); ++i) {
-      EXPECT_TRUE(is_rounded(found[i], expected[i], magnitudes[i], most_products)) << sizes.text() << ": " << i;
+      EXPECT_TRUE(is_rounded(found[i], expected[i], magnitudes[i], most_products))
+          << sizes.text() << ": " << i;
     }
   }
 }
@@ -81,7 +91,8 @@ TEST(GroupedConvolutionTest, NoBitOfTheWeightsGradientDependsOnTheThreads) {
     return with_gradients(grouped_convolution, sizes, torch::kFloat)[2];
   };
   for (const Sizes& sizes : kSizes) {
-    for (const int threads : {2, 3}) EXPECT_TRUE(gradient(sizes, threads).equal(gradient(sizes, 1))) << sizes.text();
+    for (const int threads : {2, 3})
+      EXPECT_TRUE(gradient(sizes, threads).equal(gradient(sizes, 1))) << sizes.text();
   }
 }
 
@@ -89,10 +100,11 @@ TEST(GroupedConvolutionTest, TheGradientLiesAsTheWeightDoes) {
   const Sizes sizes = kSizes[1];
   const auto gradient = [&](at::MemoryFormat format) {
     const at::Tensor weight = sizes.weight().contiguous(format).requires_grad_(true);
-    return torch::autograd::grad({grouped_convolution(sizes.input(), weight, sizes.stride).square().sum()},
-                                 {weight})[0];
+    return torch::autograd::grad(
+        {grouped_convolution(sizes.input(), weight, sizes.stride).square().sum()}, {weight})[0];
   };
-  const at::Tensor by_pixel = gradient(kByPixel), by_row = gradient(torch::MemoryFormat::Contiguous);
+  const at::Tensor by_pixel = gradient(kByPixel),
+                   by_row = gradient(torch::MemoryFormat::Contiguous);
   EXPECT_TRUE(by_pixel.is_contiguous(kByPixel));
   EXPECT_TRUE(by_row.is_contiguous());
   EXPECT_TRUE(by_pixel.equal(by_row));
@@ -101,7 +113,8 @@ TEST(GroupedConvolutionTest, TheGradientLiesAsTheWeightDoes) {
 TEST(GroupedConvolutionTest, WhatNeedsNoGradientGetsNone) {
   const at::Tensor maps = kSizes[1].input(), weight = kSizes[1].weight();
   for (const bool of_maps : {true, false}) {
-    const at::Tensor x = maps.clone().requires_grad_(of_maps), w = weight.clone().requires_grad_(!of_maps);
+    const at::Tensor x = maps.clone().requires_grad_(of_maps),
+                     w = weight.clone().requires_grad_(!of_maps);
     grouped_convolution(x, w, 1).sum().backward();
     EXPECT_EQ(x.grad().defined(), of_maps);
     EXPECT_EQ(w.grad().defined(), !of_maps);
@@ -113,7 +126,8 @@ TEST(GroupedConvolutionTest, APlanCountsTheOperationsOfTorch) {
   const auto flops = [](const auto& function, bool of_maps, bool of_weight) {
     const MemoryTrace trace({.threads = 2});
     const at::TensorOptions outline(at::kMeta);
-    const at::Tensor maps = torch::empty({2, 32, 9, 7}, outline.memory_format(kByPixel)).requires_grad_(of_maps),
+    const at::Tensor maps = torch::empty({2, 32, 9, 7}, outline.memory_format(kByPixel))
+                                .requires_grad_(of_maps),
                      weight = torch::empty({32, 4, 3, 3}, outline).requires_grad_(of_weight);
     function(maps, weight, 1).sum().backward();
     return trace.flops();
@@ -127,11 +141,13 @@ TEST(GroupedConvolutionTest, APlanCountsTheOperationsOfTorch) {
 TEST(GroupedConvolutionTest, AGradientOfItsGradientIsRefused) {
   const at::Tensor maps = kSizes[1].input().requires_grad_(true);
   const at::Tensor y = grouped_convolution(maps, kSizes[1].weight(), 1).sum();
-  EXPECT_THROW(torch::autograd::grad({y}, {maps}, {}, /*retain_graph=*/true, /*create_graph=*/true), std::logic_error);
+  EXPECT_THROW(torch::autograd::grad({y}, {maps}, {}, /*retain_graph=*/true, /*create_graph=*/true),
+               std::logic_error);
 }
 
 TEST(GroupedConvolutionTest, TakesNarrowGroupsOfFloat32ThatLiePixelByPixel) {
-  const at::Tensor maps = kSizes[1].input(), fours = kSizes[1].weight(), eights = random({32, 8, 3, 3}, 2);
+  const at::Tensor maps = kSizes[1].input(), fours = kSizes[1].weight(),
+                   eights = random({32, 8, 3, 3}, 2);
   EXPECT_TRUE(can_convolve_groups(maps, fours, 1));
   EXPECT_TRUE(can_convolve_groups(maps, eights, 2));
   EXPECT_FALSE(can_convolve_groups(maps, eights, 1)) << "oneDNN is quicker";
@@ -139,7 +155,8 @@ TEST(GroupedConvolutionTest, TakesNarrowGroupsOfFloat32ThatLiePixelByPixel) {
   EXPECT_FALSE(can_convolve_groups(maps, random({64, 4, 3, 3}, 2), 1)) << "two results a channel";
   EXPECT_FALSE(can_convolve_groups(maps, random({32, 4, 5, 3}, 2), 1));
   EXPECT_FALSE(can_convolve_groups(maps, random({32, 4, 3, 5}, 2), 1));
-  EXPECT_FALSE(can_convolve_groups(random({2, 24, 9, 7}, 1).contiguous(kByPixel), random({24, 4, 3, 3}, 2), 1));
+  EXPECT_FALSE(can_convolve_groups(random({2, 24, 9, 7}, 1).contiguous(kByPixel),
+                                   random({24, 4, 3, 3}, 2), 1));
   EXPECT_FALSE(can_convolve_groups(maps.contiguous(), fours, 1));
   EXPECT_FALSE(can_convolve_groups(maps.slice(0, 0, 0), fours, 1));
   EXPECT_FALSE(can_convolve_groups(maps.to(torch::kDouble), fours.to(torch::kDouble), 1));

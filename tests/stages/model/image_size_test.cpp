@@ -7,7 +7,9 @@
 namespace stages {
 namespace {
 
-DatasetDescription pair_of_grades() { return {.size = 8, .classes = {"mild", "severe"}, .pair_of = 5}; }
+DatasetDescription pair_of_grades() {
+  return {.size = 8, .classes = {"mild", "severe"}, .pair_of = 5};
+}
 
 TEST(FittingClasses, PairHasOneLogitWhateverItIsChosenFrom) {
   EXPECT_EQ(fitting_classes(pair_of_grades(), std::nullopt, "/model"), 1);

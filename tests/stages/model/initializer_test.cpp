@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::int64_t kWidth = 128, kLayers = 4;
 
-std::shared_ptr<ImageClassifier> network(std::uint64_t seed, double factor = 1, bool projected = true) {
+std::shared_ptr<ImageClassifier> network(std::uint64_t seed, double factor = 1,
+                                         bool projected = true) {
   ImageClassifierOptions options;
   options.tower = {{kWidth, 512, 4, Activation::kQuickGelu, 1e-5}, kLayers, 12, 96};
   options.feature = projected ? Feature::kProjected : Feature::kPooled;
@@ -30,21 +31,23 @@ struct Expected {
 };
 
 class Normal : public testing::TestWithParam<Expected> {};
-INSTANTIATE_TEST_SUITE_P(Weights, Normal,
-                         testing::Values(Expected{"vision_model.embeddings.class_embedding", 0.08838834764831845},
-                                         Expected{"vision_model.embeddings.patch_embedding.weight", 0.02},
-                                         Expected{"vision_model.embeddings.position_embedding.weight", 0.02},
-                                         Expected{"vision_model.encoder.layers.0.self_attn.q_proj.weight", 0.03125},
-                                         Expected{"vision_model.encoder.layers.1.self_attn.k_proj.weight", 0.03125},
-                                         Expected{"vision_model.encoder.layers.2.self_attn.v_proj.weight", 0.03125},
-                                         Expected{"vision_model.encoder.layers.3.self_attn.out_proj.weight",
-                                                  0.08838834764831845},
-                                         Expected{"vision_model.encoder.layers.0.mlp.fc1.weight", 0.0625},
-                                         Expected{"vision_model.encoder.layers.3.mlp.fc2.weight", 0.03125},
-                                         Expected{"visual_projection.weight", 0.08838834764831845}));
+INSTANTIATE_TEST_SUITE_P(
+    Weights, Normal,
+    testing::Values(Expected{"vision_model.embeddings.class_embedding", 0.08838834764831845},
+                    Expected{"vision_model.embeddings.patch_embedding.weight", 0.02},
+                    Expected{"vision_model.embeddings.position_embedding.weight", 0.02},
+                    Expected{"vision_model.encoder.layers.0.self_attn.q_proj.weight", 0.03125},
+                    Expected{"vision_model.encoder.layers.1.self_attn.k_proj.weight", 0.03125},
+                    Expected{"vision_model.encoder.layers.2.self_attn.v_proj.weight", 0.03125},
+                    Expected{"vision_model.encoder.layers.3.self_attn.out_proj.weight",
+                             0.08838834764831845},
+                    Expected{"vision_model.encoder.layers.0.mlp.fc1.weight", 0.0625},
+                    Expected{"vision_model.encoder.layers.3.mlp.fc2.weight", 0.03125},
+                    Expected{"visual_projection.weight", 0.08838834764831845}));
 
 TEST_P(Normal, HasHfsDeviationTimesTheFactor) {
-  const at::Tensor weight = network(3, /*factor=*/2)->named_parameters()[GetParam().name].to(torch::kFloat64);
+  const at::Tensor weight =
+      network(3, /*factor=*/2)->named_parameters()[GetParam().name].to(torch::kFloat64);
   const double n = static_cast<double>(weight.numel()), deviation = 2 * GetParam().deviation;
   EXPECT_NEAR(weight.std().item<double>(), deviation, deviation_error(deviation, n));
   EXPECT_NEAR(weight.mean().item<double>(), 0, mean_error(deviation, n));
@@ -76,7 +79,8 @@ TEST(Initializer, HeadIsUniformWithinOneOverTheRootOfItsInputs) {
     EXPECT_GT(weight.max().item<double>(), 0.12) << name;
     EXPECT_LT(weight.min().item<double>(), -0.12) << name;
     const double deviation = 0.125 / std::sqrt(3.0);
-    EXPECT_NEAR(weight.std().item<double>(), deviation, deviation_error(deviation, weight.numel())) << name;
+    EXPECT_NEAR(weight.std().item<double>(), deviation, deviation_error(deviation, weight.numel()))
+        << name;
   }
 }
 
@@ -101,7 +105,8 @@ TEST(Initializer, NoTwoWeightsShareTheirNumbers) {
 }
 
 TEST(Initializer, AProjectionShiftsNoOtherWeight) {
-  const auto with = network(7)->named_parameters(), without = network(7, 1, /*projected=*/false)->named_parameters();
+  const auto with = network(7)->named_parameters(),
+             without = network(7, 1, /*projected=*/false)->named_parameters();
   for (const auto& item : without) {
     if (item.key().starts_with("head.")) continue;  // has another width
     EXPECT_TRUE(item.value().equal(with[item.key()])) << item.key();

@@ -25,7 +25,8 @@ at::Tensor noise(at::IntArrayRef shape, std::uint64_t seed, at::ScalarType type)
 }
 
 /// The result of a layer and the gradients of some function of it by all its inputs.
-Tensors with_gradients(const Tensors& inputs, const std::function<at::Tensor(const Tensors&)>& layer) {
+Tensors with_gradients(const Tensors& inputs,
+                       const std::function<at::Tensor(const Tensors&)>& layer) {
   const at::Tensor y = layer(inputs);
   const at::Tensor dy = noise(y.sizes(), 99, y.scalar_type()).detach();
   Tensors result = torch::autograd::grad({y}, inputs, {dy});
@@ -33,12 +34,14 @@ Tensors with_gradients(const Tensors& inputs, const std::function<at::Tensor(con
   return result;
 }
 
-void expect_close(const Tensors& ours, const Tensors& theirs, double relative, const std::string& what) {
+void expect_close(const Tensors& ours, const Tensors& theirs, double relative,
+                  const std::string& what) {
   ASSERT_EQ(ours.size(), theirs.size());
   for (std::size_t i = 0; i < ours.size(); ++i) {
     EXPECT_EQ(ours[i].sizes(), theirs[i].sizes());
     const double scale = theirs[i].abs().max().item<double>();
-    EXPECT_LT((ours[i] - theirs[i]).abs().max().item<double>(), relative * scale) << what << " " << i;
+    EXPECT_LT((ours[i] - theirs[i]).abs().max().item<double>(), relative * scale)
+        << what << " " << i;
   }
 }
 
@@ -46,7 +49,8 @@ struct LayerShape {
   std::vector<std::int64_t> x;
   std::int64_t out;
 };
-const LayerShape kShapes[] = {{{3, 8}, 5}, {{2, 5, 8}, 7}, {{2, 3, 4, 8}, 1}, {{0, 8}, 5}, {{2, 50, 384}, 768}};
+const LayerShape kShapes[] = {
+    {{3, 8}, 5}, {{2, 5, 8}, 7}, {{2, 3, 4, 8}, 1}, {{0, 8}, 5}, {{2, 50, 384}, 768}};
 
 double tolerance(at::ScalarType type) { return type == torch::kDouble ? 1e-13 : 1e-5; }
 
@@ -54,14 +58,19 @@ TEST(LinearLayerTest, IsTorchsWithItsGradients) {
   for (const at::ScalarType type : {torch::kDouble, torch::kFloat}) {
     for (const auto& [shape, out] : kShapes) {
       if (shape[0] == 0) continue;
-      Tensors inputs = {noise(shape, 1, type), noise({out, shape.back()}, 2, type), noise({out}, 3, type)};
-      expect_close(with_gradients(inputs, [](const Tensors& in) { return linear_layer(in[0], in[1], in[2]); }),
-                   with_gradients(inputs, [](const Tensors& in) { return torch::linear(in[0], in[1], in[2]); }),
-                   tolerance(type), "with a bias");
+      Tensors inputs = {noise(shape, 1, type), noise({out, shape.back()}, 2, type),
+                        noise({out}, 3, type)};
+      expect_close(
+          with_gradients(inputs,
+                         [](const Tensors& in) { return linear_layer(in[0], in[1], in[2]); }),
+          with_gradients(inputs,
+                         [](const Tensors& in) { return torch::linear(in[0], in[1], in[2]); }),
+          tolerance(type), "with a bias");
       inputs.pop_back();
-      expect_close(with_gradients(inputs, [](const Tensors& in) { return linear_layer(in[0], in[1], {}); }),
-                   with_gradients(inputs, [](const Tensors& in) { return torch::linear(in[0], in[1]); }),
-                   tolerance(type), "without one");
+      expect_close(
+          with_gradients(inputs, [](const Tensors& in) { return linear_layer(in[0], in[1], {}); }),
+          with_gradients(inputs, [](const Tensors& in) { return torch::linear(in[0], in[1]); }),
+          tolerance(type), "without one");
     }
   }
 }
@@ -71,8 +80,9 @@ TEST(LinearLayerTest, AnAdapterIsAddedWithItsGradients) {
     for (const auto& [shape, out] : kShapes) {
       if (shape[0] == 0) continue;
       const std::int64_t in = shape.back();
-      const Tensors inputs = {noise(shape, 1, type), noise({out, in}, 2, type), noise({out}, 3, type),
-                              noise({2, in}, 4, type), noise({out, 2}, 5, type)};
+      const Tensors inputs = {noise(shape, 1, type), noise({out, in}, 2, type),
+                              noise({out}, 3, type), noise({2, in}, 4, type),
+                              noise({out, 2}, 5, type)};
       expect_close(with_gradients(inputs,
                                   [](const Tensors& x) {
                                     return linear_layer(x[0], x[1], x[2], LowRank{x[3], x[4], 0.5});
@@ -96,14 +106,16 @@ TEST(LinearLayerTest, TakesRowsWithGapsBetweenThem) {
   EXPECT_TRUE(close(all.narrow(1, 0, 1)));
   EXPECT_TRUE(close(all.transpose(0, 1)));
   EXPECT_TRUE(close(all.narrow(1, 3, 20)));
-  EXPECT_TRUE(linear_layer(all.narrow(0, 0, 0), weight, {}).sizes() == at::IntArrayRef({0, 50, 768}));
+  EXPECT_TRUE(linear_layer(all.narrow(0, 0, 0), weight, {}).sizes() ==
+              at::IntArrayRef({0, 50, 768}));
 }
 
 TEST(LinearLayerTest, KeepsWhatTheGradientsNeedAndNoMore) {
   const at::Tensor x = noise({4, 8}, 1, torch::kFloat), weight = noise({5, 8}, 2, torch::kFloat);
   const auto kept = [](const at::Tensor& of, const at::Tensor& by) {
     std::vector<const void*> memory;
-    const ScopedSavedTensors saved([&](const at::Tensor& tensor) { memory.push_back(tensor.const_data_ptr()); });
+    const ScopedSavedTensors saved(
+        [&](const at::Tensor& tensor) { memory.push_back(tensor.const_data_ptr()); });
     linear_layer(of, by, {});
     return memory;
   };
@@ -112,12 +124,14 @@ TEST(LinearLayerTest, KeepsWhatTheGradientsNeedAndNoMore) {
   EXPECT_TRUE(kept(x.detach(), weight.detach()).empty());
 }
 
-// The product of a large layer is oneDNN's on some processors; on all it is the same number from run to run.
+// The product of a large layer is oneDNN's on some processors; on all it is the same number from
+// run to run.
 TEST(LinearLayerTest, HasTheSameBitsEachTime) {
-  const Tensors inputs = {noise({8, 50, 768}, 1, torch::kFloat), noise({3072, 768}, 2, torch::kFloat),
-                          noise({3072}, 3, torch::kFloat)};
+  const Tensors inputs = {noise({8, 50, 768}, 1, torch::kFloat),
+                          noise({3072, 768}, 2, torch::kFloat), noise({3072}, 3, torch::kFloat)};
   const auto once = [&] {
-    return with_gradients(inputs, [](const Tensors& in) { return linear_layer(in[0], in[1], in[2]); });
+    return with_gradients(inputs,
+                          [](const Tensors& in) { return linear_layer(in[0], in[1], in[2]); });
   };
   const Tensors first = once(), second = once();
   for (std::size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(first[i].equal(second[i])) << i;
@@ -136,7 +150,8 @@ TEST(LinearLayerTest, ItsMemoryIsPlanned) {
       linear_layer(x, weight, {});
       return counter.peak_bytes();
     }();
-    const at::Tensor outline = torch::empty({rows, in}, at::kMeta), weight_outline = torch::empty({out, in}, at::kMeta);
+    const at::Tensor outline = torch::empty({rows, in}, at::kMeta),
+                     weight_outline = torch::empty({out, in}, at::kMeta);
     const MemoryTrace trace({.threads = at::get_num_threads()});
     linear_layer(outline, weight_outline, {});
     std::int64_t live = 0, planned = 0;
@@ -145,7 +160,9 @@ TEST(LinearLayerTest, ItsMemoryIsPlanned) {
       planned = std::max(planned, live);
     }
     EXPECT_GE(planned, measured) << in << " " << out;
-    EXPECT_LE(planned - meta::float_product_scratch({.rows = rows, .inner = in}, at::get_num_threads()), measured)
+    EXPECT_LE(
+        planned - meta::float_product_scratch({.rows = rows, .inner = in}, at::get_num_threads()),
+        measured)
         << in << " " << out;
   }
 }
@@ -155,13 +172,16 @@ TEST(LinearLayerTest, ScratchIsThatOfTheProcessorThatAPlanIsFor) {
   for (const bool multiplies : {true, false}) {
     Backend backend{.threads = 2};
     backend.processor.onednn_multiplies = multiplies;
-    const at::Tensor x = torch::empty({800, 768}, at::kMeta), weight = torch::empty({3072, 768}, at::kMeta);
+    const at::Tensor x = torch::empty({800, 768}, at::kMeta),
+                     weight = torch::empty({3072, 768}, at::kMeta);
     const MemoryTrace trace(backend);
     linear_layer(x, weight, {});
     const std::vector<TracedStorage> storages = trace.storages();
     const std::int64_t scratch = meta::float_product_scratch({.rows = 800, .inner = 768}, 2);
     EXPECT_GT(scratch, 0);
-    const auto is_it = [&](const TracedStorage& one) { return one.is_scratch && one.bytes == scratch; };
+    const auto is_it = [&](const TracedStorage& one) {
+      return one.is_scratch && one.bytes == scratch;
+    };
     EXPECT_EQ(std::ranges::count_if(storages, is_it), multiplies ? 1 : 0);
   }
 }
@@ -195,11 +215,12 @@ TEST(LinearLayerTest, UnderAutocastItIsTorchs) {
 TEST(LinearLayerTest, AGradientOfTheGradientIsThatOfTheProduct) {
   const at::Tensor x = noise({4, 8}, 1, torch::kDouble), weight = noise({5, 8}, 2, torch::kDouble);
   const auto second = [&](const at::Tensor& y) {
-    const at::Tensor dx =
-        torch::autograd::grad({y.pow(3).sum()}, {x}, {}, /*retain_graph=*/true, /*create_graph=*/true)[0];
+    const at::Tensor dx = torch::autograd::grad({y.pow(3).sum()}, {x}, {}, /*retain_graph=*/true,
+                                                /*create_graph=*/true)[0];
     return torch::autograd::grad({dx.square().sum()}, {weight})[0];
   };
-  EXPECT_TRUE(second(linear_layer(x, weight, {})).allclose(second(torch::linear(x, weight)), 1e-12, 1e-12));
+  EXPECT_TRUE(
+      second(linear_layer(x, weight, {})).allclose(second(torch::linear(x, weight)), 1e-12, 1e-12));
   const LowRank adapter{noise({2, 8}, 3, torch::kDouble), noise({5, 2}, 4, torch::kDouble), 1};
   EXPECT_THROW(second(linear_layer(x, weight, {}, adapter)), std::logic_error);
 }

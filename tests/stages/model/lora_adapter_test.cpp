@@ -5,8 +5,8 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "stages/random/dropout.h"
 #include "stages/model/layers.h"
+#include "stages/random/apply_dropout.h"
 
 namespace stages {
 namespace {
@@ -68,10 +68,12 @@ TEST(LoraAdapterTest, DropoutIsOnTheAdaptersBranchAlone) {
   }
   const torch::NoGradGuard no_graph;
   const DropoutMask mask{.seed = 7, .step = 2, .layer = 0, .probability = kProbability};
-  const at::Tensor factors = apply_dropout(mask, torch::ones({3, 5}, torch::kFloat64), torch::tensor({10, 11, 12}));
+  const at::Tensor factors =
+      apply_dropout(mask, torch::ones({3, 5}, torch::kFloat64), torch::tensor({10, 11, 12}));
   ASSERT_TRUE(factors.eq(0).any().item<bool>());
   ASSERT_FALSE(factors.eq(0).all().item<bool>());
-  const at::Tensor a = adapted.a(), b = adapted.b(), w = adapted.layer->weight, dropped = x * factors;
+  const at::Tensor a = adapted.a(), b = adapted.b(), w = adapted.layer->weight,
+                   dropped = x * factors;
   expect_close(h, x.mm(w.t()) + adapted.layer->bias + kScaling * dropped.mm(a.t()).mm(b.t()));
   expect_close(b.grad(), kScaling * g.t().mm(dropped.mm(a.t())));
   expect_close(a.grad(), kScaling * g.mm(b).t().mm(dropped));
@@ -93,7 +95,8 @@ TEST(LoraAdapterTest, WithAZeroBTheOutputIsTheLayersBitForBit) {
       adapted.b().zero_();
     }
     const at::Tensor x = numbers({3, 5}, 5).to(type);
-    EXPECT_TRUE(adapted.layer->forward(x).equal(torch::linear(x, adapted.layer->weight, adapted.layer->bias)));
+    EXPECT_TRUE(adapted.layer->forward(x).equal(
+        torch::linear(x, adapted.layer->weight, adapted.layer->bias)));
   }
 }
 
@@ -102,7 +105,8 @@ TEST(LoraAdapterTest, AnAdapterOfAHalfLayerComputesInFloat32) {
   EXPECT_EQ(adapted.a().scalar_type(), torch::kFloat32);
   const at::Tensor x = numbers({3, 5}, 5).to(torch::kBFloat16);
   const at::Tensor own = torch::linear(x, adapted.layer->weight, adapted.layer->bias);
-  const at::Tensor added = torch::linear(torch::linear(x.to(torch::kFloat32), adapted.a()) * kScaling, adapted.b());
+  const at::Tensor added =
+      torch::linear(torch::linear(x.to(torch::kFloat32), adapted.a()) * kScaling, adapted.b());
   const at::Tensor output = adapted.layer->forward(x);
   EXPECT_EQ(output.scalar_type(), torch::kBFloat16);
   EXPECT_TRUE(output.equal((own + added).to(torch::kBFloat16)));
@@ -112,7 +116,8 @@ TEST(LoraAdapterTest, AWeightHeldInHalfPrecisionIsWidenedForAWiderInput) {
   const AdaptedLinear adapted(0, torch::kBFloat16);
   adapted.layer->detach();
   const at::Tensor x = numbers({3, 5}, 5).to(torch::kFloat32);
-  const at::Tensor w = adapted.layer->weight.to(torch::kFloat32), b = adapted.layer->bias.to(torch::kFloat32);
+  const at::Tensor w = adapted.layer->weight.to(torch::kFloat32),
+                   b = adapted.layer->bias.to(torch::kFloat32);
   EXPECT_TRUE(adapted.layer->forward(x).equal(torch::linear(x, w, b)));
 }
 
@@ -120,7 +125,8 @@ TEST(LoraAdapterTest, ItsWeightsBearTheLayersName) {
   const AdaptedLinear adapted(0.1);
   std::vector<std::string> names;
   for (const auto& item : adapted.layer->named_parameters()) names.push_back(item.key());
-  EXPECT_THAT(names, testing::UnorderedElementsAre("weight", "bias", "lora_A.weight", "lora_B.weight"));
+  EXPECT_THAT(names,
+              testing::UnorderedElementsAre("weight", "bias", "lora_A.weight", "lora_B.weight"));
 }
 
 TEST(LoraAdapterTest, AMergedLayerGivesTheSameWithoutTheAdapter) {
@@ -136,7 +142,8 @@ TEST(LoraAdapterTest, AMergedLayerGivesTheSameWithoutTheAdapter) {
 
 TEST(LoraAdapterTest, AHalfWeightIsMergedInFloat32) {
   const AdaptedLinear adapted(0, torch::kBFloat16);
-  const at::Tensor sum = adapted.layer->weight.to(torch::kFloat32) + kScaling * adapted.b().mm(adapted.a());
+  const at::Tensor sum =
+      adapted.layer->weight.to(torch::kFloat32) + kScaling * adapted.b().mm(adapted.a());
   adapted.layer->merge();
   EXPECT_TRUE(adapted.layer->weight.equal(sum.to(torch::kBFloat16)));
 }
@@ -150,7 +157,8 @@ TEST(LoraAdapterTest, AMergeThatIsNotFiniteIsRefused) {
   const at::Tensor before = adapted.layer->weight.clone();
   EXPECT_THROW(adapted.layer->merge(), std::domain_error);
   EXPECT_TRUE(adapted.layer->weight.equal(before));
-  EXPECT_TRUE(adapted.layer->forward(torch::ones({1, 5}, torch::kFloat)).requires_grad());  // the adapter still adds
+  EXPECT_TRUE(adapted.layer->forward(torch::ones({1, 5}, torch::kFloat))
+                  .requires_grad());  // the adapter still adds
 }
 
 TEST(LoraAdapterTest, OfAPatchEmbeddingItIsThatOfALayerOverPatches) {
@@ -166,9 +174,11 @@ TEST(LoraAdapterTest, OfAPatchEmbeddingItIsThatOfALayerOverPatches) {
   layer->attach(adapter);
   const at::Tensor pixels = numbers({2, 3, 4, 6}, 5);
   // (n, patches, 12), each patch row by row.
-  const at::Tensor patches =
-      torch::nn::functional::unfold(pixels, torch::nn::functional::UnfoldFuncOptions({2, 2}).stride(2)).transpose(1, 2);
-  const at::Tensor w = layer->weight.flatten(1) + kScaling * adapter->b().flatten(1).mm(adapter->a().flatten(1));
+  const at::Tensor patches = torch::nn::functional::unfold(
+                                 pixels, torch::nn::functional::UnfoldFuncOptions({2, 2}).stride(2))
+                                 .transpose(1, 2);
+  const at::Tensor w =
+      layer->weight.flatten(1) + kScaling * adapter->b().flatten(1).mm(adapter->a().flatten(1));
   const at::Tensor expected = torch::linear(patches, w, layer->bias);
   expect_close(layer->forward(pixels), expected);
   layer->merge();

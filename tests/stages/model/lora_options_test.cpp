@@ -36,7 +36,8 @@ TEST(LoraOptionsTest, TheDefaultsAreThePublishedOnes) {
 }
 
 TEST(LoraOptionsTest, EveryOptionIsRead) {
-  const LoraOptions options = read(R"({"rank": 4, "alpha": 2.5, "rank_stabilized": true, "dropout": 0,
+  const LoraOptions options =
+      read(R"({"rank": 4, "alpha": 2.5, "rank_stabilized": true, "dropout": 0,
     "targets": ["fc1", "q_proj"], "exclude": ".*1.*", "layers": [0, 2], "layers_pattern": "layers",
     "rank_pattern": {"z": 2, "a": 3}, "alpha_pattern": {"fc1": 1}, "bias": "lora_only", "initialization": "gaussian",
     "modules_to_save": ["visual_projection"]})");
@@ -59,14 +60,16 @@ TEST(LoraOptionsTest, LayersAreCountedWhateverComesBeforeThem) {
 
 TEST(LoraOptionsTest, WhatIsNotAnExpressionIsAnErrorAtItsOption) {
   const std::string help = "; write it as Python does, or give a list of names";
-  EXPECT_THAT(
-      errors_of(R"({"targets": "a(", "exclude": "[", "rank_pattern": {"x(": 2}})"),
-      testing::ElementsAre(
-          "/model/targets: 'a(' is not a regular expression: missing closing parenthesis at character 2" + help,
-          "/model/exclude: '[' is not a regular expression: missing terminating ] for character class at character 1" +
-              help,
-          "/model/rank_pattern/x(: 'x(' is not a regular expression: missing closing parenthesis at character 2" +
-              help));
+  EXPECT_THAT(errors_of(R"({"targets": "a(", "exclude": "[", "rank_pattern": {"x(": 2}})"),
+              testing::ElementsAre("/model/targets: 'a(' is not a regular expression: missing "
+                                   "closing parenthesis at character 2" +
+                                       help,
+                                   "/model/exclude: '[' is not a regular expression: missing "
+                                   "terminating ] for character class at character 1" +
+                                       help,
+                                   "/model/rank_pattern/x(: 'x(' is not a regular expression: "
+                                   "missing closing parenthesis at character 2" +
+                                       help));
 }
 
 TEST(LoraOptionsTest, TheScalingIsAlphaOverRankOrItsRoot) {

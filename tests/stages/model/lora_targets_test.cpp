@@ -22,9 +22,11 @@ std::vector<TargetCandidate> two_blocks(const std::string& first = "encoder.laye
   return candidates;
 }
 
-std::vector<std::string> chosen(const LoraOptions& options, const std::vector<TargetCandidate>& candidates) {
+std::vector<std::string> chosen(const LoraOptions& options,
+                                const std::vector<TargetCandidate>& candidates) {
   std::vector<std::string> names;
-  for (const LoraTarget& target : select_targets(options, candidates)) names.push_back(candidates[target.index].name);
+  for (const LoraTarget& target : select_targets(options, candidates))
+    names.push_back(candidates[target.index].name);
   return names;
 }
 
@@ -49,14 +51,17 @@ void expect_error(const LoraOptions& options, const std::string& message, const 
 
 TEST(LoraTargetsTest, AnItemIsANameOrTheEndOfOneAfterADot) {
   EXPECT_THAT(chosen(targets(List{"q_proj", "head"}), two_blocks()),
-              ElementsAre("encoder.layers.0.self_attn.q_proj", "encoder.layers.1.self_attn.q_proj", "head"));
-  EXPECT_THAT(chosen(targets(List{"1.mlp.fc1"}), two_blocks()), ElementsAre("encoder.layers.1.mlp.fc1"));
+              ElementsAre("encoder.layers.0.self_attn.q_proj", "encoder.layers.1.self_attn.q_proj",
+                          "head"));
+  EXPECT_THAT(chosen(targets(List{"1.mlp.fc1"}), two_blocks()),
+              ElementsAre("encoder.layers.1.mlp.fc1"));
   EXPECT_THROW(chosen(targets(List{"_proj"}), two_blocks()), runner::StageError);
 }
 
 TEST(LoraTargetsTest, ATextMatchesTheWholeName) {
-  EXPECT_THAT(chosen(targets(".*\\.layers\\.[02]\\.(self_attn\\.(q|k)_proj|mlp\\.fc1)"), two_blocks()),
-              ElementsAre("encoder.layers.0.self_attn.q_proj", "encoder.layers.0.mlp.fc1"));
+  EXPECT_THAT(
+      chosen(targets(".*\\.layers\\.[02]\\.(self_attn\\.(q|k)_proj|mlp\\.fc1)"), two_blocks()),
+      ElementsAre("encoder.layers.0.self_attn.q_proj", "encoder.layers.0.mlp.fc1"));
   EXPECT_THROW(chosen(targets("q_proj"), two_blocks()), runner::StageError);
 }
 
@@ -64,17 +69,18 @@ TEST(LoraTargetsTest, ExcludedOnesGetNone) {
   LoraOptions options = targets(List{"q_proj", "fc1"});
   options.exclude = List{"layers.1.self_attn.q_proj"};
   EXPECT_THAT(chosen(options, two_blocks()),
-              ElementsAre("encoder.layers.0.self_attn.q_proj", "encoder.layers.0.mlp.fc1", "encoder.layers.1.mlp.fc1"));
+              ElementsAre("encoder.layers.0.self_attn.q_proj", "encoder.layers.0.mlp.fc1",
+                          "encoder.layers.1.mlp.fc1"));
   options.exclude = ".*fc1";
-  EXPECT_THAT(chosen(options, two_blocks()),
-              ElementsAre("encoder.layers.0.self_attn.q_proj", "encoder.layers.1.self_attn.q_proj"));
+  EXPECT_THAT(chosen(options, two_blocks()), ElementsAre("encoder.layers.0.self_attn.q_proj",
+                                                         "encoder.layers.1.self_attn.q_proj"));
 }
 
 TEST(LoraTargetsTest, AModuleThatIsSavedAsAWholeGetsNone) {
   LoraOptions options = targets(List{"q_proj", "head", "fc1"});
   options.modules_to_save = {"head", "mlp"};
-  EXPECT_THAT(chosen(options, two_blocks()),
-              ElementsAre("encoder.layers.0.self_attn.q_proj", "encoder.layers.1.self_attn.q_proj"));
+  EXPECT_THAT(chosen(options, two_blocks()), ElementsAre("encoder.layers.0.self_attn.q_proj",
+                                                         "encoder.layers.1.self_attn.q_proj"));
 }
 
 TEST(LoraTargetsTest, LayersAreNumbersAfterThePattern) {
@@ -104,7 +110,8 @@ TEST(LoraTargetsTest, TheFirstPatternThatMatchesTheEndOfTheNameCounts) {
   std::vector<std::pair<std::int64_t, double>> numbers;
   for (const LoraTarget& target : select_targets(options, two_blocks()))
     numbers.emplace_back(target.rank, target.alpha);
-  EXPECT_THAT(numbers, ElementsAre(std::pair(3, 8.0), std::pair(4, 5.0), std::pair(2, 8.0), std::pair(4, 7.0)));
+  EXPECT_THAT(numbers, ElementsAre(std::pair(3, 8.0), std::pair(4, 5.0), std::pair(2, 8.0),
+                                   std::pair(4, 7.0)));
 }
 
 TEST(LoraTargetsTest, NoMatchNamesTheNearest) {
@@ -116,22 +123,24 @@ TEST(LoraTargetsTest, NoMatchNamesTheNearest) {
 }
 
 TEST(LoraTargetsTest, WhatIsNotALayerIsRefusedByName) {
-  expect_error(
-      targets(List{"layer_norm1"}),
-      "'encoder.layers.0.layer_norm1' cannot have an adapter: it is neither a linear layer nor a patch embedding",
-      "name it in 'exclude', or narrow 'targets'");
+  expect_error(targets(List{"layer_norm1"}),
+               "'encoder.layers.0.layer_norm1' cannot have an adapter: it is neither a linear "
+               "layer nor a patch embedding",
+               "name it in 'exclude', or narrow 'targets'");
 }
 
 TEST(LoraTargetsTest, NothingLeftIsSaid) {
   LoraOptions options = targets(List{"q_proj"});
   options.layers = {7};
   expect_error(options,
-               "of the 2 layers that 'targets' names none is left by 'exclude', 'layers' and 'modules_to_save'",
+               "of the 2 layers that 'targets' names none is left by 'exclude', 'layers' and "
+               "'modules_to_save'",
                "a model without adapters is 'kind: model.linear_probe'");
 }
 
 TEST(LoraTargetsTest, ItemsThatNameNothingAreListed) {
-  EXPECT_THAT(unused_targets(targets(List{"query", "q_proj", "qkv"}), two_blocks()), ElementsAre("query", "qkv"));
+  EXPECT_THAT(unused_targets(targets(List{"query", "q_proj", "qkv"}), two_blocks()),
+              ElementsAre("query", "qkv"));
   EXPECT_THAT(unused_targets(targets(".*q_proj"), two_blocks()), IsEmpty());
 }
 

@@ -17,13 +17,16 @@ namespace {
 using Tensors = std::vector<at::Tensor>;
 constexpr auto kByPixel = torch::MemoryFormat::ChannelsLast;
 
-/// Maps with some channels, a weight, a bias, and what has been collected; numbers of a channel are about `center`.
+/// Maps with some channels, a weight, a bias, and what has been collected; numbers of a channel are
+/// about `center`.
 struct Inputs {
   at::Tensor maps, weight, bias, running_mean, running_var;
 
   BatchNormTensors tensors() const { return {weight, bias, running_mean, running_var}; }
   Inputs to(at::ScalarType type) const {
-    const auto copy = [type](const at::Tensor& one) { return one.to(type, /*non_blocking=*/false, /*copy=*/true); };
+    const auto copy = [type](const at::Tensor& one) {
+      return one.to(type, /*non_blocking=*/false, /*copy=*/true);
+    };
     return {copy(maps), copy(weight), copy(bias), copy(running_mean), copy(running_var)};
   }
 };
@@ -31,8 +34,8 @@ struct Inputs {
 Inputs inputs(at::IntArrayRef shape, double center = 0.5) {
   at::Generator generator = at::detail::createCPUGenerator(11);
   const auto random = [&](at::IntArrayRef size) { return torch::randn(size, generator); };
-  return {(random(shape) + center).contiguous(kByPixel), random(shape[1]), random(shape[1]), random(shape[1]),
-          random(shape[1]).abs()};
+  return {(random(shape) + center).contiguous(kByPixel), random(shape[1]), random(shape[1]),
+          random(shape[1]), random(shape[1]).abs()};
 }
 
 /// Whose parts are of many pixels, of one, and of some that no number of theirs divides.
@@ -40,15 +43,17 @@ const std::vector<std::vector<std::int64_t>> kShapes = {
     {1, 3, 1, 2}, {2, 24, 61, 43}, {3, 1, 5, 7}, {2, 200, 23, 9}, {2, 40000, 1, 2}};
 
 at::Tensor by_torch(const Inputs& of, bool has_relu) {
-  const at::Tensor y =
-      torch::batch_norm(of.maps, of.weight, of.bias, of.running_mean, of.running_var, /*training=*/true,
-                        kBatchNormMomentum, kBatchNormEpsilon, /*cudnn_enabled=*/false);
+  const at::Tensor y = torch::batch_norm(of.maps, of.weight, of.bias, of.running_mean,
+                                         of.running_var, /*training=*/true, kBatchNormMomentum,
+                                         kBatchNormEpsilon, /*cudnn_enabled=*/false);
   return has_relu ? y.relu() : y;
 }
 
-void expect_near(const at::Tensor& found, const at::Tensor& expected, double tolerance, const std::string& what) {
+void expect_near(const at::Tensor& found, const at::Tensor& expected, double tolerance,
+                 const std::string& what) {
   const double scale = 1 + expected.abs().max().item<double>();
-  EXPECT_LT((found.to(torch::kDouble) - expected).abs().max().item<double>(), tolerance * scale) << what;
+  EXPECT_LT((found.to(torch::kDouble) - expected).abs().max().item<double>(), tolerance * scale)
+      << what;
 }
 
 /// Of maps, weight and bias.
@@ -87,7 +92,8 @@ TEST(NormalizeBatchTest, CollectsNothingWhereNothingIsKept) {
 // A sum of squares less the square of the sum would leave nothing of this spread.
 TEST(NormalizeBatchTest, ASmallSpreadAboutALargeMeanIsKept) {
   const Inputs of = inputs({2, 24, 61, 43}, 3000);
-  expect_near(normalize_batch(of.maps, of.tensors(), false), by_torch(of.to(torch::kDouble), false), 1e-3, "");
+  expect_near(normalize_batch(of.maps, of.tensors(), false), by_torch(of.to(torch::kDouble), false),
+              1e-3, "");
 }
 
 TEST(NormalizeBatchTest, HasTheGradientsOfTorch) {
@@ -95,12 +101,15 @@ TEST(NormalizeBatchTest, HasTheGradientsOfTorch) {
     for (const bool has_relu : {false, true}) {
       const Inputs of = inputs(shape);
       const at::Tensor dy = slopes(of);
-      const auto ours = [&](const Inputs& in) { return normalize_batch(in.maps, in.tensors(), has_relu); };
+      const auto ours = [&](const Inputs& in) {
+        return normalize_batch(in.maps, in.tensors(), has_relu);
+      };
       const auto torchs = [&](const Inputs& in) { return by_torch(in, has_relu); };
       const Tensors found = gradients(ours, of.to(torch::kFloat), dy),
                     expected = gradients(torchs, of.to(torch::kDouble), dy.to(torch::kDouble));
       for (std::size_t i = 0; i < found.size(); ++i) {
-        expect_near(found[i], expected[i], 1e-5, std::to_string(shape[1]) + " channels, " + std::to_string(i));
+        expect_near(found[i], expected[i], 1e-5,
+                    std::to_string(shape[1]) + " channels, " + std::to_string(i));
       }
     }
   }
@@ -113,7 +122,9 @@ TEST(NormalizeBatchTest, NoBitDependsOnTheThreads) {
     const auto all = [&](int threads) {
       const ScopedThreads some(threads);
       const Inputs copy = of.to(torch::kFloat);
-      const auto ours = [](const Inputs& in) { return normalize_batch(in.maps, in.tensors(), true); };
+      const auto ours = [](const Inputs& in) {
+        return normalize_batch(in.maps, in.tensors(), true);
+      };
       Tensors result = gradients(ours, copy, dy);
       result.insert(result.end(), {ours(copy), copy.running_mean, copy.running_var});
       return result;
@@ -121,7 +132,8 @@ TEST(NormalizeBatchTest, NoBitDependsOnTheThreads) {
     const Tensors expected = all(1);
     for (const int threads : {2, 3}) {
       const Tensors found = all(threads);
-      for (std::size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(found[i].equal(expected[i])) << shape[1] << " " << i;
+      for (std::size_t i = 0; i < found.size(); ++i)
+        EXPECT_TRUE(found[i].equal(expected[i])) << shape[1] << " " << i;
     }
   }
 }
@@ -130,7 +142,8 @@ TEST(NormalizeBatchTest, TakesAGradientThatIsOneNumberForAllPixels) {
   const Inputs of = inputs({2, 24, 6, 4});
   const at::Tensor dy = torch::randn({2, 24, 1, 1}).expand_as(of.maps);
   const auto ours = [](const Inputs& in) { return normalize_batch(in.maps, in.tensors(), true); };
-  const Tensors found = gradients(ours, of, dy), expected = gradients(ours, of, dy.contiguous(kByPixel));
+  const Tensors found = gradients(ours, of, dy),
+                expected = gradients(ours, of, dy.contiguous(kByPixel));
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(found[i].equal(expected[i])) << i;
 }
 
@@ -154,7 +167,8 @@ TEST(NormalizeBatchTest, KeepsTheMapsAndNotTheResult) {
   Inputs of = inputs({2, 24, 6, 4});
   of.maps.requires_grad_(true);
   std::vector<const void*> kept;
-  const ScopedSavedTensors saved([&kept](const at::Tensor& tensor) { kept.push_back(tensor.const_data_ptr()); });
+  const ScopedSavedTensors saved(
+      [&kept](const at::Tensor& tensor) { kept.push_back(tensor.const_data_ptr()); });
   const at::Tensor y = normalize_batch(of.maps, of.tensors(), true);
   ASSERT_EQ(kept.size(), 2) << "the maps and four numbers a channel";
   EXPECT_EQ(kept[0], of.maps.const_data_ptr());
@@ -165,8 +179,9 @@ TEST(NormalizeBatchTest, AGradientOfItsGradientIsRefused) {
   Inputs of = inputs({2, 24, 6, 4});
   of.maps.requires_grad_(true);
   const at::Tensor y = normalize_batch(of.maps, of.tensors(), false).sum();
-  EXPECT_THROW(torch::autograd::grad({y}, {of.maps}, {}, /*retain_graph=*/true, /*create_graph=*/true),
-               std::logic_error);
+  EXPECT_THROW(
+      torch::autograd::grad({y}, {of.maps}, {}, /*retain_graph=*/true, /*create_graph=*/true),
+      std::logic_error);
 }
 
 TEST(NormalizeBatchTest, TakesMapsOfFloat32ThatLiePixelByPixel) {
@@ -176,7 +191,8 @@ TEST(NormalizeBatchTest, TakesMapsOfFloat32ThatLiePixelByPixel) {
   EXPECT_FALSE(can_normalize_batch(of.maps.to(torch::kBFloat16), of.weight));
   EXPECT_FALSE(can_normalize_batch(of.maps, of.weight.to(torch::kDouble)));
   EXPECT_FALSE(can_normalize_batch(of.maps.select(2, 0).select(2, 0), of.weight));
-  EXPECT_FALSE(can_normalize_batch(torch::ones({1, 24, 1, 1}), of.weight)) << "one number a channel has no spread";
+  EXPECT_FALSE(can_normalize_batch(torch::ones({1, 24, 1, 1}), of.weight))
+      << "one number a channel has no spread";
   EXPECT_FALSE(can_normalize_batch(torch::ones({0, 24, 6, 4}), of.weight));
 }
 

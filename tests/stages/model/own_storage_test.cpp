@@ -22,7 +22,8 @@
 namespace stages {
 namespace {
 
-/// A kind of model and options that decide what is trained; `weights` stands for the file of a SavedTower.
+/// A kind of model and options that decide what is trained; `weights` stands for the file of a
+/// SavedTower.
 struct SharedModel {
   std::string name;
   const runner::StageKind* kind;
@@ -34,7 +35,9 @@ struct SharedModel {
 /// Two classes by two examples each, and four queries.
 DatasetDescription small_episodes() {
   return {4,
-          {{"image", {8, 3, 16, 16}, at::kFloat}, {"support", {2, 2}, at::kLong}, {"label", {4}, at::kLong}},
+          {{"image", {8, 3, 16, 16}, at::kFloat},
+           {"support", {2, 2}, at::kLong},
+           {"label", {4}, at::kLong}},
           {"one", "other"}};
 }
 
@@ -48,13 +51,16 @@ std::shared_ptr<const Model> made(const SharedModel& shared, const SavedTower& s
   auto stage = shared.kind->create(reader);
   if (!stage) throw std::logic_error(stage.errors()[0].message);
   RecordingContext context;
-  return std::static_pointer_cast<const Model>((*stage)->run(runner::Inputs({}), context).at("model"));
+  return std::static_pointer_cast<const Model>(
+      (*stage)->run(runner::Inputs({}), context).at("model"));
 }
 
 std::map<std::string, at::Tensor> values(const torch::nn::Module& network) {
   std::map<std::string, at::Tensor> result;
-  for (const auto& item : network.named_parameters()) result[item.key()] = item.value().detach().clone();
-  for (const auto& item : network.named_buffers()) result[item.key()] = item.value().detach().clone();
+  for (const auto& item : network.named_parameters())
+    result[item.key()] = item.value().detach().clone();
+  for (const auto& item : network.named_buffers())
+    result[item.key()] = item.value().detach().clone();
   return result;
 }
 
@@ -85,7 +91,8 @@ TEST_P(NetworksOfOneModel, ShareNothingThatIsTrainedOrABuffer) {
   EXPECT_GT(weights(*network).size(), 0U);
   for (const auto& [name, tensor] : weights(*network)) {
     EXPECT_FALSE(others.contains(tensor.storage().data())) << name;
-    EXPECT_TRUE(own.insert(tensor.storage().data()).second) << name << " lies in the memory of another weight";
+    EXPECT_TRUE(own.insert(tensor.storage().data()).second)
+        << name << " lies in the memory of another weight";
   }
   for (const auto& [name, tensor] : trained_parameters(*network))
     EXPECT_TRUE(own.contains(tensor.storage().data())) << name << " is trained and not saved";
@@ -121,7 +128,10 @@ std::vector<SharedModel> every_model() {
   return {{"clip_vision", &kModelClipVision, std::move(tower), /*has_weights=*/false},
           {"linear_probe", &kModelLinearProbe, {{"backbone", small()}}},
           {"linear_probe_in_half", &kModelLinearProbe, {{"backbone", small({{"dtype", "bf16"}})}}},
-          {"linear_probe_without_weights", &kModelLinearProbe, {{"backbone", small()}}, /*has_weights=*/false},
+          {"linear_probe_without_weights",
+           &kModelLinearProbe,
+           {{"backbone", small()}},
+           /*has_weights=*/false},
           lora("lora", Json::object()),
           lora("lora_with_all_biases", {{"bias", "all"}}),
           lora("lora_with_its_biases", {{"bias", "lora_only"}}),
@@ -130,7 +140,10 @@ std::vector<SharedModel> every_model() {
           lora("lora_in_half", {{"bias", "all"}}, small({{"dtype", "bf16"}})),
           {"few_shot_transformer", &kModelFewShotTransformer, {{"backbone", conv}}, false, true},
           {"cross_transformer", &kModelCrossTransformer, {{"backbone", conv}}, false, true},
-          {"se_resnext", &kModelSeResnext, {{"layers", {1, 1, 1, 1}}, {"cardinality", 1}}, /*has_weights=*/false},
+          {"se_resnext",
+           &kModelSeResnext,
+           {{"layers", {1, 1, 1, 1}}, {"cardinality", 1}},
+           /*has_weights=*/false},
           {"cnn", &kModelCnn, {{"architecture", "mobilenetv2_100"}}, /*has_weights=*/false},
           {"clip", &kModelClip, Json::parse(kTinyClip), /*has_weights=*/false}};
 }

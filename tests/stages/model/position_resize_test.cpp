@@ -25,7 +25,8 @@ TEST(PositionResize, RowsAndColumnsOfTheGridStaySo) {
   const at::Tensor grid = torch::stack({side.repeat_interleave(3), side.repeat({3})}, 1);
   const at::Tensor positions = torch::cat({torch::full({1, 2}, 9.0F), grid});
   for (const PositionResize how : kBoth) {
-    const at::Tensor larger = resize_positions(positions, 1 + 36, how).slice(0, 1).reshape({6, 6, 2});
+    const at::Tensor larger =
+        resize_positions(positions, 1 + 36, how).slice(0, 1).reshape({6, 6, 2});
     const at::Tensor rows = larger.select(2, 0), columns = larger.select(2, 1);
     EXPECT_TRUE(rows.allclose(rows.select(1, 0).unsqueeze(1).expand({6, 6}), 0, 1e-5)) << rows;
     EXPECT_TRUE(columns.allclose(columns[0].expand({6, 6}), 0, 1e-5)) << columns;
@@ -36,7 +37,8 @@ TEST(PositionResize, RowsAndColumnsOfTheGridStaySo) {
 
 TEST(PositionResize, AsManyTokensStayAsTheyAre) {
   const at::Tensor positions = torch::arange(20).reshape({5, 4}).to(at::kFloat);
-  for (const PositionResize how : kBoth) EXPECT_TRUE(resize_positions(positions, 5, how).is_same(positions));
+  for (const PositionResize how : kBoth)
+    EXPECT_TRUE(resize_positions(positions, 5, how).is_same(positions));
 }
 
 }  // namespace

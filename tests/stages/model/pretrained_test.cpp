@@ -39,12 +39,14 @@ ImageClassifier random_network(const ImageClassifierOptions& options, std::uint6
   return network;
 }
 
-/// `network`'s weights by the names of a layout that keeps its projections as the network does; without its head.
+/// `network`'s weights by the names of a layout that keeps its projections as the network does;
+/// without its head.
 NamedTensors in_layout(const ImageClassifier& network, WeightLayout layout) {
   NamedTensors result;
   for (const auto& item : network.named_parameters()) {
     const auto theirs = library_name(layout, item.key());
-    if (theirs && !item.key().starts_with("head.")) result.set(*theirs, item.value().detach().clone());
+    if (theirs && !item.key().starts_with("head."))
+      result.set(*theirs, item.value().detach().clone());
   }
   return result;
 }
@@ -63,7 +65,8 @@ TEST(Pretrained, SeparateProjectionsBecomeOneAndOneBecomesThree) {
   EXPECT_TRUE(torch::allclose(features(fused), features(separate), 1e-5, 1e-6));
 
   ImageClassifier back = random_network(small(false, false), 3);
-  const PretrainedReport cut = load_pretrained(back, in_layout(fused, WeightLayout::kTimm), PositionResize::kBicubic);
+  const PretrainedReport cut =
+      load_pretrained(back, in_layout(fused, WeightLayout::kTimm), PositionResize::kBicubic);
   ASSERT_TRUE(cut.fits()) << cut.misfits();
   EXPECT_TRUE(torch::equal(features(back), features(separate)));
 }
@@ -78,10 +81,10 @@ TEST(Pretrained, ProjectionOfOpenAiIsTransposed) {
   const PretrainedReport report = load_pretrained(to, saved, PositionResize::kBicubic);
   ASSERT_TRUE(report.fits()) << report.misfits();
   EXPECT_TRUE(torch::equal(features(to), features(from)));
-  EXPECT_EQ(
-      report.text(),
-      "32 weights of OpenAI's CLIP; left out: logit_scale, transformer.resblocks.0.ln_1.weight; random: head.weight, "
-      "head.bias");
+  EXPECT_EQ(report.text(),
+            "32 weights of OpenAI's CLIP; left out: logit_scale, "
+            "transformer.resblocks.0.ln_1.weight; random: head.weight, "
+            "head.bias");
 }
 
 TEST(Pretrained, EverythingThatDoesNotFitIsSaidAndNothingIsTaken) {
@@ -97,7 +100,8 @@ TEST(Pretrained, EverythingThatDoesNotFitIsSaidAndNothingIsTaken) {
   const PretrainedReport report = load_pretrained(to, saved, PositionResize::kBicubic);
   EXPECT_FALSE(report.fits());
   EXPECT_EQ(report.misfits(),
-            "1 missing (vision_model.post_layernorm.bias), 1 unexpected (vision_model.encoder.layers.2.mlp.fc1.bias), "
+            "1 missing (vision_model.post_layernorm.bias), 1 unexpected "
+            "(vision_model.encoder.layers.2.mlp.fc1.bias), "
             "1 of another shape (vision_model.pre_layrnorm.weight [9] for [8])");
   EXPECT_TRUE(torch::equal(features(to), before));
 }
@@ -108,7 +112,8 @@ TEST(Pretrained, NamesOfNoKnownModelAreRefused) {
     load_pretrained(to, {{"layer1.0.conv1.weight", torch::ones({2})}}, PositionResize::kBicubic);
     FAIL();
   } catch (const runner::StageError& error) {
-    EXPECT_STREQ(error.what(), "the weights have no vision tower with known names: layer1.0.conv1.weight");
+    EXPECT_STREQ(error.what(),
+                 "the weights have no vision tower with known names: layer1.0.conv1.weight");
   }
 }
 
@@ -135,7 +140,8 @@ TEST(Pretrained, PositionsOfAnotherImageSizeAreResized) {
   const auto name = "vision_model.embeddings.position_embedding.weight";
   const at::Tensor before = weights(from).at(name), after = weights(to).at(name);
   EXPECT_TRUE(torch::equal(after[0], before[0]));
-  EXPECT_TRUE(torch::allclose(after[5], before.slice(0, 1).mean(0), 1e-4, 1e-5));  // the middle of nine
+  EXPECT_TRUE(
+      torch::allclose(after[5], before.slice(0, 1).mean(0), 1e-4, 1e-5));  // the middle of nine
 }
 
 /// A list of names and shapes that another library has, and what the tower of that model counts.
@@ -149,18 +155,22 @@ struct Listed {
 class ListedNames : public testing::TestWithParam<Listed> {};
 INSTANTIATE_TEST_SUITE_P(
     OfLibraries, ListedNames,
-    testing::Values(Listed{"hf_clip__b32", 768, 3072, 12, 12, 32, true, 512, 87456000},
-                    Listed{"hf_clip__b16", 768, 3072, 12, 12, 16, true, 512, 85799424},
-                    Listed{"hf_clip__l14", 1024, 4096, 24, 16, 14, true, 768, 303179776},
-                    Listed{"open_clip__ViT-B-32-quickgelu", 768, 3072, 12, 12, 32, true, 512, 87456000},
-                    Listed{"open_clip__ViT-B-16-quickgelu", 768, 3072, 12, 12, 16, true, 512, 85799424},
-                    Listed{"open_clip__ViT-L-14-quickgelu", 1024, 4096, 24, 16, 14, true, 768, 303179776},
-                    Listed{"hf_vit__base", 768, 3072, 12, 12, 16, false, 0, 86567656 - 769000},
-                    Listed{"timm__vit_base_patch16_224", 768, 3072, 12, 12, 16, false, 0, 86567656 - 769000},
-                    Listed{"timm__vit_base_patch16_clip_224", 768, 3072, 12, 12, 16, true, 1000, 85799424},
-                    Listed{"timm__vit_base_patch16_clip_quickgelu_224", 768, 3072, 12, 12, 16, true, 512, 85799424},
-                    Listed{"timm__vit_base_patch32_clip_quickgelu_224", 768, 3072, 12, 12, 32, true, 512, 87456000},
-                    Listed{"timm__vit_large_patch14_clip_quickgelu_224", 1024, 4096, 24, 16, 14, true, 768, 303179776}),
+    testing::Values(
+        Listed{"hf_clip__b32", 768, 3072, 12, 12, 32, true, 512, 87456000},
+        Listed{"hf_clip__b16", 768, 3072, 12, 12, 16, true, 512, 85799424},
+        Listed{"hf_clip__l14", 1024, 4096, 24, 16, 14, true, 768, 303179776},
+        Listed{"open_clip__ViT-B-32-quickgelu", 768, 3072, 12, 12, 32, true, 512, 87456000},
+        Listed{"open_clip__ViT-B-16-quickgelu", 768, 3072, 12, 12, 16, true, 512, 85799424},
+        Listed{"open_clip__ViT-L-14-quickgelu", 1024, 4096, 24, 16, 14, true, 768, 303179776},
+        Listed{"hf_vit__base", 768, 3072, 12, 12, 16, false, 0, 86567656 - 769000},
+        Listed{"timm__vit_base_patch16_224", 768, 3072, 12, 12, 16, false, 0, 86567656 - 769000},
+        Listed{"timm__vit_base_patch16_clip_224", 768, 3072, 12, 12, 16, true, 1000, 85799424},
+        Listed{"timm__vit_base_patch16_clip_quickgelu_224", 768, 3072, 12, 12, 16, true, 512,
+               85799424},
+        Listed{"timm__vit_base_patch32_clip_quickgelu_224", 768, 3072, 12, 12, 32, true, 512,
+               87456000},
+        Listed{"timm__vit_large_patch14_clip_quickgelu_224", 1024, 4096, 24, 16, 14, true, 768,
+               303179776}),
     [](const auto& info) {
       std::string name = info.param.file;
       std::ranges::replace(name, '-', '_');
@@ -168,7 +178,8 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 TEST_P(ListedNames, FindAllTheirPlaces) {
-  const auto keys = shared_data(std::string("cases/parity/fullsize/keys/") + GetParam().file + ".txt");
+  const auto keys =
+      shared_data(std::string("cases/parity/fullsize/keys/") + GetParam().file + ".txt");
   RETORT_NEEDS_SHARED(keys);
   std::vector<NamedTensors::Item> listed;
   std::ifstream file(keys);
@@ -185,14 +196,16 @@ TEST_P(ListedNames, FindAllTheirPlaces) {
   if (saved.contains("head.bias") && GetParam().is_clip) saved.set("head.bias", torch::zeros({1}));
   for (const bool fused : {false, true}) {
     ImageClassifierOptions options;
-    options.tower = {{GetParam().hidden, GetParam().inner, GetParam().heads, Activation::kGelu, 1e-5, 0, fused},
-                     GetParam().layers,
-                     GetParam().patch,
-                     224,
-                     0,
-                     !GetParam().is_clip,
-                     GetParam().is_clip};
-    if (GetParam().is_clip) options.projection_dim = GetParam().projection, options.feature = Feature::kProjected;
+    options.tower = {
+        {GetParam().hidden, GetParam().inner, GetParam().heads, Activation::kGelu, 1e-5, 0, fused},
+        GetParam().layers,
+        GetParam().patch,
+        224,
+        0,
+        !GetParam().is_clip,
+        GetParam().is_clip};
+    if (GetParam().is_clip)
+      options.projection_dim = GetParam().projection, options.feature = Feature::kProjected;
     options.num_classes = 2;
     ImageClassifier network(options, torch::kMeta);
     const PretrainedReport report = load_pretrained(network, saved, PositionResize::kBicubic);
@@ -208,7 +221,8 @@ TEST(Pretrained, WhateverStandsBeforeAllNamesIsTakenOff) {
   const ImageClassifier source = random_network(small(false, false), 1);
   for (const WeightLayout layout : {WeightLayout::kVit, WeightLayout::kVitInner}) {
     const NamedTensors saved = in_layout(source, layout);
-    for (const std::string wrapper : {"model.", "encoder.", "student.", "module.encoder.", "net.backbone."}) {
+    for (const std::string wrapper :
+         {"model.", "encoder.", "student.", "module.encoder.", "net.backbone."}) {
       NamedTensors wrapped;
       for (const auto& [name, tensor] : saved) wrapped.set(wrapper + name, tensor);
       wrapped.set(wrapper.substr(0, wrapper.find('.') + 1) + "head.weight", torch::ones({3, 8}));
@@ -233,7 +247,8 @@ TEST(Pretrained, TwoModelsInOneFileAreRefusedByName) {
     load_pretrained(network, both, PositionResize::kBicubic);
     FAIL();
   } catch (const runner::StageError& error) {
-    EXPECT_STREQ(error.what(), "the weights are those of several models, below 'student.', 'teacher.'");
+    EXPECT_STREQ(error.what(),
+                 "the weights are those of several models, below 'student.', 'teacher.'");
     EXPECT_EQ(error.help, "choose one: weights_entry=student");
   }
 }
@@ -247,13 +262,14 @@ TEST(Pretrained, IntegersWithoutAScaleAreRefused) {
     FAIL();
   } catch (const runner::StageError& error) {
     EXPECT_STREQ(error.what(),
-                 "the tensor 'layernorm.weight' holds integers (Char) in place of fractions, and nothing says what "
+                 "the tensor 'layernorm.weight' holds integers (Char) in place of fractions, and "
+                 "nothing says what "
                  "they are to be multiplied by");
   }
 }
 
-/// The published training of cars saves its CLIP below "clip.", inside "module." where it ran on several GPUs, and its
-/// class head as "make_classifier".
+/// The published training of cars saves its CLIP below "clip.", inside "module." where it ran on
+/// several GPUs, and its class head as "make_classifier".
 TEST(Pretrained, ACheckpointOfThePublishedTrainingIsTaken) {
   ClipOptions shape{.projection_dim = 6, .class_count = 3};
   shape.image = small(true, false).tower;
@@ -273,13 +289,15 @@ TEST(Pretrained, ACheckpointOfThePublishedTrainingIsTaken) {
     NamedTensors tensors;
     for (const auto& item : saved.named_parameters()) {
       const bool is_head = item.key().starts_with("class_head.");
-      tensors.set(wrapper + (is_head ? "make_classifier." + item.key().substr(11) : "clip." + item.key()),
-                  item.value().detach());
+      tensors.set(
+          wrapper + (is_head ? "make_classifier." + item.key().substr(11) : "clip." + item.key()),
+          item.value().detach());
     }
     tensors.set(wrapper + "clip.text_model.embeddings.position_ids", torch::arange(5));
     const PretrainedReport report = load_pretrained(loaded, tensors, PositionResize::kBicubic);
     ASSERT_TRUE(report.fits()) << report.misfits();
-    EXPECT_THAT(report.text(), HasSubstr("weights of transformers' CLIP, all below '" + wrapper + "clip.'"));
+    EXPECT_THAT(report.text(),
+                HasSubstr("weights of transformers' CLIP, all below '" + wrapper + "clip.'"));
     for (const auto& item : saved.named_parameters())
       EXPECT_TRUE(item.value().equal(loaded.named_parameters()[item.key()])) << item.key();
 

@@ -64,7 +64,8 @@ TEST_F(PublishedBaseTest, AnotherLibrarysOrFamilysIsNone) {
 TEST_F(PublishedBaseTest, OneForImagesOfAnotherSizeIsNone) {
   save("model.safetensors", {{"model_type", "clip_vision_model"}, {"image_size", 16}});
   EXPECT_FALSE(base(path()));
-  save("model.safetensors", {{"model_type", "clip_vision_model"}});  // 224, which it then leaves out
+  save("model.safetensors",
+       {{"model_type", "clip_vision_model"}});  // 224, which it then leaves out
   EXPECT_FALSE(base(path()));
 }
 

@@ -34,7 +34,8 @@ TEST(ResNet, HasThePublishedSizes) {
 }
 
 TEST(ResNet, FeaturesAreThePublishedOnes) {
-  const ResNet imagenet({.depth = 34}, at::kMeta), feti({.depth = 18, .stem = ResNetStem::kFeti}, at::kMeta);
+  const ResNet imagenet({.depth = 34}, at::kMeta),
+      feti({.depth = 18, .stem = ResNetStem::kFeti}, at::kMeta);
   EXPECT_EQ(imagenet.shape(224, 224)->features(), 25088);
   EXPECT_EQ(imagenet.shape(112, 112)->features(), 8192);
   EXPECT_EQ(feti.shape(224, 224)->features(), 25088);
@@ -75,7 +76,9 @@ Pair pair(BatchNormStatistics statistics) {
   return both;
 }
 
-at::Tensor images() { return torch::randn({3, 3, 64, 64}, at::detail::createCPUGenerator(4), at::kDouble); }
+at::Tensor images() {
+  return torch::randn({3, 3, 64, 64}, at::detail::createCPUGenerator(4), at::kDouble);
+}
 
 /// Of the rounding of eighteen layers of at most 9 x 512 products.
 constexpr double kRounding = 18 * (9 * 512) * std::numeric_limits<double>::epsilon();
@@ -86,12 +89,14 @@ at::Tensor classified(ResNet18& theirs, const at::Tensor& maps) {
 
 TEST(ResNet, IsTorchsLayersOneAfterAnother) {
   const auto [theirs, ours] = pair(BatchNormStatistics::kCollected);
-  const at::Tensor expected = theirs->forward(images()), logits = classified(*theirs, ours->forward(images()));
-  EXPECT_LT((logits - expected).abs().max().item<double>(), kRounding * expected.abs().max().item<double>());
+  const at::Tensor expected = theirs->forward(images()),
+                   logits = classified(*theirs, ours->forward(images()));
+  EXPECT_LT((logits - expected).abs().max().item<double>(),
+            kRounding * expected.abs().max().item<double>());
   const auto buffers = theirs->named_buffers();
   for (const auto& item : ours->named_buffers()) {
-    EXPECT_TRUE(
-        torch::allclose(item.value().to(at::kDouble), buffers[item.key()].to(at::kDouble), kRounding, kRounding))
+    EXPECT_TRUE(torch::allclose(item.value().to(at::kDouble), buffers[item.key()].to(at::kDouble),
+                                kRounding, kRounding))
         << item.key();
   }
   theirs->eval();
@@ -103,8 +108,10 @@ TEST(ResNet, IsTorchsLayersOneAfterAnother) {
 }
 
 TEST(ResNet, FetiPoolsEachSeventhOfItsLastMap) {
-  const ResNet network({.depth = 12, .stem = ResNetStem::kFeti, .width = 2, .pooled_size = 7}, at::kFloat);
-  const ResNet whole({.depth = 12, .stem = ResNetStem::kFeti, .width = 2, .pooled_size = 14}, at::kFloat);
+  const ResNet network({.depth = 12, .stem = ResNetStem::kFeti, .width = 2, .pooled_size = 7},
+                       at::kFloat);
+  const ResNet whole({.depth = 12, .stem = ResNetStem::kFeti, .width = 2, .pooled_size = 14},
+                     at::kFloat);
   const torch::NoGradGuard no_graph;
   for (at::Tensor& weight : network.parameters()) weight.normal_(0, 0.2);
   const auto weights = network.named_parameters();

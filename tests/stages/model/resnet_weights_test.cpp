@@ -19,13 +19,15 @@ using testing::IsEmpty;
 constexpr std::int64_t kNarrow = 2;  // channels: the names are those of the wide ones
 
 std::shared_ptr<ResNet> narrow(std::int64_t depth, ResNetStem stem = ResNetStem::kImageNet) {
-  auto network = std::make_shared<ResNet>(ResNetOptions{.depth = depth, .stem = stem, .width = kNarrow}, at::kFloat);
+  auto network = std::make_shared<ResNet>(
+      ResNetOptions{.depth = depth, .stem = stem, .width = kNarrow}, at::kFloat);
   const torch::NoGradGuard no_graph;
   for (at::Tensor& weight : network->parameters()) weight.fill_(-1);
   return network;
 }
 
-/// What torchvision saves of such a network, its classifier too, each name after `prefix`; numbers by `name`.
+/// What torchvision saves of such a network, its classifier too, each name after `prefix`; numbers
+/// by `name`.
 NamedTensors saved_by_torchvision(std::int64_t depth, const std::string& prefix = "") {
   const auto network = narrow(depth);
   NamedTensors saved;
@@ -44,11 +46,13 @@ ResNetWeightsReport load(ResNet& network, const std::filesystem::path& file) {
   const SavedWeights shapes = read_saved_weights(file.string(), WeightContents::kShapes);
   ResNetPlaces places(network, shapes.tensors);
   const torch::NoGradGuard no_graph;
-  if (places.report().fits()) read_saved_weights(file.string(), weights_sha256(file.string()), places.sink());
+  if (places.report().fits())
+    read_saved_weights(file.string(), weights_sha256(file.string()), places.sink());
   return places.report();
 }
 
-void expect_values(const ResNet& network, const NamedTensors& saved, const std::string& prefix = "") {
+void expect_values(const ResNet& network, const NamedTensors& saved,
+                   const std::string& prefix = "") {
   for (const auto& item : network.named_parameters())
     EXPECT_TRUE(item.value().equal(saved.at(prefix + item.key()))) << item.key();
   for (const auto& item : network.named_buffers())
@@ -56,14 +60,17 @@ void expect_values(const ResNet& network, const NamedTensors& saved, const std::
 }
 
 /// As torch.save writes a dict of tensors, or one at the key "state_dict" of a checkpoint.
-void write_pickle(const std::filesystem::path& path, const NamedTensors& tensors, bool in_checkpoint) {
+void write_pickle(const std::filesystem::path& path, const NamedTensors& tensors,
+                  bool in_checkpoint) {
   c10::Dict<std::string, at::Tensor> dict;
   for (const auto& [name, tensor] : tensors) dict.insert(name, tensor);
   c10::impl::GenericDict checkpoint(c10::StringType::get(), c10::AnyType::get());
   checkpoint.insert("epoch", 90);
   checkpoint.insert("state_dict", dict);
-  const std::vector<char> bytes = in_checkpoint ? torch::pickle_save(checkpoint) : torch::pickle_save(dict);
-  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  const std::vector<char> bytes =
+      in_checkpoint ? torch::pickle_save(checkpoint) : torch::pickle_save(dict);
+  std::ofstream(path, std::ios::binary)
+      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
 TEST(ResNetWeights, AreReadFromSafetensors) {
@@ -82,17 +89,21 @@ TEST(ResNetWeights, AreReadFromWhatTorchSaves) {
   const NamedTensors saved = saved_by_torchvision(34);
   write_pickle(folder / "r34.pth", saved, /*in_checkpoint=*/false);
   const auto network = narrow(34);
-  EXPECT_EQ(load(*network, folder / "r34.pth").text(34), "216 tensors of ResNet-34; left out: fc.bias, fc.weight");
+  EXPECT_EQ(load(*network, folder / "r34.pth").text(34),
+            "216 tensors of ResNet-34; left out: fc.bias, fc.weight");
   expect_values(*network, saved);
 }
 
-// tests/golden/torch_files.py has written it as torch did before 1.6, and as torchvision's first files are.
+// tests/golden/torch_files.py has written it as torch did before 1.6, and as torchvision's first
+// files are.
 TEST(ResNetWeights, AreReadFromTheStreamOfAnOlderTorch) {
-  const std::filesystem::path files = std::filesystem::path(RETORT_SOURCE_DIR) / "tests/golden/torch_files";
+  const std::filesystem::path files =
+      std::filesystem::path(RETORT_SOURCE_DIR) / "tests/golden/torch_files";
   const auto network = narrow(18);
   EXPECT_EQ(load(*network, files / "resnet_stream.pth").text(18),
             "120 tensors of ResNet-18; left out: fc.bias, fc.weight");
-  expect_values(*network, read_saved_weights((files / "resnet_stream.safetensors").string()).tensors);
+  expect_values(*network,
+                read_saved_weights((files / "resnet_stream.safetensors").string()).tensors);
 }
 
 TEST(ResNetWeights, OfACheckpointAreFoundBelowItsKeyAndPrefix) {
@@ -112,23 +123,26 @@ TEST(ResNetWeights, OfADeeperNetworkGiveAShallowerOneItsBlocks) {
   const NamedTensors saved = saved_by_torchvision(18);
   const ResNetPlaces places(*narrow(12), saved);
   EXPECT_EQ(places.report().text(12),
-            "84 tensors of ResNet-12; left out: fc.weight, fc.bias; without a place: layer2.1.conv1.weight, "
-            "layer2.1.conv2.weight, layer2.1.bn1.weight, layer2.1.bn1.bias, layer2.1.bn2.weight, layer2.1.bn2.bias and "
+            "84 tensors of ResNet-12; left out: fc.weight, fc.bias; without a place: "
+            "layer2.1.conv1.weight, "
+            "layer2.1.conv2.weight, layer2.1.bn1.weight, layer2.1.bn1.bias, layer2.1.bn2.weight, "
+            "layer2.1.bn2.bias and "
             "30 more");
 }
 
 TEST(ResNetWeights, BlocksThatAreMissingAreNamedAndNothingIsTaken) {
   const ResNetPlaces places(*narrow(34), saved_by_torchvision(18));
-  EXPECT_EQ(
-      places.report().misfits(),
-      "80 tensors are missing, of layer1.2, layer2.2, layer2.3, layer3.2, layer3.3, layer3.4, layer3.5, layer4.2");
+  EXPECT_EQ(places.report().misfits(),
+            "80 tensors are missing, of layer1.2, layer2.2, layer2.3, layer3.2, layer3.3, "
+            "layer3.4, layer3.5, layer4.2");
   EXPECT_FALSE(places.report().fits());
   EXPECT_EQ(places.report().taken, 0);
 }
 
 TEST(ResNetWeights, AnotherStemIsOfAnotherShape) {
   const ResNetPlaces places(*narrow(18, ResNetStem::kFeti), saved_by_torchvision(18));
-  EXPECT_EQ(places.report().misfits(), "1 have another shape: conv1.weight [2, 3, 7, 7] for [2, 3, 5, 5]");
+  EXPECT_EQ(places.report().misfits(),
+            "1 have another shape: conv1.weight [2, 3, 7, 7] for [2, 3, 5, 5]");
 }
 
 TEST(ResNetWeights, CountOfBatchesMayBeMissing) {
@@ -146,8 +160,9 @@ TEST(ResNetWeights, OfAnotherModelAreAllMissing) {
   const ResNetPlaces places(*narrow(12), {{"visual.conv1.weight", torch::ones({2})}});
   EXPECT_THAT(places.report().unused, ElementsAre("visual.conv1.weight"));
   EXPECT_THAT(places.report().wrong_shape, IsEmpty());
-  EXPECT_EQ(places.report().misfits(),
-            "70 tensors are missing, of conv1, bn1, layer1.0, layer1.1, layer2.0, layer3.0, layer4.0");
+  EXPECT_EQ(
+      places.report().misfits(),
+      "70 tensors are missing, of conv1, bn1, layer1.0, layer1.1, layer2.0, layer3.0, layer4.0");
 }
 
 }  // namespace

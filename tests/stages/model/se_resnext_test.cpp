@@ -21,7 +21,8 @@ using Json = nlohmann::ordered_json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-DatasetDescription photographs(std::int64_t size = 32, std::vector<std::string> grades = {"none", "mild", "severe"}) {
+DatasetDescription photographs(std::int64_t size = 32,
+                               std::vector<std::string> grades = {"none", "mild", "severe"}) {
   return {.size = 12,
           .tensors = {{"image", {3, size, size}, at::kFloat}, {"label", {}, at::kLong}},
           .classes = std::move(grades)};
@@ -75,7 +76,8 @@ NamedTensors trained_on(const Model& model, torch::nn::Module& network, std::int
   const ScopedDropout dropout(network, {.seed = 1, .step = 0},
                               {{"", [&] {
                                   std::vector<std::int64_t> rows(static_cast<std::size_t>(count));
-                                  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<std::int64_t>(i);
+                                  for (std::size_t i = 0; i < rows.size(); ++i)
+                                    rows[i] = static_cast<std::int64_t>(i);
                                   return rows;
                                 }()}});
   return model.forward(network, some_images(count));
@@ -90,9 +92,10 @@ TEST(SeResNeXt, DefaultsAreThePublishedPairNetwork) {
     if (item.key().starts_with("classifier.")) head.push_back(item.key());
   }
   EXPECT_EQ(parameters, 26627057);
-  EXPECT_THAT(head, ElementsAre("classifier.1.weight", "classifier.1.bias", "classifier.3.weight", "classifier.3.bias",
-                                "classifier.5.weight", "classifier.5.bias", "classifier.7.weight", "classifier.7.bias",
-                                "classifier.9.weight", "classifier.9.bias"));
+  EXPECT_THAT(head, ElementsAre("classifier.1.weight", "classifier.1.bias", "classifier.3.weight",
+                                "classifier.3.bias", "classifier.5.weight", "classifier.5.bias",
+                                "classifier.7.weight", "classifier.7.bias", "classifier.9.weight",
+                                "classifier.9.bias"));
   EXPECT_THAT(values_of(*network, "classifier.1.weight").sizes().vec(), ElementsAre(512, 2048));
   EXPECT_THAT(values_of(*network, "classifier.9.weight").sizes().vec(), ElementsAre(1, 128));
   EXPECT_TRUE(network->named_parameters().contains("backbone.layer4.2.se.fc2.weight"));
@@ -108,16 +111,19 @@ TEST(SeResNeXt, HasALogitForEachClassAndOneForAPair) {
 }
 
 TEST(SeResNeXt, HeadIsReluBeforeNorm) {
-  const auto model = model_of(kModelSeResnext, small({{"head", {{"widths", {4}}, {"dropout", 0}}}}));
+  const auto model =
+      model_of(kModelSeResnext, small({{"head", {{"widths", {4}}, {"dropout", 0}}}}));
   const auto network = model->build(photographs(), 1);
   network->eval();
   values_of(*network, "classifier.3.running_mean").fill_(0.5);
   const NamedTensors outputs = model->forward(*network, some_images(2));
   const auto weight = [&](const char* name) { return values_of(*network, name); };
-  const at::Tensor hidden =
-      torch::linear(outputs.at("features"), weight("classifier.1.weight"), weight("classifier.1.bias")).relu();
+  const at::Tensor hidden = torch::linear(outputs.at("features"), weight("classifier.1.weight"),
+                                          weight("classifier.1.bias"))
+                                .relu();
   const at::Tensor logits =
-      torch::linear((hidden - 0.5) / std::sqrt(1 + 1e-5), weight("classifier.5.weight"), weight("classifier.5.bias"));
+      torch::linear((hidden - 0.5) / std::sqrt(1 + 1e-5), weight("classifier.5.weight"),
+                    weight("classifier.5.bias"));
   EXPECT_TRUE(torch::allclose(outputs.at("logits"), logits, 1e-5, 1e-6));
 }
 
@@ -162,7 +168,8 @@ TEST(SeResNeXt, FrozenPartsKeepTheirWeightsAndStatistics) {
   EXPECT_TRUE(values_of(*network, "backbone.layer1.0.bn2.running_var").equal(first));
   EXPECT_FALSE(values_of(*network, "backbone.layer2.0.bn2.running_var").equal(second));
   for (const auto& item : network->named_parameters()) {
-    const bool is_frozen = item.key().starts_with("backbone.conv1.") || item.key().starts_with("backbone.bn1.") ||
+    const bool is_frozen = item.key().starts_with("backbone.conv1.") ||
+                           item.key().starts_with("backbone.bn1.") ||
                            item.key().starts_with("backbone.layer1.");
     EXPECT_EQ(item.value().requires_grad(), !is_frozen) << item.key();
   }
@@ -175,12 +182,14 @@ TEST(SeResNeXt, BatchOfOneTrainsByCollectedStatistics) {
   const at::Tensor logits = trained_on(*model, *network, 1).at("logits");
   EXPECT_TRUE(logits.isfinite().all().item<bool>());
   logits.sum().backward();
-  for (const at::Tensor& parameter : network->parameters()) EXPECT_TRUE(parameter.grad().isfinite().all().item<bool>());
+  for (const at::Tensor& parameter : network->parameters())
+    EXPECT_TRUE(parameter.grad().isfinite().all().item<bool>());
   for (const auto& item : network->named_buffers())
     EXPECT_TRUE(item.value().isfinite().all().item<bool>()) << item.key();
   EXPECT_TRUE(values_of(*network, "classifier.3.running_var").equal(before));
   EXPECT_EQ(values_of(*network, "classifier.3.num_batches_tracked").item<std::int64_t>(), 0);
-  EXPECT_EQ(values_of(*network, "backbone.bn1.num_batches_tracked").item<std::int64_t>(), 1) << "of many pixels";
+  EXPECT_EQ(values_of(*network, "backbone.bn1.num_batches_tracked").item<std::int64_t>(), 1)
+      << "of many pixels";
   trained_on(*model, *network, 2);
   EXPECT_EQ(values_of(*network, "classifier.3.num_batches_tracked").item<std::int64_t>(), 1);
 }
@@ -200,7 +209,8 @@ TEST(SeResNeXt, WeightsAreTakenByNameAndTheirClassifierIsLeftOut) {
     if (name.starts_with("backbone.")) EXPECT_TRUE(values_of(*network, name).equal(tensor)) << name;
   }
   EXPECT_FALSE(values_of(*network, "classifier.1.weight").equal(saved.at("classifier.1.weight")));
-  EXPECT_THAT(model->notes(*network), ElementsAre(HasSubstr("tensors below 'backbone.'; left out: classifier.1.bias")));
+  EXPECT_THAT(model->notes(*network),
+              ElementsAre(HasSubstr("tensors below 'backbone.'; left out: classifier.1.bias")));
 }
 
 TEST(SeResNeXt, WeightsThatDoNotFitAreNamed) {
@@ -214,23 +224,24 @@ TEST(SeResNeXt, WeightsThatDoNotFitAreNamed) {
   EXPECT_THAT(what_is_refused([&] {
                 model_of(kModelSeResnext, small({{"weights", folder / "less.safetensors"}}));
               }),
-              testing::AllOf(HasSubstr("/weights the weights '"), HasSubstr("do not fit SE-ResNeXt: "),
-                             HasSubstr("layer1.0.bn1.bias")));
+              testing::AllOf(HasSubstr("/weights the weights '"),
+                             HasSubstr("do not fit SE-ResNeXt: "), HasSubstr("layer1.0.bn1.bias")));
   NamedTensors cadene;
   cadene.set("layer0.conv1.weight", torch::ones({64, 3, 7, 7}));
   write_safetensors(folder / "cadene.safetensors", cadene);
-  EXPECT_THAT(
-      what_is_refused([&] {
-        model_of(kModelSeResnext, small({{"weights", folder / "cadene.safetensors"}}));
-      }),
-      HasSubstr("have Cadene's names (layer0, se_module, last_linear), as timm's legacy_seresnext50_32x4d has"));
+  EXPECT_THAT(what_is_refused([&] {
+                model_of(kModelSeResnext, small({{"weights", folder / "cadene.safetensors"}}));
+              }),
+              HasSubstr("have Cadene's names (layer0, se_module, last_linear), as timm's "
+                        "legacy_seresnext50_32x4d has"));
 }
 
 TEST(SeResNeXt, DataWithoutPhotographsAreRefused) {
   const auto model = model_of(kModelSeResnext, small());
   DatasetDescription gray = photographs();
   gray.tensors[0].shape[0] = 1;
-  EXPECT_THAT(what_is_refused([&] { model->build(gray, 1); }), HasSubstr("the data has no images of three channels"));
+  EXPECT_THAT(what_is_refused([&] { model->build(gray, 1); }),
+              HasSubstr("the data has no images of three channels"));
 }
 
 }  // namespace

@@ -14,32 +14,38 @@ at::Tensor ids(const std::vector<std::vector<std::int64_t>>& rows) {
 }
 
 std::shared_ptr<TextTower> random_tower() {
-  auto tower = std::make_shared<TextTower>(
-      TextTowerOptions{
-          .block = {.hidden_size = 8, .intermediate_size = 16, .num_attention_heads = 2, .layer_norm_eps = 1e-5},
-          .num_hidden_layers = 3,
-          .vocab_size = 10,
-          .context_length = 7,
-          .end_id = 9},
-      torch::kDouble);
+  auto tower = std::make_shared<TextTower>(TextTowerOptions{.block = {.hidden_size = 8,
+                                                                      .intermediate_size = 16,
+                                                                      .num_attention_heads = 2,
+                                                                      .layer_norm_eps = 1e-5},
+                                                            .num_hidden_layers = 3,
+                                                            .vocab_size = 10,
+                                                            .context_length = 7,
+                                                            .end_id = 9},
+                                           torch::kDouble);
   const torch::NoGradGuard no_graph;
   std::uint64_t seed = 0;
-  for (at::Tensor& weight : tower->parameters()) weight.normal_(0, 0.5, at::detail::createCPUGenerator(++seed));
+  for (at::Tensor& weight : tower->parameters())
+    weight.normal_(0, 0.5, at::detail::createCPUGenerator(++seed));
   return tower;
 }
 
 TEST(TextTower, EndIsFoundByEitherRule) {
   const at::Tensor texts = ids({{7, 1, 9, 9}, {7, 2, 3, 1}, {9, 9, 9, 9}});
-  EXPECT_TRUE(end_places(texts, EndToken::kHighestId, 9).equal(torch::tensor(std::vector<std::int64_t>{2, 0, 0})));
-  EXPECT_TRUE(end_places(texts, EndToken::kFirstEnd, 3).equal(torch::tensor(std::vector<std::int64_t>{0, 2, 0})));
+  EXPECT_TRUE(end_places(texts, EndToken::kHighestId, 9)
+                  .equal(torch::tensor(std::vector<std::int64_t>{2, 0, 0})));
+  EXPECT_TRUE(end_places(texts, EndToken::kFirstEnd, 3)
+                  .equal(torch::tensor(std::vector<std::int64_t>{0, 2, 0})));
 }
 
 TEST(TextTower, WhatFollowsTheEndChangesNothing) {
   const auto tower = random_tower();
   const torch::NoGradGuard no_graph;
   const at::Tensor expected = tower->forward(ids({{8, 1, 2, 9}}));
-  EXPECT_EQ((tower->forward(ids({{8, 1, 2, 9, 9, 9, 9}})) - expected).abs().max().item<double>(), 0);
-  EXPECT_EQ((tower->forward(ids({{8, 1, 2, 9, 0, 0, 0}})) - expected).abs().max().item<double>(), 0);
+  EXPECT_EQ((tower->forward(ids({{8, 1, 2, 9, 9, 9, 9}})) - expected).abs().max().item<double>(),
+            0);
+  EXPECT_EQ((tower->forward(ids({{8, 1, 2, 9, 0, 0, 0}})) - expected).abs().max().item<double>(),
+            0);
   EXPECT_GT((tower->forward(ids({{8, 1, 3, 9}})) - expected).abs().max().item<double>(), 1e-6);
 }
 
@@ -54,16 +60,20 @@ TEST(TextTower, TokenSeesNoLaterOne) {
 
 TEST(TextTower, AttentionThatDropsNextToNothingIsThatOfEvaluation) {
   const auto attention = std::make_shared<Attention>(
-      BlockOptions{.hidden_size = 8, .num_attention_heads = 2, .attention_dropout = 1e-9, .is_causal = true},
+      BlockOptions{
+          .hidden_size = 8, .num_attention_heads = 2, .attention_dropout = 1e-9, .is_causal = true},
       torch::kDouble);
   const torch::NoGradGuard no_graph;
   std::uint64_t seed = 0;
-  for (at::Tensor& weight : attention->parameters()) weight.normal_(0, 1, at::detail::createCPUGenerator(++seed));
-  const at::Tensor x = torch::empty({3, 5, 8}, torch::kDouble).normal_(0, 1, at::detail::createCPUGenerator(9));
+  for (at::Tensor& weight : attention->parameters())
+    weight.normal_(0, 1, at::detail::createCPUGenerator(++seed));
+  const at::Tensor x =
+      torch::empty({3, 5, 8}, torch::kDouble).normal_(0, 1, at::detail::createCPUGenerator(9));
   attention->eval();
   const at::Tensor evaluated = attention->forward(x);
   attention->train();
-  const ScopedDropout dropout(*attention, {.seed = 1, .step = 0}, std::vector<std::int64_t>{0, 1, 2});
+  const ScopedDropout dropout(*attention, {.seed = 1, .step = 0},
+                              std::vector<std::int64_t>{0, 1, 2});
   EXPECT_LT((attention->forward(x) - evaluated).abs().max().item<double>(), 1e-6);
 }
 

@@ -15,7 +15,8 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 std::shared_ptr<FeatureMaps> small_network() {
-  return make_backbone(BottleneckOptions{.layers = {1, 1, 1, 1}, .squeeze_ratio = 16, .planes = 2}, at::kFloat);
+  return make_backbone(BottleneckOptions{.layers = {1, 1, 1, 1}, .squeeze_ratio = 16, .planes = 2},
+                       at::kFloat);
 }
 
 /// What timm saves of such a network, each name after `prefix`.
@@ -33,7 +34,8 @@ NamedTensors saved_by_timm(const std::string& prefix = "", const std::string& he
 }
 
 /// The file without some names, and with others renamed.
-NamedTensors changed(const NamedTensors& saved, const std::function<std::string(const std::string&)>& rename) {
+NamedTensors changed(const NamedTensors& saved,
+                     const std::function<std::string(const std::string&)>& rename) {
   NamedTensors result;
   for (const auto& [name, tensor] : saved) {
     if (const std::string other = rename(name); !other.empty()) result.set(other, tensor);
@@ -58,19 +60,23 @@ TEST(TimmWeights, AreReadFromSafetensors) {
   EXPECT_EQ(places.report().text(), "118 tensors; left out: fc.bias, fc.weight");
   const torch::NoGradGuard no_graph;
   read_saved_weights(file, weights_sha256(file), places.sink());
-  for (const auto& item : network->named_parameters()) EXPECT_TRUE(item.value().equal(saved.at(item.key())));
-  for (const auto& item : network->named_buffers()) EXPECT_TRUE(item.value().equal(saved.at(item.key())));
+  for (const auto& item : network->named_parameters())
+    EXPECT_TRUE(item.value().equal(saved.at(item.key())));
+  for (const auto& item : network->named_buffers())
+    EXPECT_TRUE(item.value().equal(saved.at(item.key())));
 }
 
 TEST(TimmWeights, OfANetworkWithAHeadAreFoundBelowTheirPrefix) {
   const TimmWeightsReport report = report_of(saved_by_timm("backbone.", "classifier.9."));
-  EXPECT_EQ(report.text(), "118 tensors below 'backbone.'; left out: classifier.9.weight, classifier.9.bias");
+  EXPECT_EQ(report.text(),
+            "118 tensors below 'backbone.'; left out: classifier.9.weight, classifier.9.bias");
   EXPECT_EQ(report_of(saved_by_timm("module.backbone.", "module.classifier.9.")).misfits(), "");
 }
 
 TEST(TimmWeights, CountersMayBeMissing) {
-  const NamedTensors without = changed(
-      saved_by_timm(), [](const std::string& name) { return name.ends_with("num_batches_tracked") ? "" : name; });
+  const NamedTensors without = changed(saved_by_timm(), [](const std::string& name) {
+    return name.ends_with("num_batches_tracked") ? "" : name;
+  });
   EXPECT_TRUE(report_of(without).fits());
 }
 
@@ -89,7 +95,8 @@ TEST(TimmWeights, AnythingElseIsNamed) {
   EXPECT_EQ(report_of(more).taken, 0);
   NamedTensors wide = saved_by_timm();
   wide.set("conv1.weight", torch::ones({4, 3, 7, 7}));
-  EXPECT_EQ(report_of(wide).misfits(), "1 of another shape: conv1.weight [4, 3, 7, 7] for [2, 3, 7, 7]");
+  EXPECT_EQ(report_of(wide).misfits(),
+            "1 of another shape: conv1.weight [4, 3, 7, 7] for [2, 3, 7, 7]");
 }
 
 TEST(TimmWeights, CadenesNamesAreKnown) {
@@ -104,9 +111,12 @@ TEST(TimmWeights, CadenesNamesAreKnown) {
 }
 
 TEST(TimmWeights, SeveralNetworksInOneFileAreRefused) {
-  NamedTensors saved = saved_by_timm("classifiers.a.pair_0_1.backbone.", "classifiers.a.pair_0_1.classifier.9.");
-  for (const auto& [name, tensor] : saved_by_timm("classifiers.a.pair_0_2.backbone.")) saved.set(name, tensor);
-  EXPECT_THAT(report_of(saved).misfits(), testing::StartsWith("120 unknown: classifiers.a.pair_0_2.backbone."));
+  NamedTensors saved =
+      saved_by_timm("classifiers.a.pair_0_1.backbone.", "classifiers.a.pair_0_1.classifier.9.");
+  for (const auto& [name, tensor] : saved_by_timm("classifiers.a.pair_0_2.backbone."))
+    saved.set(name, tensor);
+  EXPECT_THAT(report_of(saved).misfits(),
+              testing::StartsWith("120 unknown: classifiers.a.pair_0_2.backbone."));
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "stages/model/vision_tower.h"
 #include "stages/model/initializer.h"
+#include "stages/model/vision_tower.h"
 #include "tests/support/temporary_folder.h"
 
 namespace stages {
@@ -41,16 +41,23 @@ void expect_the_same_logits(const ImageClassifierOptions& options) {
   torch::jit::Module program = torch::jit::load((folder / "model.pt").string());
   const torch::NoGradGuard no_graph;
   for (const std::int64_t images : {1, 3}) {
-    const at::Tensor pixels = torch::sin(torch::arange(images * 3 * 8 * 8, at::kFloat)).view({images, 3, 8, 8});
+    const at::Tensor pixels =
+        torch::sin(torch::arange(images * 3 * 8 * 8, at::kFloat)).view({images, 3, 8, 8});
     const at::Tensor theirs = program.forward({pixels}).toTensor();
     EXPECT_EQ(theirs.sizes(), (std::vector<std::int64_t>{images, 3}));
     EXPECT_LT((theirs - network.forward(pixels).at("logits")).abs().max().item<double>(), 1e-5);
   }
 }
 
-TEST(TorchScript, ClipWithPooledFeatures) { expect_the_same_logits(clip_options(Feature::kPooled)); }
-TEST(TorchScript, ClipWithProjectedFeatures) { expect_the_same_logits(clip_options(Feature::kProjected)); }
-TEST(TorchScript, ClipProjectedBeforeItsNorm) { expect_the_same_logits(clip_options(Feature::kProjectedBeforeNorm)); }
+TEST(TorchScript, ClipWithPooledFeatures) {
+  expect_the_same_logits(clip_options(Feature::kPooled));
+}
+TEST(TorchScript, ClipWithProjectedFeatures) {
+  expect_the_same_logits(clip_options(Feature::kProjected));
+}
+TEST(TorchScript, ClipProjectedBeforeItsNorm) {
+  expect_the_same_logits(clip_options(Feature::kProjectedBeforeNorm));
+}
 TEST(TorchScript, TimmsVit) { expect_the_same_logits(timms_vit_options()); }
 
 TEST(TorchScript, WeightsInHalfPrecisionAreWidened) {
@@ -59,7 +66,8 @@ TEST(TorchScript, WeightsInHalfPrecisionAreWidened) {
   for (at::Tensor parameter : network.parameters()) parameter.set_data(parameter.to(at::kBFloat16));
   const TemporaryFolder folder;
   write_torch_script(network, folder / "model.pt");
-  for (const at::Tensor& parameter : torch::jit::load((folder / "model.pt").string()).parameters()) {
+  for (const at::Tensor& parameter :
+       torch::jit::load((folder / "model.pt").string()).parameters()) {
     EXPECT_EQ(parameter.scalar_type(), at::kFloat);
   }
 }

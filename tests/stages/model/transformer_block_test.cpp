@@ -12,17 +12,22 @@ namespace {
 
 TEST(TransformerBlock, AttentionThatDropsNextToNothingIsThatOfEvaluation) {
   for (const bool fused : {false, true}) {
-    const auto attention = std::make_shared<Attention>(
-        BlockOptions{.hidden_size = 8, .num_attention_heads = 2, .attention_dropout = 1e-9, .fused_qkv = fused},
-        torch::kDouble);
+    const auto attention = std::make_shared<Attention>(BlockOptions{.hidden_size = 8,
+                                                                    .num_attention_heads = 2,
+                                                                    .attention_dropout = 1e-9,
+                                                                    .fused_qkv = fused},
+                                                       torch::kDouble);
     const torch::NoGradGuard no_graph;
     std::uint64_t seed = 0;
-    for (at::Tensor& weight : attention->parameters()) weight.normal_(0, 1, at::detail::createCPUGenerator(++seed));
-    const at::Tensor x = torch::empty({3, 5, 8}, torch::kDouble).normal_(0, 1, at::detail::createCPUGenerator(9));
+    for (at::Tensor& weight : attention->parameters())
+      weight.normal_(0, 1, at::detail::createCPUGenerator(++seed));
+    const at::Tensor x =
+        torch::empty({3, 5, 8}, torch::kDouble).normal_(0, 1, at::detail::createCPUGenerator(9));
     attention->eval();
     const at::Tensor evaluated = attention->forward(x);
     attention->train();
-    const ScopedDropout dropout(*attention, {.seed = 1, .step = 0}, std::vector<std::int64_t>{0, 1, 2});
+    const ScopedDropout dropout(*attention, {.seed = 1, .step = 0},
+                                std::vector<std::int64_t>{0, 1, 2});
     EXPECT_LT((attention->forward(x) - evaluated).abs().max().item<double>(), 1e-6);
   }
 }
@@ -37,9 +42,11 @@ BlockOptions small_block(bool fused, double dropout) {
           .fused_qkv = fused};
 }
 
-/// The first token that leaves the block and, after it, the gradients of a function of it by the input and all weights.
+/// The first token that leaves the block and, after it, the gradients of a function of it by the
+/// input and all weights.
 std::vector<at::Tensor> first_token_and_gradients(TransformerBlock& block, bool is_alone) {
-  const at::Tensor x = torch::empty({3, 5, 8}, torch::kDouble).normal_(0, 1, at::detail::createCPUGenerator(9));
+  const at::Tensor x =
+      torch::empty({3, 5, 8}, torch::kDouble).normal_(0, 1, at::detail::createCPUGenerator(9));
   x.requires_grad_(true);
   const ScopedDropout dropout(block, {.seed = 1, .step = 0}, std::vector<std::int64_t>{4, 1, 2});
   std::vector<at::Tensor> inputs = block.parameters();
@@ -53,22 +60,26 @@ std::vector<at::Tensor> first_token_and_gradients(TransformerBlock& block, bool 
 TEST(TransformerBlock, TheFirstTokenAloneIsThatOfAll) {
   for (const bool fused : {false, true}) {
     for (const double dropout : {0.0, 0.4}) {
-      const auto block =
-          std::make_shared<TransformerBlock>(small_block(fused, dropout), /*drop_path=*/dropout, torch::kDouble);
+      const auto block = std::make_shared<TransformerBlock>(small_block(fused, dropout),
+                                                            /*drop_path=*/dropout, torch::kDouble);
       {
         const torch::NoGradGuard no_graph;
         std::uint64_t seed = 0;
-        for (at::Tensor& weight : block->parameters()) weight.normal_(0, 1, at::detail::createCPUGenerator(++seed));
+        for (at::Tensor& weight : block->parameters())
+          weight.normal_(0, 1, at::detail::createCPUGenerator(++seed));
       }
       block->train();
-      const auto alone = first_token_and_gradients(*block, true), of_all = first_token_and_gradients(*block, false);
+      const auto alone = first_token_and_gradients(*block, true),
+                 of_all = first_token_and_gradients(*block, false);
       ASSERT_EQ(alone.back().sizes(), at::IntArrayRef({3, 1, 8}));
       for (std::size_t i = 0; i < alone.size(); ++i)
-        EXPECT_TRUE(alone[i].allclose(of_all[i], 1e-10, 1e-10)) << fused << " " << dropout << " " << i;
+        EXPECT_TRUE(alone[i].allclose(of_all[i], 1e-10, 1e-10))
+            << fused << " " << dropout << " " << i;
       // Recomputed, it keeps its bits.
       const ScopedActivationCheckpointing recomputed(*block, {.blocks = true});
       const auto again = first_token_and_gradients(*block, true);
-      for (std::size_t i = 0; i < alone.size(); ++i) EXPECT_TRUE(again[i].equal(alone[i])) << fused << dropout << i;
+      for (std::size_t i = 0; i < alone.size(); ++i)
+        EXPECT_TRUE(again[i].equal(alone[i])) << fused << dropout << i;
     }
   }
 }

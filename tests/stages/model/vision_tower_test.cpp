@@ -20,7 +20,10 @@ struct KnownSize {
 
 ImageClassifierOptions options_of(const KnownSize& size) {
   ImageClassifierOptions options;
-  options.tower = {{size.hidden, size.inner, size.heads, Activation::kQuickGelu, 1e-5}, size.layers, size.patch, 224};
+  options.tower = {{size.hidden, size.inner, size.heads, Activation::kQuickGelu, 1e-5},
+                   size.layers,
+                   size.patch,
+                   224};
   options.feature = Feature::kProjected;
   options.projection_dim = size.projection;
   options.num_classes = 102;
@@ -37,7 +40,8 @@ std::vector<std::pair<std::int64_t, std::string>> vision_lines(const std::filesy
   std::vector<std::pair<std::int64_t, std::string>> lines;
   std::string line;
   for (std::int64_t number = 0; std::getline(file, line); ++number) {
-    if (line.starts_with("vision_model.") || line.starts_with("visual_projection.")) lines.emplace_back(number, line);
+    if (line.starts_with("vision_model.") || line.starts_with("visual_projection."))
+      lines.emplace_back(number, line);
   }
   return lines;
 }
@@ -84,7 +88,8 @@ TEST(VisionTower, SubmodulesAreFoundByTheirDottedNames) {
 TEST(VisionTower, TheClassTokenAloneIsThatOfAllTokens) {
   const auto network = tiny_tower();
   const torch::NoGradGuard no_graph;
-  const at::Tensor pixels = torch::randn({3, 3, 8, 8}, at::detail::createCPUGenerator(2), torch::kDouble);
+  const at::Tensor pixels =
+      torch::randn({3, 3, 8, 8}, at::detail::createCPUGenerator(2), torch::kDouble);
   const VisionTower& tower = network->tower();
   const at::Tensor alone = tower.forward_class_token(pixels);
   EXPECT_TRUE(alone.allclose(tower.forward(pixels).narrow(1, 0, 1), 1e-10, 1e-10));
@@ -99,7 +104,8 @@ TEST(VisionTower, MovingToAnotherTypeMovesWhatItComputesWith) {
   const torch::NoGradGuard no_graph;
   for (at::Tensor parameter : network.parameters()) parameter.fill_(0.1);
   network.to(torch::kFloat64);
-  EXPECT_EQ(network.forward(torch::ones({1, 3, 8, 8}, torch::kFloat64)).at("logits").scalar_type(), torch::kFloat64);
+  EXPECT_EQ(network.forward(torch::ones({1, 3, 8, 8}, torch::kFloat64)).at("logits").scalar_type(),
+            torch::kFloat64);
 }
 
 }  // namespace

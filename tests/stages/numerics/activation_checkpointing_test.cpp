@@ -10,7 +10,8 @@
 namespace stages {
 namespace {
 
-ActivationCheckpointing chosen(const ActivationCheckpointing& written, const std::string& name = "model") {
+ActivationCheckpointing chosen(const ActivationCheckpointing& written,
+                               const std::string& name = "model") {
   return activation_checkpointing_for(*tiny_tower(), name, written, "/memory");
 }
 
@@ -31,51 +32,63 @@ std::string refusal(std::vector<std::string> modules) {
 TEST(ActivationCheckpointing, NamesAreTakenOutOfTheNameOfTheStage) {
   EXPECT_EQ(chosen({}), ActivationCheckpointing{});
   EXPECT_EQ(chosen({.blocks = true}), ActivationCheckpointing{.blocks = true});
-  EXPECT_EQ(
-      chosen({.modules = {"model.vision_model.encoder.layers.0", "*.vision_model.encoder.layers.*.mlp"}}),
-      (ActivationCheckpointing{.modules = {"vision_model.encoder.layers.0", "vision_model.encoder.layers.*.mlp"}}));
+  EXPECT_EQ(chosen({.modules = {"model.vision_model.encoder.layers.0",
+                                "*.vision_model.encoder.layers.*.mlp"}}),
+            (ActivationCheckpointing{.modules = {"vision_model.encoder.layers.0",
+                                                 "vision_model.encoder.layers.*.mlp"}}));
   EXPECT_EQ(chosen({.modules = {"tower.vision_model.encoder.layers.1"}}, "tower"),
             ActivationCheckpointing{.modules = {"vision_model.encoder.layers.1"}});
 }
 
 TEST(ActivationCheckpointing, UnknownModuleNamesTheNearest) {
-  EXPECT_EQ(
-      refusal({"model.vision_model.encoder.layers.0", "model.vision_model.encoder.layer.1"}),
-      "/memory/activation_checkpointing/1: 'model.vision_model.encoder.layer.1' names no module of the network of "
-      "'model'; did you mean 'model.vision_model.encoder.layers.1'?");
-  EXPECT_EQ(
-      refusal({"model.vision_model.encoder.layers.2"}),
-      "/memory/activation_checkpointing/0: 'model.vision_model.encoder.layers.2' names no module of the network of "
-      "'model'; did you mean 'model.vision_model.encoder.layers.0'?");
+  EXPECT_EQ(refusal({"model.vision_model.encoder.layers.0", "model.vision_model.encoder.layer.1"}),
+            "/memory/activation_checkpointing/1: 'model.vision_model.encoder.layer.1' names no "
+            "module of the network of "
+            "'model'; did you mean 'model.vision_model.encoder.layers.1'?");
+  EXPECT_EQ(refusal({"model.vision_model.encoder.layers.2"}),
+            "/memory/activation_checkpointing/0: 'model.vision_model.encoder.layers.2' names no "
+            "module of the network of "
+            "'model'; did you mean 'model.vision_model.encoder.layers.0'?");
   EXPECT_EQ(refusal({"backbone"}),
-            "/memory/activation_checkpointing/0: 'backbone' names no module of the network of 'model'; a part is named "
+            "/memory/activation_checkpointing/0: 'backbone' names no module of the network of "
+            "'model'; a part is named "
             "by its stage and its path in it, such as 'model.vision_model.encoder.layers.0'");
 }
 
 TEST(ActivationCheckpointing, ModuleThatKeepsItsActivationsNamesTheOneAroundIt) {
-  EXPECT_EQ(refusal({"model.vision_model.encoder.layers.0.mlp.fc1"}),
-            "/memory/activation_checkpointing/0: 'model.vision_model.encoder.layers.0.mlp.fc1' names nothing that can "
-            "be recomputed by itself; name 'model.vision_model.encoder.layers.0.mlp', in which it is");
-  EXPECT_EQ(refusal({"model.vision_model.encoder.layers.*.layer_norm1"}),
-            "/memory/activation_checkpointing/0: 'model.vision_model.encoder.layers.*.layer_norm1' names nothing that "
-            "can be recomputed by itself; name 'model.vision_model.encoder.layers.*', in which it is");
-  EXPECT_EQ(refusal({"model.head"}),
-            "/memory/activation_checkpointing/0: 'model.head' names nothing that can be recomputed by itself; a part "
-            "is named by its stage and its path in it, such as 'model.vision_model.encoder.layers.0'");
+  EXPECT_EQ(
+      refusal({"model.vision_model.encoder.layers.0.mlp.fc1"}),
+      "/memory/activation_checkpointing/0: 'model.vision_model.encoder.layers.0.mlp.fc1' names "
+      "nothing that can "
+      "be recomputed by itself; name 'model.vision_model.encoder.layers.0.mlp', in which it is");
+  EXPECT_EQ(
+      refusal({"model.vision_model.encoder.layers.*.layer_norm1"}),
+      "/memory/activation_checkpointing/0: 'model.vision_model.encoder.layers.*.layer_norm1' names "
+      "nothing that "
+      "can be recomputed by itself; name 'model.vision_model.encoder.layers.*', in which it is");
+  EXPECT_EQ(
+      refusal({"model.head"}),
+      "/memory/activation_checkpointing/0: 'model.head' names nothing that can be recomputed by "
+      "itself; a part "
+      "is named by its stage and its path in it, such as 'model.vision_model.encoder.layers.0'");
 }
 
 TEST(ActivationCheckpointing, ModuleOfBlocksNamesThem) {
-  EXPECT_EQ(refusal({"model.vision_model.encoder.layers"}),
-            "/memory/activation_checkpointing/0: 'model.vision_model.encoder.layers' names nothing that can be "
-            "recomputed by itself; name what is in it, such as 'model.vision_model.encoder.layers.0'");
+  EXPECT_EQ(
+      refusal({"model.vision_model.encoder.layers"}),
+      "/memory/activation_checkpointing/0: 'model.vision_model.encoder.layers' names nothing that "
+      "can be "
+      "recomputed by itself; name what is in it, such as 'model.vision_model.encoder.layers.0'");
 }
 
 TEST(ActivationCheckpointing, NetworkWithoutSuchParts) {
   EXPECT_EQ(refusal(ListeningNetwork(), {.blocks = true}),
-            "/memory/activation_checkpointing: the network of 'model' has no blocks that can be recomputed; set "
+            "/memory/activation_checkpointing: the network of 'model' has no blocks that can be "
+            "recomputed; set "
             "activation_checkpointing: none");
   EXPECT_EQ(refusal(ListeningNetwork(), {.modules = {"model.head"}}),
-            "/memory/activation_checkpointing/0: 'model.head' names nothing that can be recomputed by itself; set "
+            "/memory/activation_checkpointing/0: 'model.head' names nothing that can be recomputed "
+            "by itself; set "
             "activation_checkpointing: none: no part of this network can be");
 }
 

@@ -24,7 +24,8 @@ bool lies_channels_last(const at::Tensor& tensor) {
   return tensor.is_contiguous(at::MemoryFormat::ChannelsLast) && !tensor.is_contiguous();
 }
 
-Layout chosen(const torch::nn::Module& network, at::DeviceType device = at::kCPU, bool reduced = false) {
+Layout chosen(const torch::nn::Module& network, at::DeviceType device = at::kCPU,
+              bool reduced = false) {
   return choose_layout(count_layers(network), device, reduced);
 }
 
@@ -35,7 +36,8 @@ TEST(Layout, NamesOfTheSchema) {
 
 TEST(Layout, WeightsMoveAndKeepTheirValuesAndTheirTensors) {
   const auto network = conv4();
-  const at::Tensor weight = network->parameters()[4], bias = network->parameters()[5];  // of the second convolution
+  const at::Tensor weight = network->parameters()[4],
+                   bias = network->parameters()[5];  // of the second convolution
   ASSERT_EQ(weight.dim(), 4);
   const at::Tensor before = weight.detach().clone();
   set_layout(*network, kChannelsLast);
@@ -62,7 +64,8 @@ TEST(Layout, WhatLiesRightIsNotCopied) {
 
 TEST(Layout, ImagesOfABatchMoveAndNothingElse) {
   const at::Tensor images = torch::randn({2, 3, 4, 4}), labels = torch::zeros(2, at::kLong);
-  Batch batch({{"image", images}, {"label", labels}, {"mask", torch::ones({2, 3, 4, 4}, at::kBool)}}, 2);
+  Batch batch(
+      {{"image", images}, {"label", labels}, {"mask", torch::ones({2, 3, 4, 4}, at::kBool)}}, 2);
   batch.indices = {7, 8};
   const Batch moved = in_layout(batch, kChannelsLast);
   EXPECT_TRUE(lies_channels_last(moved["image"]));
@@ -88,7 +91,8 @@ TEST(Layout, ResultAndGradientAreTheSameNumbers) {
     const auto moved_gradients = torch::autograd::grad({b.square().sum()}, moved->parameters());
     for (std::size_t i = 0; i < plain_gradients.size(); ++i) {
       const double scale = 1 + plain_gradients[i].norm().item<double>();
-      EXPECT_LT((plain_gradients[i] - moved_gradients[i]).norm().item<double>(), 1e-10 * scale) << i;
+      EXPECT_LT((plain_gradients[i] - moved_gradients[i]).norm().item<double>(), 1e-10 * scale)
+          << i;
     }
   }
 }
@@ -120,8 +124,9 @@ TEST(LayoutRule, PatchEmbeddingIsNotAConvolution) {
 }
 
 TEST(LayoutRule, DepthwiseConvolutionIsNone) {
-  const torch::nn::Sequential network(torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 8, 3)),
-                                      torch::nn::Conv2d(torch::nn::Conv2dOptions(8, 8, 3).groups(8)));
+  const torch::nn::Sequential network(
+      torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 8, 3)),
+      torch::nn::Conv2d(torch::nn::Conv2dOptions(8, 8, 3).groups(8)));
   EXPECT_EQ(chosen(*network), kContiguous);
 }
 

@@ -32,7 +32,9 @@ TEST(Numerics, RuleOfTheLayoutIsRecordedAndItsChoiceSaid) {
   const Numerics convolutions = choose_numerics({}, *conv4(), "model", context);
   EXPECT_EQ(convolutions.layout, Layout::kChannelsLast);
   EXPECT_EQ(convolutions.layout_rule, "layout-1");
-  EXPECT_THAT(context.said, ElementsAre("layout: channels_last by the rule layout-1: 3 of 5 layers are convolutions"));
+  EXPECT_THAT(
+      context.said,
+      ElementsAre("layout: channels_last by the rule layout-1: 3 of 5 layers are convolutions"));
   context.said.clear();
   const Numerics patches = choose_numerics({}, *patch_transformer(), "model", context);
   EXPECT_EQ(patches.layout, Layout::kContiguous);
@@ -46,8 +48,9 @@ TEST(Numerics, WhatHasNoEffectHereIsSaid) {
   policy.layout = Layout::kChannelsLast;
   RecordingContext context;
   EXPECT_TRUE(choose_numerics(policy, ListeningNetwork(), "model", context).tf32);
-  EXPECT_THAT(context.said, ElementsAre("tf32 has no effect on a CPU: it computes float32 products in float32",
-                                        "layout: channels_last has no effect: the network has no convolution"));
+  EXPECT_THAT(context.said,
+              ElementsAre("tf32 has no effect on a CPU: it computes float32 products in float32",
+                          "layout: channels_last has no effect: the network has no convolution"));
 }
 
 TEST(Numerics, UnknownModuleIsRefused) {
@@ -61,12 +64,14 @@ TEST(Numerics, UnknownModuleIsRefused) {
 TEST(Numerics, RecordSaysAllOfIt) {
   const Numerics plain;
   EXPECT_EQ(to_json(plain).dump(), R"({"precision":"fp32","tf32":false,"layout":"contiguous"})");
-  const Numerics rich{.precision = {Precision::kBf16, {{"head", Precision::kFp32}, {"", Precision::kFp16}}},
-                      .tf32 = true,
-                      .layout = Layout::kChannelsLast,
-                      .layout_rule = "layout-1"};
-  EXPECT_EQ(to_json(rich).dump(), R"({"precision":{"default":"bf16","modules":{"head":"fp32","":"fp16"}},"tf32":true,)"
-                                  R"("layout":"channels_last","layout_rule":"layout-1"})");
+  const Numerics rich{
+      .precision = {Precision::kBf16, {{"head", Precision::kFp32}, {"", Precision::kFp16}}},
+      .tf32 = true,
+      .layout = Layout::kChannelsLast,
+      .layout_rule = "layout-1"};
+  EXPECT_EQ(to_json(rich).dump(),
+            R"({"precision":{"default":"bf16","modules":{"head":"fp32","":"fp16"}},"tf32":true,)"
+            R"("layout":"channels_last","layout_rule":"layout-1"})");
 }
 
 }  // namespace

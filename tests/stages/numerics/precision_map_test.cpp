@@ -39,7 +39,8 @@ TEST(PrecisionMap, StarIsAnyOneName) {
 
 TEST(PrecisionMap, TheNearestNameWinsInAnyOrder) {
   const std::vector<PrecisionRule> rules = {{"a", kFp32}, {"a.b", kBf16}, {"a.*.c", kFp16}};
-  for (const PrecisionMap& map : {PrecisionMap(kFp32, rules), PrecisionMap(kFp32, {rules.rbegin(), rules.rend()})}) {
+  for (const PrecisionMap& map :
+       {PrecisionMap(kFp32, rules), PrecisionMap(kFp32, {rules.rbegin(), rules.rend()})}) {
     EXPECT_EQ(precision_at(map, "a"), kFp32);
     EXPECT_EQ(precision_at(map, "a.b"), kBf16);
     EXPECT_EQ(precision_at(map, "a.b.d"), kBf16);
@@ -49,7 +50,8 @@ TEST(PrecisionMap, TheNearestNameWinsInAnyOrder) {
 
 TEST(PrecisionMap, NameIsNearerThanAStar) {
   const std::vector<PrecisionRule> rules = {{"*.b", kFp32}, {"a.*", kBf16}, {"*.*", kFp16}};
-  for (const PrecisionMap& map : {PrecisionMap(kFp32, rules), PrecisionMap(kFp32, {rules.rbegin(), rules.rend()})}) {
+  for (const PrecisionMap& map :
+       {PrecisionMap(kFp32, rules), PrecisionMap(kFp32, {rules.rbegin(), rules.rend()})}) {
     EXPECT_EQ(precision_at(map, "a.b"), kBf16);
     EXPECT_EQ(precision_at(map, "x.b"), kFp32);
     EXPECT_EQ(precision_at(map, "x.y"), kFp16);

@@ -55,9 +55,10 @@ TEST(ScopedPrecisionMap, WeightUsedInTwoFormatsIsCastTwice) {
 
 TEST(ScopedPrecisionMap, GradientsAreInTheWeightsFormat) {
   ListeningNetwork network;
-  const at::Tensor sum = run(network, {kBf16, {{"trunk.second", kFp32}, {"head", kFp16}}}).to(at::kFloat).sum();
-  for (const at::Tensor& gradient :
-       torch::autograd::grad({sum}, {network.first->weight, network.second->weight, network.head->weight})) {
+  const at::Tensor sum =
+      run(network, {kBf16, {{"trunk.second", kFp32}, {"head", kFp16}}}).to(at::kFloat).sum();
+  for (const at::Tensor& gradient : torch::autograd::grad(
+           {sum}, {network.first->weight, network.second->weight, network.head->weight})) {
     EXPECT_EQ(gradient.scalar_type(), at::kFloat);
     EXPECT_GT(gradient.abs().sum().item<double>(), 0);
   }

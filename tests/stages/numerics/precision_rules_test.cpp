@@ -34,37 +34,46 @@ TEST(PrecisionRules, AreTakenOutOfTheNameOfTheStage) {
 }
 
 TEST(PrecisionRules, NameOfTheStageIsNearerThanAStar) {
-  EXPECT_EQ(rules({{"model.head", kFp32}, {"*.head", kBf16}}), PrecisionMap(kBf16, {{"head", kFp32}}));
-  EXPECT_EQ(rules({{"*.head", kBf16}, {"model.head", kFp32}}), PrecisionMap(kBf16, {{"head", kFp32}}));
+  EXPECT_EQ(rules({{"model.head", kFp32}, {"*.head", kBf16}}),
+            PrecisionMap(kBf16, {{"head", kFp32}}));
+  EXPECT_EQ(rules({{"*.head", kBf16}, {"model.head", kFp32}}),
+            PrecisionMap(kBf16, {{"head", kFp32}}));
 }
 
 TEST(PrecisionRules, UnknownModuleNamesTheNearest) {
   EXPECT_EQ(refusal("model.haed"),
-            "/memory/precision/model.haed: 'model.haed' names no module of the network of 'model'; did you mean "
+            "/memory/precision/model.haed: 'model.haed' names no module of the network of 'model'; "
+            "did you mean "
             "'model.head'?");
   EXPECT_EQ(refusal("modle.head"),
-            "/memory/precision/modle.head: 'modle.head' names no module of the network of 'model'; did you mean "
+            "/memory/precision/modle.head: 'modle.head' names no module of the network of 'model'; "
+            "did you mean "
             "'model.head'?");
   EXPECT_EQ(refusal("model.*.*.*.*"),
-            "/memory/precision/model.*.*.*.*: 'model.*.*.*.*' names no module of the network of 'model'; a module is "
+            "/memory/precision/model.*.*.*.*: 'model.*.*.*.*' names no module of the network of "
+            "'model'; a module is "
             "named by its stage and its path in it, such as 'model.trunk'");
 }
 
 TEST(PrecisionRules, NameOfAnotherStageIsUnknown) {
   EXPECT_EQ(refusal("model.head", "student"),
-            "/memory/precision/model.head: 'model.head' names no module of the network of 'student'; did you mean "
+            "/memory/precision/model.head: 'model.head' names no module of the network of "
+            "'student'; did you mean "
             "'student.head'?");
 }
 
 TEST(PrecisionRules, ModuleWithoutAPrecisionOfItsOwnNamesTheOneAroundIt) {
   EXPECT_EQ(refusal("model.plain"),
-            "/memory/precision/model.plain: 'model.plain' cannot have a precision of its own; name 'model', in which "
+            "/memory/precision/model.plain: 'model.plain' cannot have a precision of its own; name "
+            "'model', in which "
             "it runs");
   EXPECT_EQ(refusal("model.*"),
-            "/memory/precision/model.*: 'model.plain' cannot have a precision of its own; name 'model', in which it "
+            "/memory/precision/model.*: 'model.plain' cannot have a precision of its own; name "
+            "'model', in which it "
             "runs");
   EXPECT_EQ(refusal("model.ignored"),
-            "/memory/precision/model.ignored: 'model.ignored' cannot have a precision of its own; name 'model', in "
+            "/memory/precision/model.ignored: 'model.ignored' cannot have a precision of its own; "
+            "name 'model', in "
             "which it runs");
 }
 

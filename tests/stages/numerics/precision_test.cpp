@@ -39,7 +39,9 @@ TEST(ScopedPrecision, InnerScopeHoldsAndTheOuterComesBack) {
 
 TEST(ScopedPrecision, HalfWithinFullWithinTheOtherHalf) {
   const at::Tensor weight = torch::ones({2, 2}, torch::requires_grad());
-  const auto type = [&] { return weight.mm(weight).scalar_type(); };  // a weight, whose casts are kept
+  const auto type = [&] {
+    return weight.mm(weight).scalar_type();
+  };  // a weight, whose casts are kept
   const ScopedPrecision outer(Precision::kBf16, torch::kCPU);
   EXPECT_EQ(type(), torch::kBFloat16);
   {
@@ -75,7 +77,8 @@ TEST(ScopedPrecision, LossIsInFloat32) {
   const ScopedPrecision scope(Precision::kBf16, torch::kCPU);
   const at::Tensor logits = torch::ones({4, 3}).mm(torch::ones({3, 5}));
   ASSERT_EQ(logits.scalar_type(), torch::kBFloat16);
-  EXPECT_EQ(torch::cross_entropy_loss(logits, torch::zeros(4, torch::kLong)).scalar_type(), torch::kFloat);
+  EXPECT_EQ(torch::cross_entropy_loss(logits, torch::zeros(4, torch::kLong)).scalar_type(),
+            torch::kFloat);
 }
 
 TEST(ScopedPrecision, GradientsAreInTheWeightsFormat) {

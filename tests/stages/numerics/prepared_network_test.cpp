@@ -15,7 +15,8 @@ Numerics numerics(Precision precision, Layout layout = Layout::kContiguous) {
 
 TEST(PreparedNetwork, NetworkAndBatchLieInTheLayout) {
   const auto network = conv4();
-  const PreparedNetwork prepared(*network, numerics(Precision::kFp32, Layout::kChannelsLast), at::kCPU);
+  const PreparedNetwork prepared(*network, numerics(Precision::kFp32, Layout::kChannelsLast),
+                                 at::kCPU);
   for (const at::Tensor& weight : network->parameters()) {
     if (weight.dim() == 4) EXPECT_TRUE(weight.is_contiguous(at::MemoryFormat::ChannelsLast));
   }

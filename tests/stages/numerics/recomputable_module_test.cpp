@@ -95,7 +95,8 @@ std::vector<at::Tensor> after_step(const ActivationCheckpointing& modules, int s
 }
 
 bool equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
-  return std::ranges::equal(a, b, [](const at::Tensor& one, const at::Tensor& other) { return one.equal(other); });
+  return std::ranges::equal(
+      a, b, [](const at::Tensor& one, const at::Tensor& other) { return one.equal(other); });
 }
 
 TEST(RecomputableModule, LeavesTheSameBits) {
@@ -122,7 +123,8 @@ TEST(RecomputableModule, StatisticsMoveOnceOrAsOftenAsABlockIsComputed) {
                             twice = statistics({.blocks = true, .updates_twice = true});
   EXPECT_EQ(once, plain);
   EXPECT_EQ(twice[0], 2);
-  EXPECT_NEAR(twice[1] / plain[1], 1 + 0.9, 1e-9) << "a momentum of 0.1, twice towards the same mean";
+  EXPECT_NEAR(twice[1] / plain[1], 1 + 0.9, 1e-9)
+      << "a momentum of 0.1, twice towards the same mean";
 }
 
 TEST(RecomputableModule, OnlyWhatIsNamedIsComputedAgain) {
@@ -185,7 +187,9 @@ TEST(RecomputableModule, NothingIsComputedAgainWhereNothingNeedsAGradient) {
   }
   for (at::Tensor& parameter : part.parameters()) parameter.requires_grad_(false);
   EXPECT_FALSE(part.forward(x).requires_grad());
-  EXPECT_THAT(part.with_graph, ElementsAre(false, true));  // the second as it was called, not as the first pass of two
+  EXPECT_THAT(
+      part.with_graph,
+      ElementsAre(false, true));  // the second as it was called, not as the first pass of two
 }
 
 TEST(RecomputableModule, InputOrParametersAloneMayNeedAGradient) {
@@ -198,7 +202,8 @@ TEST(RecomputableModule, InputOrParametersAloneMayNeedAGradient) {
       for (at::Tensor& parameter : part.parameters()) parameter.requires_grad_(false);
     const ScopedActivationCheckpointing recomputed(part, {.blocks = recompute});
     const ScopedDropout dropout(part, {7, 1}, {0, 1, 2, 3, 4, 5});
-    const at::Tensor x = torch::cat({points(), points()}, 1).slice(1, 0, 4).requires_grad_(of_input);
+    const at::Tensor x =
+        torch::cat({points(), points()}, 1).slice(1, 0, 4).requires_grad_(of_input);
     part.forward(x).square().sum().backward();
     EXPECT_EQ(part.with_graph.size(), recompute ? 2 : 1);
     EXPECT_EQ(x.grad().defined(), of_input);
@@ -209,8 +214,10 @@ TEST(RecomputableModule, InputOrParametersAloneMayNeedAGradient) {
     if (of_parameters) all.push_back(part.linear->weight.grad());
     return all;
   };
-  for (const auto& [of_input, of_parameters] : {std::pair(true, true), std::pair(true, false), std::pair(false, true)})
-    EXPECT_TRUE(equal(gradients(of_input, of_parameters, true), gradients(of_input, of_parameters, false)));
+  for (const auto& [of_input, of_parameters] :
+       {std::pair(true, true), std::pair(true, false), std::pair(false, true)})
+    EXPECT_TRUE(
+        equal(gradients(of_input, of_parameters, true), gradients(of_input, of_parameters, false)));
 }
 
 TEST(RecomputableModule, ParameterThatTakesNoPartGetsNoGradient) {
@@ -234,7 +241,8 @@ TEST(RecomputableModule, GradientsOfAWeightThatIsUsedOftenAddUpInTheSameOrder) {
     part.linear->weight.mutable_grad() = torch::full({4, 4}, 100.1f);
     at::Tensor sum = torch::zeros({});
     for (const float factor : {0.3f, 1.7f, 0.9f, 2.3f}) {
-      const at::Tensor x = torch::cat({points(), points()}, 1).slice(1, 0, 4).to(torch::kFloat) * factor;
+      const at::Tensor x =
+          torch::cat({points(), points()}, 1).slice(1, 0, 4).to(torch::kFloat) * factor;
       sum = sum + part.forward(x).square().sum();
     }
     sum.backward();
@@ -250,7 +258,9 @@ TEST(RecomputableModule, PartWithinAPartIsComputedAgainWithinIt) {
     std::shared_ptr<Part> inner;
 
    private:
-    at::Tensor compute(const at::Tensor& x) const override { return x + inner->forward(torch::exp(x)); }
+    at::Tensor compute(const at::Tensor& x) const override {
+      return x + inner->forward(torch::exp(x));
+    }
   };
   const auto gradient = [](std::vector<std::string> modules, std::size_t times) {
     torch::manual_seed(1);
@@ -282,7 +292,8 @@ TEST(RecomputableModule, ActivationsAreNotKept) {
     return counter.live_bytes();
   };
   constexpr std::int64_t kActivation = 4096 * 4 * 8;
-  EXPECT_GE(kept(false) - kept(true), 3 * kActivation);  // two of each block, but for what it needs to do so
+  EXPECT_GE(kept(false) - kept(true),
+            3 * kActivation);  // two of each block, but for what it needs to do so
 }
 
 TEST(RecomputableModule, ThrowInTheRecomputationPutsAllBack) {
@@ -306,12 +317,14 @@ TEST(RecomputableModule, GradientOfAGradientIsRefused) {
   const ScopedActivationCheckpointing recomputed(network, {.blocks = true});
   const ScopedDropout dropout(network, {7, 1}, {0, 1, 2, 3, 4, 5});
   const at::Tensor loss = network.forward(points()).square().sum();
-  EXPECT_THROW(torch::autograd::grad({loss}, {network.first->weight}, {}, true, /*create_graph=*/true),
-               std::logic_error);
+  EXPECT_THROW(
+      torch::autograd::grad({loss}, {network.first->weight}, {}, true, /*create_graph=*/true),
+      std::logic_error);
 }
 
 /// The gradient of the first block's weight, where the network runs in `map`.
-at::Tensor gradient_in(const PrecisionMap& map, const ActivationCheckpointing& modules, bool weight_outside = false) {
+at::Tensor gradient_in(const PrecisionMap& map, const ActivationCheckpointing& modules,
+                       bool weight_outside = false) {
   Network network;
   network.to(torch::kFloat);
   torch::manual_seed(3);
@@ -323,7 +336,8 @@ at::Tensor gradient_in(const PrecisionMap& map, const ActivationCheckpointing& m
     const ScopedPrecision precision(map.base, at::kCPU);
     const at::Tensor x = points().to(torch::kFloat);
     loss = network.forward(x).to(torch::kFloat).square().sum();
-    if (weight_outside) loss = loss * 0 + torch::linear(torch::ones({2, 4}), network.block(0).linear->weight).sum();
+    if (weight_outside)
+      loss = loss * 0 + torch::linear(torch::ones({2, 4}), network.block(0).linear->weight).sum();
   }
   loss.backward();
   return network.block(0).linear->weight.grad();
@@ -332,9 +346,10 @@ at::Tensor gradient_in(const PrecisionMap& map, const ActivationCheckpointing& m
 TEST(RecomputableModule, LowPrecisionIsThatOfTheForwardPass) {
   const ActivationCheckpointing all{.modules = {"blocks.*", "last"}};
   const at::Tensor full = gradient_in(Precision::kFp32, {});
-  for (const PrecisionMap& map : {PrecisionMap(Precision::kBf16), PrecisionMap(Precision::kFp16),
-                                  PrecisionMap(Precision::kFp32, {{"blocks.0", Precision::kBf16}}),
-                                  PrecisionMap(Precision::kBf16, {{"blocks.1", Precision::kFp32}})}) {
+  for (const PrecisionMap& map :
+       {PrecisionMap(Precision::kBf16), PrecisionMap(Precision::kFp16),
+        PrecisionMap(Precision::kFp32, {{"blocks.0", Precision::kBf16}}),
+        PrecisionMap(Precision::kBf16, {{"blocks.1", Precision::kFp32}})}) {
     const at::Tensor plain = gradient_in(map, {});
     EXPECT_FALSE(plain.equal(full));
     EXPECT_TRUE(gradient_in(map, all).equal(plain));

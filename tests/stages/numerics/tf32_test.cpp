@@ -10,7 +10,8 @@ using at::Float32Op, at::Float32Precision;
 
 std::vector<bool> allowed() {
   const auto is_tf32 = [](Float32Op op) {
-    return at::globalContext().float32Precision(at::Float32Backend::CUDA, op) == Float32Precision::TF32;
+    return at::globalContext().float32Precision(at::Float32Backend::CUDA, op) ==
+           Float32Precision::TF32;
   };
   return {is_tf32(Float32Op::MATMUL), is_tf32(Float32Op::CONV), is_tf32(Float32Op::RNN)};
 }

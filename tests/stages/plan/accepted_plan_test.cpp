@@ -83,8 +83,9 @@ TEST(AcceptedPlan, NeverRunsOutOfMemory) {
     CountingAllocator counter;
     counter.set_limit(planned);
     EXPECT_NO_THROW(run(training, at::kCPU))
-        << "seed " << seed << ": patch " << training.patch << ", images of " << training.image_size << ", width "
-        << training.width << ", batch " << training.batch << ", " << threads << " threads, planned " << planned;
+        << "seed " << seed << ": patch " << training.patch << ", images of " << training.image_size
+        << ", width " << training.width << ", batch " << training.batch << ", " << threads
+        << " threads, planned " << planned;
   }
   at::set_num_threads(before);
 }

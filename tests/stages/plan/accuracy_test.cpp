@@ -1,5 +1,5 @@
-// What a plan says that a training takes, beside what the counting allocator measures on the CPU and what the pool
-// reserves for it.
+// What a plan says that a training takes, beside what the counting allocator measures on the CPU
+// and what the pool reserves for it.
 
 #include <algorithm>
 #include <cstdint>
@@ -42,29 +42,54 @@ std::vector<Case> cases() {
     add(threads, {.name = "channels_last", .layout = last});
     add(threads, {.name = "micro_batches", .micro_batch = 3});
     add(threads, {.name = "one_image", .batch = 1});
-    add(threads, {.name = "many_patches", .batch = 4, .image_size = 160, .patch = 8, .activation = Activation::kGelu});
+    add(threads, {.name = "many_patches",
+                  .batch = 4,
+                  .image_size = 160,
+                  .patch = 8,
+                  .activation = Activation::kGelu});
     add(threads, {.name = "large_patches", .batch = 3, .image_size = 96, .patch = 32});
     add(threads, {.name = "two_pass", .micro_batch = 2, .two_pass = true, .clip = 1});
     add(threads, {.name = "lora", .lora = true});
-    add(threads, {.name = "lora_drops", .lora = true, .dropout = 0.1, .attention_dropout = 0.1, .lora_dropout = 0.1});
+    add(threads, {.name = "lora_drops",
+                  .lora = true,
+                  .dropout = 0.1,
+                  .attention_dropout = 0.1,
+                  .lora_dropout = 0.1});
     add(threads, {.name = "frozen", .frozen = true});
     add(threads, {.name = "recomputed", .patch = 8, .layers = 4, .recomputes_blocks = true});
-    add(threads,
-        {.name = "recomputed_parts", .layers = 4, .micro_batch = 3, .two_pass = true, .recomputes_blocks = true});
+    add(threads, {.name = "recomputed_parts",
+                  .layers = 4,
+                  .micro_batch = 3,
+                  .two_pass = true,
+                  .recomputes_blocks = true});
     add(threads, {.name = "drops", .dropout = 0.1, .attention_dropout = 0.1, .drop_path = 0.2});
     add(threads, {.name = "fused", .fused_qkv = true, .layout = last, .sgd = true});
   }
-  for (const int threads : {1, 2}) add(threads, {.name = "large_products", .patch = 8, .width = 256});
+  for (const int threads : {1, 2})
+    add(threads, {.name = "large_products", .patch = 8, .width = 256});
   add(2, {.name = "wide", .batch = 2, .image_size = 224, .width = 192, .heads = 3});
   for (const Precision half : {Precision::kBf16, Precision::kFp16}) {
     const std::string name(half == Precision::kBf16 ? "bf16" : "fp16");
     for (const int threads : {1, 2, 4}) {
       add(threads, {.name = name, .precision = half});
       add(threads, {.name = name + "_channels_last", .layout = last, .precision = half});
-      add(threads, {.name = name + "_wide", .batch = 4, .image_size = 224, .width = 96, .heads = 3, .precision = half});
+      add(threads, {.name = name + "_wide",
+                    .batch = 4,
+                    .image_size = 224,
+                    .width = 96,
+                    .heads = 3,
+                    .precision = half});
     }
-    add(2, {.name = name + "_large_patches", .batch = 3, .image_size = 96, .patch = 32, .precision = half});
-    add(2, {.name = name + "_many_patches", .batch = 4, .image_size = 160, .patch = 8, .precision = half});
+    add(2, {.name = name + "_large_patches",
+            .batch = 3,
+            .image_size = 96,
+            .patch = 32,
+            .precision = half});
+    add(2, {.name = name + "_many_patches",
+            .batch = 4,
+            .image_size = 160,
+            .patch = 8,
+            .precision = half});
     add(2, {.name = name + "_drops", .dropout = 0.1, .attention_dropout = 0.1, .precision = half});
     add(2, {.name = name + "_frozen", .frozen = true, .precision = half});
     add(2, {.name = name + "_lora", .micro_batch = 3, .lora = true, .precision = half});
@@ -100,7 +125,9 @@ struct Held {
   runner::MemoryPlan plan;
   Counted counted;
   /// What is needed, by what is counted.
-  double above() const { return static_cast<double>(plan.predicted) / static_cast<double>(counted.reserved); }
+  double above() const {
+    return static_cast<double>(plan.predicted) / static_cast<double>(counted.reserved);
+  }
 };
 
 /// Each case is run once.

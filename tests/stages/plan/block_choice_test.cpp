@@ -14,14 +14,16 @@ struct Profiles {
   StepProfile kept, recomputed;
 };
 
-/// A chain of blocks with activations of `bytes[i]`, an input of 1 byte, and a compute of `flops[i]`.
+/// A chain of blocks with activations of `bytes[i]`, an input of 1 byte, and a compute of
+/// `flops[i]`.
 Profiles chain(const std::vector<std::int64_t>& bytes, const std::vector<double>& flops) {
   Profiles chain;
   std::int64_t kept = 0, recomputed = 0;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     chain.kept.between.push_back(kept);
     chain.recomputed.between.push_back(recomputed);
-    chain.kept.blocks.push_back({.path = "block", .held = bytes[i], .peak = kept + bytes[i], .forward = {flops[i]}});
+    chain.kept.blocks.push_back(
+        {.path = "block", .held = bytes[i], .peak = kept + bytes[i], .forward = {flops[i]}});
     chain.recomputed.blocks.push_back(
         {.path = "block", .held = 1, .peak = recomputed + 1 + bytes[i], .forward = {flops[i]}});
     kept += bytes[i];
@@ -34,7 +36,8 @@ Profiles chain(const std::vector<std::int64_t>& bytes, const std::vector<double>
 
 TEST(BlockChoice, EverythingIsKeptWhereItFits) {
   const Profiles three = chain({10, 10, 10}, {1, 1, 1});
-  EXPECT_THAT(choose_blocks(three.kept, three.recomputed, 30, flops_of), testing::Optional(testing::Each(false)));
+  EXPECT_THAT(choose_blocks(three.kept, three.recomputed, 30, flops_of),
+              testing::Optional(testing::Each(false)));
 }
 
 TEST(BlockChoice, CheapestIsRecomputed) {
@@ -56,7 +59,9 @@ TEST(BlockChoice, WhatNothingHelpsIsSaid) {
 
 TEST(BlockChoice, WhatLiesBetweenBlocksAfterThemAndElsewhereIsNeededToo) {
   Profiles two = chain({10, 10}, {1, 1});  // each holds nine more where it is kept
-  const auto needed = [&](bool first, bool second) { return bytes_needed(two.kept, two.recomputed, {first, second}); };
+  const auto needed = [&](bool first, bool second) {
+    return bytes_needed(two.kept, two.recomputed, {first, second});
+  };
   EXPECT_EQ(needed(false, false), 20);
   two.kept.between[1] = 50;
   EXPECT_EQ(needed(false, false), 50);
@@ -82,7 +87,9 @@ TEST(BlockChoice, WhatIsHeldIsRoundedUp) {
 /// All subsets of a few blocks are tried.
 TEST(BlockChoice, NoSubsetThatFitsIsCheaper) {
   std::mt19937_64 random(3);
-  const auto number = [&](std::int64_t most) { return static_cast<std::int64_t>(random() % most) + 1; };
+  const auto number = [&](std::int64_t most) {
+    return static_cast<std::int64_t>(random() % most) + 1;
+  };
   for (int round = 0; round < 300; ++round) {
     const auto blocks = static_cast<std::size_t>(number(8));
     std::vector<std::int64_t> bytes;

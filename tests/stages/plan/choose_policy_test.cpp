@@ -4,12 +4,12 @@
 #include <set>
 
 #include <gmock/gmock.h>
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/stage.h"
-#include "stages/plan/step_profile.h"
 #include "stages/plan/memory_budget.h"
+#include "stages/plan/step_profile.h"
 #include "tests/support/counted_as_planned.h"
 #include "tests/support/scoped_threads.h"
 #include "tests/support/tower_planning.h"
@@ -35,7 +35,8 @@ struct OpenPlanning : TowerPlanning {
 
 double seconds_of(const runner::MemoryPlan& plan) {
   const Backend backend{.device = at::kCPU, .threads = at::get_num_threads()};
-  return predicted_seconds({plan.flops, plan.traffic, static_cast<double>(plan.operations), plan.moved}, backend);
+  return predicted_seconds(
+      {plan.flops, plan.traffic, static_cast<double>(plan.operations), plan.moved}, backend);
 }
 
 TEST(ChoosePolicy, WholeBatchIsTakenWhereItFits) {
@@ -55,7 +56,8 @@ TEST(ChoosePolicy, WholeBatchComesWithTheAlternativesOfOneThatIsWritten) {
   open.policy.two_pass_is_open = false;
   const auto listed = [](const runner::MemoryPlan& plan) {
     std::vector<std::string> ways;
-    for (const runner::PlanAlternative& one : plan.alternatives) ways.push_back(runner::override_text(one.overrides));
+    for (const runner::PlanAlternative& one : plan.alternatives)
+      ways.push_back(runner::override_text(one.overrides));
     return ways;
   };
   EXPECT_EQ(listed(open.plan()), listed(written.plan()));
@@ -71,7 +73,8 @@ TEST(ChoosePolicy, NothingIsChosenThatIsNotAllowed) {
   EXPECT_EQ(bit.policy.activation_checkpointing.modules.size(), 1U) << "one block is enough";
   EXPECT_EQ(bit.plan.choice->exactness, "bit");
   EXPECT_GT(bit.plan.choice->relative_time, 1);
-  EXPECT_EQ(planning.under(1).policy.micro_batch, std::nullopt) << "not even where nothing else is left";
+  EXPECT_EQ(planning.under(1).policy.micro_batch, std::nullopt)
+      << "not even where nothing else is left";
   planning.policy.allow = Allow::kExact;
   planning.policy.checkpointing_is_open = false;
   const PlannedTraining cut = planning.under(whole - 1);
@@ -130,8 +133,8 @@ TEST(ChoosePolicy, LossOfSamplesNeedsNoSecondPass) {
 class ChoosePolicyOnThreads : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(ChoosePolicy, ChoosePolicyOnThreads, testing::Values(1, 2, 8));
 
-/// All subsets of the blocks, under all micro-batches: what is chosen fits where anything does, takes hardly more time
-/// than the quickest, and splits the batch no further than needed.
+/// All subsets of the blocks, under all micro-batches: what is chosen fits where anything does,
+/// takes hardly more time than the quickest, and splits the batch no further than needed.
 TEST_P(ChoosePolicyOnThreads, IsAsGoodAsAnExhaustiveSearch) {
   const ScopedThreads threads(GetParam());
   constexpr std::int64_t kLayers = 3;
@@ -145,8 +148,8 @@ TEST_P(ChoosePolicyOnThreads, IsAsGoodAsAnExhaustiveSearch) {
       if (size > 0) one.policy.micro_batch = size;
       for (int layer = 0; layer < kLayers; ++layer) {
         if ((subset >> layer) % 2 == 1)
-          one.policy.activation_checkpointing.modules.push_back("model.vision_model.encoder.layers." +
-                                                                std::to_string(layer));
+          one.policy.activation_checkpointing.modules.push_back(
+              "model.vision_model.encoder.layers." + std::to_string(layer));
       }
       all.push_back(one.plan());
       policies.push_back(one.policy);
@@ -170,10 +173,11 @@ TEST_P(ChoosePolicyOnThreads, IsAsGoodAsAnExhaustiveSearch) {
       const auto names = [](const ActivationCheckpointing& one) {
         return one.blocks ? std::size_t{kLayers} : one.modules.size();
       };
-      const bool is_same =
-          names(policies[i].activation_checkpointing) == names(planned.policy.activation_checkpointing);
+      const bool is_same = names(policies[i].activation_checkpointing) ==
+                           names(planned.policy.activation_checkpointing);
       if (!is_same || all[i].predicted > budget) continue;
-      EXPECT_LE(policies[i].micro_batch.value_or(16), planned.policy.micro_batch.value_or(16)) << budget;
+      EXPECT_LE(policies[i].micro_batch.value_or(16), planned.policy.micro_batch.value_or(16))
+          << budget;
     }
   }
   EXPECT_LE(sum / count, 1.05);
@@ -183,10 +187,11 @@ TEST(ChoosePolicy, WhatIsChosenIsWhatTheTrainingNeeds) {
   OpenPlanning planning;
   const std::int64_t whole = planning.whole(), least = planning.under(1000).plan.predicted;
   for (const double share : {0.9, 0.5, 0.1}) {
-    const PlannedTraining planned =
-        planning.under(least + static_cast<std::int64_t>(share * static_cast<double>(whole - least)));
+    const PlannedTraining planned = planning.under(
+        least + static_cast<std::int64_t>(share * static_cast<double>(whole - least)));
     ASSERT_TRUE(planned.plan.fits());
-    expect_counted_as_planned(planning.measured(planned.policy), planned.plan, 1 / 1.35, std::to_string(share));
+    expect_counted_as_planned(planning.measured(planned.policy), planned.plan, 1 / 1.35,
+                              std::to_string(share));
   }
 }
 
@@ -203,7 +208,8 @@ TEST(ChoosePolicy, WhereNothingFitsAChangeOfTheTrainingThatWouldIsNamed) {
   const std::int64_t least = planning.under(1000).plan.predicted;
   const PlannedTraining planned = planning.under(least - 1);
   EXPECT_FALSE(planned.plan.fits());
-  const auto half = std::ranges::find(planned.plan.alternatives, "declared", &runner::PlanAlternative::exactness);
+  const auto half =
+      std::ranges::find(planned.plan.alternatives, "declared", &runner::PlanAlternative::exactness);
   ASSERT_NE(half, planned.plan.alternatives.end());
   EXPECT_THAT(half->overrides, testing::Contains("memory.precision=bf16"));
 }
@@ -230,7 +236,8 @@ TEST(ChoosePolicy, IsReplayedWhereItStillFits) {
   EXPECT_THAT(runner::choice_text(second.plan), HasSubstr("chosen when the run started: "));
   const PlannedTraining third = planning.under(first.plan.predicted - 1);
   EXPECT_NE(third.plan.step, first.plan.step);
-  EXPECT_THAT(third.plan.choice->summary, HasSubstr("what was chosen when the run started no longer fits"));
+  EXPECT_THAT(third.plan.choice->summary,
+              HasSubstr("what was chosen when the run started no longer fits"));
 }
 
 TEST(ChoosePolicy, SameTrainingGetsTheSamePlan) {
@@ -239,8 +246,8 @@ TEST(ChoosePolicy, SameTrainingGetsTheSamePlan) {
   EXPECT_EQ(to_json(one.under(budget).plan), to_json(other.under(budget).plan));
 }
 
-/// One of which weights, gradients and state are most, also in a GPU's large segments, and in which the optimizer's
-/// ways alone are open.
+/// One of which weights, gradients and state are most, also in a GPU's large segments, and in which
+/// the optimizer's ways alone are open.
 struct OpenOptimizer : TowerPlanning {
   explicit OpenOptimizer(bool on_gpu) : TowerPlanning(4, {40, 32}, 512) {
     options.batch_size = 2;
@@ -266,7 +273,8 @@ struct OpenOptimizer : TowerPlanning {
 
 TEST(ChoosePolicy, OptimizerWorksOtherwiseWhereTheBudgetRequiresIt) {
   OpenOptimizer planning(/*on_gpu=*/true);
-  const std::int64_t whole = planning.needed(false, false), in_backward = planning.needed(false, true),
+  const std::int64_t whole = planning.needed(false, false),
+                     in_backward = planning.needed(false, true),
                      offloaded = planning.needed(true, false), both = planning.needed(true, true);
   ASSERT_LT(in_backward, whole);
   ASSERT_LT(both, std::min(in_backward, offloaded));
@@ -280,17 +288,20 @@ TEST(ChoosePolicy, OptimizerWorksOtherwiseWhereTheBudgetRequiresIt) {
   EXPECT_EQ(chosen(whole), std::pair(false, false));
   EXPECT_EQ(chosen(in_backward), std::pair(false, true)) << "nothing has to be copied";
   EXPECT_EQ(chosen(both), std::pair(true, true));
-  EXPECT_THAT(runner::choice_text(planning.under(in_backward).plan),
-              testing::StartsWith("chosen: the whole batch at once, the optimizer in the backward pass: "));
-  EXPECT_THAT(planning.under(both).plan.choice->overrides,
-              testing::ElementsAre("memory.offload=optimizer", "memory.optimizer_in_backward=true"));
+  EXPECT_THAT(
+      runner::choice_text(planning.under(in_backward).plan),
+      testing::StartsWith("chosen: the whole batch at once, the optimizer in the backward pass: "));
+  EXPECT_THAT(
+      planning.under(both).plan.choice->overrides,
+      testing::ElementsAre("memory.offload=optimizer", "memory.optimizer_in_backward=true"));
 }
 
 TEST(ChoosePolicy, OptimizerStaysOutOfTheBackwardPassWhereItMustNot) {
   OpenOptimizer planning(/*on_gpu=*/true);
   const std::int64_t tight = planning.needed(false, true);
   planning.policy.recovery.max_retries = 2;
-  EXPECT_FALSE(planning.under(tight).policy.optimizer_in_backward) << "what failed could not be retried";
+  EXPECT_FALSE(planning.under(tight).policy.optimizer_in_backward)
+      << "what failed could not be retried";
   EXPECT_TRUE(planning.under(tight).policy.offloads_optimizer);
   planning.policy.recovery.max_retries = 0;
   planning.options.gradient_clip_norm = 1;

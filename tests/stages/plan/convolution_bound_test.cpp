@@ -31,16 +31,19 @@ struct Convolution {
   int threads = 1;
 
   std::int64_t result(int side) const {
-    const std::int64_t span = image[side] + 2 * padding[side] - dilation[side] * (kernel[side] - 1) - 1;
+    const std::int64_t span =
+        image[side] + 2 * padding[side] - dilation[side] * (kernel[side] - 1) - 1;
     return span < 0 ? 0 : span / stride[side] + 1;
   }
   std::string text() const {
-    const auto pair = [](const Pair& of) { return std::to_string(of[0]) + " x " + std::to_string(of[1]); };
-    return std::to_string(batch) + " images of " + pair(image) + ", " + std::to_string(in) + " to " +
-           std::to_string(out) + " channels in " + std::to_string(groups) + " groups, kernel " + pair(kernel) +
-           ", stride " + pair(stride) + ", padding " + pair(padding) + ", dilation " + pair(dilation) + ", " +
-           c10::toString(type) + ", " + std::to_string(threads) +
-           (channels_last ? " threads, channels_last" : " threads");
+    const auto pair = [](const Pair& of) {
+      return std::to_string(of[0]) + " x " + std::to_string(of[1]);
+    };
+    return std::to_string(batch) + " images of " + pair(image) + ", " + std::to_string(in) +
+           " to " + std::to_string(out) + " channels in " + std::to_string(groups) +
+           " groups, kernel " + pair(kernel) + ", stride " + pair(stride) + ", padding " +
+           pair(padding) + ", dilation " + pair(dilation) + ", " + c10::toString(type) + ", " +
+           std::to_string(threads) + (channels_last ? " threads, channels_last" : " threads");
   }
 };
 
@@ -56,10 +59,12 @@ class RandomConvolutions {
       one.kernel = pair({1, 1, 2, 3, 3, 3, 4, 5, 7, 9, 16}, {1, 2, 3, 5, 11});
       one.stride = pair({1, 1, 1, 2, 2, 3, 4, one.kernel[0]}, {1, 2, 3, 5});
       // Of other kernels that are dilated some of oneDNN 3.10 end in a fault.
-      if (one.kernel[0] == one.kernel[1] && one.kernel[0] > 1) one.dilation = pair({1, 1, 1, 2, 3}, {1, 2, 5});
+      if (one.kernel[0] == one.kernel[1] && one.kernel[0] > 1)
+        one.dilation = pair({1, 1, 1, 2, 3}, {1, 2, 5});
       for (const int side : {0, 1}) {
         const std::int64_t kernel = one.kernel[side];
-        one.padding[side] = one_of({0, kernel / 2, kernel / 2, kernel / 2 * one.dilation[side], kernel - 1});
+        one.padding[side] =
+            one_of({0, kernel / 2, kernel / 2, kernel / 2 * one.dilation[side], kernel - 1});
       }
       one.channels_last = one_of({0, 1}) > 0;
       if (one_of({0, 0, 1}) > 0) one.type = at::kBFloat16;
@@ -98,11 +103,13 @@ class RandomConvolutions {
   }
   /// To be computed in milliseconds.
   static bool is_small(const Convolution& one) {
-    constexpr std::int64_t kMostProducts = 5'000'000, kMostPixels = 1'000'000, kMostWeights = 1'000'000;
+    constexpr std::int64_t kMostProducts = 5'000'000, kMostPixels = 1'000'000,
+                           kMostWeights = 1'000'000;
     const std::int64_t area = one.result(0) * one.result(1),
                        weights = one.in / one.groups * one.out * one.kernel[0] * one.kernel[1];
     return area > 0 && one.batch * weights * area <= kMostProducts && weights <= kMostWeights &&
-           one.batch * one.in * one.image[0] * one.image[1] <= kMostPixels && one.batch * one.out * area <= kMostPixels;
+           one.batch * one.in * one.image[0] * one.image[1] <= kMostPixels &&
+           one.batch * one.out * area <= kMostPixels;
   }
 
   std::mt19937_64 engine_{1};
@@ -112,9 +119,11 @@ class RandomConvolutions {
 class Kernels {
  public:
   Kernels(const Convolution& one, at::Device device) : one_(one) {
-    const auto format = one.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+    const auto format =
+        one.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
     const auto make = [&](at::IntArrayRef sizes) {
-      const at::Tensor result = torch::empty(sizes, at::TensorOptions(device).dtype(one.type), format);
+      const at::Tensor result =
+          torch::empty(sizes, at::TensorOptions(device).dtype(one.type), format);
       return device.is_cpu() ? result.zero_() : result;
     };
     x_ = make({one.batch, one.in, one.image[0], one.image[1]});
@@ -122,11 +131,12 @@ class Kernels {
     dy_ = make({one.batch, one.out, one.result(0), one.result(1)});
   }
   void result() const {
-    at::convolution(x_, weight_, {}, one_.stride, one_.padding, one_.dilation, false, kNone, one_.groups);
+    at::convolution(x_, weight_, {}, one_.stride, one_.padding, one_.dilation, false, kNone,
+                    one_.groups);
   }
   void gradient(std::array<bool, 3> wanted) const {
-    at::convolution_backward(dy_, x_, weight_, {}, one_.stride, one_.padding, one_.dilation, false, kNone, one_.groups,
-                             wanted);
+    at::convolution_backward(dy_, x_, weight_, {}, one_.stride, one_.padding, one_.dilation, false,
+                             kNone, one_.groups, wanted);
   }
 
  private:
@@ -197,7 +207,8 @@ TEST(ConvolutionBound, DirectKernelsHoldFewerWeights) {
   EXPECT_LT(forward_scratch(shape), 8 * 64 * 3 * 3 * 14 * 14 * 4);
   const std::int64_t direct = weight_gradient_scratch(shape);
   shape.dilation = 2;
-  EXPECT_GT(weight_gradient_scratch(shape), 2 * direct) << "few processors have a direct kernel of these";
+  EXPECT_GT(weight_gradient_scratch(shape), 2 * direct)
+      << "few processors have a direct kernel of these";
 }
 
 // What is asked of oneDNN by one small convolution, of another one.
@@ -205,7 +216,8 @@ TEST(ConvolutionBound, OneConvolutionTellsOfOthers) {
   const at::Tensor x = torch::zeros({4, 64, 14, 14}), dy = torch::zeros({4, 128, 14, 14}),
                    weight = torch::zeros({128, 64, 3, 3});
   const CountingAllocator counter;
-  at::convolution_backward(dy, x, weight, {}, {1, 1}, {1, 1}, {1, 1}, false, {0, 0}, 1, {false, true, false});
+  at::convolution_backward(dy, x, weight, {}, {1, 1}, {1, 1}, {1, 1}, false, {0, 0}, 1,
+                           {false, true, false});
   const std::int64_t without_copies = counter.peak_bytes() - bytes(x) - bytes(dy);
   const int threads = at::get_num_threads();
   EXPECT_EQ(without_copies > (threads + 2) * bytes(weight), onednn_unfolds_images());

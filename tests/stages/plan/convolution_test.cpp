@@ -63,7 +63,8 @@ void PrintTo(const Layer& layer, std::ostream* stream) { *stream << layer.name; 
 /// A convolution and both of its gradients.
 Work step_of(const Layer& layer) {
   return [layer](at::Device device) {
-    const auto format = layer.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+    const auto format =
+        layer.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
     const auto make = [&](at::IntArrayRef shape) {
       at::Tensor result = torch::empty(shape, at::TensorOptions(device).dtype(layer.type), format);
       if (device.is_cpu()) result.zero_();
@@ -72,7 +73,8 @@ Work step_of(const Layer& layer) {
     const at::Tensor x = make({layer.batch, layer.in, layer.side, layer.side}).requires_grad_(true);
     const at::Tensor weight =
         make({layer.out, layer.in / layer.groups, layer.kernel, layer.kernel}).requires_grad_(true);
-    const at::Tensor y = torch::conv2d(x, weight, {}, layer.stride, layer.kernel / 2, 1, layer.groups);
+    const at::Tensor y =
+        torch::conv2d(x, weight, {}, layer.stride, layer.kernel / 2, 1, layer.groups);
     y.backward(torch::empty_like(y));
   };
 }
@@ -82,7 +84,8 @@ class ConvolutionTest : public testing::TestWithParam<Layer> {};
 // Of one convolution nearly all may be its kernel's: how much it takes is the kernel's to choose.
 TEST_P(ConvolutionTest, IsBounded) {
   for (const int threads : {1, 2, 4})
-    expect_as_planned(step_of(GetParam()), threads, /*share=*/0, std::to_string(threads) + " threads");
+    expect_as_planned(step_of(GetParam()), threads, /*share=*/0,
+                      std::to_string(threads) + " threads");
 }
 
 /// Of each type.
@@ -120,10 +123,12 @@ std::vector<Layer> layers() {
 INSTANTIATE_TEST_SUITE_P(Layers, ConvolutionTest, testing::ValuesIn(layers()),
                          [](const auto& info) { return info.param.name; });
 
-/// Two blocks of convolution, normalisation, activation and pooling, the last two in either order, and a classifier.
+/// Two blocks of convolution, normalisation, activation and pooling, the last two in either order,
+/// and a classifier.
 Work small_network(bool channels_last, bool pools_first = false) {
   return [channels_last, pools_first](at::Device device) {
-    const auto format = channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+    const auto format =
+        channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
     const auto make = [&](at::IntArrayRef shape) {
       at::Tensor result = torch::empty(shape, at::TensorOptions(device));
       if (device.is_cpu()) result.fill_(0.01);
@@ -137,11 +142,13 @@ Work small_network(bool channels_last, bool pools_first = false) {
     for (const std::int64_t in : {3, 32}) {
       parameters = {weight({32, in, 3, 3}), weight({32}), weight({32}), make({32}), make({32})};
       x = torch::conv2d(x, parameters[0], {}, 1, 1);
-      x = torch::batch_norm(x, parameters[1], parameters[2], parameters[3], parameters[4], /*training=*/true, 0.1, 1e-5,
+      x = torch::batch_norm(x, parameters[1], parameters[2], parameters[3], parameters[4],
+                            /*training=*/true, 0.1, 1e-5,
                             /*cudnn_enabled=*/true);
       x = pools_first ? torch::max_pool2d(x, 2).relu_() : torch::max_pool2d(x.relu(), 2);
     }
-    const at::Tensor pooled = torch::adaptive_avg_pool2d(x, {1, 1}).flatten(1), last = weight({5, 32});
+    const at::Tensor pooled = torch::adaptive_avg_pool2d(x, {1, 1}).flatten(1),
+                     last = weight({5, 32});
     at::cross_entropy_loss(torch::linear(pooled, last), labels).backward();
   };
 }
@@ -149,14 +156,15 @@ Work small_network(bool channels_last, bool pools_first = false) {
 TEST(ConvolutionalNetwork, IsBounded) {
   for (const bool channels_last : {false, true}) {
     for (const int threads : {1, 2}) {
-      expect_as_planned(
-          small_network(channels_last), threads, 1 / 1.35,
-          std::string(channels_last ? "channels_last, " : "contiguous, ") + std::to_string(threads) + " threads");
+      expect_as_planned(small_network(channels_last), threads, 1 / 1.35,
+                        std::string(channels_last ? "channels_last, " : "contiguous, ") +
+                            std::to_string(threads) + " threads");
     }
   }
 }
 
-// Where nothing stands between the normalisation and the pooling, the peak is in the backward pass of the former.
+// Where nothing stands between the normalisation and the pooling, the peak is in the backward pass
+// of the former.
 TEST(ConvolutionalNetwork, SecondResultOfTheNormalisationIsCounted) {
   for (const bool channels_last : {false, true}) {
     const Work work = small_network(channels_last, /*pools_first=*/true);
@@ -167,8 +175,8 @@ TEST(ConvolutionalNetwork, SecondResultOfTheNormalisationIsCounted) {
   }
 }
 
-/// Operators that recipes use besides those of towers: they run on Meta, forward and backward, and take what they do on
-/// the CPU.
+/// Operators that recipes use besides those of towers: they run on Meta, forward and backward, and
+/// take what they do on the CPU.
 TEST(OtherOperators, TakeWhatTheCpusDo) {
   struct Operator {
     const char* name;
@@ -186,24 +194,32 @@ TEST(OtherOperators, TakeWhatTheCpusDo) {
          return torch::group_norm(x.view({8, 8, 32}), 2);
        }},
       {"bce",
-       [](const at::Tensor& x) { return torch::binary_cross_entropy_with_logits(x, torch::empty_like(x).detach()); }},
-      {"mse", [](const at::Tensor& x) { return torch::mse_loss(x, torch::empty_like(x).detach()); }},
+       [](const at::Tensor& x) {
+         return torch::binary_cross_entropy_with_logits(x, torch::empty_like(x).detach());
+       }},
+      {"mse",
+       [](const at::Tensor& x) { return torch::mse_loss(x, torch::empty_like(x).detach()); }},
       {"flip", [](const at::Tensor& x) { return x.flip({1}); }},
-      {"of_two_types", [](const at::Tensor& x) { return x.to(torch::kBFloat16) + x * x.to(torch::kBFloat16); }},
+      {"of_two_types",
+       [](const at::Tensor& x) { return x.to(torch::kBFloat16) + x * x.to(torch::kBFloat16); }},
       {"gram", [](const at::Tensor& x) { return x.mm(x.t()).square(); }},
       {"embedding",
        [](const at::Tensor& x) {
-         return torch::embedding(x, torch::zeros({100}, at::TensorOptions(x.device()).dtype(torch::kLong)));
+         return torch::embedding(
+             x, torch::zeros({100}, at::TensorOptions(x.device()).dtype(torch::kLong)));
        }},
   };
   for (const Operator& one : operators) {
     const Work work = [&](at::Device device) {
       at::Tensor x = torch::empty({64, 32}, at::TensorOptions(device));
       if (device.is_cpu()) x.fill_(0.5);
-      const at::Tensor weight = torch::empty({64, 32}, at::TensorOptions(device)).requires_grad_(true);
+      const at::Tensor weight =
+          torch::empty({64, 32}, at::TensorOptions(device)).requires_grad_(true);
       one.run(x + weight).sum().backward();
     };
-    EXPECT_NEAR(static_cast<double>(with_scratch(work)) / static_cast<double>(counted(work)), 1, 0.04) << one.name;
+    EXPECT_NEAR(static_cast<double>(with_scratch(work)) / static_cast<double>(counted(work)), 1,
+                0.04)
+        << one.name;
   }
 }
 

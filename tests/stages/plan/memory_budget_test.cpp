@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "stages/memory/policy.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/memory_meter.h"
+#include "stages/memory/policy.h"
 #include "tests/support/temporary_folder.h"
 
 namespace stages {
@@ -43,18 +43,22 @@ TEST(MemoryBudget, ShareOfTheDeviceIsABudget) {
   MemoryPolicy policy;
   policy.pointer = "/memory";
   policy.budget_share = 0.8;
-  EXPECT_EQ(memory_budget(policy, whole), (runner::NamedBytes{"memory.budget of the machine's memory", 800}));
+  EXPECT_EQ(memory_budget(policy, whole),
+            (runner::NamedBytes{"memory.budget of the machine's memory", 800}));
   EXPECT_EQ(memory_budget(policy, std::nullopt), std::nullopt);
   policy.memory_fraction = 0.5;
-  EXPECT_EQ(memory_budget(policy, whole), (runner::NamedBytes{"memory_fraction of the machine's memory", 500}));
+  EXPECT_EQ(memory_budget(policy, whole),
+            (runner::NamedBytes{"memory_fraction of the machine's memory", 500}));
 }
 
 TEST(MemoryBudget, SaysByHowMuchLessThereIsThanItAllows) {
   MemoryPolicy policy;
   policy.pointer = "/memory";
   policy.budget = 8LL << 30;
-  EXPECT_EQ(memory_budget(policy, runner::NamedBytes{"the control group's limit", 1LL << 30}),
-            (runner::NamedBytes{"the control group's limit, which is less than memory.budget, 8.00 GiB", 1LL << 30}));
+  EXPECT_EQ(
+      memory_budget(policy, runner::NamedBytes{"the control group's limit", 1LL << 30}),
+      (runner::NamedBytes{"the control group's limit, which is less than memory.budget, 8.00 GiB",
+                          1LL << 30}));
 }
 
 TEST(HostMemory, IsTheControlGroupsWhereThatLeavesLess) {
@@ -63,7 +67,8 @@ TEST(HostMemory, IsTheControlGroupsWhereThatLeavesLess) {
   EXPECT_EQ(host_memory(root.path()), (runner::NamedBytes{"the machine's memory", 2LL << 30}));
   root.write("proc/self/cgroup", "0::/job\n");
   root.write("sys/fs/cgroup/job/memory.max", "536870912\n");
-  EXPECT_EQ(host_memory(root.path()), (runner::NamedBytes{"the control group's limit", 512LL << 20}));
+  EXPECT_EQ(host_memory(root.path()),
+            (runner::NamedBytes{"the control group's limit", 512LL << 20}));
   root.write("sys/fs/cgroup/job/memory.max", "8589934592\n");  // more than there is
   EXPECT_EQ(host_memory(root.path()), (runner::NamedBytes{"the machine's memory", 2LL << 30}));
 }

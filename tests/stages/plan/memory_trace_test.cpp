@@ -10,9 +10,9 @@
 #include <torch/types.h>
 
 #include "stages/model/transformer_block.h"
+#include "stages/plan/meta_kernels.h"
 #include "stages/tensor/loss_term.h"
 #include "stages/tensor/module_names.h"
-#include "stages/plan/meta_kernels.h"
 #include "tests/support/traced_tower.h"
 
 namespace stages {
@@ -33,7 +33,8 @@ std::vector<std::int64_t> bytes(const MemoryTrace& trace) {
 
 std::int64_t bytes_of(const MemoryTrace& trace, Owner owner) {
   std::int64_t sum = 0;
-  for (const TracedStorage& storage : trace.storages()) sum += storage.owner == owner ? storage.bytes : 0;
+  for (const TracedStorage& storage : trace.storages())
+    sum += storage.owner == owner ? storage.bytes : 0;
   return sum;
 }
 
@@ -93,8 +94,8 @@ TEST_F(MemoryTraceTest, GrowthByResizeIsSeen) {
 
 TEST_F(MemoryTraceTest, NamesTheOutermostOperationAndItsShape) {
   const MemoryTrace trace({});
-  const at::Tensor x = torch::empty({2, 3, 8}, kMetaFloat), weight = torch::empty({5, 8}, kMetaFloat),
-                   bias = torch::empty({5}, kMetaFloat);
+  const at::Tensor x = torch::empty({2, 3, 8}, kMetaFloat),
+                   weight = torch::empty({5, 8}, kMetaFloat), bias = torch::empty({5}, kMetaFloat);
   const at::Tensor y = torch::linear(x, weight, bias);
   const TracedStorage last = trace.storages().back();
   EXPECT_EQ(last.operation, "aten::linear");
@@ -117,7 +118,8 @@ TEST_F(MemoryTraceTest, TermOfTheLossNamesWhatItMakesAndWhatItsGradientTakes) {
   loss.backward();
   std::vector<std::string> names;
   for (const TracedStorage& storage : trace.storages()) {
-    if (storage.shape == std::vector<std::int64_t>{8, 8}) names.push_back(storage.operation + " of " + storage.name);
+    if (storage.shape == std::vector<std::int64_t>{8, 8})
+      names.push_back(storage.operation + " of " + storage.name);
   }
   EXPECT_THAT(names, testing::Contains("aten::matmul of loss.covariance"));
   EXPECT_THAT(names, testing::Contains("PowBackward0 of loss.covariance"));
@@ -137,7 +139,8 @@ TEST_F(MemoryTraceTest, KnowsThePhase) {
 
 TEST_F(MemoryTraceTest, OwnCountsWheneverItIsSaid) {
   MemoryTrace trace({});
-  const at::Tensor weight = torch::empty({8, 8}, kMetaFloat).requires_grad_(true), x = torch::empty({2, 8}, kMetaFloat);
+  const at::Tensor weight = torch::empty({8, 8}, kMetaFloat).requires_grad_(true),
+                   x = torch::empty({2, 8}, kMetaFloat);
   trace.own(x, Owner::kInput, "image");
   const at::Tensor y = x.mm(weight).sigmoid();
   trace.own(y, Owner::kBuffer, "y");
@@ -147,11 +150,13 @@ TEST_F(MemoryTraceTest, OwnCountsWheneverItIsSaid) {
   EXPECT_EQ(storages[3].owner, Owner::kBuffer);
 }
 
-// Of sigmoid(x W + b) V: the product keeps x for W's gradient, the sigmoid its result, which is also what the second
-// product keeps; the parameters are kept too, but are no activations.
+// Of sigmoid(x W + b) V: the product keeps x for W's gradient, the sigmoid its result, which is
+// also what the second product keeps; the parameters are kept too, but are no activations.
 TEST_F(MemoryTraceTest, SavedActivationsOfTwoLayersByHand) {
   MemoryTrace trace({});
-  const auto parameter = [](at::IntArrayRef shape) { return torch::empty(shape, kMetaFloat).requires_grad_(true); };
+  const auto parameter = [](at::IntArrayRef shape) {
+    return torch::empty(shape, kMetaFloat).requires_grad_(true);
+  };
   const at::Tensor w = parameter({16, 8}), b = parameter({16}), v = parameter({4, 16});
   const at::Tensor x = torch::empty({10, 8}, kMetaFloat);
   trace.own(x, Owner::kInput, "x");
@@ -181,14 +186,16 @@ TEST_F(MemoryTraceTest, BackwardIsWithoutHooksAfterIt) {
   const at::Tensor weight = torch::rand({4, 4}).requires_grad_(true);
   { const MemoryTrace trace({}); }
   weight.mm(weight).sum().backward();
-  EXPECT_TRUE(weight.grad().allclose((weight.sum(0).unsqueeze(0) + weight.sum(1).unsqueeze(1)).t().detach()));
+  EXPECT_TRUE(weight.grad().allclose(
+      (weight.sum(0).unsqueeze(0) + weight.sum(1).unsqueeze(1)).t().detach()));
 }
 
 TEST_F(MemoryTraceTest, BackwardOfOtherDevicesIsTheSameInIt) {
   const MemoryTrace trace({});
   const at::Tensor weight = torch::rand({4, 4}).requires_grad_(true);
   weight.mm(weight).sum().backward();
-  EXPECT_TRUE(weight.grad().allclose((weight.sum(0).unsqueeze(0) + weight.sum(1).unsqueeze(1)).t().detach()));
+  EXPECT_TRUE(weight.grad().allclose(
+      (weight.sum(0).unsqueeze(0) + weight.sum(1).unsqueeze(1)).t().detach()));
 }
 
 TEST_F(MemoryTraceTest, SavedActivationsHaveTheirModulesPath) {
@@ -219,10 +226,12 @@ TEST_F(MemoryTraceTest, ASecondStepLeavesNothing) {
   EXPECT_EQ(live(), after_first);
 }
 
-// What an operation runs within it is none of its own; a node of the backward pass is none, but all that it runs is.
+// What an operation runs within it is none of its own; a node of the backward pass is none, but all
+// that it runs is.
 TEST_F(MemoryTraceTest, CountsTheOperationsThatAreStarted) {
   const MemoryTrace trace({});
-  const at::Tensor x = torch::empty({10, 8}, kMetaFloat), w = torch::empty({16, 8}, kMetaFloat).requires_grad_(true);
+  const at::Tensor x = torch::empty({10, 8}, kMetaFloat),
+                   w = torch::empty({16, 8}, kMetaFloat).requires_grad_(true);
   std::int64_t before = trace.launches();
   const auto started = [&] { return trace.launches() - std::exchange(before, trace.launches()); };
   at::Tensor y = torch::linear(x, w);
@@ -257,7 +266,8 @@ TEST_F(MemoryTraceTest, CountsTheFlopsOfAConvolutionAndItsGradients) {
   EXPECT_EQ(trace.flops(), 3 * 2 * 288 * 27);
 }
 
-// Five tokens of two heads of width 4: two products of (5, 4) by (4, 5) numbers a head, five of them backward.
+// Five tokens of two heads of width 4: two products of (5, 4) by (4, 5) numbers a head, five of
+// them backward.
 TEST_F(MemoryTraceTest, CountsTheFlopsOfAttention) {
   const MemoryTrace trace({});
   const at::Tensor q = torch::empty({1, 2, 5, 4}, kMetaFloat).requires_grad_(true);

@@ -19,7 +19,8 @@ const at::Device kMeta(at::kMeta);
 class MetaAutocastTest : public testing::Test {
  protected:
   MetaAutocastTest() { register_meta_kernels(); }
-  const at::Tensor x = torch::empty({4, 8}, kMeta), w = torch::empty({8, 8}, kMeta).requires_grad_(true);
+  const at::Tensor x = torch::empty({4, 8}, kMeta),
+                   w = torch::empty({8, 8}, kMeta).requires_grad_(true);
 };
 
 TEST_F(MetaAutocastTest, ProductsRunInHalfTypes) {
@@ -57,9 +58,10 @@ TEST_F(MetaAutocastTest, TheListsOfCpusAreTorchs) {
     const at::Tensor product = a.mm(b), labels = torch::zeros({4}, a.options().dtype(torch::kLong));
     std::vector<at::ScalarType> result;
     for (const at::Tensor& one :
-         {product, torch::linear(a, b), torch::matmul(a, b), product.softmax(1), product.log_softmax(1),
-          torch::layer_norm(product, {8}), torch::gelu(product), product.sigmoid(), product.exp(), product.sum(),
-          torch::cat({a, product}), torch::stack({product, product}), at::cross_entropy_loss(product, labels),
+         {product, torch::linear(a, b), torch::matmul(a, b), product.softmax(1),
+          product.log_softmax(1), torch::layer_norm(product, {8}), torch::gelu(product),
+          product.sigmoid(), product.exp(), product.sum(), torch::cat({a, product}),
+          torch::stack({product, product}), at::cross_entropy_loss(product, labels),
           torch::mse_loss(product, product), product + a, torch::cdist(product, product)})
       result.push_back(one.scalar_type());
     return result;
@@ -75,7 +77,8 @@ TEST_F(MetaAutocastTest, TheListsOfCpusAreTorchs) {
 
 TEST_F(MetaAutocastTest, AWeightIsCastOnceInAScope) {
   MemoryTrace trace({});
-  const at::Tensor weight = torch::empty({8, 8}, kMeta).requires_grad_(true), input = torch::empty({4, 8}, kMeta);
+  const at::Tensor weight = torch::empty({8, 8}, kMeta).requires_grad_(true),
+                   input = torch::empty({4, 8}, kMeta);
   const auto casts = [&] {
     std::int64_t count = 0;
     for (const TracedStorage& storage : trace.storages()) count += storage.is_cast;
@@ -141,7 +144,8 @@ TEST_F(MetaAutocastTest, ATrainingTakesWhatIsPlanned) {
   const runner::MemoryPlan plan = summarize(trace, 0, backend, {});
   EXPECT_GE(counted, plan.live);
   EXPECT_LE(counted, plan.predicted);
-  // Besides its tensors, and gaps between them, no more is needed than its patches or the largest product may take.
+  // Besides its tensors, and gaps between them, no more is needed than its patches or the largest
+  // product may take.
   constexpr std::int64_t kTokens = 4 * (14 * 14 + 1), kWidth = 96, kInner = 4 * kWidth;
   const meta::ConvolutionShape patches{.batch = 4,
                                        .in = 3,
@@ -157,11 +161,13 @@ TEST_F(MetaAutocastTest, ATrainingTakesWhatIsPlanned) {
                                        .threads = backend.threads};
   const std::int64_t copies = meta::blocked_input(patches) + meta::blocked_result(patches);
   std::int64_t most =
-      copies + std::max(meta::blocked_weight(patches) + meta::forward_scratch(patches),
-                        meta::blocked_weight_gradient(patches) + meta::weight_gradient_scratch(patches));
-  for (const meta::ProductShape& shape : {meta::ProductShape{.rows = kTokens, .inner = kWidth, .columns = kInner},
-                                          meta::ProductShape{.rows = kTokens, .inner = kInner, .columns = kWidth},
-                                          meta::ProductShape{.rows = kInner, .inner = kTokens, .columns = kWidth}}) {
+      copies +
+      std::max(meta::blocked_weight(patches) + meta::forward_scratch(patches),
+               meta::blocked_weight_gradient(patches) + meta::weight_gradient_scratch(patches));
+  for (const meta::ProductShape& shape :
+       {meta::ProductShape{.rows = kTokens, .inner = kWidth, .columns = kInner},
+        meta::ProductShape{.rows = kTokens, .inner = kInner, .columns = kWidth},
+        meta::ProductShape{.rows = kInner, .inner = kTokens, .columns = kWidth}}) {
     most = std::max(most, meta::half_product_scratch(shape, backend.threads));
   }
   EXPECT_LE(peak_of(trace), plan.live + most);

@@ -26,7 +26,8 @@ TEST(MetaBatch, IsShapedAsDescribed) {
 
 constexpr std::int64_t kSampleBytes = 3 * 8 * 8 * 4 + 8;
 
-runner::MemoryPlan with_read_ahead(const LoaderOptions& loader, std::int64_t units, at::DeviceType device = at::kCPU) {
+runner::MemoryPlan with_read_ahead(const LoaderOptions& loader, std::int64_t units,
+                                   at::DeviceType device = at::kCPU) {
   runner::MemoryPlan plan;
   plan.predicted = 1000;
   add_read_ahead(plan, device, images(), loader, units);
@@ -36,14 +37,15 @@ runner::MemoryPlan with_read_ahead(const LoaderOptions& loader, std::int64_t uni
 TEST(PlanTerms, ATermIsPredictedToo) {
   const runner::MemoryPlan plan = with_read_ahead({.workers = 3, .prefetch = 2}, 10);
   const std::int64_t bytes = (2 * 10 + 3) * kSampleBytes;
-  EXPECT_EQ(
-      plan.terms,
-      (std::vector<runner::NamedBytes>{{"loader", bytes, "20 samples read ahead, and one for each of 3 workers"}}));
+  EXPECT_EQ(plan.terms,
+            (std::vector<runner::NamedBytes>{
+                {"loader", bytes, "20 samples read ahead, and one for each of 3 workers"}}));
   EXPECT_EQ(plan.predicted, 1000 + bytes);
 }
 
 TEST(PlanTerms, NoMoreIsReadAheadThanThereIs) {
-  EXPECT_EQ(with_read_ahead({.workers = 1, .prefetch = 8}, 40).predicted, 1000 + (60 + 1) * kSampleBytes);
+  EXPECT_EQ(with_read_ahead({.workers = 1, .prefetch = 8}, 40).predicted,
+            1000 + (60 + 1) * kSampleBytes);
   EXPECT_EQ(with_read_ahead({.workers = 1, .prefetch = 8, .drop_last = true}, 40).predicted,
             1000 + (40 + 1) * kSampleBytes);
 }
@@ -51,8 +53,9 @@ TEST(PlanTerms, NoMoreIsReadAheadThanThereIs) {
 TEST(PlanTerms, AnEpisodeThatIsReadHasAnImageBesideIt) {
   DatasetDescription episodes;
   episodes.size = 100;
-  episodes.tensors = {
-      {"image", {6, 3, 4, 4}, torch::kFloat}, {"support", {2, 1}, torch::kLong}, {"label", {4}, torch::kLong}};
+  episodes.tensors = {{"image", {6, 3, 4, 4}, torch::kFloat},
+                      {"support", {2, 1}, torch::kLong},
+                      {"label", {4}, torch::kLong}};
   const std::int64_t bytes = 4 * 6 * 48 + 8 * 6;
   runner::MemoryPlan plan;
   add_read_ahead(plan, at::kCPU, episodes, {.workers = 3, .prefetch = 2}, 1);

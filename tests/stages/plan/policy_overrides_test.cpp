@@ -27,9 +27,10 @@ TEST(PolicyOverrides, EachDifferenceIsOneOption) {
   to.two_pass = true;
   to.activation_checkpointing.modules = {"model.a", "model.b"};
   to.precision.base = Precision::kBf16;
-  EXPECT_THAT(overrides_between(policy_at_memory(), to, kBatch),
-              ElementsAre("memory.micro_batch=4", "memory.two_pass=on",
-                          "memory.activation_checkpointing=[model.a,model.b]", "memory.precision=bf16"));
+  EXPECT_THAT(
+      overrides_between(policy_at_memory(), to, kBatch),
+      ElementsAre("memory.micro_batch=4", "memory.two_pass=on",
+                  "memory.activation_checkpointing=[model.a,model.b]", "memory.precision=bf16"));
 }
 
 TEST(PolicyOverrides, WhatIsWrittenIsTakenBack) {
@@ -43,8 +44,10 @@ TEST(PolicyOverrides, WhatIsWrittenIsTakenBack) {
 TEST(PolicyOverrides, AccumulatedGradientsGiveWayToAMicroBatch) {
   MemoryPolicy to = policy_at_memory();
   to.micro_batch = 4;
-  EXPECT_THAT(overrides_between(policy_at_memory(), to, {.size = 64, .units = 60, .accumulated_by = "/train"}),
-              ElementsAre("train.gradient_accumulation_steps=1", "train.batch_size=64", "memory.micro_batch=4"));
+  EXPECT_THAT(overrides_between(policy_at_memory(), to,
+                                {.size = 64, .units = 60, .accumulated_by = "/train"}),
+              ElementsAre("train.gradient_accumulation_steps=1", "train.batch_size=64",
+                          "memory.micro_batch=4"));
 }
 
 }  // namespace

@@ -37,9 +37,10 @@ TEST(ProductBound, IsNeverExceeded) {
   for (const int threads : {1, 2, 3, 8}) {
     const ScopedThreads scope(threads);
     for (const ProductShape& shape : shapes) {
-      const std::string which = std::to_string(shape.batch) + " of " + std::to_string(shape.rows) + " x " +
-                                std::to_string(shape.inner) + " x " + std::to_string(shape.columns) + ", " +
-                                std::to_string(threads) + " threads";
+      const std::string which = std::to_string(shape.batch) + " of " + std::to_string(shape.rows) +
+                                " x " + std::to_string(shape.inner) + " x " +
+                                std::to_string(shape.columns) + ", " + std::to_string(threads) +
+                                " threads";
       for (const bool is_turned : {false, true}) {
         if (!this_processor().bf16) break;  // torch's own loops take nothing
         const auto make = [&](std::int64_t rows, std::int64_t columns, at::ScalarType type) {
@@ -50,11 +51,15 @@ TEST(ProductBound, IsNeverExceeded) {
         const at::Tensor a = make(shape.rows, shape.inner, at::kBFloat16),
                          b = make(shape.inner, shape.columns, at::kBFloat16);
         const bool is_one = shape.batch == 1;
-        EXPECT_LE(counted([&] { return is_one ? a[0].mm(b[0]) : a.bmm(b); }), half_product_scratch(shape, threads))
+        EXPECT_LE(counted([&] { return is_one ? a[0].mm(b[0]) : a.bmm(b); }),
+                  half_product_scratch(shape, threads))
             << which;
       }
-      const at::Tensor x = torch::zeros({shape.rows, shape.inner}), weight = torch::zeros({shape.columns, shape.inner});
-      EXPECT_LE(counted([&] { return linear_layer(x, weight, {}); }), float_product_scratch(shape, threads)) << which;
+      const at::Tensor x = torch::zeros({shape.rows, shape.inner}),
+                       weight = torch::zeros({shape.columns, shape.inner});
+      EXPECT_LE(counted([&] { return linear_layer(x, weight, {}); }),
+                float_product_scratch(shape, threads))
+          << which;
     }
   }
 }

@@ -54,9 +54,10 @@ TEST_F(RowsAtOnceTest, AreRepeatedAsTheyWereAndThenHalved) {
   const Tried tried = run(64, 20);
   EXPECT_EQ(tried.error, "");
   EXPECT_THAT(tried.sizes, ElementsAre(64, 64, 32, 16));
-  EXPECT_THAT(context_.said, ElementsAre("evaluation: out of memory: 64 rows are repeated",
-                                         "evaluation: out of memory: 64 rows are repeated 32 rows at a time",
-                                         "evaluation: out of memory: 64 rows are repeated 16 rows at a time"));
+  EXPECT_THAT(context_.said,
+              ElementsAre("evaluation: out of memory: 64 rows are repeated",
+                          "evaluation: out of memory: 64 rows are repeated 32 rows at a time",
+                          "evaluation: out of memory: 64 rows are repeated 16 rows at a time"));
   ASSERT_EQ(context_.recoveries.size(), 3);
   EXPECT_EQ(context_.recoveries[0].from, context_.recoveries[0].to);
   EXPECT_EQ(context_.recoveries[2].from, "32 rows");
@@ -114,9 +115,9 @@ TEST_F(RowsAtOnceTest, SaysWhatWasAskedFor) {
     const at::Tensor half = torch::empty({512 << 10}, torch::kByte);
     torch::empty({1 << 20}, torch::kByte);
   });
-  EXPECT_THAT(context_.said,
-              ElementsAre("evaluation: out of memory in phase 'evaluate' (1.0 MiB were asked for while 512 KiB of 1.0 "
-                          "MiB were taken): 1 row is repeated"));
+  EXPECT_THAT(context_.said, ElementsAre("evaluation: out of memory in phase 'evaluate' (1.0 MiB "
+                                         "were asked for while 512 KiB of 1.0 "
+                                         "MiB were taken): 1 row is repeated"));
   ASSERT_EQ(context_.recoveries.size(), 1);
   EXPECT_EQ(context_.recoveries[0].tried, 1 << 20);
   EXPECT_EQ(context_.recoveries[0].taken, 512 << 10);
@@ -135,7 +136,8 @@ TEST(DoWithRetry, DoesWorkOnceMore) {
   do_with_retry(policy, at::kCPU, "saving a checkpoint", context, fail_once);
   EXPECT_EQ(calls, 2);
   EXPECT_THAT(context.said, ElementsAre("saving a checkpoint: out of memory: done once more"));
-  EXPECT_THROW(do_with_retry(policy, at::kCPU, "saving", context, [] { throw std::bad_alloc(); }), std::bad_alloc);
+  EXPECT_THROW(do_with_retry(policy, at::kCPU, "saving", context, [] { throw std::bad_alloc(); }),
+               std::bad_alloc);
   policy.recovery.max_retries = 0;
   calls = 0;
   EXPECT_THROW(do_with_retry(policy, at::kCPU, "saving", context, fail_once), std::bad_alloc);
@@ -148,7 +150,8 @@ TEST(OtherDevices, AreThoseOfThePolicyInItsOrderButForItsOwn) {
   EXPECT_THAT(other_devices(policy, kGpu), IsEmpty());
   policy.recovery.on_oom = {OnOom::kReplan, OnOom::kGpu, OnOom::kCpu, OnOom::kStop};
   EXPECT_THAT(other_devices(policy, kGpu), ElementsAre("gpu", "cpu"));
-  EXPECT_THAT(other_devices(policy, at::kCPU), IsEmpty()) << "a run on the CPU does not go to a GPU";
+  EXPECT_THAT(other_devices(policy, at::kCPU), IsEmpty())
+      << "a run on the CPU does not go to a GPU";
   policy.recovery.on_oom = {OnOom::kCpu, OnOom::kGpu};
   EXPECT_THAT(other_devices(policy, kGpu), ElementsAre("cpu", "gpu"));
 }

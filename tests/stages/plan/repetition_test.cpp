@@ -15,7 +15,8 @@ const at::TensorOptions kMetaFloat = at::TensorOptions(at::kMeta).dtype(at::kFlo
 /// How often the work of ten parts of two rows and one of one row is done.
 struct Counted {
   /// `grows`: the work leaves something that it does not give back.
-  explicit Counted(Repeated repeated = Repeated::kNoted, bool is_traced = true, bool grows = false) {
+  explicit Counted(Repeated repeated = Repeated::kNoted, bool is_traced = true,
+                   bool grows = false) {
     register_meta_kernels();
     std::optional<MemoryTrace> trace;
     if (is_traced) trace.emplace(Backend{}, repeated);

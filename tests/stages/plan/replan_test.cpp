@@ -16,8 +16,9 @@ using testing::ElementsAre;
 bool everything(const MemoryPolicy&) { return true; }
 
 /// The sizes of the parts that follow one another until nothing does.
-std::vector<std::int64_t> sizes_after(MemoryPolicy policy, std::int64_t units,
-                                      const std::function<bool(const MemoryPolicy&)>& accepts = everything) {
+std::vector<std::int64_t> sizes_after(
+    MemoryPolicy policy, std::int64_t units,
+    const std::function<bool(const MemoryPolicy&)>& accepts = everything) {
   std::vector<std::int64_t> sizes;
   while (const auto next = next_plan(policy, units, accepts)) {
     policy = *next;
@@ -78,7 +79,9 @@ TEST(NextPlan, WhereBitsAreToStayTheBatchIsNotCut) {
 }
 
 TEST(NextPlan, LossOverTheWholeBatchIsCutInTwoPassesWhereThatIsAllowed) {
-  const auto accepts = [](const MemoryPolicy& policy) { return policy.two_pass || !policy.micro_batch; };
+  const auto accepts = [](const MemoryPolicy& policy) {
+    return policy.two_pass || !policy.micro_batch;
+  };
   MemoryPolicy policy;
   EXPECT_FALSE(next_plan(policy, 32, accepts));
   policy.allow = Allow::kExact;
@@ -92,7 +95,8 @@ TEST(NextPlan, LossOverTheWholeBatchIsCutInTwoPassesWhereThatIsAllowed) {
 TEST(NextPlan, WhatCannotBeCutIsRecomputed) {
   MemoryPolicy policy;
   policy.allow = Allow::kExact;
-  const auto next = next_plan(policy, 32, [](const MemoryPolicy& asked) { return !asked.micro_batch; });
+  const auto next =
+      next_plan(policy, 32, [](const MemoryPolicy& asked) { return !asked.micro_batch; });
   ASSERT_TRUE(next);
   EXPECT_EQ(next->micro_batch, std::nullopt);
   EXPECT_FALSE(next->two_pass);
@@ -117,7 +121,9 @@ struct SearchingAgain : TowerPlanning {
     policy.allow = Allow::kExact;
     policy.checkpointing_is_open = policy.two_pass_is_open = true;
   }
-  PolicySearch search(std::int64_t budget = kPlenty) { return policy_search(training, budget, context); }
+  PolicySearch search(std::int64_t budget = kPlenty) {
+    return policy_search(training, budget, context);
+  }
   Replan replan() { return search_again(search()); }
   std::int64_t needed(const MemoryPolicy& one) { return search().trace(one).plan.predicted; }
   MemoryPolicy whole() { return choose_policy(search()).policy; }
@@ -153,7 +159,8 @@ TEST(SearchAgain, WhereTheMemoryWasThereTheOtherWayNeedsClearlyLess) {
   const MemoryPolicy whole = training.whole();
   const auto other = training.replan()(whole, kPlenty);
   ASSERT_TRUE(other);
-  EXPECT_LE(static_cast<double>(training.needed(*other)), kShrunk * static_cast<double>(training.needed(whole)));
+  EXPECT_LE(static_cast<double>(training.needed(*other)),
+            kShrunk * static_cast<double>(training.needed(whole)));
 }
 
 TEST(SearchAgain, EachWayNeedsLessThanTheOneBeforeUntilThereIsNone) {

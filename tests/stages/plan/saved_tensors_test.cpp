@@ -23,7 +23,9 @@ TEST(SavedTensorsTest, AResultThatItsGraphKeepsGoesWithTheGraph) {
 
 TEST(SavedTensorsTest, GradientsAreTheSame) {
   const at::Tensor x = torch::linspace(-1, 1, 8).requires_grad_(true);
-  const auto gradient = [&] { return torch::autograd::grad({(x.sigmoid() * x.tanh()).sum()}, {x})[0]; };
+  const auto gradient = [&] {
+    return torch::autograd::grad({(x.sigmoid() * x.tanh()).sum()}, {x})[0];
+  };
   const at::Tensor plain = gradient();
   const ScopedSavedTensors saved([](const at::Tensor&) {});
   EXPECT_TRUE(gradient().equal(plain));

@@ -4,15 +4,16 @@
 
 #include <gmock/gmock.h>
 
+#include "stages/plan/meta_kernels.h"
 #include "stages/tensor/module_names.h"
 #include "stages/tensor/step_phase.h"
-#include "stages/plan/meta_kernels.h"
 #include "tests/support/traced_tower.h"
 
 namespace stages {
 namespace {
 
-const std::vector<std::string> kBlocks = {"model.vision_model.encoder.layers.0", "model.vision_model.encoder.layers.1",
+const std::vector<std::string> kBlocks = {"model.vision_model.encoder.layers.0",
+                                          "model.vision_model.encoder.layers.1",
                                           "model.vision_model.encoder.layers.2"};
 
 struct Profiled {
@@ -49,7 +50,8 @@ TEST(StepProfile, KnowsTheBlocksInTheOrderInWhichTheyRun) {
 TEST(StepProfile, CoversThePeak) {
   for (const bool recomputes : {false, true}) {
     for (const std::int64_t micro_batch : {0, 3}) {
-      const Profiled tower = profiled({.micro_batch = micro_batch, .recomputes_blocks = recomputes});
+      const Profiled tower =
+          profiled({.micro_batch = micro_batch, .recomputes_blocks = recomputes});
       EXPECT_EQ(most(tower.profile), tower.peak) << recomputes << micro_batch;
     }
   }
@@ -57,7 +59,8 @@ TEST(StepProfile, CoversThePeak) {
 
 TEST(StepProfile, BlocksThatAreAlikeHoldAlmostTheSame) {
   const StepProfile profile = profiled({}).profile;
-  const BlockProfile &first = profile.blocks[0], &second = profile.blocks[1], &last = profile.blocks[2];
+  const BlockProfile &first = profile.blocks[0], &second = profile.blocks[1],
+                     &last = profile.blocks[2];
   EXPECT_NEAR(static_cast<double>(second.held) / static_cast<double>(first.held), 1, 0.2);
   EXPECT_NEAR(second.forward.flops / first.forward.flops, 1, 0.01);
   // The last computes of most tokens but keys and values.
@@ -66,7 +69,8 @@ TEST(StepProfile, BlocksThatAreAlikeHoldAlmostTheSame) {
 }
 
 TEST(StepProfile, WhatBlocksHoldBeforeTheBackwardPassIsNoNeedOfOtherPhases) {
-  const StepProfile kept = profiled({}).profile, recomputed = profiled({.recomputes_blocks = true}).profile;
+  const StepProfile kept = profiled({}).profile,
+                    recomputed = profiled({.recomputes_blocks = true}).profile;
   ASSERT_GT(kept.blocks[0].held, 2 * recomputed.blocks[0].held);
   EXPECT_LT(kept.elsewhere - recomputed.elsewhere, kept.blocks[2].held / 2);
 }
@@ -118,7 +122,8 @@ TEST(StepProfile, WhatOtherPhasesNeedIsKnownToo) {
 TEST(StepProfile, RecomputedBlockHoldsItsInputAlone) {
   const TowerTraining training{.batch = 8, .image_size = 64, .patch = 16, .width = 64};
   const StepProfile profile = profiled({.batch = 8, .recomputes_blocks = true}).profile;
-  const std::int64_t rows = 1 + (training.image_size / training.patch) * (training.image_size / training.patch);
+  const std::int64_t rows =
+      1 + (training.image_size / training.patch) * (training.image_size / training.patch);
   EXPECT_EQ(profile.blocks[1].held, training.batch * rows * training.width * 4);
 }
 

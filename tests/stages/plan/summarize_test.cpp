@@ -14,7 +14,9 @@ using runner::NamedBytes;
 using testing::ElementsAre;
 using testing::SizeIs;
 
-at::Tensor bytes(std::int64_t count) { return torch::empty({count}, at::TensorOptions(at::kMeta).dtype(at::kByte)); }
+at::Tensor bytes(std::int64_t count) {
+  return torch::empty({count}, at::TensorOptions(at::kMeta).dtype(at::kByte));
+}
 
 class SummarizeTest : public testing::Test {
  protected:
@@ -128,7 +130,8 @@ TEST_F(SummarizeTest, OnACpuThePoolIsReplayed) {
   const at::Tensor larger = bytes(9 << 20), into_the_hole = bytes(7 << 20);
   const runner::MemoryPlan plan = summarize(trace, 0, {}, {});
   EXPECT_EQ(plan.live, 20 << 20);
-  EXPECT_EQ(plan.reserved, (21 << 20) + 4096) << "the hole is too small for one and holds the other";
+  EXPECT_EQ(plan.reserved, (21 << 20) + 4096)
+      << "the hole is too small for one and holds the other";
 }
 
 TEST_F(SummarizeTest, OnACpuASmallShareIsPlannedBesides) {
@@ -148,7 +151,8 @@ TEST_F(SummarizeTest, OnACpuASmallShareIsPlannedBesides) {
 TEST_F(SummarizeTest, WhatAKernelMayTakeIsPlannedWhereItRaisesThePeak) {
   const auto plan_with = [&](std::int64_t bytes_beside) {
     const std::size_t first = trace.events().size();
-    const at::Tensor x = torch::empty({8, 64, 14, 14}, at::TensorOptions(at::kMeta)).requires_grad_(true),
+    const at::Tensor x = torch::empty({8, 64, 14, 14}, at::TensorOptions(at::kMeta))
+                             .requires_grad_(true),
                      weight = torch::empty({64, 64, 3, 3}, at::TensorOptions(at::kMeta));
     torch::conv2d(x, weight, {}, 2, 1).sum().backward();
     if (bytes_beside > 0) bytes(bytes_beside);
@@ -175,7 +179,8 @@ TEST_F(SummarizeTest, TermsOfACpuAreNamed) {
   ASSERT_THAT(plan.terms, SizeIs(3));
   EXPECT_EQ(plan.terms[0].name, kMarginTerm);
   EXPECT_EQ(plan.terms[1].name, kKernelScratchTerm);
-  EXPECT_EQ(plan.terms[1].note, "what kernels take for themselves on any processor at most, with 1 thread");
+  EXPECT_EQ(plan.terms[1].note,
+            "what kernels take for themselves on any processor at most, with 1 thread");
   EXPECT_EQ(plan.terms[2].name, "allocator_rounding");
   EXPECT_EQ(plan.terms[2].bytes, plan.reserved - plan.live);
 }
@@ -193,7 +198,8 @@ TEST(BackendTerms, HopperTakesTheLargeWorkspace) {
 }
 
 TEST(BackendTerms, EachHasASource) {
-  for (const NamedBytes& term : backend_terms({.device = at::kCUDA, .model = "NVIDIA L4"})) EXPECT_NE(term.note, "");
+  for (const NamedBytes& term : backend_terms({.device = at::kCUDA, .model = "NVIDIA L4"}))
+    EXPECT_NE(term.note, "");
   EXPECT_THAT(backend_terms({.device = at::kCPU, .model = {}}), testing::IsEmpty());
 }
 

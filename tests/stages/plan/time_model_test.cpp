@@ -5,14 +5,16 @@
 namespace stages {
 namespace {
 
-constexpr StepWork kCompute = {.flops = 1e12}, kMemory = {.traffic = 1e9}, kLaunches = {.operations = 1e6},
-                   kCopies = {.moved = 1e9};
+constexpr StepWork kCompute = {.flops = 1e12}, kMemory = {.traffic = 1e9},
+                   kLaunches = {.operations = 1e6}, kCopies = {.moved = 1e9};
 
 double on_cpu(const StepWork& work, int threads) {
   return predicted_seconds(work, {.device = at::kCPU, .threads = threads});
 }
 
-double on_gpu(const StepWork& work) { return predicted_seconds(work, {.device = at::kCUDA, .threads = 1}); }
+double on_gpu(const StepWork& work) {
+  return predicted_seconds(work, {.device = at::kCUDA, .threads = 1});
+}
 
 TEST(TimeModel, ThreadsShareWhatIsComputed) {
   EXPECT_DOUBLE_EQ(on_cpu(kCompute, 16), on_cpu(kCompute, 1) / 16);
@@ -32,7 +34,8 @@ TEST(TimeModel, OperationsAreStartedOneAfterAnother) {
 TEST(TimeModel, TimesAreAddedUp) {
   const StepWork all{.flops = 1e12, .traffic = 1e9, .operations = 1e6, .moved = 1e9};
   EXPECT_DOUBLE_EQ(on_cpu(all, 2), on_cpu(kCompute, 2) + on_cpu(kMemory, 2) + on_cpu(kLaunches, 2));
-  EXPECT_DOUBLE_EQ(on_gpu(all), on_gpu(kCompute) + on_gpu(kMemory) + on_gpu(kLaunches) + on_gpu(kCopies));
+  EXPECT_DOUBLE_EQ(on_gpu(all),
+                   on_gpu(kCompute) + on_gpu(kMemory) + on_gpu(kLaunches) + on_gpu(kCopies));
 }
 
 TEST(TimeModel, CopiesBetweenHostAndGpuTakeTimeAndThereAreNoneOnACpu) {

@@ -1,4 +1,4 @@
-#include "stages/random/dropout.h"
+#include "stages/random/apply_dropout.h"
 
 #include <cmath>
 #include <limits>
@@ -42,7 +42,8 @@ TEST(ApplyDropout, EveryElementIsItsOwnWord) {
     for (const at::ScalarType type : {torch::kFloat, torch::kHalf, torch::kBFloat16}) {
       for (const std::int64_t width : {1, 3, 4, 255, 256, 257}) {
         const at::Tensor x = torch::randn({3, width}).to(type), samples = ids({5, 0xFFFFFFFF, 0});
-        EXPECT_TRUE(apply_dropout(mask, x, samples).equal(one_by_one(mask, x, samples))) << type << " " << width;
+        EXPECT_TRUE(apply_dropout(mask, x, samples).equal(one_by_one(mask, x, samples)))
+            << type << " " << width;
       }
     }
   }
@@ -53,7 +54,8 @@ TEST(ApplyDropout, OperatorsGiveTheBitsOfTheLoop) {
   for (const DropoutUnit unit : {DropoutUnit::kElement, DropoutUnit::kSample}) {
     DropoutMask mask = kMask;
     mask.unit = unit;
-    for (const at::ScalarType type : {torch::kFloat, torch::kDouble, torch::kHalf, torch::kBFloat16}) {
+    for (const at::ScalarType type :
+         {torch::kFloat, torch::kDouble, torch::kHalf, torch::kBFloat16}) {
       const at::Tensor x = torch::randn({4, 3, 111}).to(type), samples = ids({9, 1, 0xFFFFFFFF, 9});
       const at::Tensor loop = apply_dropout(mask, x, samples);
       EXPECT_TRUE(apply_dropout_by_operators(mask, x, samples).equal(loop)) << type;
@@ -74,8 +76,10 @@ TEST(ApplyDropout, ARowIsTheSameInAnyBatchAndAnyLayout) {
   torch::manual_seed(3);
   const at::Tensor x = torch::randn({7, 5, 6, 11}), samples = torch::randperm(7) + 100;
   const at::Tensor whole = apply_dropout(kMask, x, samples);
-  EXPECT_TRUE(apply_dropout(kMask, x.narrow(0, 4, 3), samples.narrow(0, 4, 3)).equal(whole.narrow(0, 4, 3)));
-  EXPECT_TRUE(apply_dropout(kMask, x.contiguous(at::MemoryFormat::ChannelsLast), samples).equal(whole));
+  EXPECT_TRUE(apply_dropout(kMask, x.narrow(0, 4, 3), samples.narrow(0, 4, 3))
+                  .equal(whole.narrow(0, 4, 3)));
+  EXPECT_TRUE(
+      apply_dropout(kMask, x.contiguous(at::MemoryFormat::ChannelsLast), samples).equal(whole));
   EXPECT_TRUE(apply_dropout(kMask, x.flip(0), samples.flip(0)).equal(whole.flip(0)));
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
@@ -86,7 +90,8 @@ TEST(ApplyDropout, ARowIsTheSameInAnyBatchAndAnyLayout) {
 /// How far the number of zeros of a million is from what is expected, in standard deviations.
 double deviation(const at::Tensor& y, double probability) {
   const auto count = static_cast<double>(y.numel());
-  return (y.eq(0).sum().item<double>() - count * probability) / std::sqrt(count * probability * (1 - probability));
+  return (y.eq(0).sum().item<double>() - count * probability) /
+         std::sqrt(count * probability * (1 - probability));
 }
 
 TEST(ApplyDropout, RateIsTheProbability) {
@@ -98,7 +103,8 @@ TEST(ApplyDropout, RateIsTheProbability) {
     EXPECT_LT(std::abs(deviation(y, probability)), 4) << probability;
     EXPECT_EQ(y.max().item<float>(), static_cast<float>(1 / (1 - probability)));
     mask.unit = DropoutUnit::kSample;
-    EXPECT_LT(std::abs(deviation(apply_dropout(mask, x, samples).select(1, 0), probability)), 4) << probability;
+    EXPECT_LT(std::abs(deviation(apply_dropout(mask, x, samples).select(1, 0), probability)), 4)
+        << probability;
   }
 }
 
@@ -113,8 +119,9 @@ TEST(ApplyDropout, AnotherSeedStepLayerOrSampleIsAnotherIndependentMask) {
   high_seed.seed ^= std::uint64_t{1} << 40;
   ++step.step;
   ++layer.layer;
-  for (const at::Tensor& other : {dropped(seed, samples), dropped(high_seed, samples), dropped(step, samples),
-                                  dropped(layer, samples), dropped(kMask, ids({2}))}) {
+  for (const at::Tensor& other :
+       {dropped(seed, samples), dropped(high_seed, samples), dropped(step, samples),
+        dropped(layer, samples), dropped(kMask, ids({2}))}) {
     const at::Tensor both = first.logical_and(other).logical_not();  // "zero" where both drop
     EXPECT_LT(std::abs(deviation(both.to(torch::kFloat), 0.09)), 4);
   }
@@ -122,7 +129,8 @@ TEST(ApplyDropout, AnotherSeedStepLayerOrSampleIsAnotherIndependentMask) {
 
 TEST(ApplyDropout, NoneAndAllAreExact) {
   const double infinity = std::numeric_limits<double>::infinity();
-  const at::Tensor x = torch::tensor({1.0, -2.5, infinity, std::nan(""), 1e-300}, torch::kDouble).unsqueeze(0);
+  const at::Tensor x =
+      torch::tensor({1.0, -2.5, infinity, std::nan(""), 1e-300}, torch::kDouble).unsqueeze(0);
   DropoutMask mask = kMask;
   mask.probability = 0;
   const at::Tensor none = apply_dropout(mask, x, ids({0}));
@@ -150,8 +158,10 @@ TEST(ApplyDropout, WhatDoesNotFitIsRefused) {
   };
   EXPECT_EQ(message(torch::ones({2, 3}), ids({1})), "dropout: the input has 2 rows, for 1 samples");
   EXPECT_EQ(message(torch::ones({}), ids({1})), "dropout: the input has no rows");
-  EXPECT_EQ(message(torch::ones({1, 3}, torch::kInt), ids({1})), "dropout: the input's type is Int");
-  EXPECT_EQ(message(torch::ones({1, 3}), torch::ones(1)), "dropout: the samples are not int64 on the input's device");
+  EXPECT_EQ(message(torch::ones({1, 3}, torch::kInt), ids({1})),
+            "dropout: the input's type is Int");
+  EXPECT_EQ(message(torch::ones({1, 3}), torch::ones(1)),
+            "dropout: the samples are not int64 on the input's device");
 }
 
 }  // namespace

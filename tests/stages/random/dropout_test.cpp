@@ -50,7 +50,8 @@ TEST(Dropout, GradientIsThatOfDifferences) {
     at::Tensor up = x.detach().clone(), down = up.clone();
     up.view(-1)[i] += kStep;
     down.view(-1)[i] -= kStep;
-    differences.view(-1)[i] = ((net.forward(up) - net.forward(down)) * direction).sum() / (2 * kStep);
+    differences.view(-1)[i] =
+        ((net.forward(up) - net.forward(down)) * direction).sum() / (2 * kStep);
   }
   EXPECT_LT((gradient - differences).abs().max().item<double>(), 1e-9);
   EXPECT_GT(gradient.abs().max().item<double>(), 0.1);
@@ -62,7 +63,8 @@ TEST(Dropout, SecondGradientIsThere) {
   torch::manual_seed(3);
   const at::Tensor x = torch::randn({3, 6}, torch::kDouble).requires_grad_();
   const auto gradient = [&](const at::Tensor& at) {
-    return torch::autograd::grad({net.forward(at).square().sum()}, {at}, {}, {}, /*create_graph=*/true)[0];
+    return torch::autograd::grad({net.forward(at).square().sum()}, {at}, {}, {},
+                                 /*create_graph=*/true)[0];
   };
   const at::Tensor second = torch::autograd::grad({gradient(x).sum()}, {x})[0];
   constexpr double kStep = 1e-5;
@@ -133,7 +135,8 @@ TEST(Dropout, NothingIsNamedWhereNothingCanBeDropped) {
   const auto dropout = scope(never, {0, 1, 2});
   EXPECT_EQ(counter.allocations(), 0);
   const at::Tensor x = torch::ones({2, 6});
-  EXPECT_TRUE(never.first->forward(x).is_same(x)) << "another number of rows than names, and no error";
+  EXPECT_TRUE(never.first->forward(x).is_same(x))
+      << "another number of rows than names, and no error";
 }
 
 TEST(Dropout, ProbabilityOneIsZeroWithAZeroGradient) {
@@ -156,7 +159,8 @@ TEST(Dropout, WhatCannotBeNamedIsRefused) {
   EXPECT_THROW(Dropout(-0.1), std::invalid_argument);
   EXPECT_THROW((void)scope(net, {-1}), std::invalid_argument);
   EXPECT_THROW((void)scope(net, {std::int64_t{1} << 32}), std::invalid_argument);
-  EXPECT_THROW((void)scope(net, {0}, {.seed = 0, .step = std::int64_t{1} << 32}), std::invalid_argument);
+  EXPECT_THROW((void)scope(net, {0}, {.seed = 0, .step = std::int64_t{1} << 32}),
+               std::invalid_argument);
   const auto dropout = scope(net, {0});
   EXPECT_THROW(net.forward(torch::ones({2, 6}, torch::kDouble)), std::invalid_argument);
 }

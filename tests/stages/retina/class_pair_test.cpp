@@ -30,7 +30,8 @@ TEST(ClassPair, HasTheSamplesOfItsTwoClassesAlone) {
   EXPECT_EQ(pair.sample_name(3), "point7");
   for (std::int64_t index = 0; index < 5; ++index) {
     EXPECT_EQ(pair.sample(0, index)->at("label").item<std::int64_t>(), index % 2);
-    EXPECT_TRUE(pair.sample(0, index)->at("image").equal(TinyDataset(11, 4).sample(0, 1 + 2 * index)->at("image")));
+    EXPECT_TRUE(pair.sample(0, index)->at("image").equal(
+        TinyDataset(11, 4).sample(0, 1 + 2 * index)->at("image")));
   }
 }
 
@@ -44,22 +45,27 @@ TEST(ClassPair, ClassIsChosenByNumberOrName) {
   const std::vector<std::string> classes = {"mild", "moderate", "severe"};
   EXPECT_EQ(chosen_class(std::int64_t{2}, classes), 2);
   EXPECT_EQ(chosen_class("moderate", classes), 1);
-  EXPECT_EQ(refusal([&] { chosen_class(std::int64_t{3}, classes); }), "the class 3 is not among the data's 3");
+  EXPECT_EQ(refusal([&] { chosen_class(std::int64_t{3}, classes); }),
+            "the class 3 is not among the data's 3");
   EXPECT_EQ(refusal([&] { chosen_class("sever", classes); }), "the data has no class 'sever'");
 }
 
 TEST(ClassPair, ClassWithoutSamplesIsNamed) {
   const auto data = std::make_shared<TinyDataset>(2);
-  EXPECT_EQ(refusal([&] { ClassPair(data, {0, 2}); }), "the data has no sample of the class 'class2'");
+  EXPECT_EQ(refusal([&] {
+              ClassPair(data, {0, 2});
+            }),
+            "the data has no sample of the class 'class2'");
   EXPECT_EQ(refusal([&] {
               ClassPair(data, {0, 2}, 0, "validation data");
             }),
             "the validation data has no sample of the class 'class2'");
   data->tells_labels = false;
-  EXPECT_EQ(refusal([&] {
-              ClassPair(data, {0, 1});
-            }),
-            "a pair of classes needs the class of each sample, and the data does not give it in advance");
+  EXPECT_EQ(
+      refusal([&] {
+        ClassPair(data, {0, 1});
+      }),
+      "a pair of classes needs the class of each sample, and the data does not give it in advance");
 }
 
 /// Is an incomplete last batch left out of 2 * `each` samples, where the loader says so?

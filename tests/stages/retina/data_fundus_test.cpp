@@ -34,11 +34,13 @@ class Fundus : public ImageStageTest {
 TEST_F(Fundus, IsDividedByGradeAndSeed) {
   make_aptos();
   const auto first = run({{"layout", "aptos_2019"}, {"image_size", 8}});
-  EXPECT_THAT(context_.said, Contains("5 classes; 70 images for training, 15 for validation, 15 for test"));
+  EXPECT_THAT(context_.said,
+              Contains("5 classes; 70 images for training, 15 for validation, 15 for test"));
   EXPECT_THAT(context_.said, Contains("photographs of the grades 0 to 4: train 14, 14, 14, 14, 14; "
                                       "validation 3, 3, 3, 3, 3; test 3, 3, 3, 3, 3"));
-  EXPECT_EQ(part(first, "train")->describe().classes,
-            (std::vector<std::string>{"No DR", "Mild NPDR", "Moderate NPDR", "Severe NPDR", "PDR"}));
+  EXPECT_EQ(
+      part(first, "train")->describe().classes,
+      (std::vector<std::string>{"No DR", "Mild NPDR", "Moderate NPDR", "Severe NPDR", "PDR"}));
   const auto again = run({{"layout", "aptos_2019"}, {"split", {{"seed", 0}}}}),
              other = run({{"layout", "aptos_2019"}, {"split", {{"seed", 1}}}});
   EXPECT_NE(names(*part(again, "test")), names(*part(other, "test")));
@@ -46,13 +48,14 @@ TEST_F(Fundus, IsDividedByGradeAndSeed) {
 
 TEST_F(Fundus, ThePublishedTestIsUsedInPlaceOfItsShare) {
   make_eyepacs_2015(data(), {.classes = 5, .per_class = 20, .size = 16});
-  const auto outputs =
-      run({{"layout", "eyepacs_2015"}, {"split", {{"train", 0.4}, {"validation", 0.4}, {"test", 0.2}}}});
+  const auto outputs = run({{"layout", "eyepacs_2015"},
+                            {"split", {{"train", 0.4}, {"validation", 0.4}, {"test", 0.2}}}});
   const auto size = [&](const char* name) { return part(outputs, name)->describe().size; };
   EXPECT_EQ(size("train") + size("validation") + size("test"), 100);
   EXPECT_EQ(size("test"), 50);
   EXPECT_NEAR(static_cast<double>(size("train")), static_cast<double>(size("validation")), 12);
-  for (const std::string& name : names(*part(outputs, "test"))) EXPECT_THAT(name, testing::StartsWith("test/"));
+  for (const std::string& name : names(*part(outputs, "test")))
+    EXPECT_THAT(name, testing::StartsWith("test/"));
 }
 
 TEST_F(Fundus, ACopyInAnotherPartStopsIsDroppedOrKept) {
@@ -60,34 +63,42 @@ TEST_F(Fundus, ACopyInAnotherPartStopsIsDroppedOrKept) {
   fs::copy_file(data() / "test/2/00001.jpg", data() / "train/2/copy.jpg");
   fs::copy_file(data() / "test/2/00001.jpg", data() / "train/3/copy.jpg");
   EXPECT_EQ(failure({}),
-            "E0612 /duplicates: 1 photograph is in more than one part, byte for byte: 'train/2/copy.jpg' in train and "
+            "E0612 /duplicates: 1 photograph is in more than one part, byte for byte: "
+            "'train/2/copy.jpg' in train and "
             "'train/3/copy.jpg' in train and 'test/2/00001.jpg' in test");
   context_.said.clear();
   const auto dropped = run({{"duplicates", "drop"}, {"image_size", 8}});
   EXPECT_EQ(part(dropped, "train")->describe().size, 20);
   EXPECT_EQ(part(dropped, "test")->describe().size, 5);
-  EXPECT_THAT(context_.said, Contains("1 photograph is there more than once, byte for byte: 1 in more than one part, 1 "
-                                      "with more than one grade"));
-  EXPECT_THAT(context_.said, Contains("left out of train: 2 photographs that a later part has too"));
+  EXPECT_THAT(
+      context_.said,
+      Contains("1 photograph is there more than once, byte for byte: 1 in more than one part, 1 "
+               "with more than one grade"));
+  EXPECT_THAT(context_.said,
+              Contains("left out of train: 2 photographs that a later part has too"));
   EXPECT_EQ(part(run({{"duplicates", "keep"}}), "train")->describe().size, 22);
-  EXPECT_THAT(context_.said, Contains(HasSubstr("1 photograph is in more than one part, byte for byte: ")));
+  EXPECT_THAT(context_.said,
+              Contains(HasSubstr("1 photograph is in more than one part, byte for byte: ")));
 }
 
 TEST_F(Fundus, CopiesWithinAPartAreOnlyCounted) {
   make_fundus_folders(data(), {.classes = 5, .per_class = 6, .size = 16});
   fs::copy_file(data() / "train/2/00006.jpg", data() / "train/2/copy.jpg");
   EXPECT_EQ(part(run({}), "train")->describe().size, 21);
-  EXPECT_THAT(context_.said, Contains("1 photograph is there more than once, byte for byte: 0 in more than one part, 0 "
-                                      "with more than one grade"));
+  EXPECT_THAT(
+      context_.said,
+      Contains("1 photograph is there more than once, byte for byte: 0 in more than one part, 0 "
+               "with more than one grade"));
 }
 
 TEST_F(Fundus, APatientInTwoPublishedPartsIsTold) {
-  for (const char* const name : {"train/0/17_left.jpg", "test/1/17_right.jpg", "train/1/18_left.jpg"})
+  for (const char* const name :
+       {"train/0/17_left.jpg", "test/1/17_right.jpg", "train/1/18_left.jpg"})
     folder_.add("data/" + std::string(name), name[6]);
   folder_.add("data/val/0/19_left.jpg", 77);
   run({});
-  EXPECT_THAT(context_.said,
-              Contains("photographs of 1 patient are in more than one part, so that the results may be too good: 17"));
+  EXPECT_THAT(context_.said, Contains("photographs of 1 patient are in more than one part, so that "
+                                      "the results may be too good: 17"));
 }
 
 TEST_F(Fundus, WhoOnlyTestsNeedsNoPartForTraining) {
@@ -96,7 +107,8 @@ TEST_F(Fundus, WhoOnlyTestsNeedsNoPartForTraining) {
   context_.facts.wanted = {{"test"}};
   EXPECT_EQ(part(run(all_for_the_test), "test")->describe().size, 2);
   fs::remove_all(data());
-  for (const char* const name : {"data/test/0/a.jpg", "data/test/1/b.jpg"}) folder_.add(name, name[12]);
+  for (const char* const name : {"data/test/0/a.jpg", "data/test/1/b.jpg"})
+    folder_.add(name, name[12]);
   EXPECT_EQ(part(run({}), "test")->describe().size, 2);
   context_.facts.wanted.reset();
   EXPECT_EQ(failure({}), "E0608 /root: of 2 photographs none is left for 'train'");
@@ -105,29 +117,35 @@ TEST_F(Fundus, WhoOnlyTestsNeedsNoPartForTraining) {
 TEST_F(Fundus, HowManyPatientsAreKnownIsSaid) {
   make_aptos();
   run({{"layout", "aptos_2019"}});
-  EXPECT_THAT(context_.said, Contains("patients: no file's name tells one, so photographs of one may be in two parts"));
+  EXPECT_THAT(
+      context_.said,
+      Contains("patients: no file's name tells one, so photographs of one may be in two parts"));
 }
 
 TEST_F(Fundus, EyesAndCopiesOfAPatientStayTogether) {
   for (int i = 0; i < 30; ++i) {
-    const std::string grade = std::to_string(i % 3), other = std::to_string((i + 1) % 3), number = std::to_string(i);
-    for (const std::string& name : {grade + "/1" + number + "_left-600.jpg", grade + "/1" + number + "_left-600-FA.jpg",
-                                    other + "/1" + number + "_right-600.jpg", grade + "/img" + number + ".jpg",
-                                    grade + "/img" + number + "_rot90.jpg"})
+    const std::string grade = std::to_string(i % 3), other = std::to_string((i + 1) % 3),
+                      number = std::to_string(i);
+    for (const std::string& name :
+         {grade + "/1" + number + "_left-600.jpg", grade + "/1" + number + "_left-600-FA.jpg",
+          other + "/1" + number + "_right-600.jpg", grade + "/img" + number + ".jpg",
+          grade + "/img" + number + "_rot90.jpg"})
       folder_.add("data/" + name, i);
   }
   // Pictures of other folders that are called the same are other pictures.
   folder_.add("data/0/img1.jpg", 100);
   const auto outputs = run({{"duplicates", "keep"}});
-  EXPECT_THAT(context_.said,
-              Contains("patients: 30, by the names of 90 photographs; 61 names tell none; 30 photographs "
-                       "are copies of another, by the names"));
+  EXPECT_THAT(
+      context_.said,
+      Contains("patients: 30, by the names of 90 photographs; 61 names tell none; 30 photographs "
+               "are copies of another, by the names"));
   std::map<std::string, std::set<std::string>> parts;
   for (const char* const port : {"train", "validation", "test"}) {
     for (const std::string& name : names(*part(outputs, port))) {
       const std::string file = name.substr(2);
-      parts[file.starts_with("img") ? name.substr(0, name.find_first_of("_.")) : file.substr(0, file.find('_'))].insert(
-          port);
+      parts[file.starts_with("img") ? name.substr(0, name.find_first_of("_."))
+                                    : file.substr(0, file.find('_'))]
+          .insert(port);
     }
   }
   EXPECT_EQ(parts.size(), 61u);
@@ -135,30 +153,37 @@ TEST_F(Fundus, EyesAndCopiesOfAPatientStayTogether) {
 }
 
 TEST_F(Fundus, CopiesInPublishedPartsAreTold) {
-  for (const char* const name : {"train/0/a1.jpg", "test/0/a1_flip.jpg", "train/0/a2.jpg", "test/0/a2.jpg"})
+  for (const char* const name :
+       {"train/0/a1.jpg", "test/0/a1_flip.jpg", "train/0/a2.jpg", "test/0/a2.jpg"})
     folder_.add("data/" + std::string(name), name[9] + name[1]);
   run({{"duplicates", "keep"}});
-  EXPECT_THAT(context_.said, Contains("photographs of 1 picture with copies are in more than one part, so that the "
-                                      "results may be too good: 'a1.jpg'"));
+  EXPECT_THAT(
+      context_.said,
+      Contains("photographs of 1 picture with copies are in more than one part, so that the "
+               "results may be too good: 'a1.jpg'"));
 }
 
 TEST_F(Fundus, APatternFindsPatients) {
   std::uint64_t seed = 0;
-  for (const char* const name : {"0/anna-1.jpg", "1/anna-2.jpg", "0/ben-1.jpg", "1/carl-1.jpg", "0/dora-7.jpg"})
+  for (const char* const name :
+       {"0/anna-1.jpg", "1/anna-2.jpg", "0/ben-1.jpg", "1/carl-1.jpg", "0/dora-7.jpg"})
     folder_.add("data/" + std::string(name), ++seed);
   const Json shares = {{"train", 0.5}, {"validation", 0}, {"test", 0.5}};
   run({{"patient", "^([a-z]+)-\\d"}, {"split", shares}});
   EXPECT_THAT(context_.said, Contains("patients: 4, by the names of 5 photographs"));
-  EXPECT_THAT(errors({{"patient", "("}}),
-              testing::ElementsAre("E0307 /data/patient: '(' is not a pattern of patients: missing closing parenthesis "
-                                   "at character 1"));
+  EXPECT_THAT(
+      errors({{"patient", "("}}),
+      testing::ElementsAre(
+          "E0307 /data/patient: '(' is not a pattern of patients: missing closing parenthesis "
+          "at character 1"));
   EXPECT_THAT(
       errors({{"patient", "(\\d{4})"}}),
-      testing::ElementsAre("E0307 /data/patient: it finds a patient in no file's name, such as '0/anna-1.jpg'"));
+      testing::ElementsAre(
+          "E0307 /data/patient: it finds a patient in no file's name, such as '0/anna-1.jpg'"));
   folder_.add("data/0/" + std::string(60, 'a') + "b.jpg", 99);
-  EXPECT_THAT(
-      errors({{"patient", "((a+)+)+$"}}),
-      testing::ElementsAre(testing::StartsWith("E0307 /data/patient: the expression '((a+)+)+$' takes too long")));
+  EXPECT_THAT(errors({{"patient", "((a+)+)+$"}}),
+              testing::ElementsAre(testing::StartsWith(
+                  "E0307 /data/patient: the expression '((a+)+)+$' takes too long")));
 }
 
 TEST_F(Fundus, APartWithAShareMustNotBeEmpty) {

@@ -12,8 +12,8 @@ namespace {
 
 const std::vector<std::string> kGrades = {"mild", "moderate", "severe"};
 
-std::shared_ptr<const Checkpoint> network(const std::shared_ptr<const Model>& model, const std::string& first,
-                                          const std::string& second) {
+std::shared_ptr<const Checkpoint> network(const std::shared_ptr<const Model>& model,
+                                          const std::string& first, const std::string& second) {
   auto checkpoint = std::make_shared<Checkpoint>();
   checkpoint->model = model;
   checkpoint->classes = {first, second};
@@ -33,9 +33,10 @@ std::string refusal(const std::vector<std::shared_ptr<const Checkpoint>>& networ
 const auto kOne = std::make_shared<const TinyModel>(), kOther = std::make_shared<const TinyModel>();
 
 TEST(Ensemble, NetworksComeInTheOrderOfTheirClasses) {
-  const Ensemble ensemble = make_ensemble(
-      {network(kOne, "moderate", "severe"), network(kOne, "severe", "mild"), network(kOne, "mild", "moderate")},
-      kGrades);
+  const Ensemble ensemble =
+      make_ensemble({network(kOne, "moderate", "severe"), network(kOne, "severe", "mild"),
+                     network(kOne, "mild", "moderate")},
+                    kGrades);
   ASSERT_EQ(ensemble.members.size(), 3u);
   EXPECT_EQ(ensemble.name_of(ensemble.members[0]), "mild-moderate");
   EXPECT_EQ(ensemble.name_of(ensemble.members[1]), "mild-severe");
@@ -48,8 +49,13 @@ TEST(Ensemble, NetworksComeInTheOrderOfTheirClasses) {
 class CalledModel final : public Model, public NamedModel {
  public:
   explicit CalledModel(std::string name) : name_(std::move(name)) {}
-  std::shared_ptr<torch::nn::Module> build(const DatasetDescription&, std::uint64_t) const override { return {}; }
-  std::shared_ptr<torch::nn::Module> outline(const DatasetDescription&) const override { return {}; }
+  std::shared_ptr<torch::nn::Module> build(const DatasetDescription&,
+                                           std::uint64_t) const override {
+    return {};
+  }
+  std::shared_ptr<torch::nn::Module> outline(const DatasetDescription&) const override {
+    return {};
+  }
   NamedTensors forward(torch::nn::Module&, const NamedTensors&) const override { return {}; }
   bool mixes_samples() const override { return false; }
   std::string architecture() const override { return name_; }
@@ -60,9 +66,9 @@ class CalledModel final : public Model, public NamedModel {
 
 TEST(Ensemble, SetsAreCalledAsTheirModels) {
   std::vector<std::shared_ptr<const Checkpoint>> networks;
-  const std::vector<std::shared_ptr<const Model>> models = {std::make_shared<CalledModel>("resnet50"),
-                                                            std::make_shared<CalledModel>("densenet121"), kOne,
-                                                            std::make_shared<CalledModel>("resnet50")};
+  const std::vector<std::shared_ptr<const Model>> models = {
+      std::make_shared<CalledModel>("resnet50"), std::make_shared<CalledModel>("densenet121"), kOne,
+      std::make_shared<CalledModel>("resnet50")};
   for (const auto& model : models) {
     networks.push_back(network(model, "mild", "moderate"));
     networks.push_back(network(model, "mild", "severe"));
@@ -85,13 +91,15 @@ TEST(Ensemble, NetworksOfAnotherModelAreAnotherSet) {
   EXPECT_EQ(ensemble.name_of(ensemble.members[4]), "mild-severe.1");
   networks.pop_back();
   EXPECT_EQ(refusal(networks),
-            "the ensemble needs one network for each pair of classes; there is none for 'moderate-severe.1'");
+            "the ensemble needs one network for each pair of classes; there is none for "
+            "'moderate-severe.1'");
 }
 
 TEST(Ensemble, MissingAndRepeatedPairsAreNamed) {
-  EXPECT_EQ(refusal({network(kOne, "mild", "severe"), network(kOne, "severe", "mild")}),
-            "the ensemble needs one network for each pair of classes; there is none for 'mild-moderate', "
-            "'moderate-severe'; there are several for 'mild-severe'");
+  EXPECT_EQ(
+      refusal({network(kOne, "mild", "severe"), network(kOne, "severe", "mild")}),
+      "the ensemble needs one network for each pair of classes; there is none for 'mild-moderate', "
+      "'moderate-severe'; there are several for 'mild-severe'");
 }
 
 TEST(Ensemble, NetworkOfOtherClassesIsRefused) {
@@ -100,14 +108,15 @@ TEST(Ensemble, NetworkOfOtherClassesIsRefused) {
   auto whole = std::make_shared<Checkpoint>();
   whole->classes = kGrades;
   EXPECT_EQ(refusal({whole}),
-            "a network of the ensemble tells 3 classes apart by as many logits, and each has to tell two apart by one");
+            "a network of the ensemble tells 3 classes apart by as many logits, and each has to "
+            "tell two apart by one");
 }
 
 TEST(Ensemble, AccuracyIsThatOfTheValidation) {
   auto known = std::make_shared<Checkpoint>(*network(kOne, "mild", "severe"));
   known->validation = {{"accuracy", 0.75}};
-  const Ensemble ensemble =
-      make_ensemble({known, network(kOne, "mild", "moderate"), network(kOne, "moderate", "severe")}, kGrades);
+  const Ensemble ensemble = make_ensemble(
+      {known, network(kOne, "mild", "moderate"), network(kOne, "moderate", "severe")}, kGrades);
   EXPECT_EQ(ensemble.pairs()[1].accuracy, 0.75);
   EXPECT_EQ(ensemble.pairs()[0].accuracy, 0);
   EXPECT_EQ(ensemble.name_of(*ensemble.without_accuracy()), "mild-moderate");

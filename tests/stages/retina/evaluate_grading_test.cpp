@@ -2,9 +2,9 @@
 #include <sstream>
 
 #include <gmock/gmock.h>
-#include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
@@ -22,10 +22,13 @@ using testing::HasSubstr;
 /// A network whose logits are the numbers of its "image".
 class EchoModel final : public Model {
  public:
-  std::shared_ptr<torch::nn::Module> build(const DatasetDescription&, std::uint64_t) const override {
+  std::shared_ptr<torch::nn::Module> build(const DatasetDescription&,
+                                           std::uint64_t) const override {
     return std::make_shared<torch::nn::Module>();
   }
-  std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override { return build(data, 0); }
+  std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override {
+    return build(data, 0);
+  }
   NamedTensors forward(torch::nn::Module&, const NamedTensors& inputs) const override {
     return {{"logits", inputs.at("image")}};
   }
@@ -35,9 +38,12 @@ class EchoModel final : public Model {
 /// A sample for each grade that is given, whose logits are 3 for what is predicted.
 class GradedRows final : public Dataset {
  public:
-  explicit GradedRows(std::vector<std::pair<std::int64_t, std::int64_t>> rows) : rows_(std::move(rows)) {}
+  explicit GradedRows(std::vector<std::pair<std::int64_t, std::int64_t>> rows)
+      : rows_(std::move(rows)) {}
   DatasetDescription describe() const override {
-    return {std::ssize(rows_), {{"image", {3}, at::kFloat}, {"label", {}, at::kLong}}, {"none", "mild", "severe"}};
+    return {std::ssize(rows_),
+            {{"image", {3}, at::kFloat}, {"label", {}, at::kLong}},
+            {"none", "mild", "severe"}};
   }
   std::optional<NamedTensors> sample(std::int64_t, std::int64_t index) const override {
     const auto [grade, predicted] = rows_[static_cast<std::size_t>(index)];
@@ -45,7 +51,9 @@ class GradedRows final : public Dataset {
     logits[predicted] = 3;
     return NamedTensors{{"image", logits}, {"label", torch::tensor(grade)}};
   }
-  std::string sample_name(std::int64_t index) const override { return "eye" + std::to_string(index); }
+  std::string sample_name(std::int64_t index) const override {
+    return "eye" + std::to_string(index);
+  }
   LoaderOptions loader() const override { return {}; }
   std::vector<std::int64_t> labels() const override {
     std::vector<std::int64_t> grades;
@@ -68,8 +76,9 @@ struct GradingRun {
     runner::ConfigReader reader(value, "/evaluate");
     auto stage = kEvaluateGrading.create(reader);
     if (!stage) throw std::logic_error(stage.errors()[0].message);
-    const auto test = std::make_shared<GradedRows>(
-        std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 0}, {0, 0}, {1, 0}, {1, 1}, {2, 2}, {2, 0}});
+    const auto test =
+        std::make_shared<GradedRows>(std::vector<std::pair<std::int64_t, std::int64_t>>{
+            {0, 0}, {0, 0}, {1, 0}, {1, 1}, {2, 2}, {2, 0}});
     (*stage)->run(runner::Inputs({{"test", {test}}, {"checkpoint", {network}}}), context);
     return json::parse(file("metrics.json"));
   }
@@ -97,7 +106,8 @@ TEST(Grading, WeighsAMistakeByTheSquareOfItsGrades) {
   const json record = run();
   EXPECT_EQ(record.at("confusion_matrix"), json::parse("[[2,0,0],[1,1,0],[1,0,1]]"));
   const json numbers = record.at("grading").at("numbers");
-  // Observed (1 + 4) / 6 of a unit, expected (2·(1 + 4) + 2·(4 + 1) + 2·(16 + 1)) / 36: 1 - 30 / 54.
+  // Observed (1 + 4) / 6 of a unit, expected (2·(1 + 4) + 2·(4 + 1) + 2·(16 + 1)) / 36: 1 - 30
+  // / 54.
   EXPECT_NEAR(numbers.at("quadratic_kappa").get<double>(), 1 - 30.0 / 54, 1e-12);
   EXPECT_EQ(numbers.at("sensitivity/severe"), 0.5);
   EXPECT_EQ(numbers.at("specificity/none"), 0.5);
@@ -107,8 +117,9 @@ TEST(Grading, WeighsAMistakeByTheSquareOfItsGrades) {
 TEST(Grading, EachSampleHasALine) {
   GradingRun run;
   run();
-  EXPECT_THAT(run.file("predictions.csv"),
-              testing::StartsWith("name,grade,prediction,p_none,p_mild,p_severe\neye0,none,none,0.9"));
+  EXPECT_THAT(
+      run.file("predictions.csv"),
+      testing::StartsWith("name,grade,prediction,p_none,p_mild,p_severe\neye0,none,none,0.9"));
   EXPECT_THAT(run.file("predictions.csv"), HasSubstr("\neye5,severe,none,0.9"));
   GradingRun without;
   without(R"({"csv": false})");

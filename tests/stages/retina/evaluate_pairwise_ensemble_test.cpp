@@ -2,9 +2,9 @@
 #include <sstream>
 
 #include <gmock/gmock.h>
-#include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
@@ -36,10 +36,13 @@ struct Column : torch::nn::Module {
 
 class ColumnModel final : public Model {
  public:
-  std::shared_ptr<torch::nn::Module> build(const DatasetDescription&, std::uint64_t seed) const override {
+  std::shared_ptr<torch::nn::Module> build(const DatasetDescription&,
+                                           std::uint64_t seed) const override {
     return std::make_shared<Column>(static_cast<std::int64_t>(seed));
   }
-  std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override { return build(data, 0); }
+  std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override {
+    return build(data, 0);
+  }
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override {
     Column::most = std::max(Column::most, Column::alive);
     const std::int64_t column = dynamic_cast<Column&>(network).column;
@@ -54,13 +57,17 @@ class Rows final : public Dataset {
   Rows(std::vector<std::vector<float>> rows, std::vector<std::int64_t> labels)
       : rows_(std::move(rows)), labels_(std::move(labels)) {}
   DatasetDescription describe() const override {
-    return {std::ssize(labels_), {{"image", {3}, at::kFloat}, {"label", {}, at::kLong}}, {"a", "b", "c"}};
+    return {std::ssize(labels_),
+            {{"image", {3}, at::kFloat}, {"label", {}, at::kLong}},
+            {"a", "b", "c"}};
   }
   std::optional<NamedTensors> sample(std::int64_t, std::int64_t index) const override {
     const auto i = static_cast<std::size_t>(index);
     return NamedTensors{{"image", torch::tensor(rows_[i])}, {"label", torch::tensor(labels_[i])}};
   }
-  std::string sample_name(std::int64_t index) const override { return "image" + std::to_string(index); }
+  std::string sample_name(std::int64_t index) const override {
+    return "image" + std::to_string(index);
+  }
   LoaderOptions loader() const override { return {}; }
   std::vector<std::int64_t> labels() const override { return labels_; }
 
@@ -113,9 +120,9 @@ struct EnsembleRun {
     return text.str();
   }
 
-  std::shared_ptr<Rows> test =
-      std::make_shared<Rows>(std::vector<std::vector<float>>{{-3, -2, 1}, {2, 0.5, -1}, {-1, 2, 3}, {-1, 2, -1}},
-                             std::vector<std::int64_t>{0, 1, 2, 1});
+  std::shared_ptr<Rows> test = std::make_shared<Rows>(
+      std::vector<std::vector<float>>{{-3, -2, 1}, {2, 0.5, -1}, {-1, 2, 3}, {-1, 2, -1}},
+      std::vector<std::int64_t>{0, 1, 2, 1});
   std::vector<std::shared_ptr<Checkpoint>> networks;
   RecordingContext context;
   runner::Outputs outputs;
@@ -157,7 +164,8 @@ TEST(PairwiseEnsemble, EachModelIsMeasuredWithoutTheOthers) {
   EXPECT_EQ(models.at(0).at("model"), "0");
   EXPECT_EQ(models.at(0).at("accuracy"), 0.75);
   EXPECT_EQ(models.at(0).at("tied"), 1);
-  EXPECT_EQ(models.at(0).at("quadratic_kappa"), alone.record.at("rules").at("majority").at("quadratic_kappa"));
+  EXPECT_EQ(models.at(0).at("quadratic_kappa"),
+            alone.record.at("rules").at("majority").at("quadratic_kappa"));
   // a; c, which wins b's votes too; c; c.
   EXPECT_EQ(models.at(1).at("set"), 1);
   EXPECT_EQ(models.at(1).at("accuracy"), 0.5);
@@ -187,7 +195,8 @@ TEST(PairwiseEnsemble, OneNetworkIsInMemoryAtATime) {
 TEST(PairwiseEnsemble, EveryRuleIsMeasuredOnTheSameLogits) {
   EnsembleRun run;
   run.run();
-  for (const char* rule : {"majority", "soft", "accuracy_weighted", "confidence_weighted", "pairwise_coupling"})
+  for (const char* rule :
+       {"majority", "soft", "accuracy_weighted", "confidence_weighted", "pairwise_coupling"})
     EXPECT_TRUE(run.record.at("rules").contains(rule)) << rule;
   EXPECT_EQ(run.record.at("rules").at("soft").at("accuracy"), 0.75);
   EXPECT_FALSE(run.record.at("rules").contains("seed_weighted"));
@@ -214,7 +223,8 @@ TEST(PairwiseEnsemble, SamplesThatItAbstainsFromAreCounted) {
   EXPECT_EQ(run.record.at("samples"), 3);
   EXPECT_EQ(run.record.at("top1"), 1);
   EXPECT_THAT(run.file("predictions.csv"), HasSubstr("\nimage3,b,,true,0,"));
-  EXPECT_EQ(run.error(R"({"abstain_below": 1.0})"), "/abstain_below: the ensemble abstains from every sample");
+  EXPECT_EQ(run.error(R"({"abstain_below": 1.0})"),
+            "/abstain_below: the ensemble abstains from every sample");
 }
 
 TEST(PairwiseEnsemble, RuleThatNeedsAccuraciesIsLeftOutWithoutThem) {
@@ -222,9 +232,12 @@ TEST(PairwiseEnsemble, RuleThatNeedsAccuraciesIsLeftOutWithoutThem) {
   run.networks[1]->validation.clear();
   run.run();
   EXPECT_FALSE(run.record.at("rules").contains("accuracy_weighted"));
-  EXPECT_THAT(run.context.said, Contains("accuracy_weighted weighs networks by their accuracy on validation data, and "
-                                         "that of 'a-c' was not measured: it is left out"));
-  EXPECT_THAT(run.error(R"({"decide_by": "accuracy_weighted"})"), HasSubstr("/decide_by: accuracy_weighted weighs"));
+  EXPECT_THAT(
+      run.context.said,
+      Contains("accuracy_weighted weighs networks by their accuracy on validation data, and "
+               "that of 'a-c' was not measured: it is left out"));
+  EXPECT_THAT(run.error(R"({"decide_by": "accuracy_weighted"})"),
+              HasSubstr("/decide_by: accuracy_weighted weighs"));
 }
 
 TEST(PairwiseEnsemble, IsRefusedBeforeAnythingRuns) {
@@ -244,9 +257,10 @@ TEST(PairwiseEnsemble, PlanIsThatOfOneNetwork) {
   PlanningContext planning;
   const auto planned = run.stage("{}")->plan(run.inputs(), planning);
   ASSERT_TRUE(planned && planning.planned);
-  EXPECT_EQ(
-      runner::Inputs({{"predictions", {planned->at("predictions")}}}).get<Predictions>("predictions")->scores.sizes(),
-      (std::vector<std::int64_t>{4, 3}));
+  EXPECT_EQ(runner::Inputs({{"predictions", {planned->at("predictions")}}})
+                .get<Predictions>("predictions")
+                ->scores.sizes(),
+            (std::vector<std::int64_t>{4, 3}));
 }
 
 }  // namespace

@@ -40,14 +40,16 @@ class FundusListTest : public testing::Test {
 };
 
 TEST_F(FundusListTest, FoldersOfGradesInThreeParts) {
-  for (const char* const name : {"train/0/b.jpg", "train/0/a.png", "train/4/17_left.jpeg", "val/1/x.jpg",
-                                 "test/0/17_right.jpeg", "test/notes.txt", "train/0/notes.txt"})
+  for (const char* const name :
+       {"train/0/b.jpg", "train/0/a.png", "train/4/17_left.jpeg", "val/1/x.jpg",
+        "test/0/17_right.jpeg", "test/notes.txt", "train/0/notes.txt"})
     write(name, "");
   const auto list = list_fundus(folder_.path(), FundusLayout::kClassFolders, false);
   ASSERT_TRUE(list);
   EXPECT_TRUE(list->divided);
   EXPECT_EQ(list->classes.size(), 5u);
-  EXPECT_THAT(names(*list, Part::kTrain), ElementsAre("train/0/a.png", "train/0/b.jpg", "train/4/17_left.jpeg"));
+  EXPECT_THAT(names(*list, Part::kTrain),
+              ElementsAre("train/0/a.png", "train/0/b.jpg", "train/4/17_left.jpeg"));
   EXPECT_THAT(grades(*list, Part::kTrain), ElementsAre(0, 0, 4));
   EXPECT_THAT(grades(*list, Part::kValidation), ElementsAre(1));
   EXPECT_EQ((*list)[Part::kTest][0].patient, "17");
@@ -65,7 +67,8 @@ TEST_F(FundusListTest, FoldersOfGradesAloneAreStillToBeDivided) {
 }
 
 TEST_F(FundusListTest, FoldersThatAreNoGradeAreNamed) {
-  for (const char* const name : {"train/0/a.png", "train/5/a.png", "val/mild/a.png", "validation/0/a.png"})
+  for (const char* const name :
+       {"train/0/a.png", "train/5/a.png", "val/mild/a.png", "validation/0/a.png"})
     write(name, "");
   EXPECT_THAT(errors(FundusLayout::kClassFolders),
               ElementsAre("E0612: 'ROOT' has both a folder 'val' and a folder 'validation'",
@@ -74,8 +77,9 @@ TEST_F(FundusListTest, FoldersThatAreNoGradeAreNamed) {
 
 TEST_F(FundusListTest, AFolderWithoutGradesOrParts) {
   write("cats/a.png", "");
-  EXPECT_THAT(errors(FundusLayout::kClassFolders),
-              ElementsAre("E0601: 'ROOT' has neither a folder 'train' nor one for a grade, 0 to 4"));
+  EXPECT_THAT(
+      errors(FundusLayout::kClassFolders),
+      ElementsAre("E0601: 'ROOT' has neither a folder 'train' nor one for a grade, 0 to 4"));
 }
 
 TEST_F(FundusListTest, AnAptosTableInItsOrder) {
@@ -85,7 +89,8 @@ TEST_F(FundusListTest, AnAptosTableInItsOrder) {
   const auto list = list_fundus(folder_.path(), FundusLayout::kAptos2019, false);
   ASSERT_TRUE(list) << list.errors().front().message;
   EXPECT_FALSE(list->divided);
-  EXPECT_THAT(names(*list, Part::kTrain), ElementsAre("train_images/b2.png", "train_images/A1.png"));
+  EXPECT_THAT(names(*list, Part::kTrain),
+              ElementsAre("train_images/b2.png", "train_images/A1.png"));
   EXPECT_THAT(grades(*list, Part::kTrain), ElementsAre(4, 0));
   EXPECT_EQ(list->annotations.size(), 64u);
 }
@@ -93,13 +98,15 @@ TEST_F(FundusListTest, AnAptosTableInItsOrder) {
 TEST_F(FundusListTest, EveryFaultOfATableIsNamedWithItsLine) {
   write("train.csv", "id_code,diagnosis\na,0\nb,5\nc,\n../d,1\na,2\nf,10\ne\n");
   write("train_images/a.png", "");
-  EXPECT_THAT(errors(FundusLayout::kAptos2019),
-              ElementsAre("E0612: 'ROOT/train.csv', line 3: the diagnosis of 'b' is '5', and grades are 0 to 4",
-                          "E0612: 'ROOT/train.csv', line 4: the diagnosis of 'c' is '', and grades are 0 to 4",
-                          "E0612: 'ROOT/train.csv', line 5: its id_code, '../d', cannot be the name of a file",
-                          "E0612: 'ROOT/train.csv', line 6: 'a' is listed twice, first in line 2",
-                          "E0612: 'ROOT/train.csv', line 7: the diagnosis of 'f' is '10', and grades are 0 to 4",
-                          "E0612: 'ROOT/train.csv', line 8: it has 1 fields, and there are 2 columns"));
+  EXPECT_THAT(
+      errors(FundusLayout::kAptos2019),
+      ElementsAre(
+          "E0612: 'ROOT/train.csv', line 3: the diagnosis of 'b' is '5', and grades are 0 to 4",
+          "E0612: 'ROOT/train.csv', line 4: the diagnosis of 'c' is '', and grades are 0 to 4",
+          "E0612: 'ROOT/train.csv', line 5: its id_code, '../d', cannot be the name of a file",
+          "E0612: 'ROOT/train.csv', line 6: 'a' is listed twice, first in line 2",
+          "E0612: 'ROOT/train.csv', line 7: the diagnosis of 'f' is '10', and grades are 0 to 4",
+          "E0612: 'ROOT/train.csv', line 8: it has 1 fields, and there are 2 columns"));
 }
 
 TEST_F(FundusListTest, PhotographsThatAreNotThereAreNamedUpToTen) {
@@ -109,19 +116,22 @@ TEST_F(FundusListTest, PhotographsThatAreNotThereAreNamedUpToTen) {
   write("train_images/there.png", "");
   const std::vector<std::string> found = errors(FundusLayout::kAptos2019);
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_THAT(found[0], testing::StartsWith("E0603: 12 of 13 photographs are not in 'ROOT': 'train_images/m0.png' "
-                                            "(train.csv, line 3), 'train_images/m1.png' (train.csv, line 4), "));
+  EXPECT_THAT(found[0], testing::StartsWith(
+                            "E0603: 12 of 13 photographs are not in 'ROOT': 'train_images/m0.png' "
+                            "(train.csv, line 3), 'train_images/m1.png' (train.csv, line 4), "));
   EXPECT_THAT(found[0], testing::EndsWith("'train_images/m9.png' (train.csv, line 12) and 2 more"));
 }
 
 TEST_F(FundusListTest, ATableOfOtherColumnsOrWithoutRows) {
   write("train.csv", "id,level\na,1\n");
-  EXPECT_THAT(
-      errors(FundusLayout::kAptos2019),
-      ElementsAre("E0612: 'ROOT/train.csv', line 1: it has no column 'id_code'; its columns are 'id', 'level'",
-                  "E0612: 'ROOT/train.csv', line 1: it has no column 'diagnosis'; its columns are 'id', 'level'"));
+  EXPECT_THAT(errors(FundusLayout::kAptos2019),
+              ElementsAre("E0612: 'ROOT/train.csv', line 1: it has no column 'id_code'; its "
+                          "columns are 'id', 'level'",
+                          "E0612: 'ROOT/train.csv', line 1: it has no column 'diagnosis'; its "
+                          "columns are 'id', 'level'"));
   write("train.csv", "id_code,diagnosis\n");
-  EXPECT_THAT(errors(FundusLayout::kAptos2019), ElementsAre("E0612: 'ROOT/train.csv': it lists no photograph"));
+  EXPECT_THAT(errors(FundusLayout::kAptos2019),
+              ElementsAre("E0612: 'ROOT/train.csv': it lists no photograph"));
   write("train.csv", "");
   EXPECT_THAT(errors(FundusLayout::kAptos2019),
               ElementsAre("E0612: 'ROOT/train.csv': it is empty, or its first line is broken"));
@@ -131,7 +141,8 @@ TEST_F(FundusListTest, EyepacsWithItsTest) {
   write("trainLabels.csv", "image,level\n10_left,0\n10_right,2\n");
   EXPECT_FALSE(has_published_test(folder_.path(), FundusLayout::kEyepacs2015));
   write("retinopathy_solution.csv", "image,level,Usage\n7_left,1,Private\n");
-  for (const char* const name : {"train/10_left.jpeg", "train/10_right.jpeg", "test/7_left.jpeg"}) write(name, "");
+  for (const char* const name : {"train/10_left.jpeg", "train/10_right.jpeg", "test/7_left.jpeg"})
+    write(name, "");
   EXPECT_TRUE(has_published_test(folder_.path(), FundusLayout::kEyepacs2015));
   const auto list = list_fundus(folder_.path(), FundusLayout::kEyepacs2015, false);
   ASSERT_TRUE(list) << list.errors().front().message;
@@ -145,7 +156,8 @@ TEST_F(FundusListTest, APatientOfBothTables) {
   write("retinopathy_solution.csv", "image,level,Usage\n7_left,1,Private\n10_right,1,Public\n");
   EXPECT_THAT(
       errors(FundusLayout::kEyepacs2015),
-      ElementsAre("E0612: 'ROOT/retinopathy_solution.csv', line 3: the patient of '10_right' is in another part "
+      ElementsAre("E0612: 'ROOT/retinopathy_solution.csv', line 3: the patient of '10_right' is in "
+                  "another part "
                   "too, trainLabels.csv, line 2: both eyes of a patient must be in the same part"));
 }
 
@@ -161,7 +173,8 @@ TEST_F(FundusListTest, BothEyesOfAPatientGoToOnePart) {
   EXPECT_EQ((*list)[Part::kTest].size(), test);
   std::set<std::string> trained;
   for (const ImageFile& file : (*list)[Part::kTrain]) trained.insert(file.patient);
-  for (const ImageFile& file : (*list)[Part::kValidation]) EXPECT_FALSE(trained.contains(file.patient)) << file.name;
+  for (const ImageFile& file : (*list)[Part::kValidation])
+    EXPECT_FALSE(trained.contains(file.patient)) << file.name;
   EXPECT_LT(trained.size(), (*list)[Part::kTrain].size());
 }
 

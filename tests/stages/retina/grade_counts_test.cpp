@@ -11,15 +11,19 @@ GradeCounts counts(const std::vector<std::vector<std::int64_t>>& rows) {
   GradeCounts counts(std::ssize(rows));
   for (std::int64_t truth = 0; truth < std::ssize(rows); ++truth) {
     for (std::int64_t predicted = 0; predicted < std::ssize(rows); ++predicted)
-      counts.add(truth, predicted, rows[static_cast<std::size_t>(truth)][static_cast<std::size_t>(predicted)]);
+      counts.add(truth, predicted,
+                 rows[static_cast<std::size_t>(truth)][static_cast<std::size_t>(predicted)]);
   }
   return counts;
 }
 
 /// The confusion of the published ensemble on 8,095 photographs, and what it says of it.
 GradeCounts published() {
-  return counts(
-      {{1619, 0, 0, 0, 0}, {12, 1375, 232, 0, 0}, {0, 26, 1554, 39, 0}, {0, 3, 37, 1559, 20}, {0, 0, 0, 1, 1618}});
+  return counts({{1619, 0, 0, 0, 0},
+                 {12, 1375, 232, 0, 0},
+                 {0, 26, 1554, 39, 0},
+                 {0, 3, 37, 1559, 20},
+                 {0, 0, 0, 1, 1618}});
 }
 
 TEST(GradeCounts, PublishedMatrixHasItsKappaAndSpecificity) {
@@ -31,7 +35,8 @@ TEST(GradeCounts, PublishedMatrixHasItsKappaAndSpecificity) {
   for (std::int64_t grade = 0; grade < 5; ++grade) {
     const DecisionQuality quality = quality_of_grade(published(), grade);
     EXPECT_NEAR(*quality.sensitivity, recalls[static_cast<std::size_t>(grade)], 5e-5) << grade;
-    EXPECT_NEAR(*quality.specificity, specificities[static_cast<std::size_t>(grade)], 1e-3) << grade;
+    EXPECT_NEAR(*quality.specificity, specificities[static_cast<std::size_t>(grade)], 1e-3)
+        << grade;
   }
 }
 
@@ -64,7 +69,8 @@ TEST(GradeCounts, WhatIsNotDefinedIsLeftOut) {
   std::string names;
   for (const auto& [name, value] : listed) names += name + " ";
   EXPECT_EQ(names,
-            "accuracy weighted_precision weighted_recall weighted_f1 specificity/a precision/a f1/a sensitivity/b "
+            "accuracy weighted_precision weighted_recall weighted_f1 specificity/a precision/a "
+            "f1/a sensitivity/b "
             "precision/b f1/b ");
 }
 

@@ -15,7 +15,8 @@ GradedSamples some_grades(std::int64_t size = 200) {
     const std::int64_t label = i % 3, predicted = i % 5 == 0 ? (label + 1) % 3 : label;
     samples.labels.push_back(label);
     samples.predicted.push_back(predicted);
-    for (std::int64_t grade = 0; grade < 3; ++grade) samples.scores.push_back(grade == predicted ? 0.8 : 0.1);
+    for (std::int64_t grade = 0; grade < 3; ++grade)
+      samples.scores.push_back(grade == predicted ? 0.8 : 0.1);
   }
   return samples;
 }
@@ -36,7 +37,8 @@ TEST(GradeMetrics, AreaOfAGradeIsThatOfItsScores) {
 TEST(GradeMetrics, IntervalsAreAFunctionOfTheSeed) {
   const GradedSamples samples = some_grades();
   const GradingOptions options{.referable_from = 2, .bootstrap = 200};
-  const Grading one = grade(samples, options, 7), same = grade(samples, options, 7), other = grade(samples, options, 8);
+  const Grading one = grade(samples, options, 7), same = grade(samples, options, 7),
+                other = grade(samples, options, 8);
   for (const auto& [name, value] : one.numbers) {
     const auto& [low, high] = one.intervals.at(name);
     EXPECT_LE(low, value) << name;
@@ -64,7 +66,9 @@ TEST(GradeMetrics, WithoutDrawsThereAreNoIntervals) {
 
 TEST(GradeMetrics, RecordSaysWhetherTheTargetIsReached) {
   const Grading grading = grade(some_grades(), {}, 7);
-  const auto json = [&](double target) { return to_json(grading, {.target_accuracy = target}).at("target_accuracy"); };
+  const auto json = [&](double target) {
+    return to_json(grading, {.target_accuracy = target}).at("target_accuracy");
+  };
   EXPECT_EQ(json(0.8).at("reached"), true);
   EXPECT_EQ(json(0.81).at("reached"), false);
   EXPECT_EQ(json(0.81).at("target"), 0.81);
@@ -72,7 +76,8 @@ TEST(GradeMetrics, RecordSaysWhetherTheTargetIsReached) {
 }
 
 TEST(GradeMetrics, HeadlineSaysWhatADoctorAsks) {
-  GradedSamples samples{.grades = {"0", "1", "2"}, .labels = {0, 1, 2, 2}, .predicted = {0, 1, 2, 1}};
+  GradedSamples samples{
+      .grades = {"0", "1", "2"}, .labels = {0, 1, 2, 2}, .predicted = {0, 1, 2, 1}};
   samples.scores.assign(12, 0.3);
   EXPECT_EQ(headline(grade(samples, {.referable_from = 2}, 1)),
             "quadratic kappa 0.8000, referable: 50.0 % sensitivity, 100.0 % specificity");

@@ -1,8 +1,8 @@
 #include "stages/retina/pair_table.h"
 
 #include <gmock/gmock.h>
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/support/tiny_dataset.h"
 
@@ -28,7 +28,8 @@ PairTable some_table() {
 }
 
 TEST(PairTable, NetworkIsMeasuredOnItsOwnClasses) {
-  const PairQuality quality = pair_quality(some_table(), three_grades(), 1, {});  // a and c: -1 and 2
+  const PairQuality quality =
+      pair_quality(some_table(), three_grades(), 1, {});  // a and c: -1 and 2
   EXPECT_EQ(quality.samples, 2);
   EXPECT_EQ(quality.accuracy, 1);
   EXPECT_EQ(quality.area, 1);
@@ -62,15 +63,18 @@ TEST(PairTable, SamplesWithASmallMarginGetNoPrediction) {
   EXPECT_THAT(some.abstains, testing::ElementsAre(false, false, true));
   EXPECT_EQ(some.votes[2].winner, 2);
   EXPECT_THAT(votes_csv(table, three_grades(), some, {}),
-              testing::StartsWith("name,grade,prediction,tied,margin,score_a,score_b,score_c,p_a-b,p_a-c,p_b-c\n"
-                                  "one.png,a,a,false,0.3333333333333333,2,0,1,"));
-  EXPECT_THAT(votes_csv(table, three_grades(), some, {}), testing::HasSubstr("\nfour.png,c,,true,0,1,1,1,"));
+              testing::StartsWith(
+                  "name,grade,prediction,tied,margin,score_a,score_b,score_c,p_a-b,p_a-c,p_b-c\n"
+                  "one.png,a,a,false,0.3333333333333333,2,0,1,"));
+  EXPECT_THAT(votes_csv(table, three_grades(), some, {}),
+              testing::HasSubstr("\nfour.png,c,,true,0,1,1,1,"));
 }
 
 TEST(PairTable, RecordNamesEveryPair) {
   const nlohmann::json pairs = pairs_json(some_table(), three_grades(), {});
   ASSERT_EQ(pairs.size(), 3u);
-  EXPECT_EQ(pairs[1], nlohmann::json::parse(R"({"pair": "a-c", "first": "a", "second": "c", "set": 0, "samples": 2,
+  EXPECT_EQ(pairs[1], nlohmann::json::parse(
+                          R"({"pair": "a-c", "first": "a", "second": "c", "set": 0, "samples": 2,
       "accuracy": 1.0, "auc": 1.0, "validation_accuracy": 0.5, "epoch": 4})"));
 }
 

@@ -11,7 +11,8 @@ std::vector<PairOpinion> opinions_of(const std::vector<double>& p) {
   std::vector<PairOpinion> opinions;
   for (std::size_t i = 0; i < p.size(); ++i) {
     for (std::size_t j = i + 1; j < p.size(); ++j)
-      opinions.push_back({static_cast<std::int64_t>(i), static_cast<std::int64_t>(j), p[i] / (p[i] + p[j])});
+      opinions.push_back(
+          {static_cast<std::int64_t>(i), static_cast<std::int64_t>(j), p[i] / (p[i] + p[j])});
   }
   return opinions;
 }
@@ -22,7 +23,8 @@ TEST(PairwiseCoupling, OpinionsThatAgreeGiveBackTheirProbabilities) {
   for (std::size_t i = 0; i < p.size(); ++i) EXPECT_NEAR(coupled[i], p[i], 1e-10) << i;
 }
 
-// At the result every class is expected to win as often as it does: the condition of the least distance.
+// At the result every class is expected to win as often as it does: the condition of the least
+// distance.
 TEST(PairwiseCoupling, EveryClassIsExpectedToWinAsOftenAsItDoes) {
   const std::vector<PairOpinion> opinions = {{0, 1, 0.9},  {0, 2, 0.4},  {0, 3, 0.7},
                                              {1, 2, 0.35}, {1, 3, 0.05}, {2, 3, 0.8}};
@@ -42,8 +44,10 @@ TEST(PairwiseCoupling, EveryClassIsExpectedToWinAsOftenAsItDoes) {
 }
 
 TEST(PairwiseCoupling, TwoSetsOfNetworksCountAsTheirMean) {
-  std::vector<PairOpinion> twice = {{0, 1, 0.9}, {0, 2, 0.6}, {1, 2, 0.2}, {0, 1, 0.7}, {0, 2, 0.2}, {1, 2, 0.4}};
-  const std::vector<double> both = couple(twice, 3), mean = couple({{0, 1, 0.8}, {0, 2, 0.4}, {1, 2, 0.3}}, 3);
+  std::vector<PairOpinion> twice = {{0, 1, 0.9}, {0, 2, 0.6}, {1, 2, 0.2},
+                                    {0, 1, 0.7}, {0, 2, 0.2}, {1, 2, 0.4}};
+  const std::vector<double> both = couple(twice, 3),
+                            mean = couple({{0, 1, 0.8}, {0, 2, 0.4}, {1, 2, 0.3}}, 3);
   for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(both[i], mean[i], 1e-10) << i;
 }
 

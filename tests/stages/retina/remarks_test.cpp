@@ -4,12 +4,12 @@
 
 #include <gmock/gmock.h>
 
-#include "stages/artifact/loader.h"
 #include "stages/artifact/dataset.h"
+#include "stages/artifact/loader.h"
 #include "stages/retina/retina.h"
+#include "stages/retina/train_binary.h"
 #include "stages/stages.h"
 #include "stages/train/balanced_samples.h"
-#include "stages/retina/train_binary.h"
 #include "tests/support/image_stage_fixture.h"
 
 namespace stages {
@@ -33,7 +33,8 @@ class RetinaRemarks : public ImageStageTest {
   }
   /// Goes through a part as an epoch does.
   static void read(const std::shared_ptr<const Dataset>& dataset) {
-    Loader loader(dataset, dataset->epoch_order(/*seed=*/1, /*epoch=*/0), /*batch_size=*/4, /*epoch=*/0);
+    Loader loader(dataset, dataset->epoch_order(/*seed=*/1, /*epoch=*/0), /*batch_size=*/4,
+                  /*epoch=*/0);
     while (loader.next()) {
     }
   }
@@ -54,9 +55,10 @@ TEST_F(RetinaRemarks, StrangersAreToldOnceAndCountedForWhoeverReadThem) {
     EXPECT_THAT(context_.said, IsEmpty());  // nothing has been read
     read(train);
     report_remarks({train.get(), nullptr}, 9, context_);
-    EXPECT_THAT(context_.said, ElementsAre("warning: 2 pictures do not look like a photograph of a retina: "
-                                           "'" +
-                                           files_[0] + "', '" + files_[1] + "'"));
+    EXPECT_THAT(context_.said,
+                ElementsAre("warning: 2 pictures do not look like a photograph of a retina: "
+                            "'" +
+                            files_[0] + "', '" + files_[1] + "'"));
     EXPECT_THAT(context_.values("data/strangers"), ElementsAre(2));
     report_remarks({train.get()}, 18, context_);
     EXPECT_EQ(context_.said.size(), 1u);
@@ -72,9 +74,10 @@ TEST_F(RetinaRemarks, APairTellsOfItsOwn) {
   read(balanced);
   read(validated);
   report_remarks({balanced.get(), validated.get()}, 5, context_);
-  EXPECT_THAT(context_.said, ElementsAre("warning: 2 pictures do not look like a photograph of a retina: "
-                                         "'" +
-                                         files_[1] + "', '" + files_[2] + "'"));
+  EXPECT_THAT(context_.said,
+              ElementsAre("warning: 2 pictures do not look like a photograph of a retina: "
+                          "'" +
+                          files_[1] + "', '" + files_[2] + "'"));
   EXPECT_THAT(context_.values("data/strangers"), ElementsAre(2));
   const auto other = std::make_shared<ClassPair>(train, std::array<std::int64_t, 2>{1, 3});
   read(other);

@@ -34,7 +34,8 @@ TEST(DrawRetina, BrightnessDoesNotTellTheGrade) {
   double squares = 0, all = 0;
   for (std::size_t grade = 0; grade < means.size(); ++grade) {
     for (std::uint64_t i = 0; i < kEach; ++i) {
-      const double mean = mean_of(draw_retina(static_cast<std::int64_t>(grade), 32, Random({grade, i})));
+      const double mean =
+          mean_of(draw_retina(static_cast<std::int64_t>(grade), 32, Random({grade, i})));
       means[grade] += mean / kEach;
       all += mean / (kEach * 5);
       squares += mean * mean / (kEach * 5);
@@ -46,12 +47,14 @@ TEST(DrawRetina, BrightnessDoesNotTellTheGrade) {
 
 TEST(DrawRetina, LesionsMakeEveryGradeAnotherPicture) {
   for (std::int64_t grade = 1; grade < 5; ++grade)
-    EXPECT_NE(draw_retina(grade, 48, Random({7})).pixels, draw_retina(grade - 1, 48, Random({7})).pixels);
+    EXPECT_NE(draw_retina(grade, 48, Random({7})).pixels,
+              draw_retina(grade - 1, 48, Random({7})).pixels);
 }
 
 TEST(LooksLikeRetina, DrawnOnesDo) {
   for (std::uint64_t i = 0; i < 50; ++i)
-    EXPECT_TRUE(looks_like_retina(draw_retina(static_cast<std::int64_t>(i % 5), 80, Random({i})))) << i;
+    EXPECT_TRUE(looks_like_retina(draw_retina(static_cast<std::int64_t>(i % 5), 80, Random({i}))))
+        << i;
 }
 
 TEST(LooksLikeRetina, AlsoWhereTheDiscIsCutOff) {
@@ -65,7 +68,8 @@ TEST(LooksLikeRetina, OtherPicturesDoNot) {
   EXPECT_FALSE(looks_like_retina(picture(64, 48, 1)));
   EXPECT_FALSE(looks_like_retina(Image(64, 64)));
   Image blue = draw_retina(0, 64, Random({1})), square(64, 64);
-  for (std::size_t at = 0; at < blue.pixels.size(); at += 3) std::swap(blue.pixels[at], blue.pixels[at + 2]);
+  for (std::size_t at = 0; at < blue.pixels.size(); at += 3)
+    std::swap(blue.pixels[at], blue.pixels[at + 2]);
   EXPECT_FALSE(looks_like_retina(blue));
   for (std::size_t at = 0; at < square.pixels.size(); at += 3) square.pixels[at] = 200;
   EXPECT_FALSE(looks_like_retina(square));

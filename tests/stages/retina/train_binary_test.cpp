@@ -2,9 +2,9 @@
 #include <map>
 
 #include <gmock/gmock.h>
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
 #include <torch/utils.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
@@ -12,8 +12,8 @@
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/memory_meter.h"
 #include "stages/memory/policy.h"
-#include "stages/stages.h"
 #include "stages/retina/train_binary.h"
+#include "stages/stages.h"
 #include "stages/weights/weights.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
@@ -53,8 +53,10 @@ struct BinaryRun {
     return runner::Inputs(inputs, {{"model", "model"}});
   }
   std::shared_ptr<const Checkpoint> run(const std::string& options = "{}") {
-    const runner::Outputs outputs = stage(nlohmann::ordered_json::parse(options))->run(inputs(), context);
-    return runner::Inputs({{"checkpoint", {outputs.at("checkpoint")}}}).get<Checkpoint>("checkpoint");
+    const runner::Outputs outputs =
+        stage(nlohmann::ordered_json::parse(options))->run(inputs(), context);
+    return runner::Inputs({{"checkpoint", {outputs.at("checkpoint")}}})
+        .get<Checkpoint>("checkpoint");
   }
   std::string error(const std::string& options = "{}") {
     try {
@@ -92,8 +94,9 @@ TEST(Binary, StopsOnceTheAccuracyIsHighEnough) {
   run.run(R"({"epochs": 50, "batch_size": 8, "patience": null})");
   const std::size_t epochs = run.context.values("validation/accuracy").size();
   EXPECT_LT(epochs, 50u);
-  EXPECT_THAT(run.context.said, testing::Contains("stopped after epoch " + std::to_string(epochs) +
-                                                  ": the accuracy on the validation data is high enough"));
+  EXPECT_THAT(run.context.said,
+              testing::Contains("stopped after epoch " + std::to_string(epochs) +
+                                ": the accuracy on the validation data is high enough"));
   BinaryRun on;
   on.run(R"({"epochs": 50, "batch_size": 8, "patience": null, "stop_at_accuracy": null})");
   EXPECT_EQ(on.context.values("validation/accuracy").size(), 50u);
@@ -124,7 +127,8 @@ TEST(Binary, AreaIsMeasuredOverTheWholeValidation) {
   BinaryRun run;
   const auto wrong = std::make_shared<Mislabelled>();
   run.measured_on = wrong;
-  const auto checkpoint = run.run(R"({"epochs": 3, "batch_size": 4, "monitor": "auc", "keep": "last"})");
+  const auto checkpoint =
+      run.run(R"({"epochs": 3, "batch_size": 4, "monitor": "auc", "keep": "last"})");
   const auto network = checkpoint->opened();
   const torch::NoGradGuard no_graph;
   std::vector<RankedSample> samples;
@@ -143,13 +147,16 @@ TEST(Binary, SamplesOfAClassWeighAsTheRecipeSays) {
   const auto loss = [](const std::string& weights) {
     BinaryRun run;
     run.train = std::make_shared<TinyDataset>(8, 4);
-    run.run(R"({"epochs": 1, "batch_size": 64, "log_every": 1, "patience": null, "class_weights": )" + weights + "}");
+    run.run(
+        R"({"epochs": 1, "batch_size": 64, "log_every": 1, "patience": null, "class_weights": )" +
+        weights + "}");
     return run.context.values("train/loss").at(0);
   };
   EXPECT_NEAR(loss("[9, 2, 7, 2]"), loss(R"("none")"), 1e-6);
   EXPECT_NE(loss("[1, 1, 1, 5]"), loss("[1, 5, 1, 1]"));
   BinaryRun run;
-  EXPECT_EQ(run.error(R"({"class_weights": [1, 1]})"), "/class_weights: class_weights lists 2 numbers for 4 classes");
+  EXPECT_EQ(run.error(R"({"class_weights": [1, 1]})"),
+            "/class_weights: class_weights lists 2 numbers for 4 classes");
 }
 
 TEST(Binary, BalancedEpochsHaveAsManyOfBoth) {
@@ -157,10 +164,12 @@ TEST(Binary, BalancedEpochsHaveAsManyOfBoth) {
   for (std::int64_t i = 0; i < 40; ++i) run.train->relabelled[i] = i < 30 ? 1 : 3;
   run.run(R"({"epochs": 2, "batch_size": 8, "sampling": "balanced", "stop_at_accuracy": null})");
   EXPECT_EQ(run.context.values("validation/accuracy").size(), 2u);
-  EXPECT_THAT(run.context.said, testing::Not(testing::Contains(HasSubstr("correct for rare classes"))));
+  EXPECT_THAT(run.context.said,
+              testing::Not(testing::Contains(HasSubstr("correct for rare classes"))));
   BinaryRun twice;
   twice.run(R"({"epochs": 1, "sampling": "balanced", "class_weights": "balanced"})");
-  EXPECT_THAT(twice.context.said, testing::Contains(HasSubstr("sampling: balanced and class_weights: balanced both")));
+  EXPECT_THAT(twice.context.said,
+              testing::Contains(HasSubstr("sampling: balanced and class_weights: balanced both")));
 }
 
 TEST(Binary, APairsLastSampleIsLeftOutWhereLayersMixSamples) {
@@ -184,7 +193,8 @@ TEST(Binary, ClassesAreGivenByNameToo) {
   BinaryRun run, same;
   const auto named = run.run(R"({"epochs": 2, "classes": ["class1", "class3"]})")->opened();
   const auto numbered = same.run(R"({"epochs": 2})")->opened();
-  for (const auto& [name, weight] : weights(*named)) EXPECT_TRUE(weight.equal(weights(*numbered).at(name))) << name;
+  for (const auto& [name, weight] : weights(*named))
+    EXPECT_TRUE(weight.equal(weights(*numbered).at(name))) << name;
 }
 
 TEST(Binary, WhatCannotBeTrainedIsRefused) {
@@ -212,7 +222,8 @@ TEST(Binary, TenPairsLeaveNoTensorBehind) {
                                                {2, 3}, {1, 0}, {2, 0}, {3, 0}, {2, 1}};
   for (const auto& pair : pairs) {
     BinaryRun run;
-    checkpoints.push_back(run.run(nlohmann::json{{"epochs", 2}, {"batch_size", 8}, {"classes", pair}}.dump()));
+    checkpoints.push_back(
+        run.run(nlohmann::json{{"epochs", 2}, {"batch_size", 8}, {"classes", pair}}.dump()));
     after.push_back(meter.in_use());
   }
   EXPECT_THAT(after, testing::Each(after.front()));

@@ -14,7 +14,8 @@ using testing::ElementsAre;
 std::vector<VotingPair> five_grades(double accuracy = 0.9) {
   std::vector<VotingPair> pairs;
   for (std::int64_t first = 0; first < 5; ++first) {
-    for (std::int64_t second = first + 1; second < 5; ++second) pairs.push_back({first, second, accuracy});
+    for (std::int64_t second = first + 1; second < 5; ++second)
+      pairs.push_back({first, second, accuracy});
   }
   return pairs;
 }
@@ -66,7 +67,8 @@ TEST(Vote, OfTheTablesOfTenVotes424AreTied) {
   for (int table = 0; table < 1024; ++table) {
     std::vector<double> p;
     for (int i = 0; i < 10; ++i) p.push_back((table >> i & 1) != 0 ? 0.9 : 0.1);
-    const Vote severe = by(VoteRule::kMajority, p), mild = by(VoteRule::kMajority, p, TieBreak::kLowest);
+    const Vote severe = by(VoteRule::kMajority, p),
+               mild = by(VoteRule::kMajority, p, TieBreak::kLowest);
     tied += severe.is_tied;
     mildest += mild.winner < severe.winner;
     EXPECT_EQ(mild.winner == severe.winner, !severe.is_tied) << table;
@@ -101,7 +103,8 @@ TEST(Vote, NetworksCountByAccuracyOrByConfidence) {
 
 TEST(Vote, NetworksOfSeveralModelsAreSummed) {
   std::vector<VotingPair> pairs = {{0, 1}, {0, 2}, {1, 2}, {0, 1}, {0, 2}, {1, 2}};
-  const Vote one = vote(VoteRule::kMajority, pairs, std::vector<double>{0.9, 0.9, 0.1, 0.2, 0.9, 0.8}, 3, {});
+  const Vote one =
+      vote(VoteRule::kMajority, pairs, std::vector<double>{0.9, 0.9, 0.1, 0.2, 0.9, 0.8}, 3, {});
   EXPECT_THAT(one.scores, ElementsAre(1, 2, 3));
 }
 
@@ -110,14 +113,16 @@ double published_difference(const Vote& vote, std::size_t grade, std::size_t oth
   return std::log(vote.scores[grade]) - std::log(vote.scores[other]);
 }
 
-// The weight of grade 4 is 1.8, 2.7, 4.05, 6.075 in its four pairs, that of grade 3 1.2, 1.44, 1.728, 2.0736: the boost
-// is applied to what the last pair left.
+// The weight of grade 4 is 1.8, 2.7, 4.05, 6.075 in its four pairs, that of grade
+// 3 1.2, 1.44, 1.728, 2.0736: the boost is applied to what the last pair left.
 TEST(Vote, PublishedBoostsCompoundAlongThePairs) {
-  // Grade 0 wins all of its pairs, 4 only the pair with it, 3 the pair with 4: score 0.9, and means by those weights.
+  // Grade 0 wins all of its pairs, 4 only the pair with it, 3 the pair with 4: score 0.9, and means
+  // by those weights.
   std::vector<double> p = {0.1, 0.1, 0.1, 0.9, 0.5, 0.5, 0.1, 0.5, 0.1, 0.1};
   const Vote one = by(VoteRule::kSeedWeighted, p);
   const double four = (1.8 * 0.9 + 0.1 * (2.7 + 4.05 + 6.075)) / (1.8 + 2.7 + 4.05 + 6.075);
-  const double three = (1.2 * 0.1 + 2.0736 * 0.9) / (1.2 + 2.0736);  // who is undecided does not count
+  const double three =
+      (1.2 * 0.1 + 2.0736 * 0.9) / (1.2 + 2.0736);  // who is undecided does not count
   const double zero = (3 * 0.9 + 0.1) / 4;
   EXPECT_NEAR(published_difference(one, 4, 0), four - zero, 1e-6);
   EXPECT_NEAR(published_difference(one, 3, 0), three - zero, 1e-6);
@@ -127,7 +132,8 @@ TEST(Vote, PublishedBoostsCompoundAlongThePairs) {
 }
 
 TEST(Vote, PublishedAccuracyIsOnePercentOfItself) {
-  // Squared and in percent: 90 % is 8100 times 1.5, and so is no other number of its pairs but 8100 to 3600.
+  // Squared and in percent: 90 % is 8100 times 1.5, and so is no other number of its pairs but 8100
+  // to 3600.
   std::vector<VotingPair> pairs = five_grades(0.9);
   pairs[0].accuracy = 0.6;
   const std::vector<double> p = {0.9, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1};
@@ -149,7 +155,8 @@ TEST(Vote, ScoresThatDifferByRoundingAreTied) {
   const std::vector<VotingPair> pairs = {{0, 1}, {0, 2}, {1, 2}};
   const Vote one = vote(VoteRule::kSoft, pairs, std::vector<double>{0.1 + 0.2, 0.3, 0.9}, 3, {});
   EXPECT_FALSE(one.is_tied);
-  const Vote tied = vote(VoteRule::kSoft, pairs, std::vector<double>{0.3, 0.7, 0.3 + 1e-17 + 0.0}, 3, {});
+  const Vote tied =
+      vote(VoteRule::kSoft, pairs, std::vector<double>{0.3, 0.7, 0.3 + 1e-17 + 0.0}, 3, {});
   EXPECT_NEAR(tied.scores[0], 1.0, 1e-12);
   EXPECT_NEAR(tied.scores[1], 1.0, 1e-12);
   EXPECT_TRUE(tied.is_tied);

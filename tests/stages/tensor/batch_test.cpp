@@ -40,7 +40,8 @@ TEST(Batch, RowsOfUnitsAreThoseOfTheirTensor) {
 TEST(Batch, RowsThatDoNotFitAreRefused) {
   for (const std::int64_t units : {2, 4})
     EXPECT_THROW(Batch({{"label", torch::arange(3)}}, units), std::invalid_argument) << units;
-  EXPECT_THROW(Batch({{"label", torch::arange(3)}}, 2, {{"label", {0, 1, 2}}}), std::invalid_argument);
+  EXPECT_THROW(Batch({{"label", torch::arange(3)}}, 2, {{"label", {0, 1, 2}}}),
+               std::invalid_argument);
   EXPECT_THROW(Batch({{"label", torch::arange(3)}}, 2, {}), std::invalid_argument);
 }
 

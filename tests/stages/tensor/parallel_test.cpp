@@ -55,7 +55,8 @@ TEST(ParallelTest, EachThreadDoesItsPart) {
 
 TEST(ParallelTest, NoPartIsSmallerThanTheGrain) {
   const ScopedThreads three(3);
-  for (const auto& [count, parts] : {std::pair(0, 0), {1, 1}, {9, 1}, {19, 1}, {20, 2}, {29, 2}, {30, 3}, {300, 3}}) {
+  for (const auto& [count, parts] :
+       {std::pair(0, 0), {1, 1}, {9, 1}, {19, 1}, {20, 2}, {29, 2}, {30, 3}, {300, 3}}) {
     const Calls found = calls(count, 10);
     expect_all_of(count, found);
     EXPECT_EQ(found.parts.size(), parts) << count;
@@ -76,8 +77,9 @@ TEST(ParallelTest, InsideAnotherOneItIsALoop) {
 TEST(ParallelTest, WhatIsThrownReachesTheCaller) {
   for (const int threads : {1, 2}) {
     const ScopedThreads some(threads);
-    EXPECT_THROW(parallel_for(8, 1, [](std::int64_t, std::int64_t) { throw std::runtime_error("no"); }),
-                 std::runtime_error);
+    EXPECT_THROW(
+        parallel_for(8, 1, [](std::int64_t, std::int64_t) { throw std::runtime_error("no"); }),
+        std::runtime_error);
   }
 }
 

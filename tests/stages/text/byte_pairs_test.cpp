@@ -35,7 +35,8 @@ TEST(BytePairs, JoinFromTheLeftWhereTheyOverlap) {
   const BytePairs pairs(byte_tokens(), {{'a', 'a', 600}, {600, 600, 601}});
   EXPECT_THAT(encoded(pairs, "aaaab"), ElementsAre(601, 256 + 'b'));
   EXPECT_THAT(encoded(pairs, "aaab"), ElementsAre(600, 'a', 256 + 'b'));
-  EXPECT_THAT(encoded(pairs, "aaa"), ElementsAre(600, 256 + 'a')) << "the last byte of a piece is another token";
+  EXPECT_THAT(encoded(pairs, "aaa"), ElementsAre(600, 256 + 'a'))
+      << "the last byte of a piece is another token";
 }
 
 TEST(BytePairs, TakeAPieceOfManyBytes) {

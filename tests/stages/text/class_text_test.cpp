@@ -13,11 +13,14 @@ TEST(WordsOfFolder, SpacesStandForUnderscoresAndHyphens) {
 }
 
 TEST(ClassText, NameStandsAsItIsWhereverTheTextAsksForIt) {
-  EXPECT_EQ(class_text("a photo of a {name}.", "Mercedes-Benz C_1"), "a photo of a Mercedes-Benz C_1.");
+  EXPECT_EQ(class_text("a photo of a {name}.", "Mercedes-Benz C_1"),
+            "a photo of a Mercedes-Benz C_1.");
   EXPECT_EQ(class_text("{name} or {name}", "{name}"), "{name} or {name}");
 }
 
-TEST(ClassText, WhatCannotBePrintedIsReplacedAsInCaptions) { EXPECT_EQ(class_text("a {name}", "caf\xE9"), "a caf?"); }
+TEST(ClassText, WhatCannotBePrintedIsReplacedAsInCaptions) {
+  EXPECT_EQ(class_text("a {name}", "caf\xE9"), "a caf?");
+}
 
 TEST(ClassText, TextWithoutAPlaceForTheNameIsRefused) {
   EXPECT_THROW(class_text("a photo", "daisy"), std::invalid_argument);

@@ -21,7 +21,8 @@ TEST(ExpressionTest, AnAlternativeIsOneOfTheWhole) {
 }
 
 TEST(ExpressionTest, ItIsPythonsDialect) {
-  EXPECT_TRUE(Expression("(?P<stem>blocks)\\.(?P<idx>\\d+)(?<!9)\\.(?i:QKV)").matches("blocks.3.qkv"));
+  EXPECT_TRUE(
+      Expression("(?P<stem>blocks)\\.(?P<idx>\\d+)(?<!9)\\.(?i:QKV)").matches("blocks.3.qkv"));
   EXPECT_EQ(Expression("blocks\\.(?P<idx>\\d+)\\..*").capture("blocks.31.attn"), "31");
   EXPECT_EQ(Expression("blocks").capture("blocks"), "");
   EXPECT_EQ(Expression("blocks").capture("block"), std::nullopt);
@@ -43,8 +44,9 @@ TEST(ExpressionTest, ExponentialWorkIsCutShort) {
     expression.matches(std::string(60, 'a'));
     FAIL();
   } catch (const runner::StageError& error) {
-    EXPECT_STREQ(error.what(),
-                 ("the expression '(a+)+(a+)+[bc]' takes too long to match '" + std::string(60, 'a') + "'").c_str());
+    EXPECT_STREQ(error.what(), ("the expression '(a+)+(a+)+[bc]' takes too long to match '" +
+                                std::string(60, 'a') + "'")
+                                   .c_str());
     EXPECT_EQ(error.help, "write it without repetitions inside repetitions");
   }
 }

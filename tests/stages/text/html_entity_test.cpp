@@ -11,7 +11,8 @@ namespace {
 std::string found(std::string_view text) {
   const auto entity = html_entity(text);
   if (!entity) return "none";
-  return std::to_string(static_cast<unsigned>(entity->value)) + " in " + std::to_string(entity->bytes);
+  return std::to_string(static_cast<unsigned>(entity->value)) + " in " +
+         std::to_string(entity->bytes);
 }
 
 TEST(HtmlEntity, IsAShortNameOrANumber) {
@@ -37,7 +38,8 @@ TEST(HtmlEntity, OfAnotherKindIsNone) {
 }
 
 TEST(HtmlEntity, MayBeWhereTwoLettersFollow) {
-  for (const char* const text : {"amp;", "lt", "gt5", "T1;", "#39;", "#"}) EXPECT_TRUE(may_be_entity(text)) << text;
+  for (const char* const text : {"amp;", "lt", "gt5", "T1;", "#39;", "#"})
+    EXPECT_TRUE(may_be_entity(text)) << text;
   for (const char* const text : {"", " b", "T", "T;", "T, x", "5;", "55", "\u00e9t"})
     EXPECT_FALSE(may_be_entity(text)) << text;
 }

@@ -12,17 +12,20 @@ namespace {
 using runner::ErrorCode;
 using testing::ElementsAre;
 
-// 'a' is token 64, 't' 83, 'c' 66; 320 and 339 are "a</w>" and "t</w>"; the merges are 512, 513, 514, then the marks.
+// 'a' is token 64, 't' 83, 'c' 66; 320 and 339 are "a</w>" and "t</w>"; the merges are 512, 513,
+// 514, then the marks.
 constexpr const char* kTinyMerges = "#version: 0.2\na t</w>\nc at</w>\nc a\n";
 
 class TinyTokenizer : public testing::Test {
  protected:
   Tokenizer tokenizer(TextCleaning cleaning = TextCleaning::kTransformers) const {
-    auto read = Tokenizer::read({.merges = folder_.write("merges.txt", kTinyMerges), .cleaning = cleaning});
+    auto read =
+        Tokenizer::read({.merges = folder_.write("merges.txt", kTinyMerges), .cleaning = cleaning});
     EXPECT_TRUE(read);
     return *std::move(read);
   }
-  std::vector<std::int32_t> tokens(const std::string& text, TextCleaning cleaning = TextCleaning::kTransformers) const {
+  std::vector<std::int32_t> tokens(const std::string& text,
+                                   TextCleaning cleaning = TextCleaning::kTransformers) const {
     auto tokens = tokenizer(cleaning).encode(text);
     EXPECT_TRUE(tokens);
     return *std::move(tokens);
@@ -62,10 +65,10 @@ TEST_F(TinyTokenizer, RefusesATextThatIsNotUtf8) {
 TEST_F(TinyTokenizer, RefusesToRepairATextAsOpenai) {
   const auto tokens = tokenizer(TextCleaning::kOpenai).encode("Tom &amp Jerry");
   ASSERT_FALSE(tokens);
-  EXPECT_EQ(
-      tokens.errors().front().message,
-      "the text 'Tom &amp Jerry' may need a repair that cleaning: openai does not do here: U+0026 in it may begin "
-      "an HTML entity");
+  EXPECT_EQ(tokens.errors().front().message,
+            "the text 'Tom &amp Jerry' may need a repair that cleaning: openai does not do here: "
+            "U+0026 in it may begin "
+            "an HTML entity");
   EXPECT_EQ(tokens.errors().front().help, "write it plainly, or set cleaning: transformers");
   EXPECT_TRUE(tokenizer().encode("Tom &amp Jerry"));
 }
@@ -84,23 +87,27 @@ TEST_F(TinyTokenizer, NamesTheFileThatIsWrong) {
   ASSERT_FALSE(wrong);
   EXPECT_EQ(wrong.errors().front().code, ErrorCode::kDamagedWeights);
   EXPECT_EQ(wrong.errors().front().pointer, "/merges");
-  EXPECT_EQ(wrong.errors().front().message, "'" + merges.string() +
-                                                "' is no vocabulary of CLIP: line 3: it is not two tokens with a space "
-                                                "between them");
+  EXPECT_EQ(wrong.errors().front().message,
+            "'" + merges.string() +
+                "' is no vocabulary of CLIP: line 3: it is not two tokens with a space "
+                "between them");
   EXPECT_EQ(wrong.errors().front().help, "use the file as published");
 
-  const auto good = folder_.write("good.txt", kTinyMerges), json = folder_.write("vocab.json", "{}");
+  const auto good = folder_.write("good.txt", kTinyMerges),
+             json = folder_.write("vocab.json", "{}");
   const auto other = Tokenizer::read({.merges = good, .vocabulary = json});
   ASSERT_FALSE(other);
   EXPECT_EQ(other.errors().front().pointer, "/vocabulary");
-  EXPECT_EQ(other.errors().front().message,
-            "'" + json.string() + "' is no vocabulary of CLIP: it lacks the token '!' of the merges");
+  EXPECT_EQ(
+      other.errors().front().message,
+      "'" + json.string() + "' is no vocabulary of CLIP: it lacks the token '!' of the merges");
 
   const auto missing = Tokenizer::read({.merges = folder_ / "none.txt"});
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.errors().front().code, ErrorCode::kMissingWeights);
   EXPECT_EQ(missing.errors().front().pointer, "/merges");
-  EXPECT_EQ(missing.errors().front().message, "there is no file '" + (folder_ / "none.txt").string() + "'");
+  EXPECT_EQ(missing.errors().front().message,
+            "there is no file '" + (folder_ / "none.txt").string() + "'");
 }
 
 TEST(PublishedTokenizer, GivesThePublishedTokens) {
@@ -111,12 +118,14 @@ TEST(PublishedTokenizer, GivesThePublishedTokens) {
   const std::vector<std::pair<std::string, std::vector<std::int32_t>>> published = {
       {"a photo of a cat", {320, 1125, 539, 320, 2368}},
       {"a photo of a Toyota Camry car", {320, 1125, 539, 320, 8908, 46472, 1615}},
-      {"a photo of a Mercedes-Benz E-Class car", {320, 1125, 539, 320, 10685, 268, 13470, 324, 268, 1874, 1615}},
+      {"a photo of a Mercedes-Benz E-Class car",
+       {320, 1125, 539, 320, 10685, 268, 13470, 324, 268, 1874, 1615}},
       {"a photo of a BMW 320i car", {320, 1125, 539, 320, 7869, 274, 273, 271, 328, 1615}},
       {"a photo of a AM General Hummer SUV 2000.",
        {320, 1125, 539, 320, 687, 3658, 845, 7508, 15985, 273, 271, 271, 271, 269}},
       {"a photo of a Ram C/V Cargo Van Minivan 2012.",
-       {320, 1125, 539, 320, 2007, 322, 270, 341, 12490, 2451, 1810, 2451, 273, 271, 272, 273, 269}},
+       {320, 1125, 539, 320, 2007, 322, 270, 341, 12490, 2451, 1810, 2451, 273, 271, 272, 273,
+        269}},
       {"it's Citroën DS5", {585, 568, 27941, 29526, 333, 646, 276}},
   };
   for (auto [text, expected] : published) {

@@ -19,7 +19,8 @@ std::filesystem::path gzipped(const TemporaryFolder& folder, const std::string& 
   return path;
 }
 
-std::string refusal_of(const std::filesystem::path& file, ErrorCode code = ErrorCode::kDamagedWeights) {
+std::string refusal_of(const std::filesystem::path& file,
+                       ErrorCode code = ErrorCode::kDamagedWeights) {
   const auto text = read_vocabulary_file(file);
   if (text) return "";
   EXPECT_EQ(text.errors().front().code, code);
@@ -29,7 +30,8 @@ std::string refusal_of(const std::filesystem::path& file, ErrorCode code = Error
 
 TEST(VocabularyFile, IsReadPlainAndCompressed) {
   const TemporaryFolder folder;
-  EXPECT_EQ(*read_vocabulary_file(folder.write("a.gz", "plain, whatever its name")), "plain, whatever its name");
+  EXPECT_EQ(*read_vocabulary_file(folder.write("a.gz", "plain, whatever its name")),
+            "plain, whatever its name");
   EXPECT_EQ(*read_vocabulary_file(folder.write("empty", "")), "");
   const std::string text(300'000, 'x');
   EXPECT_EQ(*read_vocabulary_file(gzipped(folder, text)), text);
@@ -51,8 +53,10 @@ TEST(VocabularyFile, IsRefusedWhereItIsNoneOrDamaged) {
 
 TEST(VocabularyFile, IsBoundedInBothForms) {
   const TemporaryFolder folder;
-  EXPECT_EQ(refusal_of(folder.write("long", std::string(kMaxVocabularyBytes + 1, 'x'))), "is longer than 16 MiB");
-  EXPECT_EQ(refusal_of(gzipped(folder, std::string(kMaxVocabularyBytes + 1, 'x'))), "is longer than 16 MiB");
+  EXPECT_EQ(refusal_of(folder.write("long", std::string(kMaxVocabularyBytes + 1, 'x'))),
+            "is longer than 16 MiB");
+  EXPECT_EQ(refusal_of(gzipped(folder, std::string(kMaxVocabularyBytes + 1, 'x'))),
+            "is longer than 16 MiB");
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ nlohmann::json numbered(const std::vector<std::string>& joined) {
   std::vector<std::string> symbols, tokens;
   for (int c = 33; c <= 126; ++c) symbols.emplace_back(1, static_cast<char>(c));
   const auto add = [&](int character) {
-    symbols.push_back({static_cast<char>(0xC0 | character >> 6), static_cast<char>(0x80 | (character & 0x3F))});
+    symbols.push_back(
+        {static_cast<char>(0xC0 | character >> 6), static_cast<char>(0x80 | (character & 0x3F))});
   };
   for (int c = 161; c <= 255; ++c) {
     if (c != 173) add(c);
@@ -45,7 +46,8 @@ TEST(VocabularyText, NumbersBytesThenMergesThenMarks) {
   EXPECT_EQ(vocabulary.bytes.within['!'], 0);
   EXPECT_EQ(vocabulary.bytes.at_end['!'], 256);
   EXPECT_EQ(vocabulary.bytes.within['a'], 64);
-  EXPECT_EQ(vocabulary.bytes.within[161], 94) << "the first byte after ASCII that stands for itself";
+  EXPECT_EQ(vocabulary.bytes.within[161], 94)
+      << "the first byte after ASCII that stands for itself";
   EXPECT_EQ(vocabulary.bytes.within[255], 187);
   EXPECT_EQ(vocabulary.bytes.within[0], 188);
   EXPECT_EQ(vocabulary.bytes.within[173], 255);
@@ -62,10 +64,13 @@ TEST(VocabularyText, NamesTheLineThatIsWrong) {
   EXPECT_EQ(problem(""), "it is empty");
   EXPECT_EQ(problem("a b\n"), "line 1: it is not the '#version' that a list of merges begins with");
   for (const char* const line : {"", "ab", "a  b", " b", "a ", "a b c"}) {
-    EXPECT_EQ(problem(kHead + "a b\n" + line + "\nb c\n"), "line 3: it is not two tokens with a space between them");
+    EXPECT_EQ(problem(kHead + "a b\n" + line + "\nb c\n"),
+              "line 3: it is not two tokens with a space between them");
   }
-  EXPECT_EQ(problem(kHead + "a b\nabc d\n"), "line 3: 'abc' is neither a byte nor made by a line before it");
-  EXPECT_EQ(problem(kHead + "a b\na \u2014\n"), "line 3: '\u2014' is neither a byte nor made by a line before it");
+  EXPECT_EQ(problem(kHead + "a b\nabc d\n"),
+            "line 3: 'abc' is neither a byte nor made by a line before it");
+  EXPECT_EQ(problem(kHead + "a b\na \u2014\n"),
+            "line 3: '\u2014' is neither a byte nor made by a line before it");
   EXPECT_EQ(problem(kHead + "a b\nb c\na b\n"), "line 4: 'ab' is a token already");
   EXPECT_EQ(problem(kHead + "a b\na \xff\n"), "it is not UTF-8 at byte 21");
 }
@@ -77,15 +82,16 @@ TEST(VocabularyText, UsesAsManyPairsAsClipDoes) {
   for (const char* const end : {"", "</w>"}) {
     for (int left = 33; left <= 126; ++left) {
       for (int right = 33; right <= 126; ++right, ++pairs)
-        merges += std::string(1, static_cast<char>(left)) + " " + static_cast<char>(right) + end + "\n";
+        merges +=
+            std::string(1, static_cast<char>(left)) + " " + static_cast<char>(right) + end + "\n";
     }
   }
   // And on with one more byte each, until there are more than are used.
   for (int first = 33; pairs <= kUsedMerges; ++first) {
     for (int left = 33; left <= 126; ++left) {
       for (int right = 33; right <= 126; ++right, ++pairs)
-        merges +=
-            std::string(1, static_cast<char>(first)) + static_cast<char>(left) + " " + static_cast<char>(right) + "\n";
+        merges += std::string(1, static_cast<char>(first)) + static_cast<char>(left) + " " +
+                  static_cast<char>(right) + "\n";
     }
   }
   EXPECT_EQ(read_merges(merges).size, 49408);
@@ -117,11 +123,14 @@ TEST(VocabularyNumbers, MustFitTheMerges) {
   EXPECT_EQ(problem(merges, json.dump()), "it has the token 'abc', which no merge makes");
   json = good;
   json["ab"] = 515;
-  EXPECT_EQ(problem(merges, json.dump()), "the number of 'ab' is 515, and the 515 tokens have those from 0");
+  EXPECT_EQ(problem(merges, json.dump()),
+            "the number of 'ab' is 515, and the 515 tokens have those from 0");
   json["ab"] = "512";
-  EXPECT_EQ(problem(merges, json.dump()), "the number of 'ab' is \"512\", and the 515 tokens have those from 0");
+  EXPECT_EQ(problem(merges, json.dump()),
+            "the number of 'ab' is \"512\", and the 515 tokens have those from 0");
   json["ab"] = -1;
-  EXPECT_EQ(problem(merges, json.dump()), "the number of 'ab' is -1, and the 515 tokens have those from 0");
+  EXPECT_EQ(problem(merges, json.dump()),
+            "the number of 'ab' is -1, and the 515 tokens have those from 0");
   json["ab"] = 64;
   EXPECT_EQ(problem(merges, json.dump()), "'ab' has the number of 'a'");
   EXPECT_EQ(problem(merges, std::string("[]")), "it is no JSON object of tokens and their numbers");

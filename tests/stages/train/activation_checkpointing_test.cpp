@@ -1,5 +1,5 @@
-// That a gradient keeps its bits where parts of the network are computed again, however the batch is cut, and takes
-// less memory.
+// That a gradient keeps its bits where parts of the network are computed again, however the batch
+// is cut, and takes less memory.
 
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
@@ -26,8 +26,9 @@ TEST(ActivationCheckpointing, GradientKeepsItsBits) {
       for (const std::int64_t micro_batch : {0, 3, 10}) {
         StepPlan plan{.micro_batch = micro_batch, .two_pass = two_pass};
         const at::Tensor kept = gradient_of(DroppingStep(), net, batch, plan);
-        for (const ActivationCheckpointing& modules : {kBlocks, ActivationCheckpointing{.modules = {"block.mlp"}},
-                                                       ActivationCheckpointing{.modules = {"block.*"}}}) {
+        for (const ActivationCheckpointing& modules :
+             {kBlocks, ActivationCheckpointing{.modules = {"block.mlp"}},
+              ActivationCheckpointing{.modules = {"block.*"}}}) {
           plan.activation_checkpointing = modules;
           EXPECT_TRUE(gradient_of(DroppingStep(), net, batch, plan).equal(kept))
               << static_cast<int>(drops) << " " << two_pass << " " << micro_batch;
@@ -45,7 +46,8 @@ TEST(ActivationCheckpointing, GradientOfGroupsKeepsItsBits) {
       StepPlan plan{.micro_batch = micro_batch, .two_pass = two_pass};
       const at::Tensor kept = gradient_of(GroupStep(), net, batch, plan);
       plan.activation_checkpointing = kBlocks;
-      EXPECT_TRUE(gradient_of(GroupStep(), net, batch, plan).equal(kept)) << two_pass << " " << micro_batch;
+      EXPECT_TRUE(gradient_of(GroupStep(), net, batch, plan).equal(kept))
+          << two_pass << " " << micro_batch;
     }
   }
 }
@@ -90,7 +92,8 @@ std::shared_ptr<ImageClassifier> network_of(const Tower& one) {
   {
     const torch::NoGradGuard no_graph;
     std::uint64_t seed = 0;
-    for (at::Tensor& weight : network->parameters()) weight.normal_(0, 0.2, at::detail::createCPUGenerator(++seed));
+    for (at::Tensor& weight : network->parameters())
+      weight.normal_(0, 0.2, at::detail::createCPUGenerator(++seed));
   }
   if (one.has_lora) {
     LoraOptions lora{.rank = 2, .alpha = 4};
@@ -108,36 +111,42 @@ std::shared_ptr<ImageClassifier> network_of(const Tower& one) {
 }
 
 Batch images(const Tower& one, std::int64_t rows = 5) {
-  return Batch({{"image", torch::randn({rows, 3, one.size, one.size}, at::detail::createCPUGenerator(9), one.type)},
+  return Batch({{"image", torch::randn({rows, 3, one.size, one.size},
+                                       at::detail::createCPUGenerator(9), one.type)},
                 {"label", torch::arange(rows) % 3}},
                rows);
 }
 
 at::Tensor gradient(const Tower& one, const StepPlan& plan) {
   const auto network = network_of(one);
-  accumulate_gradient(TowerStep(), {*network, plan.numerics, at::kCPU}, images(one), 5, plan, {7, 1});
+  accumulate_gradient(TowerStep(), {*network, plan.numerics, at::kCPU}, images(one), 5, plan,
+                      {7, 1});
   std::vector<at::Tensor> all;
-  for (const auto& [name, parameter] : trained_parameters(*network)) all.push_back(parameter.grad().flatten());
+  for (const auto& [name, parameter] : trained_parameters(*network))
+    all.push_back(parameter.grad().flatten());
   return torch::cat(all);
 }
 
 TEST(ActivationCheckpointing, TowersKeepTheirBits) {
   for (const Tower& one :
-       {Tower{}, Tower{.drops = true}, Tower{.is_clip = false}, Tower{.is_clip = false, .drops = true},
-        Tower{.drops = true, .has_lora = true}, Tower{.drops = true, .is_frozen = true},
-        Tower{.drops = true, .type = at::kDouble}, Tower{.type = at::kDouble}}) {
+       {Tower{}, Tower{.drops = true}, Tower{.is_clip = false},
+        Tower{.is_clip = false, .drops = true}, Tower{.drops = true, .has_lora = true},
+        Tower{.drops = true, .is_frozen = true}, Tower{.drops = true, .type = at::kDouble},
+        Tower{.type = at::kDouble}}) {
     for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
       if (one.type == at::kDouble && precision != Precision::kFp32) continue;
-      for (const auto& [micro_batch, two_pass] : {std::pair(0, false), std::pair(2, false), std::pair(2, true)}) {
-        StepPlan plan{.micro_batch = micro_batch, .two_pass = two_pass, .numerics = {.precision = precision}};
+      for (const auto& [micro_batch, two_pass] :
+           {std::pair(0, false), std::pair(2, false), std::pair(2, true)}) {
+        StepPlan plan{
+            .micro_batch = micro_batch, .two_pass = two_pass, .numerics = {.precision = precision}};
         const at::Tensor kept = gradient(one, plan);
         for (const ActivationCheckpointing& modules :
-             {kBlocks, ActivationCheckpointing{
-                           .modules = {"vision_model.encoder.layers.*.mlp", "vision_model.encoder.layers.1"}}}) {
+             {kBlocks, ActivationCheckpointing{.modules = {"vision_model.encoder.layers.*.mlp",
+                                                           "vision_model.encoder.layers.1"}}}) {
           plan.activation_checkpointing = modules;
           EXPECT_TRUE(gradient(one, plan).equal(kept))
-              << one.is_clip << one.drops << one.has_lora << one.is_frozen << " " << name(precision) << " "
-              << micro_batch << " " << two_pass;
+              << one.is_clip << one.drops << one.has_lora << one.is_frozen << " " << name(precision)
+              << " " << micro_batch << " " << two_pass;
         }
       }
     }
@@ -150,7 +159,8 @@ TEST(ActivationCheckpointing, PeakIsThatOfOneBlock) {
   const Batch batch = images(one, 8);
   const auto peak = [&](const ActivationCheckpointing& modules) {
     const CountingAllocator counter;
-    accumulate_gradient(TowerStep(), {*network, {}, at::kCPU}, batch, 8, {.activation_checkpointing = modules}, {7, 1});
+    accumulate_gradient(TowerStep(), {*network, {}, at::kCPU}, batch, 8,
+                        {.activation_checkpointing = modules}, {7, 1});
     const std::int64_t peak = counter.peak_bytes();
     network->zero_grad();
     return static_cast<double>(peak);

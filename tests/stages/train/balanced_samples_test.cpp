@@ -39,11 +39,13 @@ TEST(BalancedSamples, AnEpochHasAsManyOfEveryClassAndAsManyInAll) {
       ++of_epoch[labels[static_cast<std::size_t>(index % 20)]];
       ++drawn[index % 20];
     }
-    for (const auto& [label, count] : of_epoch) EXPECT_TRUE(count == 6 || count == 7) << label << " " << count;
+    for (const auto& [label, count] : of_epoch)
+      EXPECT_TRUE(count == 6 || count == 7) << label << " " << count;
   }
   // 120 draws: 40 of each class. Of a class none is drawn twice more often than another.
   std::map<std::int64_t, std::set<int>> counts;
-  for (const auto& [index, count] : drawn) counts[labels[static_cast<std::size_t>(index)]].insert(count);
+  for (const auto& [index, count] : drawn)
+    counts[labels[static_cast<std::size_t>(index)]].insert(count);
   EXPECT_THAT(counts[0], testing::ElementsAre(2, 3));
   EXPECT_THAT(counts[1], testing::ElementsAre(10));
   EXPECT_THAT(counts[2], testing::ElementsAre(20));
@@ -79,7 +81,8 @@ class Asked final : public Dataset {
 TEST(BalancedSamples, NoDrawIsAugmentedAsAnother) {
   const BalancedSamples samples(std::make_shared<Asked>());
   for (std::int64_t epoch = 0; epoch < 10; ++epoch) {
-    for (const std::int64_t index : indices(samples.epoch_order(1, epoch))) samples.sample(epoch, index);
+    for (const std::int64_t index : indices(samples.epoch_order(1, epoch)))
+      samples.sample(epoch, index);
   }
 }
 

@@ -48,13 +48,17 @@ TEST(Budget, IsEnoughAtThePeakAndTooLittleAByteBelow) {
   const Tried enough = under(peak), too_little = under(peak - 1);
   EXPECT_EQ(enough.error, "");
   EXPECT_TRUE(enough.weights.equal(free.flat_weights())) << "a budget changes no bit";
-  EXPECT_THAT(too_little.error, testing::MatchesRegex("out of memory in .*step [0-9]+: tried to allocate .* while "
-                                                      ".* of .* are in use"));
-  EXPECT_THAT(too_little.help, testing::MatchesRegex("set memory.micro_batch below the batch of 8, or raise the "
-                                                     "budget: [0-9]+ bytes is the smallest budget that gets further"));
+  EXPECT_THAT(too_little.error,
+              testing::MatchesRegex("out of memory in .*step [0-9]+: tried to allocate .* while "
+                                    ".* of .* are in use"));
+  EXPECT_THAT(
+      too_little.help,
+      testing::MatchesRegex("set memory.micro_batch below the batch of 8, or raise the "
+                            "budget: [0-9]+ bytes is the smallest budget that gets further"));
   EXPECT_EQ(too_little.place, "/memory/budget");
   EXPECT_EQ(too_little.limit_after, std::nullopt);
-  EXPECT_THAT(too_little.said, testing::Contains(testing::StartsWith("live when memory ran out in ")));
+  EXPECT_THAT(too_little.said,
+              testing::Contains(testing::StartsWith("live when memory ran out in ")));
   EXPECT_THAT(too_little.said, testing::Contains(testing::StartsWith("  made in ")));
 }
 
@@ -70,12 +74,14 @@ TEST(Budget, OnAPoolWhatIsReservedIsHeldToIt) {
   const CpuPool pool;
   const Tried enough = under(reserved);
   EXPECT_EQ(enough.error, "");
-  EXPECT_TRUE(enough.weights.equal(free.flat_weights())) << "neither a pool nor a budget changes a bit";
+  EXPECT_TRUE(enough.weights.equal(free.flat_weights()))
+      << "neither a pool nor a budget changes a bit";
   EXPECT_LE(pool.peak_reserved(), reserved);
   const Tried too_little = under(BlockPool::kPage);
-  EXPECT_THAT(too_little.error,
-              testing::MatchesRegex("out of memory in .*: tried to allocate .* while .* of 4.0 KiB are "
-                                    "in use"));
+  EXPECT_THAT(
+      too_little.error,
+      testing::MatchesRegex("out of memory in .*: tried to allocate .* while .* of 4.0 KiB are "
+                            "in use"));
   EXPECT_EQ(too_little.place, "/memory/budget");
   EXPECT_EQ(pool.limit(), std::nullopt);
 }

@@ -18,11 +18,12 @@ namespace {
 
 /// One of each kind, of layers that are too wide to be compared by the way.
 std::vector<std::pair<std::string, std::shared_ptr<const Model>>> models() {
-  const Json wide = Json::parse(R"({"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 3,
+  const Json wide =
+      Json::parse(R"({"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 3,
                                     "num_attention_heads": 12, "patch_size": 16, "projection_dim": 512})");
   Json dropping = wide, backbone = wide, timm = wide;
-  dropping.update(
-      Json::parse(R"({"attention_dropout": 0.2, "drop_path": 0.3, "dropout": 0.1, "features": "projected"})"));
+  dropping.update(Json::parse(
+      R"({"attention_dropout": 0.2, "drop_path": 0.3, "dropout": 0.1, "features": "projected"})"));
   backbone["features"] = "projected";
   timm.update(Json::parse(R"({"kind": "vit", "names": "timm"})"));
   timm.erase("projection_dim");
@@ -44,8 +45,9 @@ class ModelStep final : public TinyStep {
   const Model& model_;
 };
 
-runner::Certificate certified(const TrainingStep& step, const Model& model, const DatasetDescription& data,
-                              const MemoryPolicy& policy, const std::string& model_stage = "model") {
+runner::Certificate certified(const TrainingStep& step, const Model& model,
+                              const DatasetDescription& data, const MemoryPolicy& policy,
+                              const std::string& model_stage = "model") {
   TrainerOptions options = tiny_options();
   options.batch_size = 64;
   options.model_stage = model_stage;
@@ -72,7 +74,8 @@ TEST(Shrunken, HasTheSameModulesAndFewNumbers) {
     const Shrunken small = dynamic_cast<const ShrinkableModel&>(*model).shrunken(data);
     const auto outline = model->outline(data), network = small.model->build(small.data, 1);
     EXPECT_EQ(names_of(weights(*network)), names_of(weights(*outline))) << name;
-    EXPECT_EQ(names_of(trained_parameters(*network)), names_of(trained_parameters(*outline))) << name;
+    EXPECT_EQ(names_of(trained_parameters(*network)), names_of(trained_parameters(*outline)))
+        << name;
     std::int64_t numbers = 0;
     for (const at::Tensor& parameter : network->parameters()) numbers += parameter.numel();
     EXPECT_LT(numbers, 20000) << name;
@@ -101,11 +104,13 @@ TEST(Certify, BlocksOfConvolutionalNetworksAreRecomputedToTheSameGradient) {
   policy.activation_checkpointing.blocks = true;
   DatasetDescription data = flowers(224);
   data.size = 100;
-  for (const char* name : {"seresnext50_32x4d", "resnet50", "densenet121", "efficientnet_b2", "mobilenetv2_100"}) {
+  for (const char* name :
+       {"seresnext50_32x4d", "resnet50", "densenet121", "efficientnet_b2", "mobilenetv2_100"}) {
     const auto model = model_of(kModelCnn, {{"architecture", name}});
     const ModelStep step(*model);
     const runner::Certificate recomputed = certified(step, *model, data, policy);
-    EXPECT_TRUE(recomputed.holds()) << name << ": " << recomputed.refused << " " << recomputed.worst();
+    EXPECT_TRUE(recomputed.holds())
+        << name << ": " << recomputed.refused << " " << recomputed.worst();
     EXPECT_THAT(recomputed.compared, testing::HasSubstr("activation_checkpointing block")) << name;
   }
 }
@@ -118,7 +123,8 @@ TEST(Certify, ModulesAreNamedAsInTheRecipe) {
   policy.activation_checkpointing.modules = {"tower.vision_model.encoder.layers.2.mlp"};
   const DatasetDescription data = flowers(224);
   EXPECT_EQ(certified(step, *model, data, policy, "tower").compared,
-            "activation_checkpointing [vision_model.encoder.layers.2.mlp] against the whole batch of 5, with dropout");
+            "activation_checkpointing [vision_model.encoder.layers.2.mlp] against the whole batch "
+            "of 5, with dropout");
   EXPECT_EQ(certified(step, *model, data, policy).refused,
             "'tower.vision_model.encoder.layers.2.mlp' names no module of the network of 'model'");
 }

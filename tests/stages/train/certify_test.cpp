@@ -24,8 +24,9 @@ Certificate compared(const TrainingStep& step, torch::nn::Module& network, const
 
 TEST(CompareGradients, WaysThatAreExactHold) {
   for (const Drops drops : kEveryDrop) {
-    for (const StepPlan& plan : {StepPlan{.micro_batch = 3}, StepPlan{.activation_checkpointing = kBlocks},
-                                 StepPlan{.micro_batch = 4, .two_pass = true, .activation_checkpointing = kBlocks}}) {
+    for (const StepPlan& plan :
+         {StepPlan{.micro_batch = 3}, StepPlan{.activation_checkpointing = kBlocks},
+          StepPlan{.micro_batch = 4, .two_pass = true, .activation_checkpointing = kBlocks}}) {
       DroppingNet net(drops);
       const Certificate certificate = compared(DroppingStep(), net, plan);
       EXPECT_TRUE(certificate.holds()) << certificate.compared << ": " << certificate.worst();
@@ -39,15 +40,19 @@ TEST(CompareGradients, SaysWhatItHasCompared) {
   DroppingNet net(Drops::kAll), dropping_nothing(Drops::kNothing);
   EXPECT_EQ(compared(DroppingStep(), net, {}).compared,
             "the same once more against the whole batch of 10, with dropout");
-  EXPECT_EQ(
-      compared(DroppingStep(), dropping_nothing, {.micro_batch = 3, .activation_checkpointing = kBlocks}).compared,
-      "micro_batch 3, activation_checkpointing block against the whole batch of 10; the network drops nothing");
-  EXPECT_EQ(
-      compared(DroppingStep(), net,
-               {.micro_batch = 3, .two_pass = true, .activation_checkpointing = {.modules = {"block", "block.mlp"}}})
-          .compared,
-      "micro_batch 3, two_pass on, activation_checkpointing [block, block.mlp] against the whole batch of 10, with "
-      "dropout");
+  EXPECT_EQ(compared(DroppingStep(), dropping_nothing,
+                     {.micro_batch = 3, .activation_checkpointing = kBlocks})
+                .compared,
+            "micro_batch 3, activation_checkpointing block against the whole batch of 10; the "
+            "network drops nothing");
+  EXPECT_EQ(compared(DroppingStep(), net,
+                     {.micro_batch = 3,
+                      .two_pass = true,
+                      .activation_checkpointing = {.modules = {"block", "block.mlp"}}})
+                .compared,
+            "micro_batch 3, two_pass on, activation_checkpointing [block, block.mlp] against the "
+            "whole batch of 10, with "
+            "dropout");
 }
 
 TEST(CompareGradients, LeavesTheNetworkAsItWas) {
@@ -79,11 +84,13 @@ TEST(CompareGradients, PlainMeanOfPartMeansFails) {
   EXPECT_THAT(certificate.changed, ElementsAre("the loss"));
 }
 
-/// A product whose mask is another one in the backward pass, or that counts how often it was computed.
+/// A product whose mask is another one in the backward pass, or that counts how often it was
+/// computed.
 class Unsteady final : public RecomputableModule {
  public:
   Unsteady(bool drops, bool counts) : drops_(drops), counts_(counts) {
-    weight_ = register_parameter("weight", torch::linspace(-1, 1, 6, torch::kDouble).view({3, 2}).clone());
+    weight_ = register_parameter("weight",
+                                 torch::linspace(-1, 1, 6, torch::kDouble).view({3, 2}).clone());
     times_ = register_buffer("times", torch::zeros({}, torch::kDouble));
   }
   bool is_block() const override { return true; }
@@ -111,7 +118,8 @@ class UnsteadyStep final : public TinyStep {
 
 TEST(CompareGradients, OtherMaskInTheRecomputationFails) {
   Unsteady network(true, false);
-  const Certificate certificate = compared(UnsteadyStep(), network, {.activation_checkpointing = kBlocks});
+  const Certificate certificate =
+      compared(UnsteadyStep(), network, {.activation_checkpointing = kBlocks});
   EXPECT_FALSE(certificate.holds());
   EXPECT_GT(certificate.worst(), 1e-3);
 }
@@ -148,13 +156,15 @@ TEST(Certify, ModelThatCannotBeMadeSmallIsComparedAsItIs) {
   policy.micro_batch = 3;
   const Certificate certificate = certified(policy);
   EXPECT_TRUE(certificate.holds()) << certificate.refused << certificate.worst();
-  EXPECT_EQ(certificate.compared, "micro_batch 2 against the whole batch of 5; the network drops nothing");
+  EXPECT_EQ(certificate.compared,
+            "micro_batch 2 against the whole batch of 5; the network drops nothing");
 }
 
 TEST(Certify, MicroBatchThatCutsNoBatchIsTheWholeBatch) {
   MemoryPolicy policy;
   policy.micro_batch = 8;
-  EXPECT_EQ(certified(policy).compared, "the same once more against the whole batch of 5; the network drops nothing");
+  EXPECT_EQ(certified(policy).compared,
+            "the same once more against the whole batch of 5; the network drops nothing");
 }
 
 TEST(Certify, PolicyThatIsNoneIsRefusedWithTheReason) {
@@ -163,7 +173,8 @@ TEST(Certify, PolicyThatIsNoneIsRefusedWithTheReason) {
   const Certificate certificate = certified(policy, Coupling::kWholeBatch);
   EXPECT_FALSE(certificate.holds());
   EXPECT_EQ(certificate.refused,
-            "micro_batch 3 would split a batch of 8, but the loss 'cross_entropy' depends on the whole batch at once");
+            "micro_batch 3 would split a batch of 8, but the loss 'cross_entropy' depends on the "
+            "whole batch at once");
   EXPECT_THAT(certificate.parameters, IsEmpty());
 }
 
@@ -171,11 +182,13 @@ TEST(Certify, WhatTheTrainingFreezesIsNotCompared) {
   MemoryPolicy policy;
   policy.micro_batch = 3;
   const std::size_t all = certified(policy).parameters.size();
-  const Certificate certificate = certified(policy, Coupling::kPerSample, {{.match = {"**.bias"}, .frozen = true}});
+  const Certificate certificate =
+      certified(policy, Coupling::kPerSample, {{.match = {"**.bias"}, .frozen = true}});
   EXPECT_TRUE(certificate.holds()) << certificate.refused;
   EXPECT_LT(certificate.parameters.size(), all);
-  EXPECT_EQ(certified(policy, Coupling::kPerSample, {{.match = {"no_such"}, .frozen = true}}).refused,
-            "the pattern 'no_such' matches no parameter of the model");
+  EXPECT_EQ(
+      certified(policy, Coupling::kPerSample, {{.match = {"no_such"}, .frozen = true}}).refused,
+      "the pattern 'no_such' matches no parameter of the model");
 }
 
 TEST(Certify, TorchsGeneratorIsLeftAlone) {
@@ -188,16 +201,22 @@ TEST(Certify, TorchsGeneratorIsLeftAlone) {
 TEST(CompareGradients, OptimizerThatWorksOtherwiseLeavesTheSameBits) {
   DroppingNet net(Drops::kAll);
   const at::Tensor weight = net.parameters()[0].detach().clone();
-  const Certificate both = compared(DroppingStep(), net, {.offloads_optimizer = true, .optimizer_in_backward = true});
+  const Certificate both =
+      compared(DroppingStep(), net, {.offloads_optimizer = true, .optimizer_in_backward = true});
   EXPECT_TRUE(both.holds());
-  EXPECT_EQ(both.compared, "offload optimizer, optimizer_in_backward true against the whole batch of 10, with dropout");
+  EXPECT_EQ(
+      both.compared,
+      "offload optimizer, optimizer_in_backward true against the whole batch of 10, with dropout");
   EXPECT_TRUE(net.parameters()[0].equal(weight)) << "the steps are taken back";
 }
 
 /// A product that is another one whenever it is computed.
 class Unlike final : public torch::nn::Module {
  public:
-  Unlike() { weight = register_parameter("weight", torch::linspace(-1, 1, 6, torch::kDouble).view({3, 2}).clone()); }
+  Unlike() {
+    weight = register_parameter("weight",
+                                torch::linspace(-1, 1, 6, torch::kDouble).view({3, 2}).clone());
+  }
   at::Tensor weight;
 };
 
@@ -206,8 +225,8 @@ class UnlikeStep final : public TinyStep {
   NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
     ++computed_;
     const at::Tensor& weight = dynamic_cast<Unlike&>(network).weight;
-    return {
-        {"logits", torch::linear(part["image"], weight) * (weight.detach().sum() + static_cast<double>(computed_))}};
+    return {{"logits", torch::linear(part["image"], weight) *
+                           (weight.detach().sum() + static_cast<double>(computed_))}};
   }
   mutable std::int64_t computed_ = 0;
 };

@@ -23,9 +23,11 @@ TEST(ClassificationLoss, FocalFactorIsThatOfTheRightClass) {
 
 // One logit is the difference of two.
 TEST(ClassificationLoss, PairIsTheLossOfTwoClasses) {
-  const at::Tensor one = numbers({0.7, -2.1, 0.3, 4.0}), truth = labels({1, 0, 0, 1}), weights = numbers({0.5, 2});
+  const at::Tensor one = numbers({0.7, -2.1, 0.3, 4.0}), truth = labels({1, 0, 0, 1}),
+                   weights = numbers({0.5, 2});
   const at::Tensor two = torch::stack({torch::zeros_like(one), one}, 1);
-  for (const ClassificationLoss& loss : {ClassificationLoss{}, {std::nullopt, 0.2}, {FocalFactor{2, 1.5}, 0.0}}) {
+  for (const ClassificationLoss& loss :
+       {ClassificationLoss{}, {std::nullopt, 0.2}, {FocalFactor{2, 1.5}, 0.0}}) {
     EXPECT_NEAR(pair_loss_sum(one, truth, loss).item<double>(),
                 classification_loss_sum(two, truth, loss).item<double>(), 1e-12);
   }
@@ -35,7 +37,8 @@ TEST(ClassificationLoss, PairIsTheLossOfTwoClasses) {
 
 TEST(ClassificationLoss, CrossEntropyKeepsItsBits) {
   const at::Tensor logits = torch::randn({7, 4}), truth = labels({0, 1, 2, 3, 0, 1, 2});
-  EXPECT_TRUE(classification_loss_sum(logits, truth, {std::nullopt, 0.1}).equal(cross_entropy_sum(logits, truth, 0.1)));
+  EXPECT_TRUE(classification_loss_sum(logits, truth, {std::nullopt, 0.1})
+                  .equal(cross_entropy_sum(logits, truth, 0.1)));
   const at::Tensor partners = labels({1, 1, 0, 2, 3, 1, 0}), share = torch::rand({7});
   EXPECT_TRUE(mixed_classification_loss_sum(logits, truth, partners, share, {})
                   .equal(mixed_cross_entropy_sum(logits, truth, partners, share, 0)));
@@ -47,7 +50,8 @@ TEST(ClassificationLoss, MixtureIsTheSharesOfBothLosses) {
   const double first = classification_loss_sum(logits, labels({0}), focal).item<double>(),
                second = classification_loss_sum(logits, labels({2}), focal).item<double>();
   const double mixed =
-      mixed_classification_loss_sum(logits, labels({0}), labels({2}), numbers({0.25}), focal).item<double>();
+      mixed_classification_loss_sum(logits, labels({0}), labels({2}), numbers({0.25}), focal)
+          .item<double>();
   EXPECT_NEAR(mixed, 0.25 * first + 0.75 * second, 1e-12);
 }
 
@@ -57,7 +61,8 @@ TEST(ClassificationLoss, GradientIsFiniteWhereAllIsCertain) {
     const at::Tensor one = torch::tensor({200.0F, -200.0F, 200.0F}).requires_grad_();
     pair_loss_sum(one, labels({1, 0, 0}), focal).backward();
     EXPECT_TRUE(one.grad().isfinite().all().item<bool>()) << gamma;
-    const at::Tensor several = torch::tensor({{200.0F, 0.0F, -200.0F}, {0.0F, 200.0F, 0.0F}}).requires_grad_();
+    const at::Tensor several =
+        torch::tensor({{200.0F, 0.0F, -200.0F}, {0.0F, 200.0F, 0.0F}}).requires_grad_();
     classification_loss_sum(several, labels({0, 0}), focal).backward();
     EXPECT_TRUE(several.grad().isfinite().all().item<bool>()) << gamma;
   }

@@ -1,5 +1,5 @@
-// What holds for every option of train.supervised that changes what a step sees or leaves: the same bits after a stop,
-// and for any number of threads that read; the same gradient in micro-batches.
+// What holds for every option of train.supervised that changes what a step sees or leaves: the same
+// bits after a stop, and for any number of threads that read; the same gradient in micro-batches.
 #include <algorithm>
 
 #include <gmock/gmock.h>
@@ -21,7 +21,8 @@ namespace {
 /// A training on 30 samples, 18 of them of class 0, 9 of class 1 and 3 of class 2.
 struct OptionRun {
   explicit OptionRun(std::string options) : options(std::move(options)) {
-    for (std::int64_t i = 0; i < 30; ++i) train->relabelled[i] = i % 10 < 6 ? 0 : i % 10 < 9 ? 1 : 2;
+    for (std::int64_t i = 0; i < 30; ++i)
+      train->relabelled[i] = i % 10 < 6 ? 0 : i % 10 < 9 ? 1 : 2;
   }
 
   void run() {
@@ -32,12 +33,15 @@ struct OptionRun {
     runner::ConfigReader reader(value, "/train");
     auto stage = kTrainSupervised.create(reader);
     if (!stage) throw std::logic_error(stage.errors()[0].message);
-    const runner::Inputs inputs(
-        {{"model", {model}}, {"memory", {policy}}, {"train", {train}}, {"validation", {validation}}},
-        {{"model", "model"}});
+    const runner::Inputs inputs({{"model", {model}},
+                                 {"memory", {policy}},
+                                 {"train", {train}},
+                                 {"validation", {validation}}},
+                                {{"model", "model"}});
     const runner::Outputs outputs = (*stage)->run(inputs, context);
     const auto checkpoint = std::static_pointer_cast<const Checkpoint>(outputs.at("checkpoint"));
-    for (const auto& [name, tensor] : weights(*checkpoint->network)) left.push_back(tensor.detach().clone());
+    for (const auto& [name, tensor] : weights(*checkpoint->network))
+      left.push_back(tensor.detach().clone());
   }
   std::string error() {
     try {
@@ -86,7 +90,8 @@ TEST_P(ClassificationOption, StoppedAndResumedEndsWithTheSameBits) {
     torch::manual_seed(99);
     resumed.run();
     EXPECT_TRUE(resumed.flat().equal(whole.flat())) << "stopped at step " << step;
-    EXPECT_EQ(resumed.context.values("validation/loss").back(), whole.context.values("validation/loss").back());
+    EXPECT_EQ(resumed.context.values("validation/loss").back(),
+              whole.context.values("validation/loss").back());
     EXPECT_EQ(resumed.context.values("train/epoch_accuracy").back(),
               whole.context.values("train/epoch_accuracy").back());
   }
@@ -98,9 +103,10 @@ TEST_P(ClassificationOption, MicroBatchesTrainTheSame) {
   parts.policy->micro_batch = 3;
   parts.run();
   EXPECT_TRUE(parts.flat().allclose(whole.flat(), 1e-4, 1e-6));
-  EXPECT_NEAR(parts.context.values("train/epoch_loss").back(), whole.context.values("train/epoch_loss").back(), 1e-5);
-  EXPECT_NEAR(parts.context.values("train/epoch_accuracy").back(), whole.context.values("train/epoch_accuracy").back(),
-              1e-9);
+  EXPECT_NEAR(parts.context.values("train/epoch_loss").back(),
+              whole.context.values("train/epoch_loss").back(), 1e-5);
+  EXPECT_NEAR(parts.context.values("train/epoch_accuracy").back(),
+              whole.context.values("train/epoch_accuracy").back(), 1e-9);
 }
 
 TEST_P(ClassificationOption, ThreadsThatReadChangeNothing) {
@@ -111,13 +117,14 @@ TEST_P(ClassificationOption, ThreadsThatReadChangeNothing) {
   EXPECT_TRUE(threads.flat().equal(alone.flat()));
 }
 
-INSTANTIATE_TEST_SUITE_P(, ClassificationOption,
-                         testing::Values(R"("class_weights": "balanced")", R"("class_weights": [1, 0.5, 4])",
-                                         R"("class_weights": {"class2": 5}, "label_smoothing": 0.1)",
-                                         R"("sampling": "balanced")", R"("ema": {"decay": 0.9})",
-                                         R"("ema": {"decay": 0.8, "warmup": false}, "sampling": "balanced")",
-                                         R"("mixup": 0.4)", R"("mixup": 0.4, "label_smoothing": 0.1)"),
-                         [](const auto& info) { return "case_" + std::to_string(info.index); });
+INSTANTIATE_TEST_SUITE_P(
+    , ClassificationOption,
+    testing::Values(R"("class_weights": "balanced")", R"("class_weights": [1, 0.5, 4])",
+                    R"("class_weights": {"class2": 5}, "label_smoothing": 0.1)",
+                    R"("sampling": "balanced")", R"("ema": {"decay": 0.9})",
+                    R"("ema": {"decay": 0.8, "warmup": false}, "sampling": "balanced")",
+                    R"("mixup": 0.4)", R"("mixup": 0.4, "label_smoothing": 0.1)"),
+    [](const auto& info) { return "case_" + std::to_string(info.index); });
 
 TEST(ClassWeights, BalancedOnesAreScikitLearns) {
   // n / (classes * count): 30 / (3 * 18), 30 / (3 * 9), 30 / (3 * 3).
@@ -133,8 +140,8 @@ TEST(ClassWeights, EqualOnesChangeNothing) {
   weighted.run();
   plain.run();
   EXPECT_TRUE(weighted.flat().allclose(plain.flat(), 1e-5, 1e-7));
-  EXPECT_NEAR(weighted.context.values("train/epoch_loss").back(), plain.context.values("train/epoch_loss").back(),
-              1e-6);
+  EXPECT_NEAR(weighted.context.values("train/epoch_loss").back(),
+              plain.context.values("train/epoch_loss").back(), 1e-6);
 }
 
 TEST(ClassWeights, BatchesThatWeighNothingTrainNothing) {
@@ -146,38 +153,46 @@ TEST(ClassWeights, BatchesThatWeighNothingTrainNothing) {
     EXPECT_TRUE(run.flat().isfinite().all().item<bool>());
     for (const char* loss : {"train/loss", "train/epoch_loss", "validation/loss"})
       EXPECT_LT(std::ranges::max(run.context.values(loss)), 10) << options;
-    EXPECT_EQ(std::ranges::count(run.context.values("train/loss"), 0), 12) << options;  // of 16: three of four batches
-    EXPECT_THAT(run.context.said, testing::Not(testing::Contains(testing::HasSubstr("usual")))) << options;
+    EXPECT_EQ(std::ranges::count(run.context.values("train/loss"), 0), 12)
+        << options;  // of 16: three of four batches
+    EXPECT_THAT(run.context.said, testing::Not(testing::Contains(testing::HasSubstr("usual"))))
+        << options;
   }
 }
 
 TEST(ClassWeights, ThatDoNotSuitTheClassesAreRefused) {
   EXPECT_EQ(OptionRun(R"("class_weights": [1, 2])").error(),
-            "class_weights lists 2 numbers for 3 classes [/class_weights] | write one for each class, in the order of "
+            "class_weights lists 2 numbers for 3 classes [/class_weights] | write one for each "
+            "class, in the order of "
             "their names, or a mapping from names to numbers");
   EXPECT_EQ(OptionRun(R"("class_weights": {"clas1": 2})").error(),
-            "class_weights names a class that the training data lacks: 'clas1' [/class_weights] | did you mean "
+            "class_weights names a class that the training data lacks: 'clas1' [/class_weights] | "
+            "did you mean "
             "'class1'?");
-  EXPECT_EQ(
-      OptionRun(R"("class_weights": [0, 0, 0])").error(),
-      "class_weights are all 0: nothing would be learnt [/class_weights] | give at least one class a weight above 0");
+  EXPECT_EQ(OptionRun(R"("class_weights": [0, 0, 0])").error(),
+            "class_weights are all 0: nothing would be learnt [/class_weights] | give at least one "
+            "class a weight above 0");
   OptionRun without_samples(R"("class_weights": {"class1": 0, "class2": 0})");
   for (std::int64_t i = 0; i < 30; ++i) without_samples.train->relabelled[i] = 1 + i % 2;
   EXPECT_EQ(without_samples.error(),
-            "class_weights are 0 for every class that has training samples: nothing would be learnt [/class_weights] | "
+            "class_weights are 0 for every class that has training samples: nothing would be "
+            "learnt [/class_weights] | "
             "give a class that has samples a weight above 0");
   OptionRun not_validated(R"("class_weights": {"class1": 0})");
   for (std::int64_t i = 0; i < 12; ++i) not_validated.validation->relabelled[i] = 1;
   EXPECT_EQ(not_validated.error(),
-            "class_weights are 0 for every class that has validation samples: no loss tells which epoch was best "
-            "[/class_weights] | set monitor: accuracy, or give the validation data samples of other classes");
+            "class_weights are 0 for every class that has validation samples: no loss tells which "
+            "epoch was best "
+            "[/class_weights] | set monitor: accuracy, or give the validation data samples of "
+            "other classes");
   OptionRun by_accuracy(R"("class_weights": {"class1": 0}, "monitor": "accuracy")");
   for (std::int64_t i = 0; i < 12; ++i) by_accuracy.validation->relabelled[i] = 1;
   EXPECT_EQ(by_accuracy.error(), "");
   OptionRun absent(R"("class_weights": "balanced")");
   for (std::int64_t i = 0; i < 30; ++i) absent.train->relabelled[i] = i % 2;
   EXPECT_EQ(absent.error(),
-            "class_weights: balanced finds no training sample of the class 'class2' [/class_weights] | write a number "
+            "class_weights: balanced finds no training sample of the class 'class2' "
+            "[/class_weights] | write a number "
             "for each class, or give that class samples");
 }
 
@@ -186,20 +201,23 @@ TEST(MixedSamples, AreNotValidated) {
       plain(R"("mixup": 0, "optimizer": {"kind": "sgd", "learning_rate": 1e-12})");
   mixed.run();
   plain.run();
-  EXPECT_NE(mixed.context.values("train/epoch_loss").back(), plain.context.values("train/epoch_loss").back());
-  EXPECT_NEAR(mixed.context.values("validation/loss").back(), plain.context.values("validation/loss").back(), 1e-6);
+  EXPECT_NE(mixed.context.values("train/epoch_loss").back(),
+            plain.context.values("train/epoch_loss").back());
+  EXPECT_NEAR(mixed.context.values("validation/loss").back(),
+              plain.context.values("validation/loss").back(), 1e-6);
 }
 
 TEST(MixedSamples, ThatCannotBeAreRefused) {
-  EXPECT_EQ(
-      OptionRun(R"("cutmix": 1)").error(),
-      "cutmix cuts pixels out of images, and the training data has none [/cutmix] | use mixup, which mixes numbers "
-      "of any kind");
+  EXPECT_EQ(OptionRun(R"("cutmix": 1)").error(),
+            "cutmix cuts pixels out of images, and the training data has none [/cutmix] | use "
+            "mixup, which mixes numbers "
+            "of any kind");
   try {
     OptionRun(R"("mixup": 1, "class_weights": "balanced")").run();
     ADD_FAILURE();
   } catch (const std::logic_error& error) {
-    EXPECT_STREQ(error.what(), "class_weights weigh samples of one class, and mixup and cutmix mix those of two");
+    EXPECT_STREQ(error.what(),
+                 "class_weights weigh samples of one class, and mixup and cutmix mix those of two");
   }
 }
 
@@ -223,12 +241,13 @@ TEST(Patience, ThatKeepsTheLastWeightsIsSaid) {
   const auto said = [](const char* options) {
     OptionRun run(options);
     run.run();
-    const auto found =
-        std::ranges::find_if(run.context.said, [](const std::string& line) { return line.starts_with("keep: last"); });
+    const auto found = std::ranges::find_if(
+        run.context.said, [](const std::string& line) { return line.starts_with("keep: last"); });
     return found == run.context.said.end() ? "" : *found;
   };
   EXPECT_EQ(said(R"("patience": 2, "keep": "last")"),
-            "keep: last, with patience 2: a training that stops early keeps its last weights, which are that many "
+            "keep: last, with patience 2: a training that stops early keeps its last weights, "
+            "which are that many "
             "validations past its best ones; keep: best keeps those");
   EXPECT_EQ(said(R"("patience": 2, "keep": "best")"), "");
   EXPECT_EQ(said(R"("patience": 2)"), "");
@@ -239,7 +258,8 @@ TEST(Sampling, BalancedNeedsLabelsBeforehand) {
   OptionRun run(R"("sampling": "balanced")");
   run.train->tells_labels = false;
   EXPECT_EQ(run.error(),
-            "sampling: balanced needs the class of each sample, and the training data does not give it in advance "
+            "sampling: balanced needs the class of each sample, and the training data does not "
+            "give it in advance "
             "[/sampling] | set sampling: as_is; class_weights can balance the loss");
 }
 

@@ -1,4 +1,5 @@
-// train.contrastive of a CLIP with adapters: what a whole CLIP is tested for in contrastive_test.cpp.
+// train.contrastive of a CLIP with adapters: what a whole CLIP is tested for in
+// contrastive_test.cpp.
 
 #include <gmock/gmock.h>
 #include <torch/nn/module.h>
@@ -31,12 +32,14 @@ ContrastiveRun adapter_run(const Json& targets, const char* class_head = "linear
 
 std::map<std::string, at::Tensor> numbers_of(const torch::nn::Module& network) {
   std::map<std::string, at::Tensor> numbers;
-  for (const auto& item : network.named_parameters()) numbers[item.key()] = item.value().detach().clone();
+  for (const auto& item : network.named_parameters())
+    numbers[item.key()] = item.value().detach().clone();
   return numbers;
 }
 
 TEST(ContrastiveAdapters, LearnWhichCaptionIsWhose) {
-  ContrastiveRun training = adapter_run({"q_proj", "v_proj", "fc1", "text_projection", "visual_projection"});
+  ContrastiveRun training =
+      adapter_run({"q_proj", "v_proj", "fc1", "text_projection", "visual_projection"});
   training.options.update(Json::parse(
       R"({"epochs": 60, "batch_size": 12, "monitor": "zero_shot_accuracy", "loss": {"targets": "same_caption"}})"));
   training.options["optimizer"] = Json::parse(R"({"kind": "adamw", "learning_rate": 0.01})");
@@ -92,7 +95,8 @@ std::int64_t bytes_of(const runner::MemoryPlan& plan, const std::string& owner) 
 
 TEST(ContrastiveAdapters, ThePlanHasGradientsAndStateOfTheAdaptersAlone) {
   ContrastiveRun all, adapters = adapter_run({"q_proj", "v_proj"});
-  for (ContrastiveRun* one : {&all, &adapters}) one->options["optimizer"] = Json::parse(R"({"kind": "adamw"})");
+  for (ContrastiveRun* one : {&all, &adapters})
+    one->options["optimizer"] = Json::parse(R"({"kind": "adamw"})");
   const auto whole = all.plan(), frozen = adapters.plan();
   const auto trained = trained_parameters(*adapters.model->build(adapters.train->describe(), 0));
   std::int64_t bytes = 0;

@@ -4,11 +4,11 @@
 #include <set>
 
 #include <gmock/gmock.h>
-#include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
+#include <nlohmann/json.hpp>
 
 #include "stages/checkpoint/checkpoint_folder.h"
 #include "stages/train/warm_start.h"
@@ -61,7 +61,8 @@ class EarlierWeightsFound : public testing::Test {
   }
   bool has_the_trained_weights() const {
     const auto a = flat(*network_), b = flat(*before_.network);
-    return std::ranges::equal(a, b, [](const at::Tensor& x, const at::Tensor& y) { return x.equal(y); });
+    return std::ranges::equal(a, b,
+                              [](const at::Tensor& x, const at::Tensor& y) { return x.equal(y); });
   }
   static void damage(const std::filesystem::path& file) {
     std::fstream bytes(file, std::ios::binary | std::ios::in | std::ios::out);
@@ -86,8 +87,8 @@ TEST_F(EarlierWeightsFound, AreThoseThatTheTrainingEndedWith) {
   EXPECT_EQ(taken.epoch, result_.epoch);
   EXPECT_EQ(taken.file, result_.file);
   EXPECT_TRUE(has_the_trained_weights());
-  EXPECT_THAT(context_.said, ElementsAre("the weights after step " + std::to_string(result_.step) + ", from '" +
-                                         result_.file.parent_path().string() + "'"));
+  EXPECT_THAT(context_.said, ElementsAre("the weights after step " + std::to_string(result_.step) +
+                                         ", from '" + result_.file.parent_path().string() + "'"));
   EXPECT_TRUE(std::filesystem::exists(context_.node().folder / "checkpoint.json"));
 }
 
@@ -116,8 +117,8 @@ void PrintTo(const Spoilt& spoilt, std::ostream* out) { *out << spoilt.how << ' 
 
 std::vector<Spoilt> all_damage() {
   std::vector<Spoilt> all;
-  for (const char* file :
-       {"model.safetensors", "optimizer.safetensors", "state.json", "manifest.json", "../best", "../latest"}) {
+  for (const char* file : {"model.safetensors", "optimizer.safetensors", "state.json",
+                           "manifest.json", "../best", "../latest"}) {
     for (const char* how : {"flipped", "cut", "missing"}) all.push_back({file, how});
   }
   return all;
@@ -127,7 +128,8 @@ std::vector<Spoilt> all_damage() {
 class EveryReader : public EarlierWeightsFound, public testing::WithParamInterface<Spoilt> {
  protected:
   EveryReader() {
-    const auto best = *runner::pointed_to(folder() / "best"), latest = *runner::pointed_to(folder() / "latest");
+    const auto best = *runner::pointed_to(folder() / "best"),
+               latest = *runner::pointed_to(folder() / "latest");
     std::set<std::filesystem::path> files;
     for (const auto& name : {best, latest})
       files.insert((folder() / to_text(name) / GetParam().file).lexically_normal());
@@ -225,18 +227,21 @@ TEST_F(EarlierWeightsFound, ReusedFolderWithoutACheckpointIsTrainedAgain) {
   std::filesystem::remove_all(folder());
   context_.facts.trained->reused = true;
   EXPECT_FALSE(find_earlier_weights(before_.options, context_));
-  EXPECT_THAT(context_.said, testing::Contains(HasSubstr("not reused: there is no checkpoint in ")));
+  EXPECT_THAT(context_.said,
+              testing::Contains(HasSubstr("not reused: there is no checkpoint in ")));
 }
 
 TEST_F(EarlierWeightsFound, DamagedOneThatWasNamedIsAnError) {
   damage(result_.file);
   context_.facts.trained = {result_.file.parent_path(), Choice::kThis};
-  EXPECT_THAT(error(), HasSubstr("E0620 the checkpoint '" + result_.file.parent_path().string() + "' is damaged"));
+  EXPECT_THAT(error(), HasSubstr("E0620 the checkpoint '" + result_.file.parent_path().string() +
+                                 "' is damaged"));
 }
 
 TEST_F(EarlierWeightsFound, WithoutACheckpointThereIsAnError) {
   context_.facts.trained->folder = context_.node().folder / "none";
-  EXPECT_EQ(error(), "E0808 there is no checkpoint in '" + (context_.node().folder / "none").string() + "'");
+  EXPECT_EQ(error(),
+            "E0808 there is no checkpoint in '" + (context_.node().folder / "none").string() + "'");
 }
 
 TEST_F(EarlierWeightsFound, BestNeedsAMeasurement) {
@@ -259,7 +264,9 @@ TEST_F(EarlierWeightsFound, ThatDoNotSayWhatTheyWereTrainedOnAreRefused) {
 }
 
 TEST_F(EarlierWeightsFound, OfAnotherNetworkAreRefused) {
-  const auto other = torch::nn::Sequential(torch::nn::Linear(2, 9), torch::nn::Tanh(), torch::nn::Linear(9, 3)).ptr();
+  const auto other =
+      torch::nn::Sequential(torch::nn::Linear(2, 9), torch::nn::Tanh(), torch::nn::Linear(9, 3))
+          .ptr();
   try {
     take(other);
     ADD_FAILURE();
@@ -282,11 +289,13 @@ class EarlierAverage : public testing::TestWithParam<bool> {
     context_.facts.trained->averaged = averaged;
     context_.said.clear();
     const auto network = before_.step.model.build(before_.train_data->describe(), 99);
-    load_earlier_weights(find_earlier_weights(before_.options, context_).value(), *network, context_);
+    load_earlier_weights(find_earlier_weights(before_.options, context_).value(), *network,
+                         context_);
     return weights(*network);
   }
   static bool are_equal(const NamedTensors& a, const NamedTensors& b) {
-    return std::ranges::equal(a, b, [](const auto& x, const auto& y) { return x.second.equal(y.second); });
+    return std::ranges::equal(
+        a, b, [](const auto& x, const auto& y) { return x.second.equal(y.second); });
   }
   nlohmann::json record() const {
     std::ifstream file(context_.node().folder / "checkpoint.json");

@@ -74,7 +74,8 @@ TEST(EarlyStopping, StateGoesOnWithTheWait) {
 TEST(EarlyStopping, AnythingElseIsNoState) {
   EarlyStopping stopping(/*higher_is_better=*/false, 2);
   for (const char* text :
-       {"null", R"({"best_epoch": 1, "best": 0.5})", R"({"best_epoch": 1, "best": 0.5, "waited": -1})",
+       {"null", R"({"best_epoch": 1, "best": 0.5})",
+        R"({"best_epoch": 1, "best": 0.5, "waited": -1})",
         R"({"best_epoch": "a", "best": 0.5, "waited": 1})", R"({"best_epoch": 1, "waited": 1})"})
     EXPECT_THROW(stopping.load_state(nlohmann::json::parse(text)), std::runtime_error) << text;
 }

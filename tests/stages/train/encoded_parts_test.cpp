@@ -8,22 +8,28 @@ namespace {
 
 EncodedParts two_parts() {
   EncodedParts parts;
-  parts.add({{"query", torch::arange(3)}, {"support", torch::ones({1, 2})}, {"temperature", torch::full({}, 5.0)}});
-  parts.add({{"query", torch::arange(3, 5)}, {"support", torch::zeros({2, 2})}, {"temperature", torch::full({}, 5.0)}});
+  parts.add({{"query", torch::arange(3)},
+             {"support", torch::ones({1, 2})},
+             {"temperature", torch::full({}, 5.0)}});
+  parts.add({{"query", torch::arange(3, 5)},
+             {"support", torch::zeros({2, 2})},
+             {"temperature", torch::full({}, 5.0)}});
   return parts;
 }
 
 TEST(EncodedParts, RowsAreJoinedAndAScalarIsThereOnce) {
   const NamedTensors joined = two_parts().join();
   EXPECT_TRUE(joined.at("query").equal(torch::arange(5)));
-  EXPECT_TRUE(joined.at("support").equal(torch::tensor({{1.0f, 1.0f}, {0.0f, 0.0f}, {0.0f, 0.0f}})));
+  EXPECT_TRUE(
+      joined.at("support").equal(torch::tensor({{1.0f, 1.0f}, {0.0f, 0.0f}, {0.0f, 0.0f}})));
   EXPECT_EQ(joined.at("temperature").item<double>(), 5);
   EXPECT_EQ(joined.size(), 3);
 }
 
 TEST(EncodedParts, WhatIsJoinedIsCutAsItWas) {
   EncodedParts parts = two_parts();
-  const NamedTensors joined = parts.join(), first = parts.cut(joined, 0), second = parts.cut(joined, 1);
+  const NamedTensors joined = parts.join(), first = parts.cut(joined, 0),
+                     second = parts.cut(joined, 1);
   EXPECT_TRUE(first.at("query").equal(torch::arange(3)));
   EXPECT_TRUE(second.at("query").equal(torch::arange(3, 5)));
   EXPECT_TRUE(second.at("support").equal(torch::zeros({2, 2})));

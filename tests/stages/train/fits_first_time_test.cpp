@@ -1,8 +1,9 @@
-// A grid of recipes and budgets, each planned and then trained under the budget for real: nothing that is accepted runs
-// out of memory, and no batch is cut further than such trainings show to be needed. A training whose pool has to give
-// unused blocks back to the kernel, time and again, to stay under the budget is none that fits: to fetch them anew
-// costs more than another part, and a plan counts on none of it. Nor is one that needs what is planned for kernels, or
-// the plan's margin.
+// A grid of recipes and budgets, each planned and then trained under the budget for real: nothing
+// that is accepted runs out of memory, and no batch is cut further than such trainings show to be
+// needed. A training whose pool has to give unused blocks back to the kernel, time and again, to
+// stay under the budget is none that fits: to fetch them anew costs more than another part, and a
+// plan counts on none of it. Nor is one that needs what is planned for kernels, or the plan's
+// margin.
 
 #include <algorithm>
 #include <cstdlib>
@@ -28,8 +29,8 @@ struct GridRecipe {
   bool may_recompute;
 
   std::string text() const {
-    return std::to_string(layers) + " layers, images of " + std::to_string(image_size) + ", batch " +
-           std::to_string(batch) + ", " + std::to_string(threads) + " threads" +
+    return std::to_string(layers) + " layers, images of " + std::to_string(image_size) +
+           ", batch " + std::to_string(batch) + ", " + std::to_string(threads) + " threads" +
            (may_recompute ? ", blocks may be recomputed" : "");
   }
 };
@@ -54,7 +55,8 @@ struct GridTraining : TowerPlanning {
     return result;
   }
   struct Trial {
-    std::int64_t refusals, retries;  // blocks that were not given, or only after others had been returned
+    std::int64_t refusals,
+        retries;  // blocks that were not given, or only after others had been returned
     bool fits() const { return refusals == 0 && retries == 0; }
   };
   /// A training that may have so much.
@@ -73,7 +75,8 @@ struct GridTraining : TowerPlanning {
   }
 };
 
-/// The sizes of a part that differ in their number of parts, larger than `size`, the smallest first.
+/// The sizes of a part that differ in their number of parts, larger than `size`, the smallest
+/// first.
 std::vector<std::int64_t> larger_sizes(std::int64_t size, std::int64_t batch) {
   std::vector<std::int64_t> sizes;
   for (std::int64_t parts = (batch + size - 1) / size - 1; parts >= 1; --parts) {
@@ -93,7 +96,8 @@ std::int64_t spare(const runner::MemoryPlan& plan) {
 
 /// RETORT_DEEP=1 makes the grid larger.
 std::vector<GridRecipe> recipes() {
-  if (!std::getenv("RETORT_DEEP")) return {{3, 32, 16, 2, true}, {1, 48, 6, 1, false}, {2, 32, 9, 3, true}};
+  if (!std::getenv("RETORT_DEEP"))
+    return {{3, 32, 16, 2, true}, {1, 48, 6, 1, false}, {2, 32, 9, 3, true}};
   std::vector<GridRecipe> all;
   for (const std::int64_t layers : {1, 2, 4})
     for (const std::int64_t image_size : {32, 48, 64})
@@ -112,7 +116,8 @@ TEST(FitsFirstTime, WhatIsAcceptedRunsAndIsCutNoFurtherThanNeeded) {
     const std::int64_t least = training.under(1000).plan.predicted;
     ASSERT_LT(least, whole) << recipe.text();
     for (const double share : {0.0, 0.15, 0.35, 0.6, 0.85}) {
-      const auto budget = least + static_cast<std::int64_t>(share * static_cast<double>(whole - least));
+      const auto budget =
+          least + static_cast<std::int64_t>(share * static_cast<double>(whole - least));
       const PlannedTraining planned = training.under(budget);
       const std::string which =
           recipe.text() + ", " + std::to_string(budget) + " bytes: " + planned.plan.choice->summary;

@@ -37,14 +37,16 @@ TEST(GradScaler, GradientIsDividedByTheScaleExactly) {
 TEST(GradScaler, GradientThatIsNotFiniteIsAnOverflow) {
   const GradScaler scaler({}, torch::kCPU);
   for (const float value : {std::numeric_limits<float>::infinity(), std::nanf("")})
-    EXPECT_EQ(scaler.unscale({torch::ones(3), torch::tensor({1.0F, value})}).item<float>(), 1) << value;
+    EXPECT_EQ(scaler.unscale({torch::ones(3), torch::tensor({1.0F, value})}).item<float>(), 1)
+        << value;
   EXPECT_EQ(scaler.unscale({}).item<float>(), 0);
 }
 
 TEST(GradScaler, StateOfSomethingElseIsRefused) {
   GradScaler scaler({}, torch::kCPU);
   EXPECT_THROW(scaler.load_state({{"scale", torch::ones({})}}), std::invalid_argument);
-  EXPECT_THROW(scaler.load_state({{"scale", torch::ones(2)}, {"growth_tracker", torch::zeros({}, torch::kInt)}}),
+  EXPECT_THROW(scaler.load_state(
+                   {{"scale", torch::ones(2)}, {"growth_tracker", torch::zeros({}, torch::kInt)}}),
                std::invalid_argument);
 }
 

@@ -18,7 +18,9 @@ TEST(Gradient, MicroBatchesAddUpToTheWholeBatch) {
     DroppingNet net(drops);
     const at::Tensor whole = gradient_of(DroppingStep(), net, batch);
     for (const std::int64_t micro_batch : {1, 3, 4, 9, 10, 64}) {
-      EXPECT_LT(distance(gradient_of(DroppingStep(), net, batch, {.micro_batch = micro_batch}), whole), 1e-12)
+      EXPECT_LT(
+          distance(gradient_of(DroppingStep(), net, batch, {.micro_batch = micro_batch}), whole),
+          1e-12)
           << static_cast<int>(drops) << " " << micro_batch;
     }
   }
@@ -32,7 +34,8 @@ TEST(Gradient, MeanOfPartMeansWouldDiffer) {
     at::Tensor wrong = torch::zeros({}, torch::kDouble);
     for (const auto& [begin, end] : {std::pair(0, 4), std::pair(4, 8), std::pair(8, 10)}) {
       Batch part = batch.part(begin, end);
-      for (std::int64_t place = begin; place < end; ++place) part.indices.push_back(place);  // masks are not to blame
+      for (std::int64_t place = begin; place < end; ++place)
+        part.indices.push_back(place);  // masks are not to blame
       wrong = wrong + gradient_of(step, net, part) / 3;
     }
     EXPECT_GT(distance(wrong, gradient_of(step, net, batch)), 1e-3) << static_cast<int>(drops);
@@ -46,10 +49,13 @@ TEST(Gradient, WeightsOfSamplesDivide) {
       return DroppingStep().encode(network, part);
     }
     NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
-      const at::Tensor each = torch::cross_entropy_loss(encoded.at("logits"), part["label"], {}, at::Reduction::None);
+      const at::Tensor each =
+          torch::cross_entropy_loss(encoded.at("logits"), part["label"], {}, at::Reduction::None);
       return {{"cross_entropy", (each * part["weight"]).sum()}};
     }
-    double weight(const Batch& batch) const override { return batch["weight"].sum().item<double>(); }
+    double weight(const Batch& batch) const override {
+      return batch["weight"].sum().item<double>();
+    }
   };
   const WeightedStep step;
   DroppingNet net(Drops::kNothing);

@@ -11,7 +11,8 @@ namespace {
 
 TEST(HostBlock, BeginsWithZerosAlike) {
   const at::Tensor image = torch::rand({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast);
-  const at::Tensor row = torch::rand({7}, torch::kDouble), gaps = torch::rand({4, 6}).slice(1, 0, 6, 2);
+  const at::Tensor row = torch::rand({7}, torch::kDouble),
+                   gaps = torch::rand({4, 6}).slice(1, 0, 6, 2);
   const HostBlock block({image, row, gaps});
   const std::vector<at::Tensor> tensors = block.tensors();
   ASSERT_EQ(tensors.size(), 3u);
@@ -20,14 +21,16 @@ TEST(HostBlock, BeginsWithZerosAlike) {
   EXPECT_TRUE(tensors[1].equal(torch::zeros({7}, torch::kDouble)));
   EXPECT_TRUE(tensors[2].equal(torch::zeros({4, 3})));
   EXPECT_TRUE(tensors[2].is_contiguous());
-  EXPECT_GE(block.bytes(), static_cast<std::int64_t>(image.nbytes() + row.nbytes() + 4 * 3 * sizeof(float)));
+  EXPECT_GE(block.bytes(),
+            static_cast<std::int64_t>(image.nbytes() + row.nbytes() + 4 * 3 * sizeof(float)));
 }
 
 TEST(HostBlock, WhatWasWrittenThereIsPutBack) {
   const at::Tensor x = torch::rand({5}), y = torch::rand({3, 3}, torch::kDouble);
   HostBlock block({x, y});
   for (int round = 1; round <= 2; ++round) {
-    const at::Tensor scratch = torch::full({block.bytes() + 64}, 7, torch::kByte);  // of a larger one
+    const at::Tensor scratch =
+        torch::full({block.bytes() + 64}, 7, torch::kByte);  // of a larger one
     const std::vector<at::Tensor> brought = block.bring(scratch);
     brought[0].add_(x);
     brought[1].add_(y);

@@ -1,5 +1,5 @@
-// A batch that is shorter than the others counts by its samples: its gradient is divided by its own size, and an
-// epoch's loss weighs it by it.
+// A batch that is shorter than the others counts by its samples: its gradient is divided by its own
+// size, and an epoch's loss weighs it by it.
 
 #include <numeric>
 #include <set>
@@ -7,8 +7,8 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
-#include "stages/train/trainer.h"
 #include "stages/train/plan_training.h"
+#include "stages/train/trainer.h"
 #include "tests/support/distance.h"
 #include "tests/support/tiny_training.h"
 
@@ -73,8 +73,8 @@ Sizes batches_of(std::int64_t samples, const std::set<std::int64_t>& skipped = {
   training.train_data = std::make_shared<TinyDataset>(samples);
   training.train_data->skipped = skipped;
   training.options.epochs = 2;
-  train(step, *training.network, {training.train_data, training.validation}, training.options, training.policy,
-        training.context);
+  train(step, *training.network, {training.train_data, training.validation}, training.options,
+        training.policy, training.context);
   return step.seen;
 }
 
@@ -98,24 +98,26 @@ TEST(LastBatch, OfWhichOneSampleCanBeReadIsLeftOutLikewise) {
   training.train_data = std::make_shared<TinyDataset>(8);
   training.train_data->skipped = all_but_one;
   try {
-    train(step, *training.network, {training.train_data, training.validation}, training.options, training.policy,
-          training.context);
+    train(step, *training.network, {training.train_data, training.validation}, training.options,
+          training.policy, training.context);
     FAIL() << "nothing was learnt";
   } catch (const runner::StageError& error) {
     EXPECT_EQ(error.code, runner::ErrorCode::kTooFewSamples);
   }
   EXPECT_TRUE(step.seen.empty());
-  EXPECT_THAT(training.context.said,
-              testing::Contains("samples left out, since the others of their batches cannot be read and layers mix the "
-                                "samples of a batch (BatchNorm): 1"));
+  EXPECT_THAT(
+      training.context.said,
+      testing::Contains(
+          "samples left out, since the others of their batches cannot be read and layers mix the "
+          "samples of a batch (BatchNorm): 1"));
 }
 
 TEST(LastBatch, OneSampleMakesNoTrainingOfLayersThatMixThem) {
   TinyTraining training;
   training.train_data = std::make_shared<TinyDataset>(1);
   try {
-    train(MixingTinyStep(), *training.network, {training.train_data, training.validation}, training.options,
-          training.policy, training.context);
+    train(MixingTinyStep(), *training.network, {training.train_data, training.validation},
+          training.options, training.policy, training.context);
     FAIL();
   } catch (const runner::StageError& error) {
     EXPECT_EQ(std::string(error.what()) + "; " + error.help,

@@ -15,7 +15,8 @@ namespace {
 constexpr std::int64_t kBatch = 8, kSteps = 220, kWarm = 20;
 constexpr std::int64_t kBetweenSaves = 7, kBetweenFaults = 19;
 
-/// What is in use when a step is reported: its gradients are there, its weights are not yet written.
+/// What is in use when a step is reported: its gradients are there, its weights are not yet
+/// written.
 struct Use {
   std::int64_t live = 0, reserved = 0;
 };
@@ -54,7 +55,8 @@ struct LongRun : TinyTraining {
     context.recoveries.clear();
     if (progress.phase != "train") return;
     uses[progress.step] = {counter_->live_bytes(), pool_->reserved()};
-    if (progress.step % kBetweenFaults == 0) counter_->refuse(1 + progress.step % refused_blocks);  // of the next step
+    if (progress.step % kBetweenFaults == 0)
+      counter_->refuse(1 + progress.step % refused_blocks);  // of the next step
   }
 
   const CpuPool* pool_ = nullptr;

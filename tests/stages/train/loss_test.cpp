@@ -20,28 +20,34 @@ TEST(Loss, CorrectCountTakesTheLargestLogit) {
 
 TEST(Loss, ClassWeightsAreTorchs) {
   const at::Tensor logits = torch::randn({6, 3}, at::detail::createCPUGenerator(3), torch::kDouble);
-  const at::Tensor labels = torch::tensor({0, 1, 2, 2, 1, 0}), weights = torch::tensor({0.5, 2.0, 0.25});
+  const at::Tensor labels = torch::tensor({0, 1, 2, 2, 1, 0}),
+                   weights = torch::tensor({0.5, 2.0, 0.25});
   for (const double smoothing : {0.0, 0.2}) {
-    const auto options =
-        torch::nn::functional::CrossEntropyFuncOptions().weight(weights.to(torch::kDouble)).label_smoothing(smoothing);
+    const auto options = torch::nn::functional::CrossEntropyFuncOptions()
+                             .weight(weights.to(torch::kDouble))
+                             .label_smoothing(smoothing);
     const at::Tensor wanted = torch::nn::functional::cross_entropy(logits, labels, options);
     const at::Tensor sum = cross_entropy_sum(logits, labels, smoothing, weights);
-    EXPECT_NEAR((sum / weights.index_select(0, labels).sum()).item<double>(), wanted.item<double>(), 1e-7);
+    EXPECT_NEAR((sum / weights.index_select(0, labels).sum()).item<double>(), wanted.item<double>(),
+                1e-7);
   }
   // By hand: -(2 log 0.25 + 0.5 log 0.75).
   const at::Tensor even = torch::tensor({{0.75, 0.25}, {0.75, 0.25}}).log();
-  EXPECT_NEAR(cross_entropy_sum(even, torch::tensor({1, 0}), 0, torch::tensor({0.5, 2.0})).item<double>(),
-              -(2 * std::log(0.25) + 0.5 * std::log(0.75)), 1e-6);
+  EXPECT_NEAR(
+      cross_entropy_sum(even, torch::tensor({1, 0}), 0, torch::tensor({0.5, 2.0})).item<double>(),
+      -(2 * std::log(0.25) + 0.5 * std::log(0.75)), 1e-6);
 }
 
 TEST(Loss, SampleOfAClassThatWeighsNothingHasNoLossSmoothedOrNot) {
-  const at::Tensor logits = torch::randn({3, 3}, at::detail::createCPUGenerator(3)).requires_grad_();
+  const at::Tensor logits =
+      torch::randn({3, 3}, at::detail::createCPUGenerator(3)).requires_grad_();
   const at::Tensor weights = torch::tensor({0.0, 1.0, 2.0});
   for (const double smoothing : {0.0, 0.1}) {
     const at::Tensor losses = cross_entropies(logits, torch::tensor({0, 1, 0}), smoothing, weights);
     EXPECT_EQ(losses[0].item<double>(), 0);
     EXPECT_EQ(losses[2].item<double>(), 0);
-    EXPECT_TRUE(losses[1].equal(cross_entropies(logits.slice(0, 1, 2), torch::tensor({1}), smoothing, weights)[0]));
+    EXPECT_TRUE(losses[1].equal(
+        cross_entropies(logits.slice(0, 1, 2), torch::tensor({1}), smoothing, weights)[0]));
     const at::Tensor gradient = torch::autograd::grad({losses.sum()}, {logits})[0];
     EXPECT_EQ(gradient[0].abs().max().item<double>(), 0);
     EXPECT_GT(gradient[1].abs().max().item<double>(), 0);
@@ -51,8 +57,9 @@ TEST(Loss, SampleOfAClassThatWeighsNothingHasNoLossSmoothedOrNot) {
 TEST(Loss, OutputsBeyondTheClassesWeighOne) {
   const at::Tensor logits = torch::randn({2, 4}, at::detail::createCPUGenerator(3));
   const at::Tensor labels = torch::tensor({1, 3});
-  EXPECT_TRUE(cross_entropy_sum(logits, labels, 0.1, torch::tensor({0.5, 2.0}))
-                  .equal(cross_entropy_sum(logits, labels, 0.1, torch::tensor({0.5, 2.0, 1.0, 1.0}))));
+  EXPECT_TRUE(
+      cross_entropy_sum(logits, labels, 0.1, torch::tensor({0.5, 2.0}))
+          .equal(cross_entropy_sum(logits, labels, 0.1, torch::tensor({0.5, 2.0, 1.0, 1.0}))));
 }
 
 at::Tensor rows(std::int64_t n, std::int64_t d, at::ScalarType type = at::kDouble) {
@@ -60,7 +67,8 @@ at::Tensor rows(std::int64_t n, std::int64_t d, at::ScalarType type = at::kDoubl
 }
 
 /// The value and the gradient by the embeddings.
-std::pair<at::Tensor, at::Tensor> value_and_gradient(const at::Tensor& embeddings, CovarianceForm form) {
+std::pair<at::Tensor, at::Tensor> value_and_gradient(const at::Tensor& embeddings,
+                                                     CovarianceForm form) {
   const at::Tensor z = embeddings.detach().clone().requires_grad_();
   const at::Tensor loss = covariance_loss(z, form);
   loss.backward();
@@ -79,7 +87,8 @@ TEST(CovarianceLoss, IsTheMeanSquareOfWhatTorchSaysBetweenDifferentFeatures) {
 }
 
 TEST(CovarianceLoss, FormsAreEqualInExactArithmetic) {
-  for (const auto& [n, d] : {std::pair(2, 2), std::pair(25, 700), std::pair(40, 6), std::pair(16, 16)}) {
+  for (const auto& [n, d] :
+       {std::pair(2, 2), std::pair(25, 700), std::pair(40, 6), std::pair(16, 16)}) {
     const auto [direct, direct_gradient] = value_and_gradient(rows(n, d), CovarianceForm::kDirect);
     const auto [gram, gram_gradient] = value_and_gradient(rows(n, d), CovarianceForm::kGram);
     EXPECT_LT(distance(gram, direct), 1e-12) << n << " " << d;
@@ -90,8 +99,9 @@ TEST(CovarianceLoss, FormsAreEqualInExactArithmetic) {
 TEST(CovarianceLoss, PartsOfABatchWouldDiffer) {
   const at::Tensor z = rows(24, 10);
   const at::Tensor whole = value_and_gradient(z, CovarianceForm::kGram).second;
-  const at::Tensor parts = torch::cat({value_and_gradient(z.slice(0, 0, 12), CovarianceForm::kGram).second / 2,
-                                       value_and_gradient(z.slice(0, 12, 24), CovarianceForm::kGram).second / 2});
+  const at::Tensor parts =
+      torch::cat({value_and_gradient(z.slice(0, 0, 12), CovarianceForm::kGram).second / 2,
+                  value_and_gradient(z.slice(0, 12, 24), CovarianceForm::kGram).second / 2});
   EXPECT_GT(distance(parts, whole), 1e-3);
 }
 

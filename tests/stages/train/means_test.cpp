@@ -9,8 +9,10 @@ namespace {
 
 TEST(Means, LossesAreWeightedAndScoresCountSamples) {
   Means means;
-  means.add({.weight = 3, .units = 1, .loss = 1.0, .terms = {{"a", 1.0}}, .scores = {{"accuracy", 1.0}}});
-  means.add({.weight = 1, .units = 3, .loss = 5.0, .terms = {{"a", 5.0}}, .scores = {{"accuracy", 0.0}}});
+  means.add(
+      {.weight = 3, .units = 1, .loss = 1.0, .terms = {{"a", 1.0}}, .scores = {{"accuracy", 1.0}}});
+  means.add(
+      {.weight = 1, .units = 3, .loss = 5.0, .terms = {{"a", 5.0}}, .scores = {{"accuracy", 0.0}}});
   EXPECT_DOUBLE_EQ(means.at("loss"), 2.0);
   EXPECT_DOUBLE_EQ(means.at("a"), 2.0);
   EXPECT_DOUBLE_EQ(means.at("accuracy"), 0.25);

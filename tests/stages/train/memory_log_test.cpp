@@ -40,12 +40,16 @@ TEST(MemoryLog, TellsAllocatedPeakAndBudget) {
   log.end(4);
   EXPECT_THAT(
       context.said,
-      ElementsAre(MatchesRegex("memory at the start: allocated 0.062 GiB, resident [0-9.]+ GiB, peak 0.062 GiB, "
-                               "budget 0.500 GiB"),
-                  MatchesRegex("memory after epoch 1: allocated 0.062 GiB, resident [0-9.]+ GiB, peak 0.312 GiB, "
-                               "budget 0.500 GiB"),
-                  MatchesRegex("memory at the end: allocated 0.062 GiB, resident [0-9.]+ GiB, peak 0.312 GiB, "
-                               "budget 0.500 GiB, 1 retried or refused")));
+      ElementsAre(
+          MatchesRegex(
+              "memory at the start: allocated 0.062 GiB, resident [0-9.]+ GiB, peak 0.062 GiB, "
+              "budget 0.500 GiB"),
+          MatchesRegex(
+              "memory after epoch 1: allocated 0.062 GiB, resident [0-9.]+ GiB, peak 0.312 GiB, "
+              "budget 0.500 GiB"),
+          MatchesRegex(
+              "memory at the end: allocated 0.062 GiB, resident [0-9.]+ GiB, peak 0.312 GiB, "
+              "budget 0.500 GiB, 1 retried or refused")));
   EXPECT_THAT(context.steps("memory/peak"), ElementsAre(1, 3, 4));
   EXPECT_THAT(context.values("memory/peak"), ElementsAre(128.0 * kMiB, 256.0 * kMiB, 320.0 * kMiB));
   EXPECT_THAT(context.values("memory/allocated"), Each(64.0 * kMiB));
@@ -65,10 +69,12 @@ TEST(MemoryLog, LineThatIsLikeTheOneBeforeIsADetail) {
     torch::empty({128 * kMiB}, torch::kByte);
     log.end_epoch(epoch, epoch);
   }
-  EXPECT_THAT(context.said,
-              ElementsAre(MatchesRegex("memory at the start: .*"), MatchesRegex("memory after epoch 1: .*"),
-                          MatchesRegex("memory after epoch 3: allocated 0.125 GiB.*")));
-  EXPECT_THAT(context.details, ElementsAre(MatchesRegex("memory after epoch 2: allocated 0.062 GiB.*")));
+  EXPECT_THAT(
+      context.said,
+      ElementsAre(MatchesRegex("memory at the start: .*"), MatchesRegex("memory after epoch 1: .*"),
+                  MatchesRegex("memory after epoch 3: allocated 0.125 GiB.*")));
+  EXPECT_THAT(context.details,
+              ElementsAre(MatchesRegex("memory after epoch 2: allocated 0.062 GiB.*")));
 }
 
 TEST(MemoryLog, PeakIsComparedWithThePlan) {
@@ -80,7 +86,8 @@ TEST(MemoryLog, PeakIsComparedWithThePlan) {
   log.end_step(1);
   log.end_epoch(1, 1);
   log.end(1);
-  EXPECT_EQ(context.said.back(), "memory peak: 96.0 MiB in tensors, 75.0 % of the 128.0 MiB planned");
+  EXPECT_EQ(context.said.back(),
+            "memory peak: 96.0 MiB in tensors, 75.0 % of the 128.0 MiB planned");
   EXPECT_THAT(context.values("memory/peak_by_plan"), ElementsAre(0.75));
 }
 
@@ -100,9 +107,14 @@ TEST(MemoryLog, CacheIsClearedByEachOfTheUnits) {
   RecordingContext context;
   std::vector<std::string> cleared;
   std::string at;
-  MemoryLog log(
-      context, {c10::kCPU, 100, 100, {.micro_batches = 3, .steps = 4, .epochs = 2}, {}, [&] { cleared.push_back(at); }},
-      no_owners);
+  MemoryLog log(context,
+                {c10::kCPU,
+                 100,
+                 100,
+                 {.micro_batches = 3, .steps = 4, .epochs = 2},
+                 {},
+                 [&] { cleared.push_back(at); }},
+                no_owners);
   for (int epoch = 1, step = 1; epoch <= 2; ++epoch) {
     for (int i = 0; i < 3; ++i, ++step) {
       for (int part = 1; part <= 2; ++part) {
@@ -115,9 +127,11 @@ TEST(MemoryLog, CacheIsClearedByEachOfTheUnits) {
     at = "epoch " + std::to_string(epoch);
     log.end_epoch(epoch, step - 1);
   }
-  EXPECT_THAT(cleared, ElementsAre("part 1 of 2", "part 2 of 3", "step 4", "part 1 of 5", "part 2 of 6", "epoch 2"));
+  EXPECT_THAT(cleared, ElementsAre("part 1 of 2", "part 2 of 3", "step 4", "part 1 of 5",
+                                   "part 2 of 6", "epoch 2"));
   EXPECT_THAT(context.said,
-              ElementsAre(testing::EndsWith(", cache cleared 2 times"), testing::EndsWith(", cache cleared 3 times"),
+              ElementsAre(testing::EndsWith(", cache cleared 2 times"),
+                          testing::EndsWith(", cache cleared 3 times"),
                           testing::AllOf(testing::StartsWith("memory after clearing: "),
                                          testing::EndsWith(", cache cleared 1 times"))));
 }
@@ -130,9 +144,11 @@ TEST(MemoryLog, CacheOfACpuIsItsPool) {
   const at::Tensor kept = torch::empty({64 * kMiB}, torch::kByte);
   torch::empty({128 * kMiB}, torch::kByte);
   log.end_epoch(1, 1);
-  EXPECT_THAT(context.said,
-              ElementsAre(testing::StartsWith("memory after epoch 1: allocated 0.062 GiB, reserved 0.188 GiB, "),
-                          testing::StartsWith("memory after clearing: allocated 0.062 GiB, reserved 0.063 GiB, ")));
+  EXPECT_THAT(
+      context.said,
+      ElementsAre(
+          testing::StartsWith("memory after epoch 1: allocated 0.062 GiB, reserved 0.188 GiB, "),
+          testing::StartsWith("memory after clearing: allocated 0.062 GiB, reserved 0.063 GiB, ")));
 }
 
 TEST(MemoryLog, WithoutAPoolACpuHasNoCacheToClear) {
@@ -150,8 +166,9 @@ class LeakingStep final : public TinyStep {
     NamedTensors encoded = TinyStep::encode(network, part);
     if (keeps) kept.push_back(torch::ones({1000}));
     if (buffer) {
-      const at::Tensor old =
-          network.named_buffers().contains("history") ? network.named_buffers()["history"] : torch::zeros(0);
+      const at::Tensor old = network.named_buffers().contains("history")
+                                 ? network.named_buffers()["history"]
+                                 : torch::zeros(0);
       if (old.numel() == 0) network.register_buffer("history", torch::ones(10));
       else old.set_data(torch::cat({old, torch::ones(10)}));
     }
@@ -168,8 +185,8 @@ std::vector<std::string> growth_said(bool keeps, bool buffer) {
   step.keeps = keeps;
   step.buffer = buffer;
   training.options.keep = Keep::kLast;
-  train(step, *training.network, {training.train_data, training.validation}, training.options, training.policy,
-        training.context);
+  train(step, *training.network, {training.train_data, training.validation}, training.options,
+        training.policy, training.context);
   EXPECT_EQ(training.context.values("memory/live/parameter").size(), 4);
   EXPECT_EQ(training.context.values("memory/slope/parameter"), std::vector<double>(3, 0));
   std::vector<std::string> lines;
@@ -179,18 +196,22 @@ std::vector<std::string> growth_said(bool keeps, bool buffer) {
   return lines;
 }
 
-TEST(MemoryLog, TrainingThatKeepsNothingDoesNotGrow) { EXPECT_THAT(growth_said(false, false), IsEmpty()); }
+TEST(MemoryLog, TrainingThatKeepsNothingDoesNotGrow) {
+  EXPECT_THAT(growth_said(false, false), IsEmpty());
+}
 
 TEST(MemoryLog, LeakOfATrainingStepIsNobodysOwn) {
   // Four batches of training and two of validation in an epoch.
   EXPECT_THAT(growth_said(true, false),
-              ElementsAre("memory of owner 'other' grows by 23 KiB an epoch: something keeps what it should release",
-                          "memory of owner 'other' grows by 23 KiB an epoch: something keeps what it should release"));
+              ElementsAre("memory of owner 'other' grows by 23 KiB an epoch: something keeps what "
+                          "it should release",
+                          "memory of owner 'other' grows by 23 KiB an epoch: something keeps what "
+                          "it should release"));
 }
 
 TEST(MemoryLog, LeakIntoABufferNamesIt) {
-  EXPECT_THAT(growth_said(false, true),
-              Contains("memory of owner 'buffer' grows by 240 B an epoch: something keeps what it should release"));
+  EXPECT_THAT(growth_said(false, true), Contains("memory of owner 'buffer' grows by 240 B an "
+                                                 "epoch: something keeps what it should release"));
 }
 
 struct Net : torch::nn::Module {

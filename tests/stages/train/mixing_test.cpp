@@ -16,7 +16,9 @@ constexpr StepKey kKey{.seed = 5, .step = 3};
 
 Batch images(std::int64_t count = 6, std::int64_t height = 8, std::int64_t width = 12) {
   const at::Generator generator = at::detail::createCPUGenerator(2);
-  Batch batch({{"image", torch::randn({count, 3, height, width}, generator)}, {"label", torch::arange(count)}}, count);
+  Batch batch({{"image", torch::randn({count, 3, height, width}, generator)},
+               {"label", torch::arange(count)}},
+              count);
   for (std::int64_t i = 0; i < count; ++i) batch.indices.push_back(100 + 7 * i);
   return batch;
 }
@@ -53,9 +55,11 @@ TEST(Mixing, MixupBlendsWithTheSampleBefore) {
   for (std::int64_t i = 0; i < 6; ++i) {
     const std::int64_t before = (i + 5) % 6;
     const auto share = result["share"][i].item<double>();
-    EXPECT_FLOAT_EQ(share,
-                    draw_mixture({.mixup_alpha = 1}, kKey, static_cast<std::uint32_t>(100 + 7 * i), 8, 12).share);
-    EXPECT_TRUE(result["image"][i].allclose(share * batch["image"][i] + (1 - share) * batch["image"][before]));
+    EXPECT_FLOAT_EQ(share, draw_mixture({.mixup_alpha = 1}, kKey,
+                                        static_cast<std::uint32_t>(100 + 7 * i), 8, 12)
+                               .share);
+    EXPECT_TRUE(result["image"][i].allclose(share * batch["image"][i] +
+                                            (1 - share) * batch["image"][before]));
     EXPECT_EQ(result["label"][i].item<std::int64_t>(), i);
     EXPECT_EQ(result["partner_label"][i].item<std::int64_t>(), before);
   }
@@ -71,11 +75,16 @@ TEST(Mixing, CutmixPutsInABoxAndCountsItsPixels) {
       const at::Tensor own = result["image"][i].eq(batch["image"][i]).all(0);
       const at::Tensor other = result["image"][i].eq(batch["image"][(i + 5) % 6]).all(0);
       EXPECT_TRUE(own.logical_xor(other).all().item<bool>());
-      EXPECT_NEAR(own.to(torch::kDouble).mean().item<double>(), result["share"][i].item<double>(), 1e-6);
-      const MixedBox box = draw_mixture({.cutmix_alpha = 1}, key, static_cast<std::uint32_t>(100 + 7 * i), 8, 12).box;
-      EXPECT_EQ(
-          other.slice(0, box.top, box.top + box.height).slice(1, box.left, box.left + box.width).sum().item<int>(),
-          box.height * box.width);
+      EXPECT_NEAR(own.to(torch::kDouble).mean().item<double>(), result["share"][i].item<double>(),
+                  1e-6);
+      const MixedBox box =
+          draw_mixture({.cutmix_alpha = 1}, key, static_cast<std::uint32_t>(100 + 7 * i), 8, 12)
+              .box;
+      EXPECT_EQ(other.slice(0, box.top, box.top + box.height)
+                    .slice(1, box.left, box.left + box.width)
+                    .sum()
+                    .item<int>(),
+                box.height * box.width);
       with_box += box.height * box.width > 0;
     }
   }
@@ -92,7 +101,8 @@ TEST(Mixing, OfBothEachIsTakenAsOften) {
 TEST(Mixing, OfASampleDoesNotDependOnWhatElseIsInItsBatch) {
   const Batch batch = images();
   const Batch some = batch.part(0, 3), alone = mix_samples(some, {.mixup_alpha = 1}, kKey);
-  EXPECT_TRUE(alone["share"].equal(mix_samples(batch, {.mixup_alpha = 1}, kKey)["share"].slice(0, 0, 3)));
+  EXPECT_TRUE(
+      alone["share"].equal(mix_samples(batch, {.mixup_alpha = 1}, kKey)["share"].slice(0, 0, 3)));
 }
 
 TEST(Mixing, KeepsTheLayoutAndTheBatch) {
@@ -108,15 +118,19 @@ TEST(Mixing, KeepsTheLayoutAndTheBatch) {
 
 TEST(Mixing, LossIsThatOfTheMixedTarget) {
   const at::Tensor logits = torch::randn({5, 4}, at::detail::createCPUGenerator(3), torch::kDouble);
-  const at::Tensor labels = torch::tensor({0, 1, 2, 3, 1}), partners = torch::tensor({3, 1, 0, 2, 2});
+  const at::Tensor labels = torch::tensor({0, 1, 2, 3, 1}),
+                   partners = torch::tensor({3, 1, 0, 2, 2});
   const at::Tensor share = torch::tensor({0.25, 0.5, 1.0, 0.0, 0.75}, torch::kDouble);
-  const at::Tensor target =
-      torch::one_hot(labels, 4) * share.unsqueeze(1) + torch::one_hot(partners, 4) * (1 - share).unsqueeze(1);
+  const at::Tensor target = torch::one_hot(labels, 4) * share.unsqueeze(1) +
+                            torch::one_hot(partners, 4) * (1 - share).unsqueeze(1);
   for (const double smoothing : {0.0, 0.1}) {
     const auto options =
-        torch::nn::functional::CrossEntropyFuncOptions().label_smoothing(smoothing).reduction(torch::kSum);
+        torch::nn::functional::CrossEntropyFuncOptions().label_smoothing(smoothing).reduction(
+            torch::kSum);
     EXPECT_NEAR(mixed_cross_entropy_sum(logits, labels, partners, share, smoothing).item<double>(),
-                torch::nn::functional::cross_entropy(logits, target.to(torch::kDouble), options).item<double>(), 1e-12);
+                torch::nn::functional::cross_entropy(logits, target.to(torch::kDouble), options)
+                    .item<double>(),
+                1e-12);
   }
 }
 

@@ -1,5 +1,5 @@
-// An optimizer whose state lies in the host's memory, on a CPU: there it is memory beside that of the tensors, so that
-// all is moved as on a GPU.
+// An optimizer whose state lies in the host's memory, on a CPU: there it is memory beside that of
+// the tensors, so that all is moved as on a GPU.
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -16,9 +16,11 @@ namespace {
 enum class Way { kOnDevice, kOffloaded, kOneByOne, kOffloadedOneByOne };
 constexpr Way kOtherWays[] = {Way::kOffloaded, Way::kOneByOne, Way::kOffloadedOneByOne};
 
-/// Parameters of many sizes and two types in two groups, one of which gets its first gradient late and one never.
+/// Parameters of many sizes and two types in two groups, one of which gets its first gradient late
+/// and one never.
 struct ManyParameters {
-  ManyParameters(const OptimizerOptions& rule, Way way) : way(way), optimizer(groups(rule), offloads(way)) {
+  ManyParameters(const OptimizerOptions& rule, Way way)
+      : way(way), optimizer(groups(rule), offloads(way)) {
     const auto* sgd = std::get_if<SgdOptions>(&rule);
     if (!sgd || sgd->momentum > 0) momentum = 0.7;
   }
@@ -32,7 +34,8 @@ struct ManyParameters {
         if (i == 0 || (i == 3 && step < 3)) continue;
         all[i].mutable_grad() = (all[i].detach() * 3 + step).cos();
       }
-      optimizer.set_rates({{.learning_rate = 0.1, .momentum = {}}, {.learning_rate = 0.02, .momentum = momentum}});
+      optimizer.set_rates(
+          {{.learning_rate = 0.1, .momentum = {}}, {.learning_rate = 0.02, .momentum = momentum}});
       if (way == Way::kOneByOne || way == Way::kOffloadedOneByOne) {
         optimizer.begin_steps();
         for (std::size_t i = all.size(); i-- > 0;) {
@@ -81,7 +84,8 @@ struct ManyParameters {
 };
 
 void expect_same(const ManyParameters& one, const ManyParameters& other, const std::string& what) {
-  for (std::size_t i = 0; i < one.all.size(); ++i) EXPECT_TRUE(one.all[i].equal(other.all[i])) << what << ", " << i;
+  for (std::size_t i = 0; i < one.all.size(); ++i)
+    EXPECT_TRUE(one.all[i].equal(other.all[i])) << what << ", " << i;
   const NamedTensors state = one.optimizer.state();
   ASSERT_EQ(state.size(), other.optimizer.state().size()) << what;
   for (const auto& [name, tensor] : other.optimizer.state()) {
@@ -97,7 +101,9 @@ TEST(OffloadedOptimizer, EveryRuleLeavesTheSameBits) {
     for (const Way way : kOtherWays) {
       ManyParameters other(kEveryRule[rule], way);
       other.run(0, 9);
-      expect_same(other, expected, "rule " + std::to_string(rule) + ", way " + std::to_string(static_cast<int>(way)));
+      expect_same(
+          other, expected,
+          "rule " + std::to_string(rule) + ", way " + std::to_string(static_cast<int>(way)));
     }
   }
 }
@@ -113,7 +119,9 @@ TEST(OffloadedOptimizer, StateThatWasSavedOneWayContinuesTheOther) {
         first.run(0, 5);
         rest.continue_as(first);
         rest.run(5, 9);
-        expect_same(rest, whole, "rule " + std::to_string(rule) + ", way " + std::to_string(static_cast<int>(way)));
+        expect_same(
+            rest, whole,
+            "rule " + std::to_string(rule) + ", way " + std::to_string(static_cast<int>(way)));
       }
     }
   }
@@ -174,7 +182,8 @@ struct CountedOptimizer {
 
 TEST(OffloadedOptimizer, DeviceHoldsTheAgesAndForAStepTheLargestParametersState) {
   register_meta_kernels();
-  constexpr std::int64_t kAges = 11 * 4, kState = 2 * 2000 * 4, kLargest = 2 * 1000 * 4, kRounding = 20 * 64;
+  constexpr std::int64_t kAges = 11 * 4, kState = 2 * 2000 * 4, kLargest = 2 * 1000 * 4,
+                         kRounding = 20 * 64;
   const MemoryTrace trace({.device = at::kCUDA, .model = {}});
   CountedOptimizer there(false), away(true);
   EXPECT_EQ(there.step(trace), std::pair(kState + kAges, kState + kAges));
@@ -206,7 +215,8 @@ TEST(OffloadedOptimizer, SmallParametersAreBroughtTogether) {
   const std::int64_t begun = trace.launches();
   there.step(trace);
   const std::int64_t of_gradients = 11, at_once = trace.launches() - begun - of_gradients;
-  // Of each piece a look at the whole of it and at its tensors, two copies, and the same update as of all at once.
+  // Of each piece a look at the whole of it and at its tensors, two copies, and the same update as
+  // of all at once.
   EXPECT_LE(offloaded - of_gradients, 3 * (at_once + 8) + 22);
 }
 

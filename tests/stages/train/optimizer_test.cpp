@@ -1,9 +1,9 @@
 #include "stages/train/optimizer.h"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
 #include <torch/utils.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/config_reader.h"
 #include "stages/train/step_execution.h"
@@ -52,8 +52,10 @@ TEST(Optimizer, ParameterWithoutGradientIsLeftAlone) {
 }
 
 TEST(Optimizer, LateParameterFillsItsMomentumWithItsFirstGradient) {
-  at::Tensor x = torch::zeros(1, torch::requires_grad()), y = torch::zeros(1, torch::requires_grad());
-  Optimizer optimizer(SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.5}, {{"x", x}, {"y", y}});
+  at::Tensor x = torch::zeros(1, torch::requires_grad()),
+             y = torch::zeros(1, torch::requires_grad());
+  Optimizer optimizer(SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.5},
+                      {{"x", x}, {"y", y}});
   x.mutable_grad() = torch::ones(1);
   optimizer.prepare();
   optimizer.set_rates({kTenth});
@@ -68,12 +70,15 @@ TEST(Optimizer, LateParameterFillsItsMomentumWithItsFirstGradient) {
 
 TEST(Optimizer, DivisorDividesTheGradientsFirst) {
   for (const OptimizerOptions& options :
-       {OptimizerOptions(kAdamW), OptimizerOptions(SgdOptions{.learning_rate = 0.1, .momentum = 0.9})}) {
+       {OptimizerOptions(kAdamW),
+        OptimizerOptions(SgdOptions{.learning_rate = 0.1, .momentum = 0.9})}) {
     for (const at::ScalarType type : {torch::kFloat, torch::kDouble}) {
-      at::Tensor x = torch::ones(41, type).requires_grad_(), y = torch::ones(41, type).requires_grad_();
+      at::Tensor x = torch::ones(41, type).requires_grad_(),
+                 y = torch::ones(41, type).requires_grad_();
       Optimizer divided(options, {{"x", x}}), plain(options, {{"y", y}});
       for (int step = 0; step < 3; ++step) {
-        const at::Tensor gradient = torch::linspace(-1, 1, 41, type) + step, three = torch::full({}, 3.7, type);
+        const at::Tensor gradient = torch::linspace(-1, 1, 41, type) + step,
+                         three = torch::full({}, 3.7, type);
         x.mutable_grad() = gradient.clone();
         y.mutable_grad() = gradient / three;
         divided.prepare();
@@ -92,18 +97,24 @@ TEST(Optimizer, EachGroupFollowsItsOwnRule) {
   const auto with = [](double decay) {
     return std::vector<OptimizerOptions>{
         SgdOptions{.learning_rate = 9, .momentum = 0.9, .weight_decay = decay},
-        AdamOptions{.learning_rate = 9, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8, .weight_decay = decay}};
+        AdamOptions{.learning_rate = 9,
+                    .beta1 = 0.9,
+                    .beta2 = 0.99,
+                    .epsilon = 1e-8,
+                    .weight_decay = decay}};
   };
   constexpr Rates kHalf{.learning_rate = 0.5, .momentum = {}};
   for (const std::size_t rule : {0, 1}) {
     std::vector<at::Tensor> parameters;
     for (int i = 0; i < 4; ++i) parameters.push_back(torch::linspace(1, 2, 40).requires_grad_());
-    const auto& [x, y, x_alone, y_alone] = std::tie(parameters[0], parameters[1], parameters[2], parameters[3]);
+    const auto& [x, y, x_alone, y_alone] =
+        std::tie(parameters[0], parameters[1], parameters[2], parameters[3]);
     Optimizer both({{.name = "", .optimizer = with(0.1)[rule], .parameters = {{"x", x}}},
                     {.name = "y", .optimizer = with(0)[rule], .parameters = {{"y", y}}}});
     Optimizer first(with(0.1)[rule], {{"x", x_alone}}), second(with(0)[rule], {{"y", y_alone}});
     for (int step = 0; step < 3; ++step) {
-      for (at::Tensor& parameter : parameters) parameter.mutable_grad() = (parameter.detach() * 3 + step).cos();
+      for (at::Tensor& parameter : parameters)
+        parameter.mutable_grad() = (parameter.detach() * 3 + step).cos();
       for (Optimizer* optimizer : {&both, &first, &second}) optimizer->prepare();
       both.set_rates({kTenth, kHalf});
       both.step();
@@ -121,7 +132,8 @@ TEST(Optimizer, EachGroupFollowsItsOwnRule) {
 
 TEST(Optimizer, SkipOfOneLeavesEverythingAsItWas) {
   for (const OptimizerOptions& options :
-       {OptimizerOptions(kAdamW), OptimizerOptions(SgdOptions{.learning_rate = 0.1, .momentum = 0.9})}) {
+       {OptimizerOptions(kAdamW),
+        OptimizerOptions(SgdOptions{.learning_rate = 0.1, .momentum = 0.9})}) {
     at::Tensor x = torch::ones(40, torch::requires_grad());
     x.mutable_grad() = torch::full(40, std::nan(""));
     Optimizer optimizer(options, {{"x", x}});
@@ -129,7 +141,8 @@ TEST(Optimizer, SkipOfOneLeavesEverythingAsItWas) {
     optimizer.set_rates({kTenth});
     optimizer.step(torch::ones({}));
     EXPECT_TRUE(x.equal(torch::ones(40)));
-    for (const auto& [name, tensor] : optimizer.state()) EXPECT_TRUE(tensor.equal(torch::zeros_like(tensor))) << name;
+    for (const auto& [name, tensor] : optimizer.state())
+      EXPECT_TRUE(tensor.equal(torch::zeros_like(tensor))) << name;
     x.mutable_grad() = torch::ones(40);
     optimizer.set_rates({kTenth});
     optimizer.step(torch::zeros({}));
@@ -141,7 +154,8 @@ TEST(Optimizer, SkippedFirstStepLeavesNoTrace) {
   for (const OptimizerOptions& options :
        {OptimizerOptions(kAdamW), OptimizerOptions(SgdOptions{.learning_rate = 0.1}),
         OptimizerOptions(SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.5})}) {
-    at::Tensor x = torch::ones(40, torch::requires_grad()), y = torch::ones(40, torch::requires_grad());
+    at::Tensor x = torch::ones(40, torch::requires_grad()),
+               y = torch::ones(40, torch::requires_grad());
     Optimizer skipping(options, {{"x", x}}), plain(options, {{"x", y}});
     const at::Tensor one = torch::ones({}), zero = torch::zeros({});
     for (int skipped = 0; skipped < 2; ++skipped) {
@@ -162,7 +176,8 @@ TEST(Optimizer, SkippedFirstStepLeavesNoTrace) {
       plain.step();
       EXPECT_TRUE(x.equal(y));
       ASSERT_EQ(skipping.state().size(), plain.state().size());
-      for (const auto& [name, tensor] : plain.state()) EXPECT_TRUE(skipping.state().at(name).equal(tensor)) << name;
+      for (const auto& [name, tensor] : plain.state())
+        EXPECT_TRUE(skipping.state().at(name).equal(tensor)) << name;
     }
   }
 }
@@ -208,7 +223,8 @@ TEST(Optimizer, CycledMomentumReplacesItsOwn) {
 
 /// Two parameters, the second of which has its first gradient only at step 3, under an optimizer.
 struct LateGradient {
-  at::Tensor x = torch::linspace(-1, 1, 37).requires_grad_(), y = torch::linspace(1, 2, 5).requires_grad_();
+  at::Tensor x = torch::linspace(-1, 1, 37).requires_grad_(),
+             y = torch::linspace(1, 2, 5).requires_grad_();
   OptimizerOptions options;
   Optimizer optimizer{options, {{"x", x}, {"y", y}}};
   explicit LateGradient(const OptimizerOptions& rule) : options(rule) {}
@@ -290,12 +306,16 @@ TEST(Optimizer, StateOfTheWrongFormIsRefusedAndChangesNothing) {
   EXPECT_EQ(refusal({{"x.mean", good.at("x.mean")}, {"x.age", good.at("x.age")}}),
             "the optimizer's state has no 'x.square'");
   EXPECT_EQ(with("y.mean", torch::zeros(5)), "the optimizer's state has no 'y.square'");
-  EXPECT_EQ(with("x.mean", torch::zeros({1, 37})), "the optimizer's state has a 'x.mean' of shape [1, 37], not [37]");
-  EXPECT_EQ(with("x.age", torch::zeros(1)), "the optimizer's state has a 'x.age' of shape [1], not []");
+  EXPECT_EQ(with("x.mean", torch::zeros({1, 37})),
+            "the optimizer's state has a 'x.mean' of shape [1, 37], not [37]");
+  EXPECT_EQ(with("x.age", torch::zeros(1)),
+            "the optimizer's state has a 'x.age' of shape [1], not []");
   EXPECT_EQ(with("x.square", torch::zeros(37, torch::kDouble)),
             "the optimizer's state has a 'x.square' of type Double, not Float");
-  EXPECT_EQ(with("z.mean", torch::zeros(3)), "the optimizer's state has a 'z.mean' for no parameter");
-  EXPECT_EQ(with("x.momentum", torch::zeros(37)), "the optimizer's state has a 'x.momentum' for no parameter");
+  EXPECT_EQ(with("z.mean", torch::zeros(3)),
+            "the optimizer's state has a 'z.mean' for no parameter");
+  EXPECT_EQ(with("x.momentum", torch::zeros(37)),
+            "the optimizer's state has a 'x.momentum' for no parameter");
   EXPECT_EQ(training.optimizer.state().at("x.age").item<double>(), 2);
   LateGradient plain(SgdOptions{.learning_rate = 0.1});
   EXPECT_THROW(plain.optimizer.load_state(good), std::invalid_argument);
@@ -311,14 +331,16 @@ TEST(GradientNorm, SmallGradientsAreNotScaled) {
 
 /// The errors of reading `json` as an optimizer.
 runner::Diagnostics errors_of(const std::string& text) {
-  const runner::Value value = stage_options("train/optimizer/" + json::parse(text)["kind"].get<std::string>(), text);
+  const runner::Value value =
+      stage_options("train/optimizer/" + json::parse(text)["kind"].get<std::string>(), text);
   runner::ConfigReader reader(value, "/train/optimizer");
   read_optimizer(reader);
   return reader.finish();
 }
 
 TEST(OptimizerOptions, EveryOptionIsRead) {
-  for (const char* kind : {"sgd", "adam", "adamw"}) EXPECT_TRUE(errors_of(json{{"kind", kind}}.dump()).empty()) << kind;
+  for (const char* kind : {"sgd", "adam", "adamw"})
+    EXPECT_TRUE(errors_of(json{{"kind", kind}}.dump()).empty()) << kind;
 }
 
 }  // namespace

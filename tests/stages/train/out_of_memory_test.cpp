@@ -35,26 +35,28 @@ OutOfMemory example() {
 
 TEST(OutOfMemory, TableTellsOwnersAndPhases) {
   EXPECT_THAT(live_table(example()),
-              testing::ElementsAre(
-                  "live when memory ran out in phase 'backward' of step 2: 61 MiB, and 4.0 MiB more were asked for",
-                  "  made in forward 28 MiB: 2 of 12 MiB, 1 of 4.0 MiB",
-                  "  parameter 17 MiB: head.weight 16 MiB, head.bias 1.0 MiB",
-                  "  optimizer_state 16 MiB: head.weight.momentum 16 MiB"));
+              testing::ElementsAre("live when memory ran out in phase 'backward' of step 2: 61 "
+                                   "MiB, and 4.0 MiB more were asked for",
+                                   "  made in forward 28 MiB: 2 of 12 MiB, 1 of 4.0 MiB",
+                                   "  parameter 17 MiB: head.weight 16 MiB, head.bias 1.0 MiB",
+                                   "  optimizer_state 16 MiB: head.weight.momentum 16 MiB"));
 }
 
 TEST(OutOfMemory, BetweenTwoStepsThereIsNoPhase) {
   OutOfMemory what = example();
   what.refused->phase = what.refused->alive[3].phase = StepPhase::kIdle;
-  EXPECT_EQ(live_table(what)[0], "live when memory ran out in step 2: 61 MiB, and 4.0 MiB more were asked for");
+  EXPECT_EQ(live_table(what)[0],
+            "live when memory ran out in step 2: 61 MiB, and 4.0 MiB more were asked for");
   EXPECT_EQ(live_table(what)[4], "  made between steps 12 MiB: 1 of 12 MiB");
 }
 
 TEST(OutOfMemory, WhereNobodyCountedTheTableShowsWhatIsKept) {
   OutOfMemory what = example();
   what.refused.reset();
-  EXPECT_THAT(live_table(what), testing::ElementsAre("kept from step to step when memory ran out at step 2",
-                                                     "  parameter 17 MiB: head.weight 16 MiB, head.bias 1.0 MiB",
-                                                     "  optimizer_state 16 MiB: head.weight.momentum 16 MiB"));
+  EXPECT_THAT(live_table(what),
+              testing::ElementsAre("kept from step to step when memory ran out at step 2",
+                                   "  parameter 17 MiB: head.weight 16 MiB, head.bias 1.0 MiB",
+                                   "  optimizer_state 16 MiB: head.weight.momentum 16 MiB"));
 }
 
 std::string in_words(const OutOfMemory& what) {
@@ -64,33 +66,36 @@ std::string in_words(const OutOfMemory& what) {
 }
 
 TEST(OutOfMemory, BudgetOfTheRecipeIsBlamedAtItsPlace) {
-  EXPECT_EQ(
-      in_words(example()),
-      "/memory/budget: out of memory in phase 'backward' of step 2: tried to allocate 4.0 MiB while 61 MiB of 64 "
-      "MiB are "
-      "in use | set memory.micro_batch below the batch of 64, or raise the budget: 68157440 bytes is the smallest "
-      "budget that gets further");
+  EXPECT_EQ(in_words(example()),
+            "/memory/budget: out of memory in phase 'backward' of step 2: tried to allocate 4.0 "
+            "MiB while 61 MiB of 64 "
+            "MiB are "
+            "in use | set memory.micro_batch below the batch of 64, or raise the budget: 68157440 "
+            "bytes is the smallest "
+            "budget that gets further");
 }
 
 TEST(OutOfMemory, MachineThatIsFullIsNotTheBudgetsFault) {
   OutOfMemory what = example();
   what.has_own_budget = false;
   what.micro_batch = 16;
-  EXPECT_EQ(
-      in_words(what),
-      ": out of memory in phase 'backward' of step 2: tried to allocate 4.0 MiB while 61 MiB of 64 MiB are in use | "
-      "lower memory.micro_batch, which is 16");
+  EXPECT_EQ(in_words(what),
+            ": out of memory in phase 'backward' of step 2: tried to allocate 4.0 MiB while 61 MiB "
+            "of 64 MiB are in use | "
+            "lower memory.micro_batch, which is 16");
   what.refused->limit.reset();
   what.can_be_cut = false;
   EXPECT_EQ(in_words(what),
-            ": out of memory in phase 'backward' of step 2: tried | lower train.batch_size, which is 64: this batch "
+            ": out of memory in phase 'backward' of step 2: tried | lower train.batch_size, which "
+            "is 64: this batch "
             "cannot be cut without changing the training");
   what.refused.reset();
   what.can_be_cut = true;
   what.micro_batch = 1;
   what.cause = "CUDA out of memory. Tried to allocate 2.00 GiB";
   EXPECT_EQ(in_words(what),
-            ": out of memory in step 2: CUDA out of memory. Tried to allocate 2.00 GiB | use a smaller model or input");
+            ": out of memory in step 2: CUDA out of memory. Tried to allocate 2.00 GiB | use a "
+            "smaller model or input");
 }
 
 }  // namespace

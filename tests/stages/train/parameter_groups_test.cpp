@@ -1,14 +1,14 @@
 #include "stages/train/parameter_groups.h"
 
 #include <gmock/gmock.h>
-#include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
+#include <nlohmann/json.hpp>
 
-#include "runner/shared/stage/config_reader.h"
 #include "runner/parent/schema/schema.h"
+#include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/weights/weights.h"
 
@@ -17,13 +17,14 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr AdamOptions kAdam{.learning_rate = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .weight_decay = 0.01};
+constexpr AdamOptions kAdam{
+    .learning_rate = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .weight_decay = 0.01};
 
 /// tower.0 and tower.2, and head.
 struct TwoParts : torch::nn::Module {
   TwoParts() {
-    register_module("tower",
-                    torch::nn::Sequential(torch::nn::Linear(2, 3), torch::nn::Tanh(), torch::nn::Linear(3, 3)));
+    register_module("tower", torch::nn::Sequential(torch::nn::Linear(2, 3), torch::nn::Tanh(),
+                                                   torch::nn::Linear(3, 3)));
     register_module("head", torch::nn::Linear(3, 2));
   }
 };
@@ -63,7 +64,8 @@ TEST(ParameterGroups, FirstGroupThatMatchesWins) {
   EXPECT_THAT(names(groups[0].parameters), ElementsAre("head.weight"));
   EXPECT_EQ(learning_rate(groups[0].optimizer), 0.1);
   EXPECT_EQ(groups[1].name, "**.bias");
-  EXPECT_THAT(names(groups[1].parameters), ElementsAre("tower.0.bias", "tower.2.bias", "head.bias"));
+  EXPECT_THAT(names(groups[1].parameters),
+              ElementsAre("tower.0.bias", "tower.2.bias", "head.bias"));
   EXPECT_EQ(std::get<AdamOptions>(groups[1].optimizer).weight_decay, 0);
   EXPECT_EQ(learning_rate(groups[1].optimizer), 0.1);
   EXPECT_THAT(names(groups[2].parameters), ElementsAre("tower.0.weight", "tower.2.weight"));
@@ -118,13 +120,15 @@ TEST(ParameterGroups, PatternOfWhichNothingIsLeftIsRefused) {
   const Refusal refused = refusal({frozen({"**.bias"}), group({"head.bias"})}, network);
   EXPECT_EQ(refused.place, "/parameter_groups/head.bias");
   EXPECT_EQ(refused.message, "earlier groups have taken all that the pattern 'head.bias' matches");
-  EXPECT_EQ(refused.help, "a parameter belongs to the first group that matches it: move this group up");
+  EXPECT_EQ(refused.help,
+            "a parameter belongs to the first group that matches it: move this group up");
   EXPECT_EQ(trained_parameters(network).size(), 6);  // nothing was frozen
 }
 
 TEST(ParameterGroups, GroupThatTheModelDoesNotTrainIsRefused) {
   TwoParts network;
-  for (at::Tensor& parameter : network.named_children()["head"]->parameters()) parameter.set_requires_grad(false);
+  for (at::Tensor& parameter : network.named_children()["head"]->parameters())
+    parameter.set_requires_grad(false);
   const Refusal refused = refusal({group({"head"})}, network);
   EXPECT_EQ(refused.place, "/parameter_groups/head");
   EXPECT_EQ(refused.message, "the model trains no parameter of this group");
@@ -159,7 +163,8 @@ ReadGroups read(const std::string& options) {
     return entry.key != "parameter_groups" && entry.key != "learning_rate_factors";
   });
   runner::ConfigReader reader(value, "/train");
-  result.groups = read_parameter_groups(reader, {{"head", {"head", "classifier"}}, {"backbone", {"**"}}});
+  result.groups =
+      read_parameter_groups(reader, {{"head", {"head", "classifier"}}, {"backbone", {"**"}}});
   result.errors = reader.finish();
   return result;
 }
@@ -193,8 +198,10 @@ TEST(ParameterGroups, TwoOfOneNameAreRefused) {
 }
 
 TEST(ParameterGroups, FactorsAreShortForHeadAndBackbone) {
-  EXPECT_TRUE(read(R"({"kind": "train.supervised", "learning_rate_factors": {"head": 1}})").groups.empty());
-  const ReadGroups done = read(R"({"kind": "train.supervised", "learning_rate_factors": {"backbone": 0.1}})");
+  EXPECT_TRUE(
+      read(R"({"kind": "train.supervised", "learning_rate_factors": {"head": 1}})").groups.empty());
+  const ReadGroups done =
+      read(R"({"kind": "train.supervised", "learning_rate_factors": {"backbone": 0.1}})");
   ASSERT_TRUE(done.errors.empty());
   TwoParts network;
   const auto groups = divide_parameters(network, kAdam, done.groups);
@@ -211,7 +218,8 @@ TEST(ParameterGroups, HeadMayBeCalledClassifier) {
   torch::nn::Sequential network;
   network->push_back("backbone", torch::nn::Linear(2, 3));
   network->push_back("classifier", torch::nn::Linear(3, 2));
-  const auto options = read(R"({"kind": "train.supervised", "learning_rate_factors": {"backbone": 0.1}})").groups;
+  const auto options =
+      read(R"({"kind": "train.supervised", "learning_rate_factors": {"backbone": 0.1}})").groups;
   const auto groups = divide_parameters(*network, kAdam, options);
   ASSERT_EQ(groups.size(), 2);
   EXPECT_THAT(names(groups[0].parameters), ElementsAre("classifier.weight", "classifier.bias"));
@@ -220,17 +228,21 @@ TEST(ParameterGroups, HeadMayBeCalledClassifier) {
 
 TEST(ParameterGroups, FactorsOfAModelWithoutAHeadAreRefused) {
   torch::nn::Sequential network{torch::nn::Linear(2, 3)};
-  const auto groups = read(R"({"kind": "train.supervised", "learning_rate_factors": {"backbone": 0.1}})").groups;
+  const auto groups =
+      read(R"({"kind": "train.supervised", "learning_rate_factors": {"backbone": 0.1}})").groups;
   const Refusal refused = refusal(groups, *network);
   EXPECT_EQ(refused.place, "/learning_rate_factors/head");
   EXPECT_EQ(refused.message, "the pattern 'head' matches no parameter of the model");
 }
 
-/// A part that is all frozen asks for no factor of its own, and where another part's is written none is missed.
+/// A part that is all frozen asks for no factor of its own, and where another part's is written
+/// none is missed.
 TEST(ParameterGroups, PartsWithoutAFactorMayBeFrozenOrMissing) {
   TwoParts network;
-  for (const auto& item : network.named_parameters()) item.value().set_requires_grad(item.key().starts_with("head."));
-  auto groups = read(R"({"kind": "train.supervised", "learning_rate_factors": {"head": 10}})").groups;
+  for (const auto& item : network.named_parameters())
+    item.value().set_requires_grad(item.key().starts_with("head."));
+  auto groups =
+      read(R"({"kind": "train.supervised", "learning_rate_factors": {"head": 10}})").groups;
   const auto divided = divide_parameters(network, kAdam, groups);
   ASSERT_EQ(divided.size(), 1);
   EXPECT_EQ(divided[0].name, "head");
@@ -238,7 +250,8 @@ TEST(ParameterGroups, PartsWithoutAFactorMayBeFrozenOrMissing) {
   EXPECT_EQ(divide_parameters(network, kAdam, groups).size(), 1);
   groups[1].learning_rate_factor = 0.5;
   groups[1].may_be_empty = false;
-  EXPECT_EQ(refusal(groups, network).message, "the pattern 'text' matches no parameter of the model");
+  EXPECT_EQ(refusal(groups, network).message,
+            "the pattern 'text' matches no parameter of the model");
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 #include <set>
 
 #include <gmock/gmock.h>
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/stage.h"
 #include "stages/machine/cpu_pool.h"
@@ -25,8 +25,10 @@ std::int64_t bytes_of(const std::vector<runner::NamedBytes>& owners, const std::
 }
 
 TEST(PlanTraining, TheStateOfTheRandomGeneratorIsCounted) {
-  const auto bytes = static_cast<std::int64_t>(at::detail::getDefaultCPUGenerator().get_state().nbytes());
-  EXPECT_EQ(bytes_of(TowerPlanning().plan().owners, "buffer"), bytes) << "the tower has no buffers of its own";
+  const auto bytes =
+      static_cast<std::int64_t>(at::detail::getDefaultCPUGenerator().get_state().nbytes());
+  EXPECT_EQ(bytes_of(TowerPlanning().plan().owners, "buffer"), bytes)
+      << "the tower has no buffers of its own";
 }
 
 TEST(PlanTraining, PeakIsThatOfTheTraining) {
@@ -40,7 +42,9 @@ TEST(PlanTraining, PeakWithAnAverageOfTheWeightsIsThatOfTheTraining) {
   planning.options.average = WeightAverageOptions{.decay = 0.9};
   const runner::MemoryPlan plan = planning.plan();
   // Adam keeps two copies of what is trained, the average is a third.
-  EXPECT_NEAR(static_cast<double>(bytes_of(plan.owners, "optimizer_state")) / static_cast<double>(before), 1.5, 0.01);
+  EXPECT_NEAR(
+      static_cast<double>(bytes_of(plan.owners, "optimizer_state")) / static_cast<double>(before),
+      1.5, 0.01);
   expect_counted_as_planned(planning.measured(), plan, 1 / 1.35);
 }
 
@@ -56,8 +60,8 @@ TEST(PlanTraining, MicroBatchesAreSaidToStartMoreOperations) {
   const runner::MemoryPlan plan = planning.plan();
   EXPECT_GT(plan.operations, 100);
   const auto cost = [&](const char* way) {
-    const auto found =
-        std::ranges::find(plan.alternatives, std::vector<std::string>{way}, &runner::PlanAlternative::overrides);
+    const auto found = std::ranges::find(plan.alternatives, std::vector<std::string>{way},
+                                         &runner::PlanAlternative::overrides);
     return found == plan.alternatives.end() ? 0 : found->relative_operations;
   };
   // The optimizer's operations are not repeated.
@@ -65,7 +69,8 @@ TEST(PlanTraining, MicroBatchesAreSaidToStartMoreOperations) {
   EXPECT_THAT(cost("memory.micro_batch=2"), testing::AllOf(testing::Gt(5.0), testing::Le(8.0)));
 }
 
-// What a step costs is that of the last one planned, whose optimizer has its state, and not of those before it.
+// What a step costs is that of the last one planned, whose optimizer has its state, and not of
+// those before it.
 TEST(PlanTraining, CostIsThatOfOneStep) {
   TowerPlanning whole(3, {32, 32}), with_rest(3, {40, 32});
   const runner::MemoryPlan two = whole.plan(), three = with_rest.plan();
@@ -75,13 +80,15 @@ TEST(PlanTraining, CostIsThatOfOneStep) {
   EXPECT_EQ(two.operations, three.operations);
 }
 
-// Forward, forward again and backward in place of forward and backward; the optimizer's operations are the same.
+// Forward, forward again and backward in place of forward and backward; the optimizer's operations
+// are the same.
 TEST(PlanTraining, RecomputedBlocksAreSaidToStartMoreOperations) {
   TowerPlanning planning;
   const runner::MemoryPlan kept = planning.plan();
   planning.policy.activation_checkpointing = {.blocks = true};
   const runner::MemoryPlan recomputed = planning.plan();
-  const double ratio = static_cast<double>(recomputed.operations) / static_cast<double>(kept.operations);
+  const double ratio =
+      static_cast<double>(recomputed.operations) / static_cast<double>(kept.operations);
   EXPECT_THAT(ratio, testing::AllOf(testing::Gt(1.05), testing::Lt(1.5)));
 }
 
@@ -95,12 +102,13 @@ TEST(PlanTraining, KnowsWhoseTheBytesAre) {
   TowerPlanning planning;
   const runner::MemoryPlan plan = planning.plan();
   std::int64_t parameters = 0;
-  for (const at::Tensor& parameter : planning.model.build(planning.data.describe(), 1)->parameters())
+  for (const at::Tensor& parameter :
+       planning.model.build(planning.data.describe(), 1)->parameters())
     parameters += static_cast<std::int64_t>(parameter.nbytes());
   EXPECT_EQ(bytes_of(plan.owners, "parameter"), parameters);
   // Two moments of each, and its age.
-  EXPECT_NEAR(static_cast<double>(bytes_of(plan.owners, "optimizer_state")), 2.0 * static_cast<double>(parameters),
-              0.01 * static_cast<double>(parameters));
+  EXPECT_NEAR(static_cast<double>(bytes_of(plan.owners, "optimizer_state")),
+              2.0 * static_cast<double>(parameters), 0.01 * static_cast<double>(parameters));
   EXPECT_GE(bytes_of(plan.owners, "input"), 16 * 3 * 32 * 32 * 4);
   EXPECT_GT(bytes_of(plan.owners, "saved_activation"), 0);
   EXPECT_EQ(plan.device, "cpu");
@@ -132,7 +140,8 @@ TEST(PlanTraining, ValidationAndTheBestWeightsAreCountedIn) {
   const runner::MemoryPlan plan = plan_training(training, planning.context).plan;
   std::vector<std::string> phases;
   for (const runner::PhaseMark& mark : plan.phases) phases.push_back(mark.phase);
-  EXPECT_THAT(phases, testing::IsSupersetOf({"forward", "backward", "evaluate", "checkpoint load"}));
+  EXPECT_THAT(phases,
+              testing::IsSupersetOf({"forward", "backward", "evaluate", "checkpoint load"}));
 }
 
 TEST(PlanTraining, AnythingThatDoesNotFitComesWithWhatDoes) {
@@ -235,14 +244,16 @@ TEST(PlanTraining, ShorterBatchAtTheEndOfAnEpochIsCounted) {
     EXPECT_NEAR(static_cast<double>(plan.reserved), took, 0.02 * took) << rest;
     planning.data.options.drop_last = true;
     const runner::MemoryPlan whole_batches = planning.plan();
-    EXPECT_LT(static_cast<double>(whole_batches.reserved), 0.97 * took) << "other sizes do not fill the gaps, " << rest;
+    EXPECT_LT(static_cast<double>(whole_batches.reserved), 0.97 * took)
+        << "other sizes do not fill the gaps, " << rest;
     EXPECT_EQ(whole_batches.live, plan.live) << rest;
     EXPECT_EQ(whole_batches.operations, plan.operations) << rest;
     EXPECT_EQ(whole_batches.flops, plan.flops) << rest;
   }
 }
 
-/// A tower of which a small batch is trained, with its blocks recomputed: weights, gradients and state are most of it.
+/// A tower of which a small batch is trained, with its blocks recomputed: weights, gradients and
+/// state are most of it.
 struct MostlyWeights : TowerPlanning {
   explicit MostlyWeights(std::int64_t width = 64) : TowerPlanning(4, {40, 32}, width) {
     options.batch_size = 2;
@@ -263,7 +274,8 @@ TEST(PlanTraining, PeakWithTheOptimizerInTheBackwardPassIsThatOfTheTraining) {
   planning.policy.optimizer_in_backward = true;
   const runner::MemoryPlan plan = planning.plan();
   expect_counted_as_planned(planning.measured(), plan, 1 / 1.35);
-  EXPECT_GT(at_once.live - plan.live, weight_bytes(planning) * 6 / 10) << "most gradients are gone when others come";
+  EXPECT_GT(at_once.live - plan.live, weight_bytes(planning) * 6 / 10)
+      << "most gradients are gone when others come";
   EXPECT_LT(bytes_of(plan.owners, "gradient"), bytes_of(at_once.owners, "gradient") / 2);
   EXPECT_EQ(plan.step.at("optimizer_in_backward"), true);
   ASSERT_EQ(plan.options.size(), 2U);
@@ -279,11 +291,12 @@ TEST(PlanTraining, OffloadedStateIsNotOnTheGpu) {
   planning.policy.offloads_optimizer = true;
   const runner::MemoryPlan away = planning.plan();
   const std::int64_t weights = weight_bytes(planning);
-  EXPECT_NEAR(static_cast<double>(bytes_of(there.owners, "optimizer_state")), 2.0 * static_cast<double>(weights),
-              0.01 * static_cast<double>(weights));
+  EXPECT_NEAR(static_cast<double>(bytes_of(there.owners, "optimizer_state")),
+              2.0 * static_cast<double>(weights), 0.01 * static_cast<double>(weights));
   EXPECT_LT(bytes_of(away.owners, "optimizer_state"), weights / 100) << "the ages alone";
   EXPECT_GT(there.live - away.live, weights);
-  EXPECT_NEAR(away.moved, 4.0 * static_cast<double>(weights), 0.02 * static_cast<double>(weights)) << "there and back";
+  EXPECT_NEAR(away.moved, 4.0 * static_cast<double>(weights), 0.02 * static_cast<double>(weights))
+      << "there and back";
   EXPECT_EQ(there.moved, 0);
   EXPECT_EQ(away.step.at("offload"), "optimizer");
   ASSERT_EQ(away.options.size(), 2U);
@@ -298,8 +311,9 @@ TEST(PlanTraining, OffloadingSavesNothingOnACpuAndIsSaidToSaveNothing) {
   const runner::MemoryPlan plan = planning.plan();
   EXPECT_EQ(plan.predicted, before.predicted);
   EXPECT_FALSE(plan.step.contains("offload"));
-  EXPECT_THAT(plan.options, ElementsAre(runner::OptionEffect{"memory.offload", "optimizer", 0,
-                                                             "the optimizer's state is in the host's memory anyway"}));
+  EXPECT_THAT(plan.options, ElementsAre(runner::OptionEffect{
+                                "memory.offload", "optimizer", 0,
+                                "the optimizer's state is in the host's memory anyway"}));
 }
 
 TEST(PlanTraining, OtherWaysOfTheOptimizerAreAmongTheAlternatives) {
@@ -310,13 +324,15 @@ TEST(PlanTraining, OtherWaysOfTheOptimizerAreAmongTheAlternatives) {
   const auto ways = [&] {
     std::vector<std::string> ways;
     for (const runner::PlanAlternative& one : planning.plan().alternatives) {
-      EXPECT_EQ(one.exactness, one.overrides[0].starts_with("memory.micro_batch") ? "exact" : "bit");
+      EXPECT_EQ(one.exactness,
+                one.overrides[0].starts_with("memory.micro_batch") ? "exact" : "bit");
       ways.push_back(runner::override_text(one.overrides));
     }
     return ways;
   };
-  EXPECT_THAT(ways(), testing::IsSupersetOf({"memory.offload=optimizer", "memory.optimizer_in_backward=true",
-                                             "memory.offload=optimizer memory.optimizer_in_backward=true"}));
+  EXPECT_THAT(ways(), testing::IsSupersetOf(
+                          {"memory.offload=optimizer", "memory.optimizer_in_backward=true",
+                           "memory.offload=optimizer memory.optimizer_in_backward=true"}));
   planning.options.gradient_clip_norm = 1;
   EXPECT_THAT(ways(), Each(testing::Not(HasSubstr("optimizer_in_backward")))) << "which is refused";
 }

@@ -40,7 +40,8 @@ TEST(Plateau, ThresholdIsADifference) {
 TEST(Plateau, WhatIsNotFiniteIsNeverBetter) {
   const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
   const PlateauSchedule schedule{.factor = 0.5, .patience = 1};
-  EXPECT_EQ(rates(schedule, {nan, -infinity, 5, 4, nan, infinity}), (std::vector<double>{1, 0.5, 0.5, 0.5, 0.5, 0.25}));
+  EXPECT_EQ(rates(schedule, {nan, -infinity, 5, 4, nan, infinity}),
+            (std::vector<double>{1, 0.5, 0.5, 0.5, 0.5, 0.25}));
 }
 
 TEST(Plateau, NothingCountsAsBadForAWhileAfterAReduction) {
@@ -74,7 +75,8 @@ TEST(Plateau, WhatIsNotAStateIsRefused) {
     return "taken";
   };
   EXPECT_EQ(refusal("[]"), "the schedule's state is not a JSON object");
-  EXPECT_EQ(refusal(R"({"best": "good"})"), "the schedule's state has a 'best' that is not a number");
+  EXPECT_EQ(refusal(R"({"best": "good"})"),
+            "the schedule's state has a 'best' that is not a number");
   EXPECT_EQ(refusal(R"({"best": 1, "bad_validations": -1})"),
             "the schedule's state has a 'bad_validations' that is not a count");
   EXPECT_EQ(refusal(R"({"best": 1, "bad_validations": 1, "cooldown_left": 0})"),

@@ -16,7 +16,8 @@ namespace stages {
 namespace {
 
 Json tower() {
-  return Json::parse(R"({"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+  return Json::parse(
+      R"({"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
                          "patch_size": 8, "attention_dropout": 0.2, "drop_path": 0.3, "dropout": 0.1})");
 }
 
@@ -39,7 +40,8 @@ class NormalizedNetwork final : public torch::nn::Module {
         variance_(register_buffer("variance", torch::ones({8}, options))) {}
   at::Tensor forward(const at::Tensor& images) {
     const at::Tensor x = torch::conv2d(images, convolution_);
-    const at::Tensor y = torch::batch_norm(x, weight_, bias_, mean_, variance_, is_training(), 0.1, 1e-5, false);
+    const at::Tensor y =
+        torch::batch_norm(x, weight_, bias_, mean_, variance_, is_training(), 0.1, 1e-5, false);
     return torch::linear(y.relu().mean({2, 3}), head_);
   }
 
@@ -49,7 +51,8 @@ class NormalizedNetwork final : public torch::nn::Module {
 
 class NormalizedModel final : public Model {
  public:
-  std::shared_ptr<torch::nn::Module> build(const DatasetDescription&, std::uint64_t) const override {
+  std::shared_ptr<torch::nn::Module> build(const DatasetDescription&,
+                                           std::uint64_t) const override {
     return std::make_shared<NormalizedNetwork>(torch::kFloat);
   }
   std::shared_ptr<torch::nn::Module> outline(const DatasetDescription&) const override {
@@ -114,7 +117,8 @@ class RepeatedParts : public testing::Test {
   void expect_the_same() {
     for (const int micro_batch : {model->mixes_samples() ? 2 : 1, 3, 4, 5}) {
       policy.micro_batch = micro_batch;
-      if (model->mixes_samples()) options.accumulated_micro_batch = micro_batch;  // asked for by name
+      if (model->mixes_samples())
+        options.accumulated_micro_batch = micro_batch;  // asked for by name
       for (const std::string& gpu : {"", "NVIDIA L4"}) {
         context.facts.device = gpu.empty() ? "cpu" : "cuda:0";
         context.asked.device_model = gpu;
@@ -123,7 +127,8 @@ class RepeatedParts : public testing::Test {
         EXPECT_EQ(noted.reserved, computed.reserved) << micro_batch << gpu;
         EXPECT_EQ(noted.flops, computed.flops) << micro_batch << gpu;
         EXPECT_EQ(noted.operations, computed.operations) << micro_batch << gpu;
-        // In which order autocast drops its casts depends on their addresses, and so does the curve between two peaks.
+        // In which order autocast drops its casts depends on their addresses, and so does the curve
+        // between two peaks.
         if (policy.precision.base != Precision::kFp32) noted.curve = computed.curve = {};
         EXPECT_EQ(to_json(noted).dump(1), to_json(computed).dump(1)) << micro_batch << gpu;
       }
@@ -164,8 +169,8 @@ TEST_F(RepeatedParts, PlanIsTheSameUnderEveryOptimizer) {
   AdamOptions with_maximum = adam, decoupled = adam;
   with_maximum.amsgrad = true;
   decoupled.decoupled = true;
-  for (const OptimizerOptions& optimizer :
-       std::initializer_list<OptimizerOptions>{SgdOptions{.learning_rate = 1e-3}, adam, with_maximum, decoupled}) {
+  for (const OptimizerOptions& optimizer : std::initializer_list<OptimizerOptions>{
+           SgdOptions{.learning_rate = 1e-3}, adam, with_maximum, decoupled}) {
     options.optimizer = optimizer;
     expect_the_same();
   }
@@ -186,8 +191,8 @@ TEST_F(RepeatedParts, ThreePartsAreComputed) {
   plan(Repeated::kNoted);
   const int few = losses;
   plan(Repeated::kComputed);
-  // Three steps, one of them of the 8 samples that are left of 40, and a validation; and the same for the whole batch,
-  // by which the plan says what micro_batch saves.
+  // Three steps, one of them of the 8 samples that are left of 40, and a validation; and the same
+  // for the whole batch, by which the plan says what micro_batch saves.
   EXPECT_EQ(few, (3 * 3 + 1) + (3 + 1));
   EXPECT_EQ(losses, (2 * 16 + 8 + 1) + (3 + 1));
 }

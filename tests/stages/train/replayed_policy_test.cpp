@@ -27,14 +27,18 @@ std::optional<MemoryPolicy> replayed(const StepPlan& step, const MemoryPolicy& w
 TEST(ReplayedPolicy, IsWhatTheStepStandsFor) {
   MemoryPolicy written = open_policy();
   written.activation_checkpointing.updates_twice = true;
-  const auto policy = replayed(
-      {.micro_batch = 4, .two_pass = true, .activation_checkpointing = {.modules = {"layers.0", "layers.2"}}}, written);
+  const auto policy = replayed({.micro_batch = 4,
+                                .two_pass = true,
+                                .activation_checkpointing = {.modules = {"layers.0", "layers.2"}}},
+                               written);
   ASSERT_TRUE(policy);
   EXPECT_EQ(policy->micro_batch, 4);
   EXPECT_TRUE(policy->two_pass);
-  EXPECT_THAT(policy->activation_checkpointing.modules, ElementsAre("model.layers.0", "model.layers.2"));
+  EXPECT_THAT(policy->activation_checkpointing.modules,
+              ElementsAre("model.layers.0", "model.layers.2"));
   EXPECT_TRUE(policy->activation_checkpointing.updates_twice) << "that is the recipe's";
-  EXPECT_FALSE(policy->leaves_a_choice() && (policy->two_pass_is_open || policy->checkpointing_is_open));
+  EXPECT_FALSE(policy->leaves_a_choice() &&
+               (policy->two_pass_is_open || policy->checkpointing_is_open));
 }
 
 TEST(ReplayedPolicy, KnowsTheWholeBatchAndAllBlocks) {

@@ -35,7 +35,8 @@ Outcome in_one_go(const Change& change) {
   TinyTraining training;
   change(training);
   const TrainingResult result = training.run();
-  return {training.flat_weights(), result.epoch, result.step, training.context.metrics, training.context.said};
+  return {training.flat_weights(), result.epoch, result.step, training.context.metrics,
+          training.context.said};
 }
 
 /// Continues from what `before` left in its folder.
@@ -51,7 +52,8 @@ Outcome resumed(const TinyTraining& before, const Change& change) {
   // What retort does with the record.
   const auto kept = before.context.metrics.begin();
   outcome.metrics.assign(kept, kept + training.context.resumed_at.value_or(0));
-  outcome.metrics.insert(outcome.metrics.end(), training.context.metrics.begin(), training.context.metrics.end());
+  outcome.metrics.insert(outcome.metrics.end(), training.context.metrics.begin(),
+                         training.context.metrics.end());
   return outcome;
 }
 
@@ -68,7 +70,8 @@ void break_off(TinyTraining& training, const std::string& phase, std::int64_t st
   else EXPECT_THROW(training.run(), runner::Cancelled);
 }
 
-void expect_the_same_when_stopped_at(const Change& change, std::initializer_list<std::int64_t> steps) {
+void expect_the_same_when_stopped_at(const Change& change,
+                                     std::initializer_list<std::int64_t> steps) {
   const Outcome whole = in_one_go(change);
   for (const std::int64_t step : steps) {
     SCOPED_TRACE("stopped at step " + std::to_string(step));
@@ -86,13 +89,17 @@ struct Case {
 
 class EveryTraining : public testing::TestWithParam<Case> {};
 
-TEST_P(EveryTraining, ContinuesToTheSameBits) { expect_the_same_when_stopped_at(GetParam().change, {1, 4, 6, 15}); }
+TEST_P(EveryTraining, ContinuesToTheSameBits) {
+  expect_the_same_when_stopped_at(GetParam().change, {1, 4, 6, 15});
+}
 
 Case optimizer(std::string name, OptimizerOptions options) {
-  return {std::move(name), [options](TinyTraining& training) { training.options.optimizer = options; }};
+  return {std::move(name),
+          [options](TinyTraining& training) { training.options.optimizer = options; }};
 }
 Case schedule(std::string name, Schedule schedule) {
-  return {std::move(name), [schedule](TinyTraining& training) { training.options.schedule = schedule; }};
+  return {std::move(name),
+          [schedule](TinyTraining& training) { training.options.schedule = schedule; }};
 }
 Case with(std::string name, Change change) { return {std::move(name), std::move(change)}; }
 
@@ -113,7 +120,9 @@ std::vector<Case> every_case() {
       optimizer("sgd", SgdOptions{.learning_rate = 0.1}),
       optimizer("momentum", SgdOptions{.learning_rate = 0.1, .momentum = 0.9}),
       optimizer("dampening", SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.5}),
-      optimizer("nesterov", SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01}),
+      optimizer("nesterov",
+                SgdOptions{
+                    .learning_rate = 0.1, .momentum = 0.9, .nesterov = true, .weight_decay = 0.01}),
       optimizer("adam", adam),
       optimizer("adamw", kAdamW),
       optimizer("amsgrad", amsgrad),
@@ -125,9 +134,11 @@ std::vector<Case> every_case() {
       schedule("multi_step", MultiStepSchedule{.milestones = {1, 3}, .gamma = 0.5}),
       schedule("cosine_restarts", CosineRestartsSchedule{.first_period = 1, .period_factor = 2}),
       schedule("warmup_linear", WarmupLinearSchedule{.warmup_steps = 5, .warmup_fraction = {}}),
-      // Nothing is ever better by so much, so that the rate falls after each validation, or after each second one.
+      // Nothing is ever better by so much, so that the rate falls after each validation, or after
+      // each second one.
       schedule("plateau", PlateauSchedule{.factor = 0.5, .patience = 0, .threshold = 0.99}),
-      schedule("plateau_with_patience", PlateauSchedule{.factor = 0.5, .patience = 1, .threshold = 0.99}),
+      schedule("plateau_with_patience",
+               PlateauSchedule{.factor = 0.5, .patience = 1, .threshold = 0.99}),
       with("bf16", [](TinyTraining& training) { training.policy.precision = Precision::kBf16; }),
       with("optimizer_in_backward",
            [](TinyTraining& training) {
@@ -137,14 +148,16 @@ std::vector<Case> every_case() {
       with("fp16", [](TinyTraining& training) { training.policy.precision = Precision::kFp16; }),
       with("parameter_groups",
            [](TinyTraining& training) {
-             training.options.parameter_groups = {{.name = "slow", .match = {"2.bias"}, .learning_rate_factor = 0.25},
-                                                  {.name = "still", .match = {"0"}, .frozen = true}};
+             training.options.parameter_groups = {
+                 {.name = "slow", .match = {"2.bias"}, .learning_rate_factor = 0.25},
+                 {.name = "still", .match = {"0"}, .frozen = true}};
            }),
       with("numbers_that_libtorch_draws",
            [](TinyTraining& training) {
              torch::manual_seed(7);
              training.network =
-                 torch::nn::Sequential(TinyLinear(2, 8, at::kCPU), torch::nn::Dropout(0.3), TinyLinear(8, 3, at::kCPU))
+                 torch::nn::Sequential(TinyLinear(2, 8, at::kCPU), torch::nn::Dropout(0.3),
+                                       TinyLinear(8, 3, at::kCPU))
                      .ptr();
            }),
       with("clipping", [](TinyTraining& training) { training.options.gradient_clip_norm = 0.1; }),
@@ -158,10 +171,14 @@ std::vector<Case> every_case() {
              training.options.batch_size = 2;
              for (std::int64_t i = 0; i < 24; ++i) training.train_data->skipped.insert(i);
            }),
-      with("patience", [](TinyTraining& training) { training.options.patience = 1, training.options.epochs = 6; }),
+      with("patience",
+           [](TinyTraining& training) {
+             training.options.patience = 1, training.options.epochs = 6;
+           }),
       with("keep_last", [](TinyTraining& training) { training.options.keep = Keep::kLast; }),
       with("without_validation", [](TinyTraining& training) { training.validation = nullptr; }),
-      with("loader_threads", [](TinyTraining& training) { training.train_data->options.workers = 3; }),
+      with("loader_threads",
+           [](TinyTraining& training) { training.train_data->options.workers = 3; }),
   };
 }
 
@@ -181,7 +198,8 @@ TEST(Resume, ValidationsWithoutABetterOneAreRemembered) {
     training.options.validate_every = 2;
     training.options.patience = 2;
   };
-  EXPECT_EQ(in_one_go(stuck).said.back(), "stopped after epoch 6: no better validation loss since epoch 2");
+  EXPECT_EQ(in_one_go(stuck).said.back(),
+            "stopped after epoch 6: no better validation loss since epoch 2");
   expect_the_same_when_stopped_at(stuck, {6, 9, 17, 22});
 }
 
@@ -214,7 +232,8 @@ TEST(Resume, SavingOnRequestChangesNothing) {
     training.context.wants_save = progress.phase == "train" && progress.step == 6;
   };
   const TrainingResult result = training.run();
-  expect_same({training.flat_weights(), result.epoch, result.step, training.context.metrics, {}}, in_one_go(kAsItIs));
+  expect_same({training.flat_weights(), result.epoch, result.step, training.context.metrics, {}},
+              in_one_go(kAsItIs));
   EXPECT_EQ(training.context.flushes, 5);  // four epochs, and the request
 }
 
@@ -246,7 +265,8 @@ TEST(Resume, DamagedCheckpointIsPassedOverAndSaid) {
   TinyTraining stopped;
   often(stopped);
   break_off(stopped, "train", 7, /*kill=*/false);
-  const auto latest = stopped.context.node().folder / "checkpoints/step-00000007/optimizer.safetensors";
+  const auto latest =
+      stopped.context.node().folder / "checkpoints/step-00000007/optimizer.safetensors";
   ASSERT_TRUE(std::filesystem::exists(latest));
   std::filesystem::resize_file(latest, std::filesystem::file_size(latest) - 1);
   const Outcome outcome = resumed(stopped, often);
@@ -263,7 +283,8 @@ TEST(Resume, CheckpointOfAnotherTrainingIsRefused) {
   other.context.facts.resuming = true;
   std::filesystem::copy(stopped.context.node().folder, other.context.node().folder,
                         std::filesystem::copy_options::recursive);
-  EXPECT_THAT(other.error(), HasSubstr("step-00000003' does not fit this training: the optimizer's state has "));
+  EXPECT_THAT(other.error(),
+              HasSubstr("step-00000003' does not fit this training: the optimizer's state has "));
   EXPECT_EQ(other.code, runner::ErrorCode::kChangedRun);
 }
 

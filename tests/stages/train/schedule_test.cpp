@@ -34,8 +34,8 @@ double at_epoch(const Schedule& schedule, std::int64_t epoch) {
 
 TEST(Schedule, EpochsNotStepsMoveWhatIsSaidInEpochs) {
   const Schedule every[] = {StepSchedule{.step_size = 1, .gamma = 0.5},
-                            MultiStepSchedule{.milestones = {1}, .gamma = 0.5}, ExponentialSchedule{0.5},
-                            CosineRestartsSchedule{.first_period = 2}};
+                            MultiStepSchedule{.milestones = {1}, .gamma = 0.5},
+                            ExponentialSchedule{0.5}, CosineRestartsSchedule{.first_period = 2}};
   for (const Schedule& schedule : every) {
     const auto rate = [&](std::int64_t step, std::int64_t epoch) {
       return rates_at(schedule, 1.0, {.step = step, .steps = 100, .epoch = epoch}).learning_rate;
@@ -72,12 +72,13 @@ TEST(Schedule, CyclesOfACosineAreTransformers) {
 }
 
 TEST(Schedule, RateThatIsNeverReachedIsSaid) {
-  EXPECT_EQ(
-      unreached_rate(one_cycle(0.3), 0.001, 1),
-      "the schedule never reaches the learning rate 0.001: the highest rate of the training, of 1 step, is 4e-09");
+  EXPECT_EQ(unreached_rate(one_cycle(0.3), 0.001, 1),
+            "the schedule never reaches the learning rate 0.001: the highest rate of the training, "
+            "of 1 step, is 4e-09");
   EXPECT_EQ(unreached_rate(one_cycle(0.3), 0.001, 10), "");
   EXPECT_EQ(unreached_rate(WarmupLinearSchedule{.warmup_steps = 5}, 0.5, 1),
-            "the schedule never reaches the learning rate 0.5: the highest rate of the training, of 1 step, is 0");
+            "the schedule never reaches the learning rate 0.5: the highest rate of the training, "
+            "of 1 step, is 0");
   EXPECT_EQ(unreached_rate(WarmupCosineSchedule{.warmup_steps = 0}, 0.5, 1), "");
   EXPECT_EQ(unreached_rate(ConstantSchedule{}, 0.5, 1), "");
 }
@@ -85,11 +86,15 @@ TEST(Schedule, RateThatIsNeverReachedIsSaid) {
 TEST(Schedule, ShareOfTheStepsIsRoundedUpToWholeOnes) {
   const Schedule every[] = {
       WarmupLinearSchedule{.warmup_steps = {}, .warmup_fraction = 0.25},
-      WarmupCosineSchedule{.warmup_steps = {}, .warmup_fraction = 0.25, .start_factor = 0, .min_learning_rate = 0}};
+      WarmupCosineSchedule{
+          .warmup_steps = {}, .warmup_fraction = 0.25, .start_factor = 0, .min_learning_rate = 0}};
   for (const Schedule& schedule : every) {
-    EXPECT_DOUBLE_EQ(rates_at(schedule, 1.0, {.step = 2, .steps = 10}).learning_rate, 2.0 / 3) << schedule.index();
-    EXPECT_EQ(rates_at(schedule, 1.0, {.step = 3, .steps = 10}).learning_rate, 1.0) << schedule.index();
-    EXPECT_EQ(rates_at(schedule, 1.0, {.step = 2, .steps = 8}).learning_rate, 1.0) << schedule.index();
+    EXPECT_DOUBLE_EQ(rates_at(schedule, 1.0, {.step = 2, .steps = 10}).learning_rate, 2.0 / 3)
+        << schedule.index();
+    EXPECT_EQ(rates_at(schedule, 1.0, {.step = 3, .steps = 10}).learning_rate, 1.0)
+        << schedule.index();
+    EXPECT_EQ(rates_at(schedule, 1.0, {.step = 2, .steps = 8}).learning_rate, 1.0)
+        << schedule.index();
   }
 }
 
@@ -130,7 +135,8 @@ TEST(Schedule, WarmupLongerThanTheTrainingIsRefused) {
 
 TEST(Schedule, LinearWarmupLongerThanTheTrainingIsRefused) {
   EXPECT_NO_THROW(check_length(WarmupLinearSchedule{.warmup_steps = 9, .warmup_fraction = {}}, 10));
-  EXPECT_THROW(check_length(WarmupLinearSchedule{.warmup_steps = 10, .warmup_fraction = {}}, 10), runner::StageError);
+  EXPECT_THROW(check_length(WarmupLinearSchedule{.warmup_steps = 10, .warmup_fraction = {}}, 10),
+               runner::StageError);
 }
 
 struct ReadSchedule {
@@ -152,24 +158,29 @@ runner::Diagnostics errors_of(const std::string& json) { return read(json).error
 
 TEST(Schedule, OptionsReachTheirSchedule) {
   const auto restarts = std::get<CosineRestartsSchedule>(
-      read(R"({"kind": "cosine_restarts", "first_period": 5, "period_factor": 3, "min_learning_rate": 1e-4})")
+      read(
+          R"({"kind": "cosine_restarts", "first_period": 5, "period_factor": 3, "min_learning_rate": 1e-4})")
           .schedule);
   EXPECT_EQ(restarts.first_period, 5);
   EXPECT_EQ(restarts.period_factor, 3);
   EXPECT_EQ(restarts.min_learning_rate, 1e-4);
-  const auto step = std::get<StepSchedule>(read(R"({"kind": "step", "step_size": 7, "gamma": 0.6})").schedule);
+  const auto step =
+      std::get<StepSchedule>(read(R"({"kind": "step", "step_size": 7, "gamma": 0.6})").schedule);
   EXPECT_EQ(step.step_size, 7);
   EXPECT_EQ(step.gamma, 0.6);
-  const auto multi =
-      std::get<MultiStepSchedule>(read(R"({"kind": "multi_step", "milestones": [3, 9], "gamma": 0.2})").schedule);
+  const auto multi = std::get<MultiStepSchedule>(
+      read(R"({"kind": "multi_step", "milestones": [3, 9], "gamma": 0.2})").schedule);
   EXPECT_EQ(multi.milestones, (std::vector<std::int64_t>{3, 9}));
   EXPECT_EQ(multi.gamma, 0.2);
-  EXPECT_EQ(std::get<ExponentialSchedule>(read(R"({"kind": "exponential", "gamma": 0.9})").schedule).gamma, 0.9);
-  const auto linear =
-      std::get<WarmupLinearSchedule>(read(R"({"kind": "warmup_linear", "warmup_fraction": 0.2})").schedule);
+  EXPECT_EQ(std::get<ExponentialSchedule>(read(R"({"kind": "exponential", "gamma": 0.9})").schedule)
+                .gamma,
+            0.9);
+  const auto linear = std::get<WarmupLinearSchedule>(
+      read(R"({"kind": "warmup_linear", "warmup_fraction": 0.2})").schedule);
   EXPECT_EQ(linear.warmup_fraction, 0.2);
   const auto plateau = std::get<PlateauSchedule>(
-      read(R"({"kind": "plateau", "factor": 0.3, "patience": 7, "threshold": 0.01, "threshold_mode": "absolute",
+      read(
+          R"({"kind": "plateau", "factor": 0.3, "patience": 7, "threshold": 0.01, "threshold_mode": "absolute",
                "cooldown": 2, "min_learning_rate": 1e-5})")
           .schedule);
   EXPECT_EQ(plateau.factor, 0.3);

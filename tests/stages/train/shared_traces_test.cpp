@@ -1,8 +1,8 @@
 #include "stages/train/plan_training.h"
 
 #include <gmock/gmock.h>
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
@@ -89,7 +89,8 @@ TEST(SharedTraces, OtherStructuresAreTracedAnew) {
   plans.validation = std::make_shared<TinyDataset>(12, 4);  // six of a pair, less than a batch
   plans.expect_plan(pair_of(0, 1));
   EXPECT_EQ(plans.count(), 6u);
-  const Json unmeasured = pair_of(0, 1, {{"patience", nullptr}, {"schedule", {{"kind", "constant"}}}});
+  const Json unmeasured =
+      pair_of(0, 1, {{"patience", nullptr}, {"schedule", {{"kind", "constant"}}}});
   plans.expect_plan(unmeasured);
   EXPECT_EQ(plans.count(), 7u);
   const auto validation = std::exchange(plans.validation, nullptr);
@@ -137,7 +138,8 @@ TEST(SharedTraces, ARefusalIsSharedAsItIs) {
   int asked = 0;
   const auto refuse = [&]() -> TracedPolicy {
     ++asked;
-    throw runner::StageError(runner::ErrorCode::kOptionConflict, "it mixes samples").at("/micro_batch");
+    throw runner::StageError(runner::ErrorCode::kOptionConflict, "it mixes samples")
+        .at("/micro_batch");
   };
   for (int i = 0; i < 2; ++i) {
     try {

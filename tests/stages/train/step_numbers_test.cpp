@@ -31,7 +31,8 @@ double share_in_batches_of(std::int64_t size) {
 }
 
 TEST(StepNumbers, EqualCountsGiveEqualSharesHoweverTheyAreDividedAmongBatches) {
-  for (std::int64_t size = 1; size <= 49; ++size) EXPECT_EQ(share_in_batches_of(size), 33.0 / 49) << size;
+  for (std::int64_t size = 1; size <= 49; ++size)
+    EXPECT_EQ(share_in_batches_of(size), 33.0 / 49) << size;
 }
 
 TEST(StepNumbers, BatchesCountByTheirWeights) {

@@ -1,8 +1,8 @@
 #include "stages/train/step_plan.h"
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/stage.h"
 
@@ -45,7 +45,8 @@ std::string refusal(const SomeStep& step, std::int64_t micro_batch, std::int64_t
 }
 
 TEST(StepPlan, AutoIsTheWholeBatch) {
-  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kWholeBatch, true), policy({}), 64, {}, {}).micro_batch, 0);
+  EXPECT_EQ(
+      make_step_plan(SomeStep(Coupling::kWholeBatch, true), policy({}), 64, {}, {}).micro_batch, 0);
   EXPECT_EQ(parts({.micro_batch = 0}, 64), 1);
 }
 
@@ -58,10 +59,10 @@ TEST(StepPlan, SamplesAndGroupsMayBeCut) {
 TEST(StepPlan, GroupsOfSamplesAreCutBetweenThemAlone) {
   const SomeStep step(Coupling::kPerGroup, false, /*samples_in_group=*/16);
   EXPECT_EQ(make_step_plan(step, policy(32), 64, {}, {}).micro_batch, 32);
-  EXPECT_EQ(
-      refusal(step, 24, 64),
-      "micro_batch 24 would split a batch of 64, but the loss 'second' is over groups of 16 samples; set a multiple "
-      "of that, two_pass: on, or micro_batch: auto");
+  EXPECT_EQ(refusal(step, 24, 64),
+            "micro_batch 24 would split a batch of 64, but the loss 'second' is over groups of 16 "
+            "samples; set a multiple "
+            "of that, two_pass: on, or micro_batch: auto");
   MemoryPolicy twice = policy(24);
   twice.two_pass = true;
   EXPECT_TRUE(make_step_plan(step, twice, 64, {}, {}).two_pass);
@@ -69,11 +70,13 @@ TEST(StepPlan, GroupsOfSamplesAreCutBetweenThemAlone) {
 
 TEST(StepPlan, CoupledLossIsNotCut) {
   EXPECT_EQ(refusal(SomeStep(Coupling::kWholeBatch), 8, 64),
-            "micro_batch 8 would split a batch of 64, but the loss 'second' depends on the whole batch at once; set "
+            "micro_batch 8 would split a batch of 64, but the loss 'second' depends on the whole "
+            "batch at once; set "
             "two_pass: on, which keeps the gradient, or micro_batch: auto");
 }
 
-std::string refused_single(const SomeStep& step, std::optional<std::int64_t> micro_batch, std::int64_t units) {
+std::string refused_single(const SomeStep& step, std::optional<std::int64_t> micro_batch,
+                           std::int64_t units) {
   try {
     make_step_plan(step, policy(micro_batch), units, {}, {}, /*declares_cut=*/true);
   } catch (const runner::StageError& error) {
@@ -84,8 +87,10 @@ std::string refused_single(const SomeStep& step, std::optional<std::int64_t> mic
 
 TEST(StepPlan, LayersThatMixSamplesTakeNoSingleOne) {
   const std::string refusal =
-      "/batch_size: a batch, or a part of one, would be a single sample, but the network's layers mix the samples of a "
-      "batch (BatchNorm), and there would be no other to normalise it by; set batch_size: 2 or more";
+      "/batch_size: a batch, or a part of one, would be a single sample, but the network's layers "
+      "mix the samples of a "
+      "batch (BatchNorm), and there would be no other to normalise it by; set batch_size: 2 or "
+      "more";
   const SomeStep mixes(Coupling::kPerSample, true);
   EXPECT_EQ(refused_single(mixes, {}, 1), refusal);
   EXPECT_EQ(refused_single(mixes, 1, 8), refusal);
@@ -95,11 +100,12 @@ TEST(StepPlan, LayersThatMixSamplesTakeNoSingleOne) {
 }
 
 TEST(StepPlan, LayersThatMixSamplesAreNotCut) {
-  EXPECT_EQ(
-      refusal(SomeStep(Coupling::kPerSample, true), 8, 64),
-      "micro_batch 8 would split a batch of 64, but the network's layers mix the samples of a batch (BatchNorm); set "
-      "micro_batch: auto, or a batch_size that fits as a whole; activation_checkpointing: block saves memory and "
-      "keeps every bit");
+  EXPECT_EQ(refusal(SomeStep(Coupling::kPerSample, true), 8, 64),
+            "micro_batch 8 would split a batch of 64, but the network's layers mix the samples of "
+            "a batch (BatchNorm); set "
+            "micro_batch: auto, or a batch_size that fits as a whole; activation_checkpointing: "
+            "block saves memory and "
+            "keeps every bit");
 }
 
 TEST(StepPlan, TwoPassesCutACoupledLossButNoLayersThatMixSamples) {
@@ -110,7 +116,8 @@ TEST(StepPlan, TwoPassesCutACoupledLossButNoLayersThatMixSamples) {
   EXPECT_TRUE(plan.two_pass);
   EXPECT_EQ(parts(plan, 64), 1);  // measured as a whole
   EXPECT_FALSE(make_step_plan(SomeStep(Coupling::kWholeBatch), twice, 8, {}, {}).two_pass);
-  EXPECT_THROW(make_step_plan(SomeStep(Coupling::kPerSample, true), twice, 64, {}, {}), runner::StageError);
+  EXPECT_THROW(make_step_plan(SomeStep(Coupling::kPerSample, true), twice, 64, {}, {}),
+               runner::StageError);
 }
 
 TEST(StepPlan, TwoPassesOfLayersThatMixSamplesAreRefusedAtTheirOption) {
@@ -122,20 +129,26 @@ TEST(StepPlan, TwoPassesOfLayersThatMixSamplesAreRefusedAtTheirOption) {
     ADD_FAILURE();
   } catch (const runner::StageError& error) {
     EXPECT_EQ(error.stage + error.option, "/memory/two_pass");
-    EXPECT_STREQ(
-        error.what(),
-        "two_pass would encode a batch in parts, but the network's layers mix the samples of a batch (BatchNorm)");
-    EXPECT_EQ(error.help, "set two_pass: off; activation_checkpointing: block saves memory and keeps every bit");
+    EXPECT_STREQ(error.what(),
+                 "two_pass would encode a batch in parts, but the network's layers mix the samples "
+                 "of a batch (BatchNorm)");
+    EXPECT_EQ(
+        error.help,
+        "set two_pass: off; activation_checkpointing: block saves memory and keeps every bit");
   }
 }
 
 TEST(StepPlan, GroupsAreCutBetweenThemThoughLayersMixTheirSamples) {
-  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerGroup, true), policy(24), 64, {}, {}).micro_batch, 24);
+  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerGroup, true), policy(24), 64, {}, {}).micro_batch,
+            24);
 }
 
 TEST(StepPlan, LayersThatMixSamplesAreCutWhereTheRecipeSaysSo) {
-  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample, true), policy(24), 64, {}, {}, true).micro_batch, 24);
-  EXPECT_THROW(make_step_plan(SomeStep(Coupling::kWholeBatch, true), policy(24), 64, {}, {}, true), runner::StageError);
+  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample, true), policy(24), 64, {}, {}, true)
+                .micro_batch,
+            24);
+  EXPECT_THROW(make_step_plan(SomeStep(Coupling::kWholeBatch, true), policy(24), 64, {}, {}, true),
+               runner::StageError);
 }
 
 TEST(StepPlan, MicroBatchThatCutsNothingIsAllowed) {
@@ -145,15 +158,19 @@ TEST(StepPlan, MicroBatchThatCutsNothingIsAllowed) {
 
 TEST(StepPlan, NumericsAreHandedOn) {
   const Numerics numerics{.precision = Precision::kBf16, .layout = Layout::kChannelsLast};
-  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample), policy(24), 64, numerics, {}).numerics, numerics);
-  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample), policy({}), 64, numerics, {}).numerics, numerics);
+  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample), policy(24), 64, numerics, {}).numerics,
+            numerics);
+  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample), policy({}), 64, numerics, {}).numerics,
+            numerics);
 }
 
 TEST(StepPlan, ActivationCheckpointingIsHandedOn) {
   const ActivationCheckpointing blocks{.blocks = true};
-  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample), policy(24), 64, {}, blocks).activation_checkpointing,
+  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kPerSample), policy(24), 64, {}, blocks)
+                .activation_checkpointing,
             blocks);
-  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kWholeBatch, true), policy({}), 64, {}, blocks).activation_checkpointing,
+  EXPECT_EQ(make_step_plan(SomeStep(Coupling::kWholeBatch, true), policy({}), 64, {}, blocks)
+                .activation_checkpointing,
             blocks);  // it cuts nothing
 }
 

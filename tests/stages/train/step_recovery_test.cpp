@@ -5,8 +5,8 @@
 #include <set>
 
 #include <gmock/gmock.h>
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/stage.h"
 #include "stages/machine/counting_allocator.h"
@@ -58,9 +58,11 @@ TEST(StepRecovery, BudgetThatOnlyPartsFitTrainsInParts) {
   cut.run();
   const CountingAllocator counter;
   short_of_memory.run();
-  EXPECT_TRUE(short_of_memory.flat_weights().equal(cut.flat_weights())) << "the first step was repeated in parts";
+  EXPECT_TRUE(short_of_memory.flat_weights().equal(cut.flat_weights()))
+      << "the first step was repeated in parts";
   EXPECT_THAT(short_of_memory.context.said,
-              Contains(EndsWith("repeated with micro_batch 32 in place of the whole batch of 64, retry 2")));
+              Contains(EndsWith(
+                  "repeated with micro_batch 32 in place of the whole batch of 64, retry 2")));
   EXPECT_EQ(short_of_memory.context.recoveries.size(), 2) << "the plan stays";
   EXPECT_GT(short_of_memory.context.recoveries[1].limit, 0);
 }
@@ -89,8 +91,8 @@ TEST(StepRecovery, ResumedTrainingGoesOnUnderThePlanInForce) {
   *resumed.policy.budget += 16 << 10;  // for what is read from the checkpoint
   run_on_after_a_shortage(resumed);
   EXPECT_TRUE(resumed.flat_weights().equal(whole.flat_weights()));
-  EXPECT_THAT(resumed.context.said,
-              Contains("goes on with micro_batch 32 in place of the whole batch of 64, as when memory had run out"));
+  EXPECT_THAT(resumed.context.said, Contains("goes on with micro_batch 32 in place of the whole "
+                                             "batch of 64, as when memory had run out"));
   EXPECT_TRUE(resumed.context.recoveries.empty());
 }
 
@@ -108,7 +110,8 @@ TEST(StepRecovery, PlanOfAnotherRecipeIsNotTakenUp) {
   EXPECT_THAT(resumed.context.said, testing::Each(testing::Not(StartsWith("goes on with"))));
 }
 
-/// All that comes between the last step of an epoch and the first of the next: reading, measuring, saving.
+/// All that comes between the last step of an epoch and the first of the next: reading, measuring,
+/// saving.
 TEST(StepRecovery, ValidationIsRepeatedBitForBitWhereverMemoryRunsOut) {
   SteadyTraining undisturbed;
   undisturbed.options.epochs = 2;
@@ -123,19 +126,24 @@ TEST(StepRecovery, ValidationIsRepeatedBitForBitWhereverMemoryRunsOut) {
     bool is_asked = false, was_refused = false;
     spoilt.context.on_progress = [&](const runner::Progress& progress) {
       if (is_asked) was_refused = !counter.will_refuse();
-      is_asked = progress.phase == "validate" && progress.epoch == 1 && progress.step == 1 && !was_refused;
+      is_asked =
+          progress.phase == "validate" && progress.epoch == 1 && progress.step == 1 && !was_refused;
       counter.refuse(is_asked ? block : 0);
     };
     spoilt.run();
     ASSERT_TRUE(spoilt.flat_weights().equal(undisturbed.flat_weights())) << "block " << block;
     for (const char* name : {"validation/loss", "validation/accuracy"})
-      ASSERT_EQ(spoilt.context.values(name), undisturbed.context.values(name)) << name << ", block " << block;
+      ASSERT_EQ(spoilt.context.values(name), undisturbed.context.values(name))
+          << name << ", block " << block;
     if (!was_refused) break;
-    ASSERT_LE(spoilt.context.recoveries.size(), 1) << "block " << block;  // 0: what failed was not needed
+    ASSERT_LE(spoilt.context.recoveries.size(), 1)
+        << "block " << block;  // 0: what failed was not needed
     said.insert(spoilt.context.said.begin(), spoilt.context.said.end());
   }
-  EXPECT_THAT(said, Contains(AllOf(StartsWith("validation: out of memory"), EndsWith("12 rows are repeated"))));
-  EXPECT_THAT(said, Contains(AllOf(StartsWith("reading a batch: out of memory"), EndsWith("done once more"))));
+  EXPECT_THAT(said, Contains(AllOf(StartsWith("validation: out of memory"),
+                                   EndsWith("12 rows are repeated"))));
+  EXPECT_THAT(said, Contains(AllOf(StartsWith("reading a batch: out of memory"),
+                                   EndsWith("done once more"))));
   EXPECT_GT(block, 60);
 }
 
@@ -172,8 +180,12 @@ class Recovering : public testing::Test {
   }
   TinyTraining training_;
   StepExecution execution_{
-      training_.step, *training_.network, {{.name = "", .optimizer = SgdOptions{.learning_rate = 1}, .parameters = {}}},
-      StepPlan{},     std::nullopt,       at::kCPU};
+      training_.step,
+      *training_.network,
+      {{.name = "", .optimizer = SgdOptions{.learning_rate = 1}, .parameters = {}}},
+      StepPlan{},
+      std::nullopt,
+      at::kCPU};
   StepRecovery::Options options_;
   MemoryPolicy policy_;
   RecordingContext& context_ = training_.context;
@@ -191,7 +203,8 @@ TEST_F(Recovering, GoesBackOnceTheMemoryThatOthersTookIsFree) {
   EXPECT_EQ(after_steps(recovery, 2), 4) << "not at every step";
   EXPECT_EQ(after_steps(recovery, 1), 0);
   EXPECT_EQ(context_.said.back(),
-            "step 10: memory is free again: the whole batch of 8 in place of micro_batch 4 from the next step on");
+            "step 10: memory is free again: the whole batch of 8 in place of micro_batch 4 from "
+            "the next step on");
   EXPECT_EQ(context_.recoveries.back().cause, "memory is free again");
 }
 
@@ -224,7 +237,9 @@ TEST_F(Recovering, DoesNotGoBackAfterItsOwnBudgetRefused) {
   StepRecovery recovery = this->recovery();
   CountingAllocator counter;
   counter.set_limit(100);
-  const auto refuse = [] { EXPECT_THROW(torch::empty({200}, torch::kByte), c10::OutOfMemoryError); };
+  const auto refuse = [] {
+    EXPECT_THROW(torch::empty({200}, torch::kByte), c10::OutOfMemoryError);
+  };
   recovery.begin_step();
   refuse();
   EXPECT_TRUE(recovery.retries(1));
@@ -232,7 +247,8 @@ TEST_F(Recovering, DoesNotGoBackAfterItsOwnBudgetRefused) {
   EXPECT_TRUE(recovery.retries(1));
   EXPECT_EQ(execution_.plan().micro_batch, 4);
   EXPECT_EQ(context_.said.front(),
-            "step 1: out of memory (200 B were asked for while 0 B of 100 B were taken): repeated as it was, retry 1");
+            "step 1: out of memory (200 B were asked for while 0 B of 100 B were taken): repeated "
+            "as it was, retry 1");
   free_ = 5000;
   EXPECT_EQ(after_steps(recovery, 100), 4);
 }
@@ -298,8 +314,10 @@ TEST_F(Recovering, AfterKillsALaterPlanIsTakenUpAndKept) {
   recovery.go_on_after_kills(2);
   EXPECT_EQ(execution_.plan().micro_batch, 2);
   EXPECT_EQ(recovery.policy().micro_batch, 2);
-  EXPECT_THAT(context_.said, ElementsAre("continues with micro_batch 2 in place of the whole batch of 8, under which "
-                                         "workers were killed"));
+  EXPECT_THAT(
+      context_.said,
+      ElementsAre("continues with micro_batch 2 in place of the whole batch of 8, under which "
+                  "workers were killed"));
   ASSERT_EQ(context_.recoveries.size(), 1U);
   EXPECT_EQ(context_.recoveries[0].cause, "killed");
   EXPECT_EQ(context_.recoveries[0].to, "micro_batch 2");
@@ -314,8 +332,9 @@ TEST_F(Recovering, AfterMoreKillsThanThereArePlansTheRunEnds) {
     ADD_FAILURE() << "there is no fourth";
   } catch (const runner::StageError& error) {
     EXPECT_EQ(error.code, runner::ErrorCode::kOutOfMemory);
-    EXPECT_STREQ(error.what(),
-                 "the worker was killed again and again, and no way takes less memory than micro_batch 1");
+    EXPECT_STREQ(
+        error.what(),
+        "the worker was killed again and again, and no way takes less memory than micro_batch 1");
   }
 }
 

@@ -15,7 +15,8 @@ TEST(StepSnapshot, PutsBuffersAndGeneratorBackAndDropsGradients) {
   const StepSnapshot before(*network, torch::kCPU);
   std::vector<at::Tensor> buffers, parameters;
   for (const at::Tensor& buffer : network->buffers()) buffers.push_back(buffer.clone());
-  for (const at::Tensor& parameter : network->parameters()) parameters.push_back(parameter.detach().clone());
+  for (const at::Tensor& parameter : network->parameters())
+    parameters.push_back(parameter.detach().clone());
   const at::Tensor drawn = torch::rand(5);
   network->forward(torch::randn({8, 2})).sum().backward();
   EXPECT_FALSE(network->buffers()[0].equal(buffers[0]));
@@ -23,7 +24,8 @@ TEST(StepSnapshot, PutsBuffersAndGeneratorBackAndDropsGradients) {
   before.restore();
   EXPECT_TRUE(torch::rand(5).equal(drawn));
   ASSERT_EQ(buffers.size(), 3);
-  for (std::size_t i = 0; i < buffers.size(); ++i) EXPECT_TRUE(network->buffers()[i].equal(buffers[i])) << i;
+  for (std::size_t i = 0; i < buffers.size(); ++i)
+    EXPECT_TRUE(network->buffers()[i].equal(buffers[i])) << i;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     EXPECT_TRUE(network->parameters()[i].equal(parameters[i])) << i;
     EXPECT_FALSE(network->parameters()[i].grad().defined()) << i;

@@ -31,8 +31,9 @@ NamedTensors after_three_steps(const OptimizerOptions& rule, const StepPlan& pla
                                std::optional<WeightAverageOptions> average = {}) {
   DroppingNet network(Drops::kAll);
   const DroppingStep step;
-  StepExecution execution(step, network, {{.name = "", .optimizer = rule, .parameters = trained_parameters(network)}},
-                          plan, {}, at::kCPU, average);
+  StepExecution execution(
+      step, network, {{.name = "", .optimizer = rule, .parameters = trained_parameters(network)}},
+      plan, {}, at::kCPU, average);
   for (const std::int64_t number : {1, 2, 3}) {
     const StepExecution::Computed computed = execution.compute(ten_samples(), {7, number});
     EXPECT_EQ(computed.gradients.empty(), plan.optimizer_in_backward);
@@ -44,7 +45,8 @@ NamedTensors after_three_steps(const OptimizerOptions& rule, const StepPlan& pla
 }
 
 TEST(StepsInBackward, WeightsAreTheSameBitForBit) {
-  constexpr OptimizerOptions kRules[] = {SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.5}, kAdamW};
+  constexpr OptimizerOptions kRules[] = {
+      SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .dampening = 0.5}, kAdamW};
   for (const OptimizerOptions& rule : kRules) {
     for (const bool recomputes : {false, true}) {
       const StepPlan plain{.activation_checkpointing = {.blocks = recomputes}};
@@ -55,7 +57,8 @@ TEST(StepsInBackward, WeightsAreTheSameBitForBit) {
           plan.offloads_optimizer = offloads;
           plan.optimizer_in_backward = in_backward;
           for (const auto& [name, weight] : after_three_steps(rule, plan))
-            EXPECT_TRUE(weight.equal(expected.at(name))) << name << offloads << in_backward << recomputes;
+            EXPECT_TRUE(weight.equal(expected.at(name)))
+                << name << offloads << in_backward << recomputes;
         }
       }
     }
@@ -70,17 +73,20 @@ TEST(StepsInBackward, AverageOfTheWeightsIsTheSameBitForBit) {
     EXPECT_TRUE(weight.equal(expected.at(name))) << name;
 }
 
-/// Sixteen products one after another by square weights; in some of the nets two of them are by the same.
+/// Sixteen products one after another by square weights; in some of the nets two of them are by the
+/// same.
 class DeepNet : public torch::nn::Module {
  public:
   static constexpr std::int64_t kDepth = 16;
   DeepNet(std::int64_t width, bool shares) : shares_(shares) {
     torch::manual_seed(4);
     for (std::int64_t i = 0; i < kDepth; ++i)
-      weights_.push_back(register_parameter("w" + std::to_string(i), 0.05 * torch::randn({width, width})));
+      weights_.push_back(
+          register_parameter("w" + std::to_string(i), 0.05 * torch::randn({width, width})));
   }
   at::Tensor forward(at::Tensor x) {
-    for (std::int64_t i = 0; i < kDepth; ++i) x = x.mm(shares_ && i == 3 ? weights_[12] : weights_[i]).tanh();
+    for (std::int64_t i = 0; i < kDepth; ++i)
+      x = x.mm(shares_ && i == 3 ? weights_[12] : weights_[i]).tanh();
     return x;
   }
 
@@ -99,12 +105,16 @@ class DeepStep final : public TinyStep {
 
 struct DeepRun {
   explicit DeepRun(const StepPlan& plan, bool shares = false, std::int64_t width = 16)
-      : batch({{"image", torch::linspace(-1, 1, 4 * width).view({4, width})}, {"label", torch::tensor({1, 2, 3, 4})}},
+      : batch({{"image", torch::linspace(-1, 1, 4 * width).view({4, width})},
+               {"label", torch::tensor({1, 2, 3, 4})}},
               4),
         network(width, shares),
-        execution(step, network, {{.name = "", .optimizer = kAdamW, .parameters = trained_parameters(network)}}, plan,
-                  {}, at::kCPU) {}
-  StepExecution::Computed compute(std::int64_t number) { return execution.compute(batch, {7, number}); }
+        execution(step, network,
+                  {{.name = "", .optimizer = kAdamW, .parameters = trained_parameters(network)}},
+                  plan, {}, at::kCPU) {}
+  StepExecution::Computed compute(std::int64_t number) {
+    return execution.compute(batch, {7, number});
+  }
   void run(std::int64_t steps) {
     for (std::int64_t number = 1; number <= steps; ++number) execution.commit(compute(number));
   }
@@ -154,7 +164,8 @@ TEST(StepsInBackward, LossThatIsNotFiniteWritesNothing) {
     run.step.scale = std::nan("");
     const StepExecution::Computed computed = run.compute(2);
     EXPECT_FALSE(std::isfinite(computed.numbers.means().loss));
-    for (const auto& [name, weight] : weights(run.network)) EXPECT_TRUE(weight.equal(before.at(name))) << name;
+    for (const auto& [name, weight] : weights(run.network))
+      EXPECT_TRUE(weight.equal(before.at(name))) << name;
     EXPECT_EQ(run.execution.optimizer().state().at("w0.age").item<double>(), 1);
   }
 }
@@ -175,7 +186,8 @@ TEST(StepsInBackward, WhatFailsBeforeAWeightIsWrittenCanBeUndoneAndIsSaidToBe) {
     } catch (const std::exception&) {
     }
     bool is_same = true;
-    for (const auto& [name, weight] : weights(run.network)) is_same &= weight.equal(before.at(name));
+    for (const auto& [name, weight] : weights(run.network))
+      is_same &= weight.equal(before.at(name));
     if (!is_same) EXPECT_TRUE(run.execution.is_half_written()) << block;
     ++(run.execution.is_half_written() ? half_written : undone);
     // What failed leaves nothing behind that would step a weight.
@@ -232,7 +244,8 @@ struct Refused {
     CountingAllocator counter;
     training.context.on_progress = [&](const runner::Progress& progress) {
       if (progress.phase == "train" && progress.step == 2) counter.refuse(block);
-      if (progress.phase == "train" && progress.step == 3 && counter.will_refuse()) counter.refuse(0), is_over = true;
+      if (progress.phase == "train" && progress.step == 3 && counter.will_refuse())
+        counter.refuse(0), is_over = true;
     };
     error = training.error();
   }
@@ -257,7 +270,8 @@ TEST(StepsInBackward, StepIsRepeatedUnlessAWeightIsWritten) {
     ++given_up;
     EXPECT_EQ(refused.training.code, runner::ErrorCode::kOutOfMemory) << refused.error;
     EXPECT_THAT(refused.training.context.said,
-                Contains("step 3 has written some of the weights, as optimizer_in_backward does, so that it cannot be "
+                Contains("step 3 has written some of the weights, as optimizer_in_backward does, "
+                         "so that it cannot be "
                          "undone: what was saved last is what there is"));
     EXPECT_THAT(refused.training.context.said, Not(Contains(HasSubstr("saved after step"))));
     EXPECT_EQ(refused.training.context.flushes, 0) << "nothing is saved";
@@ -280,20 +294,25 @@ std::string refusal(const std::function<void(TinyTraining&)>& change) {
 }
 
 TEST(StepsInBackward, WhatNeedsAllGradientsTogetherIsRefused) {
-  const std::string always = "optimizer_in_backward steps each weight as soon as its own gradient is there, but ";
+  const std::string always =
+      "optimizer_in_backward steps each weight as soon as its own gradient is there, but ";
   EXPECT_EQ(refusal([](TinyTraining& one) { one.options.gradient_clip_norm = 1; }),
             always +
-                "gradient_clip_norm is by the norm of all gradients together; set optimizer_in_backward: false, "
+                "gradient_clip_norm is by the norm of all gradients together; set "
+                "optimizer_in_backward: false, "
                 "or gradient_clip_norm: null");
-  EXPECT_EQ(refusal([](TinyTraining& one) { one.policy.micro_batch = 3; }),
-            always +
-                "micro_batch 3 splits a batch of 8, and the gradients of its parts add up first; set "
-                "optimizer_in_backward: false, or micro_batch: auto");
+  EXPECT_EQ(
+      refusal([](TinyTraining& one) { one.policy.micro_batch = 3; }),
+      always +
+          "micro_batch 3 splits a batch of 8, and the gradients of its parts add up first; set "
+          "optimizer_in_backward: false, or micro_batch: auto");
   EXPECT_EQ(refusal([](TinyTraining& one) { one.policy.precision = Precision::kFp16; }),
             always +
-                "fp16 skips a step whose gradients overflow, which is known when all are there; set precision: "
+                "fp16 skips a step whose gradients overflow, which is known when all are there; "
+                "set precision: "
                 "bf16, or optimizer_in_backward: false");
-  EXPECT_EQ(refusal([](TinyTraining& one) { one.policy.micro_batch = 8; }), "") << "which does not split it";
+  EXPECT_EQ(refusal([](TinyTraining& one) { one.policy.micro_batch = 8; }), "")
+      << "which does not split it";
 }
 
 TEST(StepsInBackward, OffloadingSaysThatItHasNoEffectOnACpu) {
@@ -301,8 +320,8 @@ TEST(StepsInBackward, OffloadingSaysThatItHasNoEffectOnACpu) {
   training.policy.offloads_optimizer = true;
   training.run();
   plain.run();
-  EXPECT_THAT(training.context.said,
-              Contains("offload: optimizer has no effect on a CPU: 0 B, its state is in the host's memory anyway"));
+  EXPECT_THAT(training.context.said, Contains("offload: optimizer has no effect on a CPU: 0 B, its "
+                                              "state is in the host's memory anyway"));
   EXPECT_THAT(plain.context.said, Not(Contains(StartsWith("offload"))));
   EXPECT_TRUE(training.flat_weights().equal(plain.flat_weights()));
 }

@@ -8,11 +8,11 @@
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/model.h"
-#include "stages/memory/policy.h"
 #include "stages/machine/counting_allocator.h"
+#include "stages/memory/policy.h"
 #include "stages/plan/memory_budget.h"
-#include "stages/weights/safetensors.h"
 #include "stages/stages.h"
+#include "stages/weights/safetensors.h"
 #include "stages/weights/weights.h"
 #include "tests/support/planning_context.h"
 #include "tests/support/recording_context.h"
@@ -52,7 +52,8 @@ struct SupervisedRun {
   }
   std::shared_ptr<const Checkpoint> run(const std::string& options) {
     const runner::Outputs outputs = stage(options)->run(inputs(), context);
-    return runner::Inputs({{"checkpoint", {outputs.at("checkpoint")}}}).get<Checkpoint>("checkpoint");
+    return runner::Inputs({{"checkpoint", {outputs.at("checkpoint")}}})
+        .get<Checkpoint>("checkpoint");
   }
   /// What its plan is within `budget` bytes.
   runner::MemoryPlan plan(const std::string& options, std::int64_t budget) const {
@@ -120,7 +121,8 @@ TEST(Supervised, WarmStartReachesTheTraining) {
   before.run(R"({"epochs": 20, "batch_size": 8, "optimizer": {"learning_rate": 0.05}})");
   after.run(R"({"epochs": 1, "optimizer": {"learning_rate": 1e-9}, "warm_start": ")" +
             before.context.node().folder.string() + "\"}");
-  EXPECT_NEAR(after.context.values("validation/loss").front(), before.context.values("validation/loss").back(), 1e-3);
+  EXPECT_NEAR(after.context.values("validation/loss").front(),
+              before.context.values("validation/loss").back(), 1e-3);
   EXPECT_EQ(after.error(R"({"warm_start": "nowhere"})"), "there is no 'nowhere'");
 }
 
@@ -140,7 +142,8 @@ TEST(Supervised, WeightsThatItStartsFromArePartOfItsFingerprint) {
 /// Runs out of memory wherever more than so many samples go forward at once.
 class GreedyModel final : public Model {
  public:
-  std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data, std::uint64_t seed) const override {
+  std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data,
+                                           std::uint64_t seed) const override {
     return inner_.build(data, seed);
   }
   std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override {
@@ -157,11 +160,13 @@ class GreedyModel final : public Model {
   TinyModel inner_;
 };
 
-/// A tower of four blocks that runs out of memory so many times before it goes forward, dry runs apart.
+/// A tower of four blocks that runs out of memory so many times before it goes forward, dry runs
+/// apart.
 class FailingTower final : public Model {
  public:
   explicit FailingTower(int failures) : failures_(failures) {}
-  std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data, std::uint64_t seed) const override {
+  std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data,
+                                           std::uint64_t seed) const override {
     return inner_.build(data, seed);
   }
   std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override {
@@ -190,12 +195,13 @@ TEST(Supervised, OutOfMemoryIsAnsweredByTheSearchThatChoseThePlan) {
     supervised.policy->recovery.max_retries = 3;
     return supervised;
   };
-  constexpr const char* kOptions = R"({"epochs": 1, "batch_size": 16, "optimizer": {"learning_rate": 0.01}})";
+  constexpr const char* kOptions =
+      R"({"epochs": 1, "batch_size": 16, "optimizer": {"learning_rate": 0.01}})";
   SupervisedRun failing = with_failures(2);
   const runner::MemoryPlan whole = failing.plan(kOptions, std::int64_t{1} << 40);
   ASSERT_EQ(runner::choice_text(whole), "chosen: the whole batch at once");
-  const runner::MemoryPlan less =
-      failing.plan(kOptions, static_cast<std::int64_t>(kShrunk * static_cast<double>(whole.predicted)));
+  const runner::MemoryPlan less = failing.plan(
+      kOptions, static_cast<std::int64_t>(kShrunk * static_cast<double>(whole.predicted)));
   // Half the batch, or all blocks recomputed, is what a recovery tries that does not search.
   ASSERT_EQ(less.step.at("micro_batch"), 0);
   const std::size_t recomputed = less.step.at("activation_checkpointing").size();
@@ -204,8 +210,9 @@ TEST(Supervised, OutOfMemoryIsAnsweredByTheSearchThatChoseThePlan) {
   failing.run_planned(kOptions);
   ASSERT_EQ(failing.context.recoveries.size(), 2);
   EXPECT_EQ(failing.context.recoveries[0].to, "the whole batch of 16");
-  EXPECT_EQ(failing.context.recoveries[1].to, "the whole batch of 16, " + std::to_string(recomputed) +
-                                                  (recomputed == 1 ? " module recomputed" : " modules recomputed"));
+  EXPECT_EQ(failing.context.recoveries[1].to,
+            "the whole batch of 16, " + std::to_string(recomputed) +
+                (recomputed == 1 ? " module recomputed" : " modules recomputed"));
   SupervisedRun undisturbed = with_failures(0);
   undisturbed.run_planned(kOptions);
   EXPECT_EQ(failing.context.values("train/loss"), undisturbed.context.values("train/loss"));
@@ -217,13 +224,17 @@ TEST(Supervised, LegacyHalvesTheBatchItselfAndBeginsAgain) {
   const auto greedy = std::make_shared<GreedyModel>();
   supervised.greedy = greedy;
   supervised.policy->recovery = {.max_retries = 3, .is_legacy = true};
-  supervised.run(R"({"epochs": 1, "batch_size": 16, "log_every": 1, "optimizer": {"learning_rate": 0.05}})");
-  EXPECT_THAT(supervised.context.said.front(),
-              testing::HasSubstr("the batch itself is halved and the training begins again, with the weights as they "
-                                 "are by then: this changes the training"));
+  supervised.run(
+      R"({"epochs": 1, "batch_size": 16, "log_every": 1, "optimizer": {"learning_rate": 0.05}})");
+  EXPECT_THAT(
+      supervised.context.said.front(),
+      testing::HasSubstr(
+          "the batch itself is halved and the training begins again, with the weights as they "
+          "are by then: this changes the training"));
   EXPECT_THAT(supervised.context.said,
-              testing::IsSupersetOf({"out of memory: batch_size 8 in place of 16, from the first epoch on, retry 1",
-                                     "out of memory: batch_size 4 in place of 8, from the first epoch on, retry 2"}));
+              testing::IsSupersetOf(
+                  {"out of memory: batch_size 8 in place of 16, from the first epoch on, retry 1",
+                   "out of memory: batch_size 4 in place of 8, from the first epoch on, retry 2"}));
   EXPECT_EQ(supervised.context.steps("train/loss").back(), 8) << "30 samples, 4 at a time";
   EXPECT_EQ(supervised.context.resumed_at, 0) << "what the attempts have measured is dropped";
   ASSERT_EQ(supervised.context.recoveries.size(), 2);
@@ -235,13 +246,15 @@ TEST(Supervised, LegacyHalvesTheBatchItselfAndBeginsAgain) {
   gives_up.validation = nullptr;
   gives_up.greedy = greedy;
   gives_up.policy->recovery = {.max_retries = 3, .is_legacy = true};
-  EXPECT_THAT(gives_up.error(R"({"batch_size": 16})"), testing::StartsWith("out of memory in step 1"));
+  EXPECT_THAT(gives_up.error(R"({"batch_size": 16})"),
+              testing::StartsWith("out of memory in step 1"));
   EXPECT_EQ(gives_up.context.recoveries.size(), 2) << "one retry fewer than it says";
 }
 
 TEST(Supervised, PlateauReachesTheTraining) {
   SupervisedRun supervised;
-  supervised.run(R"({"epochs": 3, "batch_size": 8, "optimizer": {"learning_rate": 0.05}, "log_every": 1,
+  supervised.run(
+      R"({"epochs": 3, "batch_size": 8, "optimizer": {"learning_rate": 0.05}, "log_every": 1,
                      "schedule": {"kind": "plateau", "factor": 0.5, "patience": 0, "threshold": 0.99}})");
   const auto rates = supervised.context.values("train/learning_rate");
   EXPECT_EQ(rates.front(), 0.05);
@@ -257,7 +270,8 @@ TEST(Supervised, PlateauWithoutValidationDataIsRefused) {
 
 TEST(Supervised, TrainsAModelAndHandsItOn) {
   SupervisedRun supervised;
-  const auto checkpoint = supervised.run(R"({"epochs": 20, "batch_size": 8, "optimizer": {"learning_rate": 0.05}})");
+  const auto checkpoint =
+      supervised.run(R"({"epochs": 20, "batch_size": 8, "optimizer": {"learning_rate": 0.05}})");
   EXPECT_GT(supervised.context.values("validation/accuracy").back(), 0.99);
   EXPECT_EQ(checkpoint->classes.size(), 3);
   EXPECT_EQ(checkpoint->model, supervised.model);
@@ -269,12 +283,14 @@ TEST(Supervised, TrainsAModelAndHandsItOn) {
 }
 
 TEST(Supervised, HandsOnWhatHasBeenTrainedWithoutDataOrTraining) {
-  const std::string options = R"({"epochs": 3, "batch_size": 8, "optimizer": {"learning_rate": 0.05}})";
+  const std::string options =
+      R"({"epochs": 3, "batch_size": 8, "optimizer": {"learning_rate": 0.05}})";
   SupervisedRun before, after;
   const auto trained = before.run(options);
   after.train = after.validation = nullptr;
   after.context.facts.seed = 99;
-  after.context.facts.trained = {before.context.node().folder / "checkpoints", runner::CheckpointSource::Choice::kKept};
+  after.context.facts.trained = {before.context.node().folder / "checkpoints",
+                                 runner::CheckpointSource::Choice::kKept};
   const auto checkpoint = after.run(options);
   EXPECT_TRUE(after.context.metrics.empty());
   EXPECT_EQ(checkpoint->classes, trained->classes);
@@ -284,17 +300,20 @@ TEST(Supervised, HandsOnWhatHasBeenTrainedWithoutDataOrTraining) {
   EXPECT_EQ(checkpoint->inputs[0].shape, trained->inputs[0].shape);
   EXPECT_FALSE(checkpoint->network->is_training());
   const NamedTensors wanted = weights(*trained->network);
-  for (const auto& [name, tensor] : weights(*checkpoint->network)) EXPECT_TRUE(tensor.equal(wanted.at(name))) << name;
+  for (const auto& [name, tensor] : weights(*checkpoint->network))
+    EXPECT_TRUE(tensor.equal(wanted.at(name))) << name;
 }
 
 TEST(Supervised, AllOptimizersAndSchedulesTrain) {
-  for (const char* optimizer :
-       {R"({"kind": "sgd", "momentum": 0.9})", R"({"kind": "adam"})", R"({"kind": "adamw", "amsgrad": true})"}) {
-    for (const char* schedule : {R"({"kind": "constant"})", R"({"kind": "cosine"})",
-                                 R"({"kind": "warmup_cosine", "warmup_steps": 2})", R"({"kind": "one_cycle"})"}) {
+  for (const char* optimizer : {R"({"kind": "sgd", "momentum": 0.9})", R"({"kind": "adam"})",
+                                R"({"kind": "adamw", "amsgrad": true})"}) {
+    for (const char* schedule :
+         {R"({"kind": "constant"})", R"({"kind": "cosine"})",
+          R"({"kind": "warmup_cosine", "warmup_steps": 2})", R"({"kind": "one_cycle"})"}) {
       SupervisedRun supervised;
-      supervised.run(std::string(R"({"epochs": 3, "batch_size": 8, "log_every": 1, "optimizer": )") + optimizer +
-                     R"(, "schedule": )" + schedule + "}");
+      supervised.run(
+          std::string(R"({"epochs": 3, "batch_size": 8, "log_every": 1, "optimizer": )") +
+          optimizer + R"(, "schedule": )" + schedule + "}");
       EXPECT_LT(supervised.context.values("train/epoch_loss").back(),
                 supervised.context.values("train/epoch_loss").front())
           << optimizer << schedule;
@@ -308,10 +327,12 @@ TEST(Supervised, AccumulationIsALargerBatchInParts) {
   const auto in_parts = accumulated.run(
       R"({"epochs": 3, "batch_size": 4, "gradient_accumulation_steps": 3, "optimizer": {"learning_rate": 0.05}})");
   whole.policy->micro_batch = 4;
-  const auto at_once = whole.run(R"({"epochs": 3, "batch_size": 12, "optimizer": {"learning_rate": 0.05}})");
+  const auto at_once =
+      whole.run(R"({"epochs": 3, "batch_size": 12, "optimizer": {"learning_rate": 0.05}})");
   EXPECT_EQ(in_parts->step, 9);
   const NamedTensors wanted = weights(*at_once->network);
-  for (const auto& [name, tensor] : weights(*in_parts->network)) EXPECT_TRUE(tensor.equal(wanted.at(name))) << name;
+  for (const auto& [name, tensor] : weights(*in_parts->network))
+    EXPECT_TRUE(tensor.equal(wanted.at(name))) << name;
   EXPECT_THAT(accumulated.context.said, testing::Contains("Effective batch size: 12 (3 x 4)"));
 }
 
@@ -325,20 +346,23 @@ TEST(Supervised, AccumulationBesideANumericMicroBatchIsRefused) {
 TEST(Supervised, AccumulationIsObeyedThoughLayersMixSamples) {
   SupervisedRun supervised;
   supervised.model->mixes = true;
-  EXPECT_EQ(supervised.error(R"({"epochs": 1, "batch_size": 4, "gradient_accumulation_steps": 3})"), "");
+  EXPECT_EQ(supervised.error(R"({"epochs": 1, "batch_size": 4, "gradient_accumulation_steps": 3})"),
+            "");
 }
 
 TEST(Supervised, LabelSmoothingRaisesTheLossOfCertainty) {
   SupervisedRun plain, smoothed;
   plain.run(R"({"epochs": 20, "batch_size": 8, "optimizer": {"learning_rate": 0.05}})");
-  smoothed.run(R"({"epochs": 20, "batch_size": 8, "label_smoothing": 0.3, "optimizer": {"learning_rate": 0.05}})");
-  EXPECT_GT(smoothed.context.values("train/epoch_loss").back(), plain.context.values("train/epoch_loss").back() + 0.2);
+  smoothed.run(
+      R"({"epochs": 20, "batch_size": 8, "label_smoothing": 0.3, "optimizer": {"learning_rate": 0.05}})");
+  EXPECT_GT(smoothed.context.values("train/epoch_loss").back(),
+            plain.context.values("train/epoch_loss").back() + 0.2);
 }
 
 TEST(Supervised, BestEpochMayBeThatOfTheHighestAccuracy) {
   SupervisedRun supervised;
-  const auto checkpoint =
-      supervised.run(R"({"epochs": 6, "batch_size": 8, "monitor": "accuracy", "optimizer": {"learning_rate": 0.05}})");
+  const auto checkpoint = supervised.run(
+      R"({"epochs": 6, "batch_size": 8, "monitor": "accuracy", "optimizer": {"learning_rate": 0.05}})");
   const std::vector<double> accuracies = supervised.context.values("validation/accuracy");
   const auto best = std::ranges::max_element(accuracies) - accuracies.begin() + 1;
   EXPECT_EQ(checkpoint->epoch, best);
@@ -356,11 +380,13 @@ TEST(Supervised, LabelOutsideTheClassesIsNamed) {
 TEST(Supervised, ValidationOnOtherClassesIsRefusedBeforeTraining) {
   SupervisedRun supervised;
   supervised.validation = std::make_shared<TinyDataset>(12, 4);
-  EXPECT_EQ(supervised.error(), "the validation data has a class 'class3' that the training data lacks");
+  EXPECT_EQ(supervised.error(),
+            "the validation data has a class 'class3' that the training data lacks");
   EXPECT_EQ(supervised.code, runner::ErrorCode::kLabelOutOfRange);
   supervised.validation = std::make_shared<TinyDataset>(12, 3);
   supervised.validation->class_names = {"class1", "class0"};
-  EXPECT_EQ(supervised.error(), "the validation data numbers its classes differently from the training data");
+  EXPECT_EQ(supervised.error(),
+            "the validation data numbers its classes differently from the training data");
   EXPECT_TRUE(supervised.context.all_progress.empty());
 }
 
@@ -375,7 +401,8 @@ TEST(Supervised, ModelThatMixesSamplesIsNotCut) {
   supervised.model->mixes = true;
   supervised.policy->micro_batch = 4;
   EXPECT_EQ(supervised.error(),
-            "micro_batch 4 would split a batch of 30, but the network's layers mix the samples of a batch (BatchNorm)");
+            "micro_batch 4 would split a batch of 30, but the network's layers mix the samples of "
+            "a batch (BatchNorm)");
 }
 
 }  // namespace

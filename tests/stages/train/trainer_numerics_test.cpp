@@ -6,9 +6,9 @@
 #include <torch/types.h>
 
 #include "runner/shared/stage/stage.h"
-#include "stages/weights/safetensors.h"
 #include "stages/train/classification_loss.h"
 #include "stages/train/trainer.h"
+#include "stages/weights/safetensors.h"
 #include "stages/weights/weights.h"
 #include "tests/support/convolutional_networks.h"
 #include "tests/support/listening_network.h"
@@ -88,12 +88,17 @@ struct OneTraining {
 };
 
 OneTraining listening() {
-  return OneTraining([](auto& network, const auto& x) { return dynamic_cast<ListeningNetwork&>(network).forward(x); },
-                     std::make_shared<TinyDataset>(24));
+  return OneTraining(
+      [](auto& network, const auto& x) {
+        return dynamic_cast<ListeningNetwork&>(network).forward(x);
+      },
+      std::make_shared<TinyDataset>(24));
 }
 OneTraining convolving() {
   return OneTraining(
-      [](auto& network, const auto& x) { return dynamic_cast<torch::nn::SequentialImpl&>(network).forward(x); },
+      [](auto& network, const auto& x) {
+        return dynamic_cast<torch::nn::SequentialImpl&>(network).forward(x);
+      },
       std::make_shared<TinyImages>());
 }
 
@@ -166,7 +171,8 @@ TEST(TrainerNumerics, LayoutIsThatOfTheRuleAndChangesRoundingAlone) {
     const auto network = conv4();
     const TrainingResult trained = training.run(*network);
     const auto lies_so = [&](const at::Tensor& tensor) {
-      return tensor.is_contiguous(plain ? at::MemoryFormat::Contiguous : at::MemoryFormat::ChannelsLast);
+      return tensor.is_contiguous(plain ? at::MemoryFormat::Contiguous
+                                        : at::MemoryFormat::ChannelsLast);
     };
     for (const at::Tensor& image : training.step.images) EXPECT_TRUE(lies_so(image));
     std::vector<at::Tensor> all;

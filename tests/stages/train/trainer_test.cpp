@@ -9,8 +9,8 @@
 
 #include "runner/shared/stage/stage.h"
 #include "stages/machine/counting_allocator.h"
-#include "stages/weights/safetensors.h"
 #include "stages/train/classification_loss.h"
+#include "stages/weights/safetensors.h"
 #include "stages/weights/weights.h"
 #include "tests/support/distance.h"
 #include "tests/support/tiny_training.h"
@@ -26,7 +26,8 @@ class HugeGradients final : public TinyStep {
   NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
     const bool is_huge = always || huge_parts.contains(parts_++);
     const at::Tensor sum = cross_entropy_sum(encoded.at("logits"), part["label"], 0);
-    const at::Tensor zero = (encoded.at("logits").to(torch::kFloat) * 0).abs().sqrt().sum();  // its slope is 0/0
+    const at::Tensor zero =
+        (encoded.at("logits").to(torch::kFloat) * 0).abs().sqrt().sum();  // its slope is 0/0
     return {{"cross_entropy", is_huge ? sum + zero : sum}};
   }
 
@@ -91,11 +92,13 @@ TEST(Trainer, OverflowInFp16SkipsTheWholeStepAndShrinksTheScale) {
   training.options.gradient_clip_norm = 1.0;
   const at::Tensor before = training.flat_weights();
   step.huge_parts = {1, 4};  // of the first and of the second batch
-  train(step, *training.network, {training.train_data, nullptr}, training.options, training.policy, training.context);
+  train(step, *training.network, {training.train_data, nullptr}, training.options, training.policy,
+        training.context);
   EXPECT_THAT(training.context.values("train/loss_scale"), ElementsAre(65536, 32768, 16384, 16384));
   EXPECT_THAT(training.context.values("train/epoch_skipped_steps"), ElementsAre(2));
   EXPECT_THAT(training.context.steps("train/gradient_norm"), ElementsAre(3, 4));
-  EXPECT_THAT(training.context.said.front(), testing::HasSubstr("2 steps skipped: gradients overflowed fp16"));
+  EXPECT_THAT(training.context.said.front(),
+              testing::HasSubstr("2 steps skipped: gradients overflowed fp16"));
   EXPECT_TRUE(training.flat_weights().isfinite().all().item<bool>());
   EXPECT_FALSE(training.flat_weights().equal(before));
 }
@@ -108,11 +111,14 @@ TEST(Trainer, EndlessOverflowIsAnError) {
   training.options.epochs = 100;
   const at::Tensor before = training.flat_weights();
   try {
-    train(step, *training.network, {training.train_data, nullptr}, training.options, training.policy, training.context);
+    train(step, *training.network, {training.train_data, nullptr}, training.options,
+          training.policy, training.context);
     ADD_FAILURE() << "trained";
   } catch (const runner::StageError& error) {
     EXPECT_EQ(error.code, runner::ErrorCode::kLossNotFinite);
-    EXPECT_THAT(error.what(), testing::HasSubstr("the gradients overflow fp16 at step after step, up to step 100"));
+    EXPECT_THAT(
+        error.what(),
+        testing::HasSubstr("the gradients overflow fp16 at step after step, up to step 100"));
   }
   EXPECT_TRUE(training.flat_weights().equal(before));
 }
@@ -130,7 +136,8 @@ TEST(Trainer, CoupledLossIsNotCutBehindYourBack) {
   training.step.coupling = Coupling::kWholeBatch;
   training.policy.micro_batch = 3;
   EXPECT_EQ(training.error(),
-            "micro_batch 3 would split a batch of 8, but the loss 'cross_entropy' depends on the whole batch at once");
+            "micro_batch 3 would split a batch of 8, but the loss 'cross_entropy' depends on the "
+            "whole batch at once");
 }
 
 TEST(Trainer, TwoPassesTrainAndValidateACoupledLossAsAWhole) {
@@ -147,12 +154,15 @@ TEST(Trainer, TwoPassesTrainAndValidateACoupledLossAsAWhole) {
   cut.policy.micro_batch = 3;
   cut.policy.two_pass = true;
   for (TinyTraining* one : {&whole, &cut})
-    train(SpreadStep(), *one->network, {one->train_data, one->validation}, one->options, one->policy, one->context);
+    train(SpreadStep(), *one->network, {one->train_data, one->validation}, one->options,
+          one->policy, one->context);
   EXPECT_LT(distance(cut.flat_weights(), whole.flat_weights()), 1e-4);
   for (const char* name : {"train/loss", "validation/loss"}) {
-    const std::vector<double> expected = whole.context.values(name), measured = cut.context.values(name);
+    const std::vector<double> expected = whole.context.values(name),
+                              measured = cut.context.values(name);
     ASSERT_EQ(measured.size(), expected.size());
-    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(measured[i], expected[i], 1e-4) << name << " " << i;
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_NEAR(measured[i], expected[i], 1e-4) << name << " " << i;
   }
 }
 
@@ -163,10 +173,9 @@ TEST(Trainer, BrokenSampleStopsBeforeAnythingIsWritten) {
   const at::Tensor before = training.flat_weights();
   const std::string message = training.error();
   EXPECT_EQ(training.code, runner::ErrorCode::kLossNotFinite);
-  EXPECT_THAT(
-      message,
-      testing::MatchesRegex(
-          "the loss is not finite at step 1, in epoch 1, on 'point[0-9]+', 'point[0-9]+', 'point[0-9]+' and 27 more"));
+  EXPECT_THAT(message,
+              testing::MatchesRegex("the loss is not finite at step 1, in epoch 1, on "
+                                    "'point[0-9]+', 'point[0-9]+', 'point[0-9]+' and 27 more"));
   EXPECT_TRUE(training.flat_weights().equal(before));
 }
 
@@ -177,7 +186,8 @@ TEST(Trainer, BrokenMicroBatchIsNamedWithItsSamples) {
   training.train_data->broken = {17};
   EXPECT_THAT(
       training.error(),
-      testing::MatchesRegex("the loss is not finite at step 1, in epoch 1, micro-batch [0-9]+ of 30, on 'point17'"));
+      testing::MatchesRegex(
+          "the loss is not finite at step 1, in epoch 1, micro-batch [0-9]+ of 30, on 'point17'"));
 }
 
 TEST(Trainer, InfiniteGradientOfAFiniteLossIsNotWritten) {
@@ -191,11 +201,12 @@ TEST(Trainer, InfiniteGradientOfAFiniteLossIsNotWritten) {
   training.options.gradient_clip_norm = 1.0;
   const at::Tensor before = training.flat_weights();
   try {
-    train(SharpStep(), *training.network, {training.train_data, nullptr}, training.options, training.policy,
-          training.context);
+    train(SharpStep(), *training.network, {training.train_data, nullptr}, training.options,
+          training.policy, training.context);
     FAIL();
   } catch (const runner::StageError& error) {
-    EXPECT_THAT(error.what(), testing::StartsWith("the gradient is not finite at step 1, in epoch 1, on 'point"));
+    EXPECT_THAT(error.what(),
+                testing::StartsWith("the gradient is not finite at step 1, in epoch 1, on 'point"));
     EXPECT_EQ(error.help, "lower learning_rate, set gradient_clip_norm, or look at these samples");
   }
   EXPECT_TRUE(training.flat_weights().equal(before));
@@ -212,15 +223,17 @@ TEST(Trainer, LossOutOfAllProportionIsSaidOnceAnEpoch) {
   TinyTraining training;
   training.options.epochs = 2;
   training.options.optimizer = SgdOptions{.learning_rate = 1e-30};
-  train(LoudStep(), *training.network, {training.train_data, nullptr}, training.options, training.policy,
-        training.context);
+  train(LoudStep(), *training.network, {training.train_data, nullptr}, training.options,
+        training.policy, training.context);
   std::vector<std::string> lines;
-  std::ranges::copy_if(training.context.said, std::back_inserter(lines),
-                       [](const std::string& line) { return line.find("usual") != std::string::npos; });
+  std::ranges::copy_if(
+      training.context.said, std::back_inserter(lines),
+      [](const std::string& line) { return line.find("usual") != std::string::npos; });
   ASSERT_EQ(lines.size(), 2);
   EXPECT_THAT(lines[0],
-              testing::MatchesRegex("step 4, in epoch 1: the loss is [0-9.]+e\\+(19|20), where [0-9.]+ is usual, "
-                                    "on 'point[0-9]+', 'point[0-9]+', 'point[0-9]+' and 3 more"));
+              testing::MatchesRegex(
+                  "step 4, in epoch 1: the loss is [0-9.]+e\\+(19|20), where [0-9.]+ is usual, "
+                  "on 'point[0-9]+', 'point[0-9]+', 'point[0-9]+' and 3 more"));
   EXPECT_THAT(lines[1], testing::StartsWith("step 8, in epoch 2: the loss is "));
 }
 
@@ -248,15 +261,15 @@ TEST(Trainer, LongClipChangesNothing) {
 
 TEST(Trainer, ScheduleIsCountedInSteps) {
   TinyTraining training;
-  training.options.schedule =
-      WarmupCosineSchedule{.warmup_steps = 4, .warmup_fraction = {}, .start_factor = 0, .min_learning_rate = 0};
+  training.options.schedule = WarmupCosineSchedule{
+      .warmup_steps = 4, .warmup_fraction = {}, .start_factor = 0, .min_learning_rate = 0};
   training.run();
   const std::vector<double> rates = training.context.values("train/learning_rate");
   ASSERT_EQ(rates.size(), 16);  // four epochs of four steps
   for (std::size_t step = 0; step < 16; ++step)
-    EXPECT_EQ(rates[step],
-              rates_at(training.options.schedule, 0.05, {.step = static_cast<std::int64_t>(step), .steps = 16})
-                  .learning_rate);
+    EXPECT_EQ(rates[step], rates_at(training.options.schedule, 0.05,
+                                    {.step = static_cast<std::int64_t>(step), .steps = 16})
+                               .learning_rate);
 }
 
 TEST(Trainer, ScheduleOfEpochsMovesOnceAnEpoch) {
@@ -265,7 +278,8 @@ TEST(Trainer, ScheduleOfEpochsMovesOnceAnEpoch) {
   training.options.schedule = ExponentialSchedule{0.5};
   training.run();
   EXPECT_THAT(training.context.values("train/learning_rate"),
-              ElementsAre(0.05, 0.05, 0.05, 0.05, 0.025, 0.025, 0.025, 0.025, 0.0125, 0.0125, 0.0125, 0.0125));
+              ElementsAre(0.05, 0.05, 0.05, 0.05, 0.025, 0.025, 0.025, 0.025, 0.0125, 0.0125,
+                          0.0125, 0.0125));
 }
 
 TEST(Trainer, DropLastLeavesOutTheIncompleteBatch) {
@@ -323,7 +337,8 @@ TEST(Trainer, CancelledRunStopsAfterTheStep) {
   };
   EXPECT_THROW(training.run(), runner::Cancelled);
   EXPECT_EQ(training.context.all_progress.back().step, 3);
-  EXPECT_TRUE(std::filesystem::exists(training.context.node().folder / "checkpoints/step-00000003"));
+  EXPECT_TRUE(
+      std::filesystem::exists(training.context.node().folder / "checkpoints/step-00000003"));
 }
 
 TEST(Trainer, RunThatIsCancelledBeforeItsFirstStepSavesNothing) {
@@ -347,13 +362,15 @@ TEST(Trainer, ValidatesEverySoManyEpochsAndAtTheEnd) {
   EXPECT_THAT(training.context.steps("validation/loss"), ElementsAre(8, 16, 20));
 }
 
-/// A training whose validation loss is given: the trainer's own view of it is replaced epoch by epoch.
+/// A training whose validation loss is given: the trainer's own view of it is replaced epoch by
+/// epoch.
 class ScriptedStep final : public TinyStep {
  public:
   NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
     NamedTensors terms = TinyStep::loss(encoded, part);
     if (at::GradMode::is_enabled()) return terms;
-    return {{"cross_entropy", torch::full({}, script.at(epoch) * static_cast<double>(part.units()))}};
+    return {
+        {"cross_entropy", torch::full({}, script.at(epoch) * static_cast<double>(part.units()))}};
   }
   std::vector<double> script;
   std::size_t epoch = 0;
@@ -375,12 +392,14 @@ TEST(Trainer, KeepsTheWeightsOfTheBestEpoch) {
   const TrainingResult result = best.run_script({3, 1, 2, 2});
   EXPECT_EQ(result.epoch, 2);
   EXPECT_EQ(result.step, 8);
-  EXPECT_EQ(result.file, best.context.node().folder / "checkpoints/step-00000008/model.safetensors");
+  EXPECT_EQ(result.file,
+            best.context.node().folder / "checkpoints/step-00000008/model.safetensors");
   const Safetensors file = read_safetensors(result.file);
   EXPECT_EQ(file.metadata.at("epoch"), "2");
   EXPECT_EQ(file.metadata.at("step"), "8");
   EXPECT_EQ(file.metadata.at("classes"), R"(["class0","class1","class2"])");
-  for (const auto& [name, tensor] : weights(*best.network)) EXPECT_TRUE(tensor.equal(file.tensors.at(name))) << name;
+  for (const auto& [name, tensor] : weights(*best.network))
+    EXPECT_TRUE(tensor.equal(file.tensors.at(name))) << name;
   two_epochs.options.epochs = 2;
   two_epochs.run_script({3, 1});
   EXPECT_TRUE(best.flat_weights().equal(two_epochs.flat_weights()));
@@ -391,8 +410,10 @@ TEST(Trainer, KeepsTheLastWeightsWhenAsked) {
   training.options.keep = Keep::kLast;
   const TrainingResult result = training.run_script({3, 1, 2, 2});
   EXPECT_EQ(result.epoch, 4);
-  EXPECT_EQ(result.file, training.context.node().folder / "checkpoints/step-00000016/model.safetensors");
-  EXPECT_TRUE(std::filesystem::exists(training.context.node().folder / "checkpoints/step-00000008"));  // the best
+  EXPECT_EQ(result.file,
+            training.context.node().folder / "checkpoints/step-00000016/model.safetensors");
+  EXPECT_TRUE(std::filesystem::exists(training.context.node().folder /
+                                      "checkpoints/step-00000008"));  // the best
   const Safetensors last = read_safetensors(result.file);
   for (const auto& [name, tensor] : weights(*training.network))
     EXPECT_TRUE(tensor.equal(last.tensors.at(name))) << name;
@@ -403,7 +424,8 @@ TEST(Trainer, StopsWhenPatienceIsOver) {
   training.options.patience = 2;
   training.options.epochs = 9;
   EXPECT_EQ(training.run_script({3, 1, 2, 2, 0, 0, 0, 0, 0}).epoch, 2);
-  EXPECT_EQ(training.context.said.back(), "stopped after epoch 4: no better validation loss since epoch 2");
+  EXPECT_EQ(training.context.said.back(),
+            "stopped after epoch 4: no better validation loss since epoch 2");
 }
 
 TEST(Trainer, PatienceCountsValidations) {
@@ -422,7 +444,8 @@ TEST(Trainer, PlateauOfTheValidationLowersTheRate) {
   training.options.batch_size = 30;
   training.options.schedule = PlateauSchedule{.factor = 0.5, .patience = 1};
   training.run_script({3, 1, 2, 2, 2, 2});
-  EXPECT_THAT(training.context.values("train/learning_rate"), ElementsAre(0.05, 0.05, 0.05, 0.05, 0.025, 0.025));
+  EXPECT_THAT(training.context.values("train/learning_rate"),
+              ElementsAre(0.05, 0.05, 0.05, 0.05, 0.025, 0.025));
 }
 
 TEST(Trainer, PlateauFollowsTheMonitorsDirection) {
@@ -434,7 +457,8 @@ TEST(Trainer, PlateauFollowsTheMonitorsDirection) {
   training.options.optimizer = SgdOptions{.learning_rate = 1e-7};  // no accuracy moves
   training.options.schedule = PlateauSchedule{.factor = 0.5, .patience = 0};
   training.run();
-  EXPECT_THAT(training.context.values("train/learning_rate"), ElementsAre(1e-7, 1e-7, 5e-8, 2.5e-8, 1.25e-8));
+  EXPECT_THAT(training.context.values("train/learning_rate"),
+              ElementsAre(1e-7, 1e-7, 5e-8, 2.5e-8, 1.25e-8));
 }
 
 TEST(Trainer, PlateauCountsValidationsNotEpochs) {
@@ -444,7 +468,8 @@ TEST(Trainer, PlateauCountsValidationsNotEpochs) {
   training.options.validate_every = 2;
   training.options.schedule = PlateauSchedule{.factor = 0.5, .patience = 0};
   training.run_script({9, 1, 9, 1, 9, 1});
-  EXPECT_THAT(training.context.values("train/learning_rate"), ElementsAre(0.05, 0.05, 0.05, 0.05, 0.025, 0.025));
+  EXPECT_THAT(training.context.values("train/learning_rate"),
+              ElementsAre(0.05, 0.05, 0.05, 0.05, 0.025, 0.025));
 }
 
 TEST(Trainer, PlateauWithoutValidationIsRefused) {
@@ -472,8 +497,10 @@ TEST(Trainer, GroupsOfParametersAreTrainedAtTheirOwnRates) {
   EXPECT_THAT(training.context.values("train/learning_rate/slow"), ElementsAre(0.025));
   EXPECT_TRUE(training.context.values("train/learning_rate/1").empty());
   EXPECT_THAT(training.context.said.front(), testing::HasSubstr("| lr 1.0e-01"));
-  for (const char* name : {"0.weight", "0.bias"}) EXPECT_TRUE(before.at(name).equal(copies.at(name))) << name;
-  for (const char* name : {"2.weight", "2.bias"}) EXPECT_FALSE(before.at(name).equal(copies.at(name))) << name;
+  for (const char* name : {"0.weight", "0.bias"})
+    EXPECT_TRUE(before.at(name).equal(copies.at(name))) << name;
+  for (const char* name : {"2.weight", "2.bias"})
+    EXPECT_FALSE(before.at(name).equal(copies.at(name))) << name;
 }
 
 TEST(Trainer, WithoutValidationTheLastIsBest) {
@@ -481,7 +508,8 @@ TEST(Trainer, WithoutValidationTheLastIsBest) {
   training.validation = nullptr;
   const TrainingResult result = training.run();
   EXPECT_EQ(result.epoch, 4);
-  EXPECT_EQ(result.file, training.context.node().folder / "checkpoints/step-00000016/model.safetensors");
+  EXPECT_EQ(result.file,
+            training.context.node().folder / "checkpoints/step-00000016/model.safetensors");
   EXPECT_EQ(read_safetensors(result.file).metadata.at("epoch"), "4");
 }
 
@@ -493,9 +521,10 @@ TEST(Trainer, PatienceWithoutValidationIsRefused) {
   EXPECT_EQ(training.code, runner::ErrorCode::kOptionConflict);
 }
 
-/// Blocks that each epoch's last step takes from where its numbers are shown, before it writes a weight, to the
-/// validation.
-std::vector<std::int64_t> allocations_of_commits(const OptimizerOptions& optimizer, Precision precision) {
+/// Blocks that each epoch's last step takes from where its numbers are shown, before it writes a
+/// weight, to the validation.
+std::vector<std::int64_t> allocations_of_commits(const OptimizerOptions& optimizer,
+                                                 Precision precision) {
   TinyTraining training;
   training.policy.precision = precision;
   training.options.optimizer = optimizer;
@@ -506,7 +535,8 @@ std::vector<std::int64_t> allocations_of_commits(const OptimizerOptions& optimiz
   std::int64_t before = 0;
   std::vector<std::int64_t> result;
   training.context.on_progress = [&](const runner::Progress& progress) {
-    if (progress.phase == "validate" && progress.step == 1) result.push_back(counter.allocations() - before);
+    if (progress.phase == "validate" && progress.step == 1)
+      result.push_back(counter.allocations() - before);
     before = counter.allocations();
   };
   training.run();
@@ -518,11 +548,13 @@ TEST(Trainer, CommitTakesNoMemory) {
   AdamOptions amsgrad = kAdamW;
   amsgrad.amsgrad = true;
   amsgrad.decoupled = false;
-  const OptimizerOptions every[] = {kAdamW, amsgrad, SgdOptions{.learning_rate = 0.1},
-                                    SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .nesterov = true}};
+  const OptimizerOptions every[] = {
+      kAdamW, amsgrad, SgdOptions{.learning_rate = 0.1},
+      SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .nesterov = true}};
   for (const OptimizerOptions& optimizer : every) {
     for (const Precision precision : {Precision::kFp32, Precision::kFp16})
-      EXPECT_THAT(allocations_of_commits(optimizer, precision), ElementsAre(0, 0, 0, 0)) << optimizer.index();
+      EXPECT_THAT(allocations_of_commits(optimizer, precision), ElementsAre(0, 0, 0, 0))
+          << optimizer.index();
   }
 }
 

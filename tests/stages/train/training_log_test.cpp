@@ -26,7 +26,12 @@ StepRecord record(std::int64_t step) {
 TEST(TrainingLog, StepsAreRecordedNowAndThenAndAtTheEnd) {
   RecordingContext context;
   TrainingLog log(context,
-                  {.epochs = 1, .steps = 12, .log_every = 5, .unit = "images", .budget_bytes = 0, .memory_in_use = {}},
+                  {.epochs = 1,
+                   .steps = 12,
+                   .log_every = 5,
+                   .unit = "images",
+                   .budget_bytes = 0,
+                   .memory_in_use = {}},
                   [] { return 0.0; });
   log.begin_epoch();
   for (std::int64_t step = 1; step <= 12; ++step) log.step(record(step));
@@ -69,22 +74,32 @@ TEST(TrainingLog, ProgressSaysHowFastAndHowLongStill) {
 TEST(TrainingLog, EpochIsOneLine) {
   RecordingContext context;
   double now = 0;
-  TrainingLog log(
-      context, {.epochs = 10, .steps = 30, .log_every = 10, .unit = "images", .budget_bytes = 0, .memory_in_use = {}},
-      [&] { return now; });
+  TrainingLog log(context,
+                  {.epochs = 10,
+                   .steps = 30,
+                   .log_every = 10,
+                   .unit = "images",
+                   .budget_bytes = 0,
+                   .memory_in_use = {}},
+                  [&] { return now; });
   log.begin_epoch();
   now = 0.5;
   log.step(record(3));
   now = 100;  // validation is not training
-  const Means training{
-      .weight = 32, .loss = 1.2345, .terms = {{"cross_entropy", 1.2345}}, .scores = {{"accuracy", 0.456}}};
-  const Means validation{.weight = 8, .loss = 1.5, .terms = {{"cross_entropy", 1.5}}, .scores = {{"accuracy", 0.5}}};
+  const Means training{.weight = 32,
+                       .loss = 1.2345,
+                       .terms = {{"cross_entropy", 1.2345}},
+                       .scores = {{"accuracy", 0.456}}};
+  const Means validation{
+      .weight = 8, .loss = 1.5, .terms = {{"cross_entropy", 1.5}}, .scores = {{"accuracy", 0.5}}};
   log.end_epoch(record(3), training, 0, validation);
   log.end_epoch(record(3), training, 0, {});
-  EXPECT_THAT(context.said,
-              ElementsAre("epoch 1/10  loss 1.234  accuracy 45.6 %  | validation loss 1.500  accuracy 50.0 %  | lr "
-                          "3.0e-04  | 64 images/s",
-                          "epoch 1/10  loss 1.234  accuracy 45.6 %  | lr 3.0e-04  | 64 images/s"));
+  EXPECT_THAT(
+      context.said,
+      ElementsAre(
+          "epoch 1/10  loss 1.234  accuracy 45.6 %  | validation loss 1.500  accuracy 50.0 %  | lr "
+          "3.0e-04  | 64 images/s",
+          "epoch 1/10  loss 1.234  accuracy 45.6 %  | lr 3.0e-04  | 64 images/s"));
   EXPECT_THAT(context.values("train/epoch_loss"), ElementsAre(1.2345, 1.2345));
   EXPECT_THAT(context.values("train/epoch_accuracy"), ElementsAre(0.456, 0.456));
   EXPECT_THAT(context.values("validation/loss"), ElementsAre(1.5));
@@ -94,7 +109,12 @@ TEST(TrainingLog, EpochIsOneLine) {
 TEST(TrainingLog, SeveralTermsAreMetricsEach) {
   RecordingContext context;
   TrainingLog log(context,
-                  {.epochs = 1, .steps = 1, .log_every = 1, .unit = "samples", .budget_bytes = 0, .memory_in_use = {}},
+                  {.epochs = 1,
+                   .steps = 1,
+                   .log_every = 1,
+                   .unit = "samples",
+                   .budget_bytes = 0,
+                   .memory_in_use = {}},
                   [] { return 0.0; });
   StepRecord two = record(1);
   two.means.terms = {{"variance", 0.25}, {"covariance", 0.75}};
@@ -138,7 +158,8 @@ TEST(EpochSoFar, WhatIsNoneSaysWhere) {
             "the epoch so far has a 'last_step' that is not a count");
   EXPECT_EQ(refusal([](auto& json) { json["terms"][0] = "cross_entropy"; }),
             "the epoch so far has a 'terms' that is not a list of names with their numbers");
-  EXPECT_EQ(refusal([](auto& json) { json["losses"] = 1; }), "the epoch so far has an unknown 'losses'");
+  EXPECT_EQ(refusal([](auto& json) { json["losses"] = 1; }),
+            "the epoch so far has an unknown 'losses'");
   EXPECT_EQ(refusal([](auto& json) { json.erase("loss"); }), "the epoch so far has no 'loss'");
 }
 

@@ -56,20 +56,23 @@ Reads reads_of(const runner::StageKind& kind, const std::string& schema, const s
   const auto policy = std::make_shared<MemoryPolicy>();
   policy->pointer = "/memory";
   RecordingContext context;
-  (*stage)->run(runner::Inputs({{"model", {model}}, {"memory", {policy}}, {"train", {data}}, {"validation", {data}}},
-                               {{"model", "model"}}),
-                context);
+  (*stage)->run(
+      runner::Inputs(
+          {{"model", {model}}, {"memory", {policy}}, {"train", {data}}, {"validation", {data}}},
+          {{"model", "model"}}),
+      context);
   return *reads;
 }
 
 TEST(TrainingView, OnlyTheTrainingItselfReadsIt) {
-  const Reads supervised =
-      reads_of(kTrainSupervised, "train/supervised", R"({"epochs": 1})", std::make_shared<TinyModel>());
+  const Reads supervised = reads_of(kTrainSupervised, "train/supervised", R"({"epochs": 1})",
+                                    std::make_shared<TinyModel>());
   EXPECT_EQ(supervised.by_training, 48);
   EXPECT_EQ(supervised.otherwise, 48);
-  const Reads binary = reads_of(kTrainBinary, "train/binary",
-                                R"({"epochs": 1, "classes": [1, 3], "learning_rate_factors": {"backbone": 1.0}})",
-                                std::make_shared<TinyModel>());
+  const Reads binary =
+      reads_of(kTrainBinary, "train/binary",
+               R"({"epochs": 1, "classes": [1, 3], "learning_rate_factors": {"backbone": 1.0}})",
+               std::make_shared<TinyModel>());
   EXPECT_EQ(binary.by_training, 24);
   EXPECT_EQ(binary.otherwise, 24);
   const Reads balanced = reads_of(
@@ -78,10 +81,11 @@ TEST(TrainingView, OnlyTheTrainingItselfReadsIt) {
       std::make_shared<TinyModel>());
   EXPECT_EQ(balanced.by_training, 24);
   EXPECT_EQ(balanced.otherwise, 24);
-  const Reads episodic = reads_of(kTrainEpisodic, "train/episodic",
-                                  R"({"epochs": 1, "ways": 3, "shots": 2, "queries": 3, "episodes": 4,
+  const Reads episodic =
+      reads_of(kTrainEpisodic, "train/episodic",
+               R"({"epochs": 1, "ways": 3, "shots": 2, "queries": 3, "episodes": 4,
                                       "validation_episodes": 2})",
-                                  std::make_shared<PrototypeModel>());
+               std::make_shared<PrototypeModel>());
   EXPECT_EQ(episodic.by_training, 4 * 15);
   EXPECT_EQ(episodic.otherwise, 2 * 15);
 }

@@ -15,8 +15,8 @@
 #include "runner/shared/stage/stage.h"
 #include "stages/checkpoint/checkpoint_folder.h"
 #include "stages/machine/counting_allocator.h"
-#include "stages/random/dropout.h"
 #include "stages/numerics/recomputable_module.h"
+#include "stages/random/dropout.h"
 #include "stages/weights/weights.h"
 #include "tests/support/optimizer_rules.h"
 #include "tests/support/recording_context.h"
@@ -46,7 +46,8 @@ class SpoilingNet : public RecomputableModule {
  private:
   at::Tensor compute(const at::Tensor& x) const override {
     const at::Tensor hidden = first_->forward(x);
-    return last_->forward(dropout_->forward((norm_.is_empty() ? hidden : norm_->forward(hidden)).tanh()));
+    return last_->forward(
+        dropout_->forward((norm_.is_empty() ? hidden : norm_->forward(hidden)).tanh()));
   }
 
   mutable torch::nn::Linear first_ = nullptr, last_ = nullptr;
@@ -61,7 +62,8 @@ struct State {
 
   static State of(const torch::nn::Module& network) {
     State state{.weights = {}, .generator = at::detail::getDefaultCPUGenerator().get_state()};
-    for (const auto& [name, tensor] : stages::weights(network)) state.weights.set(name, tensor.detach().clone());
+    for (const auto& [name, tensor] : stages::weights(network))
+      state.weights.set(name, tensor.detach().clone());
     return state;
   }
   bool equals(const State& other) const {
@@ -83,8 +85,8 @@ struct Case {
   OptimizerOptions optimizer = SgdOptions{.learning_rate = 0.1, .momentum = 0.9};
 };
 
-/// A training of two steps, in either of which something may go wrong. Its encoding takes noise from torch's generator,
-/// where it has not to be repeated.
+/// A training of two steps, in either of which something may go wrong. Its encoding takes noise
+/// from torch's generator, where it has not to be repeated.
 class SpoiltTraining final : public TinyStep {
  public:
   explicit SpoiltTraining(const Case& one) : one_(one), network(make_network(one)) {
@@ -93,14 +95,17 @@ class SpoiltTraining final : public TinyStep {
     options.epochs = 1;
     options.batch_size = 8;
     options.optimizer = one.optimizer;
-    if (!one.is_double && !one.is_tower) options.gradient_clip_norm = 0.1;  // what scales gradients is a float32
+    if (!one.is_double && !one.is_tower)
+      options.gradient_clip_norm = 0.1;  // what scales gradients is a float32
     options.monitor = "loss";
     policy.precision = one.precision;
     policy.micro_batch = one.micro_batch;
     policy.two_pass = one.two_pass;
     policy.activation_checkpointing.blocks = one.recompute;
     context.on_progress = [this](const runner::Progress&) {
-      if (counter) counter->refuse(0);  // what follows is the commit, which asks for nothing, and the next batch
+      if (counter)
+        counter->refuse(
+            0);  // what follows is the commit, which asks for nothing, and the next batch
     };
     torch::manual_seed(9);
   }
@@ -117,17 +122,21 @@ class SpoiltTraining final : public TinyStep {
   NamedTensors encode(torch::nn::Module& net, const Batch& part) const override {
     ++parts_;
     if (one_.is_tower) {
-      const at::Tensor image = part["image"].repeat({1, 96}).view({part.units(), 3, 8, 8}).to(torch::kDouble);
+      const at::Tensor image =
+          part["image"].repeat({1, 96}).view({part.units(), 3, 8, 8}).to(torch::kDouble);
       return dynamic_cast<ImageClassifier&>(net).forward(image);
     }
-    if (one_.is_double) return {{"logits", dynamic_cast<SpoilingNet&>(net).forward(part["image"].to(torch::kDouble))}};
+    if (one_.is_double)
+      return {
+          {"logits", dynamic_cast<SpoilingNet&>(net).forward(part["image"].to(torch::kDouble))}};
     const at::Tensor noise = one_.two_pass ? torch::zeros({1}) : torch::rand({part.units(), 1});
     return {{"logits", dynamic_cast<SpoilingNet&>(net).forward(part["image"] + 0.1 * noise)}};
   }
   NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
     if (step_ == spoilt_step && on_loss) on_loss();
     NamedTensors terms = TinyStep::loss(encoded, part);
-    if (step_ == spoilt_step && is_nan) terms = {{"cross_entropy", terms.at("cross_entropy") * std::nan("")}};
+    if (step_ == spoilt_step && is_nan)
+      terms = {{"cross_entropy", terms.at("cross_entropy") * std::nan("")}};
     return terms;
   }
 
@@ -161,15 +170,17 @@ class SpoiltTraining final : public TinyStep {
 /// What is live when the step `step` has been computed, before its weights are written.
 std::int64_t live_at(SpoiltTraining& training, int step, CountingAllocator& counter) {
   std::int64_t live = 0;
-  training.context.on_progress = [&, then = training.context.on_progress](const runner::Progress& progress) {
-    if (progress.step == step) live = counter.live_bytes();
-    then(progress);
-  };
+  training.context.on_progress =
+      [&, then = training.context.on_progress](const runner::Progress& progress) {
+        if (progress.step == step) live = counter.live_bytes();
+        then(progress);
+      };
   training.run();
   return live;
 }
 
-/// Refuses each block of a step in turn; the step is run again and everything ends as if nothing had happened.
+/// Refuses each block of a step in turn; the step is run again and everything ends as if nothing
+/// had happened.
 void refuse_every_block(const Case& one, int spoilt_step, std::int64_t stride = 1) {
   SpoiltTraining undisturbed(one);
   std::int64_t base_line = 0;
@@ -189,18 +200,21 @@ void refuse_every_block(const Case& one, int spoilt_step, std::int64_t stride = 
     spoilt.refused = block;
     spoilt.policy.recovery.max_retries = 1;
     bool was_refused = false;
-    spoilt.context.on_progress = [&, then = spoilt.context.on_progress](const runner::Progress& progress) {
-      if (progress.step == spoilt_step) was_refused = !counter.will_refuse();
-      then(progress);
-    };
+    spoilt.context.on_progress =
+        [&, then = spoilt.context.on_progress](const runner::Progress& progress) {
+          if (progress.step == spoilt_step) was_refused = !counter.will_refuse();
+          then(progress);
+        };
     EXPECT_EQ(live_at(spoilt, spoilt_step, counter), base_line) << "block " << block;
     ASSERT_TRUE(State::of(*spoilt.network).equals(expected)) << "block " << block;
     for (const char* name : {"train/loss", "train/gradient_norm", "train/loss_scale"})
-      EXPECT_EQ(spoilt.context.values(name), undisturbed.context.values(name)) << name << ", block " << block;
+      EXPECT_EQ(spoilt.context.values(name), undisturbed.context.values(name))
+          << name << ", block " << block;
     if (!was_refused) break;
     EXPECT_THAT(spoilt.context.said,
-                testing::Contains(AllOf(StartsWith("step " + std::to_string(spoilt_step) + ": out of memory"),
-                                        EndsWith(": repeated as it was, retry 1 of 1"))));
+                testing::Contains(
+                    AllOf(StartsWith("step " + std::to_string(spoilt_step) + ": out of memory"),
+                          EndsWith(": repeated as it was, retry 1 of 1"))));
     ASSERT_EQ(spoilt.context.recoveries.size(), 1);
     EXPECT_EQ(spoilt.context.recoveries[0].step, spoilt_step);
     EXPECT_EQ(spoilt.context.recoveries[0].from, spoilt.context.recoveries[0].to);
@@ -209,8 +223,9 @@ void refuse_every_block(const Case& one, int spoilt_step, std::int64_t stride = 
   EXPECT_GT(block, 60);
 }
 
-/// Refuses each block of a step in turn, and one of its repetition too: the step is computed in the next way, which
-/// ends at the same weights in exact arithmetic, or with `bits` at the very same. Both are in double.
+/// Refuses each block of a step in turn, and one of its repetition too: the step is computed in the
+/// next way, which ends at the same weights in exact arithmetic, or with `bits` at the very same.
+/// Both are in double.
 void refuse_every_block_twice(const Case& one, Allow allow, const std::string& way, bool bits,
                               std::int64_t stride = 1) {
   SpoiltTraining undisturbed(one);
@@ -241,9 +256,11 @@ void refuse_every_block_twice(const Case& one, Allow allow, const std::string& w
     const auto& recoveries = spoilt.context.recoveries;
     for (const auto& [name, tensor] : weights(*spoilt.network)) {
       const at::Tensor expected = weights(*undisturbed.network).at(name);
-      if (bits || !tensor.is_floating_point()) EXPECT_TRUE(tensor.equal(expected)) << name << ", block " << block;
+      if (bits || !tensor.is_floating_point())
+        EXPECT_TRUE(tensor.equal(expected)) << name << ", block " << block;
       else
-        EXPECT_LT(((tensor - expected).norm() / expected.norm()).item<double>(), 1e-12) << name << ", block " << block;
+        EXPECT_LT(((tensor - expected).norm() / expected.norm()).item<double>(), 1e-12)
+            << name << ", block " << block;
     }
     EXPECT_EQ(counter.live_bytes(), base_line) << "block " << block;
     if (testing::Test::HasFailure()) return;
@@ -265,24 +282,31 @@ TEST(Transaction, FirstStepToo) {
 
 TEST(Transaction, ReplayInFp16) { refuse_every_block({.precision = Precision::kFp16}, 2); }
 
-TEST(Transaction, ReplayInMicroBatches) { refuse_every_block({.batch_norm = false, .micro_batch = 3}, 2); }
-
-TEST(Transaction, ReplayInTwoPasses) {
-  refuse_every_block({.precision = Precision::kFp16, .batch_norm = false, .micro_batch = 3, .two_pass = true}, 2);
+TEST(Transaction, ReplayInMicroBatches) {
+  refuse_every_block({.batch_norm = false, .micro_batch = 3}, 2);
 }
 
-TEST(Transaction, ReplayWhereActivationsAreComputedAgain) { refuse_every_block({.recompute = true}, 2); }
+TEST(Transaction, ReplayInTwoPasses) {
+  refuse_every_block(
+      {.precision = Precision::kFp16, .batch_norm = false, .micro_batch = 3, .two_pass = true}, 2);
+}
+
+TEST(Transaction, ReplayWhereActivationsAreComputedAgain) {
+  refuse_every_block({.recompute = true}, 2);
+}
 
 TEST(Transaction, LargerNetworkIsReplayedBitForBitFromSomeOfItsBlocks) {
   refuse_every_block({.batch_norm = false, .is_tower = true}, 2, 29);
 }
 
 TEST(Transaction, LastingFaultIsComputedInSmallerParts) {
-  refuse_every_block_twice({.batch_norm = false, .is_double = true}, Allow::kNothing, "micro_batch 4", /*bits=*/false);
+  refuse_every_block_twice({.batch_norm = false, .is_double = true}, Allow::kNothing,
+                           "micro_batch 4", /*bits=*/false);
 }
 
 TEST(Transaction, LastingFaultOfALargerNetworkToo) {
-  refuse_every_block_twice({.batch_norm = false, .is_tower = true}, Allow::kExact, "micro_batch 4", /*bits=*/false, 31);
+  refuse_every_block_twice({.batch_norm = false, .is_tower = true}, Allow::kExact, "micro_batch 4",
+                           /*bits=*/false, 31);
 }
 
 TEST(Transaction, LastingFaultOfLayersThatMixSamplesRecomputesBlocksBitForBit) {
@@ -290,7 +314,8 @@ TEST(Transaction, LastingFaultOfLayersThatMixSamplesRecomputesBlocksBitForBit) {
                            "the whole batch of 8, blocks recomputed", /*bits=*/true);
 }
 
-/// What the training throws after the first step; its weights, buffers and generator must be those before the second.
+/// What the training throws after the first step; its weights, buffers and generator must be those
+/// before the second.
 std::string error_in_second_step(SpoiltTraining& training) {
   training.spoilt_step = 2;
   std::string message = "nothing was thrown";
@@ -300,7 +325,8 @@ std::string error_in_second_step(SpoiltTraining& training) {
     message = error.what();
   }
   EXPECT_TRUE(State::of(*training.network).equals(training.before.value()));
-  for (const at::Tensor& parameter : training.network->parameters()) EXPECT_FALSE(parameter.grad().defined());
+  for (const at::Tensor& parameter : training.network->parameters())
+    EXPECT_FALSE(parameter.grad().defined());
   return message;
 }
 
@@ -318,9 +344,10 @@ TEST(Transaction, WhatWasDoneBeforeMemoryRanOutIsSaved) {
   SpoiltTraining training({});
   training.on_loss = [] { throw std::bad_alloc(); };
   error_in_second_step(training);
-  EXPECT_THAT(training.context.said, testing::Contains("saved after step 1, the last before memory ran out"));
-  const auto saved =
-      read_checkpoint(training.context.node().folder / "checkpoints/step-00000001", CheckpointPart::kAll);
+  EXPECT_THAT(training.context.said,
+              testing::Contains("saved after step 1, the last before memory ran out"));
+  const auto saved = read_checkpoint(training.context.node().folder / "checkpoints/step-00000001",
+                                     CheckpointPart::kAll);
   EXPECT_EQ(saved.step, 1);
   EXPECT_EQ(saved.batch, 1);
   for (const auto& [name, tensor] : trained_parameters(*training.network)) {
@@ -332,7 +359,8 @@ TEST(Transaction, AnotherMistakeThanMemorySavesNothing) {
   SpoiltTraining training({});
   training.on_loss = [] { throw std::runtime_error("spoilt"); };
   error_in_second_step(training);
-  EXPECT_FALSE(std::filesystem::exists(training.context.node().folder / "checkpoints/step-00000001"));
+  EXPECT_FALSE(
+      std::filesystem::exists(training.context.node().folder / "checkpoints/step-00000001"));
 }
 
 TEST(Transaction, LastingFaultEndsTheReplays) {
@@ -343,7 +371,8 @@ TEST(Transaction, LastingFaultEndsTheReplays) {
   training.context.said.resize(3);
   EXPECT_THAT(training.context.said,
               ElementsAre("step 2: out of memory: repeated as it was, retry 1 of 2",
-                          "step 2: out of memory: repeated with micro_batch 4 in place of the whole batch of 8, retry "
+                          "step 2: out of memory: repeated with micro_batch 4 in place of the "
+                          "whole batch of 8, retry "
                           "2 of 2",
                           "kept from step to step when memory ran out at step 2"));
 }
@@ -357,10 +386,12 @@ TEST(Transaction, WithoutALimitItIsRetriedDownToTheFloor) {
   training.context.said.resize(4);
   EXPECT_THAT(
       training.context.said,
-      ElementsAre("step 2: out of memory: repeated as it was, retry 1",
-                  "step 2: out of memory: repeated with micro_batch 4 in place of the whole batch of 8, retry 2",
-                  "step 2: out of memory: repeated with micro_batch 2 in place of micro_batch 4, retry 3",
-                  "kept from step to step when memory ran out at step 2"));
+      ElementsAre(
+          "step 2: out of memory: repeated as it was, retry 1",
+          "step 2: out of memory: repeated with micro_batch 4 in place of the whole batch of 8, "
+          "retry 2",
+          "step 2: out of memory: repeated with micro_batch 2 in place of micro_batch 4, retry 3",
+          "kept from step to step when memory ran out at step 2"));
 }
 
 TEST(Transaction, PlanThatFailedIsNotReturnedToInTheNextStep) {

@@ -11,10 +11,13 @@
 namespace stages {
 namespace {
 
-StepPlan two_passes(std::int64_t micro_batch) { return {.micro_batch = micro_batch, .two_pass = true}; }
+StepPlan two_passes(std::int64_t micro_batch) {
+  return {.micro_batch = micro_batch, .two_pass = true};
+}
 
-/// Two views of each sample are to be nearer than those of different ones; "Learning transferable visual models from
-/// natural language supervision", Radford et al. 2021, with a temperature that is learned.
+/// Two views of each sample are to be nearer than those of different ones; "Learning transferable
+/// visual models from natural language supervision", Radford et al. 2021, with a temperature that
+/// is learned.
 class ContrastiveStep final : public TinyStep {
  public:
   explicit ContrastiveStep(DroppingNet& net) {
@@ -32,7 +35,9 @@ class ContrastiveStep final : public TinyStep {
     return encoded;
   }
   NamedTensors loss(const NamedTensors& encoded, const Batch& part) const override {
-    const auto unit = [&](const char* name) { return torch::nn::functional::normalize(encoded.at(name)); };
+    const auto unit = [&](const char* name) {
+      return torch::nn::functional::normalize(encoded.at(name));
+    };
     const at::Tensor factor = encodes_temperature ? encoded.at("temperature") : temperature.exp();
     const at::Tensor products = unit("image").matmul(unit("view").t()) * factor;
     const at::Tensor labels = torch::arange(part.units());
@@ -50,8 +55,9 @@ class ContrastiveStep final : public TinyStep {
   }
 
   at::Tensor temperature;
-  bool encodes_temperature = false;  // as a scalar beside the embeddings, or reaches loss() by itself
-  bool uses_generator = false;       // drops by torch's own generator, which no pass replays
+  bool encodes_temperature =
+      false;                    // as a scalar beside the embeddings, or reaches loss() by itself
+  bool uses_generator = false;  // drops by torch's own generator, which no pass replays
 };
 
 Batch ten_pairs() {
@@ -82,7 +88,9 @@ TEST(TwoPass, AccumulatingAContrastiveLossWouldDiffer) {
   const ContrastiveStep step(net);
   const at::Tensor whole = gradient_of(step, net, ten_pairs());
   for (const std::int64_t micro_batch : {3, 5})
-    EXPECT_GT(distance(gradient_of(step, net, ten_pairs(), {.micro_batch = micro_batch}), whole), 1e-3) << micro_batch;
+    EXPECT_GT(distance(gradient_of(step, net, ten_pairs(), {.micro_batch = micro_batch}), whole),
+              1e-3)
+        << micro_batch;
 }
 
 TEST(TwoPass, RandomNumbersThatAreNotReplayedWouldDiffer) {
@@ -102,7 +110,8 @@ TEST(TwoPass, LossOfSamplesIsTheSame) {
     DroppingNet net(drops);
     const at::Tensor whole = gradient_of(DroppingStep(), net, batch);
     for (const std::int64_t micro_batch : {1, 3, 4, 9})
-      EXPECT_LT(distance(gradient_of(DroppingStep(), net, batch, two_passes(micro_batch)), whole), 1e-12);
+      EXPECT_LT(distance(gradient_of(DroppingStep(), net, batch, two_passes(micro_batch)), whole),
+                1e-12);
   }
 }
 
@@ -112,7 +121,8 @@ TEST(TwoPass, GroupsMayHaveDifferentRows) {
     DroppingNet net(drops);
     const at::Tensor whole = gradient_of(GroupStep(), net, batch);
     for (const std::int64_t micro_batch : {1, 2, 3})
-      EXPECT_LT(distance(gradient_of(GroupStep(), net, batch, two_passes(micro_batch)), whole), 1e-12);
+      EXPECT_LT(distance(gradient_of(GroupStep(), net, batch, two_passes(micro_batch)), whole),
+                1e-12);
   }
 }
 
@@ -120,7 +130,8 @@ TEST(TwoPass, ScaleIsAppliedOnce) {
   DroppingNet net(Drops::kAll, 6);
   const ContrastiveStep step(net);
   const at::Tensor plain = gradient_of(step, net, ten_pairs(), two_passes(4));
-  const at::Tensor scaled = gradient_of(step, net, ten_pairs(), two_passes(4), {7, 1}, torch::full({}, 1024.0f));
+  const at::Tensor scaled =
+      gradient_of(step, net, ten_pairs(), two_passes(4), {7, 1}, torch::full({}, 1024.0f));
   EXPECT_LT(distance(scaled / 1024, plain), 1e-12);
 }
 
@@ -149,9 +160,12 @@ TEST(TwoPass, LowPrecisionIsThatOfTheWholeBatch) {
     net.to(torch::kFloat);
     step.temperature = net.named_parameters()["temperature"];
     NamedTensors tensors = ten_pairs().tensors();
-    for (const char* name : {"image", "view"}) tensors.set(name, tensors.at(name).to(torch::kFloat));
+    for (const char* name : {"image", "view"})
+      tensors.set(name, tensors.at(name).to(torch::kFloat));
     return gradient_of(step, net, Batch(tensors, 10),
-                       {.micro_batch = two_pass ? 4 : 0, .two_pass = two_pass, .numerics = {.precision = precision}});
+                       {.micro_batch = two_pass ? 4 : 0,
+                        .two_pass = two_pass,
+                        .numerics = {.precision = precision}});
   };
   const at::Tensor full = gradient(Precision::kFp32, false);
   EXPECT_LT(distance(gradient(Precision::kFp32, true), full), 1e-4);
@@ -166,7 +180,8 @@ TEST(TwoPass, LossAndScoresAreThoseOfTheWholeBatch) {
   DroppingNet net(Drops::kAll, 6);
   const ContrastiveStep step(net);
   const auto means = [&](const StepPlan& plan) {
-    StepNumbers numbers = accumulate_gradient(step, {net, plan.numerics, at::kCPU}, ten_pairs(), 10, plan, {7, 1});
+    StepNumbers numbers =
+        accumulate_gradient(step, {net, plan.numerics, at::kCPU}, ten_pairs(), 10, plan, {7, 1});
     numbers.fetch();
     return numbers.means();
   };
@@ -192,7 +207,9 @@ TEST(TwoPass, WhatLayersCollectIsCollectedOnce) {
   torch::nn::Module network;
   network.register_module("norm", torch::nn::BatchNorm1d(3));
   network.to(torch::kDouble);
-  const Batch batch({{"image", torch::randn({6, 4, 3}, torch::kDouble)}, {"label", torch::randint(0, 3, {6})}}, 6);
+  const Batch batch(
+      {{"image", torch::randn({6, 4, 3}, torch::kDouble)}, {"label", torch::randint(0, 3, {6})}},
+      6);
   const auto collected = [&](const StepPlan& plan) {
     for (at::Tensor& buffer : network.buffers()) buffer.zero_();
     const NormalisingStep step;

@@ -33,14 +33,16 @@ TinyStep coupled(Coupling coupling) {
 class OverGroups final : public TinyStep {
  public:
   std::vector<LossTerm> terms() const override {
-    return {{"alone", Coupling::kPerSample}, {"together", Coupling::kPerGroup, false, /*samples_in_group=*/4}};
+    return {{"alone", Coupling::kPerSample},
+            {"together", Coupling::kPerGroup, false, /*samples_in_group=*/4}};
   }
 };
 
 TEST(ValidationOrder, SamplesThatAreComparedAreMixedAlwaysInTheSameWay) {
   const TinyStep over_batches = coupled(Coupling::kWholeBatch);
   const OverGroups over_groups;
-  for (const TrainingStep* step : std::initializer_list<const TrainingStep*>{&over_batches, &over_groups}) {
+  for (const TrainingStep* step :
+       std::initializer_list<const TrainingStep*>{&over_batches, &over_groups}) {
     const std::vector<std::int64_t> order = listed(validation_order(*step, 60));
     EXPECT_NE(order, counted(60));
     EXPECT_TRUE(std::ranges::is_permutation(order, counted(60)));
@@ -60,7 +62,8 @@ TEST(ValidationOrder, SamplesThatAreMeasuredByThemselvesStayAsTheyLie) {
 
 TEST(ValidationBatchSize, WhatIsComparedIsNotCut) {
   const StepPlan whole, parts{.micro_batch = 4}, passes{.micro_batch = 4, .two_pass = true};
-  for (const StepPlan& plan : {whole, parts, passes}) EXPECT_EQ(validation_batch_size(OverGroups(), plan, 16), 16);
+  for (const StepPlan& plan : {whole, parts, passes})
+    EXPECT_EQ(validation_batch_size(OverGroups(), plan, 16), 16);
   EXPECT_EQ(validation_batch_size(TinyStep(), whole, 16), 16);
   EXPECT_EQ(validation_batch_size(TinyStep(), parts, 16), 4);
 }

@@ -40,8 +40,9 @@ class WarmStart : public testing::Test {
   }
   bool is_trained(const torch::nn::Module& network) const {
     const NamedTensors wanted = weights(*before_.network);
-    return std::ranges::all_of(weights(network),
-                               [&](const auto& item) { return item.second.equal(wanted.at(item.first)); });
+    return std::ranges::all_of(weights(network), [&](const auto& item) {
+      return item.second.equal(wanted.at(item.first));
+    });
   }
   TinyTraining before_;
   RecordingContext context_;
@@ -51,11 +52,12 @@ TEST_F(WarmStart, TakesAFileACheckpointANodeOrARun) {
   const fs::path checkpoints = run() / "nodes/train/checkpoints";
   std::string best;
   std::ifstream(checkpoints / "best") >> best;
-  for (const fs::path& path :
-       {checkpoints / best / "model.safetensors", checkpoints / best, checkpoints, run() / "nodes/train", run()}) {
+  for (const fs::path& path : {checkpoints / best / "model.safetensors", checkpoints / best,
+                               checkpoints, run() / "nodes/train", run()}) {
     EXPECT_TRUE(is_trained(*begun(path))) << path;
   }
-  EXPECT_THAT(context_.said.back(), HasSubstr("starts from the weights of '" + (checkpoints / best).string() + "'"));
+  EXPECT_THAT(context_.said.back(),
+              HasSubstr("starts from the weights of '" + (checkpoints / best).string() + "'"));
 }
 
 TEST_F(WarmStart, ResumedTrainingKeepsItsOwn) {
@@ -67,18 +69,22 @@ TEST_F(WarmStart, ResumedTrainingKeepsItsOwn) {
 
 TEST_F(WarmStart, SaysAllThatDoesNotFit) {
   const fs::path file = context_.node().folder / "other.safetensors";
-  write_safetensors(file, {{"0.weight", torch::zeros({8, 3})}, {"0.bias", torch::zeros(8)}, {"head", torch::zeros(1)}});
-  EXPECT_EQ(error(file),
-            "E0314 the weights in '" + file.string() +
-                "' do not fit the network: 2 missing (2.weight, 2.bias), 1 unexpected (head), 1 of another "
-                "shape (0.weight [8, 3] for [8, 2])");
+  write_safetensors(
+      file,
+      {{"0.weight", torch::zeros({8, 3})}, {"0.bias", torch::zeros(8)}, {"head", torch::zeros(1)}});
+  EXPECT_EQ(error(file), "E0314 the weights in '" + file.string() +
+                             "' do not fit the network: 2 missing (2.weight, 2.bias), 1 unexpected "
+                             "(head), 1 of another "
+                             "shape (0.weight [8, 3] for [8, 2])");
 }
 
 TEST_F(WarmStart, WhatIsNotATrainingIsRefused) {
   EXPECT_EQ(error(run() / "x"), "E0621 there is no '" + (run() / "x").string() + "'");
-  EXPECT_EQ(error(run() / "nodes"), "E0621 '" + (run() / "nodes").string() + "' holds no checkpoint");
+  EXPECT_EQ(error(run() / "nodes"),
+            "E0621 '" + (run() / "nodes").string() + "' holds no checkpoint");
   fs::copy(run() / "nodes/train", run() / "nodes/train.b", fs::copy_options::recursive);
-  EXPECT_EQ(error(run()), "E0621 the run '" + run().string() + "' has several trainings: train, train.b");
+  EXPECT_EQ(error(run()),
+            "E0621 the run '" + run().string() + "' has several trainings: train, train.b");
   const fs::path file = context_.node().folder / "broken.safetensors";
   std::ofstream(file) << "no weights";
   EXPECT_THAT(error(file), HasSubstr("E0620 "));

@@ -24,7 +24,9 @@ struct Numbers : torch::nn::Module {
   at::Tensor weight, frozen, mean, count;
 };
 
-double value(const NamedTensors& tensors, const std::string& name) { return tensors.at(name).item<double>(); }
+double value(const NamedTensors& tensors, const std::string& name) {
+  return tensors.at(name).item<double>();
+}
 
 TEST(WeightAverage, FollowsItsFormula) {
   Numbers network;
@@ -116,12 +118,15 @@ TEST(WeightAverage, IsWhatIsValidatedSavedAndHandedOn) {
     EXPECT_EQ(with.context.values("train/loss"), without.context.values("train/loss"));
     EXPECT_NE(with.context.values("validation/loss"), without.context.values("validation/loss"));
     const Safetensors file = read_safetensors(result.file);
-    for (const auto& [name, tensor] : weights(*with.network)) EXPECT_TRUE(tensor.equal(file.tensors.at(name))) << name;
+    for (const auto& [name, tensor] : weights(*with.network))
+      EXPECT_TRUE(tensor.equal(file.tensors.at(name))) << name;
   }
 }
 
 TEST(WeightAverage, StoppedInAValidationTheWeightsAsTrainedAreSaved) {
-  const auto average = [](TinyTraining& training) { training.options.average = {.decay = 0.9, .is_result = true}; };
+  const auto average = [](TinyTraining& training) {
+    training.options.average = {.decay = 0.9, .is_result = true};
+  };
   TinyTraining whole, stopped, resumed;
   for (TinyTraining* training : {&whole, &stopped, &resumed}) average(*training);
   whole.run();

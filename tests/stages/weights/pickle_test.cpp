@@ -35,7 +35,9 @@ std::string text(const PickledValue* value) {
     std::string operator()(std::int64_t number) const { return std::to_string(number); }
     std::string operator()(double number) const { return std::to_string(number); }
     std::string operator()(std::string_view text) const { return "'" + std::string(text) + "'"; }
-    std::string operator()(const PickledLong& number) const { return std::to_string(number.bytes.size()) + " bytes"; }
+    std::string operator()(const PickledLong& number) const {
+      return std::to_string(number.bytes.size()) + " bytes";
+    }
     std::string operator()(const PickledList& list) const {
       std::string all;
       for (const PickledValue* item : list.items) all += (all.empty() ? "" : ", ") + text(item);
@@ -43,7 +45,8 @@ std::string text(const PickledValue* value) {
     }
     std::string operator()(const PickledMap& map) const {
       std::string all;
-      for (const auto& [key, item] : map.entries) all += (all.empty() ? "" : ", ") + text(key) + ": " + text(item);
+      for (const auto& [key, item] : map.entries)
+        all += (all.empty() ? "" : ", ") + text(key) + ": " + text(item);
       return (map.is_object ? "object{" : "{") + all + "}";
     }
     std::string operator()(const PickledGlobal& global) const {
@@ -52,7 +55,9 @@ std::string text(const PickledValue* value) {
     std::string operator()(const PickledStorageIndex& storage) const {
       return "storage " + std::to_string(storage.index);
     }
-    std::string operator()(const PickledTensorIndex& tensor) const { return "tensor " + std::to_string(tensor.index); }
+    std::string operator()(const PickledTensorIndex& tensor) const {
+      return "tensor " + std::to_string(tensor.index);
+    }
     std::string operator()(const PickledOpaque&) const { return "opaque"; }
   };
   return std::visit(Visitor(), value->data);
@@ -67,23 +72,28 @@ std::string read(const std::string& bytes) {
 const std::string kStorage = "(U\7storagectorch\nFloatStorage\nU\1kU\3cpuK\6tQ";
 
 TEST(Pickle, EveryProtocolOfPythonsIsRead) {
-  // pickle.dumps({"a": [1, -2, 300, 70000, 2**40, 2**70], "b": (None, True, False, 1.5, "é"), 3: {}}, protocol)
+  // pickle.dumps({"a": [1, -2, 300, 70000, 2**40, 2**70], "b": (None, True, False, 1.5, "é"), 3:
+  // {}}, protocol)
   const std::string expected =
-      "{'a': [1, -2, 300, 70000, 1099511627776, 9 bytes], 'b': [None, True, False, 1.500000, 'é'], 3: {}}";
-  EXPECT_EQ(read("\x80\x02}q\x00(X\x01\x00\x00\x00"s
-                 "aq\x01]q\x02(K\x01J\xfe\xff\xff\xffM,"
-                 "\x01Jp\x11\x01\x00\x8a\x06\x00\x00\x00\x00\x00\x01\x8a\x09\x00\x00\x00\x00\x00"
-                 "\x00\x00\x00"s
-                 "@eX\x01\x00\x00\x00"s
-                 "bq\x03(N\x88\x89G?\xf8\x00\x00\x00\x00\x00\x00X\x02\x00\x00\x00\xc3\xa9q\x04tq\x05K\x03}q\x06u."s),
-            expected);
-  EXPECT_EQ(read("\x80\x05\x95J\x00\x00\x00\x00\x00\x00\x00}\x94(\x8c\x01"s
-                 "a\x94]\x94(K\x01J\xfe\xff\xff\xffM,"
-                 "\x01Jp\x11\x01\x00\x8a\x06\x00\x00\x00\x00\x00\x01\x8a\x09\x00\x00\x00\x00"
-                 "\x00\x00\x00\x00"s
-                 "@e\x8c\x01"s
-                 "b\x94(N\x88\x89G?\xf8\x00\x00\x00\x00\x00\x00\x8c\x02\xc3\xa9\x94t\x94K\x03}\x94u."s),
-            expected);
+      "{'a': [1, -2, 300, 70000, 1099511627776, 9 bytes], 'b': [None, True, False, 1.500000, 'é'], "
+      "3: {}}";
+  EXPECT_EQ(
+      read(
+          "\x80\x02}q\x00(X\x01\x00\x00\x00"s
+          "aq\x01]q\x02(K\x01J\xfe\xff\xff\xffM,"
+          "\x01Jp\x11\x01\x00\x8a\x06\x00\x00\x00\x00\x00\x01\x8a\x09\x00\x00\x00\x00\x00"
+          "\x00\x00\x00"s
+          "@eX\x01\x00\x00\x00"s
+          "bq\x03(N\x88\x89G?\xf8\x00\x00\x00\x00\x00\x00X\x02\x00\x00\x00\xc3\xa9q\x04tq\x05K\x03}q\x06u."s),
+      expected);
+  EXPECT_EQ(
+      read("\x80\x05\x95J\x00\x00\x00\x00\x00\x00\x00}\x94(\x8c\x01"s
+           "a\x94]\x94(K\x01J\xfe\xff\xff\xffM,"
+           "\x01Jp\x11\x01\x00\x8a\x06\x00\x00\x00\x00\x00\x01\x8a\x09\x00\x00\x00\x00"
+           "\x00\x00\x00\x00"s
+           "@e\x8c\x01"s
+           "b\x94(N\x88\x89G?\xf8\x00\x00\x00\x00\x00\x00\x8c\x02\xc3\xa9\x94t\x94K\x03}\x94u."s),
+      expected);
 }
 
 TEST(Pickle, OtherInstructionsOfPicklersAreUnderstood) {
@@ -125,12 +135,15 @@ TEST(Pickle, WhatProgramsKeepBesideWeightsIsOpaque) {
       "cargparse\nNamespace\n)}\x92}U\2lrK\1sb",
       "ccollections\ndeque\n)\x81(K\1K\2e",
       "cnumpy.core.multiarray\nscalar\ncnumpy\ndtype\nU\2f8K\0K\1\x87RU\10\0\0\0\0\0\0\0\0\x86R"s,
-      "cnumpy._core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\x85U\1b\x87R(K\1K\2\205cnumpy\ndtype\nU\2f4\x85R\x89"
+      "cnumpy._core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\x85U\1b\x87R("
+      "K\1K\2\205cnumpy\ndtype\nU\2f4\x85R\x89"
       "U\10\0\0\0\0\0\0\0\0tb"s,
       "cpathlib\nPosixPath\nU\1/U\3tmp\x86R",
   };
-  for (const std::string& code : opaque) EXPECT_EQ(read(program("}U\1a" + code + "s")), "{'a': opaque}") << code;
-  EXPECT_EQ(read(program("ccollections\ndefaultdict\nc__builtin__\nlist\n\x85RU\4loss]K\1as")), "{'loss': [1]}");
+  for (const std::string& code : opaque)
+    EXPECT_EQ(read(program("}U\1a" + code + "s")), "{'a': opaque}") << code;
+  EXPECT_EQ(read(program("ccollections\ndefaultdict\nc__builtin__\nlist\n\x85RU\4loss]K\1as")),
+            "{'loss': [1]}");
 }
 
 TEST(Pickle, StorageIsKnownByItsKey) {
@@ -150,7 +163,8 @@ TEST(Pickle, TensorsOfEveryFormAreViewsOfTheirStorage) {
       program("ctorch._utils\n_rebuild_tensor_v2\n(" + place + "\x89NtR"),
       program("ctorch._utils\n_rebuild_tensor_v2\n(" + place + "\x89N}tR"),
       program("ctorch._utils\n_rebuild_tensor_v3\n(" + place + "\x89Nctorch\nuint32\ntR"),
-      program("ctorch._utils\n_rebuild_parameter\nctorch._utils\n_rebuild_tensor\n(" + place + "tR\x88N\x87R"),
+      program("ctorch._utils\n_rebuild_parameter\nctorch._utils\n_rebuild_tensor\n(" + place +
+              "tR\x88N\x87R"),
   };
   for (const std::string& bytes : programs) {
     const Pickle pickle = read_pickle(bytes);
@@ -165,7 +179,8 @@ TEST(Pickle, TensorsOfEveryFormAreViewsOfTheirStorage) {
 
 TEST(Pickle, ViewOfAStorageMovesItsTensors) {
   const std::string bytes = program(
-      "ctorch._utils\n_rebuild_tensor\n((U\7storagectorch\nFloatStorage\nU\1kU\3cpuK\6(U\1vK\2K\4ttQ"
+      "ctorch._utils\n_rebuild_tensor\n((U\7storagectorch\nFloatStorage\nU\1kU\3cpuK\6("
+      "U\1vK\2K\4ttQ"
       "K\1K\2\x85K\1\x85tR");
   EXPECT_EQ(read_pickle(bytes).tensors[0].offset, 3);
 }
@@ -183,9 +198,11 @@ TEST(Pickle, AnyOtherNameIsForbidden) {
 
 TEST(Pickle, AllowedNameIsNotAFunctionOfAnythingElse) {
   EXPECT_EQ(refusal(program("ctorch\nfloat32\n)R")), "forbidden: it would run 'torch.float32'");
-  EXPECT_EQ(refusal(program("ctorch\nFloatStorage\n)R")), "forbidden: it would run 'torch.FloatStorage'");
+  EXPECT_EQ(refusal(program("ctorch\nFloatStorage\n)R")),
+            "forbidden: it would run 'torch.FloatStorage'");
   EXPECT_EQ(refusal(program("ctorch\nSize\n)R")), "forbidden: it would run 'torch.Size'");
-  EXPECT_EQ(refusal(program("c__torch__.net\nNet\nK\1\x85\x81")), "forbidden: it would run '__torch__.net.Net'");
+  EXPECT_EQ(refusal(program("c__torch__.net\nNet\nK\1\x85\x81")),
+            "forbidden: it would run '__torch__.net.Net'");
 }
 
 TEST(Pickle, ProgramThatGoesWrongIsRefused) {
@@ -222,31 +239,38 @@ TEST(Pickle, StorageThatContradictsItselfIsRefused) {
   const auto storage = [](const std::string& type, const std::string& count) {
     return "(U\7storagectorch\n" + type + "\nU\1kU\3cpu" + count + "tQ";
   };
-  EXPECT_EQ(refusal(program(storage("float32", "K\1"))), "it has a storage of the type 'torch.float32'");
-  EXPECT_EQ(refusal(program(storage("FloatStorage", "J\xff\xff\xff\xff"))), "the storage 'k' has an impossible size");
+  EXPECT_EQ(refusal(program(storage("float32", "K\1"))),
+            "it has a storage of the type 'torch.float32'");
+  EXPECT_EQ(refusal(program(storage("FloatStorage", "J\xff\xff\xff\xff"))),
+            "the storage 'k' has an impossible size");
   EXPECT_EQ(refusal(program(storage("FloatStorage", "\x8a\x8\xff\xff\xff\xff\xff\xff\xff\x7f"))),
             "the storage 'k' has an impossible size");
-  EXPECT_EQ(refusal(program(storage("FloatStorage", "K\1") + storage("FloatStorage", "K\2") + "\x86")),
-            "the storage 'k' appears in two forms");
-  EXPECT_EQ(refusal(program(storage("FloatStorage", "K\1") + storage("IntStorage", "K\1") + "\x86")),
-            "the storage 'k' appears in two forms");
+  EXPECT_EQ(
+      refusal(program(storage("FloatStorage", "K\1") + storage("FloatStorage", "K\2") + "\x86")),
+      "the storage 'k' appears in two forms");
+  EXPECT_EQ(
+      refusal(program(storage("FloatStorage", "K\1") + storage("IntStorage", "K\1") + "\x86")),
+      "the storage 'k' appears in two forms");
 }
 
 TEST(Pickle, TensorOfSomethingElseIsRefused) {
   const std::string start = "ctorch._utils\n_rebuild_tensor_v2\n(";
-  EXPECT_EQ(refusal(program(start + "NK\0))\x89NtR"s)), "its pickle has something else where a storage belongs");
+  EXPECT_EQ(refusal(program(start + "NK\0))\x89NtR"s)),
+            "its pickle has something else where a storage belongs");
   EXPECT_EQ(refusal(program(start + kStorage + "N))\x89NtR")),
             "its pickle has something else where a tensor's offset belongs");
   EXPECT_EQ(refusal(program(start + kStorage + "K\1N)\x89NtR")),
             "its pickle has something else where a tensor's sizes belongs");
   EXPECT_EQ(refusal(program(start + kStorage + "K\1)\x88\x85\x89NtR")),
             "its pickle has something else where a tensor's strides belongs");
-  EXPECT_EQ(refusal(program(start + kStorage + "tR")), "its pickle makes a tensor of too little or too much");
+  EXPECT_EQ(refusal(program(start + kStorage + "tR")),
+            "its pickle makes a tensor of too little or too much");
   EXPECT_EQ(refusal(program(start + kStorage + "K\1))\x89N}U\4conj\x88stR")),
             "it has a tensor that is to be conjugated or negated when it is read");
   std::string many = "(";
   for (int i = 0; i < 65; ++i) many += "K\1";
-  EXPECT_EQ(refusal(program(start + kStorage + "K\1" + many + "t)\x89NtR")), "it has a tensor of 65 dimensions");
+  EXPECT_EQ(refusal(program(start + kStorage + "K\1" + many + "t)\x89NtR")),
+            "it has a tensor of 65 dimensions");
 }
 
 TEST(Pickle, FewBytesDoNotMakeManyValues) {

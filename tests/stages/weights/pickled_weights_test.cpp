@@ -22,7 +22,8 @@ std::string number(std::int64_t value) {
 std::string tensor(std::int64_t offset, const std::vector<std::int64_t>& sizes,
                    const std::vector<std::int64_t>& strides) {
   std::string code =
-      "ctorch._utils\n_rebuild_tensor\n((U\7storagectorch\nFloatStorage\nU\1kU\3cpuK\6tQ" + number(offset);
+      "ctorch._utils\n_rebuild_tensor\n((U\7storagectorch\nFloatStorage\nU\1kU\3cpuK\6tQ" +
+      number(offset);
   for (const auto* numbers : {&sizes, &strides}) {
     code += '(';
     for (const std::int64_t value : *numbers) code += number(value);
@@ -38,7 +39,8 @@ std::string names(const std::string& code, const std::string& entry = "") {
   try {
     const PickledWeights found = pickled_weights(pickle, kMost, entry);
     std::string text = found.inside.empty() ? "" : found.inside + ":";
-    for (const PickledWeight& weight : found.weights) text += (text.empty() ? "" : " ") + weight.name;
+    for (const PickledWeight& weight : found.weights)
+      text += (text.empty() ? "" : " ") + weight.name;
     for (const std::string& other : found.others) text += ", not " + other;
     return text;
   } catch (const std::invalid_argument& error) {
@@ -53,7 +55,8 @@ std::string bounds(std::int64_t offset, const std::vector<std::int64_t>& sizes,
   const Pickle pickle = read_pickle(bytes);
   try {
     const PickledWeights found = pickled_weights(pickle, kMost);
-    return (found.weights[0].is_dense ? "dense " : "strided ") + std::to_string(found.weights[0].count);
+    return (found.weights[0].is_dense ? "dense " : "strided ") +
+           std::to_string(found.weights[0].count);
   } catch (const std::invalid_argument& error) {
     return error.what();
   }
@@ -89,13 +92,15 @@ TEST(PickledWeights, EmptyViewMayLieAnywhereAfterItsStorage) {
 
 TEST(PickledWeights, RepeatedNumbersAreBounded) {
   EXPECT_EQ(bounds(0, {250}, {0}), "strided 250");
-  EXPECT_EQ(bounds(0, {251}, {0}), "the tensor 'w' repeats numbers until they are far more than the file");
+  EXPECT_EQ(bounds(0, {251}, {0}),
+            "the tensor 'w' repeats numbers until they are far more than the file");
   EXPECT_EQ(names("}(U\1a" + tensor(0, {200}, {0}) + "U\1b" + tensor(0, {51}, {0}) + "u"),
             "the tensor 'b' repeats numbers until they are far more than the file");
 }
 
 TEST(PickledWeights, NamesAreTheKeysOnTheWay) {
-  EXPECT_EQ(names("}(U\1b" + kTensor + "U\1a}U\1c" + kTensor + "sU\1l]" + kTensor + "aK\7}U\1d" + kTensor + "su"),
+  EXPECT_EQ(names("}(U\1b" + kTensor + "U\1a}U\1c" + kTensor + "sU\1l]" + kTensor + "aK\7}U\1d" +
+                  kTensor + "su"),
             "7.d a.c b l.0");
   EXPECT_EQ(names("c__torch__.A\nA\n)\x81}U\5model}U\1w" + kTensor + "ssb"), "model.w");
 }
@@ -118,19 +123,23 @@ TEST(PickledWeights, WhatOnlyHasTheNameOfAModelIsNone) {
 
 TEST(PickledWeights, OfSeveralModelsTheOneThatTimmTakesIsTaken) {
   const std::string state = "}U\1w" + kTensor + "s";
-  EXPECT_EQ(names("}(U\5model" + state + "U\nstate_dict" + state + "u"), "state_dict: w, not model");
+  EXPECT_EQ(names("}(U\5model" + state + "U\nstate_dict" + state + "u"),
+            "state_dict: w, not model");
   EXPECT_EQ(names("}(U\nstate_dict" + state + "U\x0estate_dict_ema" + state + "u"),
             "state_dict_ema: w, not state_dict");
-  EXPECT_EQ(names("}(U\5model" + state + "U\x09model_ema" + state + "u"), "model_ema: w, not model");
+  EXPECT_EQ(names("}(U\5model" + state + "U\x09model_ema" + state + "u"),
+            "model_ema: w, not model");
 }
 
 TEST(PickledWeights, EntryIsChosen) {
   const std::string state = "}U\1w" + kTensor + "s";
-  const std::string two = "}(U\nstate_dict" + state + "U\x0estate_dict_ema" + state + "U\1e}U\1f" + state + "su";
+  const std::string two =
+      "}(U\nstate_dict" + state + "U\x0estate_dict_ema" + state + "U\1e}U\1f" + state + "su";
   EXPECT_EQ(names(two, "state_dict"), "state_dict: w, not state_dict_ema");
   EXPECT_EQ(names(two, "e.f"), "e.f: w, not state_dict, not state_dict_ema");
   EXPECT_EQ(names(two, "ema"), "has no entry 'ema'; it has 'state_dict', 'state_dict_ema'");
-  const std::string flat = "}U\nstate_dict}(U\x09teacher.w" + kTensor + "U\x09student.w" + kTensor + "us";
+  const std::string flat =
+      "}U\nstate_dict}(U\x09teacher.w" + kTensor + "U\x09student.w" + kTensor + "us";
   EXPECT_EQ(names(flat, "teacher"), "state_dict.teacher: w");
 }
 
@@ -145,12 +154,15 @@ TEST(PickledWeights, ModelsThatNothingTellsApartAreRefused) {
 
 TEST(PickledWeights, RepeatedNameIsRefused) {
   EXPECT_EQ(names("}(U\1a" + kTensor + "U\1a" + kTensor + "u"), "the tensor 'a' appears twice");
-  EXPECT_EQ(names("}(U\3a.b" + kTensor + "U\1a}U\1b" + kTensor + "su"), "the tensor 'a.b' appears twice");
+  EXPECT_EQ(names("}(U\3a.b" + kTensor + "U\1a}U\1b" + kTensor + "su"),
+            "the tensor 'a.b' appears twice");
 }
 
 TEST(PickledWeights, KeyThatIsNotANameIsRefused) {
-  EXPECT_EQ(names("}U\1a}N" + kTensor + "ss"), "a key that leads to a tensor is not a name, below 'a'");
-  EXPECT_EQ(names("}U\2\xc3\x28" + kTensor + "s"), "a key that leads to a tensor is not a name, below ''");
+  EXPECT_EQ(names("}U\1a}N" + kTensor + "ss"),
+            "a key that leads to a tensor is not a name, below 'a'");
+  EXPECT_EQ(names("}U\2\xc3\x28" + kTensor + "s"),
+            "a key that leads to a tensor is not a name, below ''");
   EXPECT_EQ(names("}U\0"s + kTensor + "s"), "a key that leads to a tensor is not a name, below ''");
 }
 
@@ -175,7 +187,8 @@ TEST(PickledWeights, DictionaryThatHoldsItselfIsRefused) {
   // Each holds the next twice: 2^40 ways to the last.
   std::string doubling = "}q\1";
   for (char i = 2; i < 42; ++i)
-    doubling += "(U\1ah"s + static_cast<char>(i - 1) + "U\1bh" + static_cast<char>(i - 1) + "dq" + i;
+    doubling +=
+        "(U\1ah"s + static_cast<char>(i - 1) + "U\1bh" + static_cast<char>(i - 1) + "dq" + i;
   EXPECT_EQ(names("}U\1x(" + doubling + "ls"), endless);
 }
 

@@ -3,8 +3,8 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
-#include <set>
 #include <iterator>
+#include <set>
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -24,7 +24,8 @@ class SafetensorsTest : public testing::Test {
  protected:
   SafetensorsTest() {
     folder_ = fs::path(testing::TempDir()) /
-              (std::string("safetensors.") + testing::UnitTest::GetInstance()->current_test_info()->name() + "." +
+              (std::string("safetensors.") +
+               testing::UnitTest::GetInstance()->current_test_info()->name() + "." +
                std::to_string(::getpid()));
     fs::remove_all(folder_);
     fs::create_directories(folder_);
@@ -38,7 +39,9 @@ class SafetensorsTest : public testing::Test {
   }
   void put(const std::string& text) const { std::ofstream(file(), std::ios::binary) << text; }
   /// A file of this header and so many bytes of data.
-  void put_header(const std::string& header, std::size_t data) const { put_header(header, data, header.size()); }
+  void put_header(const std::string& header, std::size_t data) const {
+    put_header(header, data, header.size());
+  }
   void put_header(const std::string& header, std::size_t data, std::uint64_t claimed) const {
     std::string prefix(8, '\0');
     for (std::size_t i = 0; i < 8; ++i) prefix[i] = static_cast<char>(claimed >> (8 * i));
@@ -64,8 +67,9 @@ class SafetensorsTest : public testing::Test {
 TEST_F(SafetensorsTest, WhatIsWrittenIsReadBack) {
   torch::manual_seed(0);
   NamedTensors tensors;
-  for (const auto dtype : {torch::kDouble, torch::kFloat, torch::kHalf, torch::kBFloat16, torch::kLong, torch::kInt,
-                           torch::kShort, torch::kChar, torch::kByte, torch::kBool}) {
+  for (const auto dtype :
+       {torch::kDouble, torch::kFloat, torch::kHalf, torch::kBFloat16, torch::kLong, torch::kInt,
+        torch::kShort, torch::kChar, torch::kByte, torch::kBool}) {
     tensors.set(std::string("t.") + c10::toString(dtype), torch::randint(0, 2, {3, 5}).to(dtype));
   }
   tensors.set("scalar", torch::tensor(2.5));
@@ -116,7 +120,9 @@ TEST_F(SafetensorsTest, TypeThatTheFormatHasNoNameForIsNotWritten) {
     write_safetensors(file(), {{"a", torch::ones(1, torch::kComplexDouble)}});
     FAIL();
   } catch (const runner::StageError& error) {
-    EXPECT_STREQ(error.what(), "the tensor 'a' is of the type ComplexDouble, which safetensors files do not hold");
+    EXPECT_STREQ(
+        error.what(),
+        "the tensor 'a' is of the type ComplexDouble, which safetensors files do not hold");
   }
   EXPECT_TRUE(fs::is_empty(folder_));
 }
@@ -189,7 +195,9 @@ TEST_F(SafetensorsTest, FailureAtAnyPointLeavesTheOldFileAndNoHalf) {
   for (const char* point : {"create:1", "write:1", "write:2", "sync:1", "rename:1"}) {
     for (const char* deed : {":fail", ":full"}) {
       runner::FaultyStorage storage(runner::disk(), runner::fault_from(point + std::string(deed)));
-      EXPECT_THROW(write_safetensors(file(), {{"a", torch::zeros(9)}}, {}, storage), runner::StageError) << point;
+      EXPECT_THROW(write_safetensors(file(), {{"a", torch::zeros(9)}}, {}, storage),
+                   runner::StageError)
+          << point;
       EXPECT_EQ(bytes(), before) << point;
       EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1) << point;
     }
@@ -254,7 +262,8 @@ TEST_F(SafetensorsTest, MissingFileIsSaidSo) {
     FAIL();
   } catch (const runner::StageError& error) {
     EXPECT_EQ(error.code, runner::ErrorCode::kMissingWeights);
-    EXPECT_EQ(std::string(error.what()), "cannot read '" + file().string() + "': No such file or directory");
+    EXPECT_EQ(std::string(error.what()),
+              "cannot read '" + file().string() + "': No such file or directory");
   }
 }
 
@@ -268,9 +277,11 @@ TEST_F(SafetensorsTest, FileWithoutAWholeHeaderIsRefused) {
   put_header("{}", 0, 100'000'001);
   EXPECT_EQ(refusal(), "its header claims 100000001 bytes, more than the 100000000 allowed");
   put_header("{}", 0, 16'777'217);
-  EXPECT_EQ(refusal(), "its header claims 16777217 bytes, more than the 16777216 that a model needs");
+  EXPECT_EQ(refusal(),
+            "its header claims 16777217 bytes, more than the 16777216 that a model needs");
   put_header("{}", 0, ~std::uint64_t{0});
-  EXPECT_EQ(refusal(), "its header claims 18446744073709551615 bytes, more than the 100000000 allowed");
+  EXPECT_EQ(refusal(),
+            "its header claims 18446744073709551615 bytes, more than the 100000000 allowed");
 }
 
 TEST_F(SafetensorsTest, FolderIsRefused) {
@@ -297,7 +308,8 @@ TEST_F(SafetensorsTest, HeaderThatIsNotJsonIsRefused) {
   EXPECT_EQ(refusal(), "its header is nested too deeply");
 }
 
-std::string entry(const std::string& shape, const std::string& offsets, const std::string& dtype = "\"F32\"") {
+std::string entry(const std::string& shape, const std::string& offsets,
+                  const std::string& dtype = "\"F32\"") {
   return R"({"dtype":)" + dtype + R"(,"shape":)" + shape + R"(,"data_offsets":)" + offsets + "}";
 }
 
@@ -352,7 +364,8 @@ TEST_F(SafetensorsTest, TypesOfPartsOfAByteAreCountedAndNotRead) {
     put_header("{\"a\":" + entry(shape, "[0," + std::to_string(data) + "]", type) + "}", data);
     return refusal();
   };
-  EXPECT_EQ(refused("\"F4\"", "[2,3]", 3), "the tensor 'a' is of the type F4, which LibTorch has no numbers for");
+  EXPECT_EQ(refused("\"F4\"", "[2,3]", 3),
+            "the tensor 'a' is of the type F4, which LibTorch has no numbers for");
   EXPECT_EQ(refused("\"F6_E3M2\"", "[4]", 3),
             "the tensor 'a' is of the type F6_E3M2, which LibTorch has no numbers for");
   EXPECT_EQ(refused("\"F4\"", "[3]", 1), "the tensor 'a' does not end at a whole byte");
@@ -388,21 +401,24 @@ TEST_F(SafetensorsTest, ManySmallTensorsAreReadQuickly) {
 }
 
 TEST_F(SafetensorsTest, PiecesOfATensorComeInOrderAndOthersArePassedOver) {
-  const at::Tensor large = torch::arange(700000).to(at::kFloat), flags = torch::tensor({true, false});
-  write_safetensors(file(), {{"a", torch::ones(3)}, {"flags", flags}, {"large", large.view({7, 100000})}});
+  const at::Tensor large = torch::arange(700000).to(at::kFloat),
+                   flags = torch::tensor({true, false});
+  write_safetensors(file(),
+                    {{"a", torch::ones(3)}, {"flags", flags}, {"large", large.view({7, 100000})}});
   at::Tensor read = torch::zeros(700000);
   std::int64_t reached = 0;
   std::set<std::string> seen;
-  read_safetensors(file(), {.wants = [](const std::string& name) { return name != "a"; },
-                            .take =
-                                [&](const WeightPiece& piece) {
-                                  seen.insert(piece.tensor);
-                                  if (piece.tensor != "large") return;
-                                  EXPECT_EQ(piece.begin, reached);
-                                  EXPECT_LE(piece.numbers.nbytes(), 1U << 20);
-                                  read.narrow(0, piece.begin, piece.numbers.numel()).copy_(piece.numbers);
-                                  reached += piece.numbers.numel();
-                                }});
+  read_safetensors(file(),
+                   {.wants = [](const std::string& name) { return name != "a"; },
+                    .take =
+                        [&](const WeightPiece& piece) {
+                          seen.insert(piece.tensor);
+                          if (piece.tensor != "large") return;
+                          EXPECT_EQ(piece.begin, reached);
+                          EXPECT_LE(piece.numbers.nbytes(), 1U << 20);
+                          read.narrow(0, piece.begin, piece.numbers.numel()).copy_(piece.numbers);
+                          reached += piece.numbers.numel();
+                        }});
   EXPECT_EQ(seen, (std::set<std::string>{"flags", "large"}));
   EXPECT_TRUE(read.equal(large));
 }
@@ -411,14 +427,16 @@ TEST_F(SafetensorsTest, FileThatShrinksWhileItIsReadIsRefusedWithItsBytes) {
   write_safetensors(file(), {{"a", torch::ones(1000)}, {"b", torch::ones(1000)}});
   const std::uintmax_t size = fs::file_size(file());
   try {
-    read_safetensors(file(), {.wants = [](const std::string&) { return true; },
-                              .take = [&](const WeightPiece&) { fs::resize_file(file(), size - 3996); }});
+    read_safetensors(file(),
+                     {.wants = [](const std::string&) { return true; },
+                      .take = [&](const WeightPiece&) { fs::resize_file(file(), size - 3996); }});
     FAIL();
   } catch (const runner::StageError& error) {
     EXPECT_EQ(error.code, runner::ErrorCode::kDamagedWeights);
-    EXPECT_EQ(std::string(error.what()), "'" + file().string() + "' is not a valid safetensors file: it ends after " +
-                                             std::to_string(size - 3996) + " bytes, and had " + std::to_string(size) +
-                                             " when it was opened: it was changed while it was read");
+    EXPECT_EQ(std::string(error.what()),
+              "'" + file().string() + "' is not a valid safetensors file: it ends after " +
+                  std::to_string(size - 3996) + " bytes, and had " + std::to_string(size) +
+                  " when it was opened: it was changed while it was read");
   }
 }
 

@@ -17,7 +17,9 @@ namespace fs = std::filesystem;
 using runner::ErrorCode;
 
 /// Files that torch.save has written (tests/golden/torch_files.py).
-fs::path golden(const std::string& name) { return fs::path(RETORT_SOURCE_DIR) / "tests/golden/torch_files" / name; }
+fs::path golden(const std::string& name) {
+  return fs::path(RETORT_SOURCE_DIR) / "tests/golden/torch_files" / name;
+}
 
 class SavedWeightsTest : public testing::Test {
  protected:
@@ -37,10 +39,12 @@ class SavedWeightsTest : public testing::Test {
   }
   std::string at(const std::string& name) const { return folder_ / name; }
   /// Two shards, of `a` and `b` and of `c`, with their index.
-  void write_shards(const std::string& map = R"({"a": "1.safetensors", "b": "1.safetensors", "c": "2.safetensors"})") {
+  void write_shards(const std::string& map =
+                        R"({"a": "1.safetensors", "b": "1.safetensors", "c": "2.safetensors"})") {
     write_safetensors(at("1.safetensors"), {{"b", torch::ones(2)}, {"a", torch::zeros(1)}});
     write_safetensors(at("2.safetensors"), {{"c", torch::ones(3)}});
-    folder_.write("model.safetensors.index.json", R"({"metadata": {"total_size": 24}, "weight_map": )" + map + "}");
+    folder_.write("model.safetensors.index.json",
+                  R"({"metadata": {"total_size": 24}, "weight_map": )" + map + "}");
   }
 
   const TemporaryFolder folder_;
@@ -54,8 +58,9 @@ std::string names(const SavedWeights& weights) {
 
 TEST(PlainWeightName, WrappersAreTakenOffWhereverTheyAre) {
   for (const char* name :
-       {"layer.0.weight", "_orig_mod.layer.0.weight", "layer._orig_mod.0.weight", "_orig_mod._orig_mod.layer.0.weight",
-        "layer.0._checkpoint_wrapped_module.weight", "_fsdp_wrapped_module.layer._fsdp_wrapped_module.0.weight"})
+       {"layer.0.weight", "_orig_mod.layer.0.weight", "layer._orig_mod.0.weight",
+        "_orig_mod._orig_mod.layer.0.weight", "layer.0._checkpoint_wrapped_module.weight",
+        "_fsdp_wrapped_module.layer._fsdp_wrapped_module.0.weight"})
     EXPECT_EQ(plain_weight_name(name), "layer.0.weight") << name;
   EXPECT_EQ(plain_weight_name("my_orig_mod.weight"), "my_orig_mod.weight");
 }
@@ -69,10 +74,11 @@ TEST(PlainWeightName, OldSpellingsOfDenseNetAreThoseOfToday) {
 }
 
 TEST_F(SavedWeightsTest, NamesArePlainAndAPartOfThemMayBeChosen) {
-  write_safetensors(at("a.safetensors"),
-                    {{"student._orig_mod.w", torch::zeros(2)}, {"teacher._orig_mod.w", torch::ones(2)}});
+  write_safetensors(at("a.safetensors"), {{"student._orig_mod.w", torch::zeros(2)},
+                                          {"teacher._orig_mod.w", torch::ones(2)}});
   EXPECT_EQ(names(read_saved_weights(at("a.safetensors"))), "student.w teacher.w");
-  const SavedWeights chosen = read_saved_weights(at("a.safetensors"), WeightContents::kNumbers, "teacher");
+  const SavedWeights chosen =
+      read_saved_weights(at("a.safetensors"), WeightContents::kNumbers, "teacher");
   EXPECT_EQ(names(chosen), "w");
   EXPECT_TRUE(chosen.tensors.at("w").equal(torch::ones(2)));
   EXPECT_EQ(chosen.choice(), "'teacher' of it, without '_orig_mod.', ");
@@ -90,7 +96,8 @@ TEST_F(SavedWeightsTest, NamesArePlainAndAPartOfThemMayBeChosen) {
 }
 
 TEST_F(SavedWeightsTest, SafetensorsFileIsReadWithTheConfigBesideIt) {
-  write_safetensors(at("any.safetensors"), {{"b", torch::ones({2}, torch::kHalf)}, {"a", torch::zeros({1, 3})}});
+  write_safetensors(at("any.safetensors"),
+                    {{"b", torch::ones({2}, torch::kHalf)}, {"a", torch::zeros({1, 3})}});
   folder_.write("config.json", R"({"hidden_size": 8})");
   const SavedWeights read = read_saved_weights(at("any.safetensors"));
   EXPECT_EQ(names(read), "a b");
@@ -142,9 +149,10 @@ TEST_F(SavedWeightsTest, ModelOfACheckpointIsSaidToBeOne) {
 TEST_F(SavedWeightsTest, ConfigThatIsNotAnObjectIsRefused) {
   write_safetensors(at("a.safetensors"), {{"a", torch::ones(1)}});
   EXPECT_FALSE(read_saved_weights(at("a.safetensors")).config);
-  const std::pair<const char*, const char*> configs[] = {{"[", "it is not JSON"},
-                                                         {"[]", "it is not a JSON object"},
-                                                         {R"({"a": 1, "a": 2})", "the name 'a' appears twice"}};
+  const std::pair<const char*, const char*> configs[] = {
+      {"[", "it is not JSON"},
+      {"[]", "it is not a JSON object"},
+      {R"({"a": 1, "a": 2})", "the name 'a' appears twice"}};
   for (const auto& [config, why] : configs) {
     folder_.write("config.json", config);
     EXPECT_EQ(refusal(at("a.safetensors"), ErrorCode::kDamagedWeights),
@@ -178,7 +186,8 @@ TEST_F(SavedWeightsTest, AdapterIsReadWithItsOwnConfig) {
 
 TEST_F(SavedWeightsTest, WhatIsNotThereIsMissing) {
   EXPECT_EQ(refusal(at("none"), ErrorCode::kMissingWeights),
-            "there is no '@/none' | name a file of weights, a folder that a model was saved to, or hf:ORG/NAME, which "
+            "there is no '@/none' | name a file of weights, a folder that a model was saved to, or "
+            "hf:ORG/NAME, which "
             "`retort data "
             "fetch hf:ORG/NAME` fetches");
   fs::create_directory(at("folder"));
@@ -193,22 +202,25 @@ TEST_F(SavedWeightsTest, WhatIsNotThereIsMissing) {
 TEST_F(SavedWeightsTest, FolderOfAModelAndAnAdapterIsAmbiguous) {
   write_safetensors(at("model.safetensors"), {});
   write_safetensors(at("adapter_model.safetensors"), {});
-  EXPECT_EQ(refusal(at("."), ErrorCode::kMissingWeights),
-            "'@/.' holds a model, 'model.safetensors', and an adapter, 'adapter_model.safetensors' | "
-            "name the file that you mean");
+  EXPECT_EQ(
+      refusal(at("."), ErrorCode::kMissingWeights),
+      "'@/.' holds a model, 'model.safetensors', and an adapter, 'adapter_model.safetensors' | "
+      "name the file that you mean");
 }
 
 TEST_F(SavedWeightsTest, FileOfSomethingElseIsRefused) {
   folder_.write("a.bin", "version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 3\n");
   EXPECT_EQ(refusal(at("a.bin"), ErrorCode::kDamagedWeights),
-            "'@/a.bin' is Git LFS's pointer to the weights, not the weights | fetch the file itself: git lfs pull");
+            "'@/a.bin' is Git LFS's pointer to the weights, not the weights | fetch the file "
+            "itself: git lfs pull");
   folder_.write("a.bin", "<html>");
   EXPECT_EQ(refusal(at("a.bin"), ErrorCode::kDamagedWeights),
             "'@/a.bin' is neither a safetensors file nor one that torch has written | "
             "name a file of weights, and compare its checksum with the one published");
   folder_.write("a.safetensors", "<html>");
   EXPECT_EQ(refusal(at("a.safetensors"), ErrorCode::kDamagedWeights),
-            "'@/a.safetensors' is not a valid safetensors file: it has 6 bytes, fewer than a header's length | "
+            "'@/a.safetensors' is not a valid safetensors file: it has 6 bytes, fewer than a "
+            "header's length | "
             "fetch or write the file again");
 }
 
@@ -217,8 +229,10 @@ TEST_F(SavedWeightsTest, ShardsAreReadAsOne) {
   const SavedWeights read = read_saved_weights(at(""));
   EXPECT_EQ(names(read), "a b c");
   EXPECT_EQ(read.where, at("model.safetensors.index.json"));
-  EXPECT_EQ(read.sha256, runner::sha256("1.safetensors " + runner::sha256(folder_.read("1.safetensors")) +
-                                        "\n2.safetensors " + runner::sha256(folder_.read("2.safetensors")) + "\n"));
+  EXPECT_EQ(
+      read.sha256,
+      runner::sha256("1.safetensors " + runner::sha256(folder_.read("1.safetensors")) +
+                     "\n2.safetensors " + runner::sha256(folder_.read("2.safetensors")) + "\n"));
   EXPECT_EQ(read_saved_weights(at("model.safetensors.index.json")).sha256, read.sha256);
 }
 
@@ -236,16 +250,25 @@ TEST_F(SavedWeightsTest, IndexMustSayWhatItsShardsHold) {
   const std::string start = "'@/model.safetensors.index.json' does not fit its file ",
                     end = " | fetch or write the file again";
   write_shards(R"({"a": "1.safetensors", "c": "2.safetensors"})");
-  EXPECT_EQ(refusal(at(""), ErrorCode::kDamagedWeights),
-            start + "'1.safetensors': the tensor 'b' is in it, and the index has it elsewhere or not at all" + end);
+  EXPECT_EQ(
+      refusal(at(""), ErrorCode::kDamagedWeights),
+      start +
+          "'1.safetensors': the tensor 'b' is in it, and the index has it elsewhere or not at all" +
+          end);
   write_shards(R"({"a": "1.safetensors", "b": "2.safetensors", "c": "2.safetensors"})");
+  EXPECT_EQ(
+      refusal(at(""), ErrorCode::kDamagedWeights),
+      start +
+          "'1.safetensors': the tensor 'b' is in it, and the index has it elsewhere or not at all" +
+          end);
+  write_shards(
+      R"({"a": "1.safetensors", "b": "1.safetensors", "c": "2.safetensors", "d": "2.safetensors"})");
   EXPECT_EQ(refusal(at(""), ErrorCode::kDamagedWeights),
-            start + "'1.safetensors': the tensor 'b' is in it, and the index has it elsewhere or not at all" + end);
-  write_shards(R"({"a": "1.safetensors", "b": "1.safetensors", "c": "2.safetensors", "d": "2.safetensors"})");
-  EXPECT_EQ(refusal(at(""), ErrorCode::kDamagedWeights), start + "'2.safetensors': the tensor 'd' is not in it" + end);
+            start + "'2.safetensors': the tensor 'd' is not in it" + end);
   write_shards(R"({"a": "1.safetensors", "b": "1.safetensors", "c": "3.safetensors"})");
   EXPECT_EQ(refusal(at(""), ErrorCode::kMissingWeights),
-            "'@/model.safetensors.index.json' names '3.safetensors', which is not beside it | fetch the model again");
+            "'@/model.safetensors.index.json' names '3.safetensors', which is not beside it | "
+            "fetch the model again");
 }
 
 TEST_F(SavedWeightsTest, IndexThatIsNotSoundIsRefused) {
@@ -255,8 +278,10 @@ TEST_F(SavedWeightsTest, IndexThatIsNotSoundIsRefused) {
       {R"({"weight_map": 1})", "it has no weight_map"},
       {R"({"weight_map": {}})", "its weight_map is empty"},
       {R"({"weight_map": {"a": "x", "a": "y"}})", "the name 'a' appears twice"},
-      {R"({"weight_map": {"a": "../x"}})", R"(it has the tensor 'a' in "../x", which is not a file beside it)"},
-      {R"({"weight_map": {"a": ".."}})", R"(it has the tensor 'a' in "..", which is not a file beside it)"},
+      {R"({"weight_map": {"a": "../x"}})",
+       R"(it has the tensor 'a' in "../x", which is not a file beside it)"},
+      {R"({"weight_map": {"a": ".."}})",
+       R"(it has the tensor 'a' in "..", which is not a file beside it)"},
       {R"({"weight_map": {"a": "/etc/passwd"}})",
        R"(it has the tensor 'a' in "/etc/passwd", which is not a file beside it)"},
       {R"({"weight_map": {"a": 1}})", "it has the tensor 'a' in 1, which is not a file beside it"},
@@ -264,8 +289,8 @@ TEST_F(SavedWeightsTest, IndexThatIsNotSoundIsRefused) {
   for (const auto& [index, why] : indices) {
     folder_.write("model.safetensors.index.json", index);
     EXPECT_EQ(refusal(at(""), ErrorCode::kDamagedWeights),
-              std::string("'@/model.safetensors.index.json' is not a valid index of shards: ") + why +
-                  " | fetch or write the file again");
+              std::string("'@/model.safetensors.index.json' is not a valid index of shards: ") +
+                  why + " | fetch or write the file again");
   }
 }
 
@@ -273,7 +298,8 @@ class HubWeightsTest : public SavedWeightsTest {
  protected:
   HubWeightsTest() {
     ::setenv("HF_HUB_CACHE", at("hub").c_str(), 1);
-    write_safetensors(folder_.write("hub/models--org--net/blobs/1234", ""), {{"w", torch::ones(1)}});
+    write_safetensors(folder_.write("hub/models--org--net/blobs/1234", ""),
+                      {{"w", torch::ones(1)}});
     const std::string snapshot = "hub/models--org--net/snapshots/" + std::string(40, 'a');
     folder_.write(snapshot + "/config.json", R"({"model_type": "clip"})");
     fs::create_symlink("../../blobs/1234", at(snapshot + "/model.safetensors"));
@@ -289,7 +315,8 @@ TEST_F(HubWeightsTest, RevisionIsABranchAReferenceOrACommit) {
     const SavedWeights read = read_saved_weights(reference);
     EXPECT_EQ(names(read), "w") << reference;
     EXPECT_EQ(read.config.value().at("model_type"), "clip");
-    EXPECT_EQ(read.where, at("hub/models--org--net/snapshots/" + std::string(40, 'a') + "/model.safetensors"));
+    EXPECT_EQ(read.where,
+              at("hub/models--org--net/snapshots/" + std::string(40, 'a') + "/model.safetensors"));
   }
 }
 

@@ -19,7 +19,9 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Files that torch.save has written, and what they hold (tests/golden/torch_files.py).
-fs::path golden(const std::string& name) { return fs::path(RETORT_SOURCE_DIR) / "tests/golden/torch_files" / name; }
+fs::path golden(const std::string& name) {
+  return fs::path(RETORT_SOURCE_DIR) / "tests/golden/torch_files" / name;
+}
 
 std::string bytes_of(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -55,7 +57,8 @@ TEST_P(TorchFiles, AreReadAsTorchReadsThem) {
     EXPECT_EQ(own.sizes(), tensor.sizes()) << key;
     EXPECT_TRUE(own.is_contiguous()) << key;
     if (own.nbytes() != tensor.nbytes()) continue;
-    EXPECT_EQ(std::memcmp(own.const_data_ptr(), tensor.const_data_ptr(), tensor.nbytes()), 0) << key;
+    EXPECT_EQ(std::memcmp(own.const_data_ptr(), tensor.const_data_ptr(), tensor.nbytes()), 0)
+        << key;
   }
 }
 
@@ -86,7 +89,8 @@ TEST_P(TorchFiles, TensorsComeOneByOneAndOthersArePassedOver) {
   for (const auto& [name, numbers] : seen) {
     const at::Tensor& expected = whole.at(name);
     ASSERT_EQ(numbers.nbytes(), expected.nbytes()) << name;
-    EXPECT_EQ(std::memcmp(numbers.const_data_ptr(), expected.const_data_ptr(), numbers.nbytes()), 0) << name;
+    EXPECT_EQ(std::memcmp(numbers.const_data_ptr(), expected.const_data_ptr(), numbers.nbytes()), 0)
+        << name;
   }
 }
 
@@ -101,8 +105,9 @@ TEST(TorchFile, OneThatShrinksWhileItIsReadIsRefusedWithItsBytes) {
     FAIL();
   } catch (const runner::StageError& error) {
     EXPECT_EQ(error.code, runner::ErrorCode::kDamagedWeights);
-    EXPECT_EQ(std::string(error.what()), "'" + path.string() + "' is not a valid file of torch.save: it shrank from " +
-                                             std::to_string(size) + " to 20 bytes while it was read");
+    EXPECT_EQ(std::string(error.what()),
+              "'" + path.string() + "' is not a valid file of torch.save: it shrank from " +
+                  std::to_string(size) + " to 20 bytes while it was read");
   }
 }
 
@@ -115,9 +120,11 @@ TEST_P(TorchFiles, ShareNoMemory) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, TorchFiles,
-                         testing::Values("state", "state_stream", "state_protocol_4", "state_stream_protocol_5",
-                                         "views", "views_stream", "types", "types_stream", "parameters", "checkpoint",
-                                         "checkpoint_nested", "checkpoint_stream", "parts", "script", "resnet_stream"),
+                         testing::Values("state", "state_stream", "state_protocol_4",
+                                         "state_stream_protocol_5", "views", "views_stream",
+                                         "types", "types_stream", "parameters", "checkpoint",
+                                         "checkpoint_nested", "checkpoint_stream", "parts",
+                                         "script", "resnet_stream"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(TorchFile, CheckpointSaysWhereItsModelStood) {
@@ -129,16 +136,19 @@ TEST(TorchFile, CheckpointSaysWhereItsModelStood) {
 
 TEST(TorchFile, CodeIsNamedAndNotRun) {
   for (const char* name : {"command.bad", "command_stream.bad"}) {
-    EXPECT_EQ(refusal(golden(name)), "holds more than tensors and plain containers: it would run 'posix.system'");
+    EXPECT_EQ(refusal(golden(name)),
+              "holds more than tensors and plain containers: it would run 'posix.system'");
   }
   EXPECT_EQ(refusal(golden("module.bad")),
-            "holds more than tensors and plain containers: it would run 'torch.nn.modules.container.Sequential'");
+            "holds more than tensors and plain containers: it would run "
+            "'torch.nn.modules.container.Sequential'");
   try {
     read_torch_file(golden("command.bad"));
     FAIL();
   } catch (const runner::StageError& error) {
     EXPECT_EQ(error.help,
-              "code in a file is never run: get the weights as a safetensors file, or, if you trust its maker, load it "
+              "code in a file is never run: get the weights as a safetensors file, or, if you "
+              "trust its maker, load it "
               "in Python and save only its state_dict");
   }
 }
@@ -146,7 +156,8 @@ TEST(TorchFile, CodeIsNamedAndNotRun) {
 TEST(TorchFile, ArchiveThatContradictsItselfIsRefused) {
   const std::pair<const char*, const char*> files[] = {
       {"big_endian.bad", "its numbers are of the byte order 'big', not little"},
-      {"compressed.bad", "its entry 'state/data.pkl' is compressed or encrypted, which torch.save does not do"},
+      {"compressed.bad",
+       "its entry 'state/data.pkl' is compressed or encrypted, which torch.save does not do"},
       {"huge.bad", "its tensors claim more bytes than the file has"},
       {"no_storage.bad", "it lacks its entry 'state/data/1'"},
       {"short_storage.bad", "its entry 'state/data/1' has 4 bytes and not 8"},
@@ -154,17 +165,19 @@ TEST(TorchFile, ArchiveThatContradictsItselfIsRefused) {
       {"two_pickles.bad", "it has more than one data.pkl"},
   };
   for (const auto& [name, why] : files) {
-    EXPECT_EQ(refusal(golden(name)), "is not a valid file of torch.save: " + std::string(why)) << name;
+    EXPECT_EQ(refusal(golden(name)), "is not a valid file of torch.save: " + std::string(why))
+        << name;
   }
 }
 
 TEST(TorchFile, TensorsClaimTogetherNoMoreThanTheFileHas) {
   const TemporaryFolder folder;
   std::string bytes = bytes_of(golden("state_stream.pth"));  // 1128 bytes
-  for (const char* count : {"K\x06Ntq", "K\x02Ntq"})         // the first two storages have 200 floats each
+  for (const char* count : {"K\x06Ntq", "K\x02Ntq"})  // the first two storages have 200 floats each
     bytes.at(bytes.find(count) + 1) = static_cast<char>(200);
   const std::string no_file = "is not a valid file of torch.save: ";
-  EXPECT_EQ(refusal(folder.write("a.pth", bytes)), no_file + "its tensors claim more bytes than the file has");
+  EXPECT_EQ(refusal(folder.write("a.pth", bytes)),
+            no_file + "its tensors claim more bytes than the file has");
   EXPECT_EQ(refusal(folder.write("a.pth", bytes + std::string(1000, '\0'))),
             no_file + "its storage '347865088' has 2 numbers and not 200");
 }
@@ -185,11 +198,13 @@ TEST(TorchFile, FlippedBitInNumbersOfAnArchiveIsFound) {
   const TemporaryFolder folder;
   std::string bytes = bytes_of(golden("state.pth"));
   const float first = -1;
-  const std::size_t at = bytes.find(std::string(reinterpret_cast<const char*>(&first), sizeof first));
+  const std::size_t at =
+      bytes.find(std::string(reinterpret_cast<const char*>(&first), sizeof first));
   ASSERT_NE(at, bytes.npos);
   bytes[at] = static_cast<char>(bytes[at] ^ 1);
   EXPECT_THAT(refusal(folder.write("flipped.pth", bytes)),
-              testing::StartsWith("is not a valid file of torch.save: it is not a valid zip archive: ZIP bad CRC"));
+              testing::StartsWith(
+                  "is not a valid file of torch.save: it is not a valid zip archive: ZIP bad CRC"));
 }
 
 TEST(TorchFile, ByteThatIsNotATruthValueIsRefused) {
@@ -202,7 +217,8 @@ TEST(TorchFile, ByteThatIsNotATruthValueIsRefused) {
     bytes[found + 9] = 2;
   }
   EXPECT_EQ(refusal(folder.write("a.pth", bytes)),
-            "is not a valid file of torch.save: the tensor 'torch.bool' holds what is neither true nor false");
+            "is not a valid file of torch.save: the tensor 'torch.bool' holds what is neither true "
+            "nor false");
 }
 
 TEST(TorchFile, WhatTorchDidNotWriteIsRefused) {

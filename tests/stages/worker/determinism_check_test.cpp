@@ -4,10 +4,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 #include <torch/autograd.h>
 #include <torch/nn/module.h>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
 #include "stages/train/classification_loss.h"
 #include "tests/support/temporary_folder.h"
@@ -34,7 +34,8 @@ class TinyStep : public TrainingStep {
 
 /// A backward that adds what it is told to the gradient of what it passed on.
 struct Disturbed : torch::autograd::Function<Disturbed> {
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input, double by) {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
+                            double by) {
     context->saved_data["by"] = by;
     return input.clone();
   }
@@ -44,7 +45,8 @@ struct Disturbed : torch::autograd::Function<Disturbed> {
   }
 };
 
-/// Of no use for the same bits: from some step on its gradient depends on how often it was used in this process.
+/// Of no use for the same bits: from some step on its gradient depends on how often it was used in
+/// this process.
 class UnsteadyStep final : public TinyStep {
  public:
   explicit UnsteadyStep(int from) : from_(from) {}
@@ -69,7 +71,8 @@ class Listing final : public StepObserver {
   std::vector<std::string> seen;
 };
 
-/// Hands on what it sees as a node's that is called the same in every run, which a test's folders are not.
+/// Hands on what it sees as a node's that is called the same in every run, which a test's folders
+/// are not.
 class AsTrain final : public StepObserver {
  public:
   explicit AsTrain(StepObserver& observer) : observer_(observer) {}
@@ -105,7 +108,8 @@ class DeterminismCheckTest : public testing::Test {
     const auto network = TinyModel().build(data->describe(), 7);
     stages::train(step, *network, {data, nullptr}, options, MemoryPolicy(), context);
     std::vector<at::Tensor> all;
-    for (const auto& [name, tensor] : weights(*network)) all.push_back(tensor.detach().flatten().clone());
+    for (const auto& [name, tensor] : weights(*network))
+      all.push_back(tensor.detach().flatten().clone());
     return torch::cat(all);
   }
 
@@ -134,9 +138,10 @@ TEST_F(DeterminismCheckTest, StepsArePartOfWhatIsSeenInOrder) {
   ASSERT_EQ(listing.seen.size(), 4 + 2 * 12u);
   EXPECT_EQ(listing.seen[0], "start0 0.weight");
   EXPECT_THAT((std::vector(listing.seen.begin() + 4, listing.seen.begin() + 16)),
-              ElementsAre("batch1 image", "batch1 label", "loss1 loss", "loss1 cross_entropy", "gradient1 0.weight",
-                          "gradient1 0.bias", "gradient1 2.weight", "gradient1 2.bias", "weights1 0.weight",
-                          "weights1 0.bias", "weights1 2.weight", "weights1 2.bias"));
+              ElementsAre("batch1 image", "batch1 label", "loss1 loss", "loss1 cross_entropy",
+                          "gradient1 0.weight", "gradient1 0.bias", "gradient1 2.weight",
+                          "gradient1 2.bias", "weights1 0.weight", "weights1 0.bias",
+                          "weights1 2.weight", "weights1 2.bias"));
   EXPECT_EQ(listing.seen[16], "batch2 image");
 }
 
@@ -149,7 +154,8 @@ Json compared(const std::filesystem::path& file, const at::Tensor& first, const 
   writing->see(place, "x", first);
   const auto comparing = DeterminismCheck::comparing(file, 1);
   comparing->see(place, "x", second);
-  comparing->see({"train", 2, "loss"}, "x", second);  // has no counterpart, and is not looked at after a difference
+  comparing->see({"train", 2, "loss"}, "x",
+                 second);  // has no counterpart, and is not looked at after a difference
   return comparing->finish()["difference"];
 }
 
@@ -157,7 +163,8 @@ TEST_F(DeterminismCheckTest, LargestDifferenceIsThatOfAllNumbers) {
   const auto largest = [&](const at::Tensor& a, const at::Tensor& b) {
     return compared(folder_ / "one", a, b)["largest"].dump();
   };
-  constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN(),
+                   infinity = std::numeric_limits<double>::infinity();
   EXPECT_EQ(largest(torch::tensor({1.0, 2.0, 3.0}), torch::tensor({1.0, 2.5, 2.75})), "0.5");
   EXPECT_EQ(largest(torch::tensor({1, 2}), torch::tensor({1, 9})), "7.0");
   EXPECT_EQ(largest(torch::tensor({0.0, 1.0}), torch::tensor({-0.0, 1.0})), "0.0");
@@ -184,8 +191,10 @@ TEST_F(DeterminismCheckTest, RunsOfDifferentLengthDiffer) {
 }
 
 TEST_F(DeterminismCheckTest, AnotherShapeIsADifferenceOfUnknownSize) {
-  EXPECT_EQ(compared(folder_ / "one", torch::ones({2, 3}), torch::ones({3, 2}))["largest"], nullptr);
-  EXPECT_EQ(compared(folder_ / "one", torch::ones({2}), torch::ones({2}, torch::kLong))["largest"], nullptr);
+  EXPECT_EQ(compared(folder_ / "one", torch::ones({2, 3}), torch::ones({3, 2}))["largest"],
+            nullptr);
+  EXPECT_EQ(compared(folder_ / "one", torch::ones({2}), torch::ones({2}, torch::kLong))["largest"],
+            nullptr);
 }
 
 TEST_F(DeterminismCheckTest, TrainedBitsDoNotDependOnLoaderWorkers) {

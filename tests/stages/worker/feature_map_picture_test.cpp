@@ -14,12 +14,15 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 DatasetDescription two_grades() {
-  return {.size = 4, .tensors = {{"image", {3, 64, 64}, at::kFloat}, {"label", {}, at::kLong}}, .classes = {"0", "1"}};
+  return {.size = 4,
+          .tensors = {{"image", {3, 64, 64}, at::kFloat}, {"label", {}, at::kLong}},
+          .classes = {"0", "1"}};
 }
 
 TEST(FeatureMapPicture, IsThePositivePartOfTheWeightedMaps) {
   const auto model = model_of(
-      kModelSeResnext, Json{{"layers", {1, 1, 1, 1}}, {"cardinality", 2}, {"head", {{"widths", Json::array()}}}});
+      kModelSeResnext,
+      Json{{"layers", {1, 1, 1, 1}}, {"cardinality", 2}, {"head", {{"widths", Json::array()}}}});
   const auto network = model->build(two_grades(), 3);
   network->eval();
   Checkpoint checkpoint;
@@ -28,11 +31,12 @@ TEST(FeatureMapPicture, IsThePositivePartOfTheWeightedMaps) {
   EXPECT_EQ(one.sizes(), (std::vector<std::int64_t>{2, 2}));
   EXPECT_GE(one.min().item<float>(), 0);
   EXPECT_LE(one.max().item<float>(), 1);
-  // With one linear layer the weights of the maps are those of the layer: the sum of what is for and what is against it
-  // is the logit, but for the bias.
+  // With one linear layer the weights of the maps are those of the layer: the sum of what is for
+  // and what is against it is the logit, but for the bias.
   const at::Tensor against = class_activation(*network, checkpoint, pixels, 1, -1);
   EXPECT_TRUE((one * against).eq(0).all().item<bool>());
-  for (const auto& item : network->named_parameters()) EXPECT_FALSE(item.value().grad().defined()) << item.key();
+  for (const auto& item : network->named_parameters())
+    EXPECT_FALSE(item.value().grad().defined()) << item.key();
 }
 
 TEST(FeatureMapPicture, NetworkWithoutMapsIsRefused) {
@@ -44,8 +48,9 @@ TEST(FeatureMapPicture, NetworkWithoutMapsIsRefused) {
     class_activation(*network, checkpoint, torch::zeros({1, 3, 8, 8}), 0, 1);
     FAIL();
   } catch (const runner::StageError& error) {
-    EXPECT_STREQ(error.what(),
-                 "the model of 'model' has no feature maps that a picture of its reasons could be made of");
+    EXPECT_STREQ(
+        error.what(),
+        "the model of 'model' has no feature maps that a picture of its reasons could be made of");
     EXPECT_THAT(error.help, testing::HasSubstr("leave out --explain"));
   }
 }

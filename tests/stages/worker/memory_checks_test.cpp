@@ -11,8 +11,8 @@
 namespace stages {
 namespace {
 
-/// Their results by name. The two variables are left out: LibTorch looks at them once in a process, and other tests
-/// have let it.
+/// Their results by name. The two variables are left out: LibTorch looks at them once in a process,
+/// and other tests have let it.
 std::map<std::string, MechanismCheck> checked(const Mechanisms& mechanisms = {}) {
   std::map<std::string, MechanismCheck> results;
   for (const MechanismCheck& check : check_mechanisms(mechanisms)) {
@@ -68,8 +68,9 @@ TEST(MemoryChecks, BudgetThatIsNotHeldIsFound) {
 TEST(MemoryChecks, PeakOfSomethingEarlierIsFound) {
   const CountingAllocator counter;
   torch::empty({10000}, torch::kByte);
-  EXPECT_THAT(failed(checked({.restart_peak = [] {}})),
-              testing::Contains(testing::StartsWith("exact count: 4168 bytes were live and the peak is ")));
+  EXPECT_THAT(
+      failed(checked({.restart_peak = [] {}})),
+      testing::Contains(testing::StartsWith("exact count: 4168 bytes were live and the peak is ")));
 }
 
 TEST(MemoryChecks, StepThatIsNotRunAgainIsFound) {
@@ -80,21 +81,27 @@ TEST(MemoryChecks, StepThatIsNotRunAgainIsFound) {
 
 TEST(MemoryChecks, GradientOfWrongWeightIsFound) {
   const CountingAllocator counter;
-  const auto wrong = [](const TrainingStep& step, const PreparedNetwork& network, const Batch& batch, double weight,
-                        const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale,
-                        const std::function<void()>& after, const std::function<void(const at::Tensor&)>&) {
-    return accumulate_gradient(step, network, batch, plan.micro_batch > 0 ? 9 : weight, plan, key, scale, after);
+  const auto wrong = [](const TrainingStep& step, const PreparedNetwork& network,
+                        const Batch& batch, double weight, const StepPlan& plan, const StepKey& key,
+                        const std::optional<at::Tensor>& scale, const std::function<void()>& after,
+                        const std::function<void(const at::Tensor&)>&) {
+    return accumulate_gradient(step, network, batch, plan.micro_batch > 0 ? 9 : weight, plan, key,
+                               scale, after);
   };
   EXPECT_THAT(failed(checked({.accumulate = wrong})),
-              testing::ElementsAre(
-                  "micro-batches: micro-batches of 3 give another gradient than the batch of 8: relative error 1.1e-01",
-                  "two passes: micro-batches of 3 give another gradient than the batch of 8: relative error 1.1e-01"));
+              testing::ElementsAre("micro-batches: micro-batches of 3 give another gradient than "
+                                   "the batch of 8: relative error 1.1e-01",
+                                   "two passes: micro-batches of 3 give another gradient than the "
+                                   "batch of 8: relative error 1.1e-01"));
 }
 
 TEST(MemoryChecks, SettingsThatDoNotTakeAreFound) {
   const CountingAllocator counter;
-  EXPECT_THAT(failed(checked({.apply_settings = [](const AllocatorSettings&) { return std::vector<std::string>(); }})),
-              testing::ElementsAre("allocator settings: expandable_segments is not on when it is read back"));
+  EXPECT_THAT(
+      failed(checked(
+          {.apply_settings = [](const AllocatorSettings&) { return std::vector<std::string>(); }})),
+      testing::ElementsAre(
+          "allocator settings: expandable_segments is not on when it is read back"));
 }
 
 }  // namespace

@@ -3,13 +3,13 @@
 #include <fstream>
 
 #include <gmock/gmock.h>
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
 #include <torch/utils.h>
+#include <nlohmann/json.hpp>
 
-#include "runner/shared/stage/config_reader.h"
 #include "runner/shared/graph/graph.h"
 #include "runner/shared/protocol/earlier_results.h"
+#include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/model.h"
 #include "stages/checkpoint/checkpoint_folder.h"
@@ -26,7 +26,8 @@ using Json = nlohmann::ordered_json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// A tiny classifier of two kinds of pictures, trained for an epoch, and the request to predict by it.
+/// A tiny classifier of two kinds of pictures, trained for an epoch, and the request to predict by
+/// it.
 class Predict : public testing::Test {
  protected:
   explicit Predict(const std::string& policy = "{}", int image_size = 16) {
@@ -38,21 +39,25 @@ class Predict : public testing::Test {
     }
     const runner::Outputs data =
         run(kDataImageFolder,
-            stage_options("data/image_folder", Json{{"root", path("photos")}, {"image_size", image_size}}.dump()));
+            stage_options("data/image_folder",
+                          Json{{"root", path("photos")}, {"image_size", image_size}}.dump()));
     test_ = std::static_pointer_cast<const Dataset>(data.at("test"));
-    const runner::Value model = stage_options("model/clip_vision", Json{{"hidden_size", 16},
-                                                                        {"intermediate_size", 16},
-                                                                        {"num_hidden_layers", 1},
-                                                                        {"num_attention_heads", 2},
-                                                                        {"patch_size", image_size / 2},
-                                                                        {"projection_dim", nullptr}}
-                                                                       .dump());
+    const runner::Value model =
+        stage_options("model/clip_vision", Json{{"hidden_size", 16},
+                                                {"intermediate_size", 16},
+                                                {"num_hidden_layers", 1},
+                                                {"num_attention_heads", 2},
+                                                {"patch_size", image_size / 2},
+                                                {"projection_dim", nullptr}}
+                                               .dump());
     const runner::Value memory = stage_options("memory/policy", policy);
-    const runner::Value train = stage_options("train/supervised", R"({"epochs": 1, "batch_size": 4})");
+    const runner::Value train =
+        stage_options("train/supervised", R"({"epochs": 1, "batch_size": 4})");
     const auto model_made = run(kModelClipVision, model).at("model");
     const auto memory_made = run(kMemoryPolicy, memory).at("memory");
-    const auto made = run(kTrainSupervised, train,
-                          {{"train", {data.at("train")}}, {"model", {model_made}}, {"memory", {memory_made}}});
+    const auto made =
+        run(kTrainSupervised, train,
+            {{"train", {data.at("train")}}, {"model", {model_made}}, {"memory", {memory_made}}});
     checkpoint_ = std::static_pointer_cast<const Checkpoint>(made.at("checkpoint"));
 
     runner::Graph graph{"test", 0, 1, "cpu", {}};
@@ -67,13 +72,15 @@ class Predict : public testing::Test {
                             {"memory", 1, "memory", runner::ArtifactType::kMemoryPolicy}},
                            3});
     const runner::CheckpointSources trained = {
-        {"train", {context_.node().folder / "checkpoints", runner::CheckpointSource::Choice::kKept}}};
+        {"train",
+         {context_.node().folder / "checkpoints", runner::CheckpointSource::Choice::kKept}}};
     request_ = {{"graph", to_json(graph)},   {"node", "train"}, {"checkpoints", to_json(trained)},
                 {"paths", {path("photos")}}, {"top", 5},        {"batch_size", 3},
                 {"skip_corrupt", false}};
   }
 
-  runner::Outputs run(const runner::StageKind& kind, const runner::Value& options, runner::Inputs::ByPort inputs = {}) {
+  runner::Outputs run(const runner::StageKind& kind, const runner::Value& options,
+                      runner::Inputs::ByPort inputs = {}) {
     runner::ConfigReader reader(options, "/");
     auto stage = kind.create(reader);
     if (!stage) throw std::logic_error(stage.errors().front().message);
@@ -84,11 +91,12 @@ class Predict : public testing::Test {
   Json predict() {
     items_.clear();
     said_.clear();
-    const RequestContext context{[](const runner::Progress&) {},
-                                 [&](std::string_view line) { said_.emplace_back(line); },
-                                 [&] { return is_cancelled_; }, [&](const Json& item) { items_.push_back(item); }};
+    const RequestContext context{
+        [](const runner::Progress&) {}, [&](std::string_view line) { said_.emplace_back(line); },
+        [&] { return is_cancelled_; }, [&](const Json& item) { items_.push_back(item); }};
     const auto answer = answer_predict(request_, context);
-    return answer ? *answer : Json(runner::name(answer.errors()[0].code) + " " + answer.errors()[0].message);
+    return answer ? *answer
+                  : Json(runner::name(answer.errors()[0].code) + " " + answer.errors()[0].message);
   }
   std::string error() {
     try {
@@ -100,7 +108,8 @@ class Predict : public testing::Test {
   std::vector<std::string> files() const {
     std::vector<std::string> result;
     for (const Json& item : items_)
-      result.push_back(fs::path(item["file"].get<std::string>()).lexically_relative(path("photos")));
+      result.push_back(
+          fs::path(item["file"].get<std::string>()).lexically_relative(path("photos")));
     return result;
   }
 
@@ -134,7 +143,8 @@ TEST_F(PredictLarge, PlanTellsWhatAGpuMustHaveAndPredictsNothing) {
   EXPECT_GT(one, std::int64_t{100} << 20) << "CUDA itself";
   EXPECT_GT(all, one + (kPictures - 8) * kPicture) << "one is in a segment of 20 MiB";
   EXPECT_EQ(planned(1000), all) << "there are not so many pictures";
-  EXPECT_GT(planned(kPictures, "both"), all + kPictures / 2 * kPicture) << "twice as many go through";
+  EXPECT_GT(planned(kPictures, "both"), all + kPictures / 2 * kPicture)
+      << "twice as many go through";
   EXPECT_TRUE(items_.empty());
   EXPECT_TRUE(said_.empty());
 }
@@ -223,8 +233,10 @@ TEST_F(Predict, NeedsNeitherTheTrainingDataNorWritesAnywhere) {
 
 TEST_F(Predict, PictureThatCannotBeReadStopsIt) {
   std::ofstream(path("photos/c0/3.jpg")) << "broken";
-  EXPECT_EQ(error(), "E0609 image '" + path("photos/c0/3.jpg") +
-                         "': it is not JPEG, PNG or WebP | add --skip-corrupt to leave out what cannot be read");
+  EXPECT_EQ(
+      error(),
+      "E0609 image '" + path("photos/c0/3.jpg") +
+          "': it is not JPEG, PNG or WebP | add --skip-corrupt to leave out what cannot be read");
   EXPECT_THAT(files(), ElementsAre("c0/0.jpg", "c0/1.jpg", "c0/2.jpg"));  // the batch before
 }
 
@@ -236,10 +248,14 @@ TEST_F(Predict, PicturesThatCannotBeReadAreGivenInTheirPlaceWhereTheyAreSkipped)
   ASSERT_EQ(items_.size(), 16u);
   EXPECT_TRUE(std::ranges::is_sorted(files()));
   for (const Json& item : items_) {
-    const std::string file = fs::path(item["file"].get<std::string>()).lexically_relative(path("photos"));
-    const bool broken = file == "c0/0.jpg" || file == "c0/4.jpg" || file == "c1/6.jpg" || file == "c1/7.jpg";
+    const std::string file =
+        fs::path(item["file"].get<std::string>()).lexically_relative(path("photos"));
+    const bool broken =
+        file == "c0/0.jpg" || file == "c0/4.jpg" || file == "c1/6.jpg" || file == "c1/7.jpg";
     EXPECT_EQ(item.contains("code"), broken) << item;
-    if (broken) EXPECT_EQ(item["message"], "image '" + path("photos/" + file) + "': it is not JPEG, PNG or WebP");
+    if (broken)
+      EXPECT_EQ(item["message"],
+                "image '" + path("photos/" + file) + "': it is not JPEG, PNG or WebP");
   }
 }
 
@@ -262,10 +278,11 @@ TEST_F(Predict, CheckpointThatDoesNotSayWhatItsInputIsIsRefused) {
     write_checkpoint(folder, state, runner::disk());
     return error();
   };
-  EXPECT_EQ(rewritten(""),
-            "E0622 the checkpoint '" + folder.string() +
-                "' does not say how an image becomes its input | it was trained on something other than images");
-  EXPECT_THAT(rewritten(R"({"kind": "image"})"), HasSubstr("becomes its input: its 'image_size' is missing"));
+  EXPECT_EQ(rewritten(""), "E0622 the checkpoint '" + folder.string() +
+                               "' does not say how an image becomes its input | it was trained on "
+                               "something other than images");
+  EXPECT_THAT(rewritten(R"({"kind": "image"})"),
+              HasSubstr("becomes its input: its 'image_size' is missing"));
 }
 
 TEST_F(Predict, NodeWithoutACheckpointIsRefused) {
@@ -288,7 +305,8 @@ TEST_F(Predict, RequestIsRefusedWithThePlaceOfWhatIsWrong) {
     return "answered";
   };
   EXPECT_EQ(refusal("top", "5"), "the request has a 'top' that is not an integer");
-  EXPECT_EQ(refusal("paths", Json::array({1})), "the request has a 'paths' that is not a list of texts");
+  EXPECT_EQ(refusal("paths", Json::array({1})),
+            "the request has a 'paths' that is not a list of texts");
   EXPECT_EQ(refusal("skip_corrupt", 0), "the request has a 'skip_corrupt' that is not a boolean");
   EXPECT_EQ(refusal("tops", 5), "the request has an unknown 'tops'");
   request_.erase("node");
@@ -297,7 +315,9 @@ TEST_F(Predict, RequestIsRefusedWithThePlaceOfWhatIsWrong) {
 
 TEST_F(Predict, AverageThatTheTrainingHasNotKeptIsRefused) {
   request_["checkpoints"]["train"]["weights"] = "averaged";
-  EXPECT_THAT(error(), HasSubstr("the training has kept no average of its weights | leave out --weights averaged"));
+  EXPECT_THAT(
+      error(),
+      HasSubstr("the training has kept no average of its weights | leave out --weights averaged"));
   request_["checkpoints"]["train"]["weights"] = "trained";
   EXPECT_EQ(predict().dump(), R"({"images":16,"failed":0})");
 }

@@ -10,13 +10,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 #include <torch/types.h>
+#include <nlohmann/json.hpp>
 
-#include "runner/shared/stage/config_reader.h"
-#include "runner/shared/graph/graph.h"
-#include "runner/shared/stage/run_context.h"
 #include "runner/parent/run/worker_process.h"
+#include "runner/shared/graph/graph.h"
+#include "runner/shared/stage/config_reader.h"
+#include "runner/shared/stage/run_context.h"
 #include "tests/support/temporary_folder.h"
 
 namespace stages {
@@ -27,8 +27,8 @@ using testing::HasSubstr;
 using testing::StartsWith;
 using Json = nlohmann::ordered_json;
 
-/// Does n - 1 operations that are not deterministic. It is stopped with n = 0, with -1 once it has saved, with -2 when
-/// it continues from what an earlier process has saved.
+/// Does n - 1 operations that are not deterministic. It is stopped with n = 0, with -1 once it has
+/// saved, with -2 when it continues from what an earlier process has saved.
 class SpeakingStage : public runner::Stage {
  public:
   explicit SpeakingStage(std::int64_t n) : n_(n) {}
@@ -38,7 +38,8 @@ class SpeakingStage : public runner::Stage {
     if (n_ == -1) context.sync_metrics();
     if (n_ == -2) context.resumed(0);
     if (n_ <= 0) throw runner::Cancelled{};
-    for (std::int64_t i = 1; i < n_; ++i) torch::zeros(2).put_(torch::tensor({0, 0}), torch::ones(2));
+    for (std::int64_t i = 1; i < n_; ++i)
+      torch::zeros(2).put_(torch::tensor({0, 0}), torch::ones(2));
     return {};
   }
 
@@ -46,13 +47,14 @@ class SpeakingStage : public runner::Stage {
   const std::int64_t n_;
 };
 
-const runner::StageKind kSpeaking{"test.speaking",
-                                  [](runner::ConfigReader& reader) -> runner::Result<std::unique_ptr<runner::Stage>> {
-                                    std::int64_t n = 0;
-                                    reader.read("n", n);
-                                    if (auto errors = reader.finish(); !errors.empty()) return errors;
-                                    return std::unique_ptr<runner::Stage>(std::make_unique<SpeakingStage>(n));
-                                  }};
+const runner::StageKind kSpeaking{
+    "test.speaking",
+    [](runner::ConfigReader& reader) -> runner::Result<std::unique_ptr<runner::Stage>> {
+      std::int64_t n = 0;
+      reader.read("n", n);
+      if (auto errors = reader.finish(); !errors.empty()) return errors;
+      return std::unique_ptr<runner::Stage>(std::make_unique<SpeakingStage>(n));
+    }};
 const runner::StageKind* const kKinds[] = {&kSpeaking};
 
 runner::Result<Json> twice(const Json& request, const RequestContext& context) {
@@ -71,7 +73,8 @@ class WorkerTest : public testing::Test {
   runner::ExitCode serve(const std::string& requests, int signal = 0) {
     int in[2];
     EXPECT_EQ(pipe(in), 0);
-    EXPECT_EQ(write(in[1], requests.data(), requests.size()), static_cast<ssize_t>(requests.size()));
+    EXPECT_EQ(write(in[1], requests.data(), requests.size()),
+              static_cast<ssize_t>(requests.size()));
     close(in[1]);
     return serve_from(in[0], signal);
   }
@@ -89,7 +92,8 @@ class WorkerTest : public testing::Test {
     close(out[0]);
     events_.clear();
     std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) events_.push_back(runner::event_from_line(line));
+    for (std::string line; std::getline(lines, line);)
+      events_.push_back(runner::event_from_line(line));
     EXPECT_TRUE(std::holds_alternative<runner::Hello>(events_.front()));
     EXPECT_EQ(std::get<runner::Finished>(events_.back()).exit, static_cast<int>(exit));
     return exit;
@@ -97,9 +101,11 @@ class WorkerTest : public testing::Test {
   std::vector<std::string> told() const {
     std::vector<std::string> result;
     for (const auto& event : events_) {
-      if (const auto* said = std::get_if<runner::Said>(&event)) result.push_back("say " + said->line);
+      if (const auto* said = std::get_if<runner::Said>(&event))
+        result.push_back("say " + said->line);
       if (std::holds_alternative<runner::Ready>(event)) result.push_back("ready");
-      if (const auto* answer = std::get_if<runner::Answer>(&event)) result.push_back("answer " + answer->json.dump());
+      if (const auto* answer = std::get_if<runner::Answer>(&event))
+        result.push_back("answer " + answer->json.dump());
       if (const auto* reported = std::get_if<runner::Reported>(&event)) {
         const auto& d = reported->diagnostic;
         result.push_back(name(d.code) + " " + d.pointer + ": " + d.message);
@@ -111,11 +117,15 @@ class WorkerTest : public testing::Test {
                                  runner::Determinism determinism = runner::Determinism::kStrict) {
     runner::Graph graph{"test", 0, 1, device, {}};
     graph.determinism = determinism;
-    graph.nodes.push_back({"a", "a", "test.speaking", runner::from_json(Json{{"n", Json::parse(n)}}), "/a", {}, 0});
-    return Json{{"protocol", 1}, {"request", "run"}, {"graph", to_json(graph)}, {"smoke", true}}.dump() + "\n";
+    graph.nodes.push_back(
+        {"a", "a", "test.speaking", runner::from_json(Json{{"n", Json::parse(n)}}), "/a", {}, 0});
+    return Json{{"protocol", 1}, {"request", "run"}, {"graph", to_json(graph)}, {"smoke", true}}
+               .dump() +
+           "\n";
   }
 
-  /// What retort says once the run folder is made, and its answer to the flush of a node that is finished.
+  /// What retort says once the run folder is made, and its answer to the flush of a node that is
+  /// finished.
   std::string go() const {
     std::filesystem::create_directory(folder_.path() / ".retort");
     return Json{{"go", {{"folder", folder_.path()}}}}.dump() + "\n" + R"({"flushed":true})" + "\n";
@@ -130,13 +140,19 @@ TEST_F(WorkerTest, DoesWithNondeterministicOperationsAsTheRecipeSays) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(serve(run_request("cpu", "3") + go), runner::ExitCode::kRunFailed);
   testing::internal::GetCapturedStderr();
-  EXPECT_THAT(told(), ElementsAre("ready", "say cpu smoke",
-                                  "E0710 /a: the operation 'put_' has no deterministic form on this device"));
-  EXPECT_EQ(serve(run_request("cpu", "3", runner::Determinism::kWarn) + go), runner::ExitCode::kDone);
-  EXPECT_THAT(told(), ElementsAre("ready", "say cpu smoke",
-                                  "E0710 /determinism: a: the operation 'put_' has no deterministic form on this "
-                                  "device"));
-  EXPECT_EQ(serve(run_request("cpu", "3", runner::Determinism::kOff) + go), runner::ExitCode::kDone);
+  EXPECT_THAT(
+      told(),
+      ElementsAre("ready", "say cpu smoke",
+                  "E0710 /a: the operation 'put_' has no deterministic form on this device"));
+  EXPECT_EQ(serve(run_request("cpu", "3", runner::Determinism::kWarn) + go),
+            runner::ExitCode::kDone);
+  EXPECT_THAT(
+      told(),
+      ElementsAre("ready", "say cpu smoke",
+                  "E0710 /determinism: a: the operation 'put_' has no deterministic form on this "
+                  "device"));
+  EXPECT_EQ(serve(run_request("cpu", "3", runner::Determinism::kOff) + go),
+            runner::ExitCode::kDone);
   EXPECT_THAT(told(), ElementsAre("ready", "say cpu smoke"));
   EXPECT_FALSE(at::globalContext().deterministicAlgorithms());
 }
@@ -146,7 +162,8 @@ TEST_F(WorkerTest, CheckedRunSaysWhatItSaw) {
   request["check"] = {{"steps", 3}, {"file", folder_.path() / "tensors"}, {"compare", false}};
   const std::string go = "\n" + this->go();
   EXPECT_EQ(serve(request.dump() + go), runner::ExitCode::kDone);
-  EXPECT_THAT(told(), ElementsAre("ready", "say cpu smoke", R"(answer {"steps":0,"tensors":0,"difference":null})"));
+  EXPECT_THAT(told(), ElementsAre("ready", "say cpu smoke",
+                                  R"(answer {"steps":0,"tensors":0,"difference":null})"));
   request["check"]["steps"] = "many";
   EXPECT_EQ(serve(request.dump() + go), runner::ExitCode::kInternalError);
   EXPECT_THAT(told(), ElementsAre("E0708 : retort's request cannot be understood: its 'check'"));
@@ -177,11 +194,15 @@ TEST_F(WorkerTest, LogsAsMuchAsTheRequestWants) {
   EXPECT_THAT(logged("info"), testing::IsEmpty());
   EXPECT_THAT(
       logged("debug"),
-      ElementsAre(StartsWith("debug : worker: process "), StartsWith("debug : kernels: " + at::get_cpu_capability()),
-                  StartsWith("debug : device: cpu, "),
-                  StartsWith("debug : threads: " + std::to_string(at::get_num_threads()) + " for tensor operations"),
-                  StartsWith("debug : allocator: malloc, which returns what is let go as it sees fit"),
-                  "debug a: plan: cannot be planned before others have run", "debug a: what the stage chose"));
+      ElementsAre(
+          StartsWith("debug : worker: process "),
+          StartsWith("debug : kernels: " + at::get_cpu_capability()),
+          StartsWith("debug : device: cpu, "),
+          StartsWith("debug : threads: " + std::to_string(at::get_num_threads()) +
+                     " for tensor operations"),
+          StartsWith("debug : allocator: malloc, which returns what is let go as it sees fit"),
+          "debug a: plan: cannot be planned before others have run",
+          "debug a: what the stage chose"));
   EXPECT_GT(logged("trace").size(), 7u);
 }
 
@@ -196,14 +217,16 @@ TEST_F(WorkerTest, RefusesAnUnknownLevelOfItsLog) {
 
 TEST_F(WorkerTest, StopsWhereNobodyAnswersItsFlush) {
   std::filesystem::create_directory(folder_.path() / ".retort");
-  EXPECT_EQ(serve(run_request("cpu", "1") + Json{{"go", {{"folder", folder_.path()}}}}.dump() + "\n"),
-            runner::ExitCode::kTerminated);
+  EXPECT_EQ(
+      serve(run_request("cpu", "1") + Json{{"go", {{"folder", folder_.path()}}}}.dump() + "\n"),
+      runner::ExitCode::kTerminated);
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "nodes/a/finished.json"));
 }
 
 TEST_F(WorkerTest, RunThatSomebodyElseIsAtWorkOnIsLeftAlone) {
-  EXPECT_EQ(serve(run_request("cpu", "1") + Json{{"go", {{"folder", folder_.path()}}}}.dump() + "\n"),
-            runner::ExitCode::kCannotWrite);
+  EXPECT_EQ(
+      serve(run_request("cpu", "1") + Json{{"go", {{"folder", folder_.path()}}}}.dump() + "\n"),
+      runner::ExitCode::kCannotWrite);
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "nodes"));
 }
 
@@ -293,7 +316,9 @@ TEST_F(WorkerTest, RequestWithoutAnEndIsRefused) {
   const auto file = folder_.write("request", "");
   std::filesystem::resize_file(file, (16 << 20) + (1 << 20));  // no line ends in it
   EXPECT_EQ(serve_from(open(file.c_str(), O_RDONLY | O_CLOEXEC)), runner::ExitCode::kInternalError);
-  EXPECT_THAT(told(), ElementsAre("E0708 : retort's request cannot be understood: a line of more than 16 MiB"));
+  EXPECT_THAT(
+      told(),
+      ElementsAre("E0708 : retort's request cannot be understood: a line of more than 16 MiB"));
 }
 
 TEST(RealWorker, StartedByHandExplainsItself) {
@@ -303,7 +328,8 @@ TEST(RealWorker, StartedByHandExplainsItself) {
     FILE* pipe = popen((program.string() + arguments + " 2>&1").c_str(), "r");
     char text[256] = {};
     EXPECT_GT(fread(text, 1, sizeof text - 1, pipe), 0u);
-    EXPECT_STREQ(text, "retort starts retort-worker, which does nothing by itself: type `retort --help`\n");
+    EXPECT_STREQ(
+        text, "retort starts retort-worker, which does nothing by itself: type `retort --help`\n");
     EXPECT_EQ(WEXITSTATUS(pclose(pipe)), 64);
   }
 }

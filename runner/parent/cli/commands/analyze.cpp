@@ -5,8 +5,8 @@
 #include "runner/parent/cli/command.h"
 #include "runner/parent/report/episode_pictures.h"
 #include "runner/parent/report/recorded_evaluation.h"
-#include "runner/parent/report/training_picture.h"
 #include "runner/parent/report/run_report.h"
+#include "runner/parent/report/training_picture.h"
 #include "runner/shared/stage/run_layout.h"
 
 namespace runner {
@@ -21,17 +21,24 @@ std::string file_name(const std::string& what, const std::string& node, std::siz
 
 void draw(const RunReport& report, PictureFolder& pictures) {
   for (const auto& [node, history] : report.trainings) {
-    pictures.write(file_name("training_curves", node, report.trainings.size()), draw_training(history, report.recipe));
+    pictures.write(file_name("training_curves", node, report.trainings.size()),
+                   draw_training(history, report.recipe));
   }
   for (const RecordedEvaluation& evaluation : report.evaluations) {
-    const auto name = [&](const char* what) { return file_name(what, evaluation.node, report.evaluations.size()); };
+    const auto name = [&](const char* what) {
+      return file_name(what, evaluation.node, report.evaluations.size());
+    };
     if (!evaluation.confusion.empty()) {
       pictures.write(name("confusion_matrix"), draw_confusion(evaluation, report.recipe));
     }
-    if (!evaluation.pairs.empty()) pictures.write(name("pair_matrix"), draw_pairs(evaluation, report.recipe));
-    if (!evaluation.episodes.empty()) pictures.write(name("episodes"), draw_episodes(evaluation, report.recipe));
-    if (evaluation.macro || evaluation.micro) pictures.write(name("roc"), draw_roc(evaluation, report.recipe));
-    if (evaluation.calibration_error) pictures.write(name("calibration"), draw_calibration(evaluation, report.recipe));
+    if (!evaluation.pairs.empty())
+      pictures.write(name("pair_matrix"), draw_pairs(evaluation, report.recipe));
+    if (!evaluation.episodes.empty())
+      pictures.write(name("episodes"), draw_episodes(evaluation, report.recipe));
+    if (evaluation.macro || evaluation.micro)
+      pictures.write(name("roc"), draw_roc(evaluation, report.recipe));
+    if (evaluation.calibration_error)
+      pictures.write(name("calibration"), draw_calibration(evaluation, report.recipe));
   }
 }
 
@@ -43,12 +50,14 @@ Diagnostics gaps(const RunReport& report) {
   };
   if (report.damaged_metrics > 0) {
     add(ErrorCode::kDamagedRecord,
-        "metrics.jsonl has damaged lines, which are left out: " + std::to_string(report.damaged_metrics),
+        "metrics.jsonl has damaged lines, which are left out: " +
+            std::to_string(report.damaged_metrics),
         "the curves of the training may have gaps");
   }
   for (const RecordedEvaluation& evaluation : report.evaluations) {
     if (evaluation.has_curves || !evaluation.episodes.empty()) continue;  // episodes have none
-    add(ErrorCode::kNoResults, "'" + evaluation.node + "' has no curves.json: ROC and calibration are not drawn",
+    add(ErrorCode::kNoResults,
+        "'" + evaluation.node + "' has no curves.json: ROC and calibration are not drawn",
         "evaluate the run again with `retort evaluate " + report.folder + "`");
   }
   return warnings;
@@ -87,9 +96,10 @@ ExitCode analyze(const AnalyzeFlags& flags, Console& console) {
                           "continue it with `retort resume " + report->folder + "`"});
         continue;
       }
-      const std::filesystem::path out =
-          runs->size() == 1 ? std::filesystem::path(flags.out) : flags.out / run.folder.relative_path();
-      const auto pictures = draw_into(flags.out.empty() ? RunLayout(run.folder).analysis() : out, *report);
+      const std::filesystem::path out = runs->size() == 1 ? std::filesystem::path(flags.out)
+                                                          : flags.out / run.folder.relative_path();
+      const auto pictures =
+          draw_into(flags.out.empty() ? RunLayout(run.folder).analysis() : out, *report);
       const Diagnostics missing = gaps(*report);
       warnings.insert(warnings.end(), missing.begin(), missing.end());
       all.push_back(to_json(*report));
@@ -102,14 +112,16 @@ ExitCode analyze(const AnalyzeFlags& flags, Console& console) {
   }
   warn(console, warnings);
   if (!console.json) console.out << text;
-  else if (errors.empty()) print_result(console, "analyze/1", all.size() == 1 ? all.front() : Json{{"runs", all}});
+  else if (errors.empty())
+    print_result(console, "analyze/1", all.size() == 1 ? all.front() : Json{{"runs", all}});
   return errors.empty() ? ExitCode::kDone : runner::report(console, errors);
 }
 
 Invocation declare_analyze() {
   const auto flags = std::make_shared<AnalyzeFlags>();
   Invocation verb;
-  add_runs(verb, flags->runs, "The run's folder, as `retort run` printed it; several, or a folder that holds runs");
+  add_runs(verb, flags->runs,
+           "The run's folder, as `retort run` printed it; several, or a folder that holds runs");
   verb.add({.name = "--out",
             .value = &flags->out,
             .summary = "The folder to draw into, instead of the run's analysis/",

@@ -21,19 +21,24 @@ struct CompareFlags {
   std::int64_t seed = 0;  ///< of the bootstrap of a paired comparison
 };
 
-/// The tests of a paired comparison: of episodes where the models are few-shot ones, else of single samples.
+/// The tests of a paired comparison: of episodes where the models are few-shot ones, else of single
+/// samples.
 struct PairedTests {
   std::vector<PairedDifference> episodes;
   std::vector<PairedClassifiers> samples;
 
-  std::string text() const { return samples.empty() ? paired_text(episodes) : paired_text(samples); }
-  nlohmann::ordered_json json() const { return samples.empty() ? to_json(episodes) : to_json(samples); }
+  std::string text() const {
+    return samples.empty() ? paired_text(episodes) : paired_text(samples);
+  }
+  nlohmann::ordered_json json() const {
+    return samples.empty() ? to_json(episodes) : to_json(samples);
+  }
 };
 
 Result<PairedTests> paired_tests(const Comparison& comparison, std::uint64_t seed) {
   PairedTests tests;
-  const bool has_episodes =
-      std::ranges::any_of(comparison.rows, [](const Comparison::Row& row) { return !row.evaluation.episodes.empty(); });
+  const bool has_episodes = std::ranges::any_of(
+      comparison.rows, [](const Comparison::Row& row) { return !row.evaluation.episodes.empty(); });
   if (has_episodes) {
     auto differences = paired_differences(comparison);
     if (!differences) return differences.errors();
@@ -72,7 +77,8 @@ ExitCode compare(const CompareFlags& flags, Console& console) {
     return report(console, {{ErrorCode::kNoResults,
                              {},
                              "",
-                             "none of the runs was evaluated by classes, so there is no accuracy to sort, test or draw",
+                             "none of the runs was evaluated by classes, so there is no accuracy "
+                             "to sort, test or draw",
                              "leave --sort, --paired and --out out"}});
   }
   if (!flags.sort.empty()) sort_rows(*comparison, flags.sort);
@@ -120,21 +126,26 @@ Invocation declare_compare() {
             .choices = {"accuracy", "per_class", "loss", "time"}});
   verb.add({.name = "--paired",
             .value = &flags->paired,
-            .summary = "Test the differences to the first: of classifiers sample by sample, with McNemar's test, of "
+            .summary = "Test the differences to the first: of classifiers sample by sample, with "
+                       "McNemar's test, of "
                        "few-shot models episode by episode"});
   verb.add({.name = "--seed",
             .value = &flags->seed,
             .summary = "--paired: decides the samples that the bootstrap of the intervals draws",
             .type = "N",
             .shows_default = true});
-  verb.add({.name = "--out", .value = &flags->out, .summary = "Draw the comparison into this folder", .type = "DIR"});
+  verb.add({.name = "--out",
+            .value = &flags->out,
+            .summary = "Draw the comparison into this folder",
+            .type = "DIR"});
   verb.run = [flags](Console& console) { return compare(*flags, console); };
   return verb;
 }
 
 }  // namespace
 
-const Command kCompareCommand = {"compare", "Compares the results and the recipes of runs.",
-                                 "retort compare outputs/2026-01-31 --sort accuracy --out comparison", declare_compare};
+const Command kCompareCommand = {
+    "compare", "Compares the results and the recipes of runs.",
+    "retort compare outputs/2026-01-31 --sort accuracy --out comparison", declare_compare};
 
 }  // namespace runner

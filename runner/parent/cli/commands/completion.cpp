@@ -19,7 +19,9 @@ Invocation declare_completion() {
             .choices = {"bash", "zsh", "fish"},
             .required = true});
   verb.run = [shell](Console& console) {
-    if (console.json) print_result(console, "completion/1", {{"shell", *shell}, {"script", completion_script(*shell)}});
+    if (console.json)
+      print_result(console, "completion/1",
+                   {{"shell", *shell}, {"script", completion_script(*shell)}});
     else console.out << completion_script(*shell);
     return ExitCode::kDone;
   };
@@ -28,8 +30,9 @@ Invocation declare_completion() {
 
 }  // namespace
 
-const Command kCompletionCommand = {"completion", "Prints the script that makes a shell complete retort's commands.",
-                                    "retort completion bash", declare_completion};
+const Command kCompletionCommand = {
+    "completion", "Prints the script that makes a shell complete retort's commands.",
+    "retort completion bash", declare_completion};
 
 ExitCode complete_words(std::span<const std::string> words, Console& console) {
   if (words.size() == 3 && words[0] == "line") {

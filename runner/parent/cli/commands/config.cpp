@@ -37,7 +37,11 @@ Diagnostic no_such_key(const Value& recipe, const std::string& key) {
     if (const auto* map = at_key(recipe, found)->map()) {
       for (const Entry& entry : *map) names.push_back(entry.key);
     }
-    return {ErrorCode::kUnknownKey, {}, "", "the recipe has no key '" + next + "'", did_you_mean(word, names)};
+    return {ErrorCode::kUnknownKey,
+            {},
+            "",
+            "the recipe has no key '" + next + "'",
+            did_you_mean(word, names)};
   }
   return {ErrorCode::kUnknownKey, {}, "", "no key given", "write --explain train.epochs"};
 }
@@ -48,7 +52,8 @@ ExitCode explain_key(const Composition& composition, const Value& shown, const s
   const std::optional<Value> fallback = schemas.declared(shown, words_of(key));
   const Value* value = at_key(shown, key);
   if (found.empty() && !fallback && !value) return report(console, {no_such_key(shown, key)});
-  if (console.json) print_result(console, "config_explain/1", provenance_json(key, value, fallback, found));
+  if (console.json)
+    print_result(console, "config_explain/1", provenance_json(key, value, fallback, found));
   else console.out << provenance_text(key, value, fallback, found);
   return ExitCode::kDone;
 }
@@ -69,11 +74,15 @@ ExitCode show(const Value& recipe, const ConfigView& view, Console& console) {
 }
 
 /// How it is composed, one of the views of --info.
-ExitCode info(const std::string& view, const Composer& composer, const DefaultsList& list, Console& console) {
+ExitCode info(const std::string& view, const Composer& composer, const DefaultsList& list,
+              Console& console) {
   const bool is_path = view == "searchpath", is_list = view == "defaults";
   if (console.json) {
-    if (is_path) print_result(console, "config_searchpath/1", {{"folders", search_path_json(composer.configs())}});
-    else if (is_list) print_result(console, "config_defaults/1", {{"configs", defaults_json(list)}});
+    if (is_path)
+      print_result(console, "config_searchpath/1",
+                   {{"folders", search_path_json(composer.configs())}});
+    else if (is_list)
+      print_result(console, "config_defaults/1", {{"configs", defaults_json(list)}});
     else print_result(console, "config_defaults_tree/1", defaults_tree_json(list));
   } else {
     console.out << (is_path   ? search_path_text(composer.configs())
@@ -83,7 +92,8 @@ ExitCode info(const std::string& view, const Composer& composer, const DefaultsL
   return ExitCode::kDone;
 }
 
-/// In what the recipe differs from itself without overrides or, where a second one stands among them, from that.
+/// In what the recipe differs from itself without overrides or, where a second one stands among
+/// them, from that.
 ExitCode show_difference(const NamedRecipe& named, bool resolve, Console& console) {
   // The words are: recipe, its overrides, and perhaps another recipe with its own.
   const auto second = std::ranges::find_if_not(named.overrides, is_override);
@@ -107,7 +117,8 @@ ExitCode show_difference(const NamedRecipe& named, bool resolve, Console& consol
   const Value left = value_of(before), right = value_of(after);
   if (!errors.empty()) return report(console, errors);
   const std::vector<Difference> found = differences(left, right);
-  if (console.json) print_result(console, "config_diff/1", {{"differences", differences_json(found)}});
+  if (console.json)
+    print_result(console, "config_diff/1", {{"differences", differences_json(found)}});
   else console.out << differences_text(found);
   return ExitCode::kDone;
 }
@@ -152,8 +163,9 @@ void add_views(Invocation& verb, ConfigView& view) {
             .value = &view.package,
             .summary = "Show only this key and what is below it",
             .type = "KEY"});
-  verb.add(
-      {.name = "--resolve", .value = &view.resolve, .summary = "Resolve interpolations and fill in every default"});
+  verb.add({.name = "--resolve",
+            .value = &view.resolve,
+            .summary = "Resolve interpolations and fill in every default"});
   verb.add({.name = "-i,--info",
             .value = &view.info,
             .summary = "Show how the recipe is composed: defaults, defaults-tree or searchpath",
@@ -174,11 +186,13 @@ ExitCode show_config(const NamedRecipe& named, const ConfigView& view, Console& 
   const auto shown = compose_to_show(named, view.resolve, schemas, sources);
   if (!shown) return report(console, shown.errors());
   warn(console, shown->composition.warnings);
-  if (!view.explain.empty()) return explain_key(shown->composition, shown->recipe, view.explain, schemas, console);
+  if (!view.explain.empty())
+    return explain_key(shown->composition, shown->recipe, view.explain, schemas, console);
   return show(shown->recipe, view, console);
 }
 
-const Command kConfigCommand = {"config", "Shows a recipe as composed from its groups and overrides.",
-                                "retort config show classify model=clip_vit_b32 --resolve", declare_config};
+const Command kConfigCommand = {
+    "config", "Shows a recipe as composed from its groups and overrides.",
+    "retort config show classify model=clip_vit_b32 --resolve", declare_config};
 
 }  // namespace runner

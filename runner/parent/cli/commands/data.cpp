@@ -28,16 +28,16 @@ constexpr std::string_view kHub = "hf:";
 constexpr const char* kForms = "choose flowers102, cub200 or hf:ORG/NAME[@REVISION]";
 
 struct DataFlags {
-  std::string action;                                 ///< "make", "fetch" or "check"
-  std::string what;                                   ///< image_folder (make), cub200, or hf:ORG/NAME@REVISION (fetch)
-  std::string out;                                    ///< the folder to write, or to fetch into
-  std::int64_t classes = 0;                           ///< make; 0: usual_classes()
+  std::string action;        ///< "make", "fetch" or "check"
+  std::string what;          ///< image_folder (make), cub200, or hf:ORG/NAME@REVISION (fetch)
+  std::string out;           ///< the folder to write, or to fetch into
+  std::int64_t classes = 0;  ///< make; 0: usual_classes()
   std::int64_t per_class = 100, size = 64, seed = 0;  ///< make
-  std::vector<std::string> from_files;                ///< fetch: files of a data set that are here already
-  std::vector<std::string> files;                     ///< fetch: which of a model's files
-  std::string url;                                    ///< fetch: another server's address
-  std::vector<std::string> overrides;                 ///< check
-  std::int64_t distance = 20;                         ///< check: of hashes
+  std::vector<std::string> from_files;  ///< fetch: files of a data set that are here already
+  std::vector<std::string> files;       ///< fetch: which of a model's files
+  std::string url;                      ///< fetch: another server's address
+  std::vector<std::string> overrides;   ///< check
+  std::int64_t distance = 20;           ///< check: of hashes
   LogFlags log;
 };
 
@@ -45,7 +45,8 @@ Diagnostic misused(std::string message, std::string help) {
   return {ErrorCode::kUsage, {}, "", std::move(message), std::move(help)};
 }
 
-/// As many as the recipe for such data asks for by default: all grades, or in each part the five ways of an episode.
+/// As many as the recipe for such data asks for by default: all grades, or in each part the five
+/// ways of an episode.
 std::int64_t usual_classes(const std::string& what) {
   if (std::ranges::count(kGradedData, what) > 0) return 5;
   return what == "mini_imagenet" ? 20 : 8;
@@ -54,18 +55,22 @@ std::int64_t usual_classes(const std::string& what) {
 ExitCode make_data(const DataFlags& flags, Console& console) {
   if (std::ranges::count(kMakeableData, flags.what) == 0) {
     std::string names;
-    for (const std::string_view name : kMakeableData) names += (names.empty() ? "" : ", ") + std::string(name);
+    for (const std::string_view name : kMakeableData)
+      names += (names.empty() ? "" : ", ") + std::string(name);
     return report(console, {misused("cannot make '" + flags.what + "'", "choose one of " + names)});
   }
   if (flags.out.empty())
-    return report(console, {misused("data make needs a folder to write", "name one that does not exist: --out DIR")});
+    return report(console, {misused("data make needs a folder to write",
+                                    "name one that does not exist: --out DIR")});
   const auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
   const bool is_graded = std::ranges::count(kGradedData, flags.what) > 0;
   const std::int64_t classes = flags.classes > 0 ? flags.classes : usual_classes(flags.what);
   const Json request = {
-      {"protocol", kProtocolVersion}, {"request", "make_data"},       {"what", flags.what}, {"out", flags.out},
-      {"classes", classes},           {"per_class", flags.per_class}, {"size", flags.size}, {"seed", flags.seed},
+      {"protocol", kProtocolVersion}, {"request", "make_data"},
+      {"what", flags.what},           {"out", flags.out},
+      {"classes", classes},           {"per_class", flags.per_class},
+      {"size", flags.size},           {"seed", flags.seed},
   };
   ProgressDisplay display(console.err, standard_error_display(console.verbosity));
   const auto answer = ask_worker(*worker, request, shown_conversation(display, "data"));
@@ -89,8 +94,8 @@ bool is_path(std::string_view text, std::size_t most_parts) {
   while (true) {
     const std::size_t slash = text.find('/');
     const std::string_view part = text.substr(0, slash);
-    const bool is_plain =
-        std::ranges::all_of(part, [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '_' || c == '-'; });
+    const bool is_plain = std::ranges::all_of(
+        part, [](unsigned char c) { return std::isalnum(c) || c == '.' || c == '_' || c == '-'; });
     if (!is_plain || part.empty() || part.starts_with('.') || ++parts > most_parts) return false;
     if (slash == text.npos) return true;
     text.remove_prefix(slash + 1);
@@ -102,11 +107,14 @@ Result<Json> request_for_model(const DataFlags& flags) {
   const std::size_t at = named.find('@');
   const std::string repository = named.substr(0, at);
   const std::string revision = at == named.npos ? "main" : named.substr(at + 1);
-  if (!is_path(repository, 2)) return misused("'" + flags.what + "' is not the name of a model", kForms);
-  if (!is_path(revision, 8)) return misused("'" + flags.what + "' has no valid revision after its @", kForms);
+  if (!is_path(repository, 2))
+    return misused("'" + flags.what + "' is not the name of a model", kForms);
+  if (!is_path(revision, 8))
+    return misused("'" + flags.what + "' has no valid revision after its @", kForms);
   if (!flags.from_files.empty()) return misused("--from-file is for data sets", "leave it out");
-  return Json{{"protocol", kProtocolVersion}, {"request", "fetch_model"}, {"repository", repository},
-              {"revision", revision},         {"files", flags.files},     {"cache", flags.out},
+  return Json{{"protocol", kProtocolVersion}, {"request", "fetch_model"},
+              {"repository", repository},     {"revision", revision},
+              {"files", flags.files},         {"cache", flags.out},
               {"endpoint", flags.url}};
 }
 
@@ -116,7 +124,8 @@ Result<Json> request_for_dataset(const DataFlags& flags) {
     const std::string near = did_you_mean(flags.what, names);
     return misused("cannot fetch '" + flags.what + "'", near.empty() ? kForms : near);
   }
-  if (!flags.files.empty()) return misused("--file is for models", "a data set is fetched as a whole: leave it out");
+  if (!flags.files.empty())
+    return misused("--file is for models", "a data set is fetched as a whole: leave it out");
   return Json{{"protocol", kProtocolVersion}, {"request", "fetch_data"},
               {"what", flags.what},           {"root", flags.out.empty() ? "data" : flags.out},
               {"files", flags.from_files},    {"url", flags.url}};
@@ -126,7 +135,8 @@ void tell(const std::string& what, const Json& answer, Console& console) {
   const std::string folder = answer["folder"];
   if (answer.contains("commit")) {
     console.out << what.substr(kHub.size()) << " is in " << folder << '\n';
-    for (const Json& file : answer["files"]) console.out << "  " << printable(file["name"].get<std::string>()) << '\n';
+    for (const Json& file : answer["files"])
+      console.out << "  " << printable(file["name"].get<std::string>()) << '\n';
   } else if (answer["was_there"].get<bool>()) {
     console.out << what << " is there already: " << folder << '\n';
   } else {
@@ -135,7 +145,8 @@ void tell(const std::string& what, const Json& answer, Console& console) {
 }
 
 ExitCode fetch_data(const DataFlags& flags, Console& console) {
-  const auto request = flags.what.starts_with(kHub) ? request_for_model(flags) : request_for_dataset(flags);
+  const auto request =
+      flags.what.starts_with(kHub) ? request_for_model(flags) : request_for_dataset(flags);
   if (!request) return report(console, request.errors());
   const auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
@@ -166,8 +177,10 @@ Invocation declare_data() {
   verb.action = &flags->action;
   verb.add({.name = "what",
             .value = &flags->what,
-            .summary = "image_folder, mini_imagenet, stanford_cars, aptos_2019, eyepacs_2015 or fundus_folders (make), "
-                       "flowers102 or cub200 (both), hf:ORG/NAME[@REVISION] (fetch), or a recipe (check)",
+            .summary =
+                "image_folder, mini_imagenet, stanford_cars, aptos_2019, eyepacs_2015 or "
+                "fundus_folders (make), "
+                "flowers102 or cub200 (both), hf:ORG/NAME[@REVISION] (fetch), or a recipe (check)",
             .type = "DATA",
             .required = true});
   verb.add({.name = "overrides",
@@ -175,7 +188,8 @@ Invocation declare_data() {
             .summary = "check: key=value or group=option, as of `retort run`"});
   verb.add({.name = "--out",
             .value = &flags->out,
-            .summary = "make: the folder to write, which must not exist; fetch: the folder, default data/, or for hf: "
+            .summary = "make: the folder to write, which must not exist; fetch: the folder, "
+                       "default data/, or for hf: "
                        "the Hugging Face cache",
             .type = "DIR"});
   verb.add({.name = "--from-file",
@@ -205,8 +219,10 @@ Invocation declare_data() {
             .summary = "make: width and height in pixels",
             .range = {16, 1024},
             .shows_default = true});
-  verb.add(
-      {.name = "--seed", .value = &flags->seed, .summary = "make: the seed of every image", .shows_default = true});
+  verb.add({.name = "--seed",
+            .value = &flags->seed,
+            .summary = "make: the seed of every image",
+            .shows_default = true});
   verb.add({.name = "--distance",
             .value = &flags->distance,
             .summary = "check: how many of 256 bits may differ between pictures that look the same",
@@ -216,7 +232,8 @@ Invocation declare_data() {
   verb.run = [flags](Console& console) {
     if (flags->action == "check") return check(*flags, console);
     if (!flags->overrides.empty())
-      return report(console, {misused("'" + flags->overrides.front() + "' is too much", "overrides are for check")});
+      return report(console, {misused("'" + flags->overrides.front() + "' is too much",
+                                      "overrides are for check")});
     return flags->action == "fetch" ? fetch_data(*flags, console) : make_data(*flags, console);
   };
   return verb;
@@ -225,8 +242,10 @@ Invocation declare_data() {
 }  // namespace
 
 const Command kDataCommand = {
-    "data", "Makes small data sets to try things out, fetches published data and weights, checks data.",
-    "retort data make image_folder --out shapes --classes 8 --per-class 100 --seed 1", declare_data};
+    "data",
+    "Makes small data sets to try things out, fetches published data and weights, checks data.",
+    "retort data make image_folder --out shapes --classes 8 --per-class 100 --seed 1",
+    declare_data};
 
 namespace {
 
@@ -241,13 +260,15 @@ bool says(const Value& options, std::string_view key, std::string_view word) {
 SurveyTolerance tolerance_of(const Graph& graph, const std::string& id) {
   const auto node = std::ranges::find(graph.nodes, id, &Node::id);
   if (node == graph.nodes.end()) return {};
-  return {.copies = says(node->options, "duplicates", "drop") || says(node->options, "duplicates", "keep"),
+  return {.copies = says(node->options, "duplicates", "drop") ||
+                    says(node->options, "duplicates", "keep"),
           .unreadable = says(node->options, "on_corrupt", "skip")};
 }
 
 }  // namespace
 
-ExitCode check_data(const NamedRecipe& recipe, std::int64_t distance, const LogFlags& log, Console& console) {
+ExitCode check_data(const NamedRecipe& recipe, std::int64_t distance, const LogFlags& log,
+                    Console& console) {
   const SchemaSet& schemas = shipped_schemas();
   auto prepared = prepare(recipe, schemas, console.sources);
   if (!prepared) return report(console, prepared.errors());
@@ -255,15 +276,19 @@ ExitCode check_data(const NamedRecipe& recipe, std::int64_t distance, const LogF
   std::erase_if(graph.nodes, [](const Node& node) { return !node.kind.starts_with("data."); });
   std::erase_if(graph.nodes, [](const Node& node) { return !node.inputs.empty(); });
   if (graph.nodes.empty())
-    return report(console, {{ErrorCode::kUsage, {}, "", "the recipe has no data stage", "name one that has"}});
+    return report(
+        console,
+        {{ErrorCode::kUsage, {}, "", "the recipe has no data stage", "name one that has"}});
   const auto worker = log.worker();
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
 
   ProgressDisplay display(console.err, standard_error_display(console.verbosity),
                           SecretTexts(prepared->recipe.resolved));
-  const Json request = {
-      {"protocol", kProtocolVersion}, {"request", "check_data"}, {"graph", to_json(graph)}, {"distance", distance}};
+  const Json request = {{"protocol", kProtocolVersion},
+                        {"request", "check_data"},
+                        {"graph", to_json(graph)},
+                        {"distance", distance}};
   const auto answer = ask_worker(*worker, request, shown_conversation(display, "data"));
   display.clear();
   const Value& resolved = prepared->recipe.resolved;
@@ -274,7 +299,8 @@ ExitCode check_data(const NamedRecipe& recipe, std::int64_t distance, const LogF
     for (Diagnostic& finding : data_survey_findings(survey, tolerance_of(graph, survey["node"])))
       (finding.severity == Severity::kError ? errors : warnings).push_back(std::move(finding));
   }
-  if (!console.json && !console.is_quiet() && errors.empty() && warnings.empty()) console.out << "nothing was found\n";
+  if (!console.json && !console.is_quiet() && errors.empty() && warnings.empty())
+    console.out << "nothing was found\n";
   warn(console, placed(warnings, resolved));
   errors = placed(errors, resolved);
   if (console.json) print_result(console, "data_check/1", *answer, errors);

@@ -34,14 +34,16 @@ Result<DeviceList> list_devices(DeviceSource& source, const DeviceWorld& world) 
   if (!visible) return visible.errors();
   list.visible = *std::move(visible);
   if (!list.why_none.empty() || !list.visible.devices.empty()) return list;
-  list.why_none = !list.visible.remark.empty() ? list.visible.remark : "the NVIDIA driver finds no GPU";
+  list.why_none =
+      !list.visible.remark.empty() ? list.visible.remark : "the NVIDIA driver finds no GPU";
   return list;
 }
 
 /// The K of cuda:K; nullopt: hidden by CUDA_VISIBLE_DEVICES, or not known.
 std::optional<std::size_t> cuda_index(const DeviceFacts& device, const VisibleDevices& visible) {
   const auto found = std::ranges::find(visible.devices, device.uuid, &DeviceFacts::uuid);
-  if (found == visible.devices.end() || (!visible.in_cuda_order && visible.devices.size() > 1)) return std::nullopt;
+  if (found == visible.devices.end() || (!visible.in_cuda_order && visible.devices.size() > 1))
+    return std::nullopt;
   return static_cast<std::size_t>(found - visible.devices.begin());
 }
 
@@ -75,21 +77,26 @@ Json device_json(const DeviceFacts& device, const VisibleDevices& visible) {
 
 Json list_json(const DeviceList& list) {
   Json devices = Json::array();
-  for (const DeviceFacts& device : list.reading.devices) devices.push_back(device_json(device, list.visible));
+  for (const DeviceFacts& device : list.reading.devices)
+    devices.push_back(device_json(device, list.visible));
   const int cuda = list.reading.cuda;
   return {{"driver", list.reading.driver.empty() ? Json() : Json(list.reading.driver)},
-          {"cuda", cuda ? Json(std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10)) : Json()},
+          {"cuda", cuda ? Json(std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10))
+                        : Json()},
           {"devices", std::move(devices)},
           {"problems", list.reading.problems},
           {"why_none", list.why_none.empty() ? Json() : Json(list.why_none)}};
 }
 
-std::string known_bytes(const std::optional<std::int64_t>& bytes) { return bytes ? bytes_text(*bytes) : "-"; }
+std::string known_bytes(const std::optional<std::int64_t>& bytes) {
+  return bytes ? bytes_text(*bytes) : "-";
+}
 
 std::string list_text(const DeviceList& list) {
   std::string text;
   if (!list.reading.devices.empty()) {
-    std::vector<std::vector<std::string>> rows = {{"GPU", "cuda", "free", "total", "use", "name", "UUID", "held by"}};
+    std::vector<std::vector<std::string>> rows = {
+        {"GPU", "cuda", "free", "total", "use", "name", "UUID", "held by"}};
     for (const DeviceFacts& device : list.reading.devices) {
       const auto cuda = cuda_index(device, list.visible);
       const std::string instance = device.instance ? ":" + std::to_string(*device.instance) : "";
@@ -98,8 +105,8 @@ std::string list_text(const DeviceList& list) {
                       : is_visible(device, list.visible) ? "?"
                                                          : "hidden",
                       known_bytes(device.free), known_bytes(device.total),
-                      device.utilisation ? std::to_string(*device.utilisation) + " %" : "-", printable(device.name),
-                      printable(device.uuid), holders_text(device)});
+                      device.utilisation ? std::to_string(*device.utilisation) + " %" : "-",
+                      printable(device.name), printable(device.uuid), holders_text(device)});
     }
     text = table_text(rows);
   }
@@ -117,8 +124,11 @@ ExitCode show_best(const DeviceWish& wish, DeviceWorld world, Console& console) 
       wish, [](const DeviceFacts&) { return Result<DeviceNeed>(DeviceNeed{}); }, world);
   if (!best) return report(console, best.errors());
   if (console.json) {
-    Json json = {
-        {"select", best->select}, {"uuid", nullptr}, {"name", nullptr}, {"index", nullptr}, {"why", best->why}};
+    Json json = {{"select", best->select},
+                 {"uuid", nullptr},
+                 {"name", nullptr},
+                 {"index", nullptr},
+                 {"why", best->why}};
     if (best->device) {
       json["uuid"] = best->device->uuid;
       json["name"] = best->device->name;
@@ -129,7 +139,8 @@ ExitCode show_best(const DeviceWish& wish, DeviceWorld world, Console& console) 
     console.out << (best->device ? best->device->uuid : best->select) << '\n';
   }
   if (!console.is_quiet()) {
-    console.err << (best->device ? device_text(*best->device) + ", " + state_text(*best->device) : std::string("cpu"))
+    console.err << (best->device ? device_text(*best->device) + ", " + state_text(*best->device)
+                                 : std::string("cpu"))
                 << ": " << best->why << '\n';
   }
   return ExitCode::kDone;
@@ -160,9 +171,11 @@ ExitCode show_devices(const DevicesFlags& flags, Console& console) {
 Invocation declare_devices() {
   const auto flags = std::make_shared<DevicesFlags>();
   Invocation verb;
-  verb.add({.name = "--best",
-            .value = &flags->best,
-            .summary = "Print the UUID of the GPU that `device: auto` would choose now, or cpu, and say why"});
+  verb.add(
+      {.name = "--best",
+       .value = &flags->best,
+       .summary =
+           "Print the UUID of the GPU that `device: auto` would choose now, or cpu, and say why"});
   verb.add({.name = "--need",
             .value = &flags->need,
             .summary = "The same, of GPUs with this much free: 12GiB, 8000MB",
@@ -173,8 +186,8 @@ Invocation declare_devices() {
 
 }  // namespace
 
-const Command kDevicesCommand = {"devices",
-                                 "Lists this machine's GPUs: what is free, who holds it, which a run would get.",
-                                 "retort devices --best --need 12GiB", declare_devices};
+const Command kDevicesCommand = {
+    "devices", "Lists this machine's GPUs: what is free, who holds it, which a run would get.",
+    "retort devices --best --need 12GiB", declare_devices};
 
 }  // namespace runner

@@ -4,12 +4,12 @@
 #include <filesystem>
 #include <memory>
 
-#include <nlohmann/json.hpp>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/command.h"
-#include "runner/parent/cli/weights_source.h"
 #include "runner/parent/cli/prepare.h"
+#include "runner/parent/cli/weights_source.h"
 #include "runner/parent/record/run_summary.h"
 #include "runner/parent/run/plan_request.h"
 #include "runner/shared/disk/installation.h"
@@ -31,19 +31,24 @@ void print_report(std::ostream& out, const Json& found) {
     out << what << std::string(what.size() < 12 ? 12 - what.size() : 1, ' ') << how << '\n';
   };
   const Json& worker = found["worker"];
-  line("retort", found["program"].get<std::string>() + ", build " + found["build"].get<std::string>());
+  line("retort",
+       found["program"].get<std::string>() + ", build " + found["build"].get<std::string>());
   line("shipped", found["share"].get<std::string>());
   line("worker", found["worker_program"].get<std::string>() + ", of the same build");
-  line("LibTorch", text_of(worker, "libtorch") + ", CUDA runtime: " + text_of(worker, "cuda_runtime"));
-  line("processor", text_of(worker, "cpu_capability") + ", " + std::to_string(worker.value("threads", 0)) + " threads");
+  line("LibTorch",
+       text_of(worker, "libtorch") + ", CUDA runtime: " + text_of(worker, "cuda_runtime"));
+  line("processor", text_of(worker, "cpu_capability") + ", " +
+                        std::to_string(worker.value("threads", 0)) + " threads");
   for (const Json& device : worker.value("devices", Json::array())) {
-    line("device", text_of(device, "name") + ", " + bytes_text(device.value("memory_bytes", std::int64_t{0})));
+    line("device", text_of(device, "name") + ", " +
+                       bytes_text(device.value("memory_bytes", std::int64_t{0})));
   }
   if (worker.contains("gpus_missing_because") && worker["gpus_missing_because"].is_string()) {
     line("GPU", "none: " + worker["gpus_missing_because"].get<std::string>());
   }
-  line("here", found["folder"].get<std::string>() + ", " + bytes_text(found["free_bytes"].get<std::int64_t>()) +
-                   " free" + (found["writable"].get<bool>() ? "" : ", NOT writable: runs need run.dir=DIR"));
+  line("here", found["folder"].get<std::string>() + ", " +
+                   bytes_text(found["free_bytes"].get<std::int64_t>()) + " free" +
+                   (found["writable"].get<bool>() ? "" : ", NOT writable: runs need run.dir=DIR"));
 }
 
 struct DoctorFlags {
@@ -80,7 +85,8 @@ Invocation declare_doctor() {
   Invocation verb;
   verb.add({.name = "check",
             .value = &flags->check,
-            .summary = "determinism: run the first steps of a recipe twice and compare every tensor; memory: try out "
+            .summary = "determinism: run the first steps of a recipe twice and compare every "
+                       "tensor; memory: try out "
                        "the mechanisms of memory policies; default: look at this machine",
             .choices = {"determinism", "memory"}});
   verb.action = &flags->check;
@@ -94,18 +100,21 @@ Invocation declare_doctor() {
             .shows_default = true});
   add_log_level(verb, flags->log, LogPlace::kStandardError);
   verb.run = [flags](Console& console) {
-    if (flags->check == "determinism") return check_determinism_of(flags->recipe, flags->steps, flags->log, console);
-    return flags->check == "memory" ? check_memory(flags->log, console) : look_at_machine(flags->log, console);
+    if (flags->check == "determinism")
+      return check_determinism_of(flags->recipe, flags->steps, flags->log, console);
+    return flags->check == "memory" ? check_memory(flags->log, console)
+                                    : look_at_machine(flags->log, console);
   };
   return verb;
 }
 
 }  // namespace
 
-const Command kDoctorCommand = {
-    "doctor",
-    "Checks this machine, the mechanisms of memory policies, or whether a recipe gives the same bits every time.",
-    "retort doctor determinism classify data.root=photos", declare_doctor};
+const Command kDoctorCommand = {"doctor",
+                                "Checks this machine, the mechanisms of memory policies, or "
+                                "whether a recipe gives the same bits every time.",
+                                "retort doctor determinism classify data.root=photos",
+                                declare_doctor};
 
 namespace {
 
@@ -114,7 +123,8 @@ using Json = nlohmann::ordered_json;
 void print_checks(std::ostream& out, const Json& answer) {
   std::size_t width = 0, passed = 0;
   const Json& checks = answer.at("checks");
-  for (const Json& check : checks) width = std::max(width, check.at("name").get_ref<const std::string&>().size());
+  for (const Json& check : checks)
+    width = std::max(width, check.at("name").get_ref<const std::string&>().size());
   for (const Json& check : checks) {
     const std::string name = check.at("name");
     const bool is_passed = check.at("passed");
@@ -131,8 +141,9 @@ ExitCode check_memory(const LogFlags& log, Console& console) {
   const auto worker = log.worker();
   if (!worker) return report(console, worker.errors());
   ProgressDisplay display(console.err, standard_error_display(console.verbosity));
-  const auto answer = ask_worker(*worker, {{"protocol", kProtocolVersion}, {"request", "check_memory"}},
-                                 shown_conversation(display, "doctor"));
+  const auto answer =
+      ask_worker(*worker, {{"protocol", kProtocolVersion}, {"request", "check_memory"}},
+                 shown_conversation(display, "doctor"));
   if (!answer) return report(console, answer.errors());
   if (console.json) print_result(console, "doctor_memory/1", *answer);
   else print_checks(console.out, *answer);
@@ -148,7 +159,8 @@ class ScratchFolder {
  public:
   ScratchFolder() {
     std::string name = std::filesystem::temp_directory_path() / "retort-XXXXXX";
-    if (!mkdtemp(name.data())) throw WriteError(write_diagnostic(name, errno, ErrorCode::kCannotCreate));
+    if (!mkdtemp(name.data()))
+      throw WriteError(write_diagnostic(name, errno, ErrorCode::kCannotCreate));
     path_ = name;
   }
   ~ScratchFolder() {
@@ -163,12 +175,12 @@ class ScratchFolder {
   std::filesystem::path path_;
 };
 
-/// Has two fresh workers, one after the other, make the first `steps` steps of every training of `graph`, and compares
-/// every tensor of every step.
+/// Has two fresh workers, one after the other, make the first `steps` steps of every training of
+/// `graph`, and compares every tensor of every step.
 ///
-/// Returns what stages/worker/determinism_check.h says of the second: {"steps", "tensors", "difference"}. Errors of the
-/// runs have pointers into the recipe but no places; kNothingCompared where the graph trains nothing. What the runs
-/// write lies below `scratch`.
+/// Returns what stages/worker/determinism_check.h says of the second: {"steps", "tensors",
+/// "difference"}. Errors of the runs have pointers into the recipe but no places; kNothingCompared
+/// where the graph trains nothing. What the runs write lies below `scratch`.
 Result<Json> check_determinism(const Graph& graph, std::int64_t steps, const WorkerCommand& worker,
                                const std::filesystem::path& scratch, ProgressDisplay& display) {
   Json answer;
@@ -180,10 +192,13 @@ Result<Json> check_determinism(const Graph& graph, std::int64_t steps, const Wor
     if (error) return write_diagnostic(folder, error.value(), ErrorCode::kCannotCreate);
 
     Conversation conversation = shown_conversation(display);
-    conversation.on_event = [&, show = conversation.on_event](const Event& event, WorkerProcess& process) {
+    conversation.on_event = [&, show = conversation.on_event](const Event& event,
+                                                              WorkerProcess& process) {
       if (std::holds_alternative<Flush>(event)) process.send(Json{{"flushed", true}}.dump());
-      if (std::holds_alternative<Ready>(event)) process.send(Json{{"go", {{"folder", folder.string()}}}}.dump());
-      if (const auto* at = std::get_if<NodeProgress>(&event)) display.progress(run + " " + at->node, at->progress);
+      if (std::holds_alternative<Ready>(event))
+        process.send(Json{{"go", {{"folder", folder.string()}}}}.dump());
+      if (const auto* at = std::get_if<NodeProgress>(&event))
+        display.progress(run + " " + at->node, at->progress);
       else if (!std::holds_alternative<Said>(event)) show(event, process);
     };
     const Json request = {
@@ -191,7 +206,8 @@ Result<Json> check_determinism(const Graph& graph, std::int64_t steps, const Wor
         {"request", "run"},
         {"graph", to_json(graph)},
         {"smoke", true},
-        {"check", {{"steps", steps}, {"file", (scratch / "tensors").string()}, {"compare", compare}}},
+        {"check",
+         {{"steps", steps}, {"file", (scratch / "tensors").string()}, {"compare", compare}}},
     };
     auto given = ask_worker(worker, request, conversation);
     display.clear();
@@ -213,8 +229,8 @@ std::string count_of(std::int64_t count, const std::string& thing) {
 std::string text_of(const Json& found) {
   const Json& difference = found["difference"];
   if (difference.is_null()) {
-    return "deterministic: " + count_of(found["steps"], "step") + ", " + count_of(found["tensors"], "tensor") +
-           " the same";
+    return "deterministic: " + count_of(found["steps"], "step") + ", " +
+           count_of(found["tensors"], "tensor") + " the same";
   }
   const std::string phase = difference["phase"];
   const Json& largest = difference["largest"];
@@ -229,7 +245,8 @@ std::string text_of(const Json& found) {
 
 }  // namespace
 
-ExitCode check_determinism_of(const NamedRecipe& named, std::int64_t steps, const LogFlags& log, Console& console) {
+ExitCode check_determinism_of(const NamedRecipe& named, std::int64_t steps, const LogFlags& log,
+                              Console& console) {
   Sources& sources = console.sources;
   const SchemaSet& schemas = shipped_schemas();
   auto prepared = prepare(named, schemas, sources);

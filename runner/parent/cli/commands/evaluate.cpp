@@ -1,5 +1,5 @@
-#include "runner/parent/cli/weights_source.h"
 #include "runner/parent/cli/commands/evaluate.h"
+#include "runner/parent/cli/weights_source.h"
 
 #include <algorithm>
 #include <array>
@@ -10,12 +10,12 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/command.h"
-#include "runner/parent/cli/sweep_check.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/prepare_sweep.h"
-#include "runner/shared/record/recorded_run.h"
+#include "runner/parent/cli/sweep_check.h"
 #include "runner/parent/run/recipe_change.h"
 #include "runner/parent/run/run.h"
+#include "runner/shared/record/recorded_run.h"
 #include "runner/shared/stage/family.h"
 
 namespace runner {
@@ -40,11 +40,12 @@ std::string option_text(const Value& stage, const char* key) {
   return value && value->text() ? *value->text() : "";
 }
 
-/// Is the data of this stage divided by folders? Where the kind, or its layout, does not look for such folders one that
-/// is called "train" says nothing: in EyePACS's it holds the photographs.
+/// Is the data of this stage divided by folders? Where the kind, or its layout, does not look for
+/// such folders one that is called "train" says nothing: in EyePACS's it holds the photographs.
 bool is_divided_by_folders(const Value& stage, const fs::path& root) {
   const std::string kind = option_text(stage, "kind"), layout = option_text(stage, "layout");
-  if (kind != "data.image_folder" && !(kind == "data.fundus" && layout == "class_folders")) return false;
+  if (kind != "data.image_folder" && !(kind == "data.fundus" && layout == "class_folders"))
+    return false;
   return std::ranges::any_of(kPartFolders, [&](const char* part) {
     std::error_code error;
     return fs::is_directory(root / part, error);
@@ -53,14 +54,18 @@ bool is_divided_by_folders(const Value& stage, const fs::path& root) {
 
 /// Was the value, or any below it, written in one of these overrides?
 bool is_written(const Value& value, std::span<const std::string> overrides) {
-  if (value.where.source && std::ranges::find(overrides, value.where.source->contents) != overrides.end()) return true;
+  if (value.where.source &&
+      std::ranges::find(overrides, value.where.source->contents) != overrides.end())
+    return true;
   if (!value.map()) return false;
-  return std::ranges::any_of(*value.map(), [&](const Entry& entry) { return is_written(entry.value, overrides); });
+  return std::ranges::any_of(
+      *value.map(), [&](const Entry& entry) { return is_written(entry.value, overrides); });
 }
 
 }  // namespace
 
-EvaluatedData data_to_evaluate(const Value& before, const Value& after, std::span<const std::string> written,
+EvaluatedData data_to_evaluate(const Value& before, const Value& after,
+                               std::span<const std::string> written,
                                const fs::path& working_folder) {
   EvaluatedData result;
   for (const auto& [key, where, stage, type] : *after.map()) {
@@ -72,16 +77,18 @@ EvaluatedData data_to_evaluate(const Value& before, const Value& after, std::spa
     if (is_divided_by_folders(stage, working_folder / *root)) {
       result.lines.push_back(key + ": the folder 'test' of " + in_quotes + " is evaluated");
     } else if (const std::string column = option_text(stage, "part"); !column.empty()) {
-      result.lines.push_back(key + ": what the column '" + column + "' of '" + option_text(stage, "table") +
-                             "' gives to the test is evaluated");
-    } else if ((trained_on && is_same_folder(working_folder / *trained_on, working_folder / *root)) ||
+      result.lines.push_back(key + ": what the column '" + column + "' of '" +
+                             option_text(stage, "table") + "' gives to the test is evaluated");
+    } else if ((trained_on &&
+                is_same_folder(working_folder / *trained_on, working_folder / *root)) ||
                is_written(*split, written)) {
       result.lines.push_back(key + ": the test share of " + in_quotes + " is evaluated: " + key +
                              ".split.test=" + describe(nearest(*split, "/test")));
     } else {
       const std::string all = key + ".split={train: 0, validation: 0, test: 1}";
-      result.lines.push_back(key + ": all of " + in_quotes + " is evaluated, since the training used another folder: " +
-                             all + "; for a share of it set " + key + ".split.test");
+      result.lines.push_back(key + ": all of " + in_quotes +
+                             " is evaluated, since the training used another folder: " + all +
+                             "; for a share of it set " + key + ".split.test");
       result.overrides.push_back(all);
     }
   }
@@ -98,12 +105,14 @@ struct EvaluateFlags {
   bool force = false;  ///< evaluate although the data or the record is not what it was
 };
 
-/// Does the change bear on an evaluation? How a training would round does not, nor what else it has read.
+/// Does the change bear on an evaluation? How a training would round does not, nor what else it has
+/// read.
 bool bears_on_evaluation(const RecordChange& change, const Graph& graph) {
   if (change.weight != RecordChange::Weight::kWhole) return false;
   if (change.pointer.empty()) return true;
   return std::ranges::any_of(graph.nodes, [&](const Node& node) {
-    const bool is_of_node = change.pointer == node.pointer || change.pointer.starts_with(node.pointer + "/");
+    const bool is_of_node =
+        change.pointer == node.pointer || change.pointer.starts_with(node.pointer + "/");
     return is_of_node && (change.pointer == node.pointer || family_of(node.kind) == Family::kData);
   });
 }
@@ -119,12 +128,13 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
   if (!prepared) return report(console, prepared.errors());
   if (const auto errors = sweep_keys_of_single_run(prepared->composition); !errors.empty())
     return report(console, errors);
-  if (const Diagnostics errors = check_change_of_trained(before->recipe.resolved, prepared->recipe.resolved);
+  if (const Diagnostics errors =
+          check_change_of_trained(before->recipe.resolved, prepared->recipe.resolved);
       !errors.empty())
     return report(console, errors);
   std::vector<std::string> overrides = flags.overrides;
-  const EvaluatedData data =
-      data_to_evaluate(before->recipe.resolved, prepared->recipe.resolved, overrides, prepared->graph.working_folder);
+  const EvaluatedData data = data_to_evaluate(before->recipe.resolved, prepared->recipe.resolved,
+                                              overrides, prepared->graph.working_folder);
   if (!data.overrides.empty()) {
     overrides.insert(overrides.end(), data.overrides.begin(), data.overrides.end());
     prepared = prepare_recorded(run->recipe, overrides, schemas, sources);
@@ -162,9 +172,11 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
       .divisions = run->folder,
       .accepts_changes = flags.force,
       .check_environment = [&](const nlohmann::ordered_json& environment) {
-        auto changes =
-            changes_since_record(*run, environment, graph, before->recipe.resolved, prepared->recipe.resolved);
-        std::erase_if(changes, [&](const RecordChange& change) { return !bears_on_evaluation(change, graph); });
+        auto changes = changes_since_record(*run, environment, graph, before->recipe.resolved,
+                                            prepared->recipe.resolved);
+        std::erase_if(changes, [&](const RecordChange& change) {
+          return !bears_on_evaluation(change, graph);
+        });
         return told_changes(changes, *run, environment, flags.force);
       }};
   return runner::run(request, surroundings(console, *worker, next_gpu_for(use, console)));
@@ -180,17 +192,20 @@ Invocation declare_evaluate() {
   verb.add({.name = "overrides",
             .value = &flags->overrides,
             .summary = "key=value: other data, other options of evaluate, device, run.dir"});
-  verb.add({.name = "--force",
-            .value = &flags->force,
-            .summary = "Evaluate although input files, kinds of stages or the record are not what they were"});
+  verb.add(
+      {.name = "--force",
+       .value = &flags->force,
+       .summary =
+           "Evaluate although input files, kinds of stages or the record are not what they were"});
   verb.run = [flags](Console& console) { return evaluate(*flags, console); };
   return verb;
 }
 
 }  // namespace
 
-const Command kEvaluateCommand = {"evaluate", "Evaluates what a run trained, on other data or with other metrics.",
-                                  "retort evaluate outputs/2026-01-31/12-00-00 data.root=photos2 evaluate.top_k=[1,5]",
-                                  declare_evaluate};
+const Command kEvaluateCommand = {
+    "evaluate", "Evaluates what a run trained, on other data or with other metrics.",
+    "retort evaluate outputs/2026-01-31/12-00-00 data.root=photos2 evaluate.top_k=[1,5]",
+    declare_evaluate};
 
 }  // namespace runner

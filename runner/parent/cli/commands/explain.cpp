@@ -59,7 +59,8 @@ std::vector<SameOptions> grouped(const std::vector<Option>& options, std::string
   return groups;
 }
 
-/// What kinds have in common stands once; where they differ in the default alone, there is a line for each default.
+/// What kinds have in common stands once; where they differ in the default alone, there is a line
+/// for each default.
 std::string groups_text(std::string_view key, const std::vector<SameOptions>& groups) {
   std::string text;
   std::vector<bool> is_told(groups.size(), false);
@@ -74,15 +75,17 @@ std::string groups_text(std::string_view key, const std::vector<SameOptions>& gr
       is_told[k] = true;
     }
     const bool is_one = same.size() == 1;
-    text +=
-        (text.empty() ? "" : "\n") + std::string(key) + ": " + (is_one ? head(option) : takes_phrase(option)) + "\n";
+    text += (text.empty() ? "" : "\n") + std::string(key) + ": " +
+            (is_one ? head(option) : takes_phrase(option)) + "\n";
     if (!option.help.empty()) text += "  " + option.help + "\n";
     for (const SameOptions* group : same) {
       const std::string phrase = head(group->option).substr(takes_phrase(option).size());
       if (!is_one) text += phrase.empty() ? "  no default\n" : "  " + phrase.substr(2) + "\n";
       const std::string margin = is_one ? "  " : "    ";
-      if (!group->owners.empty()) text += margin + "of " + joined(group->owners, group->owners.size()) + "\n";
-      if (!group->stages.empty()) text += margin + "in " + joined(group->stages, group->stages.size()) + "\n";
+      if (!group->owners.empty())
+        text += margin + "of " + joined(group->owners, group->owners.size()) + "\n";
+      if (!group->stages.empty())
+        text += margin + "in " + joined(group->stages, group->stages.size()) + "\n";
     }
   }
   return text;
@@ -95,12 +98,14 @@ Explanation explain_key(const std::vector<Option>& options, std::string_view key
   for (const SameOptions& group : groups) {
     Json json = option_json(group.option);
     json.erase("key");
-    json.update({{"kinds", group.owners.empty() ? group.stages : group.owners}, {"stages", group.stages}});
+    json.update(
+        {{"kinds", group.owners.empty() ? group.stages : group.owners}, {"stages", group.stages}});
     result.json["options"].push_back(std::move(json));
   }
   std::vector<std::string> below;
   for (const Option& option : options) {
-    if (option.key.size() > key.size() && option.key.starts_with(key) && option.key[key.size()] == '.')
+    if (option.key.size() > key.size() && option.key.starts_with(key) &&
+        option.key[key.size()] == '.')
       add_once(below, option.key.substr(key.size() + 1));
   }
   if (!below.empty()) {
@@ -131,7 +136,8 @@ Explanation explain_kind(const SchemaSet& schemas, const std::string& name) {
   return result;
 }
 
-Explanation explain_kinds(const SchemaSet& schemas, std::string_view what, const std::vector<std::string>& names) {
+Explanation explain_kinds(const SchemaSet& schemas, std::string_view what,
+                          const std::vector<std::string>& names) {
   Explanation result{"", {{"kinds", Json::array()}}};
   for (const std::string& name : names) {
     const Json& document = *schemas.document(name);
@@ -155,8 +161,8 @@ std::string indented(std::string_view text) {
 Explanation explain_code(const ErrorInfo& error) {
   const int exit = static_cast<int>(error.exit);
   return {name(error.code) + ": " + std::string(error.title) + "\n  " + std::string(error.cause) +
-              "\n\n  For example:\n" + indented(error.example) + "\n\n  " + std::string(error.remedy) +
-              "\n  Exit code: " + std::to_string(exit) + ".\n",
+              "\n\n  For example:\n" + indented(error.example) + "\n\n  " +
+              std::string(error.remedy) + "\n  Exit code: " + std::to_string(exit) + ".\n",
           {{"code", name(error.code)},
            {"title", error.title},
            {"cause", error.cause},
@@ -172,7 +178,8 @@ std::vector<std::string> kinds_in(const SchemaSet& schemas, std::string_view wha
     if (kind.family == what) names.push_back(kind.name);
   }
   if (!names.empty() || what.find('/') == what.npos) return names;
-  for (const std::string& kind : schemas.sub_kinds(what)) names.push_back(std::string(what) + "/" + kind);
+  for (const std::string& kind : schemas.sub_kinds(what))
+    names.push_back(std::string(what) + "/" + kind);
   return names;
 }
 
@@ -204,14 +211,17 @@ Result<Explanation> explain(const SchemaSet& schemas, std::string_view what) {
   if (std::ranges::count(known, what)) {
     const std::vector<Option> options = all_options(schemas);
     if (std::ranges::count(options, what, &Option::key)) return explain_key(options, what);
-    if (const auto names = kinds_in(schemas, what); !names.empty()) return explain_kinds(schemas, what, names);
+    if (const auto names = kinds_in(schemas, what); !names.empty())
+      return explain_kinds(schemas, what, names);
     return explain_kind(schemas, std::string(what));
   }
   std::vector<Alias> aliases;
   add_common_aliases(aliases);
   if (const auto alias = std::ranges::find(aliases, what, &Alias::name); alias != aliases.end()) {
     auto meant = explain(schemas, alias->targets.front());
-    if (meant) meant->text = std::string(what) + ": short for " + alias->targets.front() + "\n\n" + meant->text;
+    if (meant)
+      meant->text =
+          std::string(what) + ": short for " + alias->targets.front() + "\n\n" + meant->text;
     return meant;
   }
   const std::string near = did_you_mean_path(what, known);
@@ -220,7 +230,9 @@ Result<Explanation> explain(const SchemaSet& schemas, std::string_view what) {
       {},
       "",
       "no key, kind or error is called " + in_quotes(what),
-      near.empty() ? "`retort stages` lists the kinds, `retort explain train.supervised` the keys of one" : near};
+      near.empty()
+          ? "`retort stages` lists the kinds, `retort explain train.supervised` the keys of one"
+          : near};
 }
 
 namespace {
@@ -231,7 +243,8 @@ std::optional<Explanation> explain_recipe(const std::string& name, Sources& sour
   recipe.name = name;
   auto composer = open_without_overrides(recipe, shipped_schemas(), sources);
   if (!composer) return std::nullopt;
-  const auto source = std::ranges::find(sources.all(), composer->file().string(), &SourceText::name);
+  const auto source =
+      std::ranges::find(sources.all(), composer->file().string(), &SourceText::name);
   if (source == sources.all().end()) return std::nullopt;
   const std::vector<std::string> lines = comment_header(source->contents);
   std::string text = "the recipe " + name + ", " + composer->file().string() + "\n";
@@ -253,12 +266,11 @@ ExitCode explain_word(const std::string& what, Console& console) {
 Invocation declare_explain() {
   const auto what = std::make_shared<std::string>();
   Invocation verb;
-  verb.add(
-      {.name = "what",
-       .value = what.get(),
-       .summary =
-           "A key such as train.epochs, a short name such as lr, a kind such as train.supervised, a recipe, or E0301",
-       .required = true});
+  verb.add({.name = "what",
+            .value = what.get(),
+            .summary = "A key such as train.epochs, a short name such as lr, a kind such as "
+                       "train.supervised, a recipe, or E0301",
+            .required = true});
   verb.run = [what](Console& console) { return explain_word(*what, console); };
   return verb;
 }

@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/error/diagnostic.h"
 #include "runner/parent/schema/schema.h"
+#include "runner/shared/error/diagnostic.h"
 
 namespace runner {
 
@@ -17,9 +17,11 @@ struct Explanation {
   nlohmann::ordered_json json;
 };
 
-/// Explains what `retort explain WHAT` names: an option's key ("train.epochs", for every kind that has it), a kind
-/// ("train.supervised", "train/optimizer/adamw"), a family or folder of kinds ("train", "train/optimizer") or an
-/// error's code ("E0301"). Anything else is a kUsage with the nearest of them all.
+/// Explains what `retort explain WHAT` names: an option's key ("train.epochs", for every kind that
+/// has it), a kind
+/// ("train.supervised", "train/optimizer/adamw"), a family or folder of kinds ("train",
+/// "train/optimizer") or an error's code ("E0301"). Anything else is a kUsage with the nearest of
+/// them all.
 ///
 /// The JSON holds the name under "key", "kind", "kinds" or "code", which tells them apart.
 Result<Explanation> explain(const SchemaSet& schemas, std::string_view what);

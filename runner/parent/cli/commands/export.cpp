@@ -14,7 +14,7 @@ struct ExportFlags {
   WeightsSource weights;
   std::vector<std::string> overrides;
   bool merged = false, adapter = false, torchscript = false;  ///< what; none: merged
-  std::string out;                                            ///< empty: export/ in the run's folder
+  std::string out;  ///< empty: export/ in the run's folder
   LogFlags log;
   std::string names;         ///< of an adapter: whose it is to have; empty: the base's library's
   bool head_inside = false;  ///< of an adapter: the head as one of modules_to_save
@@ -36,9 +36,11 @@ ExitCode export_trained(const ExportFlags& flags, Console& console) {
   }
   if (!flags.adapter && (flags.head_inside || !flags.names.empty())) {
     const std::string flag = flags.head_inside ? "--head-inside" : "--names";
-    return report(
-        console,
-        {{ErrorCode::kUsage, {}, "", flag + " applies only to --adapter", "add --adapter, or leave out " + flag}});
+    return report(console, {{ErrorCode::kUsage,
+                             {},
+                             "",
+                             flag + " applies only to --adapter",
+                             "add --adapter, or leave out " + flag}});
   }
   auto request = weights_request("export", flags.weights, flags.overrides, console.sources);
   if (!request) return report(console, request.errors());
@@ -46,17 +48,20 @@ ExitCode export_trained(const ExportFlags& flags, Console& console) {
   if (!worker) return report(console, worker.errors());
   const std::string_view what = asked_for(flags);
   const std::string name = request->json["node"].get<std::string>() + "-" + std::string(what);
-  const std::string out = flags.out.empty() ? RunLayout(flags.weights.run).exported(name).string() : flags.out;
+  const std::string out =
+      flags.out.empty() ? RunLayout(flags.weights.run).exported(name).string() : flags.out;
   request->json.update({{"what", what},
                         {"out", path_for(request->graph, out)},
                         {"names", flags.names},
                         {"head_inside", flags.head_inside}});
-  ProgressDisplay display(console.err, standard_error_display(console.verbosity), SecretTexts(request->recipe));
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity),
+                          SecretTexts(request->recipe));
   const auto answer = ask_worker(*worker, request->json, shown_conversation(display, "export"));
   if (!answer) return report(console, placed(answer.errors(), request->recipe));
   if (console.json) print_result(console, "export/1", *answer);
   else if (!console.is_quiet()) {
-    for (const auto& file : (*answer)["files"]) console.out << out << '/' << file.get<std::string>() << '\n';
+    for (const auto& file : (*answer)["files"])
+      console.out << out << '/' << file.get<std::string>() << '\n';
   }
   return ExitCode::kDone;
 }
@@ -70,25 +75,32 @@ Invocation declare_export() {
             .summary = "key=value: a secret that the run's record does not hold, given again"});
   verb.add({.name = "--merged",
             .value = &flags->merged,
-            .summary = "The whole network, adapters merged into it, as transformers or timm save it; the default"});
-  verb.add({.name = "--adapter", .value = &flags->adapter, .summary = "Only the adapters, as peft saves them"});
+            .summary = "The whole network, adapters merged into it, as transformers or timm save "
+                       "it; the default"});
+  verb.add({.name = "--adapter",
+            .value = &flags->adapter,
+            .summary = "Only the adapters, as peft saves them"});
   verb.add({.name = "--torchscript",
             .value = &flags->torchscript,
             .summary = "The whole network as a TorchScript program: from pixels to logits"});
-  verb.add({.name = "--out",
-            .value = &flags->out,
-            .summary = "The folder to write, which must not exist; default: export/NODE-merged, -adapter or "
-                       "-torchscript in the run's folder",
-            .type = "DIR"});
+  verb.add(
+      {.name = "--out",
+       .value = &flags->out,
+       .summary =
+           "The folder to write, which must not exist; default: export/NODE-merged, -adapter or "
+           "-torchscript in the run's folder",
+       .type = "DIR"});
   verb.add({.name = "--names",
             .value = &flags->names,
-            .summary = "With --adapter: use the module names of transformers 5, transformers 4 or timm; "
-                       "default: the model's own library, in its current version",
+            .summary =
+                "With --adapter: use the module names of transformers 5, transformers 4 or timm; "
+                "default: the model's own library, in its current version",
             .type = "NAMES",
             .choices = {"transformers", "transformers4", "timm"}});
   verb.add({.name = "--head-inside",
             .value = &flags->head_inside,
-            .summary = "With --adapter: save the head in modules_to_save instead of in head.safetensors"});
+            .summary =
+                "With --adapter: save the head in modules_to_save instead of in head.safetensors"});
   add_weights_node(verb, flags->weights);
   add_log_level(verb, flags->log, LogPlace::kStandardError);
   verb.run = [flags](Console& console) { return export_trained(*flags, console); };
@@ -97,7 +109,8 @@ Invocation declare_export() {
 
 }  // namespace
 
-const Command kExportCommand = {"export", "Writes what a run trained in the formats of transformers, peft and timm.",
-                                "retort export outputs/2026-01-31/12-00-00 --adapter --out my_adapter", declare_export};
+const Command kExportCommand = {
+    "export", "Writes what a run trained in the formats of transformers, peft and timm.",
+    "retort export outputs/2026-01-31/12-00-00 --adapter --out my_adapter", declare_export};
 
 }  // namespace runner

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/command.h"
-#include "runner/parent/compile/graph_drawing.h"
 #include "runner/parent/cli/prepare.h"
+#include "runner/parent/compile/graph_drawing.h"
 
 namespace runner {
 namespace {
@@ -22,11 +22,16 @@ ExitCode draw_graph(const GraphFlags& flags, Console& console) {
   warn(console, prepared->composition.warnings);
   const Graph& graph = prepared->graph;
   const auto drawing = [&] {
-    return flags.format == "dot" ? draw_dot(graph) : flags.format == "mermaid" ? draw_mermaid(graph) : draw_text(graph);
+    return flags.format == "dot"       ? draw_dot(graph)
+           : flags.format == "mermaid" ? draw_mermaid(graph)
+                                       : draw_text(graph);
   };
-  const bool is_drawn = flags.format == "dot" || flags.format == "mermaid" || flags.format == "text";
-  if (!console.json) console.out << (flags.format == "json" ? draw_json(graph).dump(2) + "\n" : drawing());
-  else if (is_drawn) print_result(console, "drawing/1", {{"format", flags.format}, {"text", drawing()}});
+  const bool is_drawn =
+      flags.format == "dot" || flags.format == "mermaid" || flags.format == "text";
+  if (!console.json)
+    console.out << (flags.format == "json" ? draw_json(graph).dump(2) + "\n" : drawing());
+  else if (is_drawn)
+    print_result(console, "drawing/1", {{"format", flags.format}, {"text", drawing()}});
   else print_result(console, "graph/1", draw_json(graph));
   return ExitCode::kDone;
 }

@@ -14,7 +14,8 @@ ExitCode help_about_recipe(const NamedRecipe& recipe, Console& console) {
   const Outline outline(*composer, recipe.overrides, schemas, sources);
   const std::string file = composer->file().string();
   const auto source = std::ranges::find(sources.all(), file, &SourceText::name);
-  console.out << '\n' << recipe_help(file, source == sources.all().end() ? "" : source->contents, outline);
+  console.out << '\n'
+              << recipe_help(file, source == sources.all().end() ? "" : source->contents, outline);
   return ExitCode::kDone;
 }
 

@@ -29,7 +29,8 @@ std::string starting_recipe(const std::string& schema_file, const std::string& f
          "name: classify_${model.name}\n"
          "seed: 42\n"
          "device: auto                      # auto, cpu, cuda or cuda:K\n"
-         "defaults:                         # each line picks a file of recipes/; model=clip_vit_b32 picks another\n"
+         "defaults:                         # each line picks a file of recipes/; "
+         "model=clip_vit_b32 picks another\n"
          "  - data: image_folder\n"
          "  - model: tiny\n"
          "  - memory: auto\n"
@@ -57,22 +58,26 @@ std::string recipe_file(const std::string& file) {
 /// Can a command line and a comment hold it as it is?
 bool is_plain(const std::string& file) {
   constexpr std::string_view kPlain = "._/+@,:~-";
-  return std::string_view("-+~").find(file.front()) == std::string_view::npos && !file.ends_with('/') &&
-         std::ranges::all_of(file, [&](unsigned char letter) {
-           return letter >= 0x80 || std::isalnum(letter) || kPlain.find(static_cast<char>(letter)) != kPlain.npos;
+  return std::string_view("-+~").find(file.front()) == std::string_view::npos &&
+         !file.ends_with('/') && std::ranges::all_of(file, [&](unsigned char letter) {
+           return letter >= 0x80 || std::isalnum(letter) ||
+                  kPlain.find(static_cast<char>(letter)) != kPlain.npos;
          });
 }
 
 ExitCode init(const std::string& named, Console& console) {
   if (!is_plain(named))
-    return report(console, {{ErrorCode::kUsage,
-                             {},
-                             "",
-                             "'" + printable(named) + "' cannot be the name of a recipe",
-                             "use letters, digits, '.', '_' and '-': other characters mean something to a shell or to "
-                             "a command line of retort"}});
+    return report(
+        console,
+        {{ErrorCode::kUsage,
+          {},
+          "",
+          "'" + printable(named) + "' cannot be the name of a recipe",
+          "use letters, digits, '.', '_' and '-': other characters mean something to a shell or to "
+          "a command line of retort"}});
   const std::string file = recipe_file(named);
-  const std::string text = starting_recipe((share_folder() / "schemas" / "editor" / "recipe.json").string(), file);
+  const std::string text =
+      starting_recipe((share_folder() / "schemas" / "editor" / "recipe.json").string(), file);
   const bool was_there = std::filesystem::exists(std::filesystem::symlink_status(file));
   bool is_made = false;
   try {
@@ -100,12 +105,15 @@ Invocation declare_init() {
             .value = file.get(),
             .summary = "The file to write, which must not exist; without an ending .yaml is added",
             .assumed = kDefaultFile});
-  verb.run = [file](Console& console) { return init(file->empty() ? kDefaultFile : *file, console); };
+  verb.run = [file](Console& console) {
+    return init(file->empty() ? kDefaultFile : *file, console);
+  };
   return verb;
 }
 
 }  // namespace
 
-const Command kInitCommand = {"init", "Writes a recipe to start from.", "retort init flowers.yaml", declare_init};
+const Command kInitCommand = {"init", "Writes a recipe to start from.", "retort init flowers.yaml",
+                              declare_init};
 
 }  // namespace runner

@@ -4,18 +4,18 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/command.h"
-#include "runner/parent/devices/choose_device.h"
-#include "runner/shared/disk/new_file.h"
-#include "runner/shared/text/bytes.h"
-#include "runner/parent/report/plan_text.h"
-#include "runner/shared/record/node_index.h"
-#include "runner/parent/run/image_folders.h"
-#include "runner/parent/run/plan_request.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/prepare_sweep.h"
 #include "runner/parent/cli/weights_source.h"
-#include "runner/shared/text/printable.h"
+#include "runner/parent/devices/choose_device.h"
 #include "runner/parent/report/data_survey.h"
+#include "runner/parent/report/plan_text.h"
+#include "runner/parent/run/image_folders.h"
+#include "runner/parent/run/plan_request.h"
+#include "runner/shared/disk/new_file.h"
+#include "runner/shared/record/node_index.h"
+#include "runner/shared/text/bytes.h"
+#include "runner/shared/text/printable.h"
 
 namespace runner {
 namespace {
@@ -37,29 +37,33 @@ struct PlanFlags {
 struct PlannedRecipe {
   PreparedRecipe prepared;
   PlanAnswer answer;
-  Diagnostics errors;  ///< that came with it, such as the refusal of what does not fit, in the order of the file
+  Diagnostics errors;  ///< that came with it, such as the refusal of what does not fit, in the
+                       ///< order of the file
 };
 
 /// The recipe of the command line, and what a worker shows of it; warnings are shown.
 /// A warning that no run can compute on the GPU that is planned for.
 Diagnostics too_old(const PlanRequest& request) {
   const auto model = device_model(request.device_model);
-  if (request.device_model.empty() || !model || (*model)->capability >= kOldestCapability) return {};
+  if (request.device_model.empty() || !model || (*model)->capability >= kOldestCapability)
+    return {};
   return {{ErrorCode::kDeviceUnavailable,
            {},
            "",
-           "the LibTorch of this build has no code for " + std::string((*model)->name) + ", which is a " +
-               std::string((*model)->architecture) + ": it begins with Turing",
+           "the LibTorch of this build has no code for " + std::string((*model)->name) +
+               ", which is a " + std::string((*model)->architecture) + ": it begins with Turing",
            "the plan is for what such a GPU would need",
            {},
            Severity::kWarning}};
 }
 
-Result<PlannedRecipe> ask(const PlanFlags& flags, Console& console, Sources& sources, bool certify) {
+Result<PlannedRecipe> ask(const PlanFlags& flags, Console& console, Sources& sources,
+                          bool certify) {
   const SchemaSet& schemas = shipped_schemas();
   auto prepared = prepare(flags.recipe, schemas, sources);
   if (!prepared) return prepared.errors();
-  if (const auto errors = sweep_keys_of_single_run(prepared->composition); !errors.empty()) return errors;
+  if (const auto errors = sweep_keys_of_single_run(prepared->composition); !errors.empty())
+    return errors;
   if (!flags.only.empty()) {
     auto part = only(prepared->graph, flags.only);
     if (!part) return part.errors();
@@ -72,13 +76,15 @@ Result<PlannedRecipe> ask(const PlanFlags& flags, Console& console, Sources& sou
                       .certify = certify,
                       .reuse = flags.reuse.which(),
                       .node_index = node_index_folder()};
-  if (Diagnostics errors = hold_against(request, flags.budget, flags.gpu); !errors.empty()) return errors;
+  if (Diagnostics errors = hold_against(request, flags.budget, flags.gpu); !errors.empty())
+    return errors;
   auto worker = flags.log.worker();
   if (!worker) return worker.errors();
   warn(console, prepared->composition.warnings);
   warn(console, too_old(request));
   if (request.device_model.empty()) {
-    const DeviceUse use{.recipe = prepared->recipe.resolved, .graph = request.graph, .worker = *worker};
+    const DeviceUse use{
+        .recipe = prepared->recipe.resolved, .graph = request.graph, .worker = *worker};
     if (Diagnostics errors = use_likely_device(use, console); !errors.empty()) return errors;
   }
   ProgressDisplay display(console.err, standard_error_display(console.verbosity),
@@ -104,8 +110,8 @@ std::string picture_name(const std::string& file, const std::string& node, std::
 std::vector<std::string> draw(const PlannedRecipe& asked, const std::string& file) {
   std::vector<std::string> written;
   if (file.empty()) return written;
-  const auto count =
-      std::ranges::count_if(asked.answer.plans, [](const MemoryPlan& plan) { return !plan.curve.empty(); });
+  const auto count = std::ranges::count_if(
+      asked.answer.plans, [](const MemoryPlan& plan) { return !plan.curve.empty(); });
   for (const MemoryPlan& plan : asked.answer.plans) {
     if (plan.curve.empty()) continue;
     written.push_back(picture_name(file, plan.node, static_cast<std::size_t>(count)));
@@ -153,12 +159,14 @@ std::string summary(const PlanAnswer& answer) {
     const auto fitting = std::ranges::count_if(answer.plans, &MemoryPlan::fits);
     const auto count = static_cast<std::ptrdiff_t>(answer.plans.size());
     text = fitting == count ? "fits" : "does not fit";
-    text += ": the run needs the most at " + printable(peak->node) + ": " + size_text(peak->predicted);
+    text +=
+        ": the run needs the most at " + printable(peak->node) + ": " + size_text(peak->predicted);
     if (peak->budget) text += " of " + size_text(*peak->budget);
     if (!peak->held.empty()) text += ", " + held_text(*peak);
   }
   const auto reused = std::ranges::count(answer.reuse, "hit", &NodeReuse::state);
-  text += "; " + std::to_string(reused) + " of " + std::to_string(answer.reuse.size()) + " nodes reused";
+  text += "; " + std::to_string(reused) + " of " + std::to_string(answer.reuse.size()) +
+          " nodes reused";
   const auto unknown = std::ranges::count(answer.reuse, "unknown", &NodeReuse::state);
   return text + (unknown > 0 ? ", " + std::to_string(unknown) + " not planned\n" : "\n");
 }
@@ -169,7 +177,8 @@ ExitCode plan(const PlanFlags& flags, Console& console) {
   if (!asked) return report(console, asked.errors());
   if (!console.is_quiet()) {
     const auto& [composition, recipe, graph, broken_rules] = asked->prepared;
-    for (const std::string& line : look_at_image_folders(recipe.resolved, graph.working_folder).lines)
+    for (const std::string& line :
+         look_at_image_folders(recipe.resolved, graph.working_folder).lines)
       console.err << line << '\n';
   }
   const Diagnostics& errors = asked->errors;
@@ -183,7 +192,8 @@ ExitCode plan(const PlanFlags& flags, Console& console) {
       print_result(console, "plan/1", json, errors);
     } else {
       const TextStyle style = standard_output_style();
-      for (const MemoryPlan& plan : asked->answer.plans) console.out << plan_text(plan, style) << '\n';
+      for (const MemoryPlan& plan : asked->answer.plans)
+        console.out << plan_text(plan, style) << '\n';
       console.out << reuse_text(*asked);
       for (const std::string& path : pictures) console.out << path << '\n';
       console.out << summary(asked->answer);
@@ -213,9 +223,11 @@ ExitCode certify(const PlanFlags& flags, Console& console) {
   }
   const bool all_hold = std::ranges::all_of(certificates, &Certificate::holds);
   if (console.json) {
-    print_result(console, "certify/1", {{"certificates", asked->answer.json["certificates"]}}, errors);
+    print_result(console, "certify/1", {{"certificates", asked->answer.json["certificates"]}},
+                 errors);
   } else {
-    for (const Certificate& certificate : certificates) console.out << certificate_text(certificate);
+    for (const Certificate& certificate : certificates)
+      console.out << certificate_text(certificate);
     console.out.flush();
   }
   if (!errors.empty()) return console.json ? exit_code(errors) : report(console, errors);
@@ -232,10 +244,13 @@ Invocation declare_plan() {
             .type = "SIZE"});
   verb.add({.name = "--gpu",
             .value = &flags->gpu,
-            .summary =
-                "Plan for a GPU that this machine lacks: its name or part of it, such as L4; an unknown name lists all",
+            .summary = "Plan for a GPU that this machine lacks: its name or part of it, such as "
+                       "L4; an unknown name lists all",
             .type = "GPU"});
-  verb.add({.name = "--only", .value = &flags->only, .summary = "Plan this node and what it needs", .type = "NODE"});
+  verb.add({.name = "--only",
+            .value = &flags->only,
+            .summary = "Plan this node and what it needs",
+            .type = "NODE"});
   verb.add({.name = "--svg",
             .value = &flags->svg,
             .summary = "Draw the memory over a training step; one file per node",
@@ -253,7 +268,10 @@ Invocation declare_certify() {
   const auto flags = std::make_shared<PlanFlags>();
   Invocation verb;
   verb.add_recipe(flags->recipe);
-  verb.add({.name = "--only", .value = &flags->only, .summary = "Certify this node only", .type = "NODE"});
+  verb.add({.name = "--only",
+            .value = &flags->only,
+            .summary = "Certify this node only",
+            .type = "NODE"});
   add_log_level(verb, flags->log, LogPlace::kStandardError);
   verb.run = [flags](Console& console) { return certify(*flags, console); };
   return verb;
@@ -261,11 +279,11 @@ Invocation declare_certify() {
 
 }  // namespace
 
-const Command kPlanCommand = {"plan",
-                              "Shows how much memory a run would need, and whether it fits, without running it.",
-                              "retort plan classify data.root=photos --budget 8GiB", declare_plan};
-const Command kCertifyCommand = {"certify",
-                                 "Checks on small shapes that a training's gradient equals that of the whole batch.",
-                                 "retort certify classify data.root=photos memory.micro_batch=8", declare_certify};
+const Command kPlanCommand = {
+    "plan", "Shows how much memory a run would need, and whether it fits, without running it.",
+    "retort plan classify data.root=photos --budget 8GiB", declare_plan};
+const Command kCertifyCommand = {
+    "certify", "Checks on small shapes that a training's gradient equals that of the whole batch.",
+    "retort certify classify data.root=photos memory.micro_batch=8", declare_certify};
 
 }  // namespace runner

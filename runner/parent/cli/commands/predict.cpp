@@ -9,16 +9,16 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/parent/cli/weights_source.h"
+#include "runner/parent/cli/command.h"
+#include "runner/parent/cli/command_line.h"
 #include "runner/parent/cli/model_request.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/sweep_check.h"
-#include "runner/parent/cli/command.h"
-#include "runner/parent/cli/command_line.h"
-#include "runner/shared/disk/new_file.h"
+#include "runner/parent/cli/weights_source.h"
 #include "runner/parent/record/input_record.h"
-#include "runner/parent/run/prediction_output.h"
 #include "runner/parent/run/plan_request.h"
+#include "runner/parent/run/prediction_output.h"
+#include "runner/shared/disk/new_file.h"
 
 namespace runner {
 namespace {
@@ -27,16 +27,18 @@ using Json = nlohmann::ordered_json;
 
 struct PredictFlags {
   WeightsSource weights;
-  std::string model;               ///< a CLIP that no run has trained: a folder, or hf:ORG/NAME; empty: the run's
+  std::string
+      model;  ///< a CLIP that no run has trained: a folder, or hf:ORG/NAME; empty: the run's
   std::vector<std::string> paths;  ///< images and folders of images; also overrides
   std::int64_t top = 5, batch_size = 64;
-  std::string out;                  ///< a file; empty: standard output
-  std::string flip = "none";        ///< mirrors to average over
-  std::string support;              ///< examples of each class, for a few-shot model; empty: none
-  std::vector<std::string> labels;  ///< texts that an image is compared with; empty: the classes of the training
-  std::string explain;              ///< a folder of pictures of why; empty: none
-  bool skip_corrupt = false;        ///< continue after an image that cannot be read
-  bool force = false;               ///< take examples from data that has changed since the training
+  std::string out;            ///< a file; empty: standard output
+  std::string flip = "none";  ///< mirrors to average over
+  std::string support;        ///< examples of each class, for a few-shot model; empty: none
+  std::vector<std::string>
+      labels;  ///< texts that an image is compared with; empty: the classes of the training
+  std::string explain;        ///< a folder of pictures of why; empty: none
+  bool skip_corrupt = false;  ///< continue after an image that cannot be read
+  bool force = false;         ///< take examples from data that has changed since the training
   LogFlags log;
 };
 
@@ -59,25 +61,29 @@ Diagnostic predict_misused(std::string message, std::string help) {
   return {ErrorCode::kUsage, {}, "", std::move(message), std::move(help)};
 }
 
-/// With --model the first word is no run, but a path like the others. What is wrong with the flags becomes an error.
+/// With --model the first word is no run, but a path like the others. What is wrong with the flags
+/// becomes an error.
 Result<PredictFlags> settled_flags(PredictFlags flags) {
   WeightsSource& source = flags.weights;
   if (flags.model.empty()) {
     const bool is_photograph = flags.paths.empty() && std::filesystem::is_regular_file(source.run);
     if (!source.run.empty() && !is_photograph) return flags;
-    return predict_misused("no model given: neither a run nor --model",
-                           "give the folder of a run, or a CLIP that none has trained: --model FOLDER --labels TEXT…");
+    return predict_misused(
+        "no model given: neither a run nor --model",
+        "give the folder of a run, or a CLIP that none has trained: --model FOLDER --labels TEXT…");
   }
   if (!source.run.empty() && read_run(source.run)) {
-    return predict_misused("both a run, '" + source.run + "', and --model '" + flags.model + "' are given",
-                           "leave one of them out: either says which model predicts");
+    return predict_misused(
+        "both a run, '" + source.run + "', and --model '" + flags.model + "' are given",
+        "leave one of them out: either says which model predicts");
   }
   for (const auto& [flag, value] : {std::pair("--checkpoint", &source.checkpoint),
                                     {"--weights", &source.weights},
                                     {"--node", &source.node},
                                     {"--support", &flags.support}}) {
     if (!value->empty())
-      return predict_misused(std::string(flag) + " is for what a run has trained, not for --model", "leave it out");
+      return predict_misused(std::string(flag) + " is for what a run has trained, not for --model",
+                             "leave it out");
   }
   if (flags.labels.empty()) {
     return predict_misused("--model has no classes of its own, and there are no --labels",
@@ -88,7 +94,8 @@ Result<PredictFlags> settled_flags(PredictFlags flags) {
 }
 
 /// What is asked of the worker, without the images.
-Result<WeightsRequest> prediction_request(const PredictFlags& flags, const std::vector<std::string>& overrides,
+Result<WeightsRequest> prediction_request(const PredictFlags& flags,
+                                          const std::vector<std::string>& overrides,
                                           Sources& sources) {
   return flags.model.empty() ? weights_request("predict", flags.weights, overrides, sources)
                              : model_request("predict", flags.model, overrides, sources);
@@ -105,14 +112,16 @@ Diagnostics placed_for(const PredictFlags& flags, Diagnostics errors, const Valu
 struct NobodyReads : std::exception {};
 
 /// Asks the worker for the predictions that `request` names and writes them as they come.
-Result<Json> ask(const WorkerCommand& worker, const Json& request, const PredictFlags& flags, Console& console,
-                 PredictionOutput& output, const Value& recipe) {
+Result<Json> ask(const WorkerCommand& worker, const Json& request, const PredictFlags& flags,
+                 Console& console, PredictionOutput& output, const Value& recipe) {
   // Results and a live line on one terminal would write over each other.
   const bool shows_progress = !flags.out.empty() || !isatty(STDOUT_FILENO);
-  ProgressDisplay display(console.err, standard_error_display(console.verbosity), SecretTexts(recipe));
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity),
+                          SecretTexts(recipe));
   std::optional<std::string> nonsense;
   Conversation conversation = shown_conversation(display, "predict");
-  conversation.on_event = [&, show = conversation.on_event](const Event& event, WorkerProcess& process) {
+  conversation.on_event = [&, show = conversation.on_event](const Event& event,
+                                                            WorkerProcess& process) {
     if (shows_progress || !std::holds_alternative<NodeProgress>(event)) show(event, process);
     const auto* item = std::get_if<Item>(&event);
     if (!item || nonsense) return;
@@ -128,13 +137,15 @@ Result<Json> ask(const WorkerCommand& worker, const Json& request, const Predict
   };
   auto answer = ask_worker(worker, request, conversation);
   display.clear();
-  if (nonsense) return Diagnostic{ErrorCode::kProtocol, {}, "", "the worker gave " + *nonsense, "please report it"};
+  if (nonsense)
+    return Diagnostic{
+        ErrorCode::kProtocol, {}, "", "the worker gave " + *nonsense, "please report it"};
   return answer;
 }
 
 /// The predictions go to `flags.out`, whole or not at all, or else to standard output.
-ExitCode predict(const WorkerCommand& worker, const Json& request, const PredictFlags& flags, Console& console,
-                 const Value& recipe) {
+ExitCode predict(const WorkerCommand& worker, const Json& request, const PredictFlags& flags,
+                 Console& console, const Value& recipe) {
   std::optional<AtomicFile> file;
   if (!flags.out.empty()) file.emplace(flags.out);
   const auto append = [&](std::string_view text) {
@@ -149,12 +160,15 @@ ExitCode predict(const WorkerCommand& worker, const Json& request, const Predict
   const auto answer = ask(worker, request, flags, console, output, recipe);
   if (!answer) return report(console, placed_for(flags, answer.errors(), recipe));
   if (file) file->commit();
-  if (!console.is_quiet() && file) console.err << output.images() << " images: " << flags.out << '\n';
+  if (!console.is_quiet() && file)
+    console.err << output.images() << " images: " << flags.out << '\n';
   const auto failed = static_cast<std::int64_t>(output.unreadable().size());
   if (!console.is_quiet() && failed > 0)
     console.err << failed << " of " << output.images() + failed << " images could not be read\n";
   if (console.json) {
-    Json result = {{"images", output.images()}, {"unreadable", failed}, {"file", file ? Json(flags.out) : Json()}};
+    Json result = {{"images", output.images()},
+                   {"unreadable", failed},
+                   {"file", file ? Json(flags.out) : Json()}};
     if (const std::string notice = notice_of(recipe); !notice.empty()) result["notice"] = notice;
     for (const char* key : {"weights", "pictures"}) {
       if (answer->contains(key)) result[key] = (*answer)[key];
@@ -201,7 +215,9 @@ Diagnostics changed_support(const PredictFlags& flags, Console& console) {
   if (now.empty()) return {};
   const Json environment = {{"inputs", std::move(now)}};
   auto changes = changes_since_record(*run, environment, prepared->graph, recipe, recipe);
-  std::erase_if(changes, [&](const RecordChange& change) { return !environment["inputs"].contains(change.pointer); });
+  std::erase_if(changes, [&](const RecordChange& change) {
+    return !environment["inputs"].contains(change.pointer);
+  });
   return told_changes(changes, *run, environment, flags.force);
 }
 
@@ -211,11 +227,14 @@ ExitCode predict_images(const PredictFlags& given, Console& console) {
   if (!settled) return report(console, settled.errors());
   const PredictFlags& flags = *settled;
   const Words words = sorted_out(flags.paths);
-  const Diagnostics no_image = {{ErrorCode::kUsage, {}, "", "no image given", "give images or folders of images"}};
-  if (words.paths.empty() && std::ranges::all_of(words.overrides, is_of_machine)) return report(console, no_image);
+  const Diagnostics no_image = {
+      {ErrorCode::kUsage, {}, "", "no image given", "give images or folders of images"}};
+  if (words.paths.empty() && std::ranges::all_of(words.overrides, is_of_machine))
+    return report(console, no_image);
   auto request = prediction_request(flags, words.overrides, console.sources);
   if (!request) return report(console, request.errors());
-  if (words.paths.empty()) return report(console, no_image);  // an override that is none may have been meant as one
+  if (words.paths.empty())
+    return report(console, no_image);  // an override that is none may have been meant as one
   const Diagnostics changed = changed_support(flags, console);
   if (exit_code(changed) != ExitCode::kDone) return report(console, changed);
   warn(console, changed);
@@ -232,13 +251,15 @@ ExitCode predict_images(const PredictFlags& given, Console& console) {
   if (!flags.labels.empty()) request->json["labels"] = flags.labels;
   if (!flags.explain.empty()) request->json["explain"] = path_for(request->graph, flags.explain);
   if (auto errors = of_no_ensemble(request->json); !errors.empty()) return report(console, errors);
-  ProgressDisplay display(console.err, standard_error_display(console.verbosity), SecretTexts(request->recipe));
-  const auto device = take_own_device({.recipe = request->recipe,
-                                       .graph = request->graph,
-                                       .worker = *worker,
-                                       .run = request->run ? &*request->run : nullptr,
-                                       .need = planned_need_of_prediction(*worker, request->json, display)},
-                                      console);
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity),
+                          SecretTexts(request->recipe));
+  const auto device =
+      take_own_device({.recipe = request->recipe,
+                       .graph = request->graph,
+                       .worker = *worker,
+                       .run = request->run ? &*request->run : nullptr,
+                       .need = planned_need_of_prediction(*worker, request->json, display)},
+                      console);
   if (!device) return report(console, device.errors());
   request->refresh_graph();
   try {
@@ -253,14 +274,17 @@ ExitCode predict_images(const PredictFlags& given, Console& console) {
 Invocation declare_predict() {
   const auto flags = std::make_shared<PredictFlags>();
   Invocation verb;
-  verb.json_summary = "JSON lines: an object for each image as soon as it is predicted, and one last line with errors";
+  verb.json_summary =
+      "JSON lines: an object for each image as soon as it is predicted, and one last line with "
+      "errors";
   add_weights_source(verb, flags->weights, /*is_required=*/false);
   verb.add({.name = "paths",
             .value = &flags->paths,
             .summary = "Images and folders of images; also device=… and threads=…"});
   verb.add({.name = "--model",
             .value = &flags->model,
-            .summary = "Instead of a run: a CLIP as transformers saves it, a folder or hf:ORG/NAME; needs --labels",
+            .summary = "Instead of a run: a CLIP as transformers saves it, a folder or "
+                       "hf:ORG/NAME; needs --labels",
             .type = "MODEL"});
   verb.add({.name = "--top",
             .value = &flags->top,
@@ -282,18 +306,22 @@ Invocation declare_predict() {
             .shows_default = true});
   verb.add({.name = "--support",
             .value = &flags->support,
-            .summary = "For a few-shot model: a folder with a folder of a few photographs for each class",
+            .summary =
+                "For a few-shot model: a folder with a folder of a few photographs for each class",
             .type = "DIR"});
   verb.add({.name = "--force",
             .value = &flags->force,
-            .summary = "With --support: take examples from data of the training although it has changed since"});
+            .summary = "With --support: take examples from data of the training although it has "
+                       "changed since"});
   verb.add({.name = "--labels",
             .value = &flags->labels,
-            .summary = "For a CLIP: texts, of which the nearest to an image is its class, such as \"a red car\"",
+            .summary = "For a CLIP: texts, of which the nearest to an image is its class, such as "
+                       "\"a red car\"",
             .type = "TEXT"});
   verb.add({.name = "--explain",
             .value = &flags->explain,
-            .summary = "For a convolutional network: a folder to draw into where it looked (Grad-CAM), over each image",
+            .summary = "For a convolutional network: a folder to draw into where it looked "
+                       "(Grad-CAM), over each image",
             .type = "DIR"});
   verb.add({.name = "--out",
             .value = &flags->out,
@@ -310,8 +338,8 @@ Invocation declare_predict() {
 
 }  // namespace
 
-const Command kPredictCommand = {"predict", "Predicts the classes of images with the network that a run trained.",
-                                 "retort predict outputs/2026-01-31/12-00-00 holiday/ cat.jpg --top 3",
-                                 declare_predict};
+const Command kPredictCommand = {
+    "predict", "Predicts the classes of images with the network that a run trained.",
+    "retort predict outputs/2026-01-31/12-00-00 holiday/ cat.jpg --top 3", declare_predict};
 
 }  // namespace runner

@@ -6,16 +6,16 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/command.h"
-#include "runner/parent/cli/weights_source.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/prepare_sweep.h"
 #include "runner/parent/cli/sweep_check.h"
+#include "runner/parent/cli/weights_source.h"
 #include "runner/parent/record/checkpoint_origin.h"
-#include "runner/shared/record/node_index.h"
 #include "runner/parent/run/recipe_change.h"
-#include "runner/shared/record/recorded_run.h"
 #include "runner/parent/run/run.h"
 #include "runner/parent/schema/schema_node.h"
+#include "runner/shared/record/node_index.h"
+#include "runner/shared/record/recorded_run.h"
 #include "runner/shared/stage/checkpoint_files.h"
 #include "runner/shared/stage/family.h"
 #include "runner/shared/stage/run_layout.h"
@@ -53,7 +53,9 @@ bool is_whole(const RecordedRun& run) {
 /// `errors` with what makes them possible in a run that was begun.
 Diagnostics broken_by_record(Diagnostics errors) {
   for (Diagnostic& error : errors)
-    error.notes.push_back({{}, "the run was begun by a version without this rule; an override may change the option"});
+    error.notes.push_back(
+        {{},
+         "the run was begun by a version without this rule; an override may change the option"});
   return errors;
 }
 
@@ -61,16 +63,17 @@ Diagnostics broken_by_record(Diagnostics errors) {
 Diagnostics put_there(const RecordedRun& run, const Graph& graph, bool force) {
   Diagnostics found = foreign_checkpoints(run.folder, graph);
   for (Diagnostic& one : found)
-    one.help = force ? "the run goes on from it" : "remove it, or add --force: the run then goes on from it";
+    one.help = force ? "the run goes on from it"
+                     : "remove it, or add --force: the run then goes on from it";
   if (is_recipe_edited(run)) {
     found.push_back({ErrorCode::kChangedRun,
                      {},
                      "",
                      edited_recipe_text(run),
-                     force
-                         ? "the result matches neither recipe"
-                         : "put back what was there, and give what is to be changed as key=value, or add --force: the "
-                           "result then matches neither recipe"});
+                     force ? "the result matches neither recipe"
+                           : "put back what was there, and give what is to be changed as "
+                             "key=value, or add --force: the "
+                             "result then matches neither recipe"});
   }
   for (Diagnostic& one : found) one.severity = force ? Severity::kWarning : Severity::kError;
   return found;
@@ -81,8 +84,10 @@ bool is_behind(const RecordChange& change, const Graph& graph, const RecordedRun
   const auto begins_from_it = [&](const Node& node) {
     return family_of(node.kind) == Family::kTrain && change.pointer.starts_with(node.pointer + "/");
   };
-  return std::ranges::any_of(graph.nodes, begins_from_it) && std::ranges::all_of(graph.nodes, [&](const Node& node) {
-           return !begins_from_it(node) || !list_checkpoints(RunLayout(run.folder).node(node.id).checkpoints()).empty();
+  return std::ranges::any_of(graph.nodes, begins_from_it) &&
+         std::ranges::all_of(graph.nodes, [&](const Node& node) {
+           return !begins_from_it(node) ||
+                  !list_checkpoints(RunLayout(run.folder).node(node.id).checkpoints()).empty();
          });
 }
 
@@ -90,12 +95,12 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
   const auto run = read_run(flags.run);
   if (!run) return report(console, run.errors());
   if (!run->source.empty()) {
-    return report(console,
-                  {{ErrorCode::kNoRun,
-                    {},
-                    "",
-                    "'" + flags.run + "' is an evaluation of '" + run->source + "': there is no training to continue",
-                    "evaluate it again with `retort evaluate " + run->source + "`"}});
+    return report(console, {{ErrorCode::kNoRun,
+                             {},
+                             "",
+                             "'" + flags.run + "' is an evaluation of '" + run->source +
+                                 "': there is no training to continue",
+                             "evaluate it again with `retort evaluate " + run->source + "`"}});
   }
   Sources& sources = console.sources;
   const SchemaSet& schemas = shipped_schemas();
@@ -110,15 +115,18 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
   const Diagnostics found = put_there(*run, prepared->graph, flags.force);
   if (!flags.force && !found.empty()) return report(console, found);
   warn(console, found);
-  if (const Diagnostics errors = check_change(old_recipe, new_recipe, flags.force, schemas); !errors.empty())
+  if (const Diagnostics errors = check_change(old_recipe, new_recipe, flags.force, schemas);
+      !errors.empty())
     return report(console, errors);
   if (run->status == "finished" && same_data(old_recipe, new_recipe) && is_whole(*run)) {
-    if (console.verbosity != Verbosity::kQuiet) console.err << "the run has finished: there is nothing to resume\n";
+    if (console.verbosity != Verbosity::kQuiet)
+      console.err << "the run has finished: there is nothing to resume\n";
     if (console.json) print_run(console, summary_of(*run));
     else console.out << run->folder.string() << '\n';
     return ExitCode::kDone;
   }
-  if (!prepared->broken_rules.empty()) return report(console, broken_by_record(prepared->broken_rules));
+  if (!prepared->broken_rules.empty())
+    return report(console, broken_by_record(prepared->broken_rules));
   auto worker = flags.log.worker();
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
@@ -134,22 +142,23 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
                       .reuse = flags.reuse.which()};
   auto device = take_own_device(use, console);
   if (!device) return report(console, device.errors());
-  const RunRequest request{.composition = prepared->composition,
-                           .recipe = prepared->recipe,
-                           .graph = prepared->graph,
-                           .sources = sources,
-                           .smoke = run->smoke,
-                           .resume = run->folder,
-                           .reuse = flags.reuse.which(),
-                           .device = &*device,
-                           .inputs = input_paths(new_recipe, schemas, prepared->graph.working_folder),
-                           .accepts_changes = flags.force,
-                           .check_environment = [&](const nlohmann::ordered_json& environment) {
-                             auto changes = changes_since_record(*run, environment, graph, old_recipe, new_recipe);
-                             std::erase_if(changes,
-                                           [&](const RecordChange& change) { return is_behind(change, graph, *run); });
-                             return told_changes(changes, *run, environment, flags.force);
-                           }};
+  const RunRequest request{
+      .composition = prepared->composition,
+      .recipe = prepared->recipe,
+      .graph = prepared->graph,
+      .sources = sources,
+      .smoke = run->smoke,
+      .resume = run->folder,
+      .reuse = flags.reuse.which(),
+      .device = &*device,
+      .inputs = input_paths(new_recipe, schemas, prepared->graph.working_folder),
+      .accepts_changes = flags.force,
+      .check_environment = [&](const nlohmann::ordered_json& environment) {
+        auto changes = changes_since_record(*run, environment, graph, old_recipe, new_recipe);
+        std::erase_if(changes,
+                      [&](const RecordChange& change) { return is_behind(change, graph, *run); });
+        return told_changes(changes, *run, environment, flags.force);
+      }};
   return runner::run(request, surroundings(console, *worker, next_gpu_for(use, console)));
 }
 
@@ -160,13 +169,16 @@ Invocation declare_resume() {
             .value = &flags->run,
             .summary = "The run's folder, as `retort run` printed it",
             .required = true});
-  verb.add({.name = "overrides", .value = &flags->overrides, .summary = "key=value: options to change from here on"});
+  verb.add({.name = "overrides",
+            .value = &flags->overrides,
+            .summary = "key=value: options to change from here on"});
   add_reuse(verb, flags->reuse);
   add_log_level(verb, flags->log, LogPlace::kFile);
   add_grace(verb, flags->log);
   verb.add({.name = "--force",
             .value = &flags->force,
-            .summary = "Accept changes after which the result matches neither recipe: options, input files, kinds of "
+            .summary = "Accept changes after which the result matches neither recipe: options, "
+                       "input files, kinds of "
                        "stages, an edited record, checkpoints of another run"});
   verb.run = [flags](Console& console) { return resume(*flags, console); };
   return verb;
@@ -174,7 +186,8 @@ Invocation declare_resume() {
 
 }  // namespace
 
-const Command kResumeCommand = {"resume", "Continues a run that was stopped or killed, to the same result.",
+const Command kResumeCommand = {"resume",
+                                "Continues a run that was stopped or killed, to the same result.",
                                 "retort resume outputs/2026-01-31/12-00-00", declare_resume};
 
 }  // namespace runner

@@ -8,11 +8,11 @@
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/commands/config.h"
 #include "runner/parent/cli/commands/sweep.h"
-#include "runner/parent/cli/weights_source.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/cli/prepare_sweep.h"
-#include "runner/shared/disk/write_error.h"
+#include "runner/parent/cli/weights_source.h"
 #include "runner/parent/sweep/run_trials.h"
+#include "runner/shared/disk/write_error.h"
 
 namespace runner {
 namespace {
@@ -30,8 +30,10 @@ struct RunFlags {
 };
 
 ExitCode run_recipe(const RunFlags& flags, Console& console) {
-  if (!flags.show.empty() || !flags.view.info.empty()) return show_config(flags.recipe, flags.view, console);
-  if (flags.multirun) return begin_sweep({.recipe = flags.recipe, .dry_run = flags.dry_run}, console);
+  if (!flags.show.empty() || !flags.view.info.empty())
+    return show_config(flags.recipe, flags.view, console);
+  if (flags.multirun)
+    return begin_sweep({.recipe = flags.recipe, .dry_run = flags.dry_run}, console);
   Sources& sources = console.sources;
   const SchemaSet& schemas = shipped_schemas();
   auto prepared = prepare(flags.recipe, schemas, sources);
@@ -47,23 +49,26 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
   show_notice(prepared->recipe.resolved, console);
-  const DeviceUse use{
-      .recipe = prepared->recipe.resolved, .graph = prepared->graph, .worker = *worker, .reuse = flags.reuse.which()};
+  const DeviceUse use{.recipe = prepared->recipe.resolved,
+                      .graph = prepared->graph,
+                      .worker = *worker,
+                      .reuse = flags.reuse.which()};
   auto device = take_own_device(use, console);
   if (!device) return report(console, device.errors());
 
-  const RunRequest request{.composition = prepared->composition,
-                           .recipe = prepared->recipe,
-                           .graph = prepared->graph,
-                           .sources = sources,
-                           .smoke = flags.smoke,
-                           .reuse = flags.reuse.which(),
-                           .device = &*device,
-                           .inputs = input_paths(prepared->recipe.resolved, schemas, prepared->graph.working_folder)};
+  const RunRequest request{
+      .composition = prepared->composition,
+      .recipe = prepared->recipe,
+      .graph = prepared->graph,
+      .sources = sources,
+      .smoke = flags.smoke,
+      .reuse = flags.reuse.which(),
+      .device = &*device,
+      .inputs = input_paths(prepared->recipe.resolved, schemas, prepared->graph.working_folder)};
   LateStorage late(disk());  // of a trial, which its sweep flushes together with others
   const bool is_late = std::getenv(kFlushedBySweep) != nullptr;
-  RunSurroundings here =
-      surroundings(console, *worker, next_gpu_for(use, console), is_late ? static_cast<Storage&>(late) : disk());
+  RunSurroundings here = surroundings(console, *worker, next_gpu_for(use, console),
+                                      is_late ? static_cast<Storage&>(late) : disk());
   if (is_late) here.before_flush = [&late] { late.settle(); };
   return run(request, here);
 }
@@ -72,11 +77,17 @@ Invocation declare_run() {
   const auto flags = std::make_shared<RunFlags>();
   Invocation verb;
   verb.add_recipe(flags->recipe);
-  verb.add({.name = "--smoke", .value = &flags->smoke, .summary = "Run two steps of every stage as a quick check"});
-  add_reuse(verb, flags->reuse, "Reuse results of earlier runs for every stage, trainings included");
+  verb.add({.name = "--smoke",
+            .value = &flags->smoke,
+            .summary = "Run two steps of every stage as a quick check"});
+  add_reuse(verb, flags->reuse,
+            "Reuse results of earlier runs for every stage, trainings included");
   add_log_level(verb, flags->log, LogPlace::kFile);
   add_grace(verb, flags->log);
-  verb.add({.name = "--only", .value = &flags->only, .summary = "Run this node and what it needs", .type = "NODE"});
+  verb.add({.name = "--only",
+            .value = &flags->only,
+            .summary = "Run this node and what it needs",
+            .type = "NODE"});
   verb.add({.name = "-c,--cfg",
             .value = &flags->show,
             .summary = "Show the recipe instead of running it, as `config show` does; as in Hydra",

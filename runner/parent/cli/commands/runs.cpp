@@ -93,7 +93,9 @@ ExitCode show_status(const RunsFlags& flags, Console& console) {
   }
   if (console.json) {
     print_result(console, "runs/1",
-                 {{"folder", known->run.folder.string()}, {"status", known->run.status}, {"nodes", std::move(nodes)}});
+                 {{"folder", known->run.folder.string()},
+                  {"status", known->run.status},
+                  {"nodes", std::move(nodes)}});
   } else {
     console.out << table_text(rows) << problems;
   }
@@ -106,7 +108,8 @@ ExitCode reset(const RunsFlags& flags, Console& console) {
                              {},
                              "",
                              "runs reset needs the node whose results are to go",
-                             "name one: --node train.0-1; `retort runs status " + flags.run() + "` lists them"}});
+                             "name one: --node train.0-1; `retort runs status " + flags.run() +
+                                 "` lists them"}});
   }
   const auto known = known_run(flags.run(), console);
   if (!known) return report(console, known.errors());
@@ -114,9 +117,11 @@ ExitCode reset(const RunsFlags& flags, Console& console) {
   if (std::ranges::find(nodes, flags.node, &Node::id) == nodes.end()) {
     std::vector<std::string> ids;
     for (const Node& node : nodes) ids.push_back(node.id);
-    return report(
-        console,
-        {{ErrorCode::kUsage, {}, "", "the run has no node '" + flags.node + "'", did_you_mean(flags.node, ids)}});
+    return report(console, {{ErrorCode::kUsage,
+                             {},
+                             "",
+                             "the run has no node '" + flags.node + "'",
+                             did_you_mean(flags.node, ids)}});
   }
   const auto lock = RunLock::take(known->run.folder, with_warnings(console));
   if (!lock) return report(console, lock.errors());
@@ -138,10 +143,13 @@ ExitCode reset(const RunsFlags& flags, Console& console) {
   return ExitCode::kDone;
 }
 
-ExitCode rerun(const RunsFlags& flags, Console& console) { return rerun_run(flags.as_rerun(), console); }
+ExitCode rerun(const RunsFlags& flags, Console& console) {
+  return rerun_run(flags.as_rerun(), console);
+}
 
 ExitCode reproduce(const RunsFlags& flags, Console& console) {
-  return reproduce_run(flags.as_rerun(), flags.tolerance.empty() ? "1e-3" : flags.tolerance, console);
+  return reproduce_run(flags.as_rerun(), flags.tolerance.empty() ? "1e-3" : flags.tolerance,
+                       console);
 }
 
 /// What `retort runs ACTION` does, as a table of contents.
@@ -190,7 +198,8 @@ Diagnostics misplaced(const RunsFlags& flags) {
   };
   Diagnostics found;
   for (const RunsOption& option : options) {
-    if (!option.is_given || std::ranges::find(option.actions, flags.action) != option.actions.end()) continue;
+    if (!option.is_given || std::ranges::find(option.actions, flags.action) != option.actions.end())
+      continue;
     found.push_back({ErrorCode::kUsage,
                      {},
                      "",
@@ -202,14 +211,15 @@ Diagnostics misplaced(const RunsFlags& flags) {
 
 ExitCode runs(const RunsFlags& flags, Console& console) {
   if (const Diagnostics errors = misplaced(flags); !errors.empty()) return report(console, errors);
-  const auto& action = *std::ranges::find(kActions, std::string_view(flags.action), &RunsAction::name);
+  const auto& action =
+      *std::ranges::find(kActions, std::string_view(flags.action), &RunsAction::name);
   const std::size_t count = flags.words.size();
   if (count >= action.least && count <= action.most) return action.run(flags, console);
   return report(console, {{ErrorCode::kUsage,
                            {},
                            "",
-                           "`retort runs " + flags.action + "` takes " + std::string(action.words) + ", not " +
-                               std::to_string(count) + (count == 1 ? " word" : " words"),
+                           "`retort runs " + flags.action + "` takes " + std::string(action.words) +
+                               ", not " + std::to_string(count) + (count == 1 ? " word" : " words"),
                            "`retort runs --help` shows how it is used"}});
 }
 
@@ -218,37 +228,50 @@ Invocation declare_runs() {
   Invocation verb;
   std::vector<std::string> names;
   for (const RunsAction& action : kActions) names.emplace_back(action.name);
-  verb.add(
-      {.name = "action",
-       .value = &flags->action,
-       .summary =
-           "ls: lists runs; show: all of one; diff: in what two differ; best: the folder of the best; tag: "
-           "tags one, or shows its tags; rm: removes runs; status: how far the trainings and evaluations "
-           "of a run are; reset: removes one node's results; rerun: a new run from the record of one; "
-           "reproduce: the same, and says whether it came out the same; reindex: makes the index of ls and best anew",
-       .choices = names,
-       .required = true});
+  verb.add({.name = "action",
+            .value = &flags->action,
+            .summary = "ls: lists runs; show: all of one; diff: in what two differ; best: the "
+                       "folder of the best; tag: "
+                       "tags one, or shows its tags; rm: removes runs; status: how far the "
+                       "trainings and evaluations "
+                       "of a run are; reset: removes one node's results; rerun: a new run from the "
+                       "record of one; "
+                       "reproduce: the same, and says whether it came out the same; reindex: makes "
+                       "the index of ls and best anew",
+            .choices = names,
+            .required = true});
   verb.action = &flags->action;
   verb.add({.name = "runs",
             .value = &flags->words,
-            .summary = "The run's folder; of ls, best and reindex: folders that hold runs (default: outputs and "
-                       "multirun), and of ls and best a filter, such as 'accuracy>0.7 & model.kind=lora'; of tag: the "
-                       "run and tags; of rerun and reproduce: the run, and key=value for options that are to be others "
+            .summary = "The run's folder; of ls, best and reindex: folders that hold runs "
+                       "(default: outputs and "
+                       "multirun), and of ls and best a filter, such as 'accuracy>0.7 & "
+                       "model.kind=lora'; of tag: the "
+                       "run and tags; of rerun and reproduce: the run, and key=value for options "
+                       "that are to be others "
                        "(run.dir=DIR is the new folder)"});
-  verb.add({.name = "--node", .value = &flags->node, .summary = "reset: the node, such as train.0-1", .type = "NODE"});
-  verb.add({.name = "--sort",
-            .value = &flags->sort,
-            .summary = "ls: by this metric, the best first, or by another key, such as started or train.epochs",
-            .type = "RUNKEY"});
-  verb.add({.name = "--reverse", .value = &flags->is_reversed, .summary = "ls: the other way round"});
+  verb.add({.name = "--node",
+            .value = &flags->node,
+            .summary = "reset: the node, such as train.0-1",
+            .type = "NODE"});
+  verb.add(
+      {.name = "--sort",
+       .value = &flags->sort,
+       .summary =
+           "ls: by this metric, the best first, or by another key, such as started or train.epochs",
+       .type = "RUNKEY"});
+  verb.add(
+      {.name = "--reverse", .value = &flags->is_reversed, .summary = "ls: the other way round"});
   verb.add({.name = "--metric",
             .value = &flags->metric,
-            .summary = "best: by this metric; of a loss, an error or a rank the smallest is best. Without it: by the "
+            .summary = "best: by this metric; of a loss, an error or a rank the smallest is best. "
+                       "Without it: by the "
                        "validation metric that most of the runs monitor",
             .type = "RUNKEY"});
-  verb.add({.name = "--all",
-            .value = &flags->all,
-            .summary = "best: include runs that failed, were stopped or are running, and smoke runs"});
+  verb.add(
+      {.name = "--all",
+       .value = &flags->all,
+       .summary = "best: include runs that failed, were stopped or are running, and smoke runs"});
   verb.add({.name = "--remove", .value = &flags->removes, .summary = "tag: take these tags away"});
   verb.add({.name = "--yes", .value = &flags->yes, .summary = "rm: do not ask"});
   add_rerun(verb, flags->rerun);
@@ -271,7 +294,8 @@ RerunFlags RunsFlags::as_rerun() const {
 }
 
 const Command kRunsCommand = {
-    "runs", "Lists, shows, compares, tags, repeats and removes runs, or has a part of one done again.",
+    "runs",
+    "Lists, shows, compares, tags, repeats and removes runs, or has a part of one done again.",
     "retort runs ls 'accuracy>0.7 & model.kind=lora' --sort accuracy", declare_runs};
 
 ExitCode rerun_run(const RerunFlags& flags, Console& console) {
@@ -309,20 +333,24 @@ ExitCode tag_run(const RunsFlags& flags, Console& console) {
   if (!run) return report(console, run.errors());
   const std::vector<std::string> tags(flags.words.begin() + 1, flags.words.end()), none;
   if (flags.removes && tags.empty()) {
-    return report(console,
-                  {{ErrorCode::kUsage, {}, "", "--remove needs the tags that are to go", "name them after the run"}});
+    return report(console, {{ErrorCode::kUsage,
+                             {},
+                             "",
+                             "--remove needs the tags that are to go",
+                             "name them after the run"}});
   }
   try {
-    const auto after = tags.empty()
-                           ? read_tags(run->folder)
-                           : change_tags(run->folder, flags.removes ? none : tags, flags.removes ? tags : none);
+    const auto after = tags.empty() ? read_tags(run->folder)
+                                    : change_tags(run->folder, flags.removes ? none : tags,
+                                                  flags.removes ? tags : none);
     if (!after) return report(console, after.errors());
     if (console.json) {
       print_result(console, "runs_tag/1", {{"run", flags.run()}, {"tags", *after}});
       return ExitCode::kDone;
     }
     for (const std::string& tag : *after) console.out << tag << '\n';
-    if (after->empty() && !console.is_quiet()) console.err << "'" << flags.run() << "' has no tags\n";
+    if (after->empty() && !console.is_quiet())
+      console.err << "'" << flags.run() << "' has no tags\n";
   } catch (const WriteError& error) {
     return report(console, {error.diagnostic()});
   }
@@ -334,21 +362,23 @@ ExitCode reindex_runs(const RunsFlags& flags, Console& console) {
   if (!wish) return report(console, wish.errors());
   const std::filesystem::path indexes = run_index_folder();
   if (!wish->filter.keys().empty() || indexes.empty()) {
-    return report(console,
-                  {{ErrorCode::kUsage,
-                    {},
-                    "",
-                    indexes.empty() ? "there is no place for an index" : "`retort runs reindex` takes no filter",
-                    indexes.empty() ? "set RETORT_CACHE to a folder; without one `runs ls` reads every run"
-                                    : "it reads all runs of a folder"}});
+    return report(
+        console,
+        {{ErrorCode::kUsage,
+          {},
+          "",
+          indexes.empty() ? "there is no place for an index"
+                          : "`retort runs reindex` takes no filter",
+          indexes.empty() ? "set RETORT_CACHE to a folder; without one `runs ls` reads every run"
+                          : "it reads all runs of a folder"}});
   }
   wish->anew = true;
   Diagnostics warnings;
   const auto listing = list_runs(*wish, indexes, warnings);
   if (!listing) return report(console, listing.errors());
   warn(console, warnings);
-  const auto damaged =
-      std::ranges::count_if(listing->runs, [](const ListedRun& run) { return !run.entry.problem.empty(); });
+  const auto damaged = std::ranges::count_if(
+      listing->runs, [](const ListedRun& run) { return !run.entry.problem.empty(); });
   if (console.json) {
     print_result(console, "runs_reindex/1",
                  {{"runs", listing->all}, {"damaged", damaged}, {"folder", indexes.string()}});

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/commands/runs.h"
-#include "runner/shared/record/recorded_run.h"
 #include "runner/parent/report/main_metric.h"
+#include "runner/shared/record/recorded_run.h"
 
 namespace runner {
 namespace {
@@ -21,11 +21,13 @@ struct Contest {
 
 /// Evaluations have no weights, and what has not finished competes only where that is asked for.
 bool may_win(const ListedRun& run, const RunsFlags& flags) {
-  return run.entry.source.empty() && (flags.all || (run.entry.status == "finished" && !run.entry.smoke));
+  return run.entry.source.empty() &&
+         (flags.all || (run.entry.status == "finished" && !run.entry.smoke));
 }
 
-/// What most of the runs monitor, by one kind of training: the accuracy of episodes is another thing than that of
-/// classes. Where no run says what it monitors, the metric that tells most of the most runs.
+/// What most of the runs monitor, by one kind of training: the accuracy of episodes is another
+/// thing than that of classes. Where no run says what it monitors, the metric that tells most of
+/// the most runs.
 std::optional<Contest> contest_among(const std::vector<ListedRun>& runs) {
   std::map<std::pair<std::string, std::string>, std::size_t> monitored;
   std::map<std::string, std::size_t> headlines;
@@ -40,7 +42,8 @@ std::optional<Contest> contest_among(const std::vector<ListedRun>& runs) {
   const auto fewer = [](const auto& a, const auto& b) { return a.second < b.second; };
   if (!monitored.empty()) {
     const auto most = std::ranges::max_element(monitored, fewer);
-    return Contest{.metric = most->first.first, .kind = most->first.second, .others = count - most->second};
+    return Contest{
+        .metric = most->first.first, .kind = most->first.second, .others = count - most->second};
   }
   if (headlines.empty()) return std::nullopt;
   const std::string& metric = std::ranges::max_element(headlines, fewer)->first;
@@ -52,20 +55,25 @@ std::string words_of(const Contest& contest) {
     return "no run here has been validated, so that test data choose: " + contest.metric +
            " is no fair estimate any more of what the best is worth\n";
   if (is_of_test(contest.metric))
-    return contest.metric + " is of the test data: it is no fair estimate any more of what the best is worth\n";
+    return contest.metric +
+           " is of the test data: it is no fair estimate any more of what the best is worth\n";
   if (contest.others == 0) return "";
-  return std::to_string(contest.others) + (contest.others == 1 ? " other run is" : " other runs are") +
-         " not compared: trained otherwise, or by another metric; --metric NAME compares all that have it\n";
+  return std::to_string(contest.others) +
+         (contest.others == 1 ? " other run is" : " other runs are") +
+         " not compared: trained otherwise, or by another metric; --metric NAME compares all that "
+         "have it\n";
 }
 
 Diagnostic no_winner(const RunsFlags& flags, const std::string& metric) {
-  const std::string has = metric.empty() ? " has measured anything" : " has '" + metric + "' and weights";
+  const std::string has =
+      metric.empty() ? " has measured anything" : " has '" + metric + "' and weights";
   return {ErrorCode::kNoResults,
           {},
           "",
           (flags.all ? "no run" : "no finished run") + has,
           flags.all ? "`retort runs ls` lists the runs and their results"
-                    : "--all includes unfinished runs; `retort runs ls` lists them, and evaluations, which have no "
+                    : "--all includes unfinished runs; `retort runs ls` lists them, and "
+                      "evaluations, which have no "
                       "weights"};
 }
 
@@ -98,13 +106,15 @@ ExitCode show_best_run(const RunsFlags& flags, Console& console) {
   contest.metric = listing->keys[at].name;
   std::erase_if(listing->runs, [&](const ListedRun& run) {
     if (!may_win(run, flags) || run.values[at].empty()) return true;
-    if (!contest.kind.empty() && (run.entry.trained_by != contest.kind || run.entry.monitor != contest.metric))
+    if (!contest.kind.empty() &&
+        (run.entry.trained_by != contest.kind || run.entry.monitor != contest.metric))
       return true;
     const auto* number = std::get_if<double>(&run.values[at].front());
     return !number || *number != *number;
   });
   sort_runs(*listing, at, false);
-  const auto best = std::ranges::find_if(listing->runs, [](const ListedRun& run) { return has_weights(run.folder); });
+  const auto best = std::ranges::find_if(
+      listing->runs, [](const ListedRun& run) { return has_weights(run.folder); });
   if (best == listing->runs.end()) return report(console, {no_winner(flags, contest.metric)});
   if (console.json) {
     print_result(console, "runs_best/1",
@@ -117,8 +127,8 @@ ExitCode show_best_run(const RunsFlags& flags, Console& console) {
   }
   if (!console.is_quiet()) {
     console.err << words_of(contest) << contest.metric << ' '
-                << shown_number(std::get<double>(best->values[at].front())) << ", the best of " << listing->runs.size()
-                << (listing->runs.size() == 1 ? " run\n" : " runs\n");
+                << shown_number(std::get<double>(best->values[at].front())) << ", the best of "
+                << listing->runs.size() << (listing->runs.size() == 1 ? " run\n" : " runs\n");
   }
   console.out << best->folder << '\n';
   return ExitCode::kDone;

@@ -37,8 +37,9 @@ std::vector<std::size_t> further_columns(const RunListing& listing) {
   std::vector<std::size_t> columns;
   for (std::size_t k = 0; k < listing.keys.size(); ++k) {
     const std::string& name = listing.keys[k].name;
-    const bool is_shown = name == "run" || name == "recipe" || name == "status" || name == "started" ||
-                          name == "seconds" || name == "tag" || name == "source";
+    const bool is_shown = name == "run" || name == "recipe" || name == "status" ||
+                          name == "started" || name == "seconds" || name == "tag" ||
+                          name == "source";
     const auto is_same = [&](std::size_t other) { return listing.keys[other].name == name; };
     if (!is_shown && std::ranges::none_of(columns, is_same)) columns.push_back(k);
   }
@@ -49,20 +50,24 @@ std::vector<std::size_t> further_columns(const RunListing& listing) {
 std::string shown_folder(const RunListing& listing, const ListedRun& run) {
   const std::string& source = run.entry.source;
   if (source.empty()) return run.folder;
-  const bool is_listed = std::ranges::any_of(listing.runs, [&](const ListedRun& one) { return one.folder == source; });
+  const bool is_listed =
+      std::ranges::any_of(listing.runs, [&](const ListedRun& one) { return one.folder == source; });
   return is_listed ? "  " + run.folder : run.folder + " of " + source;
 }
 
 std::string listing_text(const RunListing& listing) {
   const std::vector<std::size_t> columns = further_columns(listing);
-  std::vector<std::vector<std::string>> rows = {{"run", "recipe", "status", "started", "time", "result"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"run", "recipe", "status", "started", "time", "result"}};
   for (const std::size_t k : columns) rows.front().push_back(printable(listing.keys[k].name));
   rows.front().push_back("tags");
   for (const ListedRun& run : listing.runs) {
     const RunEntry& entry = run.entry;
-    const std::string result = entry.headline.empty() ? "–" : entry.headline + " " + shown_number(run.headline);
+    const std::string result =
+        entry.headline.empty() ? "–" : entry.headline + " " + shown_number(run.headline);
     rows.push_back({printable(shown_folder(listing, run)), printable(entry.recipe),
-                    printable(entry.status) + (entry.smoke ? " (smoke)" : ""), printable(shown_time(entry.started)),
+                    printable(entry.status) + (entry.smoke ? " (smoke)" : ""),
+                    printable(shown_time(entry.started)),
                     entry.seconds > 0 ? duration_text(entry.seconds) : "–", printable(result)});
     for (const std::size_t k : columns) rows.back().push_back(shown_values(run.values[k]));
     std::string tags;
@@ -124,7 +129,8 @@ Result<ListingWish> listing_wish(const RunsFlags& flags, Console& console) {
   std::string filter;
   for (const std::string& word : flags.words) {
     std::error_code ignored;
-    if (std::filesystem::is_directory(word, ignored) || !looks_like_filter(word)) wish.folders.emplace_back(word);
+    if (std::filesystem::is_directory(word, ignored) || !looks_like_filter(word))
+      wish.folders.emplace_back(word);
     else if (!filter.empty()) return two_filters(word);
     else filter = word;
   }
@@ -133,7 +139,8 @@ Result<ListingWish> listing_wish(const RunsFlags& flags, Console& console) {
   wish.filter = *std::move(parsed);
   if (!console.is_quiet() && !console.json) {
     wish.before_reading = [&console](const std::string& folder, std::size_t runs) {
-      if (runs >= kMuch) console.err << "reading the records of " << runs << " runs in '" << folder << "'\n";
+      if (runs >= kMuch)
+        console.err << "reading the records of " << runs << " runs in '" << folder << "'\n";
     };
   }
   return wish;
@@ -156,7 +163,8 @@ ExitCode list_recorded_runs(const RunsFlags& flags, Console& console) {
     console.out << listing_text(*listing);
     if (listing->runs.empty() && !console.is_quiet())
       console.err << (listing->all == 0 ? "there are no runs here\n"
-                                        : "none of the " + std::to_string(listing->all) + " runs fits the filter\n");
+                                        : "none of the " + std::to_string(listing->all) +
+                                              " runs fits the filter\n");
   }
   return ExitCode::kDone;
 }

@@ -14,7 +14,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// As of `plan --detailed-exitcode`: what succeeded and has something to say besides.
-constexpr auto kWithinToleranceExit = static_cast<ExitCode>(2), kDifferentExit = static_cast<ExitCode>(3);
+constexpr auto kWithinToleranceExit = static_cast<ExitCode>(2),
+               kDifferentExit = static_cast<ExitCode>(3);
 
 std::optional<double> tolerance_from(const std::string& text) {
   double value = 0;
@@ -24,12 +25,12 @@ std::optional<double> tolerance_from(const std::string& text) {
 }
 
 Diagnostic no_tolerance(const std::string& text) {
-  return {
-      ErrorCode::kUsage,
-      {},
-      "",
-      "'" + text + "' is no tolerance",
-      "give --tolerance a number from 0 on, such as 1e-3: the relative difference up to which metrics count as near"};
+  return {ErrorCode::kUsage,
+          {},
+          "",
+          "'" + text + "' is no tolerance",
+          "give --tolerance a number from 0 on, such as 1e-3: the relative difference up to which "
+          "metrics count as near"};
 }
 
 Diagnostic not_finished(const RecordedRun& run) {
@@ -40,8 +41,8 @@ Diagnostic not_finished(const RecordedRun& run) {
               "' has not finished, so there is nothing to compare with: its status "
               "is '" +
               (run.status.empty() ? "unknown" : run.status) + "'",
-          "finish it with `retort resume " + run.folder.string() + "`, or run it anew with `retort runs rerun " +
-              run.folder.string() + "`"};
+          "finish it with `retort resume " + run.folder.string() +
+              "`, or run it anew with `retort runs rerun " + run.folder.string() + "`"};
 }
 
 ExitCode exit_of(Verdict verdict) {
@@ -56,8 +57,8 @@ ExitCode exit_of(Verdict verdict) {
   return ExitCode::kInternalError;
 }
 
-void print_verdict(const RecordedRun& run, const Rerun& rerun, const std::string& folder, const Reproduction& found,
-                   Console& console) {
+void print_verdict(const RecordedRun& run, const Rerun& rerun, const std::string& folder,
+                   const Reproduction& found, Console& console) {
   if (console.json) {
     Json json = to_json(found);
     json["run"] = run.folder.string();
@@ -69,8 +70,8 @@ void print_verdict(const RecordedRun& run, const Rerun& rerun, const std::string
   console.out << reproduction_text(found) << folder << '\n';
   if (found.verdict == Verdict::kIdentical || console.is_quiet()) return;
   if (rerun.changes().empty()) {
-    console.err << "nothing that the record holds differs: `retort doctor determinism " << run.recipe.string()
-                << "` names the first tensor that is not the same twice\n";
+    console.err << "nothing that the record holds differs: `retort doctor determinism "
+                << run.recipe.string() << "` names the first tensor that is not the same twice\n";
   } else {
     console.err << "what differs from the record was said before the run started\n";
   }
@@ -83,7 +84,8 @@ ExitCode reproduce_run(RerunFlags flags, const std::string& tolerance_text, Cons
   if (!tolerance) return report(console, {no_tolerance(tolerance_text)});
   auto run = read_run(flags.run);
   if (!run) return report(console, run.errors());
-  if (run->source.empty() && run->status != "finished") return report(console, {not_finished(*run)});
+  if (run->source.empty() && run->status != "finished")
+    return report(console, {not_finished(*run)});
   flags.reuse = ReuseOptions::Which::kNone;
   Rerun rerun(flags, *run);
   std::string folder;
@@ -97,7 +99,8 @@ ExitCode reproduce_run(RerunFlags flags, const std::string& tolerance_text, Cons
     return report(console, {{ErrorCode::kNoResults,
                              {},
                              "",
-                             "nothing was compared: the run in '" + run->folder.string() + "' has left no results",
+                             "nothing was compared: the run in '" + run->folder.string() +
+                                 "' has left no results",
                              "its recipe neither trains nor evaluates"}});
   }
   print_verdict(*run, rerun, folder, found, console);

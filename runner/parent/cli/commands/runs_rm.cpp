@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/commands/runs.h"
+#include "runner/parent/registry/remove_run.h"
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/disk/write_error.h"
-#include "runner/parent/registry/remove_run.h"
 #include "runner/shared/text/bytes.h"
 #include "runner/shared/text/printable.h"
 
@@ -19,9 +19,12 @@ constexpr int kAbove = 3;  // as far above a run as a folder of runs may be
 
 /// Is it to be? Only a person at a terminal can say so.
 bool is_confirmed(const std::vector<RemovableRun>& runs, std::uintmax_t bytes, Console& console) {
-  for (const RemovableRun& run : runs) console.err << "  " << printable(run.folder.string()) << '\n';
-  console.err << "remove " << (runs.size() == 1 ? "this run" : "these " + std::to_string(runs.size()) + " runs") << ", "
-              << size_text(static_cast<std::int64_t>(bytes)) << ", for good? [y/N] " << std::flush;
+  for (const RemovableRun& run : runs)
+    console.err << "  " << printable(run.folder.string()) << '\n';
+  console.err << "remove "
+              << (runs.size() == 1 ? "this run" : "these " + std::to_string(runs.size()) + " runs")
+              << ", " << size_text(static_cast<std::int64_t>(bytes)) << ", for good? [y/N] "
+              << std::flush;
   std::string answer;
   std::getline(std::cin, answer);
   return answer == "y" || answer == "Y" || answer == "yes";
@@ -31,7 +34,8 @@ bool is_confirmed(const std::vector<RemovableRun>& runs, std::uintmax_t bytes, C
 void forget_in_indexes(const std::vector<RemovableRun>& runs) {
   std::set<std::filesystem::path> roots;
   for (const RemovableRun& run : runs) {
-    std::filesystem::path root = std::filesystem::absolute(run.folder / "").lexically_normal().parent_path();
+    std::filesystem::path root =
+        std::filesystem::absolute(run.folder / "").lexically_normal().parent_path();
     for (int i = 0; i < kAbove; ++i) roots.insert((root = root.parent_path()) / "");
   }
   for (const std::filesystem::path& root : roots) {
@@ -63,12 +67,12 @@ ExitCode remove_runs(const RunsFlags& flags, Console& console) {
   if (!errors.empty()) return report(console, errors);
   if (!flags.yes) {
     if (console.json || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) {
-      return report(console,
-                    {{ErrorCode::kUsage,
-                      {},
-                      "",
-                      "nobody can be asked whether " + size_text(static_cast<std::int64_t>(bytes)) + " of runs may go",
-                      "say --yes if they may"}});
+      return report(console, {{ErrorCode::kUsage,
+                               {},
+                               "",
+                               "nobody can be asked whether " +
+                                   size_text(static_cast<std::int64_t>(bytes)) + " of runs may go",
+                               "say --yes if they may"}});
     }
     if (!is_confirmed(runs, bytes, console)) {
       console.err << "nothing is removed\n";

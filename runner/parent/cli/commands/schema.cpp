@@ -17,7 +17,8 @@ struct SchemaFlags {
 ExitCode print_schema(const SchemaFlags& flags, Console& console) {
   const SchemaSet& schemas = shipped_schemas();
   const std::string name = flags.kind.empty() ? "recipe" : flags.kind;
-  const auto document = flags.editor ? editor_schema(schemas, name) : published_schema(schemas, name);
+  const auto document =
+      flags.editor ? editor_schema(schemas, name) : published_schema(schemas, name);
   if (!document) return report(console, document.errors());
   if (console.json) print_result(console, "schema/1", *document);
   // The schemas for editors are files that only programs read.
@@ -28,12 +29,15 @@ ExitCode print_schema(const SchemaFlags& flags, Console& console) {
 Invocation declare_schema() {
   const auto flags = std::make_shared<SchemaFlags>();
   Invocation verb;
-  verb.add({.name = "kind",
-            .value = &flags->kind,
-            .summary = "A kind such as train.supervised or train/optimizer/adam; default: recipes"});
-  verb.add({.name = "--editor",
-            .value = &flags->editor,
-            .summary = "The schema that an editor checks a file with: a recipe, or a group such as train"});
+  verb.add(
+      {.name = "kind",
+       .value = &flags->kind,
+       .summary = "A kind such as train.supervised or train/optimizer/adam; default: recipes"});
+  verb.add(
+      {.name = "--editor",
+       .value = &flags->editor,
+       .summary =
+           "The schema that an editor checks a file with: a recipe, or a group such as train"});
   verb.run = [flags](Console& console) { return print_schema(*flags, console); };
   return verb;
 }

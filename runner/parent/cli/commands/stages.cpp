@@ -4,8 +4,8 @@
 
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/prepare.h"
-#include "runner/parent/schema/option_listing.h"
 #include "runner/parent/schema/kind_reference.h"
+#include "runner/parent/schema/option_listing.h"
 
 namespace runner {
 namespace {
@@ -14,7 +14,8 @@ ExitCode list_stages(const std::string& format, Console& console) {
   const SchemaSet& schemas = shipped_schemas();
   const bool is_reference = format == "md";
   if (!console.json) console.out << (is_reference ? kinds_markdown(schemas) : stages_text(schemas));
-  else if (is_reference) print_result(console, "drawing/1", {{"format", format}, {"text", kinds_markdown(schemas)}});
+  else if (is_reference)
+    print_result(console, "drawing/1", {{"format", format}, {"text", kinds_markdown(schemas)}});
   else print_result(console, "stages/1", stages_json(schemas));
   return ExitCode::kDone;
 }
@@ -24,7 +25,8 @@ Invocation declare_stages() {
   Invocation verb;
   verb.add({.name = "--format",
             .value = format.get(),
-            .summary = "text: the kinds with their ports; md: the reference of every kind and option, in Markdown",
+            .summary = "text: the kinds with their ports; md: the reference of every kind and "
+                       "option, in Markdown",
             .type = "FORMAT",
             .choices = {"text", "md"},
             .assumed = "text"});
@@ -34,7 +36,7 @@ Invocation declare_stages() {
 
 }  // namespace
 
-const Command kStagesCommand = {"stages", "Lists the kinds of stages with their ports.", "retort stages --format md",
-                                declare_stages};
+const Command kStagesCommand = {"stages", "Lists the kinds of stages with their ports.",
+                                "retort stages --format md", declare_stages};
 
 }  // namespace runner

@@ -19,14 +19,14 @@
 #include "runner/parent/config/secret.h"
 #include "runner/parent/config/yaml_reader.h"
 #include "runner/parent/config/yaml_writer.h"
-#include "runner/shared/disk/installation.h"
 #include "runner/parent/record/run_folder.h"
-#include "runner/parent/sweep/slurm_launcher.h"
 #include "runner/parent/sweep/run_task.h"
 #include "runner/parent/sweep/run_trials.h"
+#include "runner/parent/sweep/slurm_launcher.h"
 #include "runner/parent/sweep/sweep_journal.h"
 #include "runner/parent/sweep/sweep_results.h"
 #include "runner/parent/sweep/task_needs.h"
+#include "runner/shared/disk/installation.h"
 
 namespace runner {
 namespace {
@@ -38,9 +38,11 @@ void print_jobs(const std::vector<Job>& jobs, std::ostream& out) {
   const std::size_t width = std::to_string(jobs.size() - 1).size();
   for (const Job& job : jobs) {
     const std::string number = std::to_string(job.number);
-    out << std::string(width - number.size(), ' ') << number << "  " << job.hash.substr(0, kShownDigits);
+    out << std::string(width - number.size(), ' ') << number << "  "
+        << job.hash.substr(0, kShownDigits);
     const char* gap = "  ";
-    for (const Override& override : job.overrides) out << std::exchange(gap, " ") << override_text(override);
+    for (const Override& override : job.overrides)
+      out << std::exchange(gap, " ") << override_text(override);
     out << '\n';
   }
 }
@@ -50,7 +52,8 @@ nlohmann::ordered_json jobs_json(const std::vector<Job>& jobs) {
   for (const Job& job : jobs) {
     nlohmann::ordered_json overrides = nlohmann::ordered_json::array();
     for (const Override& override : job.overrides) overrides.push_back(override_text(override));
-    json.push_back({{"number", job.number}, {"hash", job.hash}, {"overrides", std::move(overrides)}});
+    json.push_back(
+        {{"number", job.number}, {"hash", job.hash}, {"overrides", std::move(overrides)}});
   }
   return json;
 }
@@ -62,8 +65,8 @@ void print_results(const SweepJournal& journal, const std::string& metric, Conso
   else console.out << results_text(results) << '\n' << journal.folder().string() << '\n';
 }
 
-Result<SweepInSlots> listed_sweep(const NamedRecipe& named, const SchemaSet& schemas, std::int64_t slots,
-                                  Sources& sources) {
+Result<SweepInSlots> listed_sweep(const NamedRecipe& named, const SchemaSet& schemas,
+                                  std::int64_t slots, Sources& sources) {
   auto sweep = prepare_sweep(named, schemas, sources, slots);
   if (!sweep) return sweep.errors();
   return SweepInSlots{*std::move(sweep), slots};
@@ -95,59 +98,73 @@ ExitCode go_through(SweepJournal& journal, const SweepFlags& flags, Console& con
   if (console.json || (*launcher)->has_results()) print_results(journal, flags.metric, console);
   // Trials that nothing was compared by would come to the same again.
   if (journal.plan().is_asked && !console.is_quiet())
-    console.err << "its sampler goes on with `retort sweep ask-tell resume " << journal.folder().string() << "`\n";
+    console.err << "its sampler goes on with `retort sweep ask-tell resume "
+                << journal.folder().string() << "`\n";
   if (code != ExitCode::kDone && code != ExitCode::kBadRecipe && !console.is_quiet())
     console.err << "continue with `retort sweep resume " << journal.folder().string() << "`\n";
   return code;
 }
 
 /// Of the trials that are still to run, planned anew.
-Result<std::int64_t> slots_of_resumed_sweep(const SweepJournal& journal, const SweepFlags& flags, Console& console) {
+Result<std::int64_t> slots_of_resumed_sweep(const SweepJournal& journal, const SweepFlags& flags,
+                                            Console& console) {
   if (flags.slots.slots == 1 && !flags.slots.is_auto) return 1;
   const SchemaSet& schemas = shipped_schemas();
   SlotMemory memory = slot_memory(schemas, flags.reuse, flags.log, console);
   std::int64_t threads = 1;
   for (const Trial& trial : journal.trials()) {
-    const bool is_over = trial.state == TrialState::kFinished || trial.state == TrialState::kStopped;
+    const bool is_over =
+        trial.state == TrialState::kFinished || trial.state == TrialState::kStopped;
     const auto recipe =
-        is_over ? std::nullopt : trial_recipe(SweepLayout(journal.folder()), trial.number, console.sources);
+        is_over ? std::nullopt
+                : trial_recipe(SweepLayout(journal.folder()), trial.number, console.sources);
     if (!recipe) continue;  // has been checked
     memory.add(trial.number, *recipe);
     const Value* const written = recipe->find("threads");
     const auto* const number = written ? std::get_if<std::int64_t>(&written->data) : nullptr;
-    threads = std::max(threads, number ? *number : std::int64_t{std::thread::hardware_concurrency()});
+    threads =
+        std::max(threads, number ? *number : std::int64_t{std::thread::hardware_concurrency()});
   }
   return settle_slots(memory, flags.slots, threads, console);
 }
 
 /// metric_of_trials() of a sweep that was begun.
-Result<std::string> metric_of_recorded(const std::filesystem::path& folder, const std::vector<Trial>& trials,
-                                       const std::string& wanted, Sources& sources) {
+Result<std::string> metric_of_recorded(const std::filesystem::path& folder,
+                                       const std::vector<Trial>& trials, const std::string& wanted,
+                                       Sources& sources) {
   if (wanted == "auto") return wanted;
   TrialNodes nodes;
   for (const Trial& trial : trials) {
-    const auto recipe = prepare_recorded(SweepLayout(folder).recipe(trial.number), {}, shipped_schemas(), sources);
+    const auto recipe =
+        prepare_recorded(SweepLayout(folder).recipe(trial.number), {}, shipped_schemas(), sources);
     if (recipe) nodes.insert(nodes_of_trial(recipe->graph));  // else that has been said
   }
   return metric_of_trials(wanted, nodes, shipped_schemas());
 }
 
-ExitCode resume_sweep(const std::filesystem::path& folder, const SweepFlags& flags, Console& console) {
+ExitCode resume_sweep(const std::filesystem::path& folder, const SweepFlags& flags,
+                      Console& console) {
   auto journal = reopen_sweep(folder, console);
   if (!journal) return report(console, journal.errors());
   const auto& words = flags.recipe.overrides;
   NamedRecipe named = flags.recipe;
   named.name = words.size() > 1 ? words[1] : "";
-  named.overrides.erase(named.overrides.begin(), named.overrides.begin() + (words.size() > 1 ? 2 : 1));
+  named.overrides.erase(named.overrides.begin(),
+                        named.overrides.begin() + (words.size() > 1 ? 2 : 1));
   const bool is_auto = flags.slots.is_auto;
-  Result<std::int64_t> slots = is_auto ? slots_of_resumed_sweep(*journal, flags, console) : flags.slots.slots;
+  Result<std::int64_t> slots =
+      is_auto ? slots_of_resumed_sweep(*journal, flags, console) : flags.slots.slots;
   if (!slots) return report(console, slots.errors());
-  const Diagnostics found = check_resumed_sweep(*journal, named, *slots, flags.force, console.sources);
-  if (const Diagnostics errors = errors_among(found); !errors.empty()) return report(console, errors);
+  const Diagnostics found =
+      check_resumed_sweep(*journal, named, *slots, flags.force, console.sources);
+  if (const Diagnostics errors = errors_among(found); !errors.empty())
+    return report(console, errors);
   warn(console, found);
-  if (!is_auto) slots = slots_of_resumed_sweep(*journal, flags, console);  // after what takes no planning
+  if (!is_auto)
+    slots = slots_of_resumed_sweep(*journal, flags, console);  // after what takes no planning
   if (!slots) return report(console, slots.errors());
-  const auto metric = metric_of_recorded(journal->folder(), journal->trials(), flags.metric, console.sources);
+  const auto metric =
+      metric_of_recorded(journal->folder(), journal->trials(), flags.metric, console.sources);
   if (!metric) return report(console, metric.errors());
   SweepFlags in_slots = flags;
   in_slots.slots.slots = *slots;
@@ -155,7 +172,8 @@ ExitCode resume_sweep(const std::filesystem::path& folder, const SweepFlags& fla
   return go_through(*journal, in_slots, console);
 }
 
-ExitCode show_sweep(const std::filesystem::path& folder, const SweepFlags& flags, Console& console) {
+ExitCode show_sweep(const std::filesystem::path& folder, const SweepFlags& flags,
+                    Console& console) {
   const auto plan = SweepJournal::read(folder);
   if (!plan) return report(console, plan.errors());
   const auto metric = metric_of_recorded(folder, plan->trials, flags.metric, console.sources);
@@ -177,21 +195,23 @@ ExitCode task_of_sweep(const std::vector<std::string>& words, Console& console) 
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
   const std::string task = variable("RETORT_TASK");
-  const auto code = run_task(words[0], words[1],
-                             {.program = own_executable(),
-                              .name = (task.empty() ? "" : "task " + task + " ") + "on " + host.data(),
-                              .requeue = variable("RETORT_REQUEUE")});
+  const auto code =
+      run_task(words[0], words[1],
+               {.program = own_executable(),
+                .name = (task.empty() ? "" : "task " + task + " ") + "on " + host.data(),
+                .requeue = variable("RETORT_REQUEUE")});
   return code ? *code : report(console, code.errors());
 }
 
-/// `retort sweep resume DIR` and `retort sweep show DIR`, where the recipe's place says what is to be done.
+/// `retort sweep resume DIR` and `retort sweep show DIR`, where the recipe's place says what is to
+/// be done.
 ExitCode sweep(SweepFlags flags, Console& console) {
   const auto slots = slot_wish(flags.slots_text);
   if (!slots) return report(console, slots.errors());
   flags.slots = *slots;
   const std::string& action = flags.recipe.name;
-  const bool is_asked_again =
-      action == "ask-tell" && !flags.recipe.overrides.empty() && flags.recipe.overrides[0] == "resume";
+  const bool is_asked_again = action == "ask-tell" && !flags.recipe.overrides.empty() &&
+                              flags.recipe.overrides[0] == "resume";
   if (flags.force && action != "resume" && !is_asked_again) {
     return report(console, {{ErrorCode::kUsage,
                              {},
@@ -204,25 +224,30 @@ ExitCode sweep(SweepFlags flags, Console& console) {
   const bool is_task = action == "task" && words == 2;
   if (action != "resume" && action != "show" && !is_task) return begin_sweep(flags, console);
   if (words == 0 || (words > 1 && action == "show")) {
-    return report(console, {{ErrorCode::kUsage,
-                             {},
-                             "",
-                             "`retort sweep " + action + "` takes the folder of one sweep",
-                             "its folder is what `retort sweep` printed last; `sweep resume DIR RECIPE key=value` "
-                             "checks that these are what it was begun with"}});
+    return report(
+        console,
+        {{ErrorCode::kUsage,
+          {},
+          "",
+          "`retort sweep " + action + "` takes the folder of one sweep",
+          "its folder is what `retort sweep` printed last; `sweep resume DIR RECIPE key=value` "
+          "checks that these are what it was begun with"}});
   }
   if (!flags.launcher.empty()) {
-    return report(console, {{ErrorCode::kUsage,
-                             {},
-                             "",
-                             "`retort sweep " + action + "` takes no --launcher",
-                             "a sweep goes on where it was begun; launch/launcher.json in its folder says where, and "
-                             "without launch/ it goes on on this machine"}});
+    return report(
+        console,
+        {{ErrorCode::kUsage,
+          {},
+          "",
+          "`retort sweep " + action + "` takes no --launcher",
+          "a sweep goes on where it was begun; launch/launcher.json in its folder says where, and "
+          "without launch/ it goes on on this machine"}});
   }
   const std::filesystem::path folder = flags.recipe.overrides.front();
   try {
     if (is_task) return task_of_sweep(flags.recipe.overrides, console);
-    return action == "resume" ? resume_sweep(folder, flags, console) : show_sweep(folder, flags, console);
+    return action == "resume" ? resume_sweep(folder, flags, console)
+                              : show_sweep(folder, flags, console);
   } catch (const WriteError& error) {
     return report(console, {error.diagnostic()});
   }
@@ -233,10 +258,13 @@ Invocation declare_sweep() {
   Invocation verb;
   verb.add_recipe(flags->recipe);
   verb.no_recipes = {"resume", "show", "ask-tell", "task"};
-  verb.add({.name = "--dry-run", .value = &flags->dry_run, .summary = "List the trials without starting them"});
+  verb.add({.name = "--dry-run",
+            .value = &flags->dry_run,
+            .summary = "List the trials without starting them"});
   verb.add({.name = "--slots",
             .value = &flags->slots_text,
-            .summary = "Trials at a time, whose plans must fit together; each has its part of the processor's threads. "
+            .summary = "Trials at a time, whose plans must fit together; each has its part of the "
+                       "processor's threads. "
                        "auto: as many as fit",
             .type = "N",
             .shows_default = true});
@@ -257,22 +285,25 @@ Invocation declare_sweep() {
             .summary = "Stop at the first trial that fails; otherwise the others go on"});
   verb.add({.name = "--launcher",
             .value = &flags->launcher,
-            .summary = "What runs the trials, an option of the group launcher: slurm, or kubernetes, whose manifest is "
+            .summary = "What runs the trials, an option of the group launcher: slurm, or "
+                       "kubernetes, whose manifest is "
                        "printed; otherwise this machine. `resume` keeps it",
             .type = "NAME"});
   verb.add({.name = "--metric",
             .value = &flags->metric,
-            .summary =
-                "The metric that trials are compared by, such as validation/loss; of a loss the smallest is best. "
-                "auto: what the training monitors",
+            .summary = "The metric that trials are compared by, such as validation/loss; of a loss "
+                       "the smallest is best. "
+                       "auto: what the training monitors",
             .type = "NAME",
             .shows_default = true});
   add_reuse(verb, flags->reuse,
-            "What trials share is computed once: reuse results for every stage, trainings included; without it those "
+            "What trials share is computed once: reuse results for every stage, trainings "
+            "included; without it those "
             "of cacheable stages, such as features");
   verb.add({.name = "--force",
             .value = &flags->force,
-            .summary = "resume: go on although input files are not what they were when the sweep began"});
+            .summary =
+                "resume: go on although input files are not what they were when the sweep began"});
   add_log_level(verb, flags->log, LogPlace::kFile);
   add_grace(verb, flags->log);
   verb.run = [flags](Console& console) { return sweep(*flags, console); };
@@ -281,96 +312,28 @@ Invocation declare_sweep() {
 
 }  // namespace
 
-Diagnostics errors_among(const Diagnostics& found) {
-  Diagnostics errors;
-  for (const Diagnostic& one : found)
-    if (one.severity == Severity::kError) errors.push_back(one);
-  return errors;
-}
-
-Result<SweepJournal> reopen_sweep(const std::filesystem::path& folder, Console& console) {
-  if (const auto plan = SweepJournal::read(folder); !plan) return plan.errors();
-  std::error_code error;
-  const auto whole = std::filesystem::absolute(folder, error);
-  auto journal = SweepJournal::reopen(whole.lexically_normal(), disk(), with_warnings(console));
-  if (!journal) return journal;
-  std::filesystem::current_path(journal->plan().folder, error);  // where relative paths of the recipes stand
-  if (error) {
-    return Diagnostic{ErrorCode::kMissingFolder,
-                      {},
-                      "",
-                      "the sweep was started in '" + journal->plan().folder.string() +
-                          "', where its relative paths stand, and that folder is not there",
-                      "put it back"};
-  }
-  return journal;
-}
-
-TrialOptions trial_options(const SweepFlags& flags) {
-  TrialOptions options{
-      .slots = flags.slots.slots, .retries = flags.retries, .time_out = {}, .fail_fast = flags.fail_fast};
-  if (flags.time_out_minutes > 0) options.time_out = std::chrono::minutes(flags.time_out_minutes);
-  return options;
-}
-
-TrialSurroundings trial_surroundings(const SweepFlags& flags, Console& console) {
-  TrialSurroundings surroundings{.program = own_executable(), .talk = console.err, .verbosity = console.verbosity};
-  surroundings.body = run_program;
-  if (!flags.log.level.empty()) surroundings.arguments = {"--log-level", flags.log.level};
-  if (flags.log.grace_seconds != LogFlags().grace_seconds)
-    surroundings.arguments.insert(surroundings.arguments.end(), {"--grace", std::to_string(flags.log.grace_seconds)});
-  if (flags.reuse.none) surroundings.arguments.emplace_back("--no-reuse");
-  if (flags.reuse.all) surroundings.run_arguments = {"--reuse"};
-  if (flags.force) surroundings.resume_arguments = {"--force"};
-  return surroundings;
-}
-
-Result<std::filesystem::path> make_sweep_folder(const std::string& given) {
-  return create_dated_folder({.given = given,
-                              .base = std::filesystem::current_path(),
-                              .below = "multirun",
-                              .option = "sweep.dir",
-                              .mark = SweepLayout("").recipes(),
-                              .what = "a sweep"},
-                             std::chrono::system_clock::now());
-}
-
-Diagnostics write_recipe(const Job& job, const SweepLayout& layout, Sources& sources) {
-  const std::string text = write_yaml(job.recipe);
-  if (text.find("***") != text.npos) {
-    const auto read = read_yaml(sources.add(layout.recipe(job.number).string(), text));
-    if (read && !lost_secrets(*read, "").empty()) {
-      return {{ErrorCode::kBadSweep,
-               {},
-               "",
-               "a trial needs a secret, which is not written into the sweep's folder",
-               "give it by a variable of the environment, as in vars.token=${oc.env:TOKEN}"}};
-    }
-  }
-  NewFile(layout.recipe(job.number))
-      .append("# The resolved recipe of trial " + std::to_string(job.number) + ".\n" + text);
-  return {};
-}
-
 /// What divides or watches this machine, where the trials run on a cluster.
 Diagnostics misused_on_cluster(const SweepFlags& flags, const PreparedSweep& sweep) {
   Diagnostics errors;
   if (sweep.launcher.is_null()) return errors;
-  const auto refuse = [&](bool is_asked, const std::string& pointer, const std::string& what, const std::string& help) {
+  const auto refuse = [&](bool is_asked, const std::string& pointer, const std::string& what,
+                          const std::string& help) {
     if (is_asked) errors.push_back({ErrorCode::kUsage, {}, pointer, what, help});
   };
   refuse(flags.slots.slots > 1 || flags.slots.is_auto, "",
          "--slots divides this machine, and the trials run on a cluster",
          "limit the tasks at work by sweep.launcher.at_once");
   refuse(flags.reuse.all || flags.reuse.none, "",
-         "--reuse and --no-reuse are for trials on this machine, and these run on a cluster", "leave them out");
+         "--reuse and --no-reuse are for trials on this machine, and these run on a cluster",
+         "leave them out");
   refuse(sweep.asha.has_value(), "/sweep/asha",
          "sweep.asha stops trials of this machine early, and these run on a cluster",
          "leave out sweep.asha (sweep.asha=null), or the launcher");
   const Value* const named = sweep.launcher.find("kind");
   const bool is_slurm = named && named->text() && *named->text() == "slurm";
   const ScriptKind kind = is_slurm ? ScriptKind::kSlurm : ScriptKind::kKubernetes;
-  if (auto unfit = unfit_for_script(std::filesystem::current_path() / sweep.dir, "the sweep's folder", kind))
+  if (auto unfit =
+          unfit_for_script(std::filesystem::current_path() / sweep.dir, "the sweep's folder", kind))
     errors.push_back(*std::move(unfit));
   return errors;
 }
@@ -379,14 +342,17 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
   Sources& sources = console.sources;
   const SchemaSet& schemas = shipped_schemas();
   NamedRecipe named = flags.recipe;
-  if (!flags.launcher.empty()) named.overrides.insert(named.overrides.begin(), "+launcher=" + flags.launcher);
+  if (!flags.launcher.empty())
+    named.overrides.insert(named.overrides.begin(), "+launcher=" + flags.launcher);
   // Of a list the slots are settled where its hashes need that.
   const bool is_list = flags.dry_run && !flags.slots.is_auto;
-  auto settled = is_list ? listed_sweep(named, schemas, flags.slots.slots, sources)
-                         : prepare_in_slots(named, schemas, flags.slots, flags.reuse, flags.log, console);
+  auto settled =
+      is_list ? listed_sweep(named, schemas, flags.slots.slots, sources)
+              : prepare_in_slots(named, schemas, flags.slots, flags.reuse, flags.log, console);
   if (!settled) return report(console, settled.errors());
   const PreparedSweep* const prepared = &settled->sweep;
-  if (const Diagnostics errors = misused_on_cluster(flags, *prepared); !errors.empty()) return report(console, errors);
+  if (const Diagnostics errors = misused_on_cluster(flags, *prepared); !errors.empty())
+    return report(console, errors);
   const auto metric = metric_of_trials(flags.metric, prepared->nodes, schemas);
   if (!metric) return report(console, metric.errors());
   warn(console, prepared->warnings);
@@ -404,11 +370,17 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
       if (const Diagnostics errors = write_recipe(job, layout, sources); !errors.empty())
         return report(console, errors);
     sync_folder(layout.recipes());
-    SweepPlan plan{.recipe = flags.recipe.name, .overrides = {}, .folder = here, .trials = {}, .asha = prepared->asha};
-    for (const std::string& typed : flags.recipe.overrides) plan.overrides.push_back(without_secrets(typed));
+    SweepPlan plan{.recipe = flags.recipe.name,
+                   .overrides = {},
+                   .folder = here,
+                   .trials = {},
+                   .asha = prepared->asha};
+    for (const std::string& typed : flags.recipe.overrides)
+      plan.overrides.push_back(without_secrets(typed));
     for (const Job& job : prepared->jobs) {
       plan.trials.push_back({.number = job.number, .hash = job.hash, .settings = {}});
-      for (const Override& override : job.overrides) plan.trials.back().settings.push_back(override_text(override));
+      for (const Override& override : job.overrides)
+        plan.trials.back().settings.push_back(override_text(override));
     }
     keep_launcher(settled_launcher(*prepared), *folder);
     SweepJournal journal = SweepJournal::make(*folder, std::move(plan));
@@ -425,6 +397,7 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
 
 const Command kSweepCommand = {
     "sweep", "Runs a recipe for every combination of some values; `sweep resume DIR` goes on.",
-    "retort sweep classify data.root=photos train.epochs=5,10 'seed=range(0,3)' --slots 2", declare_sweep};
+    "retort sweep classify data.root=photos train.epochs=5,10 'seed=range(0,3)' --slots 2",
+    declare_sweep};
 
 }  // namespace runner

@@ -17,21 +17,24 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// The one job of a recipe with overrides: what a sampler chooses is not listed besides.
-Result<PreparedSweep> prepare_one(const NamedRecipe& named, const SchemaSet& schemas, Sources& sources,
-                                  std::int64_t slots) {
+Result<PreparedSweep> prepare_one(const NamedRecipe& named, const SchemaSet& schemas,
+                                  Sources& sources, std::int64_t slots) {
   auto prepared = prepare_sweep(named, schemas, sources, slots);
   if (!prepared || prepared->jobs.size() == 1) return prepared;
-  return Diagnostic{ErrorCode::kBadSweep,
-                    {},
-                    "",
-                    "a key has several values, and which of them a trial has is for the sampler to say",
-                    "give one value to each key on the command line, and ~sweep.params where the recipe has some"};
+  return Diagnostic{
+      ErrorCode::kBadSweep,
+      {},
+      "",
+      "a key has several values, and which of them a trial has is for the sampler to say",
+      "give one value to each key on the command line, and ~sweep.params where the recipe has "
+      "some"};
 }
 
 /// The overrides of settings, {"train.epochs": 5, "model": "lora"}.
 std::vector<std::string> overrides_of(const Json& settings) {
   std::vector<std::string> overrides;
-  for (const auto& [key, value] : settings.items()) overrides.push_back(key + "=" + element_text(from_json(value)));
+  for (const auto& [key, value] : settings.items())
+    overrides.push_back(key + "=" + element_text(from_json(value)));
   return overrides;
 }
 
@@ -42,7 +45,8 @@ Json measured(const SweepJournal& journal, const Trial& trial, const std::string
   plan.asha = journal.plan().asha;
   const SweepResults results = read_results(journal.folder(), plan, metric);
   Json metrics = Json::object();
-  for (const auto& [name, value] : results.trials.front().metrics) metrics[name] = number_json(value);
+  for (const auto& [name, value] : results.trials.front().metrics)
+    metrics[name] = number_json(value);
   const Json value = results.objective && metrics.contains(results.objective->metric)
                          ? metrics[results.objective->metric]
                          : Json(nullptr);
@@ -55,9 +59,10 @@ Json measured(const SweepJournal& journal, const Trial& trial, const std::string
   return told;
 }
 
-/// The recipe that all trials begin with, which says how many slots are for the taking where those are auto.
-Result<PreparedSweep> base_of_trials(SweepFlags& flags, const SchemaSet& schemas, SlotMemory& memory,
-                                     Console& console) {
+/// The recipe that all trials begin with, which says how many slots are for the taking where those
+/// are auto.
+Result<PreparedSweep> base_of_trials(SweepFlags& flags, const SchemaSet& schemas,
+                                     SlotMemory& memory, Console& console) {
   const std::int64_t most = flags.slots.is_auto ? slots_for_threads(1) : flags.slots.slots;
   auto base = prepare_one(flags.recipe, schemas, console.sources, most);
   if (!base || !flags.slots.is_auto) return base;
@@ -73,10 +78,12 @@ Result<PreparedSweep> base_of_trials(SweepFlags& flags, const SchemaSet& schemas
 }
 
 /// Whether a trial that was thought of fits beside those that have not ended.
-Diagnostics check_memory(SlotMemory& memory, const SweepJournal& journal, const Job& job, std::int64_t slots) {
+Diagnostics check_memory(SlotMemory& memory, const SweepJournal& journal, const Job& job,
+                         std::int64_t slots) {
   if (slots == 1) return {};
   for (const Trial& trial : journal.trials())
-    if (trial.state == TrialState::kFinished || trial.state == TrialState::kStopped) memory.forget(trial.number);
+    if (trial.state == TrialState::kFinished || trial.state == TrialState::kStopped)
+      memory.forget(trial.number);
   memory.add(job.number, job.recipe);
   Diagnostics errors = memory.check(slots);
   if (!errors.empty()) memory.forget(job.number);
@@ -86,8 +93,8 @@ Diagnostics check_memory(SlotMemory& memory, const SweepJournal& journal, const 
 /// Everything while a sampler is talked with. All are borrowed.
 class AskedSweep {
  public:
-  AskedSweep(SweepJournal& journal, const SweepFlags& flags, const SchemaSet& schemas, SlotMemory& memory,
-             Console& console)
+  AskedSweep(SweepJournal& journal, const SweepFlags& flags, const SchemaSet& schemas,
+             SlotMemory& memory, Console& console)
       : journal_(journal),
         layout_(journal.folder()),
         flags_(flags),
@@ -97,11 +104,15 @@ class AskedSweep {
 
   ExitCode operator()() {
     AskTell sampler(
-        STDIN_FILENO, console_.out, [this](std::uint64_t ask, const Json& settings) { return add(ask, settings); },
+        STDIN_FILENO, console_.out,
+        [this](std::uint64_t ask, const Json& settings) { return add(ask, settings); },
         [this](const Trial& trial) { return measured(journal_, trial, flags_.metric); });
-    sampler.say({{"ask_tell", 1}, {"folder", journal_.folder().string()}, {"slots", flags_.slots.slots}});
-    sampler.go_on(journal_.trials(), [this](const Trial& trial) { return is_over(layout_, trial); });
-    const ExitCode code = run_trials(journal_, trial_options(flags_), trial_surroundings(flags_, console_), &sampler);
+    sampler.say(
+        {{"ask_tell", 1}, {"folder", journal_.folder().string()}, {"slots", flags_.slots.slots}});
+    sampler.go_on(journal_.trials(),
+                  [this](const Trial& trial) { return is_over(layout_, trial); });
+    const ExitCode code =
+        run_trials(journal_, trial_options(flags_), trial_surroundings(flags_, console_), &sampler);
     const SweepResults results = read_results(journal_.folder(), journal_.plan(), flags_.metric);
     sampler.say({{"results", write_results(journal_, results)}});
     return code;
@@ -124,11 +135,14 @@ class AskedSweep {
     if (!prepared) return prepared.errors();
     Job& job = prepared->jobs.front();
     job.number = journal_.trials().size();
-    if (const Diagnostics errors = check_memory(memory_, journal_, job, flags_.slots.slots); !errors.empty())
+    if (const Diagnostics errors = check_memory(memory_, journal_, job, flags_.slots.slots);
+        !errors.empty())
       return errors;
     std::error_code ignored;
-    std::filesystem::remove(layout_.recipe(job.number), ignored);  // of one that was killed before the journal knew it
-    if (const Diagnostics errors = write_recipe(job, layout_, console_.sources); !errors.empty()) return errors;
+    std::filesystem::remove(layout_.recipe(job.number),
+                            ignored);  // of one that was killed before the journal knew it
+    if (const Diagnostics errors = write_recipe(job, layout_, console_.sources); !errors.empty())
+      return errors;
     std::vector<std::string> texts;
     for (const std::string& override : overrides) texts.push_back(without_secrets(override));
     return journal_.add(job.hash, std::move(texts), ask);
@@ -157,9 +171,11 @@ ExitCode begin_asking(SweepFlags flags, Console& console) {
   if (!metric) return report(console, metric.errors());
   flags.metric = *std::move(metric);
   if (!flags.launcher.empty() || !base->launcher.is_null()) {
-    return report(console,
-                  {ask_tell_misused("`retort sweep ask-tell` runs its trials on this machine, so it takes no launcher",
-                                    "leave out --launcher and sweep.launcher")});
+    return report(
+        console,
+        {ask_tell_misused(
+            "`retort sweep ask-tell` runs its trials on this machine, so it takes no launcher",
+            "leave out --launcher and sweep.launcher")});
   }
   warn(console, base->warnings);
   const auto folder = make_sweep_folder(base->dir);
@@ -170,7 +186,8 @@ ExitCode begin_asking(SweepFlags flags, Console& console) {
                  .trials = {},
                  .asha = base->asha,
                  .is_asked = true};
-  for (const std::string& typed : flags.recipe.overrides) plan.overrides.push_back(without_secrets(typed));
+  for (const std::string& typed : flags.recipe.overrides)
+    plan.overrides.push_back(without_secrets(typed));
   SweepJournal journal = SweepJournal::make(*folder, std::move(plan));
   return AskedSweep(journal, flags, schemas, memory, console)();
 }
@@ -179,15 +196,17 @@ ExitCode begin_asking(SweepFlags flags, Console& console) {
 ExitCode go_on_asking(SweepFlags flags, Console& console) {
   if (flags.recipe.overrides.size() != 2) {
     return report(console,
-                  {ask_tell_misused("`retort sweep ask-tell resume` takes the folder of one sweep",
-                                    "it goes on with the recipe and the values that the sweep was begun with")});
+                  {ask_tell_misused(
+                      "`retort sweep ask-tell resume` takes the folder of one sweep",
+                      "it goes on with the recipe and the values that the sweep was begun with")});
   }
   auto journal = reopen_sweep(flags.recipe.overrides[1], console);
   if (!journal) return report(console, journal.errors());
   if (!journal->plan().is_asked) {
-    return report(console,
-                  {ask_tell_misused("no sampler has thought of the trials of '" + journal->folder().string() + "'",
-                                    "continue with `retort sweep resume " + journal->folder().string() + "`")});
+    return report(
+        console, {ask_tell_misused(
+                     "no sampler has thought of the trials of '" + journal->folder().string() + "'",
+                     "continue with `retort sweep resume " + journal->folder().string() + "`")});
   }
   flags.recipe.name = journal->plan().recipe;
   flags.recipe.overrides = journal->plan().overrides;
@@ -209,7 +228,8 @@ ExitCode go_on_asking(SweepFlags flags, Console& console) {
   const Diagnostics changes =
       check_resumed_sweep(*journal, NamedRecipe{}, flags.slots.slots, flags.force, console.sources);
   found.insert(found.end(), changes.begin(), changes.end());
-  if (const Diagnostics errors = errors_among(found); !errors.empty()) return report(console, errors);
+  if (const Diagnostics errors = errors_among(found); !errors.empty())
+    return report(console, errors);
   warn(console, found);
   return AskedSweep(*journal, flags, schemas, memory, console)();
 }
@@ -219,9 +239,10 @@ ExitCode go_on_asking(SweepFlags flags, Console& console) {
 ExitCode ask_and_tell(const SweepFlags& flags, Console& console) {
   const std::vector<std::string>& words = flags.recipe.overrides;
   if (words.empty()) {
-    return report(console, {ask_tell_misused("`retort sweep ask-tell` needs a recipe",
-                                             "write `retort sweep ask-tell classify data.root=photos`, or "
-                                             "`retort sweep ask-tell resume DIR`")});
+    return report(console,
+                  {ask_tell_misused("`retort sweep ask-tell` needs a recipe",
+                                    "write `retort sweep ask-tell classify data.root=photos`, or "
+                                    "`retort sweep ask-tell resume DIR`")});
   }
   try {
     return words.front() == "resume" ? go_on_asking(flags, console) : begin_asking(flags, console);

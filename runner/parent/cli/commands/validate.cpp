@@ -6,8 +6,8 @@
 
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/prepare.h"
-#include "runner/parent/config/secret.h"
 #include "runner/parent/compile/missing_files.h"
+#include "runner/parent/config/secret.h"
 #include "runner/parent/run/class_names.h"
 #include "runner/parent/run/image_folders.h"
 
@@ -20,7 +20,8 @@ ExitCode validate(const NamedRecipe& named, Console& console) {
   const auto prepared = prepare(named, schemas, sources);
   if (!prepared) return report(console, prepared.errors());
   warn(console, prepared->composition.warnings);
-  const ImageFolders folders = look_at_image_folders(prepared->recipe.resolved, prepared->graph.working_folder);
+  const ImageFolders folders =
+      look_at_image_folders(prepared->recipe.resolved, prepared->graph.working_folder);
   Diagnostics errors = missing_files(prepared->graph, schemas);
   errors.insert(errors.end(), folders.errors.begin(), folders.errors.end());
   std::ranges::move(unknown_classes(prepared->graph), std::back_inserter(errors));
@@ -40,8 +41,8 @@ ExitCode validate(const NamedRecipe& named, Console& console) {
                   {"stages", recipe.stages.size()},
                   {"nodes", graph.nodes.size()}});
   } else if (!console.is_quiet()) {
-    console.out << recipe.name << " is valid: " << recipe.stages.size() << " stages, " << graph.nodes.size()
-                << " nodes\n";
+    console.out << recipe.name << " is valid: " << recipe.stages.size() << " stages, "
+                << graph.nodes.size() << " nodes\n";
   }
   return ExitCode::kDone;
 }
@@ -56,7 +57,8 @@ Invocation declare_validate() {
 
 }  // namespace
 
-const Command kValidateCommand = {"validate", "Checks a recipe and reports everything wrong with it.",
+const Command kValidateCommand = {"validate",
+                                  "Checks a recipe and reports everything wrong with it.",
                                   "retort validate classify data.root=photos", declare_validate};
 
 }  // namespace runner

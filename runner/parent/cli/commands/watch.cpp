@@ -11,12 +11,12 @@
 
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/console.h"
-#include "runner/shared/error/diagnostic.h"
 #include "runner/parent/report/run_progress.h"
 #include "runner/parent/run/worker_process.h"
-#include "runner/shared/stage/run_layout.h"
 #include "runner/parent/sweep/sweep_journal.h"
 #include "runner/parent/sweep/trial_table.h"
+#include "runner/shared/error/diagnostic.h"
+#include "runner/shared/stage/run_layout.h"
 
 namespace runner {
 namespace {
@@ -32,7 +32,8 @@ struct WatchFlags {
 std::optional<winsize> results_terminal() {
   const char* const terminal = std::getenv("TERM");
   winsize size{};
-  if (!terminal || std::string_view(terminal) == "dumb" || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
+  if (!terminal || std::string_view(terminal) == "dumb" ||
+      ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
     return std::nullopt;
   if (size.ws_col == 0) size.ws_col = 80;
   if (size.ws_row == 0) size.ws_row = 24;
@@ -56,10 +57,14 @@ WatchedFolder look_at_run(const std::filesystem::path& folder) {
 }
 
 /// With `most`, what a table of so many trials shows.
-Result<WatchedFolder> look_at_sweep(const std::filesystem::path& folder, std::optional<std::size_t> most) {
+Result<WatchedFolder> look_at_sweep(const std::filesystem::path& folder,
+                                    std::optional<std::size_t> most) {
   const auto plan = SweepJournal::read(folder);
   if (!plan) return plan.errors();
-  WatchedFolder seen{.json = {}, .lines = {}, .trials = trials_progress(folder, plan->trials, most), .is_over = true};
+  WatchedFolder seen{.json = {},
+                     .lines = {},
+                     .trials = trials_progress(folder, plan->trials, most),
+                     .is_over = true};
   for (const TrialProgress& one : seen.trials) {
     if (!most) {
       seen.json.push_back(to_json(one));
@@ -70,9 +75,11 @@ Result<WatchedFolder> look_at_sweep(const std::filesystem::path& folder, std::op
   return seen;
 }
 
-Result<WatchedFolder> look_at(const std::filesystem::path& folder, std::optional<std::size_t> most) {
+Result<WatchedFolder> look_at(const std::filesystem::path& folder,
+                              std::optional<std::size_t> most) {
   std::error_code error;
-  if (std::filesystem::exists(SweepLayout(folder).journal(), error)) return look_at_sweep(folder, most);
+  if (std::filesystem::exists(SweepLayout(folder).journal(), error))
+    return look_at_sweep(folder, most);
   if (std::filesystem::exists(RunLayout(folder).mark(), error)) return look_at_run(folder);
   return Diagnostic{ErrorCode::kNoRun,
                     {},
@@ -122,7 +129,8 @@ ExitCode watch(const WatchFlags& flags, Console& console) {
     }
     if (seen->is_over) return ExitCode::kDone;
     if (!console.out) return ExitCode::kDone;  // nobody reads on
-    if (const auto signal = wait(kBetweenLooks)) return exit_code_of_stop(*signal, /*has_saved=*/false);
+    if (const auto signal = wait(kBetweenLooks))
+      return exit_code_of_stop(*signal, /*has_saved=*/false);
   }
 }
 
@@ -130,11 +138,13 @@ Invocation declare_watch() {
   const auto flags = std::make_shared<WatchFlags>();
   Invocation verb;
   verb.json_summary = "How it stands now, as JSON on standard output";
-  verb.add({.name = "folder",
-            .value = &flags->folder,
-            .summary = "The folder of a run or of a sweep, which another terminal or machine may have begun",
-            .type = "DIR",
-            .required = true});
+  verb.add(
+      {.name = "folder",
+       .value = &flags->folder,
+       .summary =
+           "The folder of a run or of a sweep, which another terminal or machine may have begun",
+       .type = "DIR",
+       .required = true});
   verb.add({.name = "--once", .value = &flags->once, .summary = "Show how it stands now, and end"});
   verb.run = [flags](Console& console) { return watch(*flags, console); };
   return verb;
@@ -142,7 +152,8 @@ Invocation declare_watch() {
 
 }  // namespace
 
-const Command kWatchCommand = {"watch", "Shows how a run or a sweep goes, from any machine that shares its folder.",
-                               "retort watch multirun/2026-01-31/12-00-00", declare_watch};
+const Command kWatchCommand = {
+    "watch", "Shows how a run or a sweep goes, from any machine that shares its folder.",
+    "retort watch multirun/2026-01-31/12-00-00", declare_watch};
 
 }  // namespace runner

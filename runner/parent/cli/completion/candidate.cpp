@@ -30,7 +30,8 @@ void sort_and_unite(std::vector<T>& names) {
 
 }  // namespace
 
-Outline::Outline(Composer& composer, std::span<const std::string> overrides, const SchemaSet& schemas, Sources& sources)
+Outline::Outline(Composer& composer, std::span<const std::string> overrides,
+                 const SchemaSet& schemas, Sources& sources)
     : composer_(composer), schemas_(schemas) {
   auto composition = compose_leniently(composer, overrides, sources);
   std::vector<std::string> keys = composer.configs().groups();
@@ -85,12 +86,14 @@ std::string Outline::meant(const std::string& key) const {
     if (fits && (!longest || alias.name.size() > longest->name.size())) longest = &alias;
   }
   if (!longest) return key;
-  return longest->targets.empty() ? "" : longest->targets.front() + key.substr(longest->name.size());
+  return longest->targets.empty() ? ""
+                                  : longest->targets.front() + key.substr(longest->name.size());
 }
 
 namespace {
 
-constexpr std::size_t kMaxOption = 64u << 10;  // bytes of an option's file, which is read for its first sentence
+constexpr std::size_t kMaxOption =
+    64u << 10;  // bytes of an option's file, which is read for its first sentence
 constexpr std::string_view kSeparators = ",[(";
 
 /// The values before the one being typed.
@@ -115,8 +118,8 @@ Candidates options_of(const std::string& group, const Outline& outline, const Fi
 }
 
 /// The schema knows what `key` takes, or else its present value shows it.
-Candidates values_of(const std::string& key, bool in_list, std::string_view typed, const Outline& outline,
-                     const FileSystem& files) {
+Candidates values_of(const std::string& key, bool in_list, std::string_view typed,
+                     const Outline& outline, const FileSystem& files) {
   const KeyChoices choices = outline.choices(in_list ? key + ".0" : key);
   Candidates found;
   for (const auto& [value, description] : choices.choices) {
@@ -128,21 +131,23 @@ Candidates values_of(const std::string& key, bool in_list, std::string_view type
     if (std::ranges::any_of(found, is_own)) std::erase_if(found, std::not_fn(is_own));
   }
   const Value* now = at_key(outline.recipe(), key);
-  if (found.empty() && now && std::holds_alternative<bool>(now->data)) found = {{"false"}, {"true"}};
+  if (found.empty() && now && std::holds_alternative<bool>(now->data))
+    found = {{"false"}, {"true"}};
   if (choices.is_path) {
     for (Candidate& file : complete_path(files, typed, "")) found.push_back(std::move(file));
   }
   return found;
 }
 
-Candidates possible_values(const std::string& key, bool in_list, std::string_view typed, const Outline& outline,
-                           const FileSystem& files) {
+Candidates possible_values(const std::string& key, bool in_list, std::string_view typed,
+                           const Outline& outline, const FileSystem& files) {
   const auto alias = std::ranges::find(outline.aliases(), key, &Alias::name);
   if (alias != outline.aliases().end() && !alias->cases.empty()) {
     Candidates found;
     for (const auto& [value, overrides] : alias->cases) {
       std::string meaning;
-      for (const std::string& override : overrides) meaning += (meaning.empty() ? "" : " ") + override;
+      for (const std::string& override : overrides)
+        meaning += (meaning.empty() ? "" : " ") + override;
       found.push_back({element_text(Value{value, {}}), std::move(meaning)});
     }
     return found;
@@ -156,7 +161,8 @@ Candidates possible_values(const std::string& key, bool in_list, std::string_vie
 
 }  // namespace
 
-Candidates complete_override_value(std::string_view word, const Outline& outline, const FileSystem& files) {
+Candidates complete_override_value(std::string_view word, const Outline& outline,
+                                   const FileSystem& files) {
   const std::size_t start = word.find_first_not_of("+~");
   const std::size_t equals = word.find('=');
   if (start == word.npos || start >= equals) return {};
@@ -168,8 +174,9 @@ Candidates complete_override_value(std::string_view word, const Outline& outline
   const auto said = items(before);
 
   Candidates found = possible_values(key, list.starts_with('['), typed, outline, files);
-  std::erase_if(found,
-                [&](const Candidate& value) { return !value.text.starts_with(typed) || said.contains(value.text); });
+  std::erase_if(found, [&](const Candidate& value) {
+    return !value.text.starts_with(typed) || said.contains(value.text);
+  });
   for (Candidate& value : found) value.text.insert(0, word.substr(0, word.size() - typed.size()));
   return found;
 }

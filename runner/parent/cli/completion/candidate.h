@@ -12,15 +12,17 @@
 
 namespace runner {
 
-/// What may be said of a recipe, after the overrides that stand before the cursor: its keys, groups and aliases, by
-/// name. Overrides that are broken are passed over. Everything borrowed must outlive it.
+/// What may be said of a recipe, after the overrides that stand before the cursor: its keys, groups
+/// and aliases, by name. Overrides that are broken are passed over. Everything borrowed must
+/// outlive it.
 class Outline {
  public:
-  Outline(Composer& composer, std::span<const std::string> overrides, const SchemaSet& schemas, Sources& sources);
+  Outline(Composer& composer, std::span<const std::string> overrides, const SchemaSet& schemas,
+          Sources& sources);
 
   struct Group {
-    std::string key;                         ///< as an override names it: "model/backbone", "db@source"
-    bool is_listed = false;                  ///< the defaults lists have it, so that a plain key=option may choose
+    std::string key;         ///< as an override names it: "model/backbone", "db@source"
+    bool is_listed = false;  ///< the defaults lists have it, so that a plain key=option may choose
     std::optional<std::string> chosen = {};  ///< nullopt: none is
   };
   /// By key.
@@ -37,8 +39,8 @@ class Outline {
   /// What the schemas know of a dotted key.
   KeyChoices choices(const std::string& key) const;
 
-  /// The dotted key, or the group, that `key` means: aliases replaced, the longest that fits, by the first of
-  /// their targets. An alias that maps values means none.
+  /// The dotted key, or the group, that `key` means: aliases replaced, the longest that fits, by
+  /// the first of their targets. An alias that maps values means none.
   std::string meant(const std::string& key) const;
 
  private:
@@ -49,7 +51,8 @@ class Outline {
   std::vector<Group> groups_;
 };
 
-/// A word that may stand in place of the one being typed. One that ends in '=', '.', '/' or ',' is to be continued.
+/// A word that may stand in place of the one being typed. One that ends in '=', '.', '/' or ',' is
+/// to be continued.
 struct Candidate {
   std::string text;
   std::string description = {};  ///< a few words beside it; may be empty
@@ -59,12 +62,14 @@ struct Candidate {
 
 using Candidates = std::vector<Candidate>;
 
-/// What `word`, an override that has its '=', may become: the options of a group, what a schema or an alias lists, the
-/// files and folders of a path. Of a list of values, a,b or [a,b], the last one is completed.
-Candidates complete_override_value(std::string_view word, const Outline& outline, const FileSystem& files);
+/// What `word`, an override that has its '=', may become: the options of a group, what a schema or
+/// an alias lists, the files and folders of a path. Of a list of values, a,b or [a,b], the last one
+/// is completed.
+Candidates complete_override_value(std::string_view word, const Outline& outline,
+                                   const FileSystem& files);
 
-/// The files whose path begins with `typed` and ends in `ending`, and folders, which end in '/'. Hidden ones are left
-/// out unless their dot was typed.
+/// The files whose path begins with `typed` and ends in `ending`, and folders, which end in '/'.
+/// Hidden ones are left out unless their dot was typed.
 Candidates complete_path(const FileSystem& files, std::string_view typed, std::string_view ending);
 
 /// Folders only.

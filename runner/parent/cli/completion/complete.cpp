@@ -20,10 +20,12 @@
 namespace runner {
 namespace {
 
-constexpr std::size_t kMaxRecipe = 64u << 10;  // bytes of a recipe's file, which is read for its first sentence
+constexpr std::size_t kMaxRecipe =
+    64u << 10;  // bytes of a recipe's file, which is read for its first sentence
 
 Candidates verbs() {
-  Candidates found = {{"--help", "What retort is"}, {"--version", "Versions of retort, LibTorch and CUDA"}};
+  Candidates found = {{"--help", "What retort is"},
+                      {"--version", "Versions of retort, LibTorch and CUDA"}};
   for (const Command* command : all_commands())
     found.push_back({std::string(command->name), std::string(command->summary)});
   return found;
@@ -44,7 +46,8 @@ Candidates flags(const UnfinishedLine& line, std::string_view typed) {
 Candidates recipes(const NamedRecipe& named, std::string_view typed) {
   const FileSystem& files = real_file_system();
   Candidates found = complete_path(files, typed, ".yaml");
-  if (typed.empty()) std::erase_if(found, [](const Candidate& file) { return file.text.ends_with('/'); });
+  if (typed.empty())
+    std::erase_if(found, [](const Candidate& file) { return file.text.ends_with('/'); });
   Sources sources;
   const ConfigFiles configs(files, recipe_folders(named), sources);
   for (const std::string& name : configs.options("")) {
@@ -70,7 +73,8 @@ Candidates kinds(const SchemaSet& schemas) {
 }
 
 /// What is about the recipe that the line names: an override, a key or a stage, as `what` says.
-Candidates about_recipe(const UnfinishedLine& line, const ExpectedWord& what, std::string_view typed) {
+Candidates about_recipe(const UnfinishedLine& line, const ExpectedWord& what,
+                        std::string_view typed) {
   NamedRecipe named = line.recipe;
   // `config diff` may name a second recipe, to which what follows belongs.
   Candidates found;
@@ -96,7 +100,8 @@ Candidates about_recipe(const UnfinishedLine& line, const ExpectedWord& what, st
     }
     return stages;
   }
-  if (typed.find('=') != typed.npos) return complete_override_value(typed, outline, real_file_system());
+  if (typed.find('=') != typed.npos)
+    return complete_override_value(typed, outline, real_file_system());
   for (Candidate& key : complete_override_key(typed, outline)) found.push_back(std::move(key));
   return found;
 }
@@ -110,7 +115,8 @@ Candidates values(const UnfinishedLine& line, std::string_view typed) {
   }
   if (what.type == "GPU") {
     for (const DeviceModel& model : device_models())
-      found.push_back({short_name(model), std::string(model.architecture) + ", " + size_text(model.memory)});
+      found.push_back(
+          {short_name(model), std::string(model.architecture) + ", " + size_text(model.memory)});
     return found;
   }
   if (what.type == "DATA") {
@@ -138,7 +144,8 @@ Candidates values(const UnfinishedLine& line, std::string_view typed) {
   if (what.name == "file") return complete_path(real_file_system(), typed, ".yaml");
   const bool is_word_of_recipe = what.name == "recipe" || what.name == "overrides";
   if (is_word_of_recipe && line.recipe.name.empty()) return recipes(line.recipe, typed);
-  if (is_word_of_recipe || what.type == "KEY" || what.type == "NODE") return about_recipe(line, what, typed);
+  if (is_word_of_recipe || what.type == "KEY" || what.type == "NODE")
+    return about_recipe(line, what, typed);
   return found;
 }
 
@@ -192,7 +199,8 @@ class KeyCompletion {
     if (parent.empty() || !meant.empty()) {
       for (const std::string& key : outline_.keys_below(meant)) {
         if (parent.empty() && is_about_recipe(key)) continue;
-        take_key(parent.empty() ? key : meant + "." + key, parent.empty() ? key : parent + "." + key);
+        take_key(parent.empty() ? key : meant + "." + key,
+                 parent.empty() ? key : parent + "." + key);
       }
     }
     std::ranges::sort(found_);
@@ -209,10 +217,12 @@ class KeyCompletion {
 
   void add(const std::string& name, std::string_view end, std::string description) {
     if (!name.starts_with(typed_) || !can_be_typed(name)) return;
-    found_.push_back({std::string(prefix(kind_)) + name + std::string(end), std::move(description)});
+    found_.push_back(
+        {std::string(prefix(kind_)) + name + std::string(end), std::move(description)});
   }
 
-  /// May an override with this prefix choose an option of `group`? Where nothing composes, nobody knows.
+  /// May an override with this prefix choose an option of `group`? Where nothing composes, nobody
+  /// knows.
   bool can_choose(const Outline::Group& group) const {
     if (kind_ == OverrideKind::kChange) return group.is_listed || outline_.recipe().map()->empty();
     if (kind_ == OverrideKind::kAdd) return !group.is_listed;
@@ -235,12 +245,14 @@ class KeyCompletion {
   }
 
   /// `key` is the one that is meant, `shown` what is typed for it.
-  void take_key(const std::string& key, const std::string& shown, const std::string& description = "") {
+  void take_key(const std::string& key, const std::string& shown,
+                const std::string& description = "") {
     const Value* value = at_key(outline_.recipe(), key);
     if (kind_ == OverrideKind::kDelete && !value) return;
     if (!shown.starts_with(typed_)) return;
     const KeyChoices choices = outline_.choices(key);
-    const std::string summary = description.empty() ? first_sentence_of(choices.description) : description;
+    const std::string summary =
+        description.empty() ? first_sentence_of(choices.description) : description;
     const bool has_keys = (value && value->map()) || !outline_.keys_below(key).empty();
     if (has_keys) add(shown, ".", summary);
     if (kind_ == OverrideKind::kDelete) return add(shown, "", summary);

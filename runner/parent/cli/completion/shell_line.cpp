@@ -17,7 +17,8 @@ ShellLine read_shell_line(std::string_view line, std::string_view breaks) {
       in_word = true;
       if (breaks.find(c) != breaks.npos) keep();
     } else if (c == '\\' && quote != '\'' && i + 1 < line.size()) {
-      const bool is_escape = !quote || line[i + 1] == '"' || line[i + 1] == '\\' || line[i + 1] == '$';
+      const bool is_escape =
+          !quote || line[i + 1] == '"' || line[i + 1] == '\\' || line[i + 1] == '$';
       if (!is_escape) word += c;
       word += line[++i];
       in_word = true;
@@ -49,7 +50,8 @@ std::string shell_replacement(const ShellLine& line, std::string_view text) {
 namespace {
 
 // Runs in bash 3.2 too, which has neither mapfile nor compopt.
-constexpr std::string_view kBash = R"(# Completion of retort for bash. In ~/.bashrc: source <(retort completion bash)
+constexpr std::string_view kBash =
+    R"(# Completion of retort for bash. In ~/.bashrc: source <(retort completion bash)
 _retort() {
   local program="${1/#\~\//$HOME/}" line
   type -P -- "$program" >/dev/null || program=retort

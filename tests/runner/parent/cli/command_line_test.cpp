@@ -24,7 +24,8 @@ class Line {
   const Talk& talk() const { return line_.talk; }
   const NamedRecipe& recipe() const { return *line_.invocation.recipe; }
 
-  /// What the parameter `name` was given: "true" or "false" for a flag without a value, a list joined by commas.
+  /// What the parameter `name` was given: "true" or "false" for a flag without a value, a list
+  /// joined by commas.
   std::string operator[](const std::string& name) const {
     const auto& parameters = line_.invocation.parameters;
     const auto found = std::ranges::find(parameters, name, &Parameter::name);
@@ -56,14 +57,15 @@ std::string error_of(std::vector<std::string> words) {
 
 std::string help_of(std::vector<std::string> words) {
   const auto result = parse_command_line(words);
-  return result && std::holds_alternative<HelpText>(*result) ? std::get<HelpText>(*result).text : "no help";
+  return result && std::holds_alternative<HelpText>(*result) ? std::get<HelpText>(*result).text
+                                                             : "no help";
 }
 
 using Words = std::vector<std::string>;
 
 TEST(CommandLine, FlagsAndOverridesInAnyOrder) {
-  const Line line =
-      parsed({"run", "--smoke", "classify", "a=-1", "-q", "~b", "+c={x: [1, 2]}", "--only", "train", "d='x y'"});
+  const Line line = parsed({"run", "--smoke", "classify", "a=-1", "-q", "~b", "+c={x: [1, 2]}",
+                            "--only", "train", "d='x y'"});
   EXPECT_EQ(line.verb(), "run");
   EXPECT_EQ(line.recipe().name, "classify");
   EXPECT_EQ(line.recipe().overrides, (Words{"a=-1", "~b", "+c={x: [1, 2]}", "d='x y'"}));
@@ -75,8 +77,9 @@ TEST(CommandLine, FlagsAndOverridesInAnyOrder) {
 }
 
 TEST(CommandLine, PlanTakesABudgetAndADevice) {
-  const Line line = parsed({"plan", "classify", "--gpu", "NVIDIA L4", "--budget", "8GiB", "--svg", "a.svg",
-                            "--detailed-exitcode", "--no-reuse", "--only", "train", "lr=1"});
+  const Line line =
+      parsed({"plan", "classify", "--gpu", "NVIDIA L4", "--budget", "8GiB", "--svg", "a.svg",
+              "--detailed-exitcode", "--no-reuse", "--only", "train", "lr=1"});
   EXPECT_EQ(line.recipe().name, "classify");
   EXPECT_EQ(line.recipe().overrides, Words{"lr=1"});
   EXPECT_EQ(line["--gpu"], "NVIDIA L4");
@@ -96,19 +99,21 @@ TEST(CommandLine, LogLevelIsOneOfItsWords) {
   EXPECT_EQ(parsed({"run", "classify"})["--log-level"], "");
   for (const std::string verb : {"run", "resume", "evaluate"}) {
     EXPECT_EQ(parsed({verb, "it", "--log-level", "debug"})["--log-level"], "debug");
-    EXPECT_THAT(error_of({verb, "it", "--log-level=loud"}), testing::HasSubstr("trace,debug,info,warn,error,off"));
+    EXPECT_THAT(error_of({verb, "it", "--log-level=loud"}),
+                testing::HasSubstr("trace,debug,info,warn,error,off"));
   }
   EXPECT_THAT(error_of({"validate", "it", "--log-level", "debug"}), testing::HasSubstr("E0501"));
 }
 
 TEST(CommandLine, CertifyTakesARecipe) {
   EXPECT_EQ(parsed({"certify", "classify", "--only", "train"})["--only"], "train");
-  EXPECT_EQ(error_of({"certify"}), "E0501: no recipe given | write its name or file, as in `retort certify classify`");
+  EXPECT_EQ(error_of({"certify"}),
+            "E0501: no recipe given | write its name or file, as in `retort certify classify`");
 }
 
 TEST(CommandLine, EvaluateTakesARunAndOverrides) {
-  const Line line =
-      parsed({"evaluate", "outputs/a", "data.root=x", "--checkpoint", "best", "--weights", "averaged", "device=cpu"});
+  const Line line = parsed({"evaluate", "outputs/a", "data.root=x", "--checkpoint", "best",
+                            "--weights", "averaged", "device=cpu"});
   EXPECT_EQ(line["run"], "outputs/a");
   EXPECT_EQ(line["overrides"], "data.root=x,device=cpu");
   EXPECT_EQ(line["--checkpoint"], "best");
@@ -116,8 +121,8 @@ TEST(CommandLine, EvaluateTakesARunAndOverrides) {
 }
 
 TEST(CommandLine, DataFetchTakesFilesThatAreHere) {
-  const Line line =
-      parsed({"data", "fetch", "cub200", "--out", "there", "--url", "http://a", "--from-file", "a.tgz", "b.tgz"});
+  const Line line = parsed({"data", "fetch", "cub200", "--out", "there", "--url", "http://a",
+                            "--from-file", "a.tgz", "b.tgz"});
   EXPECT_EQ(line["action"], "fetch");
   EXPECT_EQ(line["what"], "cub200");
   EXPECT_EQ(line["--out"], "there");
@@ -127,8 +132,8 @@ TEST(CommandLine, DataFetchTakesFilesThatAreHere) {
 }
 
 TEST(CommandLine, PredictTakesARunAndPathsInAnyOrderWithFlags) {
-  const Line line = parsed({"predict", "--top", "3", "outputs/a", "a.jpg", "--skip-corrupt", "b", "device=cpu",
-                            "--batch-size=8", "--out", "p.csv", "--node", "train.0"});
+  const Line line = parsed({"predict", "--top", "3", "outputs/a", "a.jpg", "--skip-corrupt", "b",
+                            "device=cpu", "--batch-size=8", "--out", "p.csv", "--node", "train.0"});
   EXPECT_EQ(line["run"], "outputs/a");
   EXPECT_EQ(line["paths"], "a.jpg,b,device=cpu");
   EXPECT_EQ(line["--top"], "3");
@@ -136,12 +141,16 @@ TEST(CommandLine, PredictTakesARunAndPathsInAnyOrderWithFlags) {
   EXPECT_EQ(line["--out"], "p.csv");
   EXPECT_EQ(line["--node"], "train.0");
   EXPECT_EQ(line["--skip-corrupt"], "true");
-  EXPECT_EQ(parsed({"predict", "--model", "clip", "a.jpg", "--labels", "a car", "a cat"})["--labels"], "a car,a cat");
-  EXPECT_THAT(error_of({"predict", "outputs/a", "b", "--top", "0"}), testing::StartsWith("E0501: --top: "));
+  EXPECT_EQ(
+      parsed({"predict", "--model", "clip", "a.jpg", "--labels", "a car", "a cat"})["--labels"],
+      "a car,a cat");
+  EXPECT_THAT(error_of({"predict", "outputs/a", "b", "--top", "0"}),
+              testing::StartsWith("E0501: --top: "));
 }
 
 TEST(CommandLine, ConfigDirTakesOneFolderEach) {
-  const Line line = parsed({"validate", "--config-dir", "a", "classify", "--config-dir", "b", "x=1"});
+  const Line line =
+      parsed({"validate", "--config-dir", "a", "classify", "--config-dir", "b", "x=1"});
   EXPECT_EQ(line.recipe().config_dirs, (Words{"a", "b"}));
   EXPECT_EQ(line.recipe().overrides, Words{"x=1"});
 }
@@ -156,8 +165,10 @@ TEST(CommandLine, DoctorLooksAtTheMachineOrAtARecipe) {
   EXPECT_EQ(parsed({"doctor", "determinism", "classify"})["--steps"], "3");
   EXPECT_EQ(parsed({"doctor", "memory"})["check"], "memory");
   EXPECT_EQ(error_of({"doctor", "determinism", "a=1"}),
-            "E0501: no recipe given | write its name or file, as in `retort doctor determinism classify`");
-  EXPECT_THAT(error_of({"doctor", "determinism", "classify", "--steps", "0"}), testing::StartsWith("E0501: --steps"));
+            "E0501: no recipe given | write its name or file, as in `retort doctor determinism "
+            "classify`");
+  EXPECT_THAT(error_of({"doctor", "determinism", "classify", "--steps", "0"}),
+              testing::StartsWith("E0501: --steps"));
   EXPECT_THAT(error_of({"doctor", "classify"}), testing::StartsWith("E0501: check"));
 }
 
@@ -179,7 +190,8 @@ TEST(CommandLine, RecipeMayFollowOverrides) {
 }
 
 TEST(CommandLine, HydrasShortFlags) {
-  const Line line = parsed({"run", "a=1", "-cn", "classify", "-cp=conf", "b=2", "-cd", "more", "-cd", "most"});
+  const Line line =
+      parsed({"run", "a=1", "-cn", "classify", "-cp=conf", "b=2", "-cd", "more", "-cd", "most"});
   EXPECT_EQ(line.recipe().name, "classify");
   EXPECT_EQ(line.recipe().config_path, "conf");
   EXPECT_EQ(line.recipe().config_dirs, (Words{"more", "most"}));
@@ -195,10 +207,13 @@ TEST(CommandLine, FileWhoseFolderHoldsAnEqualSignIsARecipe) {
 
 TEST(CommandLine, UnknownVerbSuggestsNearest) {
   EXPECT_EQ(error_of({"rum"}), "E0502: unknown verb 'rum' | did you mean 'run'?");
-  EXPECT_EQ(error_of({"frobnicate"}), "E0502: unknown verb 'frobnicate' | `retort --help` lists the verbs");
+  EXPECT_EQ(error_of({"frobnicate"}),
+            "E0502: unknown verb 'frobnicate' | `retort --help` lists the verbs");
 }
 
-TEST(CommandLine, NoVerbIsUsage) { EXPECT_EQ(error_of({}), "E0501: no verb given | `retort --help` lists the verbs"); }
+TEST(CommandLine, NoVerbIsUsage) {
+  EXPECT_EQ(error_of({}), "E0501: no verb given | `retort --help` lists the verbs");
+}
 
 TEST(CommandLine, UnknownFlagSuggestsNearest) {
   EXPECT_EQ(error_of({"run", "classify", "--smoek"}),
@@ -207,23 +222,28 @@ TEST(CommandLine, UnknownFlagSuggestsNearest) {
 
 TEST(CommandLine, FlagsOfAnotherProgramAreShownAsOverrides) {
   EXPECT_EQ(error_of({"run", "classify", "--lr", "2e-5", "--save_iter", "-1", "--no_amp", "a=1"}),
-            "E0501: The following arguments were not expected: --no_amp --save_iter --lr | settings are written "
+            "E0501: The following arguments were not expected: --no_amp --save_iter --lr | "
+            "settings are written "
             "key=value: lr=2e-5 save_iter=-1 no_amp=true");
   EXPECT_EQ(error_of({"run", "classify", "--batch-size=8"}),
-            "E0501: The following argument was not expected: --batch-size=8 | settings are written key=value: "
+            "E0501: The following argument was not expected: --batch-size=8 | settings are written "
+            "key=value: "
             "batch_size=8");
   EXPECT_EQ(error_of({"stages", "--lr=1"}),
-            "E0501: The following argument was not expected: --lr=1 | `retort stages --help` shows how it is used");
+            "E0501: The following argument was not expected: --lr=1 | `retort stages --help` shows "
+            "how it is used");
 }
 
 TEST(CommandLine, MissingRecipeSaysHow) {
-  EXPECT_EQ(error_of({"run"}), "E0501: no recipe given | write its name or file, as in `retort run classify`");
+  EXPECT_EQ(error_of({"run"}),
+            "E0501: no recipe given | write its name or file, as in `retort run classify`");
   EXPECT_EQ(error_of({"graph", "a=1"}),
             "E0501: no recipe given | write its name or file, as in `retort graph classify`");
 }
 
 TEST(CommandLine, FormatMustBeKnown) {
-  EXPECT_THAT(error_of({"graph", "a", "--format", "svg"}), testing::StartsWith("E0501: --format: svg not in"));
+  EXPECT_THAT(error_of({"graph", "a", "--format", "svg"}),
+              testing::StartsWith("E0501: --format: svg not in"));
 }
 
 TEST(CommandLine, EveryVerbHasHelpWithAnExample) {
@@ -232,7 +252,8 @@ TEST(CommandLine, EveryVerbHasHelpWithAnExample) {
     EXPECT_THAT(overview, testing::HasSubstr(std::string(command->summary)));
     const std::string help = help_of({std::string(command->name), "--help"});
     EXPECT_THAT(help, testing::HasSubstr("Example: " + std::string(command->example)));
-    EXPECT_THAT(std::string(command->example), testing::StartsWith("retort " + std::string(command->name)));
+    EXPECT_THAT(std::string(command->example),
+                testing::StartsWith("retort " + std::string(command->name)));
     EXPECT_THAT(help, testing::HasSubstr("--json"));
   }
 }

@@ -16,8 +16,10 @@ namespace {
 
 std::vector<TextCase> all_cases() {
   std::vector<std::filesystem::path> paths;
-  const std::filesystem::path folder = std::filesystem::path(RETORT_SOURCE_DIR) / "tests/cases/commands";
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) paths.push_back(entry.path());
+  const std::filesystem::path folder =
+      std::filesystem::path(RETORT_SOURCE_DIR) / "tests/cases/commands";
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    paths.push_back(entry.path());
   std::ranges::sort(paths);
   std::vector<TextCase> cases;
   for (const auto& path : paths) {
@@ -32,21 +34,24 @@ std::string trimmed(std::string text) {
   return text == "\n" ? "" : text;
 }
 
-/// With the folder of this build, its version and hashes of recipes replaced by names, and columns, whose width depends
-/// on the folder, two blanks apart.
+/// With the folder of this build, its version and hashes of recipes replaced by names, and columns,
+/// whose width depends on the folder, two blanks apart.
 std::string comparable(const std::string& text) {
-  static const std::regex build(RETORT_BINARY_DIR), hash("\\b([0-9a-f]{64}|[0-9a-f]{10})\\b"), columns("([^ |\n])  +");
+  static const std::regex build(RETORT_BINARY_DIR), hash("\\b([0-9a-f]{64}|[0-9a-f]{10})\\b"),
+      columns("([^ |\n])  +");
   static const std::regex version("\"retort\": \"[0-9.]+\"");
-  std::string named = std::regex_replace(std::regex_replace(trimmed(text), build, "BUILD"), hash, "HASH");
+  std::string named =
+      std::regex_replace(std::regex_replace(trimmed(text), build, "BUILD"), hash, "HASH");
   named = std::regex_replace(named, version, "\"retort\": \"VERSION\"");
   return std::regex_replace(named, columns, "$1  ");
 }
 
-/// The program with a worker that gives `answer` to whatever it is asked, in `folder`; then the events `more`, a line
-/// each, and fails where there are any.
+/// The program with a worker that gives `answer` to whatever it is asked, in `folder`; then the
+/// events `more`, a line each, and fails where there are any.
 std::filesystem::path installation(const std::filesystem::path& folder, const std::string& answer,
                                    const std::string& more) {
-  const nlohmann::ordered_json event = {{"event", "answer"}, {"answer", nlohmann::ordered_json::parse(answer)}};
+  const nlohmann::ordered_json event = {{"event", "answer"},
+                                        {"answer", nlohmann::ordered_json::parse(answer)}};
   std::string acts = "hello read " + quoted("line:" + event.dump());
   std::istringstream lines(trimmed(more));
   for (std::string line; std::getline(lines, line);) acts += " " + quoted("line:" + line);
@@ -59,7 +64,8 @@ class Commands : public testing::TestWithParam<TextCase> {
     for (const auto& [name, text] : sections) {
       if (name.starts_with("file ")) folder.write(name.substr(5), trimmed(text));
     }
-    if (sections["run"].starts_with("retort ")) arguments = sections["run"].substr(std::string("retort ").size());
+    if (sections["run"].starts_with("retort "))
+      arguments = sections["run"].substr(std::string("retort ").size());
   }
 
   const TemporaryFolder folder, beside;
@@ -71,7 +77,8 @@ TEST_P(Commands, SayWhatTheyDo) {
   ASSERT_NE(arguments, "") << "a case runs retort";
   const Ended ended =
       sections.contains("answer")
-          ? run_shell(installation(beside.path(), sections["answer"], sections["more"]).string() + " " + arguments,
+          ? run_shell(installation(beside.path(), sections["answer"], sections["more"]).string() +
+                          " " + arguments,
                       folder.path())
           : retort(arguments, folder.path());
   EXPECT_EQ(comparable(ended.out), comparable(sections["out"]));
@@ -82,9 +89,11 @@ TEST_P(Commands, SayWhatTheyDo) {
 
 /// What help says to type is understood, and does not end in the mistake that it was meant for.
 TEST_P(Commands, AdviceLeadsSomewhere) {
-  static const std::regex kHelp("  help: ([^\n]*)"), kPlace("\\b[A-Z]{2,}\\b|…"), kWord("\n  1 \\| ([^\n]*)\n");
+  static const std::regex kHelp("  help: ([^\n]*)"), kPlace("\\b[A-Z]{2,}\\b|…"),
+      kWord("\n  1 \\| ([^\n]*)\n");
   const std::string said = sections["err"];
-  const std::string program = install_with_worker(beside.path(), "hello read ready read finished:0").string() + " ";
+  const std::string program =
+      install_with_worker(beside.path(), "hello read ready read finished:0").string() + " ";
   const std::vector<std::string> typed = all_matches("\n" + said, kWord);
   for (const std::string& help : all_matches(said, kHelp)) {
     for (const std::string& command : advised_commands(help)) {
@@ -92,20 +101,23 @@ TEST_P(Commands, AdviceLeadsSomewhere) {
       const bool is_pattern = std::regex_search(command, kPlace);
       const std::string words = command.substr(std::string("retort ").size());
       const Ended ended =
-          run_shell(program + (is_pattern ? words.substr(0, words.find(' ')) + " --help" : words), folder.path());
+          run_shell(program + (is_pattern ? words.substr(0, words.find(' ')) + " --help" : words),
+                    folder.path());
       EXPECT_NE(ended.exit, 64) << command << '\n' << ended.err;
       EXPECT_TRUE(ended.err.empty() || ended.err != said) << command << '\n' << ended.err;
     }
     for (const std::string& override : advised_overrides(help)) {
       std::string followed = arguments;
       for (const std::string& word : typed) {
-        const std::string key = override.substr(override.find_last_of(".+~", override.find('=')) + 1);
+        const std::string key =
+            override.substr(override.find_last_of(".+~", override.find('=')) + 1);
         const std::size_t at = word.find(key) == word.npos ? followed.npos : followed.find(word);
         if (at != followed.npos) followed.replace(at, word.size(), quoted(override));
       }
       if (followed == arguments) followed += " " + quoted(override);
       const Ended ended = run_shell(program + followed, folder.path());
-      EXPECT_EQ(ended.err.find("| " + override + "\n"), std::string::npos) << followed << '\n' << ended.err;
+      EXPECT_EQ(ended.err.find("| " + override + "\n"), std::string::npos) << followed << '\n'
+                                                                           << ended.err;
     }
   }
 }

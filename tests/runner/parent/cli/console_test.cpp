@@ -26,7 +26,8 @@ TEST(Console, AHundredDiagnosticsArePrintedAndTheOthersCounted) {
 TEST(Console, JsonHoldsEveryDiagnostic) {
   std::ostringstream out, err;
   Console console{.out = out, .err = err, .json = true};
-  EXPECT_EQ(report(console, Diagnostics(102, {ErrorCode::kUnknownKey, {}, "", "wrong", ""})), ExitCode::kBadRecipe);
+  EXPECT_EQ(report(console, Diagnostics(102, {ErrorCode::kUnknownKey, {}, "", "wrong", ""})),
+            ExitCode::kBadRecipe);
   EXPECT_EQ(nlohmann::json::parse(out.str())["errors"].size(), 102u);
 }
 

@@ -34,7 +34,8 @@ std::string answering(const std::string& answer) {
   return "hello read " + quoted(R"(line:{"event":"answer","answer":)" + answer + "}");
 }
 
-const std::string kLogged = " " + quoted(R"(line:{"event":"log","level":"debug","node":"","line":"3 kernels"})");
+const std::string kLogged =
+    " " + quoted(R"(line:{"event":"log","level":"debug","node":"","line":"3 kernels"})");
 const std::string kRunning = "hello read ready read";
 const std::string kCertificate =
     R"({"schema":1,"node":"train","compared":"all","holds":true,"worst":0,"limit":1e-12,"parameters":[{"name":"w","relative_error":0}],"changed":[],"refused":""})";
@@ -46,7 +47,8 @@ const std::string kSurvey =
     R"("alike":{"count":0,"shown":[],"across_parts":0,"several_classes":0},"patients":0,"without_patient":0,)"
     R"("shared_patients":{"count":0,"shown":[]},"subject":"","strangers":{"count":0,"shown":[]}})";
 
-const std::string kLoss = R"({"event":"metric","node":"train","name":"train/epoch_loss","value":2.0,"step":4})";
+const std::string kLoss =
+    R"({"event":"metric","node":"train","name":"train/epoch_loss","value":2.0,"step":4})";
 
 /// What a worker has once answered to `retort plan`.
 std::string recorded_plan() {
@@ -68,7 +70,8 @@ std::vector<GoodLine> good_lines() {
       {"evaluate", "evaluate finished run.dir=e", kRunning},
       {"predict", "predict finished x.jpg",
        "hello read " + quoted(predicted) + " " + quoted(R"(line:{"event":"answer","answer":{}})")},
-      {"export", "export finished --merged --out o", answering(R"({"folder":"o","files":["model.safetensors"]})")},
+      {"export", "export finished --merged --out o",
+       answering(R"({"folder":"o","files":["model.safetensors"]})")},
       {"analyze", "analyze finished"},
       {"analyze", "analyze finished finished"},
       {"compare", "compare finished finished"},
@@ -119,9 +122,12 @@ std::vector<GoodLine> good_lines() {
       {"data", "data check quickstart", answering(R"({"data":[)" + kSurvey + "]}")},
       {"devices", "devices"},
       {"devices", "devices --best"},
-      {"doctor", "doctor", answering(R"({"libtorch":"2.11.0","threads":2,"cpu_capability":"AVX2","devices":[]})")},
-      {"doctor", "doctor memory", answering(R"({"checks":[{"name":"x","passed":true,"found":"y"}],"passed":true})")},
-      {"doctor", "doctor determinism quickstart", answering(R"({"steps":1,"tensors":1,"difference":null})")},
+      {"doctor", "doctor",
+       answering(R"({"libtorch":"2.11.0","threads":2,"cpu_capability":"AVX2","devices":[]})")},
+      {"doctor", "doctor memory",
+       answering(R"({"checks":[{"name":"x","passed":true,"found":"y"}],"passed":true})")},
+      {"doctor", "doctor determinism quickstart",
+       answering(R"({"steps":1,"tensors":1,"difference":null})")},
       {"completion", "completion bash"},
   };
 }
@@ -142,7 +148,9 @@ std::string complaints_of(const std::string& file, const nlohmann::json& value) 
   valijson::SchemaParser(valijson::SchemaParser::kDraft7)
       .populateSchema(valijson::adapters::NlohmannJsonAdapter(description), schema);
   valijson::ValidationResults results;
-  if (valijson::Validator().validate(schema, valijson::adapters::NlohmannJsonAdapter(value), &results)) return "";
+  if (valijson::Validator().validate(schema, valijson::adapters::NlohmannJsonAdapter(value),
+                                     &results))
+    return "";
   std::string text;
   for (const auto& error : results) {
     for (const std::string& step : error.context) text += step;
@@ -157,42 +165,52 @@ std::string complaints(const nlohmann::json& document) {
   const std::string shape = document["schema"];
   const std::string file = shape.substr(0, shape.find('/')) + ".json";
   const auto description = nlohmann::json::parse(file_text(kShapes + "/" + file));
-  return description["$id"] == shape ? complaints_of(file, document["result"]) : file + " describes another shape";
+  return description["$id"] == shape ? complaints_of(file, document["result"])
+                                     : file + " describes another shape";
 }
 
 /// All of `out`, or of JSON lines the last.
 nlohmann::json last_document(const std::string& out) {
   if (nlohmann::json::accept(out)) return nlohmann::json::parse(out);
   const std::size_t end = out.find_last_not_of('\n');
-  return nlohmann::json::parse(out.substr(out.rfind('\n', end) + 1), nullptr, /*allow_exceptions=*/false);
+  return nlohmann::json::parse(out.substr(out.rfind('\n', end) + 1), nullptr,
+                               /*allow_exceptions=*/false);
 }
 
-/// A folder with a run that has finished, one that has not, and one that has left nothing but what it measured.
+/// A folder with a run that has finished, one that has not, and one that has left nothing but what
+/// it measured.
 class RecordedRuns {
  public:
   RecordedRuns() {
     for (const std::string run : {"finished", "stopped", "measured"}) {
       folder_.write(run + "/.retort/run.json", R"({"schema": 1})");
       folder_.write(run + "/.retort/environment.json", R"({"device": "cpu", "threads": 1})");
-      folder_.write(run + "/.retort/recipe.yaml",
-                    "schema: 1\nname: probe\ndata: {kind: data.image_folder, root: photos}\n"
-                    "model: {kind: model.linear_probe}\nmemory: {kind: memory.policy}\n"
-                    "train: {kind: train.supervised, epochs: 2, optimizer: {learning_rate: 0.001}}\n"
-                    "evaluate: {kind: evaluate.classification}\n");
-      folder_.write(run + "/.retort/graph.json", R"({"nodes": [{"id": "train", "kind": "train.supervised"}]})");
-      folder_.write(run + "/summary.json",
-                    R"({"schema": 1, "recipe": "probe", "status": ")" + (run == "measured" ? "finished" : run) +
-                        R"(", "exit": 0, "started": "2026-01-31T12:00:00+0000", "seconds": 1, "nodes": [],)"
-                        R"( "metrics": {}, "diagnostics": []})");
-      folder_.write(run + "/nodes/evaluate/metrics.json",
-                    R"({"top1": 0.5, "top1_interval": {"low": 0.15, "high": 0.85}, "mean_per_class": 0.5,)"
-                    R"( "log_loss": 1.5, "samples": 4, "smoke": false, "confusion_matrix": [[1, 0], [1, 2]],)"
-                    R"( "per_class": [{"class": "a", "precision": 0.5, "recall": 1, "f1": 0.6, "support": 1},)"
-                    R"( {"class": "b", "precision": 1, "recall": 0.6, "f1": 0.8, "support": 3}]})");
-      folder_.write(run + "/nodes/evaluate/predictions.csv", "name,label,predicted\nx,a,a\ny,b,a\n");
-      folder_.write(run + "/metrics.jsonl",
-                    R"({"node": "train", "name": "train/epoch_loss", "value": 2.0, "step": 4, "time": 10.0})"
-                    "\n");
+      folder_.write(
+          run + "/.retort/recipe.yaml",
+          "schema: 1\nname: probe\ndata: {kind: data.image_folder, root: photos}\n"
+          "model: {kind: model.linear_probe}\nmemory: {kind: memory.policy}\n"
+          "train: {kind: train.supervised, epochs: 2, optimizer: {learning_rate: 0.001}}\n"
+          "evaluate: {kind: evaluate.classification}\n");
+      folder_.write(run + "/.retort/graph.json",
+                    R"({"nodes": [{"id": "train", "kind": "train.supervised"}]})");
+      folder_.write(
+          run + "/summary.json",
+          R"({"schema": 1, "recipe": "probe", "status": ")" +
+              (run == "measured" ? "finished" : run) +
+              R"(", "exit": 0, "started": "2026-01-31T12:00:00+0000", "seconds": 1, "nodes": [],)"
+              R"( "metrics": {}, "diagnostics": []})");
+      folder_.write(
+          run + "/nodes/evaluate/metrics.json",
+          R"({"top1": 0.5, "top1_interval": {"low": 0.15, "high": 0.85}, "mean_per_class": 0.5,)"
+          R"( "log_loss": 1.5, "samples": 4, "smoke": false, "confusion_matrix": [[1, 0], [1, 2]],)"
+          R"( "per_class": [{"class": "a", "precision": 0.5, "recall": 1, "f1": 0.6, "support": 1},)"
+          R"( {"class": "b", "precision": 1, "recall": 0.6, "f1": 0.8, "support": 3}]})");
+      folder_.write(run + "/nodes/evaluate/predictions.csv",
+                    "name,label,predicted\nx,a,a\ny,b,a\n");
+      folder_.write(
+          run + "/metrics.jsonl",
+          R"({"node": "train", "name": "train/epoch_loss", "value": 2.0, "step": 4, "time": 10.0})"
+          "\n");
       folder_.write(run + "/nodes/train/checkpoints/step-00000004/manifest.json", "{}");
     }
     std::filesystem::remove_all(folder_ / "measured/nodes");
@@ -202,8 +220,11 @@ class RecordedRuns {
   Ended run(const GoodLine& line, const std::string& more) const {
     const TemporaryFolder beside;
     std::string worker = line.events.empty() ? "exit:1" : line.events + " finished:0";
-    if (const std::size_t at = worker.find(" read"); at != worker.npos) worker.insert(at + 5, kLogged);
-    return run_shell(install_with_worker(beside.path(), worker).string() + " " + line.arguments + more, folder_.path());
+    if (const std::size_t at = worker.find(" read"); at != worker.npos)
+      worker.insert(at + 5, kLogged);
+    return run_shell(
+        install_with_worker(beside.path(), worker).string() + " " + line.arguments + more,
+        folder_.path());
   }
   std::string read(const std::string& name) const { return folder_.read(name); }
 
@@ -221,13 +242,16 @@ class EveryVerb : public testing::TestWithParam<GoodLine> {
 TEST(FileSizeLimit, IsTheUsersAndLeavesNothingHalfWritten) {
   const TemporaryFolder folder, beside;
   const std::string program = install_with_worker(beside.path(), "exit:1").string();
-  const Ended ended = run_shell("ulimit -f 1; " + program + " init || echo $? >code; cat recipe.yaml; " + program +
-                                    " config show quickstart --resolve >config || echo $? >>code",
-                                folder.path());
+  const Ended ended =
+      run_shell("ulimit -f 1; " + program + " init || echo $? >code; cat recipe.yaml; " + program +
+                    " config show quickstart --resolve >config || echo $? >>code",
+                folder.path());
   EXPECT_EQ(file_text(folder / "code"), "74\n74\n");
-  EXPECT_THAT(ended.err, testing::HasSubstr("cannot write 'recipe.yaml': File too large\n  help: it reached the "
-                                            "limit on file sizes: raise it with `ulimit -f`\n"));
-  EXPECT_THAT(ended.err, testing::HasSubstr("error[E0802]: cannot write to standard output: File too large\n"));
+  EXPECT_THAT(ended.err, testing::HasSubstr(
+                             "cannot write 'recipe.yaml': File too large\n  help: it reached the "
+                             "limit on file sizes: raise it with `ulimit -f`\n"));
+  EXPECT_THAT(ended.err, testing::HasSubstr(
+                             "error[E0802]: cannot write to standard output: File too large\n"));
   EXPECT_FALSE(std::filesystem::exists(folder / "recipe.yaml"));
 }
 
@@ -247,13 +271,17 @@ TEST_P(EveryVerb, EndsWell) {
 TEST_P(EveryVerb, EndsWith74WhereItsResultsCannotBeWritten) {
   const Ended ended = run(" >/dev/full");
   EXPECT_EQ(ended.exit, 74) << ended.err;
-  EXPECT_THAT(ended.err, testing::EndsWith("error[E0802]: cannot write to standard output: No space left on device\n"));
+  EXPECT_THAT(ended.err,
+              testing::EndsWith(
+                  "error[E0802]: cannot write to standard output: No space left on device\n"));
 }
 
 TEST_P(EveryVerb, EndsWith74WithoutStandardOutput) {
   const Ended ended = run(" >&-");
   EXPECT_EQ(ended.exit, 74) << ended.err;
-  EXPECT_THAT(ended.err, testing::EndsWith("error[E0802]: cannot write to standard output: Bad file descriptor\n"));
+  EXPECT_THAT(
+      ended.err,
+      testing::EndsWith("error[E0802]: cannot write to standard output: Bad file descriptor\n"));
 }
 
 TEST_P(EveryVerb, EndsLikeCatWhereNobodyReadsItsResults) {
@@ -309,7 +337,8 @@ TEST_P(EveryVerb, PrintsErrorsAsJsonToo) {
 
 TEST(EveryVerbTable, PrintsEveryShapeThatIsDescribed) {
   std::set<std::string> printed = {"envelope.json"}, described;
-  for (const auto& entry : std::filesystem::directory_iterator(kShapes)) described.insert(entry.path().filename());
+  for (const auto& entry : std::filesystem::directory_iterator(kShapes))
+    described.insert(entry.path().filename());
   for (const GoodLine& line : good_lines()) {
     const RecordedRuns runs;
     const std::string shape = last_document(runs.run(line, " --json").out)["schema"];

@@ -35,12 +35,14 @@ TEST(Prepare, StrictTakesWhatIsNotWarnedOf) { EXPECT_TRUE(composed("seed: 10\n",
 class HomePaths : public testing::Test {
  protected:
   /// The value at `key`, or "code: message | help" of what is refused.
-  std::string prepared(const std::string& key, std::vector<std::string> overrides, const std::string& run = "null") {
+  std::string prepared(const std::string& key, std::vector<std::string> overrides,
+                       const std::string& run = "null") {
     const TemporaryFolder folder;
     folder.write("a.yaml",
                  "schema: 1\nname: probe\nrun: {dir: " + run +
                      "}\nvars: {base: ~/here}\ndata: {kind: data.image_folder, root: photos}\n"
-                     "model: {kind: model.linear_probe, backbone: {kind: vit}}\nmemory: {kind: memory.policy}\n"
+                     "model: {kind: model.linear_probe, backbone: {kind: vit}}\nmemory: {kind: "
+                     "memory.policy}\n"
                      "train: {kind: train.supervised}\n");
     NamedRecipe named;
     named.name = (folder.path() / "a.yaml").string();
@@ -50,7 +52,9 @@ class HomePaths : public testing::Test {
     const Diagnostic& error = result.errors().front();
     return name(error.code) + " " + error.pointer + ": " + error.message + " | " + error.help;
   }
-  std::string home(const std::string& below) const { return std::string(std::getenv("HOME")) + below; }
+  std::string home(const std::string& below) const {
+    return std::string(std::getenv("HOME")) + below;
+  }
 
   Sources sources_;
 };
@@ -67,17 +71,20 @@ TEST_F(HomePaths, HomeIsUnderstoodWhereverItIsWritten) {
 
 TEST_F(HomePaths, WhatOnlyAShellUnderstandsIsRefused) {
   EXPECT_EQ(prepared("run.dir", {}, "$HOME/out"),
-            "E0314 /run/dir: '$HOME/out' begins with '$HOME', which only a shell understands | write ~/ for the home "
+            "E0314 /run/dir: '$HOME/out' begins with '$HOME', which only a shell understands | "
+            "write ~/ for the home "
             "folder, or ${oc.env:HOME}");
-  EXPECT_EQ(
-      prepared("data.root", {"data.root=\"~anna/d\""}),
-      "E0314 /data/root: '~anna/d' begins with '~anna', which only a shell understands | write the folder's whole "
-      "path, or ./~anna/d for one that is called so");
+  EXPECT_EQ(prepared("data.root", {"data.root=\"~anna/d\""}),
+            "E0314 /data/root: '~anna/d' begins with '~anna', which only a shell understands | "
+            "write the folder's whole "
+            "path, or ./~anna/d for one that is called so");
   EXPECT_EQ(prepared("run.dir", {"run.dir=\"out/~/a\""}),
-            "E0314 /run/dir: 'out/~/a' would make a folder called '~' | begin it with ~/ for the home folder");
+            "E0314 /run/dir: 'out/~/a' would make a folder called '~' | begin it with ~/ for the "
+            "home folder");
 }
 
-/// The record of a run whose relative paths stand in the folder "there", in which this program does not run.
+/// The record of a run whose relative paths stand in the folder "there", in which this program does
+/// not run.
 class PrepareRecorded : public testing::Test {
  protected:
   PrepareRecorded() {
@@ -93,11 +100,13 @@ class PrepareRecorded : public testing::Test {
                   "memory: {kind: memory.policy}\ntrain: {kind: train.supervised}\n");
   }
   Result<PreparedRecipe> prepared(std::vector<std::string> overrides = {}) {
-    return prepare_recorded(folder_ / "run/.retort/recipe.yaml", std::move(overrides), schemas_, sources_);
+    return prepare_recorded(folder_ / "run/.retort/recipe.yaml", std::move(overrides), schemas_,
+                            sources_);
   }
   std::string layers_of(const Result<PreparedRecipe>& prepared) {
-    return prepared ? describe(*at_key(prepared->recipe.resolved, "model.backbone.num_hidden_layers"))
-                    : prepared.errors().front().message;
+    return prepared
+               ? describe(*at_key(prepared->recipe.resolved, "model.backbone.num_hidden_layers"))
+               : prepared.errors().front().message;
   }
   const TemporaryFolder folder_;
   const SchemaSet& schemas_ = shipped_schemas();

@@ -85,9 +85,10 @@ TEST_F(RecipeHelp, ChoiceFollowsTheOverrides) {
 }
 
 TEST(RecipeHelpLine, RecipeBesideHelpInAnyOrder) {
-  for (const std::vector<std::string>& words : {std::vector<std::string>{"run", "petals", "a=1", "--help"},
-                                                {"graph", "--help", "a=1", "petals"},
-                                                {"config", "show", "petals", "-h", "a=1"}}) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"run", "petals", "a=1", "--help"},
+        {"graph", "--help", "a=1", "petals"},
+        {"config", "show", "petals", "-h", "a=1"}}) {
     const auto parsed = parse_command_line(words);
     ASSERT_TRUE(parsed);
     EXPECT_EQ(std::get<HelpText>(*parsed).about.name, "petals");

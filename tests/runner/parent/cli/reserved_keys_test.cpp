@@ -27,22 +27,26 @@ class ReservedKeys : public testing::Test {
 };
 
 TEST_F(ReservedKeys, OneRunHasNoUseForWhatIsOfASweep) {
-  EXPECT_THAT(messages(sweep_keys_of_single_run(
-                  typed({"sweep.dir=a", "train.epochs=2", "+sweep.params.seed=[1,2]", "hydra.sweep.dir=b"}))),
-              ElementsAre("'sweep.dir' is for a sweep, and this is a single run",
-                          "'sweep.params.seed' is for a sweep, and this is a single run",
-                          "'hydra.sweep.dir' is for a sweep, and this is a single run"));
+  EXPECT_THAT(
+      messages(sweep_keys_of_single_run(typed(
+          {"sweep.dir=a", "train.epochs=2", "+sweep.params.seed=[1,2]", "hydra.sweep.dir=b"}))),
+      ElementsAre("'sweep.dir' is for a sweep, and this is a single run",
+                  "'sweep.params.seed' is for a sweep, and this is a single run",
+                  "'hydra.sweep.dir' is for a sweep, and this is a single run"));
   EXPECT_THAT(sweep_keys_of_single_run(typed({"~sweep", "run.dir=a", "sweeper.x=1"})), IsEmpty());
 }
 
 TEST_F(ReservedKeys, RunThatIsResumedStaysInItsFolder) {
-  EXPECT_THAT(messages(run_keys_of_resumed_run(typed({"run.dir=a", "train.epochs=2"}))),
-              ElementsAre("a run that is resumed goes on in its own folder, so 'run.dir' would change nothing"));
+  EXPECT_THAT(
+      messages(run_keys_of_resumed_run(typed({"run.dir=a", "train.epochs=2"}))),
+      ElementsAre(
+          "a run that is resumed goes on in its own folder, so 'run.dir' would change nothing"));
   EXPECT_THAT(run_keys_of_resumed_run(typed({"name=other", "runs.x=1"})), IsEmpty());
 }
 
 TEST_F(ReservedKeys, SamplerSetsNothingOfTheWholeSweep) {
-  for (const char* key : {"sweep.dir", "+sweep.seed", "~sweep.asha", "launcher", "hydra.sweep.dir", "sweep"})
+  for (const char* key :
+       {"sweep.dir", "+sweep.seed", "~sweep.asha", "launcher", "hydra.sweep.dir", "sweep"})
     EXPECT_TRUE(is_sweep_key(key)) << key;
   for (const char* key : {"train.epochs", "run.dir", "sweeper", "launchers", "model"})
     EXPECT_FALSE(is_sweep_key(key)) << key;
@@ -51,9 +55,12 @@ TEST_F(ReservedKeys, SamplerSetsNothingOfTheWholeSweep) {
 TEST_F(ReservedKeys, TrialsFolderMayBeInAFileBesideThatOfSweeps) {
   const auto recipe = [&](const std::string& source, bool with_sweep) {
     const Location where{&sources_.add(source, ""), 1, 1};
-    Value value{Value::Map{{"run", where, Value{Value::Map{{"dir", where, Value{"a", where}}}, where}}}, where};
+    Value value{
+        Value::Map{{"run", where, Value{Value::Map{{"dir", where, Value{"a", where}}}, where}}},
+        where};
     if (with_sweep)
-      value.map()->push_back({"sweep", where, Value{Value::Map{{"dir", where, Value{"b", where}}}, where}});
+      value.map()->push_back(
+          {"sweep", where, Value{Value::Map{{"dir", where, Value{"b", where}}}, where}});
     return value;
   };
   EXPECT_THAT(run_folder_of_trial(recipe("r.yaml", true)), IsEmpty());

@@ -31,7 +31,8 @@ TEST_F(LogFlagsTest, UnknownWordInTheVariableIsRefused) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.errors().front().code, ErrorCode::kUsage);
   EXPECT_EQ(refused.errors().front().message, "RETORT_LOG is 'debgu', which is not a log level");
-  EXPECT_EQ(refused.errors().front().help, "did you mean 'debug'? the levels are trace, debug, info, warn, error, off");
+  EXPECT_EQ(refused.errors().front().help,
+            "did you mean 'debug'? the levels are trace, debug, info, warn, error, off");
 }
 
 }  // namespace

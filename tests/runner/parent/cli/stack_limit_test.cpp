@@ -11,8 +11,8 @@
 namespace runner {
 namespace {
 
-/// What raise_stack_limit() comes to in a process of these limits: 0 where there is then room, 1 where it says that
-/// there is not.
+/// What raise_stack_limit() comes to in a process of these limits: 0 where there is then room, 1
+/// where it says that there is not.
 int outcome_with(rlim_t soft, rlim_t hard) {
   const pid_t child = fork();
   if (child == 0) {
@@ -20,7 +20,8 @@ int outcome_with(rlim_t soft, rlim_t hard) {
     setrlimit(RLIMIT_STACK, &low);
     if (geteuid() == 0 && setuid(65534) != 0) _exit(9);
     if (const auto error = raise_stack_limit())
-      _exit(error->message == "the stack may have no more than 64 KiB, and 1.0 MiB are needed" ? 1 : 2);
+      _exit(error->message == "the stack may have no more than 64 KiB, and 1.0 MiB are needed" ? 1
+                                                                                               : 2);
     rlimit now{};
     getrlimit(RLIMIT_STACK, &now);
     volatile char far[512 << 10];  // which would not fit on what there was

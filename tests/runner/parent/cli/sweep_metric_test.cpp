@@ -12,19 +12,23 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-const TrialNodes kOneTraining = {
-    {{"data", "data.image_folder"}, {"train", "train.supervised"}, {"evaluate", "evaluate.classification"}}};
-const TrialNodes kPairs = {
-    {{"train.0-1", "train.binary"}, {"train.0-2", "train.binary"}, {"vote", "evaluate.pairwise_ensemble"}}};
+const TrialNodes kOneTraining = {{{"data", "data.image_folder"},
+                                  {"train", "train.supervised"},
+                                  {"evaluate", "evaluate.classification"}}};
+const TrialNodes kPairs = {{{"train.0-1", "train.binary"},
+                            {"train.0-2", "train.binary"},
+                            {"vote", "evaluate.pairwise_ensemble"}}};
 
-std::string meant(const std::string& wanted, const TrialNodes& trials, Compared compared = Compared::kAtTheEnd) {
+std::string meant(const std::string& wanted, const TrialNodes& trials,
+                  Compared compared = Compared::kAtTheEnd) {
   const auto metric = metric_of_trials(wanted, trials, shipped_schemas(), compared);
   return metric ? *metric : metric.errors().front().message + "; " + metric.errors().front().help;
 }
 
 TEST(SweepMetric, MetricThatSomeTrialCanHaveIsTaken) {
-  for (const char* name : {"auto", "validation/loss", "validation/accuracy", "evaluate/top1", "evaluate/top5",
-                           "evaluate/log_loss", "train/learning_rate/head", "memory/peak"})
+  for (const char* name :
+       {"auto", "validation/loss", "validation/accuracy", "evaluate/top1", "evaluate/top5",
+        "evaluate/log_loss", "train/learning_rate/head", "memory/peak"})
     EXPECT_EQ(meant(name, kOneTraining), name);
   EXPECT_EQ(meant("accuracy", kOneTraining), "evaluate/top1");
   EXPECT_EQ(meant("mean_per_class", kOneTraining), "evaluate/mean_per_class");
@@ -32,12 +36,16 @@ TEST(SweepMetric, MetricThatSomeTrialCanHaveIsTaken) {
 }
 
 TEST(SweepMetric, MetricThatNoTrialCanHaveIsRefusedWithWhatThereIs) {
-  EXPECT_THAT(meant("foo", kOneTraining),
-              StartsWith("no trial can have the metric 'foo'; there are validation/loss, validation/accuracy, "
-                         "evaluate/top1, "));
-  EXPECT_THAT(meant("validation/acuracy", kOneTraining), HasSubstr("did you mean 'validation/accuracy'?"));
+  EXPECT_THAT(
+      meant("foo", kOneTraining),
+      StartsWith(
+          "no trial can have the metric 'foo'; there are validation/loss, validation/accuracy, "
+          "evaluate/top1, "));
+  EXPECT_THAT(meant("validation/acuracy", kOneTraining),
+              HasSubstr("did you mean 'validation/accuracy'?"));
   EXPECT_THAT(meant("evaluate/top1l", kOneTraining), HasSubstr("did you mean 'evaluate/top1'?"));
-  EXPECT_THAT(meant("validation/auc", kOneTraining), StartsWith("no trial can have the metric 'validation/auc'"));
+  EXPECT_THAT(meant("validation/auc", kOneTraining),
+              StartsWith("no trial can have the metric 'validation/auc'"));
   EXPECT_THAT(meant("evaluate:validation/loss", kOneTraining), StartsWith("no trial can have"));
   EXPECT_THAT(meant("evaluate/episode_accuracy", kOneTraining), StartsWith("no trial can have"));
   EXPECT_THAT(meant("validation/loss", {{{"data", "data.image_folder"}}}),
@@ -46,7 +54,8 @@ TEST(SweepMetric, MetricThatNoTrialCanHaveIsRefusedWithWhatThereIs) {
 
 TEST(SweepMetric, OfSeveralNodesTheOneThatIsMeantMustBeNamed) {
   EXPECT_EQ(meant("validation/auc", kPairs),
-            "the metric 'validation/auc' may be train.0-1:validation/auc or train.0-2:validation/auc; write the whole "
+            "the metric 'validation/auc' may be train.0-1:validation/auc or "
+            "train.0-2:validation/auc; write the whole "
             "name of the one that is meant");
   EXPECT_EQ(meant("train.0-2:validation/auc", kPairs), "train.0-2:validation/auc");
   EXPECT_EQ(meant("majority_accuracy", kPairs), "evaluate/majority_accuracy");
@@ -64,10 +73,12 @@ TEST(SweepMetric, WithoutANameItIsWhatTheOnlyTrainingMonitors) {
     return Node{.id = id, .options = from_json({{"monitor", monitor}})};
   };
   Graph graph;
-  graph.nodes = {Node{.id = "data", .options = from_json({{"root", "x"}})}, training("train", "auc")};
+  graph.nodes = {Node{.id = "data", .options = from_json({{"root", "x"}})},
+                 training("train", "auc")};
   EXPECT_EQ(*monitored_metric(graph), "validation/auc");
   graph.nodes.push_back(training("again", "loss"));
-  EXPECT_THAT(monitored_metric(graph).errors().front().message, HasSubstr("each of these has 2 trainings"));
+  EXPECT_THAT(monitored_metric(graph).errors().front().message,
+              HasSubstr("each of these has 2 trainings"));
   graph.nodes.resize(1);
   EXPECT_THAT(monitored_metric(graph).errors().front().message, HasSubstr("these train nothing"));
 }

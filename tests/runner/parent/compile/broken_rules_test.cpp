@@ -38,11 +38,12 @@ Node node_of(const std::string& kind, const std::string& options, const SchemaSe
 }
 
 /// "pointer: message" of each rule that the options break.
-std::vector<std::string> broken(const std::string& kind, const std::string& options, bool has_validation = true,
-                                const SchemaSet& schemas = shipped()) {
+std::vector<std::string> broken(const std::string& kind, const std::string& options,
+                                bool has_validation = true, const SchemaSet& schemas = shipped()) {
   Graph graph;
   graph.nodes.push_back(node_of(kind, options, schemas));
-  if (has_validation) graph.nodes[0].inputs.push_back({"validation", 0, "validation", ArtifactType::kDataset});
+  if (has_validation)
+    graph.nodes[0].inputs.push_back({"validation", 0, "validation", ArtifactType::kDataset});
   std::vector<std::string> lines;
   for (const Diagnostic& error : broken_rules(graph, schemas)) {
     EXPECT_EQ(error.code, ErrorCode::kOptionConflict);
@@ -53,16 +54,18 @@ std::vector<std::string> broken(const std::string& kind, const std::string& opti
 }
 
 /// A training by `rest`, which is a part of its options.
-std::vector<std::string> of_training(const std::string& rest) { return broken("train.supervised", "{" + rest + "}"); }
+std::vector<std::string> of_training(const std::string& rest) {
+  return broken("train.supervised", "{" + rest + "}");
+}
 
 TEST(BrokenRules, AnImageIsComparedWithAnother) {
   const std::string options =
       R"({"gradient_accumulation_steps": 4, "loss": {"negatives": "micro_batch"}, "batch_size": )";
   EXPECT_THAT(broken("train.contrastive", options + "2}"), IsEmpty());
-  EXPECT_THAT(
-      broken("train.contrastive", options + "1}"),
-      ElementsAre("/train/loss/negatives: negatives: micro_batch compares within micro-batches of batch_size 1: "
-                  "there is nothing to compare an image with, and the loss is always 0"));
+  EXPECT_THAT(broken("train.contrastive", options + "1}"),
+              ElementsAre("/train/loss/negatives: negatives: micro_batch compares within "
+                          "micro-batches of batch_size 1: "
+                          "there is nothing to compare an image with, and the loss is always 0"));
 }
 
 TEST(BrokenRules, DefaultsOfEveryKindBreakNone) {
@@ -74,40 +77,52 @@ TEST(BrokenRules, DefaultsOfEveryKindBreakNone) {
 }
 
 TEST(BrokenRules, TowersThatDoNotDivideAreFoundAtOnce) {
-  EXPECT_THAT(broken("model.clip_vision", R"({"hidden_size": 770, "image_size": 225, "features": "projected"})"),
-              ElementsAre("/model/hidden_size: hidden_size 770 is not a multiple of num_attention_heads 12",
-                          "/model/image_size: image_size 225 is not a multiple of patch_size 32",
-                          "/model/features: these features need a projection, and projection_dim is null"));
-  EXPECT_THAT(broken("model.clip_vision", R"({"image_size": 224, "features": "projected", "projection_dim": 512})"),
+  EXPECT_THAT(
+      broken("model.clip_vision",
+             R"({"hidden_size": 770, "image_size": 225, "features": "projected"})"),
+      ElementsAre("/model/hidden_size: hidden_size 770 is not a multiple of num_attention_heads 12",
+                  "/model/image_size: image_size 225 is not a multiple of patch_size 32",
+                  "/model/features: these features need a projection, and projection_dim is null"));
+  EXPECT_THAT(broken("model.clip_vision",
+                     R"({"image_size": 224, "features": "projected", "projection_dim": 512})"),
               IsEmpty());
-  EXPECT_THAT(broken("model.linear_probe", R"({"backbone": {"kind": "vit", "image_size": 100}})"),
-              ElementsAre("/model/backbone/image_size: image_size 100 is not a multiple of patch_size 16"));
+  EXPECT_THAT(
+      broken("model.linear_probe", R"({"backbone": {"kind": "vit", "image_size": 100}})"),
+      ElementsAre("/model/backbone/image_size: image_size 100 is not a multiple of patch_size 16"));
 }
 
 /// "pointer: message" of each rule that a training of this model on these images breaks.
-std::vector<std::string> of_sizes(const std::string& data, const std::string& model_kind, const std::string& model,
+std::vector<std::string> of_sizes(const std::string& data, const std::string& model_kind,
+                                  const std::string& model,
                                   const std::string& training_kind = "train.supervised",
                                   const SchemaSet& schemas = shipped()) {
   Graph graph;
   graph.nodes.push_back(node_of("data.image_folder", data, schemas));
   graph.nodes.push_back(node_of(model_kind, model, schemas));
   graph.nodes.push_back(node_of(training_kind, "{}", schemas));
-  graph.nodes[2].inputs = {{"train", 0, "train", ArtifactType::kDataset}, {"model", 1, "model", ArtifactType::kModel}};
+  graph.nodes[2].inputs = {{"train", 0, "train", ArtifactType::kDataset},
+                           {"model", 1, "model", ArtifactType::kModel}};
   std::vector<std::string> lines;
-  for (const Diagnostic& error : broken_rules(graph, schemas)) lines.push_back(error.pointer + ": " + error.message);
+  for (const Diagnostic& error : broken_rules(graph, schemas))
+    lines.push_back(error.pointer + ": " + error.message);
   return lines;
 }
 
 TEST(BrokenRules, ImagesFitTheModelThatTheyAreWiredTo) {
   const std::string small = R"({"root": "photos", "image_size": 50})";
-  EXPECT_THAT(of_sizes(small, "model.clip_vision", R"({"patch_size": 8})"),
-              ElementsAre("/model/patch_size: the data's image size 50 is not a multiple of patch_size 8"));
-  EXPECT_THAT(of_sizes(small, "model.clip_vision", R"({"patch_size": 10, "image_size": 100})"),
-              ElementsAre("/model/image_size: the data's images are 50 pixels wide, the model takes 100"));
-  EXPECT_THAT(of_sizes(small, "model.clip_vision", R"({"patch_size": 10, "image_size": 50})"), IsEmpty());
+  EXPECT_THAT(
+      of_sizes(small, "model.clip_vision", R"({"patch_size": 8})"),
+      ElementsAre("/model/patch_size: the data's image size 50 is not a multiple of patch_size 8"));
+  EXPECT_THAT(
+      of_sizes(small, "model.clip_vision", R"({"patch_size": 10, "image_size": 100})"),
+      ElementsAre("/model/image_size: the data's images are 50 pixels wide, the model takes 100"));
+  EXPECT_THAT(of_sizes(small, "model.clip_vision", R"({"patch_size": 10, "image_size": 50})"),
+              IsEmpty());
   EXPECT_THAT(of_sizes(small, "model.clip_vision", R"({"patch_size": 10})"), IsEmpty());
   // The weights may say another size than the recipe: that is found out when they are read.
-  EXPECT_THAT(of_sizes(small, "model.linear_probe", R"({"backbone": {"kind": "vit", "patch_size": 8}})"), IsEmpty());
+  EXPECT_THAT(
+      of_sizes(small, "model.linear_probe", R"({"backbone": {"kind": "vit", "patch_size": 8}})"),
+      IsEmpty());
 }
 
 TEST(BrokenRules, AdaptersChooseLayersInOneWay) {
@@ -120,78 +135,100 @@ TEST(BrokenRules, AdaptersChooseLayersInOneWay) {
 
 TEST(BrokenRules, SchedulesFitTheirOptimizer) {
   const std::string above = " 0.01 is above the optimizer's learning_rate 0.001";
-  for (const std::string kind : {R"("cosine")", R"("cosine_restarts", "first_period": 5)", R"("plateau")"}) {
+  for (const std::string kind :
+       {R"("cosine")", R"("cosine_restarts", "first_period": 5)", R"("plateau")"}) {
     EXPECT_THAT(of_training(R"("schedule": {"min_learning_rate": 0.01, "kind": )" + kind + "}"),
                 ElementsAre("/train/schedule/min_learning_rate: min_learning_rate" + above));
   }
-  EXPECT_THAT(of_training(R"("schedule": {"kind": "one_cycle"}, "optimizer": {"kind": "sgd"})"),
-              ElementsAre("/train/schedule/cycle_momentum: cycle_momentum needs an optimizer with momentum"));
-  EXPECT_THAT(of_training(R"("schedule": {"kind": "one_cycle"}, "optimizer": {"kind": "sgd", "momentum": 0.9})"),
-              IsEmpty());
-  EXPECT_THAT(of_training(R"("schedule": {"kind": "one_cycle"}, "optimizer": {"kind": "adam"})"), IsEmpty());
   EXPECT_THAT(
-      of_training(R"("schedule": {"kind": "one_cycle", "three_phase": true, "pct_start": 0.6, "base_momentum": 0.96})"),
-      ElementsAre("/train/schedule/pct_start: pct_start 0.6 is above 0.5, and three_phase needs it twice",
-                  "/train/schedule/base_momentum: base_momentum 0.96 is above max_momentum 0.95"));
+      of_training(R"("schedule": {"kind": "one_cycle"}, "optimizer": {"kind": "sgd"})"),
+      ElementsAre(
+          "/train/schedule/cycle_momentum: cycle_momentum needs an optimizer with momentum"));
+  EXPECT_THAT(
+      of_training(
+          R"("schedule": {"kind": "one_cycle"}, "optimizer": {"kind": "sgd", "momentum": 0.9})"),
+      IsEmpty());
+  EXPECT_THAT(of_training(R"("schedule": {"kind": "one_cycle"}, "optimizer": {"kind": "adam"})"),
+              IsEmpty());
+  EXPECT_THAT(
+      of_training(
+          R"("schedule": {"kind": "one_cycle", "three_phase": true, "pct_start": 0.6, "base_momentum": 0.96})"),
+      ElementsAre(
+          "/train/schedule/pct_start: pct_start 0.6 is above 0.5, and three_phase needs it twice",
+          "/train/schedule/base_momentum: base_momentum 0.96 is above max_momentum 0.95"));
 }
 
 TEST(BrokenRules, WarmUpIsSaidOnce) {
   for (const std::string kind : {"warmup_cosine", "warmup_linear"}) {
     const std::string begin = R"("schedule": {"kind": ")" + kind + '"';
+    EXPECT_THAT(of_training(begin + R"(, "warmup_steps": 5, "warmup_fraction": 0.1})"),
+                ElementsAre("/train/schedule/warmup_steps: warmup_steps and warmup_fraction both "
+                            "set the length of the warm-up"));
     EXPECT_THAT(
-        of_training(begin + R"(, "warmup_steps": 5, "warmup_fraction": 0.1})"),
+        of_training(begin + "}"),
         ElementsAre(
-            "/train/schedule/warmup_steps: warmup_steps and warmup_fraction both set the length of the warm-up"));
-    EXPECT_THAT(of_training(begin + "}"),
-                ElementsAre("/train/schedule/warmup_steps: neither warmup_steps nor warmup_fraction is set"));
+            "/train/schedule/warmup_steps: neither warmup_steps nor warmup_fraction is set"));
   }
 }
 
 TEST(BrokenRules, MomentumIsThereForWhatNeedsIt) {
-  EXPECT_THAT(of_training(R"("optimizer": {"kind": "sgd", "nesterov": true, "dampening": 0.5})"),
-              ElementsAre("/train/optimizer/nesterov: nesterov needs a momentum above 0 and no dampening",
-                          "/train/optimizer/dampening: dampening has no effect without momentum"));
+  EXPECT_THAT(
+      of_training(R"("optimizer": {"kind": "sgd", "nesterov": true, "dampening": 0.5})"),
+      ElementsAre("/train/optimizer/nesterov: nesterov needs a momentum above 0 and no dampening",
+                  "/train/optimizer/dampening: dampening has no effect without momentum"));
 }
 
 TEST(BrokenRules, GroupsOfParametersContradictNothing) {
-  EXPECT_THAT(of_training(R"("parameter_groups": [{"match": "a", "learning_rate": 0.2, "learning_rate_factor": 0.1},
-                             {"match": "b", "frozen": true, "weight_decay": 0}, {"match": "c"}])"),
-              ElementsAre("/train/parameter_groups/0/learning_rate_factor: learning_rate and learning_rate_factor both "
-                          "set the group's learning rate",
-                          "/train/parameter_groups/1/frozen: a frozen group has no learning rate and no weight decay",
-                          "/train/parameter_groups/2/match: the group changes nothing for its parameters"));
-  const std::string low = ": the group's learning rate is below the schedule's min_learning_rate";
-  EXPECT_THAT(of_training(R"("schedule": {"kind": "cosine", "min_learning_rate": 0.0005}, "parameter_groups": [
-                             {"match": "a", "learning_rate_factor": 0.1}, {"match": "b", "learning_rate": 0.0004}])"),
-              ElementsAre("/train/parameter_groups/0/learning_rate_factor" + low,
-                          "/train/parameter_groups/1/learning_rate" + low));
   EXPECT_THAT(
-      of_training(R"("learning_rate_factors": {"backbone": 0.1},
+      of_training(
+          R"("parameter_groups": [{"match": "a", "learning_rate": 0.2, "learning_rate_factor": 0.1},
+                             {"match": "b", "frozen": true, "weight_decay": 0}, {"match": "c"}])"),
+      ElementsAre("/train/parameter_groups/0/learning_rate_factor: learning_rate and "
+                  "learning_rate_factor both "
+                  "set the group's learning rate",
+                  "/train/parameter_groups/1/frozen: a frozen group has no learning rate and no "
+                  "weight decay",
+                  "/train/parameter_groups/2/match: the group changes nothing for its parameters"));
+  const std::string low = ": the group's learning rate is below the schedule's min_learning_rate";
+  EXPECT_THAT(
+      of_training(
+          R"("schedule": {"kind": "cosine", "min_learning_rate": 0.0005}, "parameter_groups": [
+                             {"match": "a", "learning_rate_factor": 0.1}, {"match": "b", "learning_rate": 0.0004}])"),
+      ElementsAre("/train/parameter_groups/0/learning_rate_factor" + low,
+                  "/train/parameter_groups/1/learning_rate" + low));
+  EXPECT_THAT(of_training(R"("learning_rate_factors": {"backbone": 0.1},
                              "parameter_groups": [{"match": "head", "frozen": true}])"),
-      ElementsAre("/train/learning_rate_factors: learning_rate_factors and parameter_groups both set learning rates "
-                  "of parts of the model"));
+              ElementsAre("/train/learning_rate_factors: learning_rate_factors and "
+                          "parameter_groups both set learning rates "
+                          "of parts of the model"));
   EXPECT_THAT(of_training(R"("schedule": {"kind": "cosine", "min_learning_rate": 0.0005},
                              "learning_rate_factors": {"head": 2, "backbone": 0.1})"),
-              ElementsAre("/train/learning_rate_factors/backbone: the backbone's learning rate is below the schedule's "
+              ElementsAre("/train/learning_rate_factors/backbone: the backbone's learning rate is "
+                          "below the schedule's "
                           "min_learning_rate"));
 }
 
 TEST(BrokenRules, WhatWaitsForAValidationNeedsOne) {
-  EXPECT_THAT(broken("train.supervised", R"({"patience": 3, "schedule": {"kind": "plateau"}})", false),
-              ElementsAre("/train/patience: patience needs validation data, and nothing is wired to the input "
-                          "'validation'",
-                          "/train/schedule/kind: the schedule plateau needs validation data, and nothing is wired "
-                          "to the input 'validation'"));
+  EXPECT_THAT(
+      broken("train.supervised", R"({"patience": 3, "schedule": {"kind": "plateau"}})", false),
+      ElementsAre(
+          "/train/patience: patience needs validation data, and nothing is wired to the input "
+          "'validation'",
+          "/train/schedule/kind: the schedule plateau needs validation data, and nothing is wired "
+          "to the input 'validation'"));
   for (const char* kind : {"train.supervised", "train.contrastive"}) {
     EXPECT_THAT(
         broken(kind, R"({"patience": 3, "keep": "best"})", false),
-        ElementsAre("/train/patience: patience needs validation data, and nothing is wired to the input "
-                    "'validation'",
-                    "/train/keep: keep: best needs validation data, and nothing is wired to the input 'validation'"))
+        ElementsAre(
+            "/train/patience: patience needs validation data, and nothing is wired to the input "
+            "'validation'",
+            "/train/keep: keep: best needs validation data, and nothing is wired to the input "
+            "'validation'"))
         << kind;
     EXPECT_THAT(broken(kind, R"({"keep": "auto"})", false), IsEmpty()) << kind;
   }
-  EXPECT_THAT(of_training(R"("patience": 3, "keep": "best", "schedule": {"kind": "plateau"})"), IsEmpty());
+  EXPECT_THAT(of_training(R"("patience": 3, "keep": "best", "schedule": {"kind": "plateau"})"),
+              IsEmpty());
 }
 
 TEST(BrokenRules, TrainingKindOfScriptsNewStageHasThoseOfTheShippedOne) {
@@ -201,12 +238,13 @@ TEST(BrokenRules, TrainingKindOfScriptsNewStageHasThoseOfTheShippedOne) {
   files.push_back({"train/novel.schema.json", text});
   const auto schemas = SchemaSet::load(files);
   ASSERT_TRUE(schemas) << schemas.errors()[0].message;
-  for (const std::string options : {
-           R"({"patience": 3, "keep": "best"})",
-           R"({"learning_rate_factors": {"backbone": 0.1}, "parameter_groups": [{"match": "head", "frozen": true}]})",
-           R"({"schedule": {"kind": "cosine", "min_learning_rate": 0.0005}, "learning_rate_factors": {"head": 0.1}})",
-           R"({"parameter_groups": [{"match": "c"}]})",
-       }) {
+  for (
+      const std::string options : {
+          R"({"patience": 3, "keep": "best"})",
+          R"({"learning_rate_factors": {"backbone": 0.1}, "parameter_groups": [{"match": "head", "frozen": true}]})",
+          R"({"schedule": {"kind": "cosine", "min_learning_rate": 0.0005}, "learning_rate_factors": {"head": 0.1}})",
+          R"({"parameter_groups": [{"match": "c"}]})",
+      }) {
     const auto shipped_ones = broken("train.supervised", options, false);
     EXPECT_THAT(shipped_ones, Not(IsEmpty())) << options;
     EXPECT_EQ(broken("train.novel", options, false, *schemas), shipped_ones) << options;
@@ -215,30 +253,38 @@ TEST(BrokenRules, TrainingKindOfScriptsNewStageHasThoseOfTheShippedOne) {
   for (const char* model : {R"({"patch_size": 8})", R"({"patch_size": 10, "image_size": 100})"}) {
     const auto shipped_ones = of_sizes(small, "model.clip_vision", model);
     EXPECT_THAT(shipped_ones, Not(IsEmpty())) << model;
-    EXPECT_EQ(of_sizes(small, "model.clip_vision", model, "train.novel", *schemas), shipped_ones) << model;
+    EXPECT_EQ(of_sizes(small, "model.clip_vision", model, "train.novel", *schemas), shipped_ones)
+        << model;
   }
 }
 
 TEST(BrokenRules, DataIsNotSplitOrCutTwice) {
-  EXPECT_THAT(broken("data.image_folder", R"({"root": "x", "split": {"train": 0.9, "test": 0.2},
+  EXPECT_THAT(
+      broken("data.image_folder", R"({"root": "x", "split": {"train": 0.9, "test": 0.2},
                                               "resize": {"shape": "square", "crop_fraction": 0.9},
                                               "augment": {"random_resized_crop": {"scale": [1, 0.5], "ratio": [2, 1]}}})"),
-              ElementsAre("/data/split/train: the shares for training, validation and test add up to more than 1",
-                          "/data/resize/crop_fraction: shape: square crops nothing, so crop_fraction must be 1",
-                          "/data/augment/random_resized_crop/scale: 'scale' begins with the larger number",
-                          "/data/augment/random_resized_crop/ratio: 'ratio' begins with the larger number"));
-  EXPECT_THAT(broken("data.image_folder", R"({"root": "x", "split": {"train": 0.7, "validation": 0.2, "test": 0.1}})"),
+      ElementsAre(
+          "/data/split/train: the shares for training, validation and test add up to more than 1",
+          "/data/resize/crop_fraction: shape: square crops nothing, so crop_fraction must be 1",
+          "/data/augment/random_resized_crop/scale: 'scale' begins with the larger number",
+          "/data/augment/random_resized_crop/ratio: 'ratio' begins with the larger number"));
+  EXPECT_THAT(broken("data.image_folder",
+                     R"({"root": "x", "split": {"train": 0.7, "validation": 0.2, "test": 0.1}})"),
               IsEmpty());
-  EXPECT_THAT(broken("data.image_folder", R"({"root": "x", "resize": {"crop_fraction": 1e-9}})"),
-              ElementsAre("/data/resize/crop_fraction: image_size / crop_fraction is more than a million pixels"));
+  EXPECT_THAT(
+      broken("data.image_folder", R"({"root": "x", "resize": {"crop_fraction": 1e-9}})"),
+      ElementsAre(
+          "/data/resize/crop_fraction: image_size / crop_fraction is more than a million pixels"));
   EXPECT_THAT(broken("data.cub200", R"({"root": "x", "validation": 1})"),
               ElementsAre("/data/validation: validation: 1 leaves no image for training"));
 }
 
 TEST(BrokenRules, AllocatorDividesSegmentsOnlyOfAFixedSize) {
-  EXPECT_THAT(broken("memory.policy", R"({"allocator": {"expandable_segments": true, "max_split_size_mb": 64}})"),
-              ElementsAre("/memory/allocator/max_split_size_mb: max_split_size_mb cannot be combined with "
-                          "expandable_segments"));
+  EXPECT_THAT(
+      broken("memory.policy",
+             R"({"allocator": {"expandable_segments": true, "max_split_size_mb": 64}})"),
+      ElementsAre("/memory/allocator/max_split_size_mb: max_split_size_mb cannot be combined with "
+                  "expandable_segments"));
 }
 
 /// "pointer: message" of what is wrong with a recipe, rules and all.
@@ -255,7 +301,8 @@ std::vector<std::string> wrong_with(const std::string& stages) {
 }
 
 const std::string kPhotos = "data: {kind: data.image_folder, root: photos}\n";
-const std::string kCaptioned = "data: {kind: data.image_folder, root: photos, caption: 'a {name}'}\n";
+const std::string kCaptioned =
+    "data: {kind: data.image_folder, root: photos, caption: 'a {name}'}\n";
 const std::string kPolicy = "memory: {kind: memory.policy}\n";
 const std::string kVision = "model: {kind: model.clip_vision}\n" + kPolicy;
 const std::string kEpisodes =
@@ -263,52 +310,73 @@ const std::string kEpisodes =
 
 /// What a worker would refuse, and a recipe's text tells.
 TEST(BrokenRules, WhatTextTellsNeedsNoWorker) {
-  EXPECT_THAT(wrong_with(kPhotos + kVision + "train: {kind: train.supervised, mixup: 0.2, class_weights: {a: 2}}"),
-              ElementsAre("/train/class_weights: class_weights weigh samples of one class, and mixup and cutmix mix "
+  EXPECT_THAT(wrong_with(kPhotos + kVision +
+                         "train: {kind: train.supervised, mixup: 0.2, class_weights: {a: 2}}"),
+              ElementsAre("/train/class_weights: class_weights weigh samples of one class, and "
+                          "mixup and cutmix mix "
                           "those of two"));
-  EXPECT_THAT(wrong_with(kPhotos + kVision + "train: {kind: train.supervised, mixup: 0.2}"), IsEmpty());
-  EXPECT_THAT(wrong_with(kPhotos + kVision + "train: {kind: train.supervised, class_weights: balanced}"), IsEmpty());
+  EXPECT_THAT(wrong_with(kPhotos + kVision + "train: {kind: train.supervised, mixup: 0.2}"),
+              IsEmpty());
+  EXPECT_THAT(
+      wrong_with(kPhotos + kVision + "train: {kind: train.supervised, class_weights: balanced}"),
+      IsEmpty());
   EXPECT_THAT(
       wrong_with(kPhotos + "model: {kind: model.few_shot_transformer}\n" + kPolicy +
                  "train: {kind: train.supervised}\nevaluate: {kind: evaluate.classification}"),
-      ElementsAre("/model/kind: this model learns from episodes, and train.supervised gives it single samples"));
+      ElementsAre("/model/kind: this model learns from episodes, and train.supervised gives it "
+                  "single samples"));
   EXPECT_THAT(wrong_with(kPhotos + kVision + "train: {kind: train.episodic}"),
-              ElementsAre("/model/kind: the model does not learn from episodes, and train.episodic gives it nothing "
+              ElementsAre("/model/kind: the model does not learn from episodes, and train.episodic "
+                          "gives it nothing "
                           "else"));
+  EXPECT_THAT(wrong_with(kPhotos + kVision + "train: {kind: train.contrastive}"),
+              ElementsAre("/model/kind: the model reads no captions",
+                          "/data/caption: the training data has no captions"));
   EXPECT_THAT(
-      wrong_with(kPhotos + kVision + "train: {kind: train.contrastive}"),
-      ElementsAre("/model/kind: the model reads no captions", "/data/caption: the training data has no captions"));
-  EXPECT_THAT(wrong_with(kEpisodes + "train: {kind: train.episodic, shots: 5}\n"
-                                     "evaluate: {kind: evaluate.episodic, shots: 1}"),
-              ElementsAre("/evaluate/shots: the prototypes are learned for episodes of 5 shots, and these have 1"));
+      wrong_with(kEpisodes + "train: {kind: train.episodic, shots: 5}\n"
+                             "evaluate: {kind: evaluate.episodic, shots: 1}"),
+      ElementsAre(
+          "/evaluate/shots: the prototypes are learned for episodes of 5 shots, and these have 1"));
   EXPECT_THAT(wrong_with(kEpisodes + "train: {kind: train.episodic, shots: 5, ways: 3}\n"
                                      "evaluate: {kind: evaluate.episodic, shots: 5, ways: 3}"),
               IsEmpty());
   EXPECT_THAT(wrong_with(kEpisodes + "train: {kind: train.episodic, loss: {classification: 0}}"),
               ElementsAre("/train/loss/classification: all terms of the loss have weight 0"));
   EXPECT_THAT(
-      wrong_with(kEpisodes + "train: {kind: train.episodic}\nevaluate: {kind: evaluate.classification}"),
-      ElementsAre("/train/kind: the model was trained on episodes, and this evaluation gives it single samples"));
-  EXPECT_THAT(wrong_with(kPhotos + kVision + "train: {kind: train.supervised}\nevaluate: {kind: evaluate.episodic}"),
-              ElementsAre("/train/kind: the model was not trained on episodes"));
-  EXPECT_THAT(wrong_with(kPhotos + kVision + "train: {kind: train.supervised}\nevaluate: {kind: evaluate.zero_shot}"),
-              ElementsAre("/model/kind: the model reads no texts"));
-  EXPECT_THAT(wrong_with(kCaptioned + "model: {kind: model.clip, class_head: none}\n" + kPolicy +
-                         "train: {kind: train.contrastive, frozen_epochs: 1}"),
-              ElementsAre("/train/frozen_epochs: frozen_epochs trains the class head alone, and the model has none",
-                          "/train/monitor: monitor: accuracy is the class head's, and the model has none"));
-  EXPECT_THAT(wrong_with(kPhotos + "model: {kind: model.clip_vision}\nmemory: {kind: memory.policy, micro_batch: 4}\n"
-                                   "train: {kind: train.supervised, gradient_accumulation_steps: 2}"),
-              ElementsAre("/train/gradient_accumulation_steps: gradient_accumulation_steps is 2 together with "
-                          "micro_batch 4: both split the batch"));
+      wrong_with(kEpisodes +
+                 "train: {kind: train.episodic}\nevaluate: {kind: evaluate.classification}"),
+      ElementsAre("/train/kind: the model was trained on episodes, and this evaluation gives it "
+                  "single samples"));
   EXPECT_THAT(wrong_with(kPhotos + kVision +
-                         "train: {kind: train.supervised, parameter_groups: [{match: head, name: a, frozen: true}, "
+                         "train: {kind: train.supervised}\nevaluate: {kind: evaluate.episodic}"),
+              ElementsAre("/train/kind: the model was not trained on episodes"));
+  EXPECT_THAT(wrong_with(kPhotos + kVision +
+                         "train: {kind: train.supervised}\nevaluate: {kind: evaluate.zero_shot}"),
+              ElementsAre("/model/kind: the model reads no texts"));
+  EXPECT_THAT(
+      wrong_with(kCaptioned + "model: {kind: model.clip, class_head: none}\n" + kPolicy +
+                 "train: {kind: train.contrastive, frozen_epochs: 1}"),
+      ElementsAre(
+          "/train/frozen_epochs: frozen_epochs trains the class head alone, and the model has none",
+          "/train/monitor: monitor: accuracy is the class head's, and the model has none"));
+  EXPECT_THAT(
+      wrong_with(kPhotos +
+                 "model: {kind: model.clip_vision}\nmemory: {kind: memory.policy, micro_batch: 4}\n"
+                 "train: {kind: train.supervised, gradient_accumulation_steps: 2}"),
+      ElementsAre(
+          "/train/gradient_accumulation_steps: gradient_accumulation_steps is 2 together with "
+          "micro_batch 4: both split the batch"));
+  EXPECT_THAT(wrong_with(kPhotos + kVision +
+                         "train: {kind: train.supervised, parameter_groups: [{match: head, name: "
+                         "a, frozen: true}, "
                          "{match: '**', name: a, frozen: true}]}"),
               ElementsAre("/train/parameter_groups: two groups have the same name"));
   EXPECT_THAT(
-      wrong_with("memory: {kind: memory.policy, on_oom: [stop, cpu], on_oom_policy: legacy, max_retries: auto}"),
-      ElementsAre("/memory/max_retries: on_oom_policy: legacy needs a number of retries",
-                  "/memory/on_oom: 'stop' comes first in on_oom: what follows it is never reached"));
+      wrong_with("memory: {kind: memory.policy, on_oom: [stop, cpu], on_oom_policy: legacy, "
+                 "max_retries: auto}"),
+      ElementsAre(
+          "/memory/max_retries: on_oom_policy: legacy needs a number of retries",
+          "/memory/on_oom: 'stop' comes first in on_oom: what follows it is never reached"));
 }
 
 TEST(BrokenRules, NodesOfOneForeachShareTheirMistake) {
@@ -326,7 +394,8 @@ TEST(BrokenRules, RuleThatCannotBeReadIsAMistakeOfItsSchema) {
             "type": "object", "additionalProperties": false, "properties": {"kind": {"const": "model.odd"}}})"}});
   const auto schemas = SchemaSet::load(texts.files);
   ASSERT_FALSE(schemas);
-  EXPECT_EQ(schemas.errors()[0].message, "schemas/model/odd.schema.json: 'width >': a value is missing");
+  EXPECT_EQ(schemas.errors()[0].message,
+            "schemas/model/odd.schema.json: 'width >': a value is missing");
   EXPECT_EQ(schemas.errors()[0].pointer, "/x-rules");
 }
 

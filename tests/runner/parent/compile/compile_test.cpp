@@ -1,5 +1,5 @@
-#include "runner/shared/graph/graph.h"
 #include "runner/parent/compile/compile.h"
+#include "runner/shared/graph/graph.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,8 +31,8 @@ class GraphTest : public testing::Test {
     std::vector<std::string> lines;
     if (result) return lines;
     for (const Diagnostic& e : result.errors()) {
-      lines.push_back(std::to_string(e.where.line) + ":" + std::to_string(e.where.column) + ": " + name(e.code) + " " +
-                      e.message + (e.help.empty() ? "" : " | " + e.help));
+      lines.push_back(std::to_string(e.where.line) + ":" + std::to_string(e.where.column) + ": " +
+                      name(e.code) + " " + e.message + (e.help.empty() ? "" : " | " + e.help));
     }
     return lines;
   }
@@ -41,7 +41,8 @@ class GraphTest : public testing::Test {
     std::vector<std::string> lines;
     for (const Node& node : graph.nodes) {
       for (const Edge& edge : node.inputs) {
-        lines.push_back(node.id + "." + edge.input + "<" + graph.nodes[edge.from].id + "." + edge.output);
+        lines.push_back(node.id + "." + edge.input + "<" + graph.nodes[edge.from].id + "." +
+                        edge.output);
       }
     }
     return lines;
@@ -67,18 +68,21 @@ const std::string kWhole =
 TEST_F(GraphTest, PortsAreWiredByTypeAndNameAndNodesSorted) {
   const Graph g = graph(kWhole);
   EXPECT_THAT(ids(g), ElementsAre("data", "model", "train", "evaluate"));
-  EXPECT_THAT(edges(g), ElementsAre("train.train<data.train", "train.model<model.model", "evaluate.test<data.test",
-                                    "evaluate.checkpoint<train.checkpoint"));
+  EXPECT_THAT(edges(g),
+              ElementsAre("train.train<data.train", "train.model<model.model",
+                          "evaluate.test<data.test", "evaluate.checkpoint<train.checkpoint"));
 }
 
 TEST_F(GraphTest, OptionalPortIsNotFedByAnotherName) {
-  const Graph g = graph("data: {kind: data.one}\nmodel: {kind: model.net}\ntrain: {kind: train.fit}\n");
+  const Graph g =
+      graph("data: {kind: data.one}\nmodel: {kind: model.net}\ntrain: {kind: train.fit}\n");
   EXPECT_THAT(edges(g), ElementsAre("train.train<data.train", "train.model<model.model"));
 }
 
 TEST_F(GraphTest, RequiredPortTakesTheOnlyOutputOfItsType) {
   const Graph g = graph(
-      "data: {kind: data.one}\nmodel: {kind: model.net}\ntrain: {kind: train.fit}\nevaluate: {kind: evaluate.test}\n");
+      "data: {kind: data.one}\nmodel: {kind: model.net}\ntrain: {kind: train.fit}\nevaluate: "
+      "{kind: evaluate.test}\n");
   EXPECT_THAT(edges(g), testing::Contains("evaluate.test<data.train"));
 }
 
@@ -86,12 +90,14 @@ TEST_F(GraphTest, InputsWireByHand) {
   const Graph g = graph(
       "a: {kind: data.two}\nb: {kind: data.two}\nmodel: {kind: model.net}\n"
       "train: {kind: train.fit, inputs: {train: b.train, validation: a.test}}\n");
-  EXPECT_THAT(edges(g), ElementsAre("train.train<b.train", "train.validation<a.test", "train.model<model.model"));
+  EXPECT_THAT(edges(g), ElementsAre("train.train<b.train", "train.validation<a.test",
+                                    "train.model<model.model"));
 }
 
 TEST_F(GraphTest, TwoStagesForOnePortAreBothShown) {
-  const auto result =
-      compiled("a: {kind: data.one}\nb: {kind: data.one}\nmodel: {kind: model.net}\ntrain: {kind: train.fit}\n");
+  const auto result = compiled(
+      "a: {kind: data.one}\nb: {kind: data.one}\nmodel: {kind: model.net}\ntrain: {kind: "
+      "train.fit}\n");
   ASSERT_FALSE(result);
   const Diagnostic& error = result.errors().front();
   EXPECT_EQ(error.message, "the input port 'train' could take several outputs: a.train, b.train");
@@ -102,39 +108,48 @@ TEST_F(GraphTest, TwoStagesForOnePortAreBothShown) {
 }
 
 TEST_F(GraphTest, EveryUnwiredPortIsReported) {
-  EXPECT_THAT(errors("train: {kind: train.fit}\n"),
-              ElementsAre("2:1: E0401 nothing feeds the input port 'train': no other stage outputs a dataset | "
-                          "add one that does: `retort stages` lists the kinds with their outputs",
-                          "2:1: E0401 nothing feeds the input port 'model': no other stage outputs a model | "
-                          "add one that does: `retort stages` lists the kinds with their outputs"));
+  EXPECT_THAT(
+      errors("train: {kind: train.fit}\n"),
+      ElementsAre(
+          "2:1: E0401 nothing feeds the input port 'train': no other stage outputs a dataset | "
+          "add one that does: `retort stages` lists the kinds with their outputs",
+          "2:1: E0401 nothing feeds the input port 'model': no other stage outputs a model | "
+          "add one that does: `retort stages` lists the kinds with their outputs"));
 }
 
 TEST_F(GraphTest, UnknownPortsAndStagesSuggestTheNearest) {
-  EXPECT_THAT(errors("data: {kind: data.one}\nmodel: {kind: model.net}\n"
-                     "train: {kind: train.fit, inputs: {trian: data.train, train: dat.train, model: model.mod}}\n"),
-              ElementsAre("4:35: E0403 'train.fit' has no input port 'trian' | did you mean 'train'?",
-                          "4:61: E0403 there is no stage 'dat' | did you mean 'data'?",
-                          "4:79: E0403 the stage 'model' has no output port 'mod' | did you mean 'model'?"));
+  EXPECT_THAT(
+      errors("data: {kind: data.one}\nmodel: {kind: model.net}\n"
+             "train: {kind: train.fit, inputs: {trian: data.train, train: dat.train, model: "
+             "model.mod}}\n"),
+      ElementsAre(
+          "4:35: E0403 'train.fit' has no input port 'trian' | did you mean 'train'?",
+          "4:61: E0403 there is no stage 'dat' | did you mean 'data'?",
+          "4:79: E0403 the stage 'model' has no output port 'mod' | did you mean 'model'?"));
 }
 
 TEST_F(GraphTest, WrongTypeIsRefused) {
   EXPECT_THAT(
-      errors(
-          "data: {kind: data.one}\nmodel: {kind: model.net}\ntrain: {kind: train.fit, inputs: {train: model.model}}\n"),
-      ElementsAre("4:42: E0404 'model.model' is a model, and the input port 'train' takes a dataset"));
+      errors("data: {kind: data.one}\nmodel: {kind: model.net}\ntrain: {kind: train.fit, inputs: "
+             "{train: model.model}}\n"),
+      ElementsAre(
+          "4:42: E0404 'model.model' is a model, and the input port 'train' takes a dataset"));
 }
 
 TEST_F(GraphTest, CycleIsShownAsAChain) {
-  EXPECT_THAT(
-      errors("a: {kind: train.loop, inputs: {checkpoint: b.checkpoint}}\nb: {kind: train.loop, inputs: {checkpoint: "
-             "a.checkpoint}}\n"),
-      ElementsAre("2:31: E0405 stages wait for each other in a circle: a ← b ← a | remove one of these inputs"));
+  EXPECT_THAT(errors("a: {kind: train.loop, inputs: {checkpoint: b.checkpoint}}\nb: {kind: "
+                     "train.loop, inputs: {checkpoint: "
+                     "a.checkpoint}}\n"),
+              ElementsAre("2:31: E0405 stages wait for each other in a circle: a ← b ← a | remove "
+                          "one of these inputs"));
   EXPECT_THAT(errors("a: {kind: train.loop, inputs: {checkpoint: a.checkpoint}}\n"),
-              ElementsAre("2:31: E0405 stages wait for each other in a circle: a ← a | remove one of these inputs"));
+              ElementsAre("2:31: E0405 stages wait for each other in a circle: a ← a | remove one "
+                          "of these inputs"));
 }
 
 const std::string kEnsemble =
-    "data: {kind: data.one, foreach: {pair: [[0, 1], [0, 2]]}, pick: \"${item.pair}\", text: \"${item.pair[1]} of "
+    "data: {kind: data.one, foreach: {pair: [[0, 1], [0, 2]]}, pick: \"${item.pair}\", text: "
+    "\"${item.pair[1]} of "
     "${item.pair}\"}\n"
     "model: {kind: model.net}\n"
     "train: {kind: train.fit, foreach: {pair: [[0, 1], [0, 2]]}, positive: \"${item.pair[1]}\"}\n"
@@ -142,10 +157,12 @@ const std::string kEnsemble =
 
 TEST_F(GraphTest, ForeachMakesANodeAnItemAndManyGathers) {
   const Graph g = graph(kEnsemble);
-  EXPECT_THAT(ids(g), ElementsAre("data.0-1", "data.0-2", "model", "train.0-1", "train.0-2", "vote"));
+  EXPECT_THAT(ids(g),
+              ElementsAre("data.0-1", "data.0-2", "model", "train.0-1", "train.0-2", "vote"));
   EXPECT_THAT(edges(g), ElementsAre("train.0-1.train<data.0-1.train", "train.0-1.model<model.model",
                                     "train.0-2.train<data.0-2.train", "train.0-2.model<model.model",
-                                    "vote.checkpoints<train.0-1.checkpoint", "vote.checkpoints<train.0-2.checkpoint"));
+                                    "vote.checkpoints<train.0-1.checkpoint",
+                                    "vote.checkpoints<train.0-2.checkpoint"));
   EXPECT_EQ(to_json(g.nodes[1].options).dump(), R"({"pick":[0,2],"text":"2 of 0-2"})");
   EXPECT_EQ(to_json(g.nodes[4].options).dump(), R"({"positive":2})");
 }
@@ -160,13 +177,18 @@ TEST_F(GraphTest, EvaluationTakesOverTheForeachOfItsTraining) {
   EXPECT_EQ(g.nodes[5].title, "test[rate=2]");
   EXPECT_EQ(g.nodes[0].title, "data");
   const std::string two = rates + "more: {kind: train.fit}\n";
-  EXPECT_THAT(ids(graph(two + "test: {kind: evaluate.test, inputs: {checkpoint: train.checkpoint}}\n")),
-              testing::IsSupersetOf({"test.1", "test.2"}));
-  EXPECT_THAT(ids(graph(two + "test: {kind: evaluate.test, inputs: {checkpoint: more.checkpoint}}\n")),
-              testing::Contains("test"));
+  EXPECT_THAT(
+      ids(graph(two + "test: {kind: evaluate.test, inputs: {checkpoint: train.checkpoint}}\n")),
+      testing::IsSupersetOf({"test.1", "test.2"}));
+  EXPECT_THAT(
+      ids(graph(two + "test: {kind: evaluate.test, inputs: {checkpoint: more.checkpoint}}\n")),
+      testing::Contains("test"));
   // Its own comes first, and what gathers them is one.
-  EXPECT_THAT(ids(graph(rates + "test: {kind: evaluate.test, foreach: {rate: [2]}}\nvote: {kind: evaluate.vote}\n")),
-              testing::IsSupersetOf({"test.2", "vote"}));
+  EXPECT_THAT(
+      ids(graph(
+          rates +
+          "test: {kind: evaluate.test, foreach: {rate: [2]}}\nvote: {kind: evaluate.vote}\n")),
+      testing::IsSupersetOf({"test.2", "vote"}));
 }
 
 TEST_F(GraphTest, SeveralForeachKeysAreTheirProductLastFastest) {
@@ -175,7 +197,8 @@ TEST_F(GraphTest, SeveralForeachKeysAreTheirProductLastFastest) {
 }
 
 TEST_F(GraphTest, FilledInValuesAreValidatedAgain) {
-  EXPECT_THAT(errors("data: {kind: data.one}\nmodel: {kind: model.net}\ntrain: {kind: train.fit, foreach: {n: [1, "
+  EXPECT_THAT(errors("data: {kind: data.one}\nmodel: {kind: model.net}\ntrain: {kind: train.fit, "
+                     "foreach: {n: [1, "
                      "-1]}, positive: \"${item.n}\"}\n"),
               ElementsAre(testing::AllOf(testing::StartsWith("4:"), testing::HasSubstr("E0303"),
                                          testing::HasSubstr("(in train.-1)"))));
@@ -190,20 +213,23 @@ TEST_F(GraphTest, ForeachThatExplodesIsRefusedBeforeItIsExpanded) {
   const std::string list = "[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19]";
   std::string keys;
   for (const char key : std::string("abcdefghij")) keys += std::string(1, key) + ": " + list + ", ";
-  EXPECT_THAT(errors("data: {kind: data.one, foreach: {" + keys + "}}\n"),
-              ElementsAre("2:33: E0406 foreach makes more than 1000 nodes | give it shorter lists"));
+  EXPECT_THAT(
+      errors("data: {kind: data.one, foreach: {" + keys + "}}\n"),
+      ElementsAre("2:33: E0406 foreach makes more than 1000 nodes | give it shorter lists"));
 }
 
 TEST_F(GraphTest, ItemsOfOneNameAreRefused) {
-  EXPECT_THAT(
-      errors("data: {kind: data.one, foreach: {a: ['x y', x_y]}}\n"),
-      ElementsAre("2:33: E0407 two nodes would be called 'data.x_y' | give the items of foreach different values"));
+  EXPECT_THAT(errors("data: {kind: data.one, foreach: {a: ['x y', x_y]}}\n"),
+              ElementsAre("2:33: E0407 two nodes would be called 'data.x_y' | give the items of "
+                          "foreach different values"));
 }
 
 TEST_F(GraphTest, ItemsNeverLeadOutOfTheNodesFolder) {
-  const Graph made =
-      graph("data: {kind: data.two, foreach: {x: ['../../up', '/etc', 'a/b', \"line\\nbreak\", 'ä', '']}}\n");
-  EXPECT_THAT(ids(made), ElementsAre("data..._.._up", "data._etc", "data.a_b", "data.line_break", "data.__", "data."));
+  const Graph made = graph(
+      "data: {kind: data.two, foreach: {x: ['../../up', '/etc', 'a/b', \"line\\nbreak\", 'ä', "
+      "'']}}\n");
+  EXPECT_THAT(ids(made), ElementsAre("data..._.._up", "data._etc", "data.a_b", "data.line_break",
+                                     "data.__", "data."));
 }
 
 TEST_F(GraphTest, NamesOfNodesAreAtMost120Letters) {
@@ -215,10 +241,11 @@ TEST_F(GraphTest, NamesOfNodesAreAtMost120Letters) {
 }
 
 TEST_F(GraphTest, ForeachIntoASinglePortIsAmbiguous) {
-  EXPECT_THAT(
-      errors("data: {kind: data.one, foreach: {a: [1, 2]}}\nmodel: {kind: model.net}\ntrain: {kind: train.fit}\n"),
-      ElementsAre("4:1: E0402 the input port 'train' could take several outputs: data.1.train, data.2.train | "
-                  "give this stage the same foreach, or use a kind whose port takes many"));
+  EXPECT_THAT(errors("data: {kind: data.one, foreach: {a: [1, 2]}}\nmodel: {kind: "
+                     "model.net}\ntrain: {kind: train.fit}\n"),
+              ElementsAre("4:1: E0402 the input port 'train' could take several outputs: "
+                          "data.1.train, data.2.train | "
+                          "give this stage the same foreach, or use a kind whose port takes many"));
 }
 
 TEST_F(GraphTest, AddingAStageShiftsNoOthersSeed) {
@@ -235,7 +262,8 @@ TEST_F(GraphTest, OnlyKeepsWhatTheNodeNeeds) {
   EXPECT_THAT(ids(*part), ElementsAre("data", "model", "train"));
   const auto pair = only(graph(kEnsemble), "train.0-2");
   ASSERT_TRUE(pair);
-  EXPECT_THAT(edges(*pair), ElementsAre("train.0-2.train<data.0-2.train", "train.0-2.model<model.model"));
+  EXPECT_THAT(edges(*pair),
+              ElementsAre("train.0-2.train<data.0-2.train", "train.0-2.model<model.model"));
 }
 
 TEST_F(GraphTest, OnlyWithoutDataLeavesThemAndWhatTheyAloneNeed) {
@@ -273,7 +301,8 @@ TEST_F(GraphTest, JsonFromElsewhereIsChecked) {
   bad = good;
   bad["nodes"][0]["id"] = "../x";
   EXPECT_EQ(refused(bad), "graph: a node's id is not a file name");
-  for (const auto& id : std::vector<std::string>{"", ".a", "a/b", "a b", "a\n", "ä", std::string(121, 'x')}) {
+  for (const auto& id :
+       std::vector<std::string>{"", ".a", "a/b", "a b", "a\n", "ä", std::string(121, 'x')}) {
     bad["nodes"][0]["id"] = id;
     EXPECT_EQ(refused(bad), "graph: a node's id is not a file name") << id;
   }

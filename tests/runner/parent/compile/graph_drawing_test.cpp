@@ -9,15 +9,19 @@ namespace {
 Graph small() {
   Graph graph;
   graph.recipe = "demo";
-  graph.nodes.push_back(
-      {.id = "data", .stage = "data", .kind = "data.two", .options = {}, .pointer = "/data", .inputs = {}});
-  graph.nodes.push_back(
-      {.id = "train.0-1",
-       .stage = "train",
-       .kind = "train.\"fit\"",
-       .options = {},
-       .pointer = "/train",
-       .inputs = {{"train", 0, "train", ArtifactType::kDataset}, {"validation", 0, "test", ArtifactType::kDataset}}});
+  graph.nodes.push_back({.id = "data",
+                         .stage = "data",
+                         .kind = "data.two",
+                         .options = {},
+                         .pointer = "/data",
+                         .inputs = {}});
+  graph.nodes.push_back({.id = "train.0-1",
+                         .stage = "train",
+                         .kind = "train.\"fit\"",
+                         .options = {},
+                         .pointer = "/train",
+                         .inputs = {{"train", 0, "train", ArtifactType::kDataset},
+                                    {"validation", 0, "test", ArtifactType::kDataset}}});
   return graph;
 }
 
@@ -52,11 +56,12 @@ TEST(GraphDrawing, MermaidQuotesNames) {
 }
 
 TEST(GraphDrawing, JsonListsNodesAndEdges) {
-  EXPECT_EQ(draw_json(small()).dump(),
-            R"({"recipe":"demo","nodes":[{"id":"data","stage":"data","kind":"data.two"},)"
-            R"({"id":"train.0-1","stage":"train","kind":"train.\"fit\""}],)"
-            R"("edges":[{"from":"data","output":"train","to":"train.0-1","input":"train","type":"dataset"},)"
-            R"({"from":"data","output":"test","to":"train.0-1","input":"validation","type":"dataset"}]})");
+  EXPECT_EQ(
+      draw_json(small()).dump(),
+      R"({"recipe":"demo","nodes":[{"id":"data","stage":"data","kind":"data.two"},)"
+      R"({"id":"train.0-1","stage":"train","kind":"train.\"fit\""}],)"
+      R"("edges":[{"from":"data","output":"train","to":"train.0-1","input":"train","type":"dataset"},)"
+      R"({"from":"data","output":"test","to":"train.0-1","input":"validation","type":"dataset"}]})");
 }
 
 }  // namespace

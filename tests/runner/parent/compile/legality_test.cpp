@@ -14,14 +14,16 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-std::string kind(const std::string& name, const std::string& keywords, const std::string& options = "") {
+std::string kind(const std::string& name, const std::string& keywords,
+                 const std::string& options = "") {
   return R"({"title": ")" + name + R"(", "description": "A test's.", )" + keywords +
          R"(, "type": "object", "additionalProperties": false, "properties": {"kind": {"const": ")" +
          name.substr(name.find('/') == name.npos ? 0 : name.rfind('/') + 1) + "\"}" +
          (options.empty() ? "" : ", " + options) + "}}";
 }
 
-std::string train(const std::string& name, const std::string& coupling, const std::string& options = "") {
+std::string train(const std::string& name, const std::string& coupling,
+                  const std::string& options = "") {
   return kind(
       name,
       R"("x-version": 1, "x-inputs": {"model": "model", "memory": "memory_policy"}, "x-outputs": {"checkpoint": "checkpoint"})" +
@@ -34,9 +36,11 @@ std::string train(const std::string& name, const std::string& coupling, const st
 
 SchemaSet schemas() {
   const SchemaTexts texts = schema_texts({
-      {"model/plain.schema.json", kind("model.plain", R"("x-version": 1, "x-outputs": {"model": "model"})")},
+      {"model/plain.schema.json",
+       kind("model.plain", R"("x-version": 1, "x-outputs": {"model": "model"})")},
       {"model/normed.schema.json",
-       kind("model.normed", R"("x-version": 1, "x-mixes-samples": true, "x-outputs": {"model": "model"})")},
+       kind("model.normed",
+            R"("x-version": 1, "x-mixes-samples": true, "x-outputs": {"model": "model"})")},
       {"memory/policy.schema.json",
        kind(
            "memory.policy", R"("x-version": 1, "x-outputs": {"memory": "memory_policy"})",
@@ -56,20 +60,24 @@ SchemaSet schemas() {
            "negatives": {"enum": ["none", "batch"], "x-coupling": {"none": "per_sample", "batch": "whole_batch"},
                          "default": "none", "description": "Which."}}})")},
       {"train/loss/plain.schema.json", kind("train/loss/plain", R"("x-coupling": "per_sample")")},
-      {"train/loss/contrast.schema.json", kind("train/loss/contrast", R"("x-coupling": "whole_batch")")},
+      {"train/loss/contrast.schema.json",
+       kind("train/loss/contrast", R"("x-coupling": "whole_batch")")},
   });
   auto schemas = SchemaSet::load(texts.files);
-  if (!schemas) throw std::logic_error(schemas.errors().front().pointer + schemas.errors().front().message);
+  if (!schemas)
+    throw std::logic_error(schemas.errors().front().pointer + schemas.errors().front().message);
   return *std::move(schemas);
 }
 
 class LegalityTest : public testing::Test {
  protected:
   /// "pointer line:column: message" of every error of a recipe with these three stages.
-  std::vector<std::string> errors(const std::string& model, const std::string& memory, const std::string& train) {
-    const auto recipe = fake_recipe("model: {kind: model." + model + "}\nmemory: {kind: memory.policy" + memory +
-                                        "}\ntrain: {kind: train." + train + "}\n",
-                                    schemas_, sources_);
+  std::vector<std::string> errors(const std::string& model, const std::string& memory,
+                                  const std::string& train) {
+    const auto recipe =
+        fake_recipe("model: {kind: model." + model + "}\nmemory: {kind: memory.policy" + memory +
+                        "}\ntrain: {kind: train." + train + "}\n",
+                    schemas_, sources_);
     if (!recipe) return {recipe.errors().front().message};
     const auto graph = compile(*recipe, schemas_);
     std::vector<std::string> lines;
@@ -77,7 +85,8 @@ class LegalityTest : public testing::Test {
     for (const Diagnostic& error : graph.errors()) {
       EXPECT_EQ(error.code, ErrorCode::kOptionConflict);
       lines.push_back(error.pointer + " " + std::to_string(error.where.line) + ":" +
-                      std::to_string(error.where.column) + ": " + error.message + " | " + error.help);
+                      std::to_string(error.where.column) + ": " + error.message + " | " +
+                      error.help);
     }
     return lines;
   }
@@ -86,9 +95,11 @@ class LegalityTest : public testing::Test {
   Sources sources_;
 };
 
-const std::string kWholeHelp = " | set memory.two_pass=on, which keeps the gradient, or leave the batch whole";
+const std::string kWholeHelp =
+    " | set memory.two_pass=on, which keeps the gradient, or leave the batch whole";
 const std::string kCutsWhole =
-    "/memory/micro_batch 3:44: micro_batch 16 would split the batch of 64 in 'train', but its loss depends on the "
+    "/memory/micro_batch 3:44: micro_batch 16 would split the batch of 64 in 'train', but its loss "
+    "depends on the "
     "whole "
     "batch "
     "at "
@@ -108,7 +119,8 @@ TEST_F(LegalityTest, ALossOverTheBatchMayNotBeCut) {
 TEST_F(LegalityTest, TwoPassesMakeTheCutLegal) {
   EXPECT_THAT(errors("plain", ", micro_batch: 16, two_pass: on", "pairs"), IsEmpty());
   EXPECT_THAT(errors("plain", ", micro_batch: 16, two_pass: true", "pairs"), IsEmpty());
-  EXPECT_THAT(errors("plain", ", micro_batch: 16, two_pass: off", "pairs"), ElementsAre(kCutsWhole));
+  EXPECT_THAT(errors("plain", ", micro_batch: 16, two_pass: off", "pairs"),
+              ElementsAre(kCutsWhole));
 }
 
 TEST_F(LegalityTest, WhatThePlannerChoosesIsItsOwnAffair) {
@@ -121,20 +133,20 @@ TEST_F(LegalityTest, AMicroBatchOfTheWholeBatchCutsNothing) {
 }
 
 TEST_F(LegalityTest, AMicroBatchAboveTheBatchIsRefused) {
-  EXPECT_THAT(
-      errors("plain", ", micro_batch: 65", "samples"),
-      ElementsAre(
-          "/memory/micro_batch 3:44: micro_batch 65 is above the batch of 64 in 'train': it would split nothing | "
-          "set micro_batch: auto, or at most 64"));
+  EXPECT_THAT(errors("plain", ", micro_batch: 65", "samples"),
+              ElementsAre("/memory/micro_batch 3:44: micro_batch 65 is above the batch of 64 in "
+                          "'train': it would split nothing | "
+                          "set micro_batch: auto, or at most 64"));
 }
 
 TEST_F(LegalityTest, AccumulatedPartsOfALossOverTheBatchAreRefused) {
-  EXPECT_THAT(
-      errors("plain", "", "pairs, gradient_accumulation_steps: 4"),
-      ElementsAre("/train/gradient_accumulation_steps 4:57: gradient_accumulation_steps 4 builds the batch of 256 from "
-                  "parts, but its loss depends on the whole batch at once" +
-                  kWholeHelp));
-  EXPECT_THAT(errors("plain", ", two_pass: on", "pairs, gradient_accumulation_steps: 4"), IsEmpty());
+  EXPECT_THAT(errors("plain", "", "pairs, gradient_accumulation_steps: 4"),
+              ElementsAre("/train/gradient_accumulation_steps 4:57: gradient_accumulation_steps 4 "
+                          "builds the batch of 256 from "
+                          "parts, but its loss depends on the whole batch at once" +
+                          kWholeHelp));
+  EXPECT_THAT(errors("plain", ", two_pass: on", "pairs, gradient_accumulation_steps: 4"),
+              IsEmpty());
   EXPECT_THAT(errors("plain", "", "samples, gradient_accumulation_steps: 4"), IsEmpty());
 }
 
@@ -142,23 +154,29 @@ TEST_F(LegalityTest, LayersThatMixSamplesGetNoSingleOne) {
   const std::string help = " | set batch_size: 2 or more";
   const auto alone = [&](const char* column) {
     return ElementsAre("/train/batch_size 4:" + std::string(column) +
-                       ": batch_size 1 gives 'train' one sample at a time, but layers of 'model' mix the samples of a "
+                       ": batch_size 1 gives 'train' one sample at a time, but layers of 'model' "
+                       "mix the samples of a "
                        "batch (BatchNorm): there is no other to normalise it by" +
                        help);
   };
   EXPECT_THAT(errors("normed", "", "samples, batch_size: 1"), alone("42"));
   EXPECT_THAT(errors("normed", "", "silent, batch_size: 1"), alone("41"));
-  EXPECT_THAT(errors("normed", "", "samples, batch_size: 1, gradient_accumulation_steps: 8"), alone("42"));
-  EXPECT_THAT(errors("normed", "", "samples, batch_size: 2, gradient_accumulation_steps: 4"), IsEmpty());
+  EXPECT_THAT(errors("normed", "", "samples, batch_size: 1, gradient_accumulation_steps: 8"),
+              alone("42"));
+  EXPECT_THAT(errors("normed", "", "samples, batch_size: 2, gradient_accumulation_steps: 4"),
+              IsEmpty());
   EXPECT_THAT(errors("normed", "", "episodes, batch_size: 1"), IsEmpty());
   EXPECT_THAT(errors("plain", "", "samples, batch_size: 1"), IsEmpty());
 }
 
 TEST_F(LegalityTest, ALossThatComparesSamplesGetsNoSingleOne) {
   EXPECT_THAT(errors("plain", "", "pairs, batch_size: 1"),
-              ElementsAre("/train/batch_size 4:40: a batch of 1 gives the loss of 'train' nothing to compare a sample "
+              ElementsAre("/train/batch_size 4:40: a batch of 1 gives the loss of 'train' nothing "
+                          "to compare a sample "
                           "with: it is always 0 | set batch_size: 2 or more"));
-  EXPECT_THAT(errors("plain", ", two_pass: on", "pairs, batch_size: 1, gradient_accumulation_steps: 4"), IsEmpty());
+  EXPECT_THAT(
+      errors("plain", ", two_pass: on", "pairs, batch_size: 1, gradient_accumulation_steps: 4"),
+      IsEmpty());
   EXPECT_THAT(errors("plain", "", "pairs, batch_size: 2"), IsEmpty());
 }
 
@@ -166,10 +184,12 @@ TEST_F(LegalityTest, OptimizerInTheBackwardPassWaitsForNoOtherGradient) {
   const std::string in_backward = ", optimizer_in_backward: true";
   const auto one = [](const std::string& why, const std::string& help) {
     return ElementsAre(testing::EndsWith(
-        ": optimizer_in_backward steps each weight as soon as its own gradient is there, but " + why + " | " + help));
+        ": optimizer_in_backward steps each weight as soon as its own gradient is there, but " +
+        why + " | " + help));
   };
-  const auto split = one("the batch of 'train' is split, and the gradients of its parts add up first",
-                         "set optimizer_in_backward: false, or leave the batch whole");
+  const auto split =
+      one("the batch of 'train' is split, and the gradients of its parts add up first",
+          "set optimizer_in_backward: false, or leave the batch whole");
   EXPECT_THAT(errors("plain", in_backward, "samples"), IsEmpty());
   EXPECT_THAT(errors("plain", in_backward + ", micro_batch: 64", "samples"), IsEmpty());
   EXPECT_THAT(errors("plain", in_backward + ", micro_batch: 16", "samples"), split);
@@ -177,21 +197,27 @@ TEST_F(LegalityTest, OptimizerInTheBackwardPassWaitsForNoOtherGradient) {
   EXPECT_THAT(errors("plain", in_backward, "samples, gradient_clip_norm: 1.0"),
               one("gradient_clip_norm of 'train' is by the norm of all gradients together",
                   "set optimizer_in_backward: false, or gradient_clip_norm: null"));
-  const auto half = one("fp16 skips a step whose gradients overflow, which is known when all are there",
-                        "set precision: bf16, or optimizer_in_backward: false");
+  const auto half =
+      one("fp16 skips a step whose gradients overflow, which is known when all are there",
+          "set precision: bf16, or optimizer_in_backward: false");
   EXPECT_THAT(errors("plain", in_backward + ", precision: fp16", "samples"), half);
-  EXPECT_THAT(errors("plain", in_backward + ", precision: {default: fp32, model.head: fp16}", "samples"), half);
-  EXPECT_THAT(errors("plain", ", micro_batch: 16, precision: fp16", "samples, gradient_clip_norm: 1.0"), IsEmpty());
-  EXPECT_THAT(errors("plain", ", optimizer_in_backward: auto, micro_batch: 16", "samples"), IsEmpty());
+  EXPECT_THAT(
+      errors("plain", in_backward + ", precision: {default: fp32, model.head: fp16}", "samples"),
+      half);
+  EXPECT_THAT(
+      errors("plain", ", micro_batch: 16, precision: fp16", "samples, gradient_clip_norm: 1.0"),
+      IsEmpty());
+  EXPECT_THAT(errors("plain", ", optimizer_in_backward: auto, micro_batch: 16", "samples"),
+              IsEmpty());
 }
 
 TEST_F(LegalityTest, LayersThatMixSamplesMayNotBeCut) {
-  EXPECT_THAT(
-      errors("normed", ", micro_batch: 16", "samples"),
-      ElementsAre(
-          "/memory/micro_batch 3:44: micro_batch 16 would split the batch of 64 in 'train', but layers of 'model' "
-          "mix the samples of a batch (BatchNorm): the gradient would differ | set micro_batch: auto; "
-          "activation_checkpointing: block saves memory and keeps every bit"));
+  EXPECT_THAT(errors("normed", ", micro_batch: 16", "samples"),
+              ElementsAre("/memory/micro_batch 3:44: micro_batch 16 would split the batch of 64 in "
+                          "'train', but layers of 'model' "
+                          "mix the samples of a batch (BatchNorm): the gradient would differ | set "
+                          "micro_batch: auto; "
+                          "activation_checkpointing: block saves memory and keeps every bit"));
 }
 
 TEST_F(LegalityTest, AccumulationThroughBatchNormIsDeclared) {
@@ -206,21 +232,27 @@ TEST_F(LegalityTest, TwoPassesThroughLayersThatMixSamplesAreRefused) {
   for (const char* loss : {"samples", "episodes", "pairs"}) {
     EXPECT_THAT(
         errors("normed", ", two_pass: on", loss),
-        ElementsAre("/memory/two_pass 3:41: two_pass would compute each batch of 'train' in parts, but layers of "
-                    "'model' mix the samples of a batch (BatchNorm): the gradient would differ | set two_pass: "
+        ElementsAre("/memory/two_pass 3:41: two_pass would compute each batch of 'train' in parts, "
+                    "but layers of "
+                    "'model' mix the samples of a batch (BatchNorm): the gradient would differ | "
+                    "set two_pass: "
                     "off; activation_checkpointing: block saves memory and keeps every bit"));
   }
 }
 
-TEST_F(LegalityTest, BothReasonsAreGiven) { EXPECT_EQ(errors("normed", ", micro_batch: 16", "pairs").size(), 2u); }
+TEST_F(LegalityTest, BothReasonsAreGiven) {
+  EXPECT_EQ(errors("normed", ", micro_batch: 16", "pairs").size(), 2u);
+}
 
 TEST_F(LegalityTest, TheKindOfASubMappingDecides) {
   EXPECT_THAT(errors("plain", ", micro_batch: 16", "chosen"), IsEmpty());
-  EXPECT_THAT(errors("plain", ", micro_batch: 16", "chosen, loss: {kind: contrast}"), ElementsAre(kCutsWhole));
+  EXPECT_THAT(errors("plain", ", micro_batch: 16", "chosen, loss: {kind: contrast}"),
+              ElementsAre(kCutsWhole));
 }
 
 TEST_F(LegalityTest, TheValueOfAnOptionDecides) {
-  EXPECT_THAT(errors("plain", ", micro_batch: 16", "chosen, terms: {negatives: batch}"), ElementsAre(kCutsWhole));
+  EXPECT_THAT(errors("plain", ", micro_batch: 16", "chosen, terms: {negatives: batch}"),
+              ElementsAre(kCutsWhole));
 }
 
 TEST_F(LegalityTest, NodesOfOneForeachAreReportedOnce) {
@@ -239,16 +271,19 @@ TEST(Coupling, IsAskedForByKindAndOptions) {
 }
 
 TEST(Coupling, ASchemaMaySayNothingElse) {
-  for (const char* value : {R"("per_batch")", "1", "{}", R"({"a": "b"})", R"({"a": {"b": "per_group"}})"}) {
+  for (const char* value :
+       {R"("per_batch")", "1", "{}", R"({"a": "b"})", R"({"a": {"b": "per_group"}})"}) {
     const SchemaTexts texts = schema_texts({{"train/odd.schema.json", train("train.odd", value)}});
     EXPECT_THAT(said(SchemaSet::load(texts.files)),
-                ElementsAre("/x-coupling: schemas/train/odd.schema.json: 'x-coupling' must be per_sample, per_group or "
+                ElementsAre("/x-coupling: schemas/train/odd.schema.json: 'x-coupling' must be "
+                            "per_sample, per_group or "
                             "whole_batch, or one of them for each value"))
         << value;
   }
 }
 
-/// Of shipped trainings, each says what its loss sees; tests/stages compares it with what its C++ says.
+/// Of shipped trainings, each says what its loss sees; tests/stages compares it with what its C++
+/// says.
 TEST(Coupling, EveryShippedTrainingDeclaresIt) {
   const auto set = SchemaSet::load(embedded_schemas());
   ASSERT_TRUE(set);

@@ -28,7 +28,8 @@ class MissingFilesTest : public testing::Test {
     Sources sources;
     auto prepared = prepare_text("schema: 1\n" + stages, {}, shipped_schemas(), sources);
     if (!prepared) {
-      for (const Diagnostic& error : prepared.errors()) ADD_FAILURE() << error.pointer << " " << error.message;
+      for (const Diagnostic& error : prepared.errors())
+        ADD_FAILURE() << error.pointer << " " << error.message;
       return {};
     }
     prepared->graph.working_folder = folder_.path().string();
@@ -46,45 +47,52 @@ class MissingFilesTest : public testing::Test {
 };
 
 TEST_F(MissingFilesTest, WeightsOfAModelAreFetchedByACommand) {
-  EXPECT_THAT(missing("model: {kind: model.clip, weights: weights/clip-vit-base-patch32.safetensors}"),
-              ElementsAre(HasSubstr("E0621 /model/weights: there is no '")));
-  EXPECT_THAT(helps_, ElementsAre(HasSubstr("`retort data fetch hf:openai/clip-vit-base-patch32` fetches")));
-  EXPECT_THAT(missing("model: {kind: model.cnn, weights: mine.pth}"), ElementsAre(HasSubstr("E0621 /model/weights")));
+  EXPECT_THAT(
+      missing("model: {kind: model.clip, weights: weights/clip-vit-base-patch32.safetensors}"),
+      ElementsAre(HasSubstr("E0621 /model/weights: there is no '")));
+  EXPECT_THAT(
+      helps_,
+      ElementsAre(HasSubstr("`retort data fetch hf:openai/clip-vit-base-patch32` fetches")));
+  EXPECT_THAT(missing("model: {kind: model.cnn, weights: mine.pth}"),
+              ElementsAre(HasSubstr("E0621 /model/weights")));
   EXPECT_THAT(helps_.back(), HasSubstr("`retort data fetch hf:ORG/NAME`"));
-  EXPECT_THAT(missing("model: {kind: model.lora, backbone: {kind: vit, weights: hf:nobody/nothing}}"),
-              ElementsAre(HasSubstr("E0621 /model/backbone/weights: hf:nobody/nothing is not in")));
+  EXPECT_THAT(
+      missing("model: {kind: model.lora, backbone: {kind: vit, weights: hf:nobody/nothing}}"),
+      ElementsAre(HasSubstr("E0621 /model/backbone/weights: hf:nobody/nothing is not in")));
 }
 
 TEST_F(MissingFilesTest, WhatIsThereIsNoMistake) {
   folder_.write("w.safetensors", "not looked into");
   folder_.write("merges.txt", "");
   folder_.write("photos/a/1.jpg", "");
-  EXPECT_THAT(missing("data: {kind: data.image_folder, root: photos}\n"
-                      "model: {kind: model.clip, weights: w.safetensors, tokenizer: {merges: merges.txt}}"),
-              IsEmpty());
+  EXPECT_THAT(
+      missing("data: {kind: data.image_folder, root: photos}\n"
+              "model: {kind: model.clip, weights: w.safetensors, tokenizer: {merges: merges.txt}}"),
+      IsEmpty());
 }
 
 TEST_F(MissingFilesTest, AllOfThemAtOnceInTheirPlaces) {
-  EXPECT_THAT(
-      missing("data: {kind: data.image_table, root: photos, table: list.csv, label: name}\n"
-              "model: {kind: model.clip, tokenizer: {merges: m.txt, vocabulary: v.json}}\n"
-              "memory: {kind: memory.policy}\n"
-              "train: {kind: train.supervised, warm_start: nope/}"),
-      ElementsAre("E0601 /data/root: there is no folder 'photos'", "E0611 /data/table: there is no file 'list.csv'",
-                  "E0621 /model/tokenizer/merges: there is no file 'm.txt'",
-                  "E0621 /model/tokenizer/vocabulary: there is no file 'v.json'",
-                  "E0621 /train/warm_start: there is no file or folder 'nope/'"));
+  EXPECT_THAT(missing("data: {kind: data.image_table, root: photos, table: list.csv, label: name}\n"
+                      "model: {kind: model.clip, tokenizer: {merges: m.txt, vocabulary: v.json}}\n"
+                      "memory: {kind: memory.policy}\n"
+                      "train: {kind: train.supervised, warm_start: nope/}"),
+              ElementsAre("E0601 /data/root: there is no folder 'photos'",
+                          "E0611 /data/table: there is no file 'list.csv'",
+                          "E0621 /model/tokenizer/merges: there is no file 'm.txt'",
+                          "E0621 /model/tokenizer/vocabulary: there is no file 'v.json'",
+                          "E0621 /train/warm_start: there is no file or folder 'nope/'"));
 }
 
 TEST_F(MissingFilesTest, FileInPlaceOfAFolderAndTheOtherWayRound) {
   folder_.write("file", "");
   std::filesystem::create_directory(folder_ / "folder");
   ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
-  EXPECT_THAT(missing("data: {kind: data.image_folder, root: file}\n"
-                      "model: {kind: model.clip, tokenizer: {merges: folder, vocabulary: pipe}}"),
-              ElementsAre("E0601 /data/root: 'file' is not a folder",
-                          "E0621 /model/tokenizer/merges: 'folder' is a folder, not a file",
-                          "E0621 /model/tokenizer/vocabulary: 'pipe' is neither a file nor a folder"));
+  EXPECT_THAT(
+      missing("data: {kind: data.image_folder, root: file}\n"
+              "model: {kind: model.clip, tokenizer: {merges: folder, vocabulary: pipe}}"),
+      ElementsAre("E0601 /data/root: 'file' is not a folder",
+                  "E0621 /model/tokenizer/merges: 'folder' is a folder, not a file",
+                  "E0621 /model/tokenizer/vocabulary: 'pipe' is neither a file nor a folder"));
 }
 
 TEST_F(MissingFilesTest, WhatMayNotBeReadIsSaidSo) {
@@ -96,7 +104,8 @@ TEST_F(MissingFilesTest, WhatMayNotBeReadIsSaidSo) {
 }
 
 TEST_F(MissingFilesTest, WhatTheRunMakesNeedNotBeThere) {
-  EXPECT_THAT(missing("data: {kind: data.image_folder, root: photos, make: {classes: 2}}"), IsEmpty());
+  EXPECT_THAT(missing("data: {kind: data.image_folder, root: photos, make: {classes: 2}}"),
+              IsEmpty());
   EXPECT_THAT(missing("data: {kind: data.flowers102, root: flowers, download: true}"), IsEmpty());
   EXPECT_THAT(missing("data: {kind: data.flowers102, root: flowers}"),
               ElementsAre("E0601 /data/root: there is no folder 'flowers'"));
@@ -105,9 +114,12 @@ TEST_F(MissingFilesTest, WhatTheRunMakesNeedNotBeThere) {
 TEST_F(MissingFilesTest, OfSeveralListsOneIsEnough) {
   folder_.write("set/val.txt", "");
   folder_.write("set/novel.txt", "");
-  EXPECT_THAT(missing("data: {kind: data.few_shot, root: set, train: [base.json, base.txt], validation: [val.json, "
-                      "val.txt], test: novel.txt}"),
-              ElementsAre("E0611 /data/train: there is no file or folder 'set/base.json', nor 'set/base.txt'"));
+  EXPECT_THAT(
+      missing("data: {kind: data.few_shot, root: set, train: [base.json, base.txt], validation: "
+              "[val.json, "
+              "val.txt], test: novel.txt}"),
+      ElementsAre(
+          "E0611 /data/train: there is no file or folder 'set/base.json', nor 'set/base.txt'"));
   EXPECT_THAT(missing("data: {kind: data.few_shot, root: nowhere}"),
               ElementsAre("E0601 /data/root: there is no folder 'nowhere'"))
       << "of the lists nothing can be said";
@@ -115,8 +127,9 @@ TEST_F(MissingFilesTest, OfSeveralListsOneIsEnough) {
 
 TEST_F(MissingFilesTest, ItemsOfAForeachHaveTheirOwnFiles) {
   folder_.write("one.pth", "");
-  EXPECT_THAT(missing("model: {kind: model.cnn, foreach: {w: [one, two, two_]}, weights: '${item.w}.pth'}"),
-              ElementsAre(HasSubstr("two.pth"), HasSubstr("two_.pth")));
+  EXPECT_THAT(
+      missing("model: {kind: model.cnn, foreach: {w: [one, two, two_]}, weights: '${item.w}.pth'}"),
+      ElementsAre(HasSubstr("two.pth"), HasSubstr("two_.pth")));
 }
 
 /// Adds where an option takes a path or weights.
@@ -127,7 +140,8 @@ void collect_paths(const Json& schema, const std::string& place, std::set<std::s
     const std::string name = place + "/" + key, text = property.dump();
     const bool is_path = text.find("common.schema.json#/definitions/path\"") != text.npos ||
                          text.find("common.schema.json#/definitions/weights\"") != text.npos;
-    const bool is_leaf = !property.contains("properties") && text.find("\"properties\"") == text.npos;
+    const bool is_leaf =
+        !property.contains("properties") && text.find("\"properties\"") == text.npos;
     if (is_path && is_leaf) (property.contains("x-file") ? declared : open).insert(name);
     collect_paths(property, name, declared, open);
     for (const Json& part : property.value("anyOf", Json::array())) {
@@ -141,9 +155,9 @@ TEST(MissingFiles, EveryOptionThatNamesAFileSaysWhatHasToBeThere) {
   std::set<std::string> declared, open;
   for (const SchemaFile& file : embedded_schemas())
     collect_paths(Json::parse(file.text), std::string(file.path), declared, open);
-  EXPECT_THAT(
-      open, ElementsAre("recipe.schema.json/run/dir", "recipe.schema.json/sweep/dir",
-                        "sweep/launcher/kubernetes.schema.json/mount", "sweep/launcher/kubernetes.schema.json/program"))
+  EXPECT_THAT(open, ElementsAre("recipe.schema.json/run/dir", "recipe.schema.json/sweep/dir",
+                                "sweep/launcher/kubernetes.schema.json/mount",
+                                "sweep/launcher/kubernetes.schema.json/program"))
       << "these are made, or are on another machine";
   EXPECT_GE(declared.size(), 20u);
 }

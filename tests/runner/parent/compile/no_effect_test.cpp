@@ -17,15 +17,18 @@ using testing::IsEmpty;
 using Json = nlohmann::ordered_json;
 
 /// "pointer: message" of each option that has no effect, where there is nothing wrong besides.
-std::vector<std::string> idle(const std::string& stages, const std::vector<std::string>& overrides = {}) {
+std::vector<std::string> idle(const std::string& stages,
+                              const std::vector<std::string>& overrides = {}) {
   Sources sources;
   const auto prepared = prepare_text("schema: 1\n" + stages, overrides, shipped_schemas(), sources);
   if (!prepared) {
-    for (const Diagnostic& error : prepared.errors()) ADD_FAILURE() << error.pointer << " " << error.message;
+    for (const Diagnostic& error : prepared.errors())
+      ADD_FAILURE() << error.pointer << " " << error.message;
     return {};
   }
   std::vector<std::string> lines;
-  for (const Diagnostic& one : options_without_effect(prepared->recipe.resolved, prepared->graph, shipped_schemas())) {
+  for (const Diagnostic& one :
+       options_without_effect(prepared->recipe.resolved, prepared->graph, shipped_schemas())) {
     EXPECT_EQ(one.severity, Severity::kWarning);
     EXPECT_NE(one.where.source, nullptr) << one.message;
     EXPECT_FALSE(one.help.empty());
@@ -45,13 +48,18 @@ const std::string kImages = "data: {kind: data.image_folder, root: x, caption: '
 const std::string kMemory = "memory: {kind: memory.policy}\n";
 const std::string kTower = "model: {kind: model.clip_vision}\n" + kMemory;
 const std::string kClip = "model: {kind: model.clip, class_head: none}\n" + kMemory;
-const std::string kFewShot = "data: {kind: data.few_shot, root: x}\nmodel: {kind: model.cross_transformer}\n" + kMemory;
+const std::string kFewShot =
+    "data: {kind: data.few_shot, root: x}\nmodel: {kind: model.cross_transformer}\n" + kMemory;
 
 std::string of_image_stage(const std::string& options) {
   return "data: {kind: data.image_folder, root: x, " + options + "}\n";
 }
-std::string of_fundus(const std::string& options) { return "data: {kind: data.fundus, root: x, " + options + "}\n"; }
-std::string of_memory(const std::string& options) { return "memory: {kind: memory.policy, " + options + "}\n"; }
+std::string of_fundus(const std::string& options) {
+  return "data: {kind: data.fundus, root: x, " + options + "}\n";
+}
+std::string of_memory(const std::string& options) {
+  return "memory: {kind: memory.policy, " + options + "}\n";
+}
 std::string of_episodes(const std::string& options) {
   return kFewShot + "train: {kind: train.episodic, " + options + "}\n";
 }
@@ -61,17 +69,22 @@ std::string of_contrast(const std::string& options) {
 std::string of_schedule(const std::string& options) {
   return kImages + kTower + "train: {kind: train.supervised, schedule: {" + options + "}}\n";
 }
-std::string of_device(const std::string& options) { return kImages + "device: {select: cpu, " + options + "}\n"; }
+std::string of_device(const std::string& options) {
+  return kImages + "device: {select: cpu, " + options + "}\n";
+}
 
 std::vector<Idle> idle_options() {
   const std::string clahe = ": clahe.enabled is false", flat = ": flatten_sharpen.enabled is false",
-                    frozen = "the model's backbone is frozen (model.backbone.trainable: false), so ",
+                    frozen =
+                        "the model's backbone is frozen (model.backbone.trainable: false), so ",
                     head = ": the model has no class head", cpu = ": device.select is cpu";
   std::vector<Idle> all = {
       {"images resize/crop_offset", of_image_stage("resize: {shape: square, crop_offset: round}"),
-       "/data/resize/crop_offset: 'crop_offset' has no effect: shape is square, which crops nothing"},
+       "/data/resize/crop_offset: 'crop_offset' has no effect: shape is square, which crops "
+       "nothing"},
       {"images loader/prefetch", of_image_stage("loader: {prefetch: 4}"),
-       "/data/loader/prefetch: 'prefetch' has no effect: without workers nothing is prepared in advance"},
+       "/data/loader/prefetch: 'prefetch' has no effect: without workers nothing is prepared in "
+       "advance"},
       {"data/fundus clahe/clip_limit", of_fundus("clahe: {clip_limit: 2}"),
        "/data/clahe/clip_limit: 'clip_limit' has no effect" + clahe},
       {"data/fundus clahe/tiles", of_fundus("clahe: {tiles: [4, 4]}"),
@@ -80,10 +93,12 @@ std::vector<Idle> idle_options() {
        "data: {kind: data.image_table, root: x, table: t, label: l, part: p, split: {seed: 4}}\n",
        "/data/split: 'split' has no effect: the column \"p\" says which part an image belongs to"},
       {"memory/policy min_micro_batch", of_memory("min_micro_batch: 2"),
-       "/memory/min_micro_batch: 'min_micro_batch' has no effect: nothing chooses a smaller micro-batch: allow is "
+       "/memory/min_micro_batch: 'min_micro_batch' has no effect: nothing chooses a smaller "
+       "micro-batch: allow is "
        "\"nothing\", micro_batch is \"auto\", and max_retries is 0"},
       {"memory/policy recompute_batch_norm", of_memory("recompute_batch_norm: twice"),
-       "/memory/recompute_batch_norm: 'recompute_batch_norm' has no effect: activation_checkpointing is none: nothing "
+       "/memory/recompute_batch_norm: 'recompute_batch_norm' has no effect: "
+       "activation_checkpointing is none: nothing "
        "is recomputed"},
       {"train/episodic loss/variance", of_episodes("loss: {variance: 1}"),
        "/train/loss/variance: 'variance' has no effect: " + frozen + "it trains nothing"},
@@ -94,7 +109,8 @@ std::vector<Idle> idle_options() {
       {"train/episodic loss/deviation", of_episodes("loss: {deviation: biased}"),
        "/train/loss/deviation: 'deviation' has no effect: variance is 0"},
       {"train/episodic legacy_double_forward", of_episodes("legacy_double_forward: true"),
-       "/train/legacy_double_forward: 'legacy_double_forward' has no effect: the loss has neither a variance nor a "
+       "/train/legacy_double_forward: 'legacy_double_forward' has no effect: the loss has neither "
+       "a variance nor a "
        "covariance"},
       {"train/contrastive loss/class_weight", of_contrast("loss: {class_weight: 2}"),
        "/train/loss/class_weight: 'class_weight' has no effect" + head},
@@ -108,16 +124,20 @@ std::vector<Idle> idle_options() {
        "/train/loss/targets: 'targets' has no effect: contrastive_weight is 0"},
       {"train/contrastive loss/negatives",
        kImages + "model: {kind: model.clip}\n" + kMemory +
-           "train: {kind: train.contrastive, gradient_accumulation_steps: 2, loss: {contrastive_weight: 0, negatives: "
+           "train: {kind: train.contrastive, gradient_accumulation_steps: 2, loss: "
+           "{contrastive_weight: 0, negatives: "
            "micro_batch}}\n",
        "/train/loss/negatives: 'negatives' has no effect: contrastive_weight is 0"},
-      {"train/contrastive learning_rate_factors/class_head", of_contrast("learning_rate_factors: {class_head: 2}"),
+      {"train/contrastive learning_rate_factors/class_head",
+       of_contrast("learning_rate_factors: {class_head: 2}"),
        "/train/learning_rate_factors/class_head: 'class_head' has no effect" + head},
       {"model/clip num_classes", "model: {kind: model.clip, class_head: none, num_classes: 3}\n",
        "/model/num_classes: 'num_classes' has no effect: class_head is none"},
-      {"model/clip logit_scale", "model: {kind: model.clip, weights: w.safetensors, logit_scale: 1}\n",
+      {"model/clip logit_scale",
+       "model: {kind: model.clip, weights: w.safetensors, logit_scale: 1}\n",
        "/model/logit_scale: 'logit_scale' has no effect: the weights have one of their own"},
-      {"model/lora initialization", "model: {kind: model.lora, adapter: a, initialization: gaussian}\n",
+      {"model/lora initialization",
+       "model: {kind: model.lora, adapter: a, initialization: gaussian}\n",
        "/model/initialization: 'initialization' has no effect: the adapter brings its own weights"},
       {"train/schedule/one_cycle base_momentum",
        of_schedule("kind: one_cycle, cycle_momentum: false, base_momentum: 0.8"),
@@ -132,25 +152,31 @@ std::vector<Idle> idle_options() {
        "data: {kind: data.fundus, root: x}\nmodel: {kind: model.cnn}\n" + kMemory +
            "train: {kind: train.binary, classes: [0, 1]}\n"
            "evaluate: {kind: evaluate.pairwise_ensemble, decide_by: majority, temperature: 2}\n",
-       "/evaluate/temperature: 'temperature' has no effect: decide_by is majority, and no vote depends on it: only "
+       "/evaluate/temperature: 'temperature' has no effect: decide_by is majority, and no vote "
+       "depends on it: only "
        "probabilities and the other rules of votes follow it"},
       {"evaluate/zero_shot class_head",
        of_contrast("epochs: 1") + "evaluate: {kind: evaluate.zero_shot, class_head: false}\n",
        "/evaluate/class_head: 'class_head' has no effect" + head},
-      {"common device/exclude", of_device("exclude: [1]"), "/device/exclude: 'exclude' has no effect" + cpu},
+      {"common device/exclude", of_device("exclude: [1]"),
+       "/device/exclude: 'exclude' has no effect" + cpu},
       {"common device/min_gpu_memory_mb", of_device("min_gpu_memory_mb: 9"),
        "/device/min_gpu_memory_mb: 'min_gpu_memory_mb' has no effect" + cpu},
       {"common device/wait_for_gpu", of_device("wait_for_gpu: true"),
        "/device/wait_for_gpu: 'wait_for_gpu' has no effect" + cpu},
-      {"common device/fallback", of_device("fallback: [cpu]"), "/device/fallback: 'fallback' has no effect" + cpu},
-      {"common device/wait_timeout_minutes", kImages + "device: {select: auto, wait_timeout_minutes: 1}\n",
-       "/device/wait_timeout_minutes: 'wait_timeout_minutes' has no effect: device.wait_for_gpu is false"},
+      {"common device/fallback", of_device("fallback: [cpu]"),
+       "/device/fallback: 'fallback' has no effect" + cpu},
+      {"common device/wait_timeout_minutes",
+       kImages + "device: {select: auto, wait_timeout_minutes: 1}\n",
+       "/device/wait_timeout_minutes: 'wait_timeout_minutes' has no effect: device.wait_for_gpu is "
+       "false"},
       {"common device/check_interval_seconds", of_device("check_interval_seconds: 1"),
        "/device/check_interval_seconds: 'check_interval_seconds' has no effect" + cpu},
   };
   for (const char* option : {"kernel_size: 5", "brightness: 5", "contrast: 5", "sharpen: 5"}) {
     const std::string key = std::string(option).substr(0, std::string(option).find(':'));
-    all.push_back({"data/fundus flatten_sharpen/" + key, of_fundus("flatten_sharpen: {" + std::string(option) + "}"),
+    all.push_back({"data/fundus flatten_sharpen/" + key,
+                   of_fundus("flatten_sharpen: {" + std::string(option) + "}"),
                    "/data/flatten_sharpen/" + key + ": '" + key + "' has no effect" + flat});
   }
   for (const char* option : {"batch_size: 5", "storage: bf16"}) {
@@ -158,22 +184,26 @@ std::vector<Idle> idle_options() {
     all.push_back({"data/features " + key,
                    kImages + "model: {kind: model.linear_probe}\n" + kMemory +
                        "features: {kind: data.features, cache: false, " + option + "}\n",
-                   "/features/" + key + ": '" + key + "' has no effect: cache is false, so no features are kept"});
+                   "/features/" + key + ": '" + key +
+                       "' has no effect: cache is false, so no features are kept"});
   }
   for (const char* kind : {"cub200", "stanford_cars"}) {
-    all.push_back({"data/" + std::string(kind) + " split_seed",
-                   "data: {kind: data." + std::string(kind) + ", root: x, validation: 0, split_seed: 3}\n",
-                   "/data/split_seed: 'split_seed' has no effect: validation is 0: nothing is drawn"});
+    all.push_back(
+        {"data/" + std::string(kind) + " split_seed",
+         "data: {kind: data." + std::string(kind) + ", root: x, validation: 0, split_seed: 3}\n",
+         "/data/split_seed: 'split_seed' has no effect: validation is 0: nothing is drawn"});
   }
   return all;
 }
 
 TEST(NoEffect, EachIdleOptionIsSaidToBeOneWithTheReason) {
-  for (const Idle& one : idle_options()) EXPECT_THAT(idle(one.stages), Contains(one.said)) << one.stages;
+  for (const Idle& one : idle_options())
+    EXPECT_THAT(idle(one.stages), Contains(one.said)) << one.stages;
 }
 
 /// Adds where a schema says x-effective-when.
-void collect(const Json& schema, const std::string& file, const std::string& place, std::set<std::string>& found) {
+void collect(const Json& schema, const std::string& file, const std::string& place,
+             std::set<std::string>& found) {
   const Json properties = schema.value("properties", Json::object());
   for (const auto& [key, property] : properties.items()) {
     const std::string name = place.empty() ? key : place + "/" + key;
@@ -191,7 +221,8 @@ TEST(NoEffect, EveryDeclarationIsTried) {
     const std::string path(file.path.substr(0, file.path.find(".schema.json")));
     collect(json, path, "", declared);
     const Json definitions = json.value("definitions", Json::object());
-    for (const auto& [name, definition] : definitions.items()) collect(definition, path, name, declared);
+    for (const auto& [name, definition] : definitions.items())
+      collect(definition, path, name, declared);
   }
   for (const Idle& one : idle_options()) tried.insert(one.declared);
   EXPECT_EQ(declared, tried);
@@ -199,21 +230,27 @@ TEST(NoEffect, EveryDeclarationIsTried) {
 
 TEST(NoEffect, OptionThatHasOneIsNotMentioned) {
   EXPECT_THAT(idle(of_fundus("clahe: {enabled: true, clip_limit: 2}")), IsEmpty());
-  EXPECT_THAT(idle(of_memory("recompute_batch_norm: twice, activation_checkpointing: block")), IsEmpty());
+  EXPECT_THAT(idle(of_memory("recompute_batch_norm: twice, activation_checkpointing: block")),
+              IsEmpty());
   EXPECT_THAT(idle("data: {kind: data.few_shot, root: x}\n"
                    "model: {kind: model.cross_transformer, backbone: {kind: conv}}\n" +
-                   kMemory + "train: {kind: train.episodic, loss: {variance: 1, covariance: 1, variance_target: 2}}\n"),
+                   kMemory +
+                   "train: {kind: train.episodic, loss: {variance: 1, covariance: 1, "
+                   "variance_target: 2}}\n"),
               IsEmpty());
 }
 
 TEST(NoEffect, DefaultInAFileIsNotWrittenAndOnTheCommandLineIs) {
   EXPECT_THAT(idle(of_fundus("clahe: {clip_limit: 3.0}")), IsEmpty());
-  EXPECT_THAT(idle(of_fundus("clahe: {tiles: [8, 8]}"), {"data.clahe.clip_limit=3.0"}),
-              ElementsAre("/data/clahe/clip_limit: 'clip_limit' has no effect: clahe.enabled is false"));
+  EXPECT_THAT(
+      idle(of_fundus("clahe: {tiles: [8, 8]}"), {"data.clahe.clip_limit=3.0"}),
+      ElementsAre("/data/clahe/clip_limit: 'clip_limit' has no effect: clahe.enabled is false"));
 }
 
 TEST(NoEffect, NodesOfAForeachSayItOnce) {
-  EXPECT_EQ(idle("data: {kind: data.fundus, root: '${item.r}', foreach: {r: [a, b]}, clahe: {clip_limit: 2}}\n").size(),
+  EXPECT_EQ(idle("data: {kind: data.fundus, root: '${item.r}', foreach: {r: [a, b]}, clahe: "
+                 "{clip_limit: 2}}\n")
+                .size(),
             1u);
 }
 

@@ -23,8 +23,8 @@ namespace {
 
 std::vector<TextCase> all_cases() {
   std::vector<std::filesystem::path> paths;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::filesystem::path(RETORT_SOURCE_DIR) / "tests/cases")) {
+  for (const auto& entry : std::filesystem::directory_iterator(
+           std::filesystem::path(RETORT_SOURCE_DIR) / "tests/cases")) {
     const bool is_table = entry.path().stem() == "published_commands";  // of a test of its own
     if (entry.path().extension() == ".case" && !is_table) paths.push_back(entry.path());
   }
@@ -75,14 +75,17 @@ std::unique_ptr<Composed> compose_case(const std::map<std::string, std::string>&
   auto composed = std::make_unique<Composed>();
   setenv("TZ", "UTC", 1);
   tzset();
-  const auto section = [&](const std::string& name) { return sections.contains(name) ? sections.at(name) : ""; };
+  const auto section = [&](const std::string& name) {
+    return sections.contains(name) ? sections.at(name) : "";
+  };
   MemoryFileSystem files;
   for (const auto& [name, text] : sections) {
     if (name.starts_with("file ")) files.files[name.substr(5)] = trimmed(text);
   }
   Sources& sources = composed->sources;
   const auto declared_keys = declarations(section("declares"), sources);
-  const Declared declared = [&](const Value&, std::span<const std::string> path) -> std::optional<Value> {
+  const Declared declared = [&](const Value&,
+                                std::span<const std::string> path) -> std::optional<Value> {
     const auto found = declared_keys.find(dotted(path));
     return found == declared_keys.end() ? std::nullopt : std::optional<Value>(found->second);
   };
@@ -94,12 +97,14 @@ std::unique_ptr<Composed> compose_case(const std::map<std::string, std::string>&
     }
     return std::nullopt;
   };
-  request.now = std::chrono::system_clock::time_point(std::chrono::microseconds(1'750'000'000'000'250));
+  request.now =
+      std::chrono::system_clock::time_point(std::chrono::microseconds(1'750'000'000'000'250));
   request.declared_keys = [&](const Value&, std::span<const std::string> path) {
     std::vector<std::string> keys;
     const std::string start = path.empty() ? "" : dotted(path) + ".";
     for (const auto& [key, value] : declared_keys) {
-      if (key.starts_with(start)) keys.push_back(key.substr(start.size(), key.find('.', start.size()) - start.size()));
+      if (key.starts_with(start))
+        keys.push_back(key.substr(start.size(), key.find('.', start.size()) - start.size()));
     }
     return keys;
   };
@@ -116,13 +121,16 @@ class Cases : public testing::TestWithParam<TextCase> {};
 
 TEST_P(Cases, Compose) {
   const std::map<std::string, std::string>& sections = GetParam().sections;
-  const auto section = [&](const std::string& name) { return sections.contains(name) ? sections.at(name) : ""; };
+  const auto section = [&](const std::string& name) {
+    return sections.contains(name) ? sections.at(name) : "";
+  };
   const std::vector<std::string> command = words(section("command"));
   ASSERT_FALSE(command.empty());
   const auto composed = compose_case(sections, command);
   const auto& [sources, composition, recipe, errors] = *composed;
   if (sections.contains("errors")) {
-    EXPECT_EQ(recipe ? "composed:\n" + write_yaml(*recipe) : printed(errors), trimmed(section("errors")));
+    EXPECT_EQ(recipe ? "composed:\n" + write_yaml(*recipe) : printed(errors),
+              trimmed(section("errors")));
     return;
   }
   if (sections.contains("yaml")) {
@@ -139,7 +147,8 @@ TEST_P(Cases, Compose) {
 /// Whoever types what a help says to type has one mistake less.
 TEST_P(Cases, AdviceLeadsSomewhere) {
   const auto found = GetParam().sections.find("command");
-  const std::vector<std::string> command = found == GetParam().sections.end() ? words("") : words(found->second);
+  const std::vector<std::string> command =
+      found == GetParam().sections.end() ? words("") : words(found->second);
   const auto composed = compose_case(GetParam().sections, command);
   for (const Diagnostic& error : composed->errors) {
     for (const std::string& advised : advised_overrides(error.help)) {
@@ -150,7 +159,8 @@ TEST_P(Cases, AdviceLeadsSomewhere) {
       const auto again = compose_case(GetParam().sections, followed);
       for (const Diagnostic& next : again->errors) {
         const bool is_at_advice = next.where.source && next.where.source->contents == advised;
-        EXPECT_FALSE(is_at_advice || next.message == error.message) << advised << ":\n" << printed({next});
+        EXPECT_FALSE(is_at_advice || next.message == error.message) << advised << ":\n"
+                                                                    << printed({next});
       }
     }
   }

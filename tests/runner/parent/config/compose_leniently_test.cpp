@@ -34,16 +34,19 @@ TEST(ComposeLeniently, WhatIsGoodIsApplied) {
 }
 
 TEST(ComposeLeniently, WhatIsBrokenIsPassedOver) {
-  EXPECT_EQ(composed(files(), {"=", "db=[", "nosuch=1", "db=small", "a.b=3", "a=2", "+a=4", "~nosuch", "+x/y=1"}),
+  EXPECT_EQ(composed(files(), {"=", "db=[", "nosuch=1", "db=small", "a.b=3", "a=2", "+a=4",
+                               "~nosuch", "+x/y=1"}),
             "db:\n  size: 1\na: 2\n" + kRest);
 }
 
 TEST(ComposeLeniently, SweepsCountAsTheirFirstValue) {
-  EXPECT_EQ(composed(files(), {"db=large,small", "a=choice(5,6)", "a=range(1,3)"}), "db:\n  size: 9\na: 5\n" + kRest);
+  EXPECT_EQ(composed(files(), {"db=large,small", "a=choice(5,6)", "a=range(1,3)"}),
+            "db:\n  size: 9\na: 5\n" + kRest);
 }
 
 TEST(ComposeLeniently, OptionWithABrokenFileIsLeftOut) {
-  EXPECT_EQ(composed(files(), {"db=small", "+db@other=broken", "a=2"}), "db:\n  size: 1\na: 1\n" + kRest);
+  EXPECT_EQ(composed(files(), {"db=small", "+db@other=broken", "a=2"}),
+            "db:\n  size: 1\na: 1\n" + kRest);
 }
 
 TEST(ComposeLeniently, NothingWhereTheRecipeItselfIsBroken) {

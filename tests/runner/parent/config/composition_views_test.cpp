@@ -13,7 +13,8 @@ class CompositionViews : public testing::Test {
  protected:
   CompositionViews() {
     files.files = {
-        {"recipes/a.yaml", "defaults: [{data: flowers}, {model@net: tiny}, {tags: [x, y]}, _self_]\nseed: 1\n"},
+        {"recipes/a.yaml",
+         "defaults: [{data: flowers}, {model@net: tiny}, {tags: [x, y]}, _self_]\nseed: 1\n"},
         {"recipes/data/flowers.yaml", "root: photos\n"},
         {"recipes/model/tiny.yaml", "defaults: [base]\nwidth: 32\n"},
         {"recipes/model/base.yaml", "layers: 2\n"},
@@ -38,7 +39,8 @@ TEST_F(CompositionViews, DefaultsAreATableInTheOrderOfMerging) {
             "tags/x      tags      a           recipes/tags/x.yaml\n"
             "tags/y      tags      a           recipes/tags/y.yaml\n"
             "a           _global_              recipes/a.yaml\n");
-  EXPECT_EQ(defaults_json(list)[4].dump(), R"({"config":"a","package":"","parent":null,"file":"recipes/a.yaml"})");
+  EXPECT_EQ(defaults_json(list)[4].dump(),
+            R"({"config":"a","package":"","parent":null,"file":"recipes/a.yaml"})");
 }
 
 TEST_F(CompositionViews, TreeShowsWhatWasChosen) {
@@ -59,7 +61,8 @@ TEST_F(CompositionViews, TreeShowsWhatWasChosen) {
 
 TEST_F(CompositionViews, FoldersThatAreNotThereAreMarked) {
   EXPECT_EQ(search_path_text(composer->configs()), "experiments    (not there)\nrecipes\n");
-  EXPECT_EQ(search_path_json(composer->configs())[1].dump(), R"({"folder":"recipes","exists":true})");
+  EXPECT_EQ(search_path_json(composer->configs())[1].dump(),
+            R"({"folder":"recipes","exists":true})");
 }
 
 }  // namespace

@@ -11,7 +11,8 @@ namespace {
 class DifferenceTest : public testing::Test {
  protected:
   std::vector<Difference> between(const std::string& before, const std::string& after) {
-    return differences(*read_yaml(sources_.add("a.yaml", before)), *read_yaml(sources_.add("b.yaml", after)));
+    return differences(*read_yaml(sources_.add("a.yaml", before)),
+                       *read_yaml(sources_.add("b.yaml", after)));
   }
 
   Sources sources_;
@@ -22,11 +23,12 @@ TEST_F(DifferenceTest, EqualRecipesHaveNone) {
 }
 
 TEST_F(DifferenceTest, ChangedAddedAndRemovedKeysSayWhereTheyCameFrom) {
-  EXPECT_EQ(differences_text(between("a: 1\nb: {c: x, d: [1]}\n", "a: 2\nb:\n  d: [1, 2]\n  e: null\n")),
-            "~ a: 1 -> 2            # a.yaml:1 -> b.yaml:1\n"
-            "- b.c: x               # a.yaml:2\n"
-            "~ b.d: [1] -> [1,2]    # a.yaml:2 -> b.yaml:3\n"
-            "+ b.e: null            # b.yaml:4\n");
+  EXPECT_EQ(
+      differences_text(between("a: 1\nb: {c: x, d: [1]}\n", "a: 2\nb:\n  d: [1, 2]\n  e: null\n")),
+      "~ a: 1 -> 2            # a.yaml:1 -> b.yaml:1\n"
+      "- b.c: x               # a.yaml:2\n"
+      "~ b.d: [1] -> [1,2]    # a.yaml:2 -> b.yaml:3\n"
+      "+ b.e: null            # b.yaml:4\n");
 }
 
 TEST_F(DifferenceTest, MappingThatIsNewIsListedByItsValues) {
@@ -38,14 +40,16 @@ TEST_F(DifferenceTest, MappingThatIsNewIsListedByItsValues) {
 
 TEST_F(DifferenceTest, OverrideIsShownAsTyped) {
   Value before{1, {}}, after{2, {&sources_.add("override 1", "lr=2"), 1, 4}};
-  EXPECT_EQ(differences_text({{"train.lr", before, after}}), "~ train.lr: 1 -> 2    # override 'lr=2'\n");
+  EXPECT_EQ(differences_text({{"train.lr", before, after}}),
+            "~ train.lr: 1 -> 2    # override 'lr=2'\n");
 }
 
 TEST_F(DifferenceTest, SecretsStayInterpolations) {
   Value secret{"hunter2", {}};
   secret.secret_as = "${oc.env:API_KEY}";
   EXPECT_EQ(differences_text({{"key", std::nullopt, secret}}), "+ key: \"${oc.env:API_KEY}\"\n");
-  EXPECT_EQ(differences_json({{"key", std::nullopt, secret}}).dump().find("hunter2"), std::string::npos);
+  EXPECT_EQ(differences_json({{"key", std::nullopt, secret}}).dump().find("hunter2"),
+            std::string::npos);
 }
 
 }  // namespace

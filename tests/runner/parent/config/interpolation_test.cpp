@@ -44,7 +44,8 @@ class Interpolations : public testing::Test {
 TEST_F(Interpolations, ManyReferencesToALargeMappingTakeLinearTime) {
   const Outcome outcome = resolve(many("k0: 7\n", "${k", -1));
   EXPECT_TRUE(outcome.found.empty());
-  EXPECT_TRUE(same_data(*outcome.value.find("k" + std::to_string(kMany - 1)), Value{std::int64_t{7}, {}}));
+  EXPECT_TRUE(
+      same_data(*outcome.value.find("k" + std::to_string(kMany - 1)), Value{std::int64_t{7}, {}}));
 }
 
 TEST_F(Interpolations, ManyUnknownKeysAreSaidOfAllAndSuggestedForSome) {
@@ -61,7 +62,8 @@ TEST_F(Interpolations, ChainsAreBounded) {
 TEST_F(Interpolations, ChainsMayBeTwoHundredDeepAndNoDeeper) {
   const auto chain = [](int length) {
     std::string text;
-    for (int i = 0; i < length; ++i) text += "k" + std::to_string(i) + ": ${k" + std::to_string(i + 1) + "}\n";
+    for (int i = 0; i < length; ++i)
+      text += "k" + std::to_string(i) + ": ${k" + std::to_string(i + 1) + "}\n";
     return text + "k" + std::to_string(length) + ": 1\n";
   };
   EXPECT_EQ(first_error(chain(190)), ErrorCode{});
@@ -80,7 +82,8 @@ TEST_F(Interpolations, LongTextsAreBounded) {
   std::string text = "big: " + std::string(500'000, 'x') + "\n";
   for (int i = 0; i < 10'000; ++i) text += "k" + std::to_string(i) + ": ${big}\n";
   EXPECT_EQ(first_error(text), ErrorCode::kAliasBomb);
-  EXPECT_EQ(first_error("a: " + std::string(300'000, 'x') + "\nb: ${a}${a}${a}${a}\n"), ErrorCode::kAliasBomb);
+  EXPECT_EQ(first_error("a: " + std::string(300'000, 'x') + "\nb: ${a}${a}${a}${a}\n"),
+            ErrorCode::kAliasBomb);
 }
 
 TEST_F(Interpolations, WhatIsCopiedIsCounted) {
@@ -100,13 +103,15 @@ TEST_F(Interpolations, SecretsDoNotRepeatALongTextOften) {
   variable_ = "x";
   std::string list = "[";
   for (int i = 0; i < 40'000; ++i) list += "1,";
-  EXPECT_EQ(first_error("a: '${oc.select:nope,[" + list + "1]," + std::string(300'000, 'x') + ",${oc.env:A_KEY}]}'\n"),
+  EXPECT_EQ(first_error("a: '${oc.select:nope,[" + list + "1]," + std::string(300'000, 'x') +
+                        ",${oc.env:A_KEY}]}'\n"),
             ErrorCode::kAliasBomb);
 }
 
 TEST_F(Interpolations, ResolutionIsRecordedSoThatItResolvesToItself) {
   const std::string text =
-      "y: 5\na: \\${y}\nb: \\\\${y}\nc: 'x\\\\\\${y}'\nd: ${item.x}\ne: '\\${y} \\\\\\${y} ${item.x}'\n";
+      "y: 5\na: \\${y}\nb: \\\\${y}\nc: 'x\\\\\\${y}'\nd: ${item.x}\ne: '\\${y} \\\\\\${y} "
+      "${item.x}'\n";
   const Value once = resolve(text).value;
   EXPECT_EQ(*once.find("c")->text(), "x\\${y}");
   const Value twice = resolve(write_yaml(as_unresolved(once))).value;
@@ -114,7 +119,8 @@ TEST_F(Interpolations, ResolutionIsRecordedSoThatItResolvesToItself) {
 }
 
 TEST_F(Interpolations, AliasesAreRecordedAsTheyAreRead) {
-  const Value once = resolve("vars: {a: 2}\naliases: {few: \"train.ways=${vars.a}\"}\nb: '\\${vars.a}'\n").value;
+  const Value once =
+      resolve("vars: {a: 2}\naliases: {few: \"train.ways=${vars.a}\"}\nb: '\\${vars.a}'\n").value;
   const std::string written = write_yaml(as_unresolved(once));
   EXPECT_THAT(written, testing::HasSubstr("train.ways=${vars.a}"));
   EXPECT_EQ(write_yaml(as_unresolved(resolve(written).value)), written);
@@ -145,7 +151,8 @@ TEST_F(Interpolations, NestingIsBounded) {
   };
   EXPECT_EQ(first_error(nested(30)), ErrorCode{});
   EXPECT_EQ(first_error(nested(300)), ErrorCode::kInterpolationSyntax);
-  EXPECT_EQ(first_error("a: ${oc.decode:" + std::string(500, '[') + "}"), ErrorCode::kInterpolationSyntax);
+  EXPECT_EQ(first_error("a: ${oc.decode:" + std::string(500, '[') + "}"),
+            ErrorCode::kInterpolationSyntax);
 }
 
 }  // namespace

@@ -18,17 +18,20 @@ using testing::ElementsAre;
 class JobListTest : public testing::Test {
  protected:
   JobListTest() {
-    files.files = {{"a.yaml", "aliases: {both: [x, y], mixed: {'on': [x=1, z=2], 'off': [x=0]}, short: long.name}\n"},
-                   {"data/birds.yaml", "{}"},
-                   {"data/bees.yaml", "{}"},
-                   {"data/cars.yaml", "{}"}};
+    files.files = {
+        {"a.yaml",
+         "aliases: {both: [x, y], mixed: {'on': [x=1, z=2], 'off': [x=0]}, short: long.name}\n"},
+        {"data/birds.yaml", "{}"},
+        {"data/bees.yaml", "{}"},
+        {"data/cars.yaml", "{}"}};
   }
 
   /// The jobs as texts; the messages of what is wrong.
   std::vector<std::string> jobs(std::vector<std::string> overrides, std::uint64_t seed = 0) {
     return chosen(std::move(overrides), {.seed = seed, .samples = {}});
   }
-  std::vector<std::string> drawn(std::uint64_t samples, std::vector<std::string> overrides, std::uint64_t seed = 0) {
+  std::vector<std::string> drawn(std::uint64_t samples, std::vector<std::string> overrides,
+                                 std::uint64_t seed = 0) {
     return chosen(std::move(overrides), {.seed = seed, .samples = samples});
   }
   std::vector<std::string> chosen(std::vector<std::string> overrides, const JobChoice& choice) {
@@ -43,7 +46,8 @@ class JobListTest : public testing::Test {
     if (!errors.empty()) return texts;
     for (std::uint64_t number = 0; number < list->size(); ++number) {
       std::string text;
-      for (const Override& override : (*list)[number]) text += (text.empty() ? "" : " ") + override_text(override);
+      for (const Override& override : (*list)[number])
+        text += (text.empty() ? "" : " ") + override_text(override);
       texts.push_back(text);
     }
     return texts;
@@ -54,8 +58,9 @@ class JobListTest : public testing::Test {
 };
 
 TEST_F(JobListTest, LastKeyVariesFastestAndSingleValuesStayInPlace) {
-  EXPECT_THAT(jobs({"a=1,2", "~c", "+b=x", "d=3,4"}),
-              ElementsAre("a=1 ~c +b=x d=3", "a=1 ~c +b=x d=4", "a=2 ~c +b=x d=3", "a=2 ~c +b=x d=4"));
+  EXPECT_THAT(
+      jobs({"a=1,2", "~c", "+b=x", "d=3,4"}),
+      ElementsAre("a=1 ~c +b=x d=3", "a=1 ~c +b=x d=4", "a=2 ~c +b=x d=3", "a=2 ~c +b=x d=4"));
 }
 
 TEST_F(JobListTest, WithoutASweepThereIsOneJob) {
@@ -68,22 +73,29 @@ TEST_F(JobListTest, RepeatedValueCountsAtTheFirstPlace) {
 }
 
 TEST_F(JobListTest, SweepIsNeverOverwritten) {
-  EXPECT_THAT(jobs({"a=1,2", "a=3"}), ElementsAre("'a' is given twice, and one of the two is a sweep"));
-  EXPECT_THAT(jobs({"a=3", "a=1,2"}), ElementsAre("'a' is given twice, and one of the two is a sweep"));
-  EXPECT_THAT(jobs({"p=zip(a=[1],b=[2])", "b=3"}), ElementsAre("'b' is given twice, and one of the two is a sweep"));
+  EXPECT_THAT(jobs({"a=1,2", "a=3"}),
+              ElementsAre("'a' is given twice, and one of the two is a sweep"));
+  EXPECT_THAT(jobs({"a=3", "a=1,2"}),
+              ElementsAre("'a' is given twice, and one of the two is a sweep"));
+  EXPECT_THAT(jobs({"p=zip(a=[1],b=[2])", "b=3"}),
+              ElementsAre("'b' is given twice, and one of the two is a sweep"));
 }
 
 TEST_F(JobListTest, PrefixHidesNoRepeatedSweep) {
-  EXPECT_THAT(jobs({"a=1,2", "++a=3"}), ElementsAre("'a' is given twice, and one of the two is a sweep"));
-  EXPECT_THAT(jobs({"mixed=off,on", "+z=3"}), ElementsAre("'z' is given twice, and one of the two is a sweep"));
+  EXPECT_THAT(jobs({"a=1,2", "++a=3"}),
+              ElementsAre("'a' is given twice, and one of the two is a sweep"));
+  EXPECT_THAT(jobs({"mixed=off,on", "+z=3"}),
+              ElementsAre("'z' is given twice, and one of the two is a sweep"));
   EXPECT_THAT(jobs({"~a", "+a=1,2"}), ElementsAre("~a +a=1", "~a +a=2"));
   EXPECT_THAT(jobs({"a=1", "++a=2", "a=3", "++a=4"}), ElementsAre("a=3 ++a=4"));
 }
 
 TEST_F(JobListTest, HydrasOwnSettingsAreNotSwept) {
-  EXPECT_THAT(jobs({"hydra.run.dir=a,b"}),
-              ElementsAre("Sweeping over Hydra's configuration is not supported : 'hydra.run.dir'"));
-  EXPECT_THAT(jobs({"hydra.run.dir=a", "b=1,2"}), ElementsAre("hydra.run.dir=a b=1", "hydra.run.dir=a b=2"));
+  EXPECT_THAT(
+      jobs({"hydra.run.dir=a,b"}),
+      ElementsAre("Sweeping over Hydra's configuration is not supported : 'hydra.run.dir'"));
+  EXPECT_THAT(jobs({"hydra.run.dir=a", "b=1,2"}),
+              ElementsAre("hydra.run.dir=a b=1", "hydra.run.dir=a b=2"));
 }
 
 TEST_F(JobListTest, ZipSetsItsKeysTogether) {
@@ -96,19 +108,23 @@ TEST_F(JobListTest, AliasOfSeveralKeysSweepsThemTogether) {
   EXPECT_THAT(jobs({"both=range(1,3)"}), ElementsAre("x=1 y=1", "x=2 y=2"));
   EXPECT_THAT(jobs({"mixed=on,off"}), ElementsAre("x=1 z=2", "x=0"));
   EXPECT_THAT(jobs({"short=1,2"}), ElementsAre("long.name=1", "long.name=2"));
-  EXPECT_THAT(jobs({"p=zip(short=[1,2],mixed=[on,off])"}), ElementsAre("long.name=1 x=1 z=2", "long.name=2 x=0"));
+  EXPECT_THAT(jobs({"p=zip(short=[1,2],mixed=[on,off])"}),
+              ElementsAre("long.name=1 x=1 z=2", "long.name=2 x=0"));
 }
 
 TEST_F(JobListTest, AliasOfSeveralKeysTakesOnlyValuesThatCanBeListed) {
   EXPECT_THAT(jobs({"mixed=on,of"}), ElementsAre("'mixed' does not take the value 'of'"));
-  EXPECT_THAT(jobs({"both=interval(0,1)"}), ElementsAre("'both' sets several keys, so its values must be listed"));
+  EXPECT_THAT(jobs({"both=interval(0,1)"}),
+              ElementsAre("'both' sets several keys, so its values must be listed"));
 }
 
 TEST_F(JobListTest, GlobChoosesAmongTheOptionsOfAGroup) {
   EXPECT_THAT(jobs({"data=glob('b*')"}), ElementsAre("data=bees", "data=birds"));
-  EXPECT_THAT(jobs({"data=glob('[!c]*',exclude='*s')"}), ElementsAre("no option of 'data' matches"));
-  EXPECT_THAT(jobs({"date=glob(*)"}),
-              ElementsAre("glob() chooses among the options of a group, and 'date' is not a group"));
+  EXPECT_THAT(jobs({"data=glob('[!c]*',exclude='*s')"}),
+              ElementsAre("no option of 'data' matches"));
+  EXPECT_THAT(
+      jobs({"date=glob(*)"}),
+      ElementsAre("glob() chooses among the options of a group, and 'date' is not a group"));
 }
 
 TEST_F(JobListTest, ShuffledOrderFollowsFromTheSeed) {
@@ -125,7 +141,8 @@ TEST_F(JobListTest, SamplesTakeAValueOfEachKeyAndRunWithEachSeed) {
     EXPECT_THAT(samples[i], testing::MatchesRegex("a=[123] b=0 seed=7 c=[01]\\.[0-9]{1,6}"));
     EXPECT_EQ(std::regex_replace(samples[i], std::regex("seed=7"), "seed=8"), samples[i + 1]);
   }
-  EXPECT_THAT(drawn(2, {"p=zip(a=[1,2],b=[3,4])"}), testing::UnorderedElementsAre("a=1 b=3", "a=2 b=4"));
+  EXPECT_THAT(drawn(2, {"p=zip(a=[1,2],b=[3,4])"}),
+              testing::UnorderedElementsAre("a=1 b=3", "a=2 b=4"));
 }
 
 TEST_F(JobListTest, SamplesFollowFromTheSeedAndTheirKeys) {
@@ -139,7 +156,8 @@ TEST_F(JobListTest, SamplesFollowFromTheSeedAndTheirKeys) {
   const auto more = drawn(6, {"a=interval(0,1)", "b=range(0,9)", "c=interval(0,1)"}, 1);
   for (std::size_t i = 0; i < 6; ++i) EXPECT_THAT(more[i], testing::StartsWith(six[i] + " c="));
   for (const std::string& text : more)
-    EXPECT_FALSE(std::regex_search(text, std::regex("a=([^ ]*) .* c=\\1$"))) << "keys draw alike: " << text;
+    EXPECT_FALSE(std::regex_search(text, std::regex("a=([^ ]*) .* c=\\1$")))
+        << "keys draw alike: " << text;
 }
 
 TEST_F(JobListTest, NoCombinationIsDrawnTwice) {
@@ -152,33 +170,40 @@ TEST_F(JobListTest, NoCombinationIsDrawnTwice) {
 TEST_F(JobListTest, LogarithmsAreDrawnEvenly) {
   const auto rates = drawn(1000, {"lr=tag(log,interval(0.0001,1))"});
   for (const double bound : {0.001, 0.01, 0.1}) {
-    const auto below = std::ranges::count_if(
-        rates, [&](const std::string& rate) { return std::stod(rate.substr(rate.find('=') + 1)) < bound; });
+    const auto below = std::ranges::count_if(rates, [&](const std::string& rate) {
+      return std::stod(rate.substr(rate.find('=') + 1)) < bound;
+    });
     EXPECT_NEAR(static_cast<double>(below) / 1000, (std::log10(bound) + 4) / 4, 0.05) << bound;
   }
 }
 
 TEST_F(JobListTest, WhatCannotBeDrawnIsSaid) {
-  EXPECT_THAT(drawn(2, {"a=1", "seed=1,2"}),
-              ElementsAre("sweep.samples draws from nothing: no key but 'seed' has several values"));
+  EXPECT_THAT(
+      drawn(2, {"a=1", "seed=1,2"}),
+      ElementsAre("sweep.samples draws from nothing: no key but 'seed' has several values"));
   EXPECT_THAT(drawn(2, {"a=interval(1,1)"}), ElementsAre("the interval from 1.0 to 1.0 is empty"));
-  EXPECT_THAT(drawn(2, {"a=interval(0,inf)"}), ElementsAre("an interval is drawn between finite numbers"));
+  EXPECT_THAT(drawn(2, {"a=interval(0,inf)"}),
+              ElementsAre("an interval is drawn between finite numbers"));
   EXPECT_THAT(drawn(2, {"a=tag(log,interval(0,1))"}),
               ElementsAre("an interval that is drawn by logarithms starts at 0.0"));
-  EXPECT_THAT(drawn(2, {"a=tag(log,new,interval(1,2))"}), ElementsAre("an interval knows no tag 'new'"));
+  EXPECT_THAT(drawn(2, {"a=tag(log,new,interval(1,2))"}),
+              ElementsAre("an interval knows no tag 'new'"));
   EXPECT_THAT(drawn(2, {"a=int(interval(0,1e300))"}), testing::SizeIs(1));
-  EXPECT_THAT(drawn(6000, {"a=interval(0,1)", "seed=1,2"}), ElementsAre("the sweep has more than 10000 runs"));
-  EXPECT_THAT(drawn(2, {"a=1,2", "a=interval(0,1)"}), ElementsAre("'a' is given twice, and one of the two is a sweep"));
+  EXPECT_THAT(drawn(6000, {"a=interval(0,1)", "seed=1,2"}),
+              ElementsAre("the sweep has more than 10000 runs"));
+  EXPECT_THAT(drawn(2, {"a=1,2", "a=interval(0,1)"}),
+              ElementsAre("'a' is given twice, and one of the two is a sweep"));
 }
 
 TEST_F(JobListTest, EverythingWrongIsSaidAtOnce) {
-  EXPECT_THAT(jobs({"a=range(3,1)", "b=interval(0,1)", "c=range(0,1000000000000)", "d=choice()"}), testing::SizeIs(4));
+  EXPECT_THAT(jobs({"a=range(3,1)", "b=interval(0,1)", "c=range(0,1000000000000)", "d=choice()"}),
+              testing::SizeIs(4));
 }
 
 TEST_F(JobListTest, TooManyJobsAreRefused) {
-  EXPECT_THAT(
-      jobs({"a=range(0,10000)", "b=range(0,10000)", "c=range(0,10000)", "d=range(0,10000)", "e=range(0,10000)"}),
-      ElementsAre("the sweep has more than 10000 runs"));
+  EXPECT_THAT(jobs({"a=range(0,10000)", "b=range(0,10000)", "c=range(0,10000)", "d=range(0,10000)",
+                    "e=range(0,10000)"}),
+              ElementsAre("the sweep has more than 10000 runs"));
   EXPECT_THAT(jobs({"a=range(0,10001)"}), ElementsAre("the sweep has more than 10000 runs"));
 }
 

@@ -19,11 +19,13 @@ std::string merged(const std::string& base, const std::string& over) {
 }
 
 TEST(Merge, TheLaterValueWins) {
-  EXPECT_EQ(merged("{a: 1, b: {c: 2, d: 3}}", "{b: {c: 4}, e: 5}"), R"({"a":1,"b":{"c":4,"d":3},"e":5})");
+  EXPECT_EQ(merged("{a: 1, b: {c: 2, d: 3}}", "{b: {c: 4}, e: 5}"),
+            R"({"a":1,"b":{"c":4,"d":3},"e":5})");
 }
 
 TEST(Merge, ThePromiseOfAValueOverwritesNone) {
-  EXPECT_EQ(merged("{a: 1, b: [2], c: {d: 3}}", R"({a: "???", b: "???", c: "???"})"), R"({"a":1,"b":[2],"c":{"d":3}})");
+  EXPECT_EQ(merged("{a: 1, b: [2], c: {d: 3}}", R"({a: "???", b: "???", c: "???"})"),
+            R"({"a":1,"b":[2],"c":{"d":3}})");
   EXPECT_EQ(merged("{c: {d: 3}}", R"({c: {d: "???"}})"), R"({"c":{"d":3}})");
 }
 
@@ -49,7 +51,8 @@ TEST(Merge, WhatIsOfAnotherKindStandsWhereThatIsWritten) {
 TEST(Merge, ListsAndMappingsDoNotReplaceOneAnother) {
   EXPECT_EQ(merged("{a: [1]}", "{a: {b: 1}}"), "a mapping cannot replace a list");
   EXPECT_EQ(merged("{a: {b: 1}}", "{a: [1]}"), "a list cannot replace a mapping");
-  EXPECT_EQ(merged("{a: '${b}'}", "{a: {c: 1}}"), "a mapping cannot be merged into an interpolation");
+  EXPECT_EQ(merged("{a: '${b}'}", "{a: {c: 1}}"),
+            "a mapping cannot be merged into an interpolation");
 }
 
 }  // namespace

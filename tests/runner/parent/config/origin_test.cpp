@@ -9,7 +9,8 @@ namespace {
 
 TEST(Origin, EachLineSaysWhereItsValueWasWritten) {
   Sources sources;
-  Value recipe = *read_yaml(sources.add("a.yaml", "train:\n  lr: 0.1\n  layers: [1,\n  2]\nempty: {}\n"));
+  Value recipe =
+      *read_yaml(sources.add("a.yaml", "train:\n  lr: 0.1\n  layers: [1,\n  2]\nempty: {}\n"));
   *recipe.find("train")->find("lr") = Value{3, {&sources.add("override 1", "lr=3"), 1, 4}};
   EXPECT_EQ(yaml_with_origins(recipe),
             "train:\n"

@@ -91,24 +91,29 @@ TEST(Override, SingleRunRefusesSweepsWithHydrasHints) {
     print(out, needs_multirun(*read));
     return out.str();
   };
-  EXPECT_EQ(said("lr=1,2"),
-            "override 1:1:4: error[E0217]: 'lr=1,2' lists several values, and this is a single run\n"
-            "  1 | lr=1,2\n"
-            "    |    ^\n"
-            "  help: for a list write lr=[1,2], for a text lr=\\'1,2\\'; for several runs use `retort sweep`\n");
-  EXPECT_THAT(said("lr=range(1,3)"), testing::HasSubstr("help: for several runs use `retort sweep`"));
+  EXPECT_EQ(
+      said("lr=1,2"),
+      "override 1:1:4: error[E0217]: 'lr=1,2' lists several values, and this is a single run\n"
+      "  1 | lr=1,2\n"
+      "    |    ^\n"
+      "  help: for a list write lr=[1,2], for a text lr=\\'1,2\\'; for several runs use `retort "
+      "sweep`\n");
+  EXPECT_THAT(said("lr=range(1,3)"),
+              testing::HasSubstr("help: for several runs use `retort sweep`"));
 }
 
 TEST(Override, SweepInsideAnythingIsRefused) {
-  for (const char* text : {"a=[choice(1,2)]", "a={b:range(3)}", "a=choice(1,2),3", "a=choice(1,int(1,2))",
-                           "a=append(choice(1,2))", "n=zip(a=[glob(*)])", "a=1,zip(b=[1])"}) {
+  for (const char* text :
+       {"a=[choice(1,2)]", "a={b:range(3)}", "a=choice(1,2),3", "a=choice(1,int(1,2))",
+        "a=append(choice(1,2))", "n=zip(a=[glob(*)])", "a=1,zip(b=[1])"}) {
     EXPECT_THAT(errors_of(text), testing::HasSubstr("error[E0231]")) << text;
   }
-  EXPECT_EQ(errors_of("a=[1,range(3)]"),
-            "override 1:1:6: error[E0231]: a range cannot be inside a list, a mapping or another sweep\n"
-            "  1 | a=[1,range(3)]\n"
-            "    |      ^\n"
-            "  help: sweep over the whole value: key=[1,2],[3,4]\n");
+  EXPECT_EQ(
+      errors_of("a=[1,range(3)]"),
+      "override 1:1:6: error[E0231]: a range cannot be inside a list, a mapping or another sweep\n"
+      "  1 | a=[1,range(3)]\n"
+      "    |      ^\n"
+      "  help: sweep over the whole value: key=[1,2],[3,4]\n");
 }
 
 TEST(Override, UnknownFunctionSuggestsNearest) {
@@ -117,8 +122,10 @@ TEST(Override, UnknownFunctionSuggestsNearest) {
             "  1 | lr=rnage(3)\n"
             "    |    ^\n"
             "  help: did you mean 'range'?\n");
-  EXPECT_THAT(errors_of("a=extend_list(1)"), testing::HasSubstr("help: append() adds to a list: key=append(1,2)"));
-  EXPECT_THAT(errors_of("a=json_str(1)"), testing::HasSubstr("help: write the JSON text itself in quotes"));
+  EXPECT_THAT(errors_of("a=extend_list(1)"),
+              testing::HasSubstr("help: append() adds to a list: key=append(1,2)"));
+  EXPECT_THAT(errors_of("a=json_str(1)"),
+              testing::HasSubstr("help: write the JSON text itself in quotes"));
   EXPECT_THAT(errors_of("a=f(x)"), testing::HasSubstr("put it in quotes"));
 }
 
@@ -127,27 +134,36 @@ TEST(Override, ArgumentsAreChecked) {
     const std::string all = errors_of(text);
     return all.substr(0, all.find('\n'));
   };
-  EXPECT_EQ(said("a=range(1,'3')"), "override 1:1:11: error[E0230]: range() takes numbers, and this is \"3\"");
-  EXPECT_EQ(said("a=range(1,2,3,4)"), "override 1:1:15: error[E0230]: range() takes at most 3 arguments");
-  EXPECT_EQ(said("a=range(stop=3)"), "override 1:1:3: error[E0230]: range() needs the argument 'start'");
-  EXPECT_EQ(said("a=range(1,start=3)"), "override 1:1:17: error[E0230]: range() is given 'start' twice");
+  EXPECT_EQ(said("a=range(1,'3')"),
+            "override 1:1:11: error[E0230]: range() takes numbers, and this is \"3\"");
+  EXPECT_EQ(said("a=range(1,2,3,4)"),
+            "override 1:1:15: error[E0230]: range() takes at most 3 arguments");
+  EXPECT_EQ(said("a=range(stop=3)"),
+            "override 1:1:3: error[E0230]: range() needs the argument 'start'");
+  EXPECT_EQ(said("a=range(1,start=3)"),
+            "override 1:1:17: error[E0230]: range() is given 'start' twice");
   EXPECT_EQ(said("a=choice()"), "override 1:1:3: error[E0230]: choice() needs at least one value");
   EXPECT_EQ(said("a=choice(null)"), "override 1:1:10: error[E0230]: choice() does not take null");
   EXPECT_EQ(said("a=sort(b,1)"), "override 1:1:10: error[E0230]: 1 and \"b\" have no order");
   EXPECT_EQ(said("a=sort(1,2,reverse=1)"),
             "override 1:1:20: error[E0230]: reverse= takes true or false, and this is 1");
-  EXPECT_EQ(said("a=tag(1,choice(2))"), "override 1:1:7: error[E0230]: tags are texts, and this is 1");
+  EXPECT_EQ(said("a=tag(1,choice(2))"),
+            "override 1:1:7: error[E0230]: tags are texts, and this is 1");
   EXPECT_EQ(said("a=shuffle(interval(1,2))"),
-            "override 1:1:11: error[E0230]: shuffle() takes a choice or a range, and this is an interval");
-  EXPECT_EQ(said("a=insert(1)"), "override 1:1:3: error[E0230]: insert() needs an index and values");
+            "override 1:1:11: error[E0230]: shuffle() takes a choice or a range, and this is an "
+            "interval");
+  EXPECT_EQ(said("a=insert(1)"),
+            "override 1:1:3: error[E0230]: insert() needs an index and values");
   EXPECT_EQ(said("+a=append(1)"),
-            "override 1:1:1: error[E0202]: '+' cannot be combined with a function that changes the value");
+            "override 1:1:1: error[E0202]: '+' cannot be combined with a function that changes the "
+            "value");
 }
 
 TEST(Override, NamedArgumentIsSuggested) {
   EXPECT_THAT(errors_of("a=range(1,stpo=3)"), testing::HasSubstr("range() has no argument 'stpo'"));
   EXPECT_THAT(errors_of("a=range(1,stpo=3)"), testing::HasSubstr("did you mean 'stop'?"));
-  EXPECT_THAT(errors_of("a=range(start=1,3)"), testing::HasSubstr("a positional argument follows a named one"));
+  EXPECT_THAT(errors_of("a=range(start=1,3)"),
+              testing::HasSubstr("a positional argument follows a named one"));
 }
 
 TEST(Override, EditSaysWhatToDoToTheValueThatIsThere) {
@@ -170,9 +186,11 @@ TEST(Override, ZipSetsSeveralKeysARow) {
   EXPECT_EQ(override_text(read.sweep->rows[1][0]), "model=b");
   EXPECT_EQ(override_text(read.sweep->rows[1][1]), "+train.lr@x=0.2");
   EXPECT_TRUE(override_of("n=shuffle(zip(a=[1,2]))").sweep->shuffle);
-  EXPECT_THAT(errors_of("n=zip(a=[1,2],b=[1])"), testing::HasSubstr("'b' has 1 values and 'a' has 2"));
+  EXPECT_THAT(errors_of("n=zip(a=[1,2],b=[1])"),
+              testing::HasSubstr("'b' has 1 values and 'a' has 2"));
   EXPECT_THAT(errors_of("n=zip(a=1)"), testing::HasSubstr("the values of 'a' are not a list"));
-  EXPECT_THAT(errors_of("+n=zip(a=[1])"), testing::HasSubstr("zip() needs a name of its own before it"));
+  EXPECT_THAT(errors_of("+n=zip(a=[1])"),
+              testing::HasSubstr("zip() needs a name of its own before it"));
 }
 
 TEST(Override, CastsConvertAsPythonDoes) {
@@ -186,12 +204,15 @@ TEST(Override, CastsConvertAsPythonDoes) {
   EXPECT_EQ(cast("int({a:[1.5,true]})"), "{a:[1,1]}");
   EXPECT_THAT(errors_of("a=int('3.5')"), testing::HasSubstr("int() cannot convert \"3.5\""));
   EXPECT_THAT(errors_of("a=int(inf)"), testing::HasSubstr("int() cannot convert inf"));
-  EXPECT_THAT(errors_of("a=bool(yes)"), testing::HasSubstr("of texts it takes only true and false"));
-  EXPECT_EQ(texts(override_of("a=int(choice(1.5,2.5))").sweep->choices), (std::vector<std::string>{"1", "2"}));
+  EXPECT_THAT(errors_of("a=bool(yes)"),
+              testing::HasSubstr("of texts it takes only true and false"));
+  EXPECT_EQ(texts(override_of("a=int(choice(1.5,2.5))").sweep->choices),
+            (std::vector<std::string>{"1", "2"}));
 }
 
 TEST(Override, IntegerBeyond64BitsKeepsItsDigits) {
-  EXPECT_TRUE(same_data(value_of("a=9223372036854775807"), {std::int64_t{9223372036854775807}, {}}));
+  EXPECT_TRUE(
+      same_data(value_of("a=9223372036854775807"), {std::int64_t{9223372036854775807}, {}}));
   const Value big = value_of("a=-9_223372036854775809");
   EXPECT_EQ(big.form, ScalarForm::kBigInteger);
   EXPECT_EQ(element_text(big), "-9223372036854775809");
@@ -202,7 +223,8 @@ TEST(Override, MappingsKeepTheTypesOfTheirKeys) {
   std::vector<KeyType> types;
   for (const Entry& entry : *value.map()) types.push_back(entry.key_type);
   // In Python 1 and True are one key.
-  EXPECT_EQ(types, (std::vector{KeyType::kInteger, KeyType::kNull, KeyType::kFloat, KeyType::kString}));
+  EXPECT_EQ(types,
+            (std::vector{KeyType::kInteger, KeyType::kNull, KeyType::kFloat, KeyType::kString}));
   EXPECT_EQ(element_text(value), "{1:b,null:c,1.5:d,a\\ b:e}");
 }
 
@@ -213,11 +235,14 @@ TEST(Override, DeepNestingIsRefusedNotCrashed) {
 TEST(Override, DeepKeyIsRefused) {
   std::string key = "a";
   for (int i = 0; i < 100'000; ++i) key += ".a";
-  EXPECT_THAT(errors_of("+" + key + "=1"), testing::HasSubstr("error[E0108]: the key is more than 64 levels deep"));
+  EXPECT_THAT(errors_of("+" + key + "=1"),
+              testing::HasSubstr("error[E0108]: the key is more than 64 levels deep"));
   EXPECT_THAT(errors_of("+db@" + key + "=x"), testing::HasSubstr("error[E0108]"));
 }
 
-TEST(Override, InvalidUtf8IsRefused) { EXPECT_THAT(errors_of("a=\xff"), testing::HasSubstr("error[E0107]")); }
+TEST(Override, InvalidUtf8IsRefused) {
+  EXPECT_THAT(errors_of("a=\xff"), testing::HasSubstr("error[E0107]"));
+}
 
 TEST(Override, TakesLettersBeyondAsciiNestedInterpolationsAndTrailingBlanks) {
   EXPECT_TRUE(same_data(value_of("a=größe 1"), {std::string("größe 1"), {}}));
@@ -238,10 +263,11 @@ TEST(Override, LastOfDuplicateKeysWins) {
 }
 
 TEST(Override, TextsReadBackAsTheSameValue) {
-  for (const char* text : {"1", "a=b", "it's", "'\\", "a\\'b", "", " ", "true", "nan", "1_0", "#", "a b", "[x]", "${a}",
-                           "\n", "\xc3\xa4"}) {
+  for (const char* text : {"1", "a=b", "it's", "'\\", "a\\'b", "", " ", "true", "nan", "1_0", "#",
+                           "a b", "[x]", "${a}", "\n", "\xc3\xa4"}) {
     const std::string written = element_text({std::string(text), {}});
-    EXPECT_EQ(value_of("k=" + written).text() ? *value_of("k=" + written).text() : "no text", text) << written;
+    EXPECT_EQ(value_of("k=" + written).text() ? *value_of("k=" + written).text() : "no text", text)
+        << written;
     EXPECT_EQ(element_text(value_of("k=[" + written + "]")), "[" + written + "]");
   }
   EXPECT_EQ(override_text(override_of("++a/b@=")), "++a/b@=");
@@ -250,8 +276,9 @@ TEST(Override, TextsReadBackAsTheSameValue) {
 }
 
 TEST(Override, LaterEqualSignsAreTextButNotInFunctions) {
-  EXPECT_EQ(value_of("url=http://h/p?x=1&y=2").text() ? *value_of("url=http://h/p?x=1&y=2").text() : "",
-            "http://h/p?x=1&y=2");
+  EXPECT_EQ(
+      value_of("url=http://h/p?x=1&y=2").text() ? *value_of("url=http://h/p?x=1&y=2").text() : "",
+      "http://h/p?x=1&y=2");
   EXPECT_EQ(*value_of("key=YWJj==").text(), "YWJj==");
   EXPECT_THAT(errors_of("a==1"), testing::HasSubstr("unexpected '='"));
   EXPECT_THAT(errors_of("a=choice(b/c=1)"), testing::HasSubstr("unexpected '='"));

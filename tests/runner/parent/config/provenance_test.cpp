@@ -14,7 +14,8 @@ class ProvenanceTest : public testing::Test {
     layers_.push_back(*read_yaml(sources_.add(file, yaml)));
   }
   void override(const std::string& text) {
-    overrides_.push_back(*parse_override(sources_.add("override " + std::to_string(overrides_.size() + 1), text)));
+    overrides_.push_back(
+        *parse_override(sources_.add("override " + std::to_string(overrides_.size() + 1), text)));
   }
   std::string explained(const std::string& key) {
     return provenance_text(key, nullptr, std::nullopt, writes(layers_, overrides_, key));
@@ -79,8 +80,9 @@ TEST_F(ProvenanceTest, SchemaDefaultComesFirst) {
   const Value value{10, {}};
   EXPECT_EQ(provenance_text("a", &value, value, {}), "a: 10\n  default    10\n");
   layer("a.yaml", "a: 3\n");
-  EXPECT_EQ(provenance_json("a", layers_[0].find("a"), value, writes(layers_, overrides_, "a")).dump(),
-            R"({"key":"a","value":3,"writes":[{"origin":"a.yaml:1","value":3}],"default":10})");
+  EXPECT_EQ(
+      provenance_json("a", layers_[0].find("a"), value, writes(layers_, overrides_, "a")).dump(),
+      R"({"key":"a","value":3,"writes":[{"origin":"a.yaml:1","value":3}],"default":10})");
 }
 
 }  // namespace

@@ -21,12 +21,13 @@ using testing::Not;
 
 TEST(Secrets, AreNamedByAFewWordsInAnyCase) {
   for (const char* name :
-       {"HF_TOKEN", "API_KEY", "CLIENT_SECRET", "DB_PASSWORD", "hf_token", "ApiKey", "secret", "MYPASSWORDS", "KEYRING",
-        "DB_PASS", "dbpass", "MYSQL_PASSWD", "passphrase", "HTTP_AUTH", "Authorization", "OAUTH2", "AWS_CREDENTIALS"}) {
+       {"HF_TOKEN", "API_KEY", "CLIENT_SECRET", "DB_PASSWORD", "hf_token", "ApiKey", "secret",
+        "MYPASSWORDS", "KEYRING", "DB_PASS", "dbpass", "MYSQL_PASSWD", "passphrase", "HTTP_AUTH",
+        "Authorization", "OAUTH2", "AWS_CREDENTIALS"}) {
     EXPECT_TRUE(names_a_secret(name)) << name;
   }
-  for (const char* name :
-       {"HOME", "OMP_NUM_THREADS", "PASSES", "PASS_COUNT", "bypass", "author", "AUTHORS", "TOKE", ""})
+  for (const char* name : {"HOME", "OMP_NUM_THREADS", "PASSES", "PASS_COUNT", "bypass", "author",
+                           "AUTHORS", "TOKE", ""})
     EXPECT_FALSE(names_a_secret(name)) << name;
 }
 
@@ -39,7 +40,8 @@ TEST(SecretTexts, AreTakenOutOfWhatOthersWrite) {
                                  inner},
                      {}};
   const SecretTexts secrets(recipe);
-  EXPECT_EQ(secrets.hidden_in("making images in '/srv/hunter2'"), "making images in '${oc.env:KEY_FOLDER}'");
+  EXPECT_EQ(secrets.hidden_in("making images in '/srv/hunter2'"),
+            "making images in '${oc.env:KEY_FOLDER}'");
   EXPECT_EQ(secrets.hidden_in("hunter2hunter2, swordfish, 1"), "******, ***, 1");
   EXPECT_EQ(secrets.hidden_in(""), "");
   Diagnostic found{ErrorCode::kStageFailed, {}, "/data", "no swordfish", "make hunter2"};
@@ -52,11 +54,13 @@ TEST(SecretTexts, AreTakenOutOfWhatOthersWrite) {
 }
 
 TEST(Secrets, AreRecordedAsTheirInterpolationWhicheverWordNamesThem) {
-  for (const std::string name : {"HF_TOKEN", "API_KEY", "CLIENT_SECRET", "DB_PASSWORD", "my_password"}) {
+  for (const std::string name :
+       {"HF_TOKEN", "API_KEY", "CLIENT_SECRET", "DB_PASSWORD", "my_password"}) {
     Sources sources;
     const std::string written = "plain: ${oc.env:" + name + "}\ninside: user:${oc.env:" + name +
                                 "}@host\nfallback: ${oc.env:UNSET_" + name + ",none}\n" +
-                                "decoded: ${oc.decode:${oc.env:" + name + "}}\n" + "copy: ${plain}\n";
+                                "decoded: ${oc.decode:${oc.env:" + name + "}}\n" +
+                                "copy: ${plain}\n";
     const auto recipe = read_yaml(sources.add("a.yaml", written));
     ASSERT_TRUE(recipe);
     Diagnostics found;
@@ -75,28 +79,33 @@ TEST(Secrets, ValuesOfTheirKeysAreNotShownAsTyped) {
   EXPECT_EQ(without_secrets("tracker.api_key=geheim"), "tracker.api_key=***");
   EXPECT_EQ(without_secrets("+Auth.PASSWORD=geheim"), "+Auth.PASSWORD=***");
   EXPECT_EQ(without_secrets("hf_token=geheim"), "hf_token=***");
-  for (const char* kept : {"train.epochs=3", "model.tokenizer=clip", "~token", "train.tags=[key,token]"})
+  for (const char* kept :
+       {"train.epochs=3", "model.tokenizer=clip", "~token", "train.tags=[key,token]"})
     EXPECT_EQ(without_secrets(kept), kept);
 }
 
 TEST(Secrets, ThoseInAMappingOrARowAreNotShownAsTyped) {
   EXPECT_EQ(without_secrets("+vars={api_key: geheim, n: 1, deep: [{password: geheim}]}"),
             "+vars={api_key:***,n:1,deep:[{password:***}]}");
-  EXPECT_EQ(without_secrets("+vars.login={user: me, password: geheim}"), "+vars.login={user:me,password:***}");
-  EXPECT_EQ(without_secrets("sweep.params={vars.token: [geheim]}"), "sweep.params={vars.token:[***]}");
-  EXPECT_THAT(without_secrets("all=zip(vars.token=[geheim,other], seed=[1,2])"), Not(HasSubstr("geheim")));
+  EXPECT_EQ(without_secrets("+vars.login={user: me, password: geheim}"),
+            "+vars.login={user:me,password:***}");
+  EXPECT_EQ(without_secrets("sweep.params={vars.token: [geheim]}"),
+            "sweep.params={vars.token:[***]}");
+  EXPECT_THAT(without_secrets("all=zip(vars.token=[geheim,other], seed=[1,2])"),
+              Not(HasSubstr("geheim")));
 }
 
 /// A recipe with its secrets written in the file.
 class ComposedSecrets : public testing::Test {
  protected:
   ComposedSecrets() {
-    files_.files = {{"a.yaml",
-                     "aliases: {login: vars.password, every: [vars.hub_token, vars.note]}\n"
-                     "vars: {api_key: geheim, login: {secret: [geheim]}, note: kept, max_tokens: 77,\n"
-                     "  env_key: '${oc.env:MY_TOKEN}'}\n"
-                     "copy: 'x-${vars.api_key}'\n"
-                     "sweep: {params: {+vars.token: [geheim, geheim2]}}\n"}};
+    files_.files = {
+        {"a.yaml",
+         "aliases: {login: vars.password, every: [vars.hub_token, vars.note]}\n"
+         "vars: {api_key: geheim, login: {secret: [geheim]}, note: kept, max_tokens: 77,\n"
+         "  env_key: '${oc.env:MY_TOKEN}'}\n"
+         "copy: 'x-${vars.api_key}'\n"
+         "sweep: {params: {+vars.token: [geheim, geheim2]}}\n"}};
   }
 
   Composer open(std::vector<std::string> overrides) {
@@ -115,11 +124,13 @@ TEST_F(ComposedSecrets, WrittenInTheRecipeAreInNoRecord) {
   const auto composition = composer.compose_once();
   ASSERT_TRUE(composition);
   EXPECT_THAT(write_yaml(composition->unresolved), Not(HasSubstr("geheim")));
-  for (const Value& layer : composition->layers) EXPECT_THAT(write_yaml(layer), Not(HasSubstr("geheim")));
+  for (const Value& layer : composition->layers)
+    EXPECT_THAT(write_yaml(layer), Not(HasSubstr("geheim")));
   const auto resolved = composer.resolve(*composition);
   ASSERT_TRUE(resolved);
   EXPECT_THAT(write_yaml(*resolved), Not(HasSubstr("geheim")));
-  EXPECT_THAT(write_yaml(*resolved), HasSubstr("note: kept\n  max_tokens: 77\n  env_key: ${oc.env:MY_TOKEN}\n"));
+  EXPECT_THAT(write_yaml(*resolved),
+              HasSubstr("note: kept\n  max_tokens: 77\n  env_key: ${oc.env:MY_TOKEN}\n"));
   EXPECT_EQ(*at_key(*resolved, "vars.api_key")->text(), "geheim");
   EXPECT_EQ(*at_key(*resolved, "copy")->text(), "x-geheim");
 }
@@ -128,7 +139,8 @@ TEST_F(ComposedSecrets, TypedInAMappingOrUnderAnotherNameAreInNoRecord) {
   Composer composer = open({"+vars.more={api_key: geheim}", "+login=geheim", "+vars.n=1"});
   const auto composition = composer.compose_once();
   ASSERT_TRUE(composition);
-  EXPECT_THAT(composition->typed, ElementsAre("+vars.more={api_key:***}", "+login=***", "+vars.n=1"));
+  EXPECT_THAT(composition->typed,
+              ElementsAre("+vars.more={api_key:***}", "+login=***", "+vars.n=1"));
   EXPECT_THAT(write_yaml(composition->unresolved), Not(HasSubstr("geheim")));
   const auto found = writes(composition->layers, composition->overrides, "vars.more");
   EXPECT_THAT(provenance_text("vars.more", nullptr, std::nullopt, found), Not(HasSubstr("geheim")));
@@ -149,13 +161,17 @@ std::string recorded(const std::string& vars) {
 
 TEST(Secrets, MayBeOfDigits) {
   for (const char* name : {"password", "db_pass", "client_secret"})
-    EXPECT_THAT(recorded(std::string("password: a, ") + name + "2: 1, " + name + ": 1234"), Not(HasSubstr("1234")))
+    EXPECT_THAT(recorded(std::string("password: a, ") + name + "2: 1, " + name + ": 1234"),
+                Not(HasSubstr("1234")))
         << name;
   for (const char* name : {"api_key", "token"})
-    EXPECT_THAT(recorded(std::string("password: a, ") + name + ": 12345678"), Not(HasSubstr("12345678"))) << name;
-  EXPECT_THAT(recorded("password: 12345678"), testing::AllOf(Not(HasSubstr("12345678")), HasSubstr("copy: x-${")));
-  for (const char* kept :
-       {"max_tokens: 1000000", "pad_token: 50256", "key_size: 64", "pass_count: 3", "password_length: 12"})
+    EXPECT_THAT(recorded(std::string("password: a, ") + name + ": 12345678"),
+                Not(HasSubstr("12345678")))
+        << name;
+  EXPECT_THAT(recorded("password: 12345678"),
+              testing::AllOf(Not(HasSubstr("12345678")), HasSubstr("copy: x-${")));
+  for (const char* kept : {"max_tokens: 1000000", "pad_token: 50256", "key_size: 64",
+                           "pass_count: 3", "password_length: 12"})
     EXPECT_THAT(recorded(std::string("password: a, ") + kept), HasSubstr(kept)) << kept;
 }
 
@@ -163,12 +179,14 @@ TEST(Secrets, InterpolationUnderTheirKeysIsShownAndWhatStandsAroundOneIsNot) {
   const std::string alone = recorded("password: '${oc.env:PLAIN}'");
   EXPECT_THAT(alone, HasSubstr("password: ${oc.env:PLAIN}\n"));
   EXPECT_THAT(alone, Not(HasSubstr("geheim")));
-  EXPECT_THAT(recorded("password: '${oc.env:PLAIN,null}'"), HasSubstr("password: ${oc.env:PLAIN,null}\n"));
-  for (const char* mixed :
-       {"'hunter${vars.n}'", "'${vars.n}hunter'", "'${oc.env:PLAIN,hunter2}'", "'${vars.n}${vars.n}hunter'",
-        "'hunter\\${oc.env:PLAIN}'", "'${oc.env:A,${oc.env:B,hunter}}'"}) {
+  EXPECT_THAT(recorded("password: '${oc.env:PLAIN,null}'"),
+              HasSubstr("password: ${oc.env:PLAIN,null}\n"));
+  for (const char* mixed : {"'hunter${vars.n}'", "'${vars.n}hunter'", "'${oc.env:PLAIN,hunter2}'",
+                            "'${vars.n}${vars.n}hunter'", "'hunter\\${oc.env:PLAIN}'",
+                            "'${oc.env:A,${oc.env:B,hunter}}'"}) {
     const std::string text = recorded(std::string("n: 2, password: ") + mixed);
-    EXPECT_THAT(text, testing::AllOf(HasSubstr("password: '***'\n"), Not(HasSubstr("hunter")))) << mixed;
+    EXPECT_THAT(text, testing::AllOf(HasSubstr("password: '***'\n"), Not(HasSubstr("hunter"))))
+        << mixed;
     EXPECT_THAT(text, Not(HasSubstr("geheim"))) << mixed;
   }
 }
@@ -176,7 +194,8 @@ TEST(Secrets, InterpolationUnderTheirKeysIsShownAndWhatStandsAroundOneIsNot) {
 TEST(Secrets, AreRefusedWhereTheyWouldBeShownToAll) {
   const Value secret{std::string("hunter2"), {}, "${oc.env:TOKEN}"};
   const Value lines{Value::List{{std::string("module load cuda"), {}}, secret}, {}};
-  const Value recipe{Value::Map{{"name", {}, secret}, {"sweep", {}, {Value::Map{{"setup", {}, lines}}, {}}}}, {}};
+  const Value recipe{
+      Value::Map{{"name", {}, secret}, {"sweep", {}, {Value::Map{{"setup", {}, lines}}, {}}}}, {}};
   const Diagnostics found = shown_secrets(recipe, {"name", "notice", "sweep"});
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0].pointer, "/name");
@@ -185,7 +204,8 @@ TEST(Secrets, AreRefusedWhereTheyWouldBeShownToAll) {
 }
 
 TEST_F(ComposedSecrets, ValuesOfASweepAreNotShown) {
-  const Composer composer = open({"+vars.token=geheim,geheim2", "+every=choice(geheim,3)", "seed=1,2"});
+  const Composer composer =
+      open({"+vars.token=geheim,geheim2", "+every=choice(geheim,3)", "seed=1,2"});
   const auto jobs = JobList::make(composer.overrides(), composer.configs(), {});
   ASSERT_TRUE(jobs);
   ASSERT_EQ(jobs->size(), 8u);

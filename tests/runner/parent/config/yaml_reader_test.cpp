@@ -29,7 +29,8 @@ TEST(YamlReader, EmptyTextIsEmptyMapping) {
 }
 
 TEST(YamlReader, QuotedScalarsStayStrings) {
-  EXPECT_EQ(read("a: '1'\nb: \"true\"\nc: |\n  2\nd: !!str 3\n"), R"({"a":"1","b":"true","c":"2\n","d":"3"})");
+  EXPECT_EQ(read("a: '1'\nb: \"true\"\nc: |\n  2\nd: !!str 3\n"),
+            R"({"a":"1","b":"true","c":"2\n","d":"3"})");
 }
 
 TEST(YamlReader, EveryNodeKnowsItsPlace) {
@@ -74,20 +75,23 @@ TEST(YamlReader, UnknownTagIsRefused) {
             "    |    ^\n"
             "  help: remove the tag; !!str, !!int, !!float, !!bool and !!null are understood\n");
   EXPECT_THAT(read("a: !!set {x}\n"), testing::HasSubstr("error[E0104]"));
-  EXPECT_THAT(read("a: !!binary aGk=\n"), testing::HasSubstr("error[E0104]: unknown tag '!!binary'"));
+  EXPECT_THAT(read("a: !!binary aGk=\n"),
+              testing::HasSubstr("error[E0104]: unknown tag '!!binary'"));
 }
 
 TEST(YamlReader, KeysKeepTheirType) {
   Sources sources;
-  const auto value =
-      read_yaml(sources.add("a.yaml", "1: a\n0x10: b\n1.5: c\ntrue: d\n'2': e\n99999999999999999999: f\n"));
+  const auto value = read_yaml(
+      sources.add("a.yaml", "1: a\n0x10: b\n1.5: c\ntrue: d\n'2': e\n99999999999999999999: f\n"));
   ASSERT_TRUE(value);
-  EXPECT_EQ(python_repr(*value), "{1: 'a', 16: 'b', 1.5: 'c', True: 'd', '2': 'e', 99999999999999999999: 'f'}");
+  EXPECT_EQ(python_repr(*value),
+            "{1: 'a', 16: 'b', 1.5: 'c', True: 'd', '2': 'e', 99999999999999999999: 'f'}");
   EXPECT_TRUE(value->find("16"));
 }
 
 TEST(YamlReader, KeysThatLookAlikeAreTheSame) {
-  EXPECT_THAT(read("1: x\n'1': y\n"), testing::StartsWith("a.yaml:2:1: error[E0102]: duplicate key '1'\n"));
+  EXPECT_THAT(read("1: x\n'1': y\n"),
+              testing::StartsWith("a.yaml:2:1: error[E0102]: duplicate key '1'\n"));
 }
 
 TEST(YamlReader, KeysThatAreNullOrContainersAreRefused) {
@@ -96,17 +100,20 @@ TEST(YamlReader, KeysThatAreNullOrContainersAreRefused) {
             "  1 | null: x\n"
             "    | ^\n"
             "  help: write it in quotes if it is a name\n");
-  EXPECT_THAT(read("? [1, 2]\n: x\n"), testing::HasSubstr("a key must be a name or a number, not a list"));
+  EXPECT_THAT(read("? [1, 2]\n: x\n"),
+              testing::HasSubstr("a key must be a name or a number, not a list"));
 }
 
 TEST(YamlReader, AliasesAndMergeKeys) {
   EXPECT_EQ(read("a: &x {b: 1, c: 2}\nd: *x\n"), R"({"a":{"b":1,"c":2},"d":{"b":1,"c":2}})");
-  EXPECT_EQ(read("a: &x {b: 1, c: 2}\nd: {c: 3, <<: *x}\n"), R"({"a":{"b":1,"c":2},"d":{"b":1,"c":3}})");
+  EXPECT_EQ(read("a: &x {b: 1, c: 2}\nd: {c: 3, <<: *x}\n"),
+            R"({"a":{"b":1,"c":2},"d":{"b":1,"c":3}})");
   EXPECT_EQ(read("a: &x {b: 1}\ne: &y {b: 2, f: 3}\nd: {<<: [*x, *y]}\n"),
             R"({"a":{"b":1},"e":{"b":2,"f":3},"d":{"b":1,"f":3}})");
   EXPECT_EQ(read("a: &x {r: 1}\ne: &y {q: 3}\nd: {<<: [*x, *y], z: 0}\n"),
             R"({"a":{"r":1},"e":{"q":3},"d":{"q":3,"r":1,"z":0}})");
-  EXPECT_THAT(read("d: {<<: 3}\n"), testing::HasSubstr("'<<' takes a mapping or a list of mappings"));
+  EXPECT_THAT(read("d: {<<: 3}\n"),
+              testing::HasSubstr("'<<' takes a mapping or a list of mappings"));
   EXPECT_THAT(read("d: <<\n"), testing::HasSubstr("'<<' cannot be a value"));
 }
 
@@ -118,7 +125,8 @@ TEST(YamlReader, AliasBombIsRefused) {
     for (int k = 0; k < 9; ++k) text += ", " + last;
     text += "]\n";
   }
-  EXPECT_THAT(read(text), testing::HasSubstr("error[E0106]: aliases expand to more than 10000 values"));
+  EXPECT_THAT(read(text),
+              testing::HasSubstr("error[E0106]: aliases expand to more than 10000 values"));
 }
 
 TEST(YamlReader, AliasesMayExpandToTenThousandValuesAndNoMore) {
@@ -130,7 +138,8 @@ TEST(YamlReader, AliasesMayExpandToTenThousandValuesAndNoMore) {
     return text + "]\n";
   };
   EXPECT_THAT(read(aliased(100)), testing::StartsWith("{\"a\""));
-  EXPECT_THAT(read(aliased(101)), testing::HasSubstr("error[E0106]: aliases expand to more than 10000 values"));
+  EXPECT_THAT(read(aliased(101)),
+              testing::HasSubstr("error[E0106]: aliases expand to more than 10000 values"));
 }
 
 TEST(YamlReader, ValuesOfAFileAreCounted) {
@@ -146,15 +155,18 @@ TEST(YamlReader, ValuesOfAFileAreCounted) {
 TEST(YamlReader, AliasesOfALongTextAreBounded) {
   std::string text = "a: &a " + std::string(1u << 20, 'x') + "\n";
   for (int i = 0; i < 100; ++i) text += "b" + std::to_string(i) + ": *a\n";
-  EXPECT_THAT(read(text), testing::HasSubstr("error[E0106]: aliases expand to more than 16 MiB of text"));
+  EXPECT_THAT(read(text),
+              testing::HasSubstr("error[E0106]: aliases expand to more than 16 MiB of text"));
 }
 
 TEST(YamlReader, AliasInsideItsOwnValueIsRefused) {
-  EXPECT_THAT(read("a: &a [*a]\n"), testing::HasSubstr("the alias is inside the value that it names"));
+  EXPECT_THAT(read("a: &a [*a]\n"),
+              testing::HasSubstr("the alias is inside the value that it names"));
 }
 
 TEST(YamlReader, InvalidUtf8NamesTheByte) {
-  EXPECT_THAT(read("a: 1\nb: x\xffy\n"), testing::StartsWith("a.yaml:2:5: error[E0107]: the text is not UTF-8\n"));
+  EXPECT_THAT(read("a: 1\nb: x\xffy\n"),
+              testing::StartsWith("a.yaml:2:5: error[E0107]: the text is not UTF-8\n"));
   EXPECT_THAT(read("a: \xc0\xaf\n"), testing::HasSubstr("a.yaml:1:4: error[E0107]"));
   EXPECT_THAT(read("a: \xed\xa0\x80\n"), testing::HasSubstr("a.yaml:1:4: error[E0107]"));
 }
@@ -169,7 +181,9 @@ TEST(YamlReader, ControlCharacterDoesNotEndTheFile) {
 TEST(YamlReader, NestingIsBoundedWhereverItComesFrom) {
   const auto list = [](int depth) { return std::string(depth, '[') + std::string(depth, ']'); };
   EXPECT_EQ(read(list(64)), list(64));
-  EXPECT_THAT(read(list(65)), testing::StartsWith("a.yaml:1:65: error[E0108]: values are nested more than 64 deep"));
+  EXPECT_THAT(
+      read(list(65)),
+      testing::StartsWith("a.yaml:1:65: error[E0108]: values are nested more than 64 deep"));
   for (const std::string unit : {"[", "{a: ", "- ", "? ", "[{", "- ? "}) {
     std::string text;
     while (text.size() < 1'000'000) text += unit;
@@ -177,8 +191,8 @@ TEST(YamlReader, NestingIsBoundedWhereverItComesFrom) {
   }
   std::string aliases = "a0: &a0 [[[[[[[[x]]]]]]]]\n";
   for (int i = 1; i < 10; ++i) {
-    aliases +=
-        "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [[[[[[[[*a" + std::to_string(i - 1) + "]]]]]]]]\n";
+    aliases += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [[[[[[[[*a" +
+               std::to_string(i - 1) + "]]]]]]]]\n";
   }
   EXPECT_THAT(read(aliases), testing::HasSubstr("error[E0108]"));
 }
@@ -186,12 +200,14 @@ TEST(YamlReader, NestingIsBoundedWhereverItComesFrom) {
 TEST(YamlReader, IntegerBeyond64BitsKeepsItsDigits) {
   EXPECT_EQ(read("a: -9223372036854775808\n"), R"({"a":-9223372036854775808})");
   Sources sources;
-  const auto value = read_yaml(sources.add(
-      "a.yaml",
-      "[9223372036854775808, -0x7FFFFFFFFFFFFFFFFF, +1_000_000_000_000_000_000_000, 1000000000000000000000:30]"));
+  const auto value =
+      read_yaml(sources.add("a.yaml",
+                            "[9223372036854775808, -0x7FFFFFFFFFFFFFFFFF, "
+                            "+1_000_000_000_000_000_000_000, 1000000000000000000000:30]"));
   ASSERT_TRUE(value);
   EXPECT_EQ(python_repr(*value),
-            "[9223372036854775808, -2361183241434822606847, 1000000000000000000000, 60000000000000000000030]");
+            "[9223372036854775808, -2361183241434822606847, 1000000000000000000000, "
+            "60000000000000000000030]");
   EXPECT_EQ((*value->list())[0].form, ScalarForm::kBigInteger);
 }
 
@@ -220,8 +236,10 @@ TEST(YamlReader, WordsThatAreBooleansToYamlAloneAreWarnedOf) {
 }
 
 TEST(YamlReader, NumbersInUnusualBasesAreWarnedOf) {
-  EXPECT_THAT(warnings("a: 010\n"), testing::HasSubstr("'010' without quotes is an octal number: 8"));
-  EXPECT_THAT(warnings("a: 1:30\n"), testing::HasSubstr("'1:30' without quotes is a number in base 60: 90"));
+  EXPECT_THAT(warnings("a: 010\n"),
+              testing::HasSubstr("'010' without quotes is an octal number: 8"));
+  EXPECT_THAT(warnings("a: 1:30\n"),
+              testing::HasSubstr("'1:30' without quotes is a number in base 60: 90"));
   EXPECT_THAT(warnings("a: 1:30.5\n"), testing::HasSubstr("is a number in base 60: 90.5"));
   EXPECT_EQ(warnings("a: [0, 07, 0x10, 0b1, 1_0, 0.5, 1e3, '010', 12:60, 08]\n"), "");
 }
@@ -255,7 +273,8 @@ TEST(YamlReader, ErrorsOfOneFileAreBounded) {
 /// No bytes crash it or keep it busy: a thousand mutations of a recipe, the same in every run.
 TEST(YamlReader, SurvivesMutations) {
   const std::string recipe =
-      "defaults: [{data: x}, _self_]\na: &a {b: 1, c: [1.5, 'x']}\nd: {<<: *a, e: \"\\u00e9\"}\nf: |\n  text\n? g\n: - "
+      "defaults: [{data: x}, _self_]\na: &a {b: 1, c: [1.5, 'x']}\nd: {<<: *a, e: \"\\u00e9\"}\nf: "
+      "|\n  text\n? g\n: - "
       "1\n  - !!int 2\n";
   const std::string bytes = "[]{}:,-?&*!|>'\"%@`#\\ \n\t\r\x01\x04\xff\xc3<~";
   std::mt19937 random(7);

@@ -13,13 +13,15 @@ namespace {
 
 TEST(YamlWriter, BlockStyleInTheOrderOfTheKeys) {
   Sources sources;
-  const std::string text = "z: 1\na:\n  b: []\n  c: {}\n  d:\n  - 1\n  - e: f\n    g: null\n  - - true\n    - 0.5\n";
+  const std::string text =
+      "z: 1\na:\n  b: []\n  c: {}\n  d:\n  - 1\n  - e: f\n    g: null\n  - - true\n    - 0.5\n";
   EXPECT_EQ(write_yaml(*read_yaml(sources.add("a", text))), text);
 }
 
 TEST(YamlWriter, StringsThatLookLikeOtherTypesAreQuoted) {
-  for (const char* text : {"1",   "true", "yes", "y",  "null", "",     "~", "1e3", "0x1F", "1:30", ".inf",
-                           "- a", "a: b", "#x",  " x", "x ",   "a #b", "'", "???", "[a]",  "<<",   "="}) {
+  for (const char* text :
+       {"1",   "true", "yes", "y",  "null", "",     "~", "1e3", "0x1F", "1:30", ".inf",
+        "- a", "a: b", "#x",  " x", "x ",   "a #b", "'", "???", "[a]",  "<<",   "="}) {
     Sources sources;
     const Value value{Value::Map{{text, {}, {std::string(text), {}}}}, {}};
     const auto read = read_yaml(sources.add("a", write_yaml(value)));
@@ -40,7 +42,8 @@ TEST(YamlWriter, NumbersAsYamlReadsThem) {
 
 TEST(YamlWriter, KeysAndLargeIntegersKeepTheirType) {
   Sources sources;
-  const std::string text = "1: 99999999999999999999\n1.0e-05: x\ntrue: w\n'2': z\n.inf: '99999999999999999999'\n";
+  const std::string text =
+      "1: 99999999999999999999\n1.0e-05: x\ntrue: w\n'2': z\n.inf: '99999999999999999999'\n";
   EXPECT_EQ(write_yaml(*read_yaml(sources.add("a", text))), text);
 }
 
@@ -56,9 +59,10 @@ TEST(YamlWriter, SecretsAreWrittenAsTheirInterpolation) {
 
 std::string random_text(std::mt19937& random) {
   static const std::vector<std::string> pieces = {
-      "a",  "B", "1", " ",  ":",      ": ",     "#",      " #",   "-",    "'",    "\"",   "\\", "\n", "\t",
-      "\r", "{", "}", "[",  "]",      ",",      "&",      "*",    "!",    "|",    ">",    "%",  "@",  "`",
-      "?",  "~", "é", "日", "\u2028", "\u0085", "\ufeff", "\x01", "\x7f", "${x}", "null", "=",  "<<"};
+      "a",      "B",      "1",    " ",    ":",    ": ",   "#", " #", "-", "'",  "\"",
+      "\\",     "\n",     "\t",   "\r",   "{",    "}",    "[", "]",  ",", "&",  "*",
+      "!",      "|",      ">",    "%",    "@",    "`",    "?", "~",  "é", "日", "\u2028",
+      "\u0085", "\ufeff", "\x01", "\x7f", "${x}", "null", "=", "<<"};
   std::string text;
   for (auto size = random() % 6; size > 0; --size) text += pieces[random() % pieces.size()];
   return text;
@@ -71,14 +75,17 @@ Value random_value(std::mt19937& random, int depth) {
     case 1:
       return {random() % 2 == 0, {}};
     case 2:
-      return {static_cast<std::int64_t>((static_cast<std::uint64_t>(random()) << 32) | random()), {}};
+      return {static_cast<std::int64_t>((static_cast<std::uint64_t>(random()) << 32) | random()),
+              {}};
     case 3:
-      return {std::ldexp(static_cast<double>(random()), static_cast<int>(random() % 400) - 200), {}};
+      return {std::ldexp(static_cast<double>(random()), static_cast<int>(random() % 400) - 200),
+              {}};
     case 4:
       return {random_text(random), {}};
     case 5: {
       Value::List list;
-      for (auto size = random() % 4; size > 0; --size) list.push_back(random_value(random, depth + 1));
+      for (auto size = random() % 4; size > 0; --size)
+        list.push_back(random_value(random, depth + 1));
       return {std::move(list), {}};
     }
     default: {
@@ -99,7 +106,8 @@ TEST(YamlWriter, WhatIsWrittenReadsBackTheSame) {
     const std::string text = write_yaml(value);
     Sources sources;
     const auto read = read_yaml(sources.add("a", text));
-    ASSERT_TRUE(read) << text << "\n" << read.errors()[0].message << " at " << read.errors()[0].where.line;
+    ASSERT_TRUE(read) << text << "\n"
+                      << read.errors()[0].message << " at " << read.errors()[0].where.line;
     ASSERT_TRUE(same_data(*read, value)) << text << "\n---\n" << write_yaml(*read);
     ASSERT_EQ(write_yaml(*read), text);
   }

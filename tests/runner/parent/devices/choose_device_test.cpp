@@ -74,9 +74,9 @@ TEST_F(ChooseDeviceTest, NamedGpuThatOnlyCudaCanTellIsRefused) {
   wish_.select = "cuda:1";
   const auto found = candidates(wish_, {.devices = machine_.now.devices, .in_cuda_order = false});
   ASSERT_FALSE(found);
-  EXPECT_EQ(
-      found.errors().front().message,
-      "device 'cuda:1' is not available: CUDA counts from the fastest GPU on, and which is which only CUDA knows");
+  EXPECT_EQ(found.errors().front().message,
+            "device 'cuda:1' is not available: CUDA counts from the fastest GPU on, and which is "
+            "which only CUDA knows");
   EXPECT_EQ(found.errors().front().help,
             "set CUDA_DEVICE_ORDER=PCI_BUS_ID to count as nvidia-smi does, or write device=auto");
 }
@@ -85,7 +85,8 @@ TEST_F(ChooseDeviceTest, StateTellsMemoryUseAndHolders) {
   DeviceFacts& device = machine_.gpu(80, 12);
   device.utilisation = 97;
   device.holders = {{4711, FakeMachine::gib(60)}, {12, std::nullopt}};
-  EXPECT_EQ(state_text(device), "12 GiB of 80 GiB free, 97 % in use, process 4711 (60 GiB), process 12");
+  EXPECT_EQ(state_text(device),
+            "12 GiB of 80 GiB free, 97 % in use, process 4711 (60 GiB), process 12");
   EXPECT_EQ(state_text({}), "unknown memory free");
 }
 
@@ -96,11 +97,14 @@ TEST_F(ChooseDeviceTest, RefusalTellsWhatEachLacks) {
   const std::vector<std::string> taken = {"GPU-bbbbbbbb-0000"};
   Diagnostic error = no_room(machine_.now.devices, need, taken, false);
   EXPECT_EQ(error.message, "every GPU that has room is in use");
-  EXPECT_EQ(error.help, "wait for one: device.wait_for_gpu=true; or allow the CPU: device.fallback=[cpu]");
+  EXPECT_EQ(error.help,
+            "wait for one: device.wait_for_gpu=true; or allow the CPU: device.fallback=[cpu]");
   ASSERT_EQ(error.notes.size(), 2U);
   EXPECT_EQ(error.notes[0].message, "GPU 0 (NVIDIA A100 80GB): 12 GiB of 80 GiB free");
-  EXPECT_EQ(error.notes[1].message, "GPU 1 (NVIDIA A100 80GB): 40 GiB of 80 GiB free; another run of yours has it");
-  error = no_room(machine_.now.devices, {FakeMachine::gib(50), "device.min_gpu_memory_mb"}, {}, false);
+  EXPECT_EQ(error.notes[1].message,
+            "GPU 1 (NVIDIA A100 80GB): 40 GiB of 80 GiB free; another run of yours has it");
+  error =
+      no_room(machine_.now.devices, {FakeMachine::gib(50), "device.min_gpu_memory_mb"}, {}, false);
   EXPECT_EQ(error.message, "no GPU has 50 GiB (device.min_gpu_memory_mb) free");
   error = no_room(machine_.now.devices, {FakeMachine::gib(81), "the plan of train"}, {}, false);
   EXPECT_EQ(error.message, "no GPU here has 81 GiB (the plan of train)");

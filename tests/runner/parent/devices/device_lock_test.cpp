@@ -97,7 +97,9 @@ TEST_F(DeviceLockTest, TicketsStandInTheOrderInWhichTheyCame) {
 }
 
 TEST_F(DeviceLockTest, TicketOfAKilledProcessHoldsNobodyUp) {
-  KilledProcess waiting([&] { return std::make_unique<DeviceTicket>(folder_, DeviceWant{1, {"GPU-a"}}); });
+  KilledProcess waiting([&] {
+    return std::make_unique<DeviceTicket>(folder_, DeviceWant{1, {"GPU-a"}});
+  });
   EXPECT_EQ(DeviceTicket::wants_before(folder_, nullptr).size(), 1U);
   waiting.kill();
   EXPECT_THAT(DeviceTicket::wants_before(folder_, nullptr), IsEmpty());
@@ -130,7 +132,8 @@ class LockFolderTest : public testing::Test {
     help_ = folder.errors().front().help;
     std::string message = folder.errors().front().message;
     const std::string where = temporary_.path().string();
-    if (const auto at = message.find(where); at != message.npos) message.replace(at, where.size(), "HERE");
+    if (const auto at = message.find(where); at != message.npos)
+      message.replace(at, where.size(), "HERE");
     return message;
   }
 
@@ -147,7 +150,8 @@ TEST_F(LockFolderTest, IsMadeForItsUserAlone) {
 
 TEST_F(LockFolderTest, IsInTheRuntimeFolderWhereThatIsThere) {
   const char* const before = std::getenv("XDG_RUNTIME_DIR");
-  const std::string own = "/tmp/retort-" + std::to_string(geteuid()), runtime = temporary_.path().string();
+  const std::string own = "/tmp/retort-" + std::to_string(geteuid()),
+                    runtime = temporary_.path().string();
   const auto standard_with = [](const std::string& value) {
     setenv("XDG_RUNTIME_DIR", value.c_str(), 1);
     return LockFolder::standard_path();
@@ -171,14 +175,16 @@ TEST_F(LockFolderTest, OfSomebodyElseIsRefused) {
 TEST_F(LockFolderTest, ThatOthersMayUseIsRefused) {
   fs::create_directory(temporary_.path() / "locks");
   fs::permissions(temporary_.path() / "locks", fs::perms::all);
-  EXPECT_EQ(refusal(temporary_.path() / "locks"), "the folder for locks 'HERE/locks' can be used by others");
+  EXPECT_EQ(refusal(temporary_.path() / "locks"),
+            "the folder for locks 'HERE/locks' can be used by others");
   EXPECT_THAT(help_, HasSubstr("chmod 700 '"));
 }
 
 TEST_F(LockFolderTest, LinkIsRefused) {
   fs::create_directory(temporary_.path() / "elsewhere");
   fs::create_directory_symlink(temporary_.path() / "elsewhere", temporary_.path() / "locks");
-  EXPECT_EQ(refusal(temporary_.path() / "locks"), "the folder for locks 'HERE/locks' is a link or a file");
+  EXPECT_EQ(refusal(temporary_.path() / "locks"),
+            "the folder for locks 'HERE/locks' is a link or a file");
 }
 
 TEST_F(LockFolderTest, ThatCannotBeMadeIsRefused) {

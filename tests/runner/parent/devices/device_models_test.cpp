@@ -79,23 +79,27 @@ TEST(DeviceModel, AModelIsMeantBeforeItsVariants) {
 }
 
 TEST(DeviceModel, EveryGenerationSinceTwentyIsThere) {
-  for (const char* name : {"2060", "2070", "2080", "2080 ti", "3050", "3060", "3070",  "3080", "3090", "4060", "4070",
-                           "4080", "4090", "5060", "5070",    "5080", "5090", "A6000", "L40S", "H200", "B200", "T4"})
+  for (const char* name :
+       {"2060", "2070", "2080", "2080 ti", "3050", "3060", "3070",  "3080", "3090", "4060", "4070",
+        "4080", "4090", "5060", "5070",    "5080", "5090", "A6000", "L40S", "H200", "B200", "T4"})
     EXPECT_TRUE(device_model(name)) << name;
 }
 
 TEST(DeviceModel, AWordOfSeveralAsksWhich) {
-  EXPECT_EQ(found("A100"), "'A100' names several GPUs | say which: NVIDIA A100 40GB, NVIDIA A100 80GB");
+  EXPECT_EQ(found("A100"),
+            "'A100' names several GPUs | say which: NVIDIA A100 40GB, NVIDIA A100 80GB");
 }
 
 TEST(DeviceModel, AnUnknownOneSuggestsTheNearest) {
   EXPECT_EQ(found("NVIDIA L5"), "no GPU named 'NVIDIA L5' is known | did you mean 'NVIDIA L4'?");
-  EXPECT_EQ(found("RTX 4091"), "no GPU named 'RTX 4091' is known | did you mean 'NVIDIA GeForce RTX 4090'?");
+  EXPECT_EQ(found("RTX 4091"),
+            "no GPU named 'RTX 4091' is known | did you mean 'NVIDIA GeForce RTX 4090'?");
 }
 
 TEST(DeviceModel, AVariantSuggestsItsModel) {
   const auto suggests = [](const char* name, const std::string& model) {
-    EXPECT_THAT(found(name), testing::EndsWith(" is known | did you mean '" + model + "'?")) << name;
+    EXPECT_THAT(found(name), testing::EndsWith(" is known | did you mean '" + model + "'?"))
+        << name;
   };
   suggests("RTX 4060 Laptop", "NVIDIA GeForce RTX 4060");
   suggests("NVIDIA GeForce RTX 4060 Laptop GPU", "NVIDIA GeForce RTX 4060");
@@ -107,7 +111,8 @@ TEST(DeviceModel, AVariantSuggestsItsModel) {
 TEST(DeviceModel, OneLikeNoneListsThemAll) {
   for (const char* name : {"list", "", "  ", "Radeon Instinct MI300X accelerator"}) {
     const std::string answer = found(name);
-    for (const DeviceModel& model : device_models()) EXPECT_THAT(answer, testing::HasSubstr(model.name));
+    for (const DeviceModel& model : device_models())
+      EXPECT_THAT(answer, testing::HasSubstr(model.name));
   }
 }
 

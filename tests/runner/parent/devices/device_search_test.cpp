@@ -33,11 +33,13 @@ TEST_F(DeviceSearchTest, WaitsUntilMemoryIsFreeAtTwoLooksInARow) {
   EXPECT_EQ(told(take(12)), "taken: cuda:0");
   EXPECT_EQ(looks, 5);
   EXPECT_EQ(machine_.time.time_since_epoch(), 5 * 30s);
-  EXPECT_THAT(machine_.said,
-              ElementsAre("device: waiting for a GPU with 12 GiB free, at most 1:00:00",
-                          "  GPU 0 (NVIDIA A100 80GB): 2.0 GiB of 80 GiB free, process 4711 (78 GiB)",
-                          "  GPU 0 (NVIDIA A100 80GB): 30 GiB of 80 GiB free",
-                          HasSubstr("device: GPU 0 (NVIDIA A100 80GB), 50 GiB of 80 GiB free; 12 GiB needed")));
+  EXPECT_THAT(
+      machine_.said,
+      ElementsAre(
+          "device: waiting for a GPU with 12 GiB free, at most 1:00:00",
+          "  GPU 0 (NVIDIA A100 80GB): 2.0 GiB of 80 GiB free, process 4711 (78 GiB)",
+          "  GPU 0 (NVIDIA A100 80GB): 30 GiB of 80 GiB free",
+          HasSubstr("device: GPU 0 (NVIDIA A100 80GB), 50 GiB of 80 GiB free; 12 GiB needed")));
 }
 
 TEST_F(DeviceSearchTest, WaitEndsAtItsTimeOut) {
@@ -49,7 +51,8 @@ TEST_F(DeviceSearchTest, WaitEndsAtItsTimeOut) {
             "no GPU has 12 GiB (the plan of train) free after all the time that "
             "device.wait_timeout_minutes gives\n"
             "GPU 0 (NVIDIA A100 80GB): 2.0 GiB of 80 GiB free");
-  EXPECT_EQ(help(refused), "wait longer by device.wait_timeout_minutes, or allow the CPU: device.fallback=[cpu]");
+  EXPECT_EQ(help(refused),
+            "wait longer by device.wait_timeout_minutes, or allow the CPU: device.fallback=[cpu]");
   EXPECT_EQ(machine_.time.time_since_epoch(), 100s);  // three intervals and a last look
 }
 
@@ -67,7 +70,8 @@ TEST_F(DeviceSearchTest, SignalEndsAWait) {
   machine_.on_sleep = [&] { machine_.signal = SIGTERM; };
   const auto terminated = take(12);
   ASSERT_FALSE(terminated);
-  EXPECT_EQ(terminated.errors().front().message, "stopped by a signal after waiting 0:00:30 for a GPU");
+  EXPECT_EQ(terminated.errors().front().message,
+            "stopped by a signal after waiting 0:00:30 for a GPU");
   EXPECT_EQ(exit_code(terminated.errors()), ExitCode::kTerminated);
 }
 
@@ -91,7 +95,8 @@ TEST_F(DeviceSearchTest, RunThatHasLeftAGpuTakesAnotherWhateverItsRecipeNames) {
             "GPU 2 (NVIDIA A100 80GB): 40 GiB of 80 GiB free; another run of yours has it")
       << "it falls back to memory.on_oom, not to device.fallback";
   wish_.left = {"GPU-aaaaaaaa-0000", "GPU-bbbbbbbb-0000", "GPU-cccccccc-0000"};
-  EXPECT_EQ(told(take(1)), "device 'cuda' is not available: the run has been on every GPU that it may use");
+  EXPECT_EQ(told(take(1)),
+            "device 'cuda' is not available: the run has been on every GPU that it may use");
 }
 
 TEST_F(DeviceSearchTest, LastLookOfAWaitCounts) {
@@ -99,7 +104,8 @@ TEST_F(DeviceSearchTest, LastLookOfAWaitCounts) {
   wish_.wait = true;
   wish_.timeout = 45s;
   machine_.on_sleep = [&] {
-    if (machine_.time.time_since_epoch() == 45s) machine_.now.devices[0].free = FakeMachine::gib(40);
+    if (machine_.time.time_since_epoch() == 45s)
+      machine_.now.devices[0].free = FakeMachine::gib(40);
   };
   EXPECT_EQ(told(take(12)), "taken: cuda:0");
 }
@@ -117,7 +123,8 @@ TEST_F(DeviceSearchTest, DeviceThatVanishesEndsTheWait) {
   wish_.wait = true;
   machine_.on_sleep = [&] {
     machine_.now.devices.clear();
-    machine_.now.problems = {"GPU 0: it is lost: it fell off the bus or broke; start the machine anew"};
+    machine_.now.problems = {
+        "GPU 0: it is lost: it fell off the bus or broke; start the machine anew"};
   };
   EXPECT_EQ(told(take(12)),
             "the GPUs that the run waited for have gone\n"
@@ -136,7 +143,8 @@ TEST_F(DeviceSearchTest, WaitsForAnotherRunOfOnesOwnWhoseNeedIsNotKnownYet) {
   EXPECT_EQ(told(take(12)), "taken: cuda:0");
   EXPECT_EQ(looks, 3);
   EXPECT_EQ(machine_.said[0], "device: waiting for a GPU, at most 1:00:00");
-  EXPECT_EQ(machine_.said[1], "  GPU 0 (NVIDIA A100 80GB): 80 GiB of 80 GiB free; another run of yours has it");
+  EXPECT_EQ(machine_.said[1],
+            "  GPU 0 (NVIDIA A100 80GB): 80 GiB of 80 GiB free; another run of yours has it");
 }
 
 TEST_F(DeviceSearchTest, WhoComesLaterLeavesItToThoseWhoWait) {
@@ -144,7 +152,8 @@ TEST_F(DeviceSearchTest, WhoComesLaterLeavesItToThoseWhoWait) {
   machine_.gpu(80, 40);
   const auto folder = LockFolder::open(locks());
   ASSERT_TRUE(folder);
-  const DeviceTicket waiting(*folder, {FakeMachine::gib(50), {"GPU-aaaaaaaa-0000", "GPU-bbbbbbbb-0000"}});
+  const DeviceTicket waiting(*folder,
+                             {FakeMachine::gib(50), {"GPU-aaaaaaaa-0000", "GPU-bbbbbbbb-0000"}});
   const auto mine = take(12);
   EXPECT_EQ(mine->device->index, 1);  // they want the first, and cannot use the second
   EXPECT_THAT(told(take(12)), HasSubstr("every GPU that has room is in use"));
@@ -189,9 +198,11 @@ TEST_F(DeviceSearchTest, OncePlannedAWaitLeavesWhatIsTooSmallToOthers) {
     wish.wait = false;
     later.push_back(told(take_device(wish, needing(12), same.world(locks()))));
   };
-  EXPECT_THAT(told(take(50)), HasSubstr("no GPU has 50 GiB (the plan of train) free after all the time"));
+  EXPECT_THAT(told(take(50)),
+              HasSubstr("no GPU has 50 GiB (the plan of train) free after all the time"));
   ASSERT_EQ(later.size(), 5U);
-  EXPECT_THAT(later.front(), HasSubstr("every GPU that has room is in use")) << "it may be what the first waits for";
+  EXPECT_THAT(later.front(), HasSubstr("every GPU that has room is in use"))
+      << "it may be what the first waits for";
   EXPECT_EQ(later.back(), "taken: cuda:0");
 }
 

@@ -15,7 +15,8 @@ using namespace std::chrono_literals;
 /// That of a recipe with this `device`.
 DeviceWish wish_in(const std::string& device) {
   Sources sources;
-  const auto recipe = fake_recipe("device: " + device + "\ndata: {kind: data.one}\n", fake_schemas(), sources);
+  const auto recipe =
+      fake_recipe("device: " + device + "\ndata: {kind: data.one}\n", fake_schemas(), sources);
   if (recipe) return device_wish(recipe->resolved);
   ADD_FAILURE() << recipe.errors().front().message;
   return {};
@@ -35,7 +36,8 @@ TEST(DeviceWish, OfADeviceAloneHasTheDefaults) {
 
 TEST(DeviceWish, HasWhatTheRecipeSays) {
   const DeviceWish wish = wish_in(
-      "{select: 'cuda:12', exclude: [3, GPU-0b9d2a44-1], min_gpu_memory_mb: 6000, wait_for_gpu: true, "
+      "{select: 'cuda:12', exclude: [3, GPU-0b9d2a44-1], min_gpu_memory_mb: 6000, wait_for_gpu: "
+      "true, "
       "wait_timeout_minutes: 1.5, check_interval_seconds: 0.5, fallback: [gpu, cpu]}");
   EXPECT_EQ(wish.index(), 12);
   EXPECT_THAT(wish.exclude, ElementsAre("3", "GPU-0b9d2a44-1"));

@@ -55,7 +55,8 @@ TEST_F(NvmlTest, TellsAllThatTheDriverTells) {
   EXPECT_EQ(device.reserved, 480 * kMiB);
   EXPECT_EQ(device.utilisation, 7);
   EXPECT_THAT(device.holders,
-              ElementsAre(DeviceHolder{12, std::nullopt}, DeviceHolder{99, 5 * kMiB}, DeviceHolder{4711, 950 * kMiB}));
+              ElementsAre(DeviceHolder{12, std::nullopt}, DeviceHolder{99, 5 * kMiB},
+                          DeviceHolder{4711, 950 * kMiB}));
 }
 
 TEST_F(NvmlTest, WhatIsNotToldIsLeftOut) {
@@ -63,29 +64,34 @@ TEST_F(NvmlTest, WhatIsNotToldIsLeftOut) {
       read(R"({"devices": [{"uuid": "GPU-1"}, {"uuid": "GPU-2", "total": 100, "free": 50}]})");
   ASSERT_EQ(reading.devices.size(), 2U);
   EXPECT_EQ(reading.devices[0].name, "");
-  EXPECT_FALSE(reading.devices[0].total || reading.devices[0].free || reading.devices[0].utilisation);
+  EXPECT_FALSE(reading.devices[0].total || reading.devices[0].free ||
+               reading.devices[0].utilisation);
   EXPECT_EQ(reading.devices[1].free, 50 * kMiB);  // by the older question
   EXPECT_FALSE(reading.devices[1].reserved);
 }
 
 TEST_F(NvmlTest, GpusThatCannotBeUsedAreNamed) {
-  const DeviceReading reading = read(R"({"devices": [{"uuid": "GPU-1", "error": 15}, {"handle_error": 4},
+  const DeviceReading reading =
+      read(R"({"devices": [{"uuid": "GPU-1", "error": 15}, {"handle_error": 4},
       {"uuid": "GPU-3", "total": 100, "free": 50}, {"uuid": "GPU-4", "handle_error": 16}, {"handle_error": 999}]})");
   ASSERT_EQ(reading.devices.size(), 1U);
   EXPECT_EQ(reading.devices[0].index, 2);
   EXPECT_THAT(reading.problems,
               ElementsAre("GPU 0: it is lost: it fell off the bus or broke; start the machine anew",
                           "GPU 1: it may not be used by you",
-                          "GPU 3: it must be reset: `nvidia-smi --gpu-reset` as root", "GPU 4: Unknown Error"));
+                          "GPU 3: it must be reset: `nvidia-smi --gpu-reset` as root",
+                          "GPU 4: Unknown Error"));
 }
 
 TEST_F(NvmlTest, GpuThatIsLostWhileItIsAskedIsNamed) {
-  const DeviceReading reading = read(R"({"devices": [{"uuid": "GPU-1", "total": 100, "memory_error": 15},
+  const DeviceReading reading =
+      read(R"({"devices": [{"uuid": "GPU-1", "total": 100, "memory_error": 15},
       {"uuid": "GPU-2", "total": 100, "memory_error": 16}, {"uuid": "GPU-3", "total": 100, "memory_error": 4}]})");
   ASSERT_EQ(reading.devices.size(), 1U) << "one that only keeps its memory to itself is there";
   EXPECT_EQ(reading.devices[0].uuid, "GPU-3");
   EXPECT_EQ(reading.devices[0].total, std::nullopt);
-  EXPECT_THAT(reading.problems, ElementsAre(HasSubstr("GPU 0: it is lost"), HasSubstr("GPU 1: it must be reset")));
+  EXPECT_THAT(reading.problems,
+              ElementsAre(HasSubstr("GPU 0: it is lost"), HasSubstr("GPU 1: it must be reset")));
 }
 
 TEST_F(NvmlTest, DividedGpuIsItsInstances) {
@@ -102,13 +108,16 @@ TEST_F(NvmlTest, DividedGpuIsItsInstances) {
   EXPECT_EQ(reading.devices[1].uuid, "MIG-2");
   EXPECT_EQ(reading.devices[1].instance, 1);
   EXPECT_FALSE(reading.devices[1].free);  // that of the whole GPU says nothing of it
-  EXPECT_THAT(reading.problems, ElementsAre(StartsWith("GPU 1: MIG is on, and it has no instance")));
+  EXPECT_THAT(reading.problems,
+              ElementsAre(StartsWith("GPU 1: MIG is on, and it has no instance")));
 }
 
 TEST_F(NvmlTest, ManyProcessesAreAskedForAgain) {
   std::string processes;
-  for (int i = 1; i <= 100; ++i) processes += (i > 1 ? "," : "") + ("[" + std::to_string(i) + ",1]");
-  const DeviceReading reading = read(R"({"devices": [{"uuid": "GPU-1", "processes": [)" + processes + "]}]}");
+  for (int i = 1; i <= 100; ++i)
+    processes += (i > 1 ? "," : "") + ("[" + std::to_string(i) + ",1]");
+  const DeviceReading reading =
+      read(R"({"devices": [{"uuid": "GPU-1", "processes": [)" + processes + "]}]}");
   EXPECT_EQ(reading.devices.at(0).holders.size(), 100U);
 }
 
@@ -137,7 +146,8 @@ TEST(NvmlWithoutDriverTest, SaysSo) {
 TEST(NvmlWithoutDriverTest, DriverWithoutItsLibraryIsNamed) {
   const DeviceReading reading = Nvml("/no/libnvidia-ml.so.1", "/").read();
   EXPECT_TRUE(reading.has_driver);
-  EXPECT_THAT(reading.why_none, HasSubstr("the NVIDIA driver cannot be asked: /no/libnvidia-ml.so.1: cannot open"));
+  EXPECT_THAT(reading.why_none,
+              HasSubstr("the NVIDIA driver cannot be asked: /no/libnvidia-ml.so.1: cannot open"));
   EXPECT_THAT(reading.help, HasSubstr("a container needs the driver's `utility` capability"));
 }
 

@@ -22,9 +22,11 @@ TEST_F(TakeDeviceTest, AutoTakesTheGpuWithTheMostFreeMemoryForItsWorkerAlone) {
   EXPECT_EQ(taken->device->uuid, "GPU-bbbbbbbb-0000");
   EXPECT_TRUE(taken->is_only_visible);
   EXPECT_EQ(taken->driver, "580.82.07");
-  EXPECT_THAT(machine_.said, ElementsAre("device: GPU 1 (NVIDIA A100 80GB), 70 GiB of 80 GiB free; 12 GiB needed "
-                                         "(the plan of train); of those that have room and are not taken it has the "
-                                         "most free memory"));
+  EXPECT_THAT(
+      machine_.said,
+      ElementsAre("device: GPU 1 (NVIDIA A100 80GB), 70 GiB of 80 GiB free; 12 GiB needed "
+                  "(the plan of train); of those that have room and are not taken it has the "
+                  "most free memory"));
 }
 
 TEST_F(TakeDeviceTest, AutoWithoutDriverIsTheCpuSaidOnce) {
@@ -46,15 +48,19 @@ TEST_F(TakeDeviceTest, CudaWithoutDriverIsLeftToTheWorkerOrFallsBack) {
   EXPECT_THAT(machine_.said, IsEmpty());
   wish_.fallback = {"cpu"};
   EXPECT_EQ(told(take(12)), "taken: cpu");
-  EXPECT_THAT(machine_.said, ElementsAre("device: cpu, since this machine has no NVIDIA driver (device.fallback)"));
+  EXPECT_THAT(
+      machine_.said,
+      ElementsAre("device: cpu, since this machine has no NVIDIA driver (device.fallback)"));
 }
 
 TEST_F(TakeDeviceTest, DriverThatCannotBeAskedLeavesCudaToCuda) {
-  machine_.now = {.why_none = "the NVIDIA driver cannot be asked: no such file", .has_driver = true};
+  machine_.now = {.why_none = "the NVIDIA driver cannot be asked: no such file",
+                  .has_driver = true};
   wish_.select = "cuda:1";
   EXPECT_EQ(told(take(12)), "taken: cuda:1");
-  EXPECT_THAT(machine_.said, ElementsAre("device: cuda:1 as CUDA finds it, unchecked: the NVIDIA driver cannot be "
-                                         "asked: no such file"));
+  EXPECT_THAT(machine_.said,
+              ElementsAre("device: cuda:1 as CUDA finds it, unchecked: the NVIDIA driver cannot be "
+                          "asked: no such file"));
   wish_.select = "auto";
   EXPECT_EQ(told(take(12)), "taken: cpu");
 }
@@ -66,7 +72,8 @@ TEST_F(TakeDeviceTest, DriverThatIsTooOldIsNamed) {
   wish_.select = "cuda";
   const auto refused = take(12);
   EXPECT_EQ(told(refused),
-            "device 'cuda' is not available: the NVIDIA driver 535.104.05 is too old: it runs CUDA up to 12.2, and "
+            "device 'cuda' is not available: the NVIDIA driver 535.104.05 is too old: it runs CUDA "
+            "up to 12.2, and "
             "LibTorch here needs 13.0");
   EXPECT_EQ(help(refused), "update the NVIDIA driver, or use device=cpu");
   wish_.select = "auto";
@@ -77,7 +84,8 @@ TEST_F(TakeDeviceTest, BuildWithoutCudaComputesOnTheCpu) {
   machine_.gpu(80, 80);
   machine_.cuda = "none: LibTorch's CUDA part is not installed";
   EXPECT_EQ(told(take(12)), "taken: cpu");
-  EXPECT_THAT(machine_.said, ElementsAre("device: cpu, since this worker was built without LibTorch's CUDA part"));
+  EXPECT_THAT(machine_.said,
+              ElementsAre("device: cpu, since this worker was built without LibTorch's CUDA part"));
 }
 
 TEST_F(TakeDeviceTest, HiddenGpusAreNotTaken) {
@@ -88,7 +96,9 @@ TEST_F(TakeDeviceTest, HiddenGpusAreNotTaken) {
   machine_.variables.visible = "";
   machine_.said.clear();
   EXPECT_EQ(told(take(12)), "taken: cpu");
-  EXPECT_THAT(machine_.said, ElementsAre("device: cpu, since CUDA_VISIBLE_DEVICES is empty, which hides all GPUs"));
+  EXPECT_THAT(
+      machine_.said,
+      ElementsAre("device: cpu, since CUDA_VISIBLE_DEVICES is empty, which hides all GPUs"));
   wish_.select = "cuda";
   machine_.variables.visible = "7,0";
   EXPECT_EQ(told(take(12)),
@@ -97,11 +107,13 @@ TEST_F(TakeDeviceTest, HiddenGpusAreNotTaken) {
 }
 
 TEST_F(TakeDeviceTest, LostGpusAreNamed) {
-  machine_.now.problems = {"GPU 0: it is lost: it fell off the bus or broke; start the machine anew"};
+  machine_.now.problems = {
+      "GPU 0: it is lost: it fell off the bus or broke; start the machine anew"};
   wish_.select = "cuda";
-  EXPECT_EQ(told(take(12)),
-            "device 'cuda' is not available: no GPU can be used: GPU 0: it is lost: it fell off the bus "
-            "or broke; start the machine anew");
+  EXPECT_EQ(
+      told(take(12)),
+      "device 'cuda' is not available: no GPU can be used: GPU 0: it is lost: it fell off the bus "
+      "or broke; start the machine anew");
 }
 
 TEST_F(TakeDeviceTest, ExclusionOfAllIsAsIfThereWereNone) {
@@ -118,9 +130,10 @@ TEST_F(TakeDeviceTest, ExclusionOfAllIsAsIfThereWereNone) {
 TEST_F(TakeDeviceTest, GpusThatLibTorchHasNoCodeForAreNotTaken) {
   machine_.gpu(80, 80, "NVIDIA Tesla V100").capability = 70;
   wish_.select = "cuda";
-  EXPECT_EQ(told(take(12)),
-            "device 'cuda' is not available: LibTorch does not run on GPUs as old as GPU 0 (NVIDIA Tesla "
-            "V100)");
+  EXPECT_EQ(
+      told(take(12)),
+      "device 'cuda' is not available: LibTorch does not run on GPUs as old as GPU 0 (NVIDIA Tesla "
+      "V100)");
   machine_.gpu(80, 20);
   EXPECT_EQ(take(12)->device->index, 1);
 }
@@ -133,13 +146,16 @@ TEST_F(TakeDeviceTest, NamedGpuThatOnlyCudaCanTellIsLeftToIt) {
   EXPECT_EQ(told(take(12)), "taken: cuda:0");
   wish_.select = "auto";
   EXPECT_EQ(take(12).errors().front().help,
-            "set CUDA_DEVICE_ORDER=PCI_BUS_ID to count as nvidia-smi does, or list UUIDs (`nvidia-smi -L`)");
+            "set CUDA_DEVICE_ORDER=PCI_BUS_ID to count as nvidia-smi does, or list UUIDs "
+            "(`nvidia-smi -L`)");
 }
 
 TEST_F(TakeDeviceTest, MemoryThatTheRecipeNamesNeedsNoPlan) {
   machine_.gpu(80, 20);
   wish_.need = FakeMachine::gib(30);
-  const NeedOf never = [](const DeviceFacts&) -> Result<DeviceNeed> { throw std::logic_error("asked for a plan"); };
+  const NeedOf never = [](const DeviceFacts&) -> Result<DeviceNeed> {
+    throw std::logic_error("asked for a plan");
+  };
   EXPECT_EQ(told(take(never)),
             "no GPU has 30 GiB (device.min_gpu_memory_mb) free\n"
             "GPU 0 (NVIDIA A100 80GB): 20 GiB of 80 GiB free");
@@ -152,7 +168,8 @@ TEST_F(TakeDeviceTest, ErrorsOfThePlanEndTheSearch) {
   wish_.wait = true;
   wish_.fallback = {"cpu"};
   const auto refused = take([](const DeviceFacts&) {
-    return Result<DeviceNeed>(Diagnostic{ErrorCode::kMissingFolder, {}, "/data/root", "no folder 'x'", ""});
+    return Result<DeviceNeed>(
+        Diagnostic{ErrorCode::kMissingFolder, {}, "/data/root", "no folder 'x'", ""});
   });
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.errors().front().code, ErrorCode::kMissingFolder);
@@ -166,8 +183,10 @@ TEST_F(TakeDeviceTest, NothingBigEnoughIsNotWaitedFor) {
             "GPU 0 (NVIDIA A100 80GB): 20 GiB of 80 GiB free");
   wish_.fallback = {"cpu"};
   EXPECT_EQ(told(take(81)), "taken: cpu");
-  EXPECT_THAT(machine_.said,
-              ElementsAre("device: cpu, since no GPU here has 81 GiB (the plan of train) (device.fallback)"));
+  EXPECT_THAT(
+      machine_.said,
+      ElementsAre(
+          "device: cpu, since no GPU here has 81 GiB (the plan of train) (device.fallback)"));
 }
 
 TEST_F(TakeDeviceTest, WhatTheDriverKeepsIsNoRoom) {
@@ -189,7 +208,8 @@ TEST_F(TakeDeviceTest, NamedGpuIsObeyedWhoeverElseIsThere) {
   EXPECT_EQ(taken->select, "cuda:1");
   EXPECT_FALSE(taken->is_only_visible);
   EXPECT_EQ(taken->device->index, 1);
-  EXPECT_THAT(machine_.said, ElementsAre("device: another run of yours has GPU 1 (NVIDIA A100 80GB) as well"));
+  EXPECT_THAT(machine_.said,
+              ElementsAre("device: another run of yours has GPU 1 (NVIDIA A100 80GB) as well"));
 }
 
 TEST_F(TakeDeviceTest, NamedGpuKeepsAutoAway) {
@@ -247,8 +267,9 @@ TEST_F(TakeDeviceTest, InstancesAreTakenOneByOne) {
   const auto one = take(12), other = take(12);
   EXPECT_EQ(one->device->uuid, "MIG-0");
   EXPECT_EQ(other->device->uuid, "MIG-1");
-  EXPECT_THAT(told(take(12)), HasSubstr("GPU 0, MIG instance 1 (NVIDIA A100 80GB): 20 GiB of 20 GiB free; "
-                                        "another run of yours has it"));
+  EXPECT_THAT(told(take(12)),
+              HasSubstr("GPU 0, MIG instance 1 (NVIDIA A100 80GB): 20 GiB of 20 GiB free; "
+                        "another run of yours has it"));
 }
 
 TEST_F(TakeDeviceTest, DeviceOfBeforeIsPreferred) {

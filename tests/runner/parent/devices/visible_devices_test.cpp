@@ -54,25 +54,33 @@ TEST_F(VisibleDevicesTest, IndicesAreSeenInTheirOrder) {
 TEST_F(VisibleDevicesTest, UuidsMayBeCutOff) {
   EXPECT_THAT(seen("GPU-cccc,GPU-aaaaaaaa-0000"), ElementsAre(2, 0));
   EXPECT_THAT(seen("GPU-"), IsEmpty());  // fits all
-  EXPECT_EQ(remark_, "CUDA_VISIBLE_DEVICES='GPU-': 'GPU-' names no GPU of this machine, so CUDA sees no GPU");
+  EXPECT_EQ(
+      remark_,
+      "CUDA_VISIBLE_DEVICES='GPU-': 'GPU-' names no GPU of this machine, so CUDA sees no GPU");
 }
 
 TEST_F(VisibleDevicesTest, WhatFollowsAWrongEntryIsNotSeen) {
   EXPECT_THAT(seen("1,9,2"), ElementsAre(1));
   EXPECT_EQ(remark_,
-            "CUDA_VISIBLE_DEVICES='1,9,2': '9' names no GPU of this machine, so CUDA sees only those before it");
+            "CUDA_VISIBLE_DEVICES='1,9,2': '9' names no GPU of this machine, so CUDA sees only "
+            "those before it");
   EXPECT_THAT(seen("1,-1,2"), ElementsAre(1));
   EXPECT_THAT(seen("0,,1"), ElementsAre(0));
-  EXPECT_EQ(remark_, "CUDA_VISIBLE_DEVICES='0,,1': an entry is empty, so CUDA sees only those before it");
+  EXPECT_EQ(remark_,
+            "CUDA_VISIBLE_DEVICES='0,,1': an entry is empty, so CUDA sees only those before it");
   EXPECT_THAT(seen("2,2"), ElementsAre(2));
   EXPECT_EQ(remark_,
-            "CUDA_VISIBLE_DEVICES='2,2': '2' names a GPU for the second time, so CUDA sees only those before it");
+            "CUDA_VISIBLE_DEVICES='2,2': '2' names a GPU for the second time, so CUDA sees only "
+            "those before it");
 }
 
 TEST_F(VisibleDevicesTest, NonsenseHidesAll) {
-  for (const char* list : {"all", "cuda:0", "GPU-12345678", "0x1", "99999999999999999999", "MIG-1", "\x1b[2J"})
+  for (const char* list :
+       {"all", "cuda:0", "GPU-12345678", "0x1", "99999999999999999999", "MIG-1", "\x1b[2J"})
     EXPECT_THAT(seen(list), IsEmpty()) << list;
-  EXPECT_EQ(remark_, "CUDA_VISIBLE_DEVICES=' [2J': ' [2J' names no GPU of this machine, so CUDA sees no GPU");
+  EXPECT_EQ(
+      remark_,
+      "CUDA_VISIBLE_DEVICES=' [2J': ' [2J' names no GPU of this machine, so CUDA sees no GPU");
 }
 
 TEST_F(VisibleDevicesTest, EmptyListHidesAll) {
@@ -93,7 +101,8 @@ TEST_F(VisibleDevicesTest, OrderOfDifferentGpusIsKnownToCudaAlone) {
   EXPECT_FALSE(in_cuda_order_);
   EXPECT_THAT(seen("1"), ElementsAre(-1));
   EXPECT_EQ(remark_,
-            "CUDA_VISIBLE_DEVICES='1' counts GPUs from the fastest on, and which is which only CUDA knows: they are of "
+            "CUDA_VISIBLE_DEVICES='1' counts GPUs from the fastest on, and which is which only "
+            "CUDA knows: they are of "
             "several models");
   EXPECT_THAT(seen("GPU-bbbb"), ElementsAre(1));
   EXPECT_TRUE(in_cuda_order_);
@@ -121,7 +130,8 @@ TEST_F(VisibleDevicesTest, InstancesAreNamedByTheirOwnUuids) {
   EXPECT_THAT(seen("MIG-2222"), ElementsAre(3));
   EXPECT_THAT(seen("MIG-2222,MIG-1111"), ElementsAre(3, 3));
   machine_.variables.visible = "3";
-  EXPECT_EQ(visible_devices(machine_.now, machine_.variables)->devices.at(0).uuid, "MIG-11111111-0000");
+  EXPECT_EQ(visible_devices(machine_.now, machine_.variables)->devices.at(0).uuid,
+            "MIG-11111111-0000");
   EXPECT_THAT(seen("GPU-dddd"), ElementsAre(3));
 }
 

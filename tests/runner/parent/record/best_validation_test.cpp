@@ -13,7 +13,9 @@ using testing::ElementsAre;
 using testing::Optional;
 using testing::Pair;
 
-Monitor monitor(const nlohmann::ordered_json& options) { return monitor_of(from_json(options)).value(); }
+Monitor monitor(const nlohmann::ordered_json& options) {
+  return monitor_of(from_json(options)).value();
+}
 
 TEST(BestValidation, LossIsBestWhereItIsSmallest) {
   BestValidation best(monitor({{"monitor", "loss"}}));
@@ -25,7 +27,8 @@ TEST(BestValidation, LossIsBestWhereItIsSmallest) {
   best.see("validation/loss", 3, 12);
   best.see("validation/accuracy", 0.75, 12);
   EXPECT_THAT(best.best_step(), Optional(8));
-  EXPECT_THAT(best.kept(), ElementsAre(Pair("validation/accuracy", 0.25), Pair("validation/loss", 1)));
+  EXPECT_THAT(best.kept(),
+              ElementsAre(Pair("validation/accuracy", 0.25), Pair("validation/loss", 1)));
 }
 
 TEST(BestValidation, ScoreIsBestWhereItIsLargestAndOfEqualOnesTheFirst) {
@@ -35,7 +38,8 @@ TEST(BestValidation, ScoreIsBestWhereItIsLargestAndOfEqualOnesTheFirst) {
     best.see("validation/accuracy", step == 4 ? 0.5 : 0.75, step);
   }
   EXPECT_THAT(best.best_step(), Optional(8));
-  EXPECT_THAT(best.kept(), ElementsAre(Pair("validation/accuracy", 0.75), Pair("validation/loss", 8)));
+  EXPECT_THAT(best.kept(),
+              ElementsAre(Pair("validation/accuracy", 0.75), Pair("validation/loss", 8)));
 }
 
 TEST(BestValidation, BetterByNoMoreThanTheMinimumIsNotBetter) {

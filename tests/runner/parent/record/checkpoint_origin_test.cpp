@@ -17,18 +17,27 @@ class CheckpointOriginTest : public testing::Test {
  protected:
   CheckpointOriginTest() {
     for (const char* id : {"train.a", "train.b"}) {
-      Node node{id, "train", "train.supervised", {}, "/train", {}, id == std::string("train.a") ? 1u : 2u};
+      Node node{id,
+                "train",
+                "train.supervised",
+                {},
+                "/train",
+                {},
+                id == std::string("train.a") ? 1u : 2u};
       graph_.nodes.push_back(node);
     }
     write_graph(".retort", "h");
   }
-  void write_graph(const std::string& records, const std::string& hash, const ordered_json& accepted = nullptr) const {
-    ordered_json json = {{"recipe_hash", hash},
-                         {"nodes", {{{"id", "train.a"}, {"seed", 1}}, {{"id", "train.b"}, {"seed", 2}}}}};
+  void write_graph(const std::string& records, const std::string& hash,
+                   const ordered_json& accepted = nullptr) const {
+    ordered_json json = {
+        {"recipe_hash", hash},
+        {"nodes", {{{"id", "train.a"}, {"seed", 1}}, {{"id", "train.b"}, {"seed", 2}}}}};
     if (!accepted.is_null()) json["accepted"] = accepted;
     folder_.write("run/" + records + "/graph.json", json.dump());
   }
-  void save(const std::string& node, const std::string& step, const std::string& hash, int seed) const {
+  void save(const std::string& node, const std::string& step, const std::string& hash,
+            int seed) const {
     folder_.write("run/nodes/" + node + "/checkpoints/step-0000000" + step + "/state.json",
                   ordered_json{{"recipe_hash", hash}, {"seed", seed}}.dump());
   }
@@ -79,7 +88,8 @@ TEST_F(CheckpointOriginTest, TrainingTakenFromAnotherRunHasNone) {
 }
 
 TEST_F(CheckpointOriginTest, DamagedFilesAreLeftToThoseWhoLoadThem) {
-  for (const char* text : {"", "3", "{}", R"({"recipe_hash": 3, "seed": 1})", R"({"recipe_hash": "x", "seed": -1})"}) {
+  for (const char* text :
+       {"", "3", "{}", R"({"recipe_hash": 3, "seed": 1})", R"({"recipe_hash": "x", "seed": -1})"}) {
     folder_.write("run/nodes/train.a/checkpoints/step-00000001/state.json", text);
     EXPECT_THAT(foreign(), IsEmpty()) << text;
   }

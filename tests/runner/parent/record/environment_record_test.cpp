@@ -35,7 +35,8 @@ TEST(EnvironmentRecord, NoSecretIsOnTheAllowList) {
     for (const char* word : {"TOKEN", "API_KEY", "SECRET", "PASSWORD", "password", "Token_2"})
       EXPECT_FALSE(is_recorded_variable(prefix + word)) << prefix << word;
   }
-  for (const char* other : {"", "HOME", "USER", "PATH", "XOMP_A", "SLURM_JOB_ID_", "CUDA_VISIBLE", "AWS_REGION"})
+  for (const char* other :
+       {"", "HOME", "USER", "PATH", "XOMP_A", "SLURM_JOB_ID_", "CUDA_VISIBLE", "AWS_REGION"})
     EXPECT_FALSE(is_recorded_variable(other)) << other;
 }
 

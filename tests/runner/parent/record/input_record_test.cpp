@@ -27,7 +27,8 @@ class InputRecord : public testing::Test {
     return input_record({{"/data/root", folder_ / "photos"}}, largest);
   }
   /// The first change since `before`; empty where there is none.
-  std::string change_since(const ordered_json& before, std::uintmax_t largest = kLargestContents) const {
+  std::string change_since(const ordered_json& before,
+                           std::uintmax_t largest = kLargestContents) const {
     const auto changes = input_changes(before, look(largest));
     return changes.empty() ? "" : changes.front().text;
   }
@@ -42,7 +43,8 @@ TEST_F(InputRecord, CopiedOrTouchedFilesAreTheSame) {
   fs::remove_all(folder_ / "photos");
   fs::rename(folder_ / "copy", folder_ / "photos");
   EXPECT_EQ(change_since(before), "");
-  EXPECT_EQ(before.dump().find(folder_.path().string()), std::string::npos) << "no path is recorded";
+  EXPECT_EQ(before.dump().find(folder_.path().string()), std::string::npos)
+      << "no path is recorded";
 }
 
 TEST_F(InputRecord, ContentsOfTheSameSizeAreSeen) {
@@ -57,7 +59,8 @@ TEST_F(InputRecord, ContentsOfTheSameSizeAreSeen) {
 TEST_F(InputRecord, NewRenamedAndMissingFilesAreSeen) {
   const ordered_json before = look();
   fs::rename(folder_ / "photos/cat/1.jpg", folder_ / "photos/dog/1.jpg");
-  EXPECT_EQ(change_since(before), "has other files: 2 files with 6 B as before, with other names or sizes");
+  EXPECT_EQ(change_since(before),
+            "has other files: 2 files with 6 B as before, with other names or sizes");
   folder_.write("photos/dog/3.jpg", "three");
   EXPECT_EQ(change_since(before), "was 2 files with 6 B and is now 3 files with 11 B");
   fs::remove_all(folder_ / "photos");
@@ -72,7 +75,8 @@ TEST_F(InputRecord, LargeInputsAreKnownByTheirTimes) {
   const fs::path file = folder_ / "photos/cat/1.jpg";
   fs::last_write_time(file, fs::last_write_time(file) + std::chrono::seconds(1));
   EXPECT_EQ(change_since(before, 5),
-            "may have changed: it has the same files with other times, and what they held is not in the record");
+            "may have changed: it has the same files with other times, and what they held is not "
+            "in the record");
 }
 
 TEST_F(InputRecord, WhatRunsLeaveAndWhatIsHiddenIsNoInput) {
@@ -93,7 +97,8 @@ TEST_F(InputRecord, WhatWasNotThereMayHaveBeenMadeByTheRun) {
 }
 
 TEST_F(InputRecord, DamagedRecordsSayNothingOrThatSomethingChanged) {
-  for (const char* text : {"null", "3", "[]", R"({"/data/root": 3})", R"({"/data/root": null})", R"({"/a": {}})"})
+  for (const char* text :
+       {"null", "3", "[]", R"({"/data/root": 3})", R"({"/data/root": null})", R"({"/a": {}})"})
     EXPECT_TRUE(input_changes(ordered_json::parse(text), look()).empty()) << text;
   EXPECT_EQ(input_changes(ordered_json::parse(R"({"/data/root": {}})"), look()).front().text,
             "was unknown and is now 2 files with 6 B");
@@ -101,12 +106,13 @@ TEST_F(InputRecord, DamagedRecordsSayNothingOrThatSomethingChanged) {
 
 TEST_F(InputRecord, PathsAreThoseOfStagesBySchema) {
   Sources sources;
-  auto recipe = read_yaml(sources.add("r.yaml",
-                                      "run: {dir: out}\n"
-                                      "data: {kind: data.image_folder, root: photos}\n"
-                                      "model: {kind: model.linear_probe, backbone: {kind: model.clip_vision, weights: "
-                                      "'hf:no/body'}}\n"
-                                      "train: {kind: train.supervised, warm_start: /w/a.safetensors}\n"));
+  auto recipe = read_yaml(
+      sources.add("r.yaml",
+                  "run: {dir: out}\n"
+                  "data: {kind: data.image_folder, root: photos}\n"
+                  "model: {kind: model.linear_probe, backbone: {kind: model.clip_vision, weights: "
+                  "'hf:no/body'}}\n"
+                  "train: {kind: train.supervised, warm_start: /w/a.safetensors}\n"));
   ASSERT_TRUE(recipe);
   std::vector<std::string> found;
   for (const InputPath& input : input_paths(*recipe, shipped_schemas(), "/base"))

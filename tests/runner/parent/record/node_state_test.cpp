@@ -15,10 +15,14 @@ Graph two_pairs() {
   Graph graph;
   for (const char* id : {"data", "train.0-1", "train.0-2", "evaluate", "other"})
     graph.nodes.push_back({.id = id, .stage = id, .kind = "train.binary"});
-  graph.nodes[1].inputs = {{.input = "train", .from = 0, .output = "train", .type = ArtifactType::kDataset}};
+  graph.nodes[1].inputs = {
+      {.input = "train", .from = 0, .output = "train", .type = ArtifactType::kDataset}};
   graph.nodes[3].inputs = {
       {.input = "checkpoint", .from = 1, .output = "checkpoint", .type = ArtifactType::kCheckpoint},
-      {.input = "checkpoint", .from = 2, .output = "checkpoint", .type = ArtifactType::kCheckpoint}};
+      {.input = "checkpoint",
+       .from = 2,
+       .output = "checkpoint",
+       .type = ArtifactType::kCheckpoint}};
   return graph;
 }
 

@@ -40,27 +40,33 @@ TEST(RecordChanges, AllThatBearsOnBitsIsNamed) {
   ordered_json now = environment();
   now["retort"] = "0.1.0-cd";
   now["versions"]["libtorch"] = "2.12.0";
-  now["versions"]["cuda_runtime"] = "13.0";  // then it was null: nothing that a CPU's run could have used
+  now["versions"]["cuda_runtime"] =
+      "13.0";  // then it was null: nothing that a CPU's run could have used
   now["cpu"]["model"] = "Xeon";
   now["cpu"]["instruction_sets"] = {"amx_bf16", "avx2"};
   now["threads"] = 4;
   now["device"] = "cuda:0";
   now["variables"] = {{"MKL_NUM_THREADS", "1"}};
-  EXPECT_THAT(texts(environment_changes(environment(), now)),
-              ElementsAre("the build was 0.1.0-ab and is now 0.1.0-cd", "the LibTorch was 2.11.0 and is now 2.12.0",
-                          "the processor was EPYC and is now Xeon",
-                          "the processor lacks avx512f and has in addition amx_bf16: kernels may round otherwise",
-                          "the device was cpu and is now cuda:0", "the number of threads was 2 and is now 4",
-                          "the variable MKL_NUM_THREADS was not set and is now 1",
-                          "the variable OMP_NUM_THREADS was 2 and is now not set"));
+  EXPECT_THAT(
+      texts(environment_changes(environment(), now)),
+      ElementsAre(
+          "the build was 0.1.0-ab and is now 0.1.0-cd", "the LibTorch was 2.11.0 and is now 2.12.0",
+          "the processor was EPYC and is now Xeon",
+          "the processor lacks avx512f and has in addition amx_bf16: kernels may round otherwise",
+          "the device was cpu and is now cuda:0", "the number of threads was 2 and is now 4",
+          "the variable MKL_NUM_THREADS was not set and is now 1",
+          "the variable OMP_NUM_THREADS was 2 and is now not set"));
 }
 
 TEST(RecordChanges, ChangedInputIsAnotherResult) {
   ordered_json before = environment(), now = environment();
-  before["inputs"] = ordered_json::parse(R"({"/data/root": {"files": 1, "bytes": 2, "names": "x", "contents": "y"}})");
-  now["inputs"] = ordered_json::parse(R"({"/data/root": {"files": 1, "bytes": 2, "names": "x", "contents": "z"}})");
+  before["inputs"] = ordered_json::parse(
+      R"({"/data/root": {"files": 1, "bytes": 2, "names": "x", "contents": "y"}})");
+  now["inputs"] = ordered_json::parse(
+      R"({"/data/root": {"files": 1, "bytes": 2, "names": "x", "contents": "z"}})");
   const auto changes = environment_changes(before, now);
-  EXPECT_THAT(texts(changes), ElementsAre("WHOLE the input /data/root has the same files with other contents"));
+  EXPECT_THAT(texts(changes),
+              ElementsAre("WHOLE the input /data/root has the same files with other contents"));
   ASSERT_FALSE(changes.empty());
   EXPECT_EQ(changes.front().pointer, "/data/root");
   now.erase("inputs");
@@ -75,16 +81,19 @@ TEST(RecordChanges, KindOfAnotherVersionIsAnotherResult) {
   const auto record = ordered_json::parse(
       R"({"nodes": [{"id": "train.0", "kind": "train.supervised", "version": 1},
                     {"id": "train.1", "kind": "train.supervised", "version": 1}, 7, {"id": "x"}]})");
-  EXPECT_THAT(texts(kind_changes(record, graph)),
-              ElementsAre("WHOLE 'train.supervised' had version 1 and has now version 2: the same options mean "
-                          "something else"));
+  EXPECT_THAT(
+      texts(kind_changes(record, graph)),
+      ElementsAre(
+          "WHOLE 'train.supervised' had version 1 and has now version 2: the same options mean "
+          "something else"));
   for (Node& node : graph.nodes) node.version = 1;
   EXPECT_THAT(kind_changes(record, graph), IsEmpty());
 }
 
 TEST(RecordChanges, DamagedRecordsSayNothing) {
-  for (const char* text : {"null", "3", "[1]", "{}", R"({"variables": 3, "cpu": [], "inputs": "x", "nodes": 5})",
-                           R"({"cpu": {"instruction_sets": 7}, "versions": null})"}) {
+  for (const char* text :
+       {"null", "3", "[1]", "{}", R"({"variables": 3, "cpu": [], "inputs": "x", "nodes": 5})",
+        R"({"cpu": {"instruction_sets": 7}, "versions": null})"}) {
     const auto damaged = ordered_json::parse(text);
     EXPECT_THAT(environment_changes(damaged, environment()), IsEmpty()) << text;
     EXPECT_THAT(kind_changes(damaged, {}), IsEmpty()) << text;

@@ -72,8 +72,9 @@ TEST_F(RunFolderTest, FolderWithSomethingInItIsRefusedAndLeftAlone) {
 
 TEST_F(RunFolderTest, FileInTheWayCannotBecomeAFolder) {
   std::ofstream(base_.path() / "file") << "x";
-  EXPECT_EQ(only_error(create_run_folder("file", base_.path(), kNow)),
-            "E0801 /run/dir: cannot create '" + (base_.path() / "file").string() + "': File exists");
+  EXPECT_EQ(
+      only_error(create_run_folder("file", base_.path(), kNow)),
+      "E0801 /run/dir: cannot create '" + (base_.path() / "file").string() + "': File exists");
   EXPECT_THAT(only_error(create_run_folder("file/below", base_.path(), kNow)),
               HasSubstr("E0801 /run/dir: cannot create"));
 }
@@ -81,10 +82,12 @@ TEST_F(RunFolderTest, FileInTheWayCannotBecomeAFolder) {
 TEST_F(RunFolderTest, FullDiskAndFailingFolderAreSaidWithTheOption) {
   FaultyStorage full(disk(), {Fault::Point::kFolder, 2, Fault::Deed::kFull});
   EXPECT_EQ(only_error(create_run_folder("run", base_.path(), kNow, full)),
-            "E0804 /run/dir: cannot write '" + (base_.path() / "run/.retort").string() + "': No space left on device");
+            "E0804 /run/dir: cannot write '" + (base_.path() / "run/.retort").string() +
+                "': No space left on device");
   FaultyStorage failing(disk(), {Fault::Point::kFolder, 1, Fault::Deed::kFail});
   EXPECT_EQ(only_error(create_run_folder("other", base_.path(), kNow, failing)),
-            "E0801 /run/dir: cannot create '" + (base_.path() / "other").string() + "': Input/output error");
+            "E0801 /run/dir: cannot create '" + (base_.path() / "other").string() +
+                "': Input/output error");
 }
 
 TEST_F(RunFolderTest, MarksItselfAsOurs) {
@@ -135,14 +138,16 @@ TEST_F(RunFolderTest, FullDiskNamesTheFile) {
     FAIL();
   } catch (const WriteError& error) {
     EXPECT_EQ(error.diagnostic().code, ErrorCode::kDiskFull);
-    EXPECT_EQ(error.diagnostic().message,
-              "cannot write '" + (base_.path() / "run/.retort/run.json").string() + "': No space left on device");
+    EXPECT_EQ(error.diagnostic().message, "cannot write '" +
+                                              (base_.path() / "run/.retort/run.json").string() +
+                                              "': No space left on device");
     EXPECT_EQ(error.diagnostic().help, "free up space, or choose another place with run.dir");
   }
 }
 
 TEST_F(RunFolderTest, ShortWritesAreContinued) {
-  WritingStorage stingy([](int file, const char* data, std::size_t) { return ::write(file, data, 1); });
+  WritingStorage stingy(
+      [](int file, const char* data, std::size_t) { return ::write(file, data, 1); });
   RunFolder folder(made("run"), stingy);
   folder.log().write({.text = "a line"});
   EXPECT_EQ(base_.read("run/log.txt"), "     0.000  info   a line\n");
@@ -186,7 +191,8 @@ TEST_F(RunFolderTest, RecordsTogetherAreThereFromTheirCommitOn) {
   folder.record("graph.json", "{}");
   const TemporaryFolder left;
   storage.leave(left.path());
-  for (const char* name : {".retort/run.json", ".retort/recipe.yaml", ".retort/graph.json", "summary.json"})
+  for (const char* name :
+       {".retort/run.json", ".retort/recipe.yaml", ".retort/graph.json", "summary.json"})
     EXPECT_FALSE(left.read(std::string("run/") + name).empty()) << name;
   EXPECT_TRUE(fs::exists(left.path() / "run/log.txt"));
   EXPECT_TRUE(fs::exists(left.path() / "run/metrics.jsonl"));
@@ -223,7 +229,8 @@ TEST_F(RunFolderTest, ReopenedItContinuesWithWhatIsThere) {
   EXPECT_EQ(base_.read("run/.retort/recipe.yaml"), "a");
   EXPECT_EQ(base_.read("run/.retort/resume-1/recipe.yaml"), "b");
   EXPECT_EQ(base_.read("run/.retort/resume-2/recipe.yaml"), "c");
-  EXPECT_EQ(base_.read("run/log.txt"), "     1.000  info   before\ncut off\n     2.000  info   after\n");
+  EXPECT_EQ(base_.read("run/log.txt"),
+            "     1.000  info   before\ncut off\n     2.000  info   after\n");
   EXPECT_EQ(MetricsFile::reopen(path / "metrics.jsonl", disk()).read().size(), 2u);
 }
 
@@ -242,7 +249,8 @@ TEST_F(RunFolderTest, ReopenedItCopiesNothingOfOthers) {
         return error.what();
       }
     };
-    EXPECT_EQ(failure(), "'" + (path / name).string() + "' is no file of the run's own, but a link");
+    EXPECT_EQ(failure(),
+              "'" + (path / name).string() + "' is no file of the run's own, but a link");
     fs::remove(path / name);
     ASSERT_EQ(mkfifo((path / name).c_str(), 0600), 0);
     EXPECT_EQ(failure(), "'" + (path / name).string() + "' is no file of the run's own");
@@ -265,7 +273,8 @@ TEST_F(RunFolderTest, ReopenedTheLogKeepsItsLimit) {
 TEST_F(RunFolderTest, TrainingBeganWhereItsRecordedFirstEpochDid) {
   const fs::path path = made("run");
   RunFolder folder(path);
-  const std::vector<MetricLine> kept = {{{"train", "train/loss", 3, 1}, 6}, {{"train", "train/epoch_loss", 2, 4}, 14}};
+  const std::vector<MetricLine> kept = {{{"train", "train/loss", 3, 1}, 6},
+                                        {{"train", "train/epoch_loss", 2, 4}, 14}};
   EXPECT_EQ(folder.beginning_of("train", kept), 6);
   fs::create_directories(path / "nodes/train");
   folder.record_history("train", {{"epoch_times", {9.5, 1}}});

@@ -11,7 +11,9 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Pair;
 
-RunMetrics metrics_of(const std::string& summary) { return run_metrics(nlohmann::ordered_json::parse(summary)); }
+RunMetrics metrics_of(const std::string& summary) {
+  return run_metrics(nlohmann::ordered_json::parse(summary));
+}
 
 TEST(RunMetrics, OfAValidationAreThoseOfTheWeightsThatAreKept) {
   const RunMetrics metrics = metrics_of(R"({
@@ -19,8 +21,8 @@ TEST(RunMetrics, OfAValidationAreThoseOfTheWeightsThatAreKept) {
                 "evaluate": {"evaluate/top1": {"value": 0.5, "step": 4}}},
     "kept": {"train": {"kind": "train.supervised", "monitor": "validation/loss", "step": 4,
                        "metrics": {"validation/loss": 2}}}})");
-  EXPECT_THAT(metrics.values(),
-              ElementsAre(Pair("evaluate/top1", 0.5), Pair("train/loss", 1), Pair("validation/loss", 2)));
+  EXPECT_THAT(metrics.values(), ElementsAre(Pair("evaluate/top1", 0.5), Pair("train/loss", 1),
+                                            Pair("validation/loss", 2)));
   EXPECT_EQ(metrics.nodes.at("train").at("validation/loss").step, 4);
   EXPECT_EQ(metrics.monitor, "validation/loss");
   EXPECT_EQ(metrics.trained_by, "train.supervised");
@@ -32,13 +34,15 @@ TEST(RunMetrics, OfSeveralNodesEachIsNamedByItsNode) {
     "kept": {"a": {"kind": "train.binary", "monitor": "validation/auc"},
              "b": {"kind": "train.binary", "monitor": "validation/auc"}}})");
   EXPECT_THAT(metrics.values(),
-              ElementsAre(Pair("a:validation/auc", 1), Pair("b:validation/auc", 2), Pair("x", testing::IsNan())));
+              ElementsAre(Pair("a:validation/auc", 1), Pair("b:validation/auc", 2),
+                          Pair("x", testing::IsNan())));
   EXPECT_EQ(metrics.monitor, "") << "of which of them?";
 }
 
 TEST(RunMetrics, OfADamagedSummaryAreWhatCanBeRead) {
-  for (const char* damaged : {"null", "[]", R"({"metrics": [1]})", R"({"metrics": {"a": 1, "b": {"c": {}}}})",
-                              R"({"kept": {"a": 1}})", R"({"kept": {"a": {"metrics": {"b": null}, "monitor": 1}}})"}) {
+  for (const char* damaged :
+       {"null", "[]", R"({"metrics": [1]})", R"({"metrics": {"a": 1, "b": {"c": {}}}})",
+        R"({"kept": {"a": 1}})", R"({"kept": {"a": {"metrics": {"b": null}, "monitor": 1}}})"}) {
     EXPECT_THAT(metrics_of(damaged).values(), IsEmpty()) << damaged;
     EXPECT_EQ(metrics_of(damaged).monitor, "") << damaged;
   }

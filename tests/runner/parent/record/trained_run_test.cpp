@@ -14,19 +14,23 @@ using Choice = CheckpointSource::Choice;
 class TrainedRun : public testing::Test {
  protected:
   TrainedRun() {
-    for (const char* id : {"data", "model", "train", "evaluate"}) add(id, std::string(id) + ".kind");
+    for (const char* id : {"data", "model", "train", "evaluate"})
+      add(id, std::string(id) + ".kind");
   }
   void add(const std::string& id, const std::string& kind) {
     graph_.nodes.push_back({id, id, kind, {}, "/" + id, {}, 0});
   }
-  fs::path saved(const std::string& id) const { return folder_.path() / "nodes" / id / "checkpoints"; }
+  fs::path saved(const std::string& id) const {
+    return folder_.path() / "nodes" / id / "checkpoints";
+  }
   void save(const std::string& id, const std::string& name = "step-00000004") const {
     fs::create_directories(saved(id) / name);
     std::ofstream(saved(id) / name / "manifest.json") << "{}";
   }
   Result<CheckpointSources> find(const std::string& which = "") const {
     return find_checkpoint_sources(
-        {.folder = folder_.path(), .recipe = {}, .device = {}, .source = source_, .status = {}}, graph_, which);
+        {.folder = folder_.path(), .recipe = {}, .device = {}, .source = source_, .status = {}},
+        graph_, which);
   }
   /// "E0808 message | help".
   std::string error(const std::string& which = "") const {
@@ -61,10 +65,13 @@ TEST_F(TrainedRun, FolderNamesOneCheckpoint) {
   EXPECT_EQ(found->at("train").folder, one);
   EXPECT_EQ(found->at("train").choice, Choice::kThis);
   EXPECT_EQ(error("nowhere"),
-            "E0808 there is no checkpoint in 'nowhere' | use best, latest, or a checkpoint's folder, such as " + one);
+            "E0808 there is no checkpoint in 'nowhere' | use best, latest, or a checkpoint's "
+            "folder, such as " +
+                one);
   add("train.1", "train.supervised");
   EXPECT_EQ(error(one),
-            "E0501 --checkpoint names one checkpoint, and the run has several trainings: 'train', 'train.1' | "
+            "E0501 --checkpoint names one checkpoint, and the run has several trainings: 'train', "
+            "'train.1' | "
             "--checkpoint best and --checkpoint latest apply to all of them");
 }
 
@@ -72,24 +79,27 @@ TEST_F(TrainedRun, RunThatHasSavedNothingIsToldWhatToDo) {
   const std::string folder = folder_.path().string();
   EXPECT_EQ(error(), "E0808 there is no checkpoint of 'train' in the run '" + folder +
                          "' | train it first with `retort resume " + folder + "`");
-  fs::create_directories(saved("train") / ".step-00000004.part");  // killed in the middle of the first save
+  fs::create_directories(saved("train") /
+                         ".step-00000004.part");  // killed in the middle of the first save
   EXPECT_THAT(error(), testing::HasSubstr("there is no checkpoint"));
 }
 
 TEST_F(TrainedRun, RunWithoutATrainingAndAnEvaluationHaveNoWeights) {
   source_ = "outputs/a";
-  EXPECT_EQ(error(),
-            "E0808 '" + folder_.path().string() +
-                "' is an evaluation and has no weights of its own | name the run that it has evaluated: outputs/a");
+  EXPECT_EQ(error(), "E0808 '" + folder_.path().string() +
+                         "' is an evaluation and has no weights of its own | name the run that it "
+                         "has evaluated: outputs/a");
   source_.clear();
   graph_.nodes.erase(graph_.nodes.begin() + 2);
-  EXPECT_EQ(error(),
-            "E0808 the run in '" + folder_.path().string() + "' has trained nothing | its recipe has no train stage");
+  EXPECT_EQ(error(), "E0808 the run in '" + folder_.path().string() +
+                         "' has trained nothing | its recipe has no train stage");
 }
 
 std::string chosen(const CheckpointSources& trained, const std::string& wanted) {
   const auto node = choose_training(trained, wanted);
-  return node ? *node : name(node.errors()[0].code) + " " + node.errors()[0].message + " | " + node.errors()[0].help;
+  return node ? *node
+              : name(node.errors()[0].code) + " " + node.errors()[0].message + " | " +
+                    node.errors()[0].help;
 }
 
 TEST(ChosenTraining, IsTheOnlyOneOrTheOneNamed) {
@@ -97,8 +107,10 @@ TEST(ChosenTraining, IsTheOnlyOneOrTheOneNamed) {
   EXPECT_EQ(chosen({{"train.0", {}}, {"train.1", {}}}, "train.1"), "train.1");
   EXPECT_EQ(chosen({{"train.0", {}}, {"train.1", {}}}, ""),
             "E0501 the run has several trainings: 'train.0', 'train.1' | name one: --node train.0");
-  EXPECT_EQ(chosen({{"train", {}}}, "tran"), "E0501 the run has no training 'tran' | did you mean 'train'?");
-  EXPECT_EQ(chosen({{"train", {}}}, "model"), "E0501 the run has no training 'model' | it has 'train'");
+  EXPECT_EQ(chosen({{"train", {}}}, "tran"),
+            "E0501 the run has no training 'tran' | did you mean 'train'?");
+  EXPECT_EQ(chosen({{"train", {}}}, "model"),
+            "E0501 the run has no training 'model' | it has 'train'");
 }
 
 TEST_F(TrainedRun, HasWeightsWhereEachOfItsTrainingsHasSavedSome) {
@@ -110,7 +122,8 @@ TEST_F(TrainedRun, HasWeightsWhereEachOfItsTrainingsHasSavedSome) {
   std::ofstream(folder_.path() / ".retort/environment.json") << "{}";
   graph(R"({"id": "data", "kind": "data.image_folder"})");
   EXPECT_FALSE(has_weights(folder_.path())) << "it trains nothing";
-  graph(R"({"id": "train.0", "kind": "train.binary"}, {"id": "train.1", "kind": "train.binary"}, 3, {"id": 4})");
+  graph(
+      R"({"id": "train.0", "kind": "train.binary"}, {"id": "train.1", "kind": "train.binary"}, 3, {"id": 4})");
   save("train.0");
   EXPECT_FALSE(has_weights(folder_.path()));
   save("train.1");

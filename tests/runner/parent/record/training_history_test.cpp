@@ -8,7 +8,9 @@
 namespace runner {
 namespace {
 
-NodeMetric metric(const std::string& name, double value, std::int64_t step) { return {"train", name, value, step}; }
+NodeMetric metric(const std::string& name, double value, std::int64_t step) {
+  return {"train", name, value, step};
+}
 
 TEST(TrainingHistory, HoldsWhatEachEpochMeasured) {
   TrainingHistory history(2);
@@ -29,8 +31,9 @@ TEST(TrainingHistory, EpochWithoutValidationIsNull) {
   history.see(metric("train/epoch_loss", 2, 4), 1);
   history.see(metric("train/epoch_loss", 1, 8), 2);
   history.see(metric("validation/loss", 1, 8), 2);
-  EXPECT_EQ(history.to_json().dump(),
-            R"({"train_losses":[2.0,1.0],"val_losses":[null,1.0],"val_accuracies":[],"epoch_times":[1.0,1.0]})");
+  EXPECT_EQ(
+      history.to_json().dump(),
+      R"({"train_losses":[2.0,1.0],"val_losses":[null,1.0],"val_accuracies":[],"epoch_times":[1.0,1.0]})");
 }
 
 TEST(TrainingHistory, ValidationOfAnotherStepIsNotAnEpochs) {

@@ -79,12 +79,16 @@ TEST_F(RemoveRun, FollowsNoLink) {
 
 TEST_F(RemoveRun, RefusesWhatIsNoRun) {
   const std::string path = folder_.path().string();
-  EXPECT_EQ(refusal(folder_ / "outputs"), "E0806 '" + path + "/outputs' has no record of a run, so it is not removed");
+  EXPECT_EQ(refusal(folder_ / "outputs"),
+            "E0806 '" + path + "/outputs' has no record of a run, so it is not removed");
   EXPECT_EQ(refusal(folder_ / "absent"), "E0806 there is no folder '" + path + "/absent'");
-  EXPECT_EQ(refusal(folder_ / "outputs/x/../run"), "E0501 '" + path + "/outputs/x/../run' has '..' in it");
+  EXPECT_EQ(refusal(folder_ / "outputs/x/../run"),
+            "E0501 '" + path + "/outputs/x/../run' has '..' in it");
   fs::create_directory_symlink(folder_ / "outputs/run", folder_ / "link");
-  EXPECT_EQ(refusal(folder_ / "link"), "E0806 '" + path + "/link' is no folder but a link or a file");
-  EXPECT_EQ(refusal(folder_ / "link/"), "E0806 '" + path + "/link/' is no folder but a link or a file");
+  EXPECT_EQ(refusal(folder_ / "link"),
+            "E0806 '" + path + "/link' is no folder but a link or a file");
+  EXPECT_EQ(refusal(folder_ / "link/"),
+            "E0806 '" + path + "/link/' is no folder but a link or a file");
   EXPECT_TRUE(fs::exists(folder_ / "outputs/run/summary.json"));
 }
 
@@ -121,14 +125,16 @@ TEST_F(RemoveRun, WhatIsHalfRemovedCanBeRemovedAgain) {
     const bool has_results = fs::exists(folder_ / "outputs/run/summary.json");
     EXPECT_TRUE(is_marked || !has_results) << calls;
   }
-  EXPECT_EQ(calls, 8);  // seven files and folders, of which each once was the first that could not go
+  EXPECT_EQ(calls,
+            8);  // seven files and folders, of which each once was the first that could not go
 }
 
 TEST_F(RemoveRun, WhatAKillAtItsEndHasLeftCanGo) {
   for (const char* left : {"outputs/first/.retort", "outputs/second"}) {
     fs::create_directories(folder_ / left);
-    const fs::path run =
-        (folder_ / left).parent_path().filename() == "outputs" ? folder_ / left : (folder_ / left).parent_path();
+    const fs::path run = (folder_ / left).parent_path().filename() == "outputs"
+                             ? folder_ / left
+                             : (folder_ / left).parent_path();
     auto removable = removable_run(run);
     ASSERT_TRUE(removable) << left;
     ASSERT_TRUE(remove_run(*removable)) << left;

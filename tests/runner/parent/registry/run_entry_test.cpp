@@ -13,7 +13,9 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Pair;
 
-std::string summary_of(const std::string& metrics) { return R"({"status": "finished", "metrics": )" + metrics + "}"; }
+std::string summary_of(const std::string& metrics) {
+  return R"({"status": "finished", "metrics": )" + metrics + "}";
+}
 
 TEST(RunEntry, HoldsFactsSettingsAndMetrics) {
   const TemporaryFolder folder;
@@ -27,9 +29,10 @@ TEST(RunEntry, HoldsFactsSettingsAndMetrics) {
   EXPECT_EQ(entry.device, "cpu");
   EXPECT_THAT(entry.tags, ElementsAre("a", "b"));
   EXPECT_EQ(entry.problem, "");
-  EXPECT_THAT(entry.settings,
-              ElementsAre(Pair("name", RunValue("probe")), Pair("model.kind", RunValue("model.lora")),
-                          Pair("train.kind", RunValue("train.supervised")), Pair("train.epochs", RunValue(2.0))));
+  EXPECT_THAT(entry.settings, ElementsAre(Pair("name", RunValue("probe")),
+                                          Pair("model.kind", RunValue("model.lora")),
+                                          Pair("train.kind", RunValue("train.supervised")),
+                                          Pair("train.epochs", RunValue(2.0))));
   EXPECT_THAT(entry.metrics, ElementsAre(Pair("evaluate/top1", 0.5)));
   EXPECT_EQ(entry.headline, "evaluate/top1");
 }
@@ -37,7 +40,8 @@ TEST(RunEntry, HoldsFactsSettingsAndMetrics) {
 TEST(RunEntry, HoldsWhatItsTrainingMonitorsWhereThatWasMeasured) {
   const TemporaryFolder folder;
   write_run(folder, "run");
-  folder.write("run/summary.json", R"({"status": "finished", )" + kept_of("validation/loss", "0.5") + "}");
+  folder.write("run/summary.json",
+               R"({"status": "finished", )" + kept_of("validation/loss", "0.5") + "}");
   EXPECT_EQ(read_entry(folder / "run").monitor, "validation/loss");
   EXPECT_EQ(read_entry(folder / "run").trained_by, "train.supervised");
   folder.write(
@@ -57,8 +61,9 @@ TEST(RunEntry, EvaluationNamesTheRunThatItEvaluated) {
 TEST(RunEntry, TimeOfARunThatWasKilledIsThatUntilItLastMeasured) {
   const TemporaryFolder folder;
   write_run(folder, "run");
-  folder.write("run/metrics.jsonl", R"({"node": "train", "name": "train/loss", "value": 1, "step": 1, "time": 12.5})"
-                                    "\n");
+  folder.write("run/metrics.jsonl",
+               R"({"node": "train", "name": "train/loss", "value": 1, "step": 1, "time": 12.5})"
+               "\n");
   EXPECT_EQ(read_entry(folder / "run").seconds, 9);
   folder.write("run/summary.json", R"({"status": "running", "seconds": 0})");
   EXPECT_EQ(read_entry(folder / "run").seconds, 12.5);
@@ -69,15 +74,18 @@ TEST(RunEntry, ListsAndFlagsAreTexts) {
   write_run(folder, "run");
   folder.write("run/.retort/recipe.yaml", "a: [1, 2]\nb: true\nc: null\nd: {}\ne: '3'\n");
   EXPECT_THAT(read_entry(folder / "run").settings,
-              ElementsAre(Pair("a", RunValue("[1,2]")), Pair("b", RunValue("true")), Pair("c", RunValue("null")),
-                          Pair("d", RunValue("{}")), Pair("e", RunValue("3"))));
+              ElementsAre(Pair("a", RunValue("[1,2]")), Pair("b", RunValue("true")),
+                          Pair("c", RunValue("null")), Pair("d", RunValue("{}")),
+                          Pair("e", RunValue("3"))));
 }
 
 TEST(RunEntry, OfSeveralNodesEachIsNamedByItsNode) {
   const TemporaryFolder folder;
   write_run(folder, "run");
-  folder.write("run/summary.json", summary_of(R"({"b": {"loss": {"value": 2}}, "a": {"loss": {"value": 1}}})"));
-  EXPECT_THAT(read_entry(folder / "run").metrics, ElementsAre(Pair("a:loss", 1), Pair("b:loss", 2)));
+  folder.write("run/summary.json",
+               summary_of(R"({"b": {"loss": {"value": 2}}, "a": {"loss": {"value": 1}}})"));
+  EXPECT_THAT(read_entry(folder / "run").metrics,
+              ElementsAre(Pair("a:loss", 1), Pair("b:loss", 2)));
 }
 
 TEST(RunEntry, HeadlineIsTheEvaluationBeforeTheTraining) {
@@ -87,8 +95,10 @@ TEST(RunEntry, HeadlineIsTheEvaluationBeforeTheTraining) {
     folder.write("run/summary.json", summary_of(R"({"n": {)" + metrics + "}}"));
     return read_entry(folder / "run").headline;
   };
-  EXPECT_EQ(headline(R"("evaluate/r": {"value": 1}, "evaluate/top1": {"value": 1}, "train/x": {"value": 1})"),
-            "evaluate/top1");
+  EXPECT_EQ(
+      headline(
+          R"("evaluate/r": {"value": 1}, "evaluate/top1": {"value": 1}, "train/x": {"value": 1})"),
+      "evaluate/top1");
   EXPECT_EQ(headline(R"("evaluate/r": {"value": 1}, "train/x": {"value": 1})"), "evaluate/r");
   EXPECT_EQ(headline(R"("memory/x": {"value": 1}, "train/x": {"value": 1})"), "train/x");
   EXPECT_EQ(headline(""), "");
@@ -109,8 +119,10 @@ TEST(RunEntry, DamagedSummaryIsNoHindrance) {
 TEST(RunEntry, OddMetricsAreLeftOut) {
   const TemporaryFolder folder;
   write_run(folder, "run");
-  folder.write("run/summary.json",
-               summary_of(R"({"a": 3, "b": {"x": 1, "y": {"value": "z"}, "w": {"value": 4}, "v": {"value": "inf"}}})"));
+  folder.write(
+      "run/summary.json",
+      summary_of(
+          R"({"a": 3, "b": {"x": 1, "y": {"value": "z"}, "w": {"value": 4}, "v": {"value": "inf"}}})"));
   EXPECT_THAT(read_entry(folder / "run").metrics, ElementsAre(Pair("v", HUGE_VAL), Pair("w", 4)));
 }
 

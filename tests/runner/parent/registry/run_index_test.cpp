@@ -77,12 +77,15 @@ TEST_F(RunIndexTest, HoldsWhatTheRunsHold) {
   EXPECT_EQ(entry.headline, "evaluate/top1");
   EXPECT_EQ(runs[1].headline, 0.25);
   EXPECT_THAT(one.values({true, "evaluate/top1"}),
-              testing::UnorderedElementsAre(Pair(runs[0].id, RunValue(0.5)), Pair(runs[1].id, RunValue(0.25))));
-  EXPECT_THAT(one.values({false, "model.kind"}), testing::Contains(Pair(runs[0].id, RunValue("model.lora"))));
+              testing::UnorderedElementsAre(Pair(runs[0].id, RunValue(0.5)),
+                                            Pair(runs[1].id, RunValue(0.25))));
+  EXPECT_THAT(one.values({false, "model.kind"}),
+              testing::Contains(Pair(runs[0].id, RunValue("model.lora"))));
   EXPECT_THAT(one.values({false, "evaluate/top1"}), IsEmpty());
   std::vector<std::string> names;
   for (const IndexedKey& key : one.keys()) names.push_back(key.name);
-  EXPECT_THAT(names, ElementsAre("model.kind", "name", "train.epochs", "train.kind", "evaluate/top1"));
+  EXPECT_THAT(names,
+              ElementsAre("model.kind", "name", "train.epochs", "train.kind", "evaluate/top1"));
   EXPECT_THAT(warnings_, IsEmpty());
 }
 
@@ -134,7 +137,8 @@ TEST_F(RunIndexTest, WhatAKilledProcessHasLeftIsRemoved) {
 TEST_F(RunIndexTest, RunThatHasJustChangedIsReadAgain) {
   write("a");
   EXPECT_EQ(refresh_and_save().read, 1u);
-  EXPECT_EQ(refresh_and_save().read, 1u);  // its folder might have changed once more at the same time
+  EXPECT_EQ(refresh_and_save().read,
+            1u);  // its folder might have changed once more at the same time
   settle("a");
   EXPECT_EQ(refresh_and_save().read, 1u);
   EXPECT_EQ(refresh_and_save().read, 0u);
@@ -192,7 +196,8 @@ TEST_F(RunIndexTest, AnotherVersionIsMadeAnew) {
   ASSERT_EQ(warnings_.size(), 1u);
   EXPECT_EQ(warnings_[0].severity, Severity::kWarning);
   EXPECT_EQ(warnings_[0].message, "the index of the runs in '" + root().string() +
-                                      "' is of version 7, not 2, and is made anew: '" + file.string() + "'");
+                                      "' is of version 7, not 2, and is made anew: '" +
+                                      file.string() + "'");
   EXPECT_THAT(folders(), ElementsAre("a"));
   EXPECT_EQ(warnings_.size(), 1u);
 }
@@ -201,12 +206,14 @@ TEST_F(RunIndexTest, DamagedOneIsMadeAnew) {
   write("a");
   refresh_and_save();
   const fs::path file = index().file();
-  for (const std::string& text : {std::string("no database"), std::string(8192, 'x'), std::string(100, '\0')}) {
+  for (const std::string& text :
+       {std::string("no database"), std::string(8192, 'x'), std::string(100, '\0')}) {
     std::ofstream(file, std::ios::binary) << text;
     warnings_.clear();
     EXPECT_EQ(refresh_and_save().read, 1u);
     ASSERT_EQ(warnings_.size(), 1u) << text;
-    EXPECT_THAT(warnings_[0].message, HasSubstr("is damaged (file is not a database), and is made anew: '"));
+    EXPECT_THAT(warnings_[0].message,
+                HasSubstr("is damaged (file is not a database), and is made anew: '"));
     EXPECT_THAT(folders(), ElementsAre("a"));
   }
 }

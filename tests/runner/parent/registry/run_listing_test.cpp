@@ -21,7 +21,8 @@ class RunListingTest : public testing::Test {
     write_run(folder_, "outputs/b", "0.75", "model.linear_probe");
     write_run(folder_, "outputs/c", "0.5", "model.lora", "failed");
   }
-  Result<RunListing> list(const std::string& filter = "", const std::vector<std::string>& keys = {}) {
+  Result<RunListing> list(const std::string& filter = "",
+                          const std::vector<std::string>& keys = {}) {
     auto parsed = RunFilter::parse(filter, sources_);
     if (!parsed) return parsed.errors();
     return list_runs({.folders = {folder_ / "outputs"}, .filter = *std::move(parsed), .keys = keys},
@@ -48,9 +49,12 @@ TEST_F(RunListingTest, TakesWhatTheFilterSays) {
   EXPECT_THAT(names(list("accuracy>0.3 & model.kind=lora")), ElementsAre("c"));
   EXPECT_THAT(names(list("status=finished")), ElementsAre("a", "b"));
   EXPECT_THAT(names(list("evaluate/top1<0.6 & train.epochs=2")), ElementsAre("a", "c"));
-  EXPECT_THAT(names(list("top1=0.75 | run=" + (folder_ / "outputs/a").string())), ElementsAre("a", "b"));
+  EXPECT_THAT(names(list("top1=0.75 | run=" + (folder_ / "outputs/a").string())),
+              ElementsAre("a", "b"));
   EXPECT_EQ(list("status=failed")->all, 3u);
-  EXPECT_THAT(names(list("seconds>=9 & device=cpu & smoke=false & recipe=probe & started>2026 & tag!=x")), IsEmpty());
+  EXPECT_THAT(
+      names(list("seconds>=9 & device=cpu & smoke=false & recipe=probe & started>2026 & tag!=x")),
+      IsEmpty());
 }
 
 TEST_F(RunListingTest, SortsMetricsBestFirstAndOtherKeysUpwards) {
@@ -102,7 +106,8 @@ TEST_F(RunListingTest, ShortNameIsOneMetricOrRefused) {
   EXPECT_THAT(names(list("loss<3")), ElementsAre("'loss' may be train/loss or validation/loss",
                                                  "write the whole name of the one that is meant"));
   for (const std::string key : {"accuracy", "top1", "test_accuracy"}) {
-    EXPECT_THAT(names(list(key + ">0")), ElementsAre("c")) << "the accuracy of a validation is not that of a test";
+    EXPECT_THAT(names(list(key + ">0")), ElementsAre("c"))
+        << "the accuracy of a validation is not that of a test";
     EXPECT_EQ(list("", {key})->keys[0].name, "evaluate/top1");
   }
   EXPECT_THAT(names(list("chance=2")), ElementsAre("c"));
@@ -112,7 +117,8 @@ TEST_F(RunListingTest, ShortNameIsOneMetricOrRefused) {
 TEST_F(RunListingTest, EvaluationsFollowTheirRuns) {
   const auto evaluates = [&](const std::string& run, const std::string& source) {
     write_run(folder_, "outputs/" + run, "1");
-    folder_.write("outputs/" + run + "/.retort/source.json", R"({"schema": 1, "run": ")" + source + "\"}");
+    folder_.write("outputs/" + run + "/.retort/source.json",
+                  R"({"schema": 1, "run": ")" + source + "\"}");
   };
   evaluates("d", (folder_ / "outputs/a").string());
   evaluates("e", "/gone/run");
@@ -124,12 +130,14 @@ TEST_F(RunListingTest, EvaluationsFollowTheirRuns) {
   };
   EXPECT_THAT(grouped(""), ElementsAre("a", "d", "f", "b", "c", "e"));
   EXPECT_EQ(list()->runs[3].entry.source, (folder_ / "outputs/a").string());
-  EXPECT_THAT(grouped("run!=" + (folder_ / "outputs/a").string()), ElementsAre("b", "c", "d", "e", "f"));
+  EXPECT_THAT(grouped("run!=" + (folder_ / "outputs/a").string()),
+              ElementsAre("b", "c", "d", "e", "f"));
   EXPECT_THAT(names(list("source=" + (folder_ / "outputs/a").string())), ElementsAre("d", "f"));
 }
 
 TEST_F(RunListingTest, UnknownKeyIsAnErrorWithTheNearest) {
-  EXPECT_THAT(names(list("statsu=finished")), ElementsAre("no run here has 'statsu'", "did you mean 'status'?"));
+  EXPECT_THAT(names(list("statsu=finished")),
+              ElementsAre("no run here has 'statsu'", "did you mean 'status'?"));
   EXPECT_THAT(names(list("", {"train.epoch"})),
               ElementsAre("no run here has 'train.epoch'", "did you mean 'train.epochs'?"));
   EXPECT_THAT(names(list("zzzzzzzz=1"))[1], HasSubstr("a key is one of a run's recipe"));
@@ -150,7 +158,8 @@ TEST_F(RunListingTest, TellsOfRunsThatAreGoneOrDamaged) {
   folder_.write("outputs/b/summary.json", "{");
   EXPECT_THAT(names(list()), ElementsAre("b", "c"));
   ASSERT_EQ(warnings_.size(), 2u);
-  EXPECT_EQ(warnings_[0].message, "a run is no longer there: '" + (folder_ / "outputs/a").string() + "'");
+  EXPECT_EQ(warnings_[0].message,
+            "a run is no longer there: '" + (folder_ / "outputs/a").string() + "'");
   EXPECT_THAT(warnings_[1].message, HasSubstr("outputs/b' is damaged: "));
   warnings_.clear();
   EXPECT_THAT(names(list()), ElementsAre("b", "c"));
@@ -167,7 +176,8 @@ TEST_F(RunListingTest, DamageInsideTheIndexIsFoundAndMended) {
   }
   EXPECT_EQ(list()->all, 203u);
   ASSERT_EQ(warnings_.size(), 1u);
-  EXPECT_THAT(warnings_[0].message, HasSubstr("is damaged (database disk image is malformed), and is made anew"));
+  EXPECT_THAT(warnings_[0].message,
+              HasSubstr("is damaged (database disk image is malformed), and is made anew"));
   warnings_.clear();
   EXPECT_EQ(list()->all, 203u);
   EXPECT_THAT(warnings_, IsEmpty());
@@ -181,7 +191,8 @@ TEST_F(RunListingTest, IndexThatCannotBeStoredIsAWarning) {
 }
 
 TEST_F(RunListingTest, AFolderNamedTwiceIsListedOnce) {
-  const auto listing = list_runs({.folders = {folder_ / "outputs", folder_ / "outputs/"}}, "", warnings_);
+  const auto listing =
+      list_runs({.folders = {folder_ / "outputs", folder_ / "outputs/"}}, "", warnings_);
   EXPECT_THAT(names(listing), ElementsAre("a", "b", "c"));
 }
 

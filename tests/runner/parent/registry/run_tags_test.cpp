@@ -20,7 +20,8 @@ class RunTags : public testing::Test {
  protected:
   RunTags() { write_run(folder_, "run"); }
   std::string mistake(const Result<Tags>& result) const {
-    return result ? "none" : name(result.errors().front().code) + " " + result.errors().front().message;
+    return result ? "none"
+                  : name(result.errors().front().code) + " " + result.errors().front().message;
   }
   TemporaryFolder folder_;
 };
@@ -37,16 +38,21 @@ TEST_F(RunTags, AreAddedRemovedAndSorted) {
 
 TEST_F(RunTags, NamesThatAreNoneAreRefused) {
   for (const std::string tag : {"../x", "", ".x", "a b", "a/b", "a=b", "\xc3\xa9"})
-    EXPECT_THAT(mistake(change_tags(folder_ / "run", Tags{tag}, {})), testing::EndsWith("is no name for a tag")) << tag;
-  EXPECT_EQ(mistake(change_tags(folder_ / "run", {}, Tags{"../x"})), "E0501 '../x' is no name for a tag");
+    EXPECT_THAT(mistake(change_tags(folder_ / "run", Tags{tag}, {})),
+                testing::EndsWith("is no name for a tag"))
+        << tag;
+  EXPECT_EQ(mistake(change_tags(folder_ / "run", {}, Tags{"../x"})),
+            "E0501 '../x' is no name for a tag");
   EXPECT_EQ(mistake(change_tags(folder_ / "run", Tags{std::string(120, 'a')}, {})), "none");
   EXPECT_NE(mistake(change_tags(folder_ / "run", Tags{std::string(121, 'a')}, {})), "none");
 }
 
 TEST_F(RunTags, DamagedFileIsNotWrittenOver) {
-  for (const std::string text : {"", "[", R"({"schema": 2, "tags": []})", R"({"schema": 1, "tags": ["../x"]})"}) {
+  for (const std::string text :
+       {"", "[", R"({"schema": 2, "tags": []})", R"({"schema": 1, "tags": ["../x"]})"}) {
     folder_.write("run/tags.json", text);
-    const std::string expected = "E0821 the tags in '" + (folder_ / "run/tags.json").string() + "' cannot be read";
+    const std::string expected =
+        "E0821 the tags in '" + (folder_ / "run/tags.json").string() + "' cannot be read";
     EXPECT_EQ(mistake(read_tags(folder_ / "run")), expected);
     EXPECT_EQ(mistake(change_tags(folder_ / "run", Tags{"x"}, {})), expected);
     EXPECT_EQ(folder_.read("run/tags.json"), text);

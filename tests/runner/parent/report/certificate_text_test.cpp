@@ -41,10 +41,11 @@ TEST(CertificateText, AnotherRunningMeanFails) {
   Certificate one = certificate();
   one.changed = {"buffer bn.running_mean"};
   EXPECT_FALSE(one.holds());
-  EXPECT_TRUE(certificate_text(one).ends_with(
-      "changed: buffer bn.running_mean\n"
-      "FAIL  train: the largest relative error of 2 gradients is 3.1e-16, but not only the gradient counts: buffer "
-      "bn.running_mean\n"));
+  EXPECT_TRUE(
+      certificate_text(one).ends_with("changed: buffer bn.running_mean\n"
+                                      "FAIL  train: the largest relative error of 2 gradients is "
+                                      "3.1e-16, but not only the gradient counts: buffer "
+                                      "bn.running_mean\n"));
 }
 
 TEST(CertificateText, ARefusalFails) {

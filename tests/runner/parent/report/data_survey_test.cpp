@@ -29,14 +29,15 @@ Json clean_survey() {
 std::vector<std::string> findings(const Json& survey, const SurveyTolerance& tolerance = {}) {
   std::vector<std::string> lines;
   for (const Diagnostic& one : data_survey_findings(survey, tolerance))
-    lines.push_back((one.severity == Severity::kError ? "error " : "warning ") + name(one.code) + " " + one.pointer +
-                    ": " + one.message);
+    lines.push_back((one.severity == Severity::kError ? "error " : "warning ") + name(one.code) +
+                    " " + one.pointer + ": " + one.message);
   return lines;
 }
 
 TEST(DataSurvey, TableHasAColumnForEachPart) {
   EXPECT_EQ(data_survey_text(clean_survey()),
-            "data: 5 pictures, 4.0 KiB; widths 10 to 30, half of them at most 20; heights 5 to 7, half of them at most "
+            "data: 5 pictures, 4.0 KiB; widths 10 to 30, half of them at most 20; heights 5 to 7, "
+            "half of them at most "
             "6\n\n"
             "class  train  test\n"
             "No DR      1     0\n"
@@ -50,7 +51,8 @@ TEST(DataSurvey, PatientsAndNamesThatTellNoneAreCounted) {
   survey["patients"] = 2;
   EXPECT_THAT(data_survey_text(survey), testing::HasSubstr("; 2 patients\n"));
   survey["without_patient"] = 1;
-  EXPECT_THAT(data_survey_text(survey), testing::HasSubstr("; 2 patients; 1 name tells no patient\n"));
+  EXPECT_THAT(data_survey_text(survey),
+              testing::HasSubstr("; 2 patients; 1 name tells no patient\n"));
   survey["patients"] = 0;
   survey["without_patient"] = 5;
   EXPECT_THAT(data_survey_text(survey), testing::HasSubstr("at most 6; 5 names tell no patient\n"));
@@ -58,21 +60,25 @@ TEST(DataSurvey, PatientsAndNamesThatTellNoneAreCounted) {
 
 TEST(DataSurvey, CopiesInTwoPartsAreAnErrorUnlessTheRecipeSaysWhatBecomesOfThem) {
   Json survey = clean_survey();
-  survey["identical"] = Json::parse(R"({"count": 3, "across_parts": 1, "several_classes": 1, "shown": [
+  survey["identical"] =
+      Json::parse(R"({"count": 3, "across_parts": 1, "several_classes": 1, "shown": [
       [{"file": "a.png", "part": "train", "class": 0}, {"file": "b.png", "part": "test", "class": 1}],
       [{"file": "c.png", "part": "train", "class": 0}, {"file": "d.png", "part": "train", "class": 0}]]})");
   const std::string
       across =
-          "E0612 /data: 1 picture is in more than one part, byte for byte: 'a.png' (train) = 'b.png' "
+          "E0612 /data: 1 picture is in more than one part, byte for byte: 'a.png' (train) = "
+          "'b.png' "
           "(test)",
       within =
-          "warning E0612 /data: 2 pictures are more than once in one part, byte for byte: 'c.png' = 'd.png' "
+          "warning E0612 /data: 2 pictures are more than once in one part, byte for byte: 'c.png' "
+          "= 'd.png' "
           "and 1 more",
       several =
           "warning E0612 /data: 1 picture that is there more than once, byte for byte, has more "
           "than one class: 'a.png' (train) = 'b.png' (test)";
   EXPECT_THAT(findings(survey), ElementsAre("error " + across, within, several));
-  EXPECT_THAT(findings(survey, {.copies = true}), ElementsAre("warning " + across, within, several));
+  EXPECT_THAT(findings(survey, {.copies = true}),
+              ElementsAre("warning " + across, within, several));
 }
 
 TEST(DataSurvey, PicturesThatCannotBeReadAreNamedUpToTen) {
@@ -82,8 +88,10 @@ TEST(DataSurvey, PicturesThatCannotBeReadAreNamedUpToTen) {
     survey["unreadable"]["shown"].push_back(
         {{"file", std::to_string(i) + ".png"}, {"part", "train"}, {"class", 0}, {"why", "broken"}});
   const std::string text =
-      "E0604 /data: 12 pictures cannot be read: '0.png' (broken), '1.png' (broken), '2.png' (broken), '3.png' "
-      "(broken), '4.png' (broken), '5.png' (broken), '6.png' (broken), '7.png' (broken), '8.png' (broken), '9.png' "
+      "E0604 /data: 12 pictures cannot be read: '0.png' (broken), '1.png' (broken), '2.png' "
+      "(broken), '3.png' "
+      "(broken), '4.png' (broken), '5.png' (broken), '6.png' (broken), '7.png' (broken), '8.png' "
+      "(broken), '9.png' "
       "(broken) and 2 more";
   EXPECT_THAT(findings(survey), ElementsAre("error " + text));
   EXPECT_THAT(findings(survey, {.unreadable = true}), ElementsAre("warning " + text));
@@ -95,13 +103,16 @@ TEST(DataSurvey, WhatMayBeWrongIsAWarning) {
       [{"file": "a.png", "part": "train", "class": 0}, {"file": "b.jpg", "part": "test", "class": 0}]]})");
   survey["shared_patients"] = {{"count", 2}, {"shown", {"17", "204"}}};
   survey["subject"] = "a photograph of a retina";
-  survey["strangers"] = {{"count", 1}, {"shown", {{{"file", "cat.png"}, {"part", "train"}, {"class", 0}}}}};
+  survey["strangers"] = {{"count", 1},
+                         {"shown", {{{"file", "cat.png"}, {"part", "train"}, {"class", 0}}}}};
   EXPECT_THAT(
       findings(survey),
-      ElementsAre("warning E0612 /data: 1 picture is in more than one part, looking the same: 'a.png' (train) ~ "
-                  "'b.jpg' (test)",
-                  "warning E0612 /data: pictures of 2 patients are in more than one part: 17, 204",
-                  "warning E0612 /data: 1 picture does not look like a photograph of a retina: 'cat.png'"));
+      ElementsAre(
+          "warning E0612 /data: 1 picture is in more than one part, looking the same: 'a.png' "
+          "(train) ~ "
+          "'b.jpg' (test)",
+          "warning E0612 /data: pictures of 2 patients are in more than one part: 17, 204",
+          "warning E0612 /data: 1 picture does not look like a photograph of a retina: 'cat.png'"));
 }
 
 }  // namespace

@@ -10,7 +10,8 @@ namespace {
 std::string main_of(std::vector<std::string> names) { return main_metric(names); }
 
 TEST(MainMetric, EvaluationCountsBeforeValidationAndThatBeforeTraining) {
-  EXPECT_EQ(main_of({"evaluate/r", "evaluate/top1", "train/x", "validation/accuracy"}), "evaluate/top1");
+  EXPECT_EQ(main_of({"evaluate/r", "evaluate/top1", "train/x", "validation/accuracy"}),
+            "evaluate/top1");
   EXPECT_EQ(main_of({"train/x", "validation/accuracy", "validation/loss"}), "validation/accuracy");
   EXPECT_EQ(main_of({"memory/peak", "train/loss", "validation/mean_rank"}), "validation/mean_rank");
   EXPECT_EQ(main_of({"memory/peak", "train/loss"}), "train/loss");
@@ -28,15 +29,17 @@ TEST(MainMetric, NameWithoutItsNodeCountsBeforeOneWith) {
 
 TEST(MainMetric, RunsAreChosenByAValidationWhereThereIsOne) {
   const auto choosing = [](std::vector<std::string> names) { return choosing_metric(names); };
-  EXPECT_EQ(choosing({"evaluate/top1", "validation/accuracy", "validation/loss"}), "validation/accuracy");
+  EXPECT_EQ(choosing({"evaluate/top1", "validation/accuracy", "validation/loss"}),
+            "validation/accuracy");
   EXPECT_EQ(choosing({"evaluate/top1", "validation/loss", "validation/x"}), "validation/loss");
   EXPECT_EQ(choosing({"evaluate/top1", "validation/x"}), "validation/x");
   EXPECT_EQ(choosing({"a:validation/loss", "b:validation/loss", "evaluate/top1"}), "evaluate/top1");
 }
 
 TEST(MainMetric, ShortNamesMeanWhatEndsWithThem) {
-  const std::vector<std::string> names = {"a:train/auc", "b:train/auc",     "evaluate/top1",      "evaluate/log_loss",
-                                          "train/loss",  "validation/loss", "validation/accuracy"};
+  const std::vector<std::string> names = {"a:train/auc",        "b:train/auc", "evaluate/top1",
+                                          "evaluate/log_loss",  "train/loss",  "validation/loss",
+                                          "validation/accuracy"};
   using Names = std::vector<std::string>;
   EXPECT_EQ(metrics_meant("accuracy", names), Names{"evaluate/top1"});
   EXPECT_EQ(metrics_meant("log_loss", names), Names{"evaluate/log_loss"});
@@ -48,7 +51,8 @@ TEST(MainMetric, ShortNamesMeanWhatEndsWithThem) {
 }
 
 TEST(MainMetric, OfLossesErrorsRanksAndPerplexitiesTheSmallestIsBest) {
-  for (const char* metric : {"validation/loss", "evaluate/calibration_error", "evaluate/median_rank", "perplexity"})
+  for (const char* metric :
+       {"validation/loss", "evaluate/calibration_error", "evaluate/median_rank", "perplexity"})
     EXPECT_TRUE(is_smaller_better(metric)) << metric;
   EXPECT_FALSE(is_smaller_better("evaluate/top1"));
 }

@@ -8,7 +8,8 @@ namespace {
 
 using testing::HasSubstr;
 
-Comparison::Row row(const std::string& title, std::vector<double> episodes, const std::string& drawn = "same") {
+Comparison::Row row(const std::string& title, std::vector<double> episodes,
+                    const std::string& drawn = "same") {
   Comparison::Row row{.evaluation = {}};
   row.title = title;
   row.evaluation.episodes = std::move(episodes);
@@ -40,9 +41,10 @@ TEST(PairedComparison, DifferencesAreThoseOfEachEpisode) {
   EXPECT_EQ(one.better, 20);
   EXPECT_EQ(one.worse, 0);
   EXPECT_EQ(one.equal, 20);
-  EXPECT_EQ(paired_text(*paired),
-            "over the same episodes  difference  95 % interval             p  better  worse  equal\n"
-            "b against a             +2.50 %     +1.72 % to +3.28 %  4.2e-10      20      0     20\n");
+  EXPECT_EQ(
+      paired_text(*paired),
+      "over the same episodes  difference  95 % interval             p  better  worse  equal\n"
+      "b against a             +2.50 %     +1.72 % to +3.28 %  4.2e-10      20      0     20\n");
 }
 
 TEST(PairedComparison, EqualModelsDoNotDiffer) {
@@ -58,10 +60,14 @@ TEST(PairedComparison, WhatCannotBePairedIsSaid) {
     const auto paired = paired_differences(two(row("a", accuracies(0)), std::move(run)));
     return paired ? std::string("paired") : paired.errors()[0].message;
   };
-  EXPECT_EQ(refusal(row("b", {})), "'b' was not evaluated over episodes, so nothing of it can be paired");
-  EXPECT_EQ(refusal(row("b", {0.5, 0.25})), "'b' was evaluated over 2 episodes, too few to test a difference");
-  EXPECT_EQ(refusal(row("b", accuracies(0), "other")), "'b' was evaluated over other episodes than 'a'");
-  EXPECT_EQ(refusal(row("b", std::vector<double>(50, 0.5))), "'b' was evaluated over other episodes than 'a'");
+  EXPECT_EQ(refusal(row("b", {})),
+            "'b' was not evaluated over episodes, so nothing of it can be paired");
+  EXPECT_EQ(refusal(row("b", {0.5, 0.25})),
+            "'b' was evaluated over 2 episodes, too few to test a difference");
+  EXPECT_EQ(refusal(row("b", accuracies(0), "other")),
+            "'b' was evaluated over other episodes than 'a'");
+  EXPECT_EQ(refusal(row("b", std::vector<double>(50, 0.5))),
+            "'b' was evaluated over other episodes than 'a'");
 }
 
 }  // namespace

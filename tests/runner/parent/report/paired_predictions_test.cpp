@@ -12,9 +12,10 @@ namespace {
 
 using testing::HasSubstr;
 
-/// `counts`: samples that both have right, only `run`, only `base`, neither; all of the class `label`.
-void add(std::vector<RecordedPrediction>& run, std::vector<RecordedPrediction>& base, const std::string& label,
-         std::initializer_list<int> counts) {
+/// `counts`: samples that both have right, only `run`, only `base`, neither; all of the class
+/// `label`.
+void add(std::vector<RecordedPrediction>& run, std::vector<RecordedPrediction>& base,
+         const std::string& label, std::initializer_list<int> counts) {
   int kind = 0;
   for (const int count : counts) {
     for (int i = 0; i < count; ++i) {
@@ -33,7 +34,8 @@ PairedClassifiers compared(std::initializer_list<int> counts, std::uint64_t seed
 }
 
 TEST(PairedClassifiers, TestIsExactAndMid) {
-  // Twice the 1 + 10 + 45 ways of at most 2 heads in 10 tosses, of 1024; and once the 45 of exactly 2 less.
+  // Twice the 1 + 10 + 45 ways of at most 2 heads in 10 tosses, of 1024; and once the 45 of exactly
+  // 2 less.
   const PairedClassifiers one = compared({30, 8, 2, 5});
   EXPECT_NEAR(one.p_value, 0.109375, 1e-12);
   EXPECT_NEAR(one.mid_p, 0.109375 - 45.0 / 1024, 1e-12);
@@ -80,7 +82,8 @@ TEST(PairedClassifiers, SeedDecidesTheIntervals) {
   EXPECT_EQ(compared({60, 15, 5, 20}).accuracy.low, compared({60, 15, 5, 20}).accuracy.low);
   std::vector<RecordedPrediction> run, base;
   for (const char* label : {"a", "b", "c"}) add(run, base, label, {20, 7, 3, 9});
-  EXPECT_NE(compare_classifiers(run, base, 1).mean_per_class.low, compare_classifiers(run, base, 2).mean_per_class.low);
+  EXPECT_NE(compare_classifiers(run, base, 1).mean_per_class.low,
+            compare_classifiers(run, base, 2).mean_per_class.low);
 }
 
 /// Runs that differ in what they have predicted.
@@ -105,18 +108,21 @@ class PairedRuns : public testing::Test {
     return at == text.npos ? text : text.erase(at, folder_.path().string().size());
   }
   TemporaryFolder folder_;
-  static constexpr const char* kBase = "name,label,predicted,correct\nx.jpg,cat,cat,true\n\"y,1.jpg\",dog,cat,false\n";
+  static constexpr const char* kBase =
+      "name,label,predicted,correct\nx.jpg,cat,cat,true\n\"y,1.jpg\",dog,cat,false\n";
 };
 
 TEST_F(PairedRuns, SamplesArePairedByName) {
   Comparison comparison;
-  comparison.rows = {row("a", kBase), row("b", "name,grade,prediction\n\"y,1.jpg\",dog,dog\nx.jpg,cat,cat\n")};
+  comparison.rows = {row("a", kBase),
+                     row("b", "name,grade,prediction\n\"y,1.jpg\",dog,dog\nx.jpg,cat,cat\n")};
   const auto pairs = paired_classifiers(comparison, 7);
   ASSERT_TRUE(pairs) << pairs.errors()[0].message;
   EXPECT_EQ(pairs->front().better, 1);
   EXPECT_EQ(pairs->front().equal, 1);
   EXPECT_EQ(to_json(*pairs)[0]["seed"], 7);
-  EXPECT_THAT(paired_text(*pairs), HasSubstr("b against a          +50.00 %  +0.00 % to +100.00 %"));
+  EXPECT_THAT(paired_text(*pairs),
+              HasSubstr("b against a          +50.00 %  +0.00 % to +100.00 %"));
 }
 
 TEST_F(PairedRuns, OtherSamplesAreRefused) {
@@ -125,7 +131,8 @@ TEST_F(PairedRuns, OtherSamplesAreRefused) {
   EXPECT_EQ(refusal(kBase, "name,label,predicted\nx.jpg,cat,cat\n"),
             "'b' was evaluated on other samples than 'a': there are 1 and 2");
   EXPECT_EQ(refusal(kBase, "name,label,predicted\nx.jpg,dog,cat\n\"y,1.jpg\",dog,dog\n"),
-            "'b' was evaluated on other samples than 'a': 'x.jpg' is labelled 'dog' in one and 'cat' in the other");
+            "'b' was evaluated on other samples than 'a': 'x.jpg' is labelled 'dog' in one and "
+            "'cat' in the other");
 }
 
 TEST_F(PairedRuns, FilesThatSayNothingAreNamed) {
@@ -135,8 +142,9 @@ TEST_F(PairedRuns, FilesThatSayNothingAreNamed) {
   EXPECT_EQ(refusal(kBase, "name,label,predicted\nx,a\n"),
             "'/b/nodes/evaluate/predictions.csv' cannot be used: its row 2 has 2 fields, not 3");
   std::filesystem::remove_all(folder_ / "b");
-  EXPECT_EQ(refusal(kBase, ""),
-            "there is no '/b/nodes/evaluate/predictions.csv', so nothing of that run can be paired");
+  EXPECT_EQ(
+      refusal(kBase, ""),
+      "there is no '/b/nodes/evaluate/predictions.csv', so nothing of that run can be paired");
 }
 
 }  // namespace

@@ -50,10 +50,11 @@ std::size_t count(const std::string& text, const std::string& part) {
 TEST(TrainingPicture, HasLossOnTheLeftAndAccuracyOnTheRight) {
   const std::string svg = draw_training(history({2, 1}, {0.25, 0.5}), "a <run>");
   EXPECT_THAT(svg, HasSubstr(">Training of a &lt;run&gt;</title>"));
-  EXPECT_THAT(svg,
-              HasSubstr("2 epochs; loss of training from 2.000 to 1.000, of validation 2.500 to 1.500, accuracy of "
-                        "validation 25.0 % to 50.0 %</desc>"));
-  EXPECT_EQ(count(svg, "<polyline class=\"line "), 5u);  // two losses, an accuracy, two lines of the legend
+  EXPECT_THAT(svg, HasSubstr("2 epochs; loss of training from 2.000 to 1.000, of validation 2.500 "
+                             "to 1.500, accuracy of "
+                             "validation 25.0 % to 50.0 %</desc>"));
+  EXPECT_EQ(count(svg, "<polyline class=\"line "),
+            5u);  // two losses, an accuracy, two lines of the legend
   EXPECT_THAT(svg, HasSubstr(">accuracy, %</text>"));
   EXPECT_THAT(svg, HasSubstr(">100</text>"));
 }
@@ -70,7 +71,9 @@ TEST(TrainingPicture, LeavesOutWhatIsNotANumber) {
   EXPECT_EQ(count(draw_training(history({NAN}, {}), "run"), "<circle"), 0u);
 }
 
-TEST(TrainingPicture, OneEpochIsADot) { EXPECT_EQ(count(draw_training(history({2}, {0.5}), "run"), "<circle"), 3u); }
+TEST(TrainingPicture, OneEpochIsADot) {
+  EXPECT_EQ(count(draw_training(history({2}, {0.5}), "run"), "<circle"), 3u);
+}
 
 TEST(ConfusionPicture, NamesTheClassesUpToTwenty) {
   EXPECT_EQ(count(draw_confusion(evaluation(20), "run"), ">class3&lt;</text>"), 2u);
@@ -79,8 +82,11 @@ TEST(ConfusionPicture, NamesTheClassesUpToTwenty) {
 
 TEST(ConfusionPicture, CellIsAsDarkAsItsShareOfTheRow) {
   const std::string svg = draw_confusion(evaluation(2), "run");
-  EXPECT_THAT(svg, HasSubstr(" fill-opacity=\"0.75\"><title>class0&lt; taken for class1&lt;: 3 times</title></rect>\n"
-                             "<text class=\"small inverse\""));
+  EXPECT_THAT(
+      svg,
+      HasSubstr(
+          " fill-opacity=\"0.75\"><title>class0&lt; taken for class1&lt;: 3 times</title></rect>\n"
+          "<text class=\"small inverse\""));
   EXPECT_THAT(svg, HasSubstr("<title>class1&lt; taken for class1&lt;: once</title>"));
   EXPECT_THAT(svg, Not(HasSubstr("class1&lt; taken for class0&lt;")));
 }
@@ -103,7 +109,8 @@ TEST(CalibrationPicture, HasABarForEachBinThatIsNotEmpty) {
   const std::string svg = draw_calibration(one, "run");
   EXPECT_THAT(svg, HasSubstr("Calibration error 12.5 %"));
   EXPECT_EQ(count(svg, "<rect class=\"fill-"), 2u);
-  EXPECT_THAT(svg, HasSubstr("<title>4 predictions, mean probability 80.0 %, right 75.0 %</title>"));
+  EXPECT_THAT(svg,
+              HasSubstr("<title>4 predictions, mean probability 80.0 %, right 75.0 %</title>"));
 }
 
 TEST(ComparisonPicture, HasABarForEachEvaluation) {
@@ -159,7 +166,9 @@ TEST(EpisodePicture, DifferencesHaveABarAtZero) {
                                 .of_episodes = {0.1, 0, -0.1, 0.1}};
   const std::string svg = draw_difference(one);
   EXPECT_THAT(svg, HasSubstr("Difference of accuracy, b against a"));
-  EXPECT_THAT(svg, HasSubstr("mean 5.0 %, 95 % interval 1.0 % to 9.0 %; better in 2, worse in 1, equal in 1"));
+  EXPECT_THAT(
+      svg,
+      HasSubstr("mean 5.0 %, 95 % interval 1.0 % to 9.0 %; better in 2, worse in 1, equal in 1"));
   EXPECT_THAT(svg, HasSubstr("<title>1 episode at 0.0 %</title>"));
   EXPECT_THAT(svg, HasSubstr("<title>1 episode at -10.0 %</title>"));
 }

@@ -44,8 +44,8 @@ TEST(PlanPicture, IsWellFormed) {
 TEST(PlanPicture, ShowsTheCurveAndNamesItsPhases) {
   const std::string svg = draw_plan(memory_plan(), "classify");
   EXPECT_THAT(svg, HasSubstr(">Memory plan of classify</title>"));
-  EXPECT_THAT(
-      svg, HasSubstr("live bytes over a step of train, at most 1.07 GiB in backward; 1.25 GiB are needed of 8.00 GiB"));
+  EXPECT_THAT(svg, HasSubstr("live bytes over a step of train, at most 1.07 GiB in backward; 1.25 "
+                             "GiB are needed of 8.00 GiB"));
   EXPECT_THAT(svg, HasSubstr(">forward</text>"));
   EXPECT_THAT(svg, HasSubstr(">backward</text>"));
   EXPECT_THAT(svg, HasSubstr("<polyline class=\"line color-1\""));
@@ -54,7 +54,8 @@ TEST(PlanPicture, ShowsTheCurveAndNamesItsPhases) {
 }
 
 TEST(PlanPicture, DrawsABudgetThatIsNear) {
-  EXPECT_THAT(draw_plan(plan_that_does_not_fit(), "classify"), HasSubstr(">budget, 1.00 GiB</text>"));
+  EXPECT_THAT(draw_plan(plan_that_does_not_fit(), "classify"),
+              HasSubstr(">budget, 1.00 GiB</text>"));
   EXPECT_THAT(draw_plan(memory_plan(), "classify"), Not(HasSubstr("class=\"dashed\"")));
 }
 

@@ -53,7 +53,10 @@ TEST(PlanText, WhatEarlierNodesHoldHasItsOwnLines) {
   MemoryPlan plan = memory_plan();
   plan.held = {{"train.1.checkpoint", 100 << 20}, {"train.2.checkpoint", 28 << 20}};
   const std::string text = plan_text(plan, kStyle);
-  EXPECT_THAT(text, HasSubstr("needs 1.25 GiB, 128.0 MiB of it held by earlier nodes, of 8.00 GiB (memory.budget)"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "needs 1.25 GiB, 128.0 MiB of it held by earlier nodes, of 8.00 GiB (memory.budget)"));
   EXPECT_THAT(text, HasSubstr("  held by earlier nodes until their results have been used\n"
                               "        bytes  of\n"
                               "    100.0 MiB  train.1.checkpoint\n"
@@ -64,11 +67,16 @@ TEST(PlanText, SaysByHowManyBytesEachAlternativeIsOver) {
   MemoryPlan plan = plan_that_does_not_fit();
   plan.alternatives.push_back({{"memory.two_pass=on"}, "exact", 0, 1, "BatchNorm mixes samples"});
   const std::string text = plan_text(plan, kStyle);
-  EXPECT_THAT(text, HasSubstr("needs 1.25 GiB of 1.00 GiB (memory.budget): does not fit, 256.0 MiB too much\n"));
-  EXPECT_THAT(text, HasSubstr("as it is              bit       1.00x     1.00x  256.0 MiB too much\n"));
-  EXPECT_THAT(text, HasSubstr("memory.micro_batch=8  exact     1.00x     1.90x  fits, 324.0 MiB to spare\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("needs 1.25 GiB of 1.00 GiB (memory.budget): does not fit, 256.0 MiB too much\n"));
   EXPECT_THAT(text,
-              HasSubstr("–  memory.two_pass=on    exact         –         –  refused: BatchNorm mixes samples\n"));
+              HasSubstr("as it is              bit       1.00x     1.00x  256.0 MiB too much\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("memory.micro_batch=8  exact     1.00x     1.90x  fits, 324.0 MiB to spare\n"));
+  EXPECT_THAT(text, HasSubstr("–  memory.two_pass=on    exact         –         –  refused: "
+                              "BatchNorm mixes samples\n"));
 }
 
 TEST(PlanText, WithoutABudgetNothingIsTooMuch) {
@@ -81,8 +89,9 @@ TEST(PlanText, WhatIsNotThereIsLeftOut) {
   MemoryPlan plan;
   plan.node = "evaluate";
   plan.device = "NVIDIA L4";
-  EXPECT_EQ(plan_text(plan, kStyle),
-            "evaluate on NVIDIA L4\n  needs 0 B; no budget is known\n  peak: live 0 B, reserved 0 B\n");
+  EXPECT_EQ(
+      plan_text(plan, kStyle),
+      "evaluate on NVIDIA L4\n  needs 0 B; no budget is known\n  peak: live 0 B, reserved 0 B\n");
 }
 
 TEST(PlanText, WithoutBlocksItIsPlain) {

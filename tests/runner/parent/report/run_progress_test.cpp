@@ -17,7 +17,8 @@ class RunProgressTest : public testing::Test {
  protected:
   void SetUp() override {
     folder_.write("summary.json", R"({"status": "running"})");
-    folder_.write(".retort/graph.json", R"({"nodes": [{"id": "data"}, {"id": "train", "options": {"epochs": 10}}]})");
+    folder_.write(".retort/graph.json",
+                  R"({"nodes": [{"id": "data"}, {"id": "train", "options": {"epochs": 10}}]})");
     auto lock = RunLock::take(folder_.path());
     ASSERT_TRUE(lock);
     at_work_.emplace(*std::move(lock));
@@ -58,7 +59,8 @@ TEST_F(RunProgressTest, FirstEpochHasNoTimeYet) {
 
 TEST_F(RunProgressTest, TimeLeftIsThatOfTheEpochsSoFar) {
   folder_.write("nodes/train/training_metrics.json", R"({"epoch_times": [4.0, 6.0]})");
-  folder_.write("metrics.jsonl", metric("train/epoch_loss", 1, 20, 12) + metric("validation/accuracy", 0.5, 20, 12) +
+  folder_.write("metrics.jsonl", metric("train/epoch_loss", 1, 20, 12) +
+                                     metric("validation/accuracy", 0.5, 20, 12) +
                                      metric("train/loss", 0.9, 22, 13.5));
   const RunProgress run = now();
   EXPECT_EQ(run.epoch, 3);
@@ -69,7 +71,8 @@ TEST_F(RunProgressTest, TimeLeftIsThatOfTheEpochsSoFar) {
 TEST_F(RunProgressTest, FinishedRunShowsItsEvaluation) {
   folder_.write("summary.json", R"({"status": "finished"})");
   folder_.write("nodes/train/training_metrics.json", R"({"epoch_times": [4.0]})");
-  folder_.write("metrics.jsonl", metric("validation/accuracy", 0.5, 20, 12) + metric("evaluate/top1", 0.25, 20, 13));
+  folder_.write("metrics.jsonl",
+                metric("validation/accuracy", 0.5, 20, 12) + metric("evaluate/top1", 0.25, 20, 13));
   const RunProgress run = now();
   EXPECT_EQ(run.metric, "evaluate/top1");
   EXPECT_FALSE(run.seconds_left);
@@ -88,8 +91,9 @@ TEST_F(RunProgressTest, OnlyTheEndOfALongFileIsRead) {
 
 TEST_F(RunProgressTest, SilenceIsSinceTheLastMeasurement) {
   folder_.write("metrics.jsonl", metric("train/loss", 2, 1, 3));
-  std::filesystem::last_write_time(folder_ / "metrics.jsonl",
-                                   std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  std::filesystem::last_write_time(
+      folder_ / "metrics.jsonl",
+      std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
   EXPECT_GE(now().silent_seconds, 3600);
 }
 
@@ -97,8 +101,8 @@ TEST_F(RunProgressTest, WhatIsNotWhatWeWriteIsLeftOut) {
   for (const char* text : {"", "[]", "null", "{\"nodes\": 3}", "{\"epoch_times\": {}}"}) {
     folder_.write(".retort/graph.json", text);
     folder_.write("nodes/train/training_metrics.json", text);
-    folder_.write("metrics.jsonl",
-                  metric("train/loss", 2, 1, 3) + text + "\n{\"node\":1,\"name\":\"a\",\"value\":1}\n");
+    folder_.write("metrics.jsonl", metric("train/loss", 2, 1, 3) + text +
+                                       "\n{\"node\":1,\"name\":\"a\",\"value\":1}\n");
     EXPECT_EQ(now().value, 2) << text;
     EXPECT_EQ(now().epoch, 0) << text;
     folder_.write("summary.json", text);

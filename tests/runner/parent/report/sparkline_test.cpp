@@ -33,7 +33,8 @@ TEST(Sparkline, APeakOfOnePointSurvivesThinning) {
 TEST(Sparkline, IsNeverWiderThanTheTerminal) {
   const std::vector<std::int64_t> values(97, 5);
   for (std::size_t width = 1; width < 120; ++width)
-    EXPECT_EQ(columns(sparkline(values, {.width = width, .has_blocks = true})), std::min<std::size_t>(width, 97));
+    EXPECT_EQ(columns(sparkline(values, {.width = width, .has_blocks = true})),
+              std::min<std::size_t>(width, 97));
 }
 
 TEST(Sparkline, OfNothingIsEmpty) {
@@ -48,14 +49,16 @@ TEST(PhaseLine, NamesStandWhereTheirPhaseBegins) {
 }
 
 TEST(PhaseLine, ANameWithoutRoomIsLeftOut) {
-  const std::vector<PhaseMark> phases = {{"forward", 0}, {"loss", 4}, {"backward", 9}, {"optimizer", 18}};
+  const std::vector<PhaseMark> phases = {
+      {"forward", 0}, {"loss", 4}, {"backward", 9}, {"optimizer", 18}};
   EXPECT_EQ(phase_line(phases, 20, kPlain), "    loss backward");
 }
 
 TEST(PhaseLine, ThePhaseThatLastsLongestHasItsName) {
   const std::vector<PhaseMark> phases = {
       {"forward", 0}, {"loss", 20}, {"backward", 22}, {"clip", 50}, {"optimizer", 51}};
-  EXPECT_EQ(phase_line(phases, 70, kPlain), "forward               backward                     optimizer");
+  EXPECT_EQ(phase_line(phases, 70, kPlain),
+            "forward               backward                     optimizer");
 }
 
 TEST(PhaseLine, APointBeyondTheCurveHarmsNothing) {

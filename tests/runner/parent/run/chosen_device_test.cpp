@@ -16,8 +16,11 @@ using Json = nlohmann::ordered_json;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-const DeviceFacts kGpu = {
-    .index = 2, .uuid = "GPU-1", .name = "NVIDIA L4", .total = std::int64_t{24} << 30, .free = std::int64_t{20} << 30};
+const DeviceFacts kGpu = {.index = 2,
+                          .uuid = "GPU-1",
+                          .name = "NVIDIA L4",
+                          .total = std::int64_t{24} << 30,
+                          .free = std::int64_t{20} << 30};
 
 TEST(ChosenDevice, IsTheOnlyOneThatItsWorkerSees) {
   WorkerCommand worker{.variables = {"A=b"}};
@@ -38,22 +41,32 @@ TEST(ChosenDevice, NamedOneIsCudasOwn) {
 }
 
 TEST(ChosenDevice, IsNamedAsItsUserKnowsIt) {
-  EXPECT_EQ(OwnDevice({.taken = {.select = "cuda:0", .device = kGpu}, .record = {}}).text(), "GPU 2 (NVIDIA L4)");
+  EXPECT_EQ(OwnDevice({.taken = {.select = "cuda:0", .device = kGpu}, .record = {}}).text(),
+            "GPU 2 (NVIDIA L4)");
   EXPECT_EQ(OwnDevice({.taken = {.select = "cuda:1"}, .record = {}}).text(), "cuda:1");
 }
 
 TEST(ChosenDevice, RecordTellsWhichAndWhy) {
-  const TakenDevice taken{
-      .select = "cuda:0", .device = kGpu, .driver = "580.82.07", .why = "it is the only one", .is_only_visible = true};
-  EXPECT_EQ(device_record({.select = "auto"}, taken).dump(),
-            R"({"asked":"auto","why":"it is the only one","index":2,"uuid":"GPU-1","name":"NVIDIA L4",)"
-            R"("driver":"580.82.07","is_only_visible":true})");
+  const TakenDevice taken{.select = "cuda:0",
+                          .device = kGpu,
+                          .driver = "580.82.07",
+                          .why = "it is the only one",
+                          .is_only_visible = true};
+  EXPECT_EQ(
+      device_record({.select = "auto"}, taken).dump(),
+      R"({"asked":"auto","why":"it is the only one","index":2,"uuid":"GPU-1","name":"NVIDIA L4",)"
+      R"("driver":"580.82.07","is_only_visible":true})");
   EXPECT_EQ(device_record({.select = "auto"}, {.why = "this machine has no NVIDIA driver"}).dump(),
             R"({"asked":"auto","why":"this machine has no NVIDIA driver"})");
 }
 
 RecordedRun recorded_on(const std::string& device, const std::string& uuid) {
-  return {.folder = "r", .recipe = "r", .device = device, .device_uuid = uuid, .threads = 1, .status = "interrupted"};
+  return {.folder = "r",
+          .recipe = "r",
+          .device = device,
+          .device_uuid = uuid,
+          .threads = 1,
+          .status = "interrupted"};
 }
 
 TEST(ChosenDevice, RunThatIsTakenUpAgainStaysWhereItWas) {
@@ -72,15 +85,19 @@ Result<DeviceNeed> need(std::vector<std::string> acts, bool is_resumed = false) 
   ProgressDisplay display(talk, {});
   const Graph graph;
   const WorkerCommand worker{RETORT_FAKE_WORKER, std::move(acts)};
-  return planned_need({.graph = graph, .worker = worker, .trained = {}, .is_resumed = is_resumed}, display)(kGpu);
+  return planned_need({.graph = graph, .worker = worker, .trained = {}, .is_resumed = is_resumed},
+                      display)(kGpu);
 }
 
 std::string answering(const Json& plans) {
-  return "line:" + to_line(Answer{Json{{"plans", plans}, {"certificates", Json::array()}, {"reuse", Json::array()}}});
+  return "line:" +
+         to_line(Answer{
+             Json{{"plans", plans}, {"certificates", Json::array()}, {"reuse", Json::array()}}});
 }
 
 TEST(PlannedNeed, IsThatOfTheLargestPlan) {
-  const auto found = need({"hello", "read", answering(Json::array({to_json(memory_plan())})), "finished:0"});
+  const auto found =
+      need({"hello", "read", answering(Json::array({to_json(memory_plan())})), "finished:0"});
   ASSERT_TRUE(found) << found.errors().front().message;
   EXPECT_EQ(found->bytes, memory_plan().predicted);
   EXPECT_EQ(found->from, "the plan of train");
@@ -89,7 +106,8 @@ TEST(PlannedNeed, IsThatOfTheLargestPlan) {
 TEST(PlannedNeed, IsKnownOfWhatDoesNotFit) {
   const std::string refusal =
       R"(line:{"event":"diagnostic","severity":"error","code":"E0706","message":"too much","pointer":"","help":"","notes":[]})";
-  const auto found = need({"hello", "read", answering(Json::array({to_json(memory_plan())})), refusal, "finished:1"});
+  const auto found = need(
+      {"hello", "read", answering(Json::array({to_json(memory_plan())})), refusal, "finished:1"});
   ASSERT_TRUE(found) << found.errors().front().message;
   EXPECT_EQ(found->bytes, memory_plan().predicted);
 }
@@ -103,7 +121,8 @@ TEST(PlannedNeed, NothingIsNeededWhereNothingIsPlanned) {
 TEST(PlannedNeed, OtherMistakesAreTold) {
   const std::string missing =
       R"(line:{"event":"diagnostic","severity":"error","code":"E0601","message":"no folder 'nowhere'","pointer":"/data/root","help":"","notes":[]})";
-  const std::vector<std::string> acts = {"hello", "read", answering(Json::array()), missing, "finished:66"};
+  const std::vector<std::string> acts = {"hello", "read", answering(Json::array()), missing,
+                                         "finished:66"};
   EXPECT_TRUE(need(acts, /*is_resumed=*/true));
   const auto found = need(acts);
   ASSERT_FALSE(found);
@@ -113,7 +132,8 @@ TEST(PlannedNeed, OtherMistakesAreTold) {
 Result<DeviceNeed> need_of_prediction(std::vector<std::string> acts, std::string* said = nullptr) {
   std::ostringstream talk;
   ProgressDisplay display(talk, {});
-  const WorkerCommand worker{RETORT_FAKE_WORKER, std::move(acts), LogLevel::kInfo, {"CUDA_VISIBLE_DEVICES=GPU-7"}};
+  const WorkerCommand worker{
+      RETORT_FAKE_WORKER, std::move(acts), LogLevel::kInfo, {"CUDA_VISIBLE_DEVICES=GPU-7"}};
   const Json request = {{"protocol", kProtocolVersion}, {"request", "predict"}, {"batch_size", 64}};
   auto found = planned_need_of_prediction(worker, request, display)(kGpu);
   if (said) *said = talk.str();
@@ -122,9 +142,10 @@ Result<DeviceNeed> need_of_prediction(std::vector<std::string> acts, std::string
 
 TEST(PlannedNeed, OfAPredictionIsWhatAWorkerThatSeesNoGpuSays) {
   std::string said;
-  const auto found = need_of_prediction({"hello", "echo", "variable:CUDA_VISIBLE_DEVICES",
-                                         "line:" + to_line(Answer{{{"predicted", 5'000}}}), "finished:0"},
-                                        &said);
+  const auto found =
+      need_of_prediction({"hello", "echo", "variable:CUDA_VISIBLE_DEVICES",
+                          "line:" + to_line(Answer{{{"predicted", 5'000}}}), "finished:0"},
+                         &said);
   ASSERT_TRUE(found) << found.errors().front().message;
   EXPECT_EQ(found->bytes, 5'000);
   EXPECT_EQ(found->from, "the plan of the prediction");
@@ -162,10 +183,15 @@ TEST(PlannedNeed, WorkerIsToldTheGpuAndSeesNone) {
   graph.device = "auto";
   const CheckpointSources trained = {{"train", {"/run/nodes/train/checkpoints"}}};
   const WorkerCommand worker{
-      RETORT_FAKE_WORKER, {"hello", "echo", "variable:CUDA_VISIBLE_DEVICES", answering(Json::array()), "finished:0"}};
+      RETORT_FAKE_WORKER,
+      {"hello", "echo", "variable:CUDA_VISIBLE_DEVICES", answering(Json::array()), "finished:0"}};
   ASSERT_TRUE(planned_need({.graph = graph, .worker = worker, .trained = trained}, display)(kGpu));
-  EXPECT_THAT(talk.str(), testing::HasSubstr(R"("checkpoints":{"train":{"folder":"/run/nodes/train/checkpoints")"));
-  EXPECT_THAT(talk.str(), testing::HasSubstr(R"("budget":{"bytes":21474836480,"from":"the free memory of GPU 2"})"));
+  EXPECT_THAT(
+      talk.str(),
+      testing::HasSubstr(R"("checkpoints":{"train":{"folder":"/run/nodes/train/checkpoints")"));
+  EXPECT_THAT(
+      talk.str(),
+      testing::HasSubstr(R"("budget":{"bytes":21474836480,"from":"the free memory of GPU 2"})"));
   EXPECT_THAT(talk.str(), testing::HasSubstr(R"("device_model":"NVIDIA L4")"));
   EXPECT_THAT(talk.str(), testing::HasSubstr(R"("device":"cuda")"));
   EXPECT_THAT(talk.str(), testing::HasSubstr("CUDA_VISIBLE_DEVICES=''"));

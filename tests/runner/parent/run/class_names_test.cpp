@@ -20,7 +20,8 @@ std::vector<std::string> unknown(const TemporaryFolder& folder, const std::strin
           training + "}\n",
       {}, shipped_schemas(), sources);
   if (!prepared) {
-    for (const Diagnostic& error : prepared.errors()) ADD_FAILURE() << error.pointer << " " << error.message;
+    for (const Diagnostic& error : prepared.errors())
+      ADD_FAILURE() << error.pointer << " " << error.message;
     return {};
   }
   prepared->graph.working_folder = folder.path().string();
@@ -37,9 +38,11 @@ TEST(ClassNames, WeightOfAClassThatIsNotThereIsAllSaidAtOnce) {
   folder.write("photos/rose/1.jpg", "");
   folder.write("photos/tulip/1.jpg", "");
   EXPECT_THAT(unknown(folder, "kind: train.supervised, class_weights: {rose: 2, rosse: 2, oak: 1}"),
-              ElementsAre("/train/class_weights: class_weights names a class that the training data lacks: 'rosse' | "
+              ElementsAre("/train/class_weights: class_weights names a class that the training "
+                          "data lacks: 'rosse' | "
                           "did you mean 'rose'?",
-                          "/train/class_weights: class_weights names a class that the training data lacks: 'oak' | "));
+                          "/train/class_weights: class_weights names a class that the training "
+                          "data lacks: 'oak' | "));
   EXPECT_THAT(unknown(folder, "kind: train.supervised, class_weights: {tulip: 2}"), IsEmpty());
 }
 
@@ -54,8 +57,9 @@ TEST(ClassNames, PairNamesItsClassesToo) {
   const TemporaryFolder folder;
   folder.write("photos/rose/1.jpg", "");
   folder.write("photos/tulip/1.jpg", "");
-  EXPECT_THAT(unknown(folder, "kind: train.binary, classes: [rose, oak]"),
-              ElementsAre("/train/classes: classes names a class that the training data lacks: 'oak' | "));
+  EXPECT_THAT(
+      unknown(folder, "kind: train.binary, classes: [rose, oak]"),
+      ElementsAre("/train/classes: classes names a class that the training data lacks: 'oak' | "));
   EXPECT_THAT(unknown(folder, "kind: train.binary, classes: [0, 1]"), IsEmpty());
 }
 

@@ -112,7 +112,9 @@ Graph three_nodes() {
   return graph;
 }
 
-std::set<std::string> running(const std::vector<NodeReuse>& reuse) { return nodes_to_run(three_nodes(), reuse); }
+std::set<std::string> running(const std::vector<NodeReuse>& reuse) {
+  return nodes_to_run(three_nodes(), reuse);
+}
 
 TEST(NodesToRun, WithoutReuseAll) {
   EXPECT_EQ(running({}), (std::set<std::string>{"data", "train", "evaluate"}));
@@ -138,8 +140,8 @@ TEST(PlanRequest, BringsBackWhatTheWorkerShows) {
 
 TEST(PlanRequest, WhatDoesNotFitComesBesideTheAnswer) {
   const Diagnostic refused{ErrorCode::kOutOfMemory, {}, "/train", "too much", "less"};
-  const auto result =
-      asked({"hello", "read", line(answer()), "line:" + to_line(Reported{refused}), "finished:1", "exit:1"});
+  const auto result = asked({"hello", "read", line(answer()), "line:" + to_line(Reported{refused}),
+                             "finished:1", "exit:1"});
   ASSERT_TRUE(result);
   ASSERT_EQ(result->diagnostics.size(), 1u);
   EXPECT_EQ(result->diagnostics[0].message, "too much");
@@ -147,7 +149,8 @@ TEST(PlanRequest, WhatDoesNotFitComesBesideTheAnswer) {
 
 TEST(PlanRequest, ErrorsWithoutAnAnswerAreTheResult) {
   const Diagnostic missing{ErrorCode::kMissingFolder, {}, "/data/root", "no folder", ""};
-  const auto result = asked({"hello", "read", "line:" + to_line(Reported{missing}), "finished:66", "exit:66"});
+  const auto result =
+      asked({"hello", "read", "line:" + to_line(Reported{missing}), "finished:66", "exit:66"});
   ASSERT_FALSE(result);
   EXPECT_EQ(result.errors()[0].code, ErrorCode::kMissingFolder);
   EXPECT_EQ(asked({"hello", "read", "finished:0"}).errors()[0].code, ErrorCode::kProtocol);
@@ -172,8 +175,9 @@ TEST(PlanRequest, WhatIsNotAnAnswerIsAProtocolError) {
   json["plans"][0]["predicted"] = "much";
   const auto result = asked({"hello", "read", line(json), "finished:0"});
   ASSERT_FALSE(result);
-  EXPECT_EQ(result.errors()[0].message,
-            "the worker's answer is not valid: the memory plan has a 'predicted' that is not an integer");
+  EXPECT_EQ(
+      result.errors()[0].message,
+      "the worker's answer is not valid: the memory plan has a 'predicted' that is not an integer");
 }
 
 TEST(PlanRequest, TheWorkersErrorsAreHandedOn) {

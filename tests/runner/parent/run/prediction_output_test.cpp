@@ -32,7 +32,8 @@ const char* const kCat =
     R"({"file":"a, b.jpg","classes":[{"class":"cat","probability":0.75},{"class":"the \"dog\"","probability":0.2}]})";
 const char* const kDog =
     R"({"file":"c.jpg","classes":[{"class":"dog","probability":1.0},{"class":"cat","probability":1e-09}]})";
-const char* const kBroken = R"({"file":"d.jpg","code":"E0604","message":"image 'd.jpg': the file is empty"})";
+const char* const kBroken =
+    R"({"file":"d.jpg","code":"E0604","message":"image 'd.jpg': the file is empty"})";
 
 TEST(PredictionOutput, CsvHasOneHeader) {
   const Written csv = written(PredictionFormat::kCsv, {kCat, kDog});
@@ -45,23 +46,30 @@ TEST(PredictionOutput, CsvHasOneHeader) {
 }
 
 TEST(PredictionOutput, NamesOnATerminalAreNotObeyed) {
-  const char* const item = R"({"file":"\u001b[2J\u202egpj.jpg","classes":[{"class":"a\u009b\nb","probability":0.75}]})";
-  EXPECT_EQ(written(PredictionFormat::kShownCsv, {item}).out, "file,class_1,probability_1\n [2J gpj.jpg,a  b,0.75\n");
+  const char* const item =
+      R"({"file":"\u001b[2J\u202egpj.jpg","classes":[{"class":"a\u009b\nb","probability":0.75}]})";
+  EXPECT_EQ(written(PredictionFormat::kShownCsv, {item}).out,
+            "file,class_1,probability_1\n [2J gpj.jpg,a  b,0.75\n");
   EXPECT_EQ(written(PredictionFormat::kCsv, {item}).out,
             "file,class_1,probability_1\n\x1b[2J\u202egpj.jpg,\"a\u009b\nb\",0.75\n");
   EXPECT_EQ(
       written(PredictionFormat::kJsonLines, {item}).out,
-      std::string(R"({"file":"\u001b[2J\u202egpj.jpg","classes":[{"class":"a\u009b\nb","probability":0.75}]})") + "\n");
+      std::string(
+          R"({"file":"\u001b[2J\u202egpj.jpg","classes":[{"class":"a\u009b\nb","probability":0.75}]})") +
+          "\n");
 }
 
 TEST(PredictionOutput, JsonIsALineAnImage) {
-  EXPECT_EQ(written(PredictionFormat::kJsonLines, {kCat, kDog}).out, std::string(kCat) + "\n" + kDog + "\n");
+  EXPECT_EQ(written(PredictionFormat::kJsonLines, {kCat, kDog}).out,
+            std::string(kCat) + "\n" + kDog + "\n");
 }
 
 TEST(PredictionOutput, UnreadableImagesAreReportedAndCountedButNotAmongTheResults) {
   for (const auto format : {PredictionFormat::kCsv, PredictionFormat::kJsonLines}) {
     const Written result = written(format, {kBroken, kDog});
-    EXPECT_EQ(result.talk, format == PredictionFormat::kCsv ? "error[E0604]: image 'd.jpg': the file is empty\n" : "");
+    EXPECT_EQ(result.talk, format == PredictionFormat::kCsv
+                               ? "error[E0604]: image 'd.jpg': the file is empty\n"
+                               : "");
     EXPECT_EQ(result.out.find("d.jpg"), std::string::npos);
     EXPECT_EQ(result.images, 1);
     EXPECT_EQ(result.failed, 1);
@@ -69,9 +77,10 @@ TEST(PredictionOutput, UnreadableImagesAreReportedAndCountedButNotAmongTheResult
 }
 
 TEST(PredictionOutput, WhatIsNotAPredictionIsRefused) {
-  for (const char* item : {"[]", "{}", R"({"file":1})", R"({"file":"a"})", R"({"file":"a","classes":{}})",
-                           R"({"file":"a","classes":[{"class":"b"}]})", R"({"file":"a","classes":[1]})",
-                           R"({"code":"E9999","message":"m"})", R"({"code":"E0604"})"}) {
+  for (const char* item :
+       {"[]", "{}", R"({"file":1})", R"({"file":"a"})", R"({"file":"a","classes":{}})",
+        R"({"file":"a","classes":[{"class":"b"}]})", R"({"file":"a","classes":[1]})",
+        R"({"code":"E9999","message":"m"})", R"({"code":"E0604"})"}) {
     EXPECT_THROW(written(PredictionFormat::kCsv, {item}), std::runtime_error) << item;
   }
 }

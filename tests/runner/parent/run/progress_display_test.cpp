@@ -45,11 +45,13 @@ class ProgressDisplayTest : public testing::Test {
 };
 
 const std::string kLine =
-    "train  epoch 2/10  step 40/400  812 images/s  loss 0.6931  ETA 0:01:23  tensors 512 MiB of 2.0 GiB";
+    "train  epoch 2/10  step 40/400  812 images/s  loss 0.6931  ETA 0:01:23  tensors 512 MiB of "
+    "2.0 GiB";
 
 TEST(ProgressLine, ShowsWhatIsKnown) {
   EXPECT_EQ(progress_line("train", training(40)), kLine);
-  EXPECT_EQ(progress_line("train.0-1", {.phase = "validate", .step = 3}), "train.0-1  validate  step 3");
+  EXPECT_EQ(progress_line("train.0-1", {.phase = "validate", .step = 3}),
+            "train.0-1  validate  step 3");
   EXPECT_EQ(progress_line("data", {}), "data");
   EXPECT_EQ(progress_line("train", {.samples_per_second = 1.25, .loss = 1234567}),
             "train  1.2 images/s  loss 1.235e+06");
@@ -62,7 +64,8 @@ TEST(ProgressLine, ShowsBytesThatAreFetched) {
   EXPECT_EQ(progress_line("data", progress), "data  download a.tgz  12 MiB  ETA 0:01:23");
   progress.bytes_in_all = 329 << 20;
   progress.bytes_per_second = 4.2 * (1 << 20);
-  EXPECT_EQ(progress_line("data", progress), "data  download a.tgz  12 MiB of 329 MiB  4.2 MiB/s  ETA 0:01:23");
+  EXPECT_EQ(progress_line("data", progress),
+            "data  download a.tgz  12 MiB of 329 MiB  4.2 MiB/s  ETA 0:01:23");
 }
 
 TEST(ProgressLine, DurationsAreHoursMinutesAndSeconds) {

@@ -31,14 +31,16 @@ std::vector<std::string> said(std::vector<std::string> overrides, const Check& c
   const Value before = recipe();
   named.overrides = std::move(overrides);
   std::vector<std::string> result;
-  for (const Diagnostic& error : check(before, recipe())) result.push_back(error.pointer + ": " + error.message);
+  for (const Diagnostic& error : check(before, recipe()))
+    result.push_back(error.pointer + ": " + error.message);
   return result;
 }
 
 /// Of going on with it.
 std::vector<std::string> said(std::vector<std::string> overrides, bool force = false) {
-  return said(std::move(overrides),
-              [&](const Value& before, const Value& after) { return check_change(before, after, force, schemas()); });
+  return said(std::move(overrides), [&](const Value& before, const Value& after) {
+    return check_change(before, after, force, schemas());
+  });
 }
 
 /// Of evaluating what it has trained.
@@ -49,49 +51,55 @@ std::vector<std::string> said_of_trained(std::vector<std::string> overrides) {
 TEST(RecipeChange, TheSameRecipeMayContinue) { EXPECT_THAT(said({}), IsEmpty()); }
 
 TEST(RecipeChange, WhatLeavesTheBitsAloneIsSafe) {
-  EXPECT_THAT(said({"data.loader.workers=3", "train.log_every=7", "name=other", "evaluate.batch_size=3", "run.dir=x",
-                    "memory.budget=1GiB", "memory.memory_fraction=0.5"}),
-              IsEmpty());
+  EXPECT_THAT(
+      said({"data.loader.workers=3", "train.log_every=7", "name=other", "evaluate.batch_size=3",
+            "run.dir=x", "memory.budget=1GiB", "memory.memory_fraction=0.5"}),
+      IsEmpty());
 }
 
 TEST(RecipeChange, WhatMakesAResultOfNoRecipeNeedsForce) {
-  EXPECT_THAT(
-      said({"train.epochs=77", "threads=1"}),
-      ElementsAre("/train/epochs: 'train.epochs' was 8 and is now 77: the schedule 'one_cycle' spans all epochs, "
-                  "so those that are done would have had other learning rates",
-                  "/threads: 'threads' was \"auto\" and is now 1"));
+  EXPECT_THAT(said({"train.epochs=77", "threads=1"}),
+              ElementsAre("/train/epochs: 'train.epochs' was 8 and is now 77: the schedule "
+                          "'one_cycle' spans all epochs, "
+                          "so those that are done would have had other learning rates",
+                          "/threads: 'threads' was \"auto\" and is now 1"));
   EXPECT_THAT(said({"train.epochs=77", "threads=1"}, true), IsEmpty());
 }
 
 TEST(RecipeChange, MoreEpochsAreSafeWhereTheScheduleDoesNotSpanThemAll) {
   const auto with = [](const std::string& schedule) {
-    return said({"train.schedule=replace(" + schedule + ")"}, [](const Value&, const Value& before) {
-      Value after = before;
-      after.find("train")->find("epochs")->data = std::int64_t{300};
-      return check_change(before, after, /*force=*/false, schemas());
-    });
+    return said({"train.schedule=replace(" + schedule + ")"},
+                [](const Value&, const Value& before) {
+                  Value after = before;
+                  after.find("train")->find("epochs")->data = std::int64_t{300};
+                  return check_change(before, after, /*force=*/false, schemas());
+                });
   };
-  for (const char* safe :
-       {"{kind: constant}", "{kind: exponential, gamma: 0.9}", "{kind: step, step_size: 3}",
-        "{kind: multi_step, milestones: [2]}", "{kind: plateau}", "{kind: cosine_restarts, first_period: 2}"}) {
+  for (const char* safe : {"{kind: constant}", "{kind: exponential, gamma: 0.9}",
+                           "{kind: step, step_size: 3}", "{kind: multi_step, milestones: [2]}",
+                           "{kind: plateau}", "{kind: cosine_restarts, first_period: 2}"}) {
     EXPECT_THAT(with(safe), IsEmpty()) << safe;
   }
   for (const char* kind : {"cosine", "one_cycle", "warmup_cosine", "warmup_linear"}) {
     const std::string more = std::string(kind).starts_with("warmup") ? ", warmup_steps: 3" : "";
     EXPECT_THAT(with("{kind: " + std::string(kind) + more + "}"),
-                ElementsAre(testing::HasSubstr("the schedule '" + std::string(kind) + "' spans all epochs")));
+                ElementsAre(testing::HasSubstr("the schedule '" + std::string(kind) +
+                                               "' spans all epochs")));
   }
 }
 
 TEST(RecipeChange, WhatTheSavedStateDoesNotFitIsRefused) {
   for (const bool force : {false, true}) {
-    EXPECT_THAT(said({"seed=77", "train.batch_size=3"}, force),
-                ElementsAre("/train/batch_size: 'train.batch_size' was 32 and is now 3: the saved state does not "
-                            "fit that",
-                            "/seed: 'seed' was 42 and is now 77: the saved state does not fit that"));
+    EXPECT_THAT(
+        said({"seed=77", "train.batch_size=3"}, force),
+        ElementsAre(
+            "/train/batch_size: 'train.batch_size' was 32 and is now 3: the saved state does not "
+            "fit that",
+            "/seed: 'seed' was 42 and is now 77: the saved state does not fit that"));
     EXPECT_THAT(
         said({"train.optimizer.kind=adam"}, force).front(),
-        testing::StartsWith("/train/optimizer/kind: 'train.optimizer.kind' was \"adamw\" and is now \"adam\": "));
+        testing::StartsWith(
+            "/train/optimizer/kind: 'train.optimizer.kind' was \"adamw\" and is now \"adam\": "));
   }
 }
 
@@ -102,18 +110,21 @@ TEST(RecipeChange, EveryOptionOfAModelIsRefusedButItsDropout) {
 }
 
 TEST(ChangeOfTrained, DataMeasuresAndSurroundingsMayBeOthers) {
-  EXPECT_THAT(
-      said_of_trained({"data.root=x", "data.split.test=0.05", "evaluate.top_k=[1,3]", "memory.micro_batch=4",
-                       "device=cpu", "threads=2", "run.dir=x", "name=other", "+again={kind: evaluate.classification}"}),
-      IsEmpty());
+  EXPECT_THAT(said_of_trained({"data.root=x", "data.split.test=0.05", "evaluate.top_k=[1,3]",
+                               "memory.micro_batch=4", "device=cpu", "threads=2", "run.dir=x",
+                               "name=other", "+again={kind: evaluate.classification}"}),
+              IsEmpty());
 }
 
 TEST(ChangeOfTrained, ModelTrainingAndSeedStayAsTheyWere) {
-  EXPECT_THAT(said_of_trained({"model.hidden_size=64", "train.epochs=9", "seed=77"}),
-              testing::UnorderedElementsAre(
-                  "/model/hidden_size: 'model.hidden_size' was 128 and is now 64: the trained weights do not fit that",
-                  "/train/epochs: 'train.epochs' was 8 and is now 9: the training is done, so that has no effect on it",
-                  "/seed: 'seed' was 42 and is now 77: the training is done, so that has no effect on it"));
+  EXPECT_THAT(
+      said_of_trained({"model.hidden_size=64", "train.epochs=9", "seed=77"}),
+      testing::UnorderedElementsAre(
+          "/model/hidden_size: 'model.hidden_size' was 128 and is now 64: the trained weights do "
+          "not fit that",
+          "/train/epochs: 'train.epochs' was 8 and is now 9: the training is done, so that has no "
+          "effect on it",
+          "/seed: 'seed' was 42 and is now 77: the training is done, so that has no effect on it"));
 }
 
 }  // namespace

@@ -15,8 +15,13 @@ class RestartRuleTest : public testing::Test {
  protected:
   RestartRuleTest() {
     allow("auto", {"replan", "stop"});
-    graph_.nodes.push_back({.id = "train", .stage = "train", .kind = "train.fake", .options = {}, .pointer = "/train"});
-    graph_.nodes[1].inputs.push_back({.input = "memory", .from = 0, .output = "memory", .type = {}});
+    graph_.nodes.push_back({.id = "train",
+                            .stage = "train",
+                            .kind = "train.fake",
+                            .options = {},
+                            .pointer = "/train"});
+    graph_.nodes[1].inputs.push_back(
+        {.input = "memory", .from = 0, .output = "memory", .type = {}});
   }
   void allow(const std::string& most, const std::vector<std::string>& order) {
     Value::List words;
@@ -24,13 +29,18 @@ class RestartRuleTest : public testing::Test {
     Value retries{most, {}};
     if (most != "auto") retries.data = std::int64_t{std::stoi(most)};
     if (graph_.nodes.empty())
-      graph_.nodes.push_back(
-          {.id = "memory", .stage = "memory", .kind = "memory.policy", .options = {}, .pointer = "/memory"});
+      graph_.nodes.push_back({.id = "memory",
+                              .stage = "memory",
+                              .kind = "memory.policy",
+                              .options = {},
+                              .pointer = "/memory"});
     graph_.nodes[0].options =
         Value{Value::Map{{"max_retries", {}, retries}, {"on_oom", {}, {std::move(words), {}}}}, {}};
   }
-  /// A worker that begins on `device`, continues after `resumed` metrics if it has any, and saves so often.
-  void begin(RestartRule& rule, int resumed = 0, int saves = 0, const std::string& device = "cuda:0") {
+  /// A worker that begins on `device`, continues after `resumed` metrics if it has any, and saves
+  /// so often.
+  void begin(RestartRule& rule, int resumed = 0, int saves = 0,
+             const std::string& device = "cuda:0") {
     rule.see(Ready{device, 2});
     rule.see(NodeStarted{"train"});
     if (resumed > 0) rule.see(Resumed{"train", resumed});
@@ -38,7 +48,9 @@ class RestartRuleTest : public testing::Test {
   }
   static Ending lost() { return {.exit = ExitCode::kDeviceLost, .errors = {}}; }
   static Ending killed(int signal = SIGKILL) {
-    return {.exit = ExitCode::kRunFailed, .errors = {{ErrorCode::kWorkerDied, {}, "", "", ""}}, .killed_by = signal};
+    return {.exit = ExitCode::kRunFailed,
+            .errors = {{ErrorCode::kWorkerDied, {}, "", "", ""}},
+            .killed_by = signal};
   }
   static Stranded stranded(std::vector<std::string> to) {
     return {"train",
@@ -50,7 +62,8 @@ class RestartRuleTest : public testing::Test {
   static Ending needs_another() { return {.exit = ExitCode::kNeedsAnotherDevice, .errors = {}}; }
 
   static Diagnostic none_left() {
-    return {ErrorCode::kDeviceUnavailable, {}, "", "every GPU that has room is in use", "", {{{}, "GPU 1: 0 B free"}}};
+    return {ErrorCode::kDeviceUnavailable,       {}, "",
+            "every GPU that has room is in use", "", {{{}, "GPU 1: 0 B free"}}};
   }
 
   Graph graph_;
@@ -58,8 +71,9 @@ class RestartRuleTest : public testing::Test {
   Diagnostic why_none_ = none_left();
   TakeOtherGpu other_gpu_ = [this]() -> Result<OwnDevice> {
     if (gpus_.empty()) return why_none_;
-    OwnDevice own{.taken = {.select = "cuda:0", .device = DeviceFacts{.index = gpus_.front(), .name = "L4"}},
-                  .record = {{"index", gpus_.front()}}};
+    OwnDevice own{
+        .taken = {.select = "cuda:0", .device = DeviceFacts{.index = gpus_.front(), .name = "L4"}},
+        .record = {{"index", gpus_.front()}}};
     gpus_.erase(gpus_.begin());
     return own;
   };
@@ -73,8 +87,10 @@ TEST_F(RestartRuleTest, LostDeviceContinuesFromTheLastCheckpoint) {
   EXPECT_FALSE(restart->device);
   EXPECT_FALSE(restart->restarts.has_moved);
   EXPECT_EQ(restart->restarts.plans, 0);
-  EXPECT_EQ(restart->line, "the device 'cuda:0' failed: continues from the last checkpoint, restart 1");
-  EXPECT_EQ(restart->recovery, (Recovery{.cause = "device lost", .from = "cuda:0", .to = "cuda:0"}));
+  EXPECT_EQ(restart->line,
+            "the device 'cuda:0' failed: continues from the last checkpoint, restart 1");
+  EXPECT_EQ(restart->recovery,
+            (Recovery{.cause = "device lost", .from = "cuda:0", .to = "cuda:0"}));
   EXPECT_EQ(restart->node, "train");
 }
 
@@ -84,7 +100,8 @@ TEST_F(RestartRuleTest, KilledWorkerDoesToo) {
   begin(rule);
   const auto restart = rule.after(killed());
   ASSERT_TRUE(restart);
-  EXPECT_EQ(restart->line, "the worker was killed: continues from the last checkpoint, restart 1 of 3");
+  EXPECT_EQ(restart->line,
+            "the worker was killed: continues from the last checkpoint, restart 1 of 3");
   EXPECT_EQ(restart->recovery.cause, "killed");
 }
 
@@ -100,7 +117,8 @@ TEST_F(RestartRuleTest, NotMoreOftenThanTheRecipeSays) {
   const Diagnostics errors = rule.errors_of(lost());
   ASSERT_EQ(errors.size(), 1);
   EXPECT_EQ(errors[0].code, ErrorCode::kDeviceLost);
-  EXPECT_EQ(errors[0].message, "the device 'cuda:0' failed, and nothing can be done on it in the same process");
+  EXPECT_EQ(errors[0].message,
+            "the device 'cuda:0' failed, and nothing can be done on it in the same process");
   EXPECT_EQ(errors[0].help, "it failed again after the run was restarted: try another device");
 }
 
@@ -110,7 +128,8 @@ TEST_F(RestartRuleTest, WithoutRetriesOrReplanTheRunEnds) {
   begin(none, 0, 2);
   EXPECT_FALSE(none.after(killed()));
   EXPECT_FALSE(none.after(lost()));
-  EXPECT_EQ(none.errors_of(lost())[0].help, "set memory.max_retries for the run to be restarted by itself");
+  EXPECT_EQ(none.errors_of(lost())[0].help,
+            "set memory.max_retries for the run to be restarted by itself");
   allow("auto", {"stop"});
   RestartRule stop(graph_, other_gpu_);
   begin(stop, 0, 2);
@@ -128,10 +147,12 @@ TEST_F(RestartRuleTest, WithoutAPolicyToo) {
 TEST_F(RestartRuleTest, PolicyIsThatOfTheNodeAtWork) {
   Node other = graph_.nodes[0];
   other.id = other.stage = "none";
-  other.options =
-      Value{Value::Map{{"max_retries", {}, {std::int64_t{0}, {}}}, {"on_oom", {}, {Value::List(), {}}}}, {}};
+  other.options = Value{
+      Value::Map{{"max_retries", {}, {std::int64_t{0}, {}}}, {"on_oom", {}, {Value::List(), {}}}},
+      {}};
   graph_.nodes.push_back(other);
-  graph_.nodes.push_back({.id = "again", .stage = "again", .kind = "train.fake", .options = {}, .pointer = "/again"});
+  graph_.nodes.push_back(
+      {.id = "again", .stage = "again", .kind = "train.fake", .options = {}, .pointer = "/again"});
   graph_.nodes[3].inputs.push_back({.input = "memory", .from = 2, .output = "memory", .type = {}});
   RestartRule rule(graph_, other_gpu_);
   begin(rule, 0, 2);
@@ -178,9 +199,9 @@ TEST_F(RestartRuleTest, KillsOnACpuThatGetNoFurtherContinueUnderTheNextPlan) {
     ASSERT_TRUE(restart);
     plans.push_back(restart->restarts.plans);
     if (i == 1)
-      EXPECT_EQ(
-          restart->line,
-          "the worker was killed: continues from the last checkpoint, in a way that takes less memory, restart 2");
+      EXPECT_EQ(restart->line,
+                "the worker was killed: continues from the last checkpoint, in a way that takes "
+                "less memory, restart 2");
   }
   EXPECT_THAT(plans, testing::ElementsAre(0, 1, 2, 3));
   begin(rule, 10, 2, "cpu");
@@ -246,7 +267,8 @@ TEST_F(RestartRuleTest, WhereNoOtherGpuIsFreeTheNextOfTheListCounts) {
   EXPECT_EQ(restart->device->taken.select, "cpu");
   EXPECT_EQ(restart->device->taken.why, "the memory of cuda:0 ran out");
   EXPECT_EQ(restart->line,
-            "continues on cpu in place of cuda:0: out of memory; its numbers differ in their last bits, and it is "
+            "continues on cpu in place of cuda:0: out of memory; its numbers differ in their last "
+            "bits, and it is "
             "slower; no other GPU: every GPU that has room is in use");
   EXPECT_EQ(restart->recovery.from, "cuda:0");
   EXPECT_EQ(restart->recovery.to, "cpu");

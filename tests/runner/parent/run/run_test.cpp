@@ -31,14 +31,17 @@ namespace fs = std::filesystem;
 class RunTest : public testing::Test {
  protected:
   RunTest() {
-    const auto& text = sources_.add("a.yaml", "schema: 1\ndata: {kind: data.fake, root: nowhere, key: *}\n");
+    const auto& text =
+        sources_.add("a.yaml", "schema: 1\ndata: {kind: data.fake, root: nowhere, key: *}\n");
     const auto at = [&](int line, int column) { return Location{&text, line, column}; };
     Value key{std::string("hunter2"), at(2, 44)};
     key.secret_as = "${oc.env:API_KEY}";
-    const Value options{Value::Map{{"root", at(2, 25), {std::string("nowhere"), at(2, 31)}}, {"key", at(2, 40), key}},
+    const Value options{Value::Map{{"root", at(2, 25), {std::string("nowhere"), at(2, 31)}},
+                                   {"key", at(2, 40), key}},
                         at(2, 7)};
-    composition_.unresolved = recipe_.resolved =
-        Value{Value::Map{{"schema", at(1, 1), {std::int64_t{1}, at(1, 9)}}, {"data", at(2, 1), options}}, at(1, 1)};
+    composition_.unresolved = recipe_.resolved = Value{
+        Value::Map{{"schema", at(1, 1), {std::int64_t{1}, at(1, 9)}}, {"data", at(2, 1), options}},
+        at(1, 1)};
     composition_.typed = {"data.api_key=***", "seed=1"};
     recipe_.name = graph_.recipe = "fake";
     graph_.device = "cpu";
@@ -56,13 +59,17 @@ class RunTest : public testing::Test {
     request.inputs = inputs_;
     request.check_environment = check_environment_;
     WritingStorage storage(write_);
-    RunSurroundings surroundings{
-        .worker = {RETORT_FAKE_WORKER, std::move(acts)}, .results = results_, .talk = talk_, .storage = storage};
+    RunSurroundings surroundings{.worker = {RETORT_FAKE_WORKER, std::move(acts)},
+                                 .results = results_,
+                                 .talk = talk_,
+                                 .storage = storage};
     surroundings.working_folder = folder_.path();
     surroundings.next_gpu = next_gpu_;
     surroundings.before_flush = before_flush_;
     if (json_) {
-      surroundings.on_end = [&](const nlohmann::ordered_json& summary, const Diagnostics&) { ended_ = summary; };
+      surroundings.on_end = [&](const nlohmann::ordered_json& summary, const Diagnostics&) {
+        ended_ = summary;
+      };
     }
     surroundings.display.verbosity = verbosity_;
     surroundings.worker.log = log_level_;
@@ -99,7 +106,8 @@ class RunTest : public testing::Test {
 };
 
 const std::string kStarted = R"(line:{"event":"node_started","node":"data"})";
-const std::string kFinished = R"(line:{"event":"node_finished","node":"data","seconds":1.5,"peak_memory_bytes":4096})";
+const std::string kFinished =
+    R"(line:{"event":"node_finished","node":"data","seconds":1.5,"peak_memory_bytes":4096})";
 const std::string kMissing =
     R"(line:{"event":"diagnostic","severity":"error","code":"E0601","message":"no folder 'nowhere'","pointer":"/data/root","help":"make it","notes":[]})";
 
@@ -109,22 +117,26 @@ std::string metric(const std::string& value, int step) {
 }
 
 TEST_F(RunTest, FinishedRunLeavesACompleteRecord) {
-  EXPECT_EQ(run_script({"hello", "err:early chatter", "read", "ready", "read", kStarted, metric("0.5", 1),
-                        metric("\"nan\"", 2), R"(line:{"event":"say","node":"data","line":"all is well"})",
-                        "out:chatter", kFinished, "finished:0"}),
+  EXPECT_EQ(run_script({"hello", "err:early chatter", "read", "ready", "read", kStarted,
+                        metric("0.5", 1), metric("\"nan\"", 2),
+                        R"(line:{"event":"say","node":"data","line":"all is well"})", "out:chatter",
+                        kFinished, "finished:0"}),
             ExitCode::kDone);
   EXPECT_EQ(results_.str(), (folder_.path() / "run").string() + "\n");
   EXPECT_EQ(talk_.str(), "data: all is well\n");
   const auto json = summary();
   EXPECT_EQ(json["status"], "finished");
   EXPECT_EQ(json["exit"], 0);
-  EXPECT_EQ(json["nodes"].dump(), R"([{"id":"data","peak_memory_bytes":4096,"seconds":1.5,"status":"finished"}])");
+  EXPECT_EQ(json["nodes"].dump(),
+            R"([{"id":"data","peak_memory_bytes":4096,"seconds":1.5,"status":"finished"}])");
   EXPECT_EQ(json["metrics"].dump(), R"({"data":{"loss":{"step":2,"value":"nan"}}})");
   EXPECT_THAT(folder_.read("run/metrics.jsonl"),
               HasSubstr(R"({"node":"data","name":"loss","value":0.5,"step":1,"time":)"));
   for (const char* line :
-       {"  info   early chatter\n", "  info   data: started\n", "  info   data: all is well\n", "  info   chatter\n",
-        "  info   data: finished in 0:00:02, peak memory of its tensors 4.0 KiB\n", "  info   finished\n"}) {
+       {"  info   early chatter\n", "  info   data: started\n", "  info   data: all is well\n",
+        "  info   chatter\n",
+        "  info   data: finished in 0:00:02, peak memory of its tensors 4.0 KiB\n",
+        "  info   finished\n"}) {
     EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr(line));
   }
   const auto environment = nlohmann::json::parse(folder_.read("run/.retort/environment.json"));
@@ -142,7 +154,8 @@ TEST_F(RunTest, ResumeThatIsInterruptedBeforeItBeginsSaysHowToContinue) {
 }
 
 TEST_F(RunTest, ClockThatGoesBackCostsNothing) {
-  // Every look at the clock is an hour before the last one; a second run falls into the first one's second.
+  // Every look at the clock is an hour before the last one; a second run falls into the first one's
+  // second.
   const auto start = std::chrono::system_clock::from_time_t(1'800'000'000);
   auto now = start;
   wall_clock_ = [&] { return now -= std::chrono::hours(1); };
@@ -150,14 +163,15 @@ TEST_F(RunTest, ClockThatGoesBackCostsNothing) {
   std::vector<std::string> folders;
   for (int run = 0; run < 2; ++run) {
     now = start;
-    ASSERT_EQ(run_script({"hello", "read", "ready", "read", kStarted, metric("0.5", 1), metric("0.25", 2), kFinished,
-                          "finished:0"}),
+    ASSERT_EQ(run_script({"hello", "read", "ready", "read", kStarted, metric("0.5", 1),
+                          metric("0.25", 2), kFinished, "finished:0"}),
               ExitCode::kDone);
     folders.push_back(results_.str().substr(0, results_.str().size() - 1));
   }
   EXPECT_NE(folders[0], folders[1]);
   for (const std::string& folder : folders) {
-    EXPECT_EQ(nlohmann::json::parse(std::ifstream(fs::path(folder) / "summary.json"))["status"], "finished");
+    EXPECT_EQ(nlohmann::json::parse(std::ifstream(fs::path(folder) / "summary.json"))["status"],
+              "finished");
     double last = 0;
     int lines = 0;
     std::ifstream metrics(fs::path(folder) / "metrics.jsonl");
@@ -172,8 +186,8 @@ TEST_F(RunTest, ClockThatGoesBackCostsNothing) {
 
 TEST_F(RunTest, MetricsAreOnTheDiskBeforeTheWorkerIsToldSo) {
   const WatchedCalls calls;
-  run_script({"hello", "read", "ready", "read", kStarted, metric("1", 1), R"(line:{"event":"flush","node":"data"})",
-              "echo", "finished:0"});
+  run_script({"hello", "read", "ready", "read", kStarted, metric("1", 1),
+              R"(line:{"event":"flush","node":"data"})", "echo", "finished:0"});
   EXPECT_THAT(talk_.str(), HasSubstr(R"(fake: {"flushed":true})"));
   EXPECT_THAT(calls.flushed(), testing::Contains((folder_.path() / "run/metrics.jsonl").string()));
 }
@@ -190,10 +204,10 @@ const std::string kFlush = R"(line:{"event":"flush","node":"data"})";
 
 TEST_F(RunTest, WorkerThatIsKilledIsFollowedByAnother) {
   allow_restarts();
-  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, "new|" + metric("0.5", 1), "new|" + kFlush,
-                        "new|read", "new|" + metric("0.25", 2), "new|die:9",
-                        R"(again|line:{"event":"resumed","node":"data","metrics":1})", "again|" + metric("0.125", 2),
-                        kFinished, "finished:0"}),
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, "new|" + metric("0.5", 1),
+                        "new|" + kFlush, "new|read", "new|" + metric("0.25", 2), "new|die:9",
+                        R"(again|line:{"event":"resumed","node":"data","metrics":1})",
+                        "again|" + metric("0.125", 2), kFinished, "finished:0"}),
             ExitCode::kDone);
   EXPECT_EQ(talk_.str(),
             "data: the worker was killed: continues from the last checkpoint, restart 1\n"
@@ -204,7 +218,8 @@ TEST_F(RunTest, WorkerThatIsKilledIsFollowedByAnother) {
   EXPECT_EQ(
       json["recoveries"].dump(),
       R"([{"cause":"killed","from":"cpu","limit":0,"node":"data","phase":"","step":0,"taken":0,"to":"cpu","tried":0}])");
-  EXPECT_THAT(folder_.read("run/metrics.jsonl"), Not(HasSubstr("0.25"))) << "it was measured after the last save";
+  EXPECT_THAT(folder_.read("run/metrics.jsonl"), Not(HasSubstr("0.25")))
+      << "it was measured after the last save";
   EXPECT_THAT(folder_.read("run/metrics.jsonl"), HasSubstr("0.125"));
   EXPECT_THAT(folder_.read("run/log.txt"),
               HasSubstr("data: the worker was killed: continues from the last checkpoint"));
@@ -218,10 +233,13 @@ class RunTimeTest : public RunTest {
     clock_ = [this] { return now_; };
     write_ = [this](int out, const char* data, std::size_t size) {
       const std::string_view text(data, size);
-      const std::size_t said = text.find("ten seconds ");  // in the log, which a resumed run writes anew
-      if (said != text.npos && passed_.insert(std::string(text.substr(said, text.find('\n', said) - said))).second)
+      const std::size_t said =
+          text.find("ten seconds ");  // in the log, which a resumed run writes anew
+      if (said != text.npos &&
+          passed_.insert(std::string(text.substr(said, text.find('\n', said) - said))).second)
         now_ += std::chrono::seconds(10);
-      if (first_summary_.empty() && text.find("\"status\": \"running\"") != text.npos) first_summary_ = text;
+      if (first_summary_.empty() && text.find("\"status\": \"running\"") != text.npos)
+        first_summary_ = text;
       return ::write(out, data, size);
     };
   }
@@ -232,7 +250,8 @@ class RunTimeTest : public RunTest {
     return run_script(std::move(acts));
   }
   std::string ten_seconds() {
-    return R"(line:{"event":"say","node":"data","line":"ten seconds )" + std::to_string(++asked_) + "\"}";
+    return R"(line:{"event":"say","node":"data","line":"ten seconds )" + std::to_string(++asked_) +
+           "\"}";
   }
   double node_seconds() const { return summary()["nodes"][0].value("seconds", 0.0); }
 
@@ -244,21 +263,23 @@ class RunTimeTest : public RunTest {
 
 TEST_F(RunTimeTest, OfANodeWhoseWorkerWasKilledIsThatOfAllItsWorkers) {
   allow_restarts();
-  run_script({"hello", "read", "ready", "read", kStarted, "new|" + metric("0.5", 1), "new|" + kFlush, "new|read",
-              "new|" + ten_seconds(), "new|die:9", R"(again|line:{"event":"resumed","node":"data","metrics":1})",
-              kFinished, "finished:0"});
+  run_script({"hello", "read", "ready", "read", kStarted, "new|" + metric("0.5", 1),
+              "new|" + kFlush, "new|read", "new|" + ten_seconds(), "new|die:9",
+              R"(again|line:{"event":"resumed","node":"data","metrics":1})", kFinished,
+              "finished:0"});
   EXPECT_EQ(node_seconds(), 11.5);
   EXPECT_EQ(summary()["seconds"], 10);
 }
 
 TEST_F(RunTimeTest, OfAResumedRunIsThatOfAllAttempts) {
-  run_script(
-      {"hello", "read", "ready", "read", kStarted, metric("0.5", 1), ten_seconds(), ten_seconds(), "finished:75"});
+  run_script({"hello", "read", "ready", "read", kStarted, metric("0.5", 1), ten_seconds(),
+              ten_seconds(), "finished:75"});
   EXPECT_EQ(summary()["seconds"], 20);
   EXPECT_EQ(node_seconds(), 20);
   resume({"hello", "read", "ready", "read", kStarted, ten_seconds(), "finished:75"});
   EXPECT_EQ(node_seconds(), 30);
-  EXPECT_EQ(resume({"hello", "read", "ready", "read", kStarted, kFinished, "finished:0"}), ExitCode::kDone);
+  EXPECT_EQ(resume({"hello", "read", "ready", "read", kStarted, kFinished, "finished:0"}),
+            ExitCode::kDone);
   EXPECT_EQ(summary()["seconds"], 30);
   EXPECT_EQ(node_seconds(), 31.5);
   resume({"hello", "read", "ready", "read", kFinished, "finished:0"});
@@ -269,11 +290,11 @@ TEST_F(RunTimeTest, OfARunThatWasKilledCountsUntilItLastMeasured) {
   const auto kill = [&] {  // leaves the summary as it was at the beginning
     folder_.write("run/summary.json", first_summary_);
   };
-  run_script({"hello", "read", "ready", "read", kStarted, metric("0.5", 1), ten_seconds(), metric("0.25", 2),
-              ten_seconds(), "finished:75"});
+  run_script({"hello", "read", "ready", "read", kStarted, metric("0.5", 1), ten_seconds(),
+              metric("0.25", 2), ten_seconds(), "finished:75"});
   kill();
-  resume({"hello", "read", "ready", "read", kStarted, R"(line:{"event":"resumed","node":"data","metrics":0})",
-          ten_seconds(), "finished:75"});
+  resume({"hello", "read", "ready", "read", kStarted,
+          R"(line:{"event":"resumed","node":"data","metrics":0})", ten_seconds(), "finished:75"});
   EXPECT_EQ(summary()["seconds"], 20);
   kill();  // before it measured anything, and what was measured before is taken back
   resume({"hello", "read", "ready", "read", kStarted, kFinished, "finished:0"});
@@ -283,14 +304,15 @@ TEST_F(RunTimeTest, OfARunThatWasKilledCountsUntilItLastMeasured) {
 
 TEST_F(RunTest, NextWorkerIsNotGivenOtherInputsOrCheckpoints) {
   allow_restarts();
-  const std::vector<std::string> killed = {"hello",         "read",     "ready",     "read",    kStarted,
-                                           "new|" + kFlush, "new|read", "new|die:9", kFinished, "finished:0"};
+  const std::vector<std::string> killed = {"hello",   "read",          "ready",    "read",
+                                           kStarted,  "new|" + kFlush, "new|read", "new|die:9",
+                                           kFinished, "finished:0"};
   folder_.write("photos/a.jpg", "one");
   inputs_ = {{"/data/root", folder_.path() / "photos"}};
   before_flush_ = [&] { folder_.write("photos/a.jpg", "another"); };
   EXPECT_EQ(run_script(killed), ExitCode::kBadRecipe);
-  EXPECT_THAT(talk_.str(),
-              HasSubstr("error[E0807]: since the run began, the input /data/root was 1 file with 3 B and is now "));
+  EXPECT_THAT(talk_.str(), HasSubstr("error[E0807]: since the run began, the input /data/root was "
+                                     "1 file with 3 B and is now "));
   EXPECT_THAT(talk_.str(), HasSubstr("continue with `retort resume"));
   EXPECT_EQ(summary()["status"], "failed");
 
@@ -298,10 +320,12 @@ TEST_F(RunTest, NextWorkerIsNotGivenOtherInputsOrCheckpoints) {
   graph_.nodes.push_back({"train", "train", "train.test", {}, "/train", {}, 3});
   graph_.recipe_hash = "own";
   before_flush_ = [&] {
-    folder_.write("run/nodes/train/checkpoints/step-00000007/state.json", R"({"recipe_hash": "another", "seed": 3})");
+    folder_.write("run/nodes/train/checkpoints/step-00000007/state.json",
+                  R"({"recipe_hash": "another", "seed": 3})");
   };
   EXPECT_EQ(run_script(killed), ExitCode::kBadRecipe);
-  EXPECT_THAT(talk_.str(), HasSubstr("step-00000007' is not of this training: another one has saved it"));
+  EXPECT_THAT(talk_.str(),
+              HasSubstr("step-00000007' is not of this training: another one has saved it"));
 }
 
 TEST_F(RunTest, InputsThatChangeWhileTheRunIsAtWorkFailItAndMarkItsRecord) {
@@ -311,27 +335,33 @@ TEST_F(RunTest, InputsThatChangeWhileTheRunIsAtWorkFailItAndMarkItsRecord) {
   inputs_ = {{"/data/root", folder_.path() / "photos"}};
   before_flush_ = [&] { folder_.write("photos/b.jpg", "new"); };
   EXPECT_EQ(run_script(acts), ExitCode::kDone);
-  EXPECT_THAT(talk_.str(),
-              HasSubstr("warning[E0807]: the input /data/root was 1 file with 3 B and is now 2 files with 6 "
-                        "B: files were added while the run was at work"));
+  EXPECT_THAT(
+      talk_.str(),
+      HasSubstr(
+          "warning[E0807]: the input /data/root was 1 file with 3 B and is now 2 files with 6 "
+          "B: files were added while the run was at work"));
   EXPECT_EQ(summary()["status"], "finished");
 
   fs::remove_all(folder_.path() / "run");
   before_flush_ = [&] { folder_.write("photos/a.jpg", "another"); };
   EXPECT_EQ(run_script(acts), ExitCode::kBadRecipe);
-  EXPECT_THAT(talk_.str(),
-              HasSubstr("error[E0807]: the input /data/root was 2 files with 6 B and is now 2 files with 10 "
-                        "B: it was changed while the run was at work"));
+  EXPECT_THAT(
+      talk_.str(),
+      HasSubstr(
+          "error[E0807]: the input /data/root was 2 files with 6 B and is now 2 files with 10 "
+          "B: it was changed while the run was at work"));
   EXPECT_EQ(summary()["status"], "failed");
   EXPECT_EQ(summary()["exit"], 78);
-  EXPECT_EQ(nlohmann::json::parse(folder_.read("run/.retort/environment.json"))["inputs"]["/data/root"]["changed"],
+  EXPECT_EQ(nlohmann::json::parse(
+                folder_.read("run/.retort/environment.json"))["inputs"]["/data/root"]["changed"],
             true);
 }
 
 TEST_F(RunTest, InputsThatTheRunMakesAreRecordedOnceTheyAreThere) {
   inputs_ = {{"/data/root", folder_.path() / "made"}};
   before_flush_ = [&] { folder_.write("made/a.jpg", "one"); };
-  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, kFlush, "read", kFinished, "finished:0"}),
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, kFlush, "read", kFinished,
+                        "finished:0"}),
             ExitCode::kDone);
   EXPECT_EQ(talk_.str(), "");
   const auto environment = nlohmann::json::parse(folder_.read("run/.retort/environment.json"));
@@ -362,13 +392,14 @@ TEST_F(RunTest, RecoveriesOfBeforeARunWasResumedStayInItsSummary) {
   EXPECT_EQ(summary()["recoveries"].size(), 2);
   EXPECT_EQ(summary()["recoveries"][0], summary()["recoveries"][1]);
   EXPECT_EQ(summary()["recoveries"][0]["to"], "micro_batch 4");
-  EXPECT_THAT(talk_.str(), HasSubstr("recovered 2 times: 2 x out of memory (recoveries in summary.json)\n"));
+  EXPECT_THAT(talk_.str(),
+              HasSubstr("recovered 2 times: 2 x out of memory (recoveries in summary.json)\n"));
 }
 
 TEST_F(RunTest, WorkerWhoseDeviceIsLostIsFollowedByAnother) {
   allow_restarts();
-  EXPECT_EQ(run_script({"hello", "read", "ready:cuda:0", "read", kStarted, "new|finished:81", "new|exit:81", kFinished,
-                        "finished:0"}),
+  EXPECT_EQ(run_script({"hello", "read", "ready:cuda:0", "read", kStarted, "new|finished:81",
+                        "new|exit:81", kFinished, "finished:0"}),
             ExitCode::kDone);
   EXPECT_EQ(talk_.str(),
             "data: the device 'cuda:0' failed: continues from the last checkpoint, restart 1\n"
@@ -377,18 +408,23 @@ TEST_F(RunTest, WorkerWhoseDeviceIsLostIsFollowedByAnother) {
 
 TEST_F(RunTest, WorkersThatGetNoFurtherEndTheRun) {
   allow_restarts();
-  EXPECT_EQ(run_script({"hello", "read", "ready:cuda:0", "read", kStarted, "finished:81", "exit:81"}),
-            ExitCode::kDeviceUnavailable);
+  EXPECT_EQ(
+      run_script({"hello", "read", "ready:cuda:0", "read", kStarted, "finished:81", "exit:81"}),
+      ExitCode::kDeviceUnavailable);
+  EXPECT_THAT(
+      talk_.str(),
+      HasSubstr(
+          "error[E0712]: the device 'cuda:0' failed, and nothing can be done on it in the same "
+          "process"));
   EXPECT_THAT(talk_.str(),
-              HasSubstr("error[E0712]: the device 'cuda:0' failed, and nothing can be done on it in the same "
-                        "process"));
-  EXPECT_THAT(talk_.str(), HasSubstr("help: it failed again after the run was restarted: try another device"));
+              HasSubstr("help: it failed again after the run was restarted: try another device"));
   EXPECT_EQ(summary()["status"], "failed");
   EXPECT_EQ(summary()["exit"], 69);
 }
 
 TEST_F(RunTest, WithoutAPolicyThatAllowsItNothingIsRestarted) {
-  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, "die:9"}), ExitCode::kRunFailed);
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, "die:9"}),
+            ExitCode::kRunFailed);
   EXPECT_THAT(talk_.str(), HasSubstr("error[E0704]: the worker was killed by signal 9 (SIGKILL)"));
   EXPECT_FALSE(summary().contains("recoveries"));
 }
@@ -398,14 +434,17 @@ const std::string kStranded =
 
 TEST_F(RunTest, NextWorkerIsToldWhereAndHowToGoOn) {
   graph_.device = "cuda";
-  run_script({"hello", "echo", "new|ready:cuda:0", "new|read", "new|" + kStranded, "new|finished:80", "new|exit:80",
-              "ready", "read", kStarted, kFinished, "finished:0"});
+  run_script({"hello", "echo", "new|ready:cuda:0", "new|read", "new|" + kStranded,
+              "new|finished:80", "new|exit:80", "ready", "read", kStarted, kFinished,
+              "finished:0"});
   EXPECT_THAT(talk_.str(), HasSubstr(R"("device":"cpu",)"));
   EXPECT_THAT(talk_.str(), HasSubstr(R"("resume":true,)"));
   EXPECT_THAT(talk_.str(), HasSubstr(R"("folder":")" + (folder_.path() / "run").string() + '"'));
   EXPECT_THAT(talk_.str(), HasSubstr(R"("restarts":{"plans":0,"retries":0,"has_moved":true})"));
-  EXPECT_THAT(talk_.str(), HasSubstr("data: continues on cpu in place of cuda:0: out of memory; its numbers differ in "
-                                     "their last bits, and it is slower\n"));
+  EXPECT_THAT(
+      talk_.str(),
+      HasSubstr("data: continues on cpu in place of cuda:0: out of memory; its numbers differ in "
+                "their last bits, and it is slower\n"));
   EXPECT_EQ(summary()["status"], "finished");
   EXPECT_EQ(nlohmann::json::parse(folder_.read("run/.retort/environment.json"))["device"], "cpu");
 }
@@ -433,14 +472,16 @@ TEST_F(RunTest, StrandedRunGivesItsGpuBackAndGoesOnOnAnother) {
     EXPECT_TRUE(DeviceLock::take(locks, "GPU-0")) << "nobody waits for what is used no longer";
     return held_gpu(1, locks);
   };
-  run_script({"hello", "echo", "variable:CUDA_VISIBLE_DEVICES", "new|ready:cuda:0", "new|read", "new|" + kStranded,
-              "new|finished:80", "new|exit:80", "ready:cuda:0", "read", kStarted, kFinished, "finished:0"});
+  run_script({"hello", "echo", "variable:CUDA_VISIBLE_DEVICES", "new|ready:cuda:0", "new|read",
+              "new|" + kStranded, "new|finished:80", "new|exit:80", "ready:cuda:0", "read",
+              kStarted, kFinished, "finished:0"});
   EXPECT_THAT(left_then, testing::ElementsAre("GPU-0"));
   EXPECT_TRUE(DeviceLock::take(locks, "GPU-0"));
   EXPECT_TRUE(DeviceLock::take(locks, "GPU-1")) << "the run is over";
   EXPECT_THAT(talk_.str(), HasSubstr("CUDA_VISIBLE_DEVICES='GPU-0'"));
   EXPECT_THAT(talk_.str(), HasSubstr("CUDA_VISIBLE_DEVICES='GPU-1'"));
-  EXPECT_THAT(talk_.str(), HasSubstr("data: continues on GPU 1 (L4) in place of GPU 0 (L4): out of memory\n"));
+  EXPECT_THAT(talk_.str(),
+              HasSubstr("data: continues on GPU 1 (L4) in place of GPU 0 (L4): out of memory\n"));
   const auto environment = nlohmann::json::parse(folder_.read("run/.retort/environment.json"));
   EXPECT_EQ(environment["device_choice"]["uuid"], "GPU-1");
   EXPECT_EQ(environment["variables"]["CUDA_VISIBLE_DEVICES"], "GPU-1");
@@ -467,8 +508,8 @@ TEST_F(RunTest, GpuIsHeldWhileItsRunIsAtWork) {
   };
   const auto other = DeviceLock::take(locks, "GPU-2");
   // The second worker is stranded as well, and the third is on the CPU.
-  EXPECT_EQ(run_script({"hello", "echo", "new|ready:cuda:0", "again|ready:cuda:0", "read", kStranded, "finished:80",
-                        "exit:80"}),
+  EXPECT_EQ(run_script({"hello", "echo", "new|ready:cuda:0", "again|ready:cuda:0", "read",
+                        kStranded, "finished:80", "exit:80"}),
             ExitCode::kRunFailed);
   EXPECT_EQ(asked, 2);
   EXPECT_THAT(talk_.str(), HasSubstr("continues on cpu in place of GPU 1 (L4): out of memory"));
@@ -481,8 +522,8 @@ TEST_F(RunTest, RunThatGoesOnOnTheCpuGivesItsGpuBack) {
   device_ = held_gpu(0, locks);
   std::string to_cpu = kStranded;
   to_cpu.replace(to_cpu.find(R"("gpu",)"), 6, "");
-  run_script({"hello", "read", "new|ready:cuda:0", "new|read", "new|" + to_cpu, "new|finished:80", "new|exit:80",
-              "ready", "read", kStarted, kFinished, "finished:0"});
+  run_script({"hello", "read", "new|ready:cuda:0", "new|read", "new|" + to_cpu, "new|finished:80",
+              "new|exit:80", "ready", "read", kStarted, kFinished, "finished:0"});
   EXPECT_EQ(summary()["status"], "finished");
   EXPECT_TRUE(DeviceLock::take(locks, "GPU-0"));
 }
@@ -490,7 +531,9 @@ TEST_F(RunTest, RunThatGoesOnOnTheCpuGivesItsGpuBack) {
 TEST_F(RunTest, SignalInTheWaitForAnotherGpuEndsTheRunAsItEndsOthers) {
   const LockFolder locks = *LockFolder::open(folder_.path() / "locks");
   device_ = held_gpu(0, locks);
-  next_gpu_ = [&](const std::vector<std::string>&) -> Result<OwnDevice> { return stopped_by(SIGINT, "after a wait"); };
+  next_gpu_ = [&](const std::vector<std::string>&) -> Result<OwnDevice> {
+    return stopped_by(SIGINT, "after a wait");
+  };
   const std::vector<std::string> stranded = {kStranded, "finished:80", "exit:80"};
   std::vector<std::string> acts = {"hello", "read", "ready:cuda:0", "read", kStarted};
   acts.insert(acts.end(), stranded.begin(), stranded.end());
@@ -507,7 +550,8 @@ TEST_F(RunTest, SignalInTheWaitForAnotherGpuEndsTheRunAsItEndsOthers) {
 TEST_F(RunTest, StrandedNodeThatMayGoNowhereIsAnError) {
   const std::string nowhere =
       R"(line:{"event":"stranded","node":"data","to":["gpu"],"retries":0,"error":{"severity":"error","code":"E0706","message":"out of memory","pointer":"/data","help":"use less","notes":[]},"incident":{"cause":"out of memory","phase":"backward","step":3,"tried":4,"taken":60,"limit":64,"from":"","to":""}})";
-  EXPECT_EQ(run_script({"hello", "read", "ready:cuda:0", "read", kStarted, nowhere, "finished:80", "exit:80"}),
+  EXPECT_EQ(run_script({"hello", "read", "ready:cuda:0", "read", kStarted, nowhere, "finished:80",
+                        "exit:80"}),
             ExitCode::kRunFailed);
   EXPECT_THAT(talk_.str(), HasSubstr("error[E0706]: out of memory"));
   EXPECT_THAT(talk_.str(), HasSubstr("help: use less"));
@@ -521,31 +565,35 @@ TEST_F(RunTest, RunThatIsAtWorkIsNotWrittenTo) {
   ASSERT_TRUE(worker);
   const std::string before = folder_.read("run/log.txt");
   resume_ = path.string();
-  EXPECT_EQ(run_script({"hello", "read", "ready", "read", "finished:0"}), info(ErrorCode::kRunBusy).exit);
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", "finished:0"}),
+            info(ErrorCode::kRunBusy).exit);
   EXPECT_THAT(talk_.str(), HasSubstr("is still running"));
   EXPECT_EQ(folder_.read("run/log.txt"), before);
 }
 
 TEST_F(RunTest, TrainingLeavesWhatEachEpochMeasured) {
-  graph_.nodes.push_back({"train", "train", "train.fake", graph_.nodes[0].options, "/train", {}, 1});
+  graph_.nodes.push_back(
+      {"train", "train", "train.fake", graph_.nodes[0].options, "/train", {}, 1});
   const auto measured = [](const std::string& name, const std::string& value, int step) {
-    return R"(line:{"event":"metric","node":"train","name":")" + name + R"(","value":)" + value + R"(,"step":)" +
-           std::to_string(step) + "}";
+    return R"(line:{"event":"metric","node":"train","name":")" + name + R"(","value":)" + value +
+           R"(,"step":)" + std::to_string(step) + "}";
   };
   const fs::path file = "run/nodes/train/training_metrics.json";
   bool was_there_after_the_first = false;
   write_ = [&](int out, const char* data, std::size_t size) {
     if (std::string_view(data, size).find("second epoch") != std::string_view::npos) {
-      was_there_after_the_first = nlohmann::json::parse(folder_.read(file)).at("train_losses").size() == 1;
+      was_there_after_the_first =
+          nlohmann::json::parse(folder_.read(file)).at("train_losses").size() == 1;
     }
     return ::write(out, data, size);
   };
   run_script({"hello", "read", "ready", "read", R"(line:{"event":"node_started","node":"train"})",
-              "folder:" + (folder_.path() / "run/nodes/train").string(), measured("train/loss", "3", 1),
-              measured("train/epoch_loss", "2", 4), measured("validation/loss", "1.5", 4),
-              measured("validation/accuracy", "0.5", 4), R"(line:{"event":"say","node":"train","line":"epoch"})",
-              R"(line:{"event":"say","node":"train","line":"second epoch"})", measured("train/epoch_loss", "1", 8),
-              "finished:0"});
+              "folder:" + (folder_.path() / "run/nodes/train").string(),
+              measured("train/loss", "3", 1), measured("train/epoch_loss", "2", 4),
+              measured("validation/loss", "1.5", 4), measured("validation/accuracy", "0.5", 4),
+              R"(line:{"event":"say","node":"train","line":"epoch"})",
+              R"(line:{"event":"say","node":"train","line":"second epoch"})",
+              measured("train/epoch_loss", "1", 8), "finished:0"});
   EXPECT_TRUE(was_there_after_the_first);
   const auto json = nlohmann::json::parse(folder_.read(file));
   EXPECT_EQ(json["train_losses"].dump(), "[2.0,1.0]");
@@ -581,14 +629,16 @@ TEST_F(RunTest, RecordHoldsWhatAutoCameToAndWhatTheWorkerSet) {
 }
 
 TEST_F(RunTest, SecretsReachTheWorkerButNoRecord) {
-  run_script({"hello", "told:hunter2", "ready", "read", kStarted,
-              R"(line:{"event":"say","node":"data","line":"making pictures in 'hunter2'"})", "out:hunter2",
-              R"(line:{"event":"diagnostic","severity":"error","code":"E0601","message":"no folder 'hunter2/a'",)"
-              R"("pointer":"/data/root","help":"make hunter2","notes":[{"message":"hunter2 it was"}]})",
-              "finished:66"});
+  run_script(
+      {"hello", "told:hunter2", "ready", "read", kStarted,
+       R"(line:{"event":"say","node":"data","line":"making pictures in 'hunter2'"})", "out:hunter2",
+       R"(line:{"event":"diagnostic","severity":"error","code":"E0601","message":"no folder 'hunter2/a'",)"
+       R"("pointer":"/data/root","help":"make hunter2","notes":[{"message":"hunter2 it was"}]})",
+       "finished:66"});
   EXPECT_THAT(talk_.str(), HasSubstr("fake: is told\n"));
   EXPECT_THAT(talk_.str(), HasSubstr("data: making pictures in '${oc.env:API_KEY}'\n"));
-  EXPECT_THAT(talk_.str(), Not(HasSubstr("hunter2"))) << "a terminal's text is recorded too, by whoever redirects it";
+  EXPECT_THAT(talk_.str(), Not(HasSubstr("hunter2")))
+      << "a terminal's text is recorded too, by whoever redirects it";
   EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr("making pictures in '${oc.env:API_KEY}'"));
   for (const auto& file : fs::recursive_directory_iterator(folder_.path())) {
     if (!file.is_regular_file()) continue;
@@ -601,19 +651,22 @@ TEST_F(RunTest, SecretsReachTheWorkerButNoRecord) {
 TEST_F(RunTest, SecretThatARecordDoesNotHoldMustBeGivenAgain) {
   graph_.nodes.at(0).options = Value{Value::List{{std::string("***"), {}}}, {}};
   EXPECT_EQ(run_script({"hello", "read", "finished:0"}), ExitCode::kBadRecipe);
-  EXPECT_THAT(talk_.str(), HasSubstr("error[E0213]: a secret was here, which the record does not hold [/data/0]"));
+  EXPECT_THAT(
+      talk_.str(),
+      HasSubstr("error[E0213]: a secret was here, which the record does not hold [/data/0]"));
   EXPECT_THAT(talk_.str(), HasSubstr("help: give it again as an override"));
   EXPECT_FALSE(fs::exists(folder_.path() / "run"));
 }
 
 TEST_F(RunTest, ReusedNodeIsSaidAndRecorded) {
-  run_script({"hello", "echo", "ready", "read", kStarted, R"(line:{"event":"reused","node":"data","run":"/a/run"})",
-              kFinished, "finished:0"});
+  run_script({"hello", "echo", "ready", "read", kStarted,
+              R"(line:{"event":"reused","node":"data","run":"/a/run"})", kFinished, "finished:0"});
   EXPECT_THAT(talk_.str(), HasSubstr(R"("reuse":"cacheable","index":"")"));
   EXPECT_THAT(talk_.str(), HasSubstr("data: reused from /a/run"));
   EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr("  info   data: reused from /a/run\n"));
-  EXPECT_EQ(summary()["nodes"].dump(),
-            R"([{"id":"data","peak_memory_bytes":4096,"reused_from":"/a/run","seconds":1.5,"status":"finished"}])");
+  EXPECT_EQ(
+      summary()["nodes"].dump(),
+      R"([{"id":"data","peak_memory_bytes":4096,"reused_from":"/a/run","seconds":1.5,"status":"finished"}])");
 }
 
 TEST_F(RunTest, EvaluationRecordsWhoseWeightsItTook) {
@@ -623,8 +676,10 @@ TEST_F(RunTest, EvaluationRecordsWhoseWeightsItTook) {
   trained_ = {{"train", {"/a/run/nodes/train/checkpoints", CheckpointSource::Choice::kKept}}};
   source_ = "/a/b/../run";
   run_script({"hello", "echo", "ready", "read", "finished:0"});
-  EXPECT_THAT(talk_.str(),
-              HasSubstr(R"("checkpoints":{"train":{"folder":"/a/run/nodes/train/checkpoints","choice":"kept"}})"));
+  EXPECT_THAT(
+      talk_.str(),
+      HasSubstr(
+          R"("checkpoints":{"train":{"folder":"/a/run/nodes/train/checkpoints","choice":"kept"}})"));
   EXPECT_EQ(
       nlohmann::json::parse(folder_.read("evaluation/.retort/source.json")).dump(),
       R"({"checkpoints":{"train":{"choice":"kept","folder":"/a/run/nodes/train/checkpoints"}},"run":"/a/run","schema":1})");
@@ -642,31 +697,35 @@ TEST_F(RunTest, MistakeFoundBeforeTheStartIsPlacedAndWritesNothing) {
 }
 
 TEST_F(RunTest, FailureWhileRunningIsInTheSummary) {
-  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, kMissing, "finished:66"}), ExitCode::kMissingInput);
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, kMissing, "finished:66"}),
+            ExitCode::kMissingInput);
   EXPECT_EQ(summary()["status"], "failed");
   EXPECT_EQ(summary()["exit"], 66);
   EXPECT_EQ(summary()["nodes"][0]["status"], "running");
   EXPECT_EQ(results_.str(), "");
-  EXPECT_THAT(talk_.str(), testing::EndsWith("the record is in " + (folder_.path() / "run").string() + "\n"));
+  EXPECT_THAT(talk_.str(),
+              testing::EndsWith("the record is in " + (folder_.path() / "run").string() + "\n"));
   EXPECT_EQ(summary()["diagnostics"][0]["line"], 2);
   EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr("  error  error[E0601]: no folder 'nowhere'"));
 }
 
 TEST_F(RunTest, ErrorWithoutAnExitCodeIsNotSuccess) {
-  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kMissing, "finished:0"}), ExitCode::kMissingInput);
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kMissing, "finished:0"}),
+            ExitCode::kMissingInput);
   EXPECT_EQ(summary()["status"], "failed");
 }
 
 TEST_F(RunTest, KilledWorkerLeavesAFolderThatSaysSo) {
-  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, metric("0.5", 1), "err:about to go", "die:9"}),
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, metric("0.5", 1),
+                        "err:about to go", "die:9"}),
             ExitCode::kRunFailed);
-  EXPECT_EQ(
-      talk_.str(),
-      "error[E0704]: the worker was killed by signal 9 (SIGKILL)\n"
-      "  help: the kernel often does this when memory runs out (see `dmesg`): use a smaller batch, or more memory\n"
-      "  note: it printed: about to go\n"
-      "the record is in " +
-          (folder_.path() / "run").string() + "\n");
+  EXPECT_EQ(talk_.str(),
+            "error[E0704]: the worker was killed by signal 9 (SIGKILL)\n"
+            "  help: the kernel often does this when memory runs out (see `dmesg`): use a smaller "
+            "batch, or more memory\n"
+            "  note: it printed: about to go\n"
+            "the record is in " +
+                (folder_.path() / "run").string() + "\n");
   EXPECT_EQ(summary()["status"], "worker died");
   EXPECT_EQ(summary()["signal"], 9);
   EXPECT_EQ(summary()["exit"], 1);
@@ -686,8 +745,8 @@ TEST_F(RunTest, WorkerThatDiesBeforeTheStartWritesNothing) {
 TEST_F(RunTest, FolderThatIsTakenIsRefusedAtItsPlace) {
   fs::create_directories(folder_.path() / "run/other");
   EXPECT_EQ(run_script({"hello", "read", "ready", "forever"}), ExitCode::kCannotCreate);
-  EXPECT_THAT(talk_.str(),
-              HasSubstr("error[E0803]: '" + (folder_.path() / "run").string() + "' is not empty [/run/dir]"));
+  EXPECT_THAT(talk_.str(), HasSubstr("error[E0803]: '" + (folder_.path() / "run").string() +
+                                     "' is not empty [/run/dir]"));
   EXPECT_FALSE(fs::exists(folder_.path() / "run/.retort"));
 }
 
@@ -711,10 +770,13 @@ TEST_F(RunTest, FullDiskStopsTheRun) {
     errno = ENOSPC;
     return -1;
   };
-  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, metric("1", 1), metric("1", 2), "forever"}),
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, metric("1", 1), metric("1", 2),
+                        "forever"}),
             ExitCode::kCannotWrite);
-  EXPECT_EQ(talk_.str(), "error[E0804]: cannot write '" + (folder_.path() / "run/metrics.jsonl").string() +
-                             "': No space left on device\n  help: free up space, or choose another place with run.dir\n"
+  EXPECT_EQ(talk_.str(), "error[E0804]: cannot write '" +
+                             (folder_.path() / "run/metrics.jsonl").string() +
+                             "': No space left on device\n  help: free up space, or choose another "
+                             "place with run.dir\n"
                              "the record is in " +
                              (folder_.path() / "run").string() + "\n");
 }
@@ -726,7 +788,8 @@ TEST_F(RunTest, DiskThatFillsWithTheLastRecordIsNotSuccess) {
     errno = ENOSPC;
     return -1;
   };
-  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, kFinished, "finished:0"}), ExitCode::kCannotWrite);
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, kFinished, "finished:0"}),
+            ExitCode::kCannotWrite);
   EXPECT_THAT(talk_.str(), HasSubstr("error[E0804]: cannot write"));
 }
 
@@ -735,7 +798,8 @@ TEST_F(RunTest, InterruptedRunSaysSo) {
     if (std::string_view(data, size).find("data: started") != std::string_view::npos) raise(SIGINT);
     return ::write(file, data, size);
   };
-  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, "wait", "finished:130"}), ExitCode::kInterrupted);
+  EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, "wait", "finished:130"}),
+            ExitCode::kInterrupted);
   EXPECT_EQ(summary()["status"], "interrupted");
   EXPECT_EQ(summary()["exit"], 130);
   EXPECT_THAT(talk_.str(), HasSubstr("interrupted\n"));
@@ -768,7 +832,8 @@ TEST_F(RunTest, LogHoldsNothingBelowItsLevel) {
   log_level_ = LogLevel::kWarn;
   const std::string warning =
       R"(line:{"event":"diagnostic","severity":"warning","code":"E0604","message":"skipped 'a.jpg'","pointer":"","help":"","notes":[]})";
-  run_script({"hello", "err:early chatter", "read", "ready", "read", kStarted, warning, kFinished, "finished:0"});
+  run_script({"hello", "err:early chatter", "read", "ready", "read", kStarted, warning, kFinished,
+              "finished:0"});
   const std::string log = folder_.read("run/log.txt");
   EXPECT_THAT(log, MatchesRegex(" +[0-9.]+  warn   warning\\[E0604\\]: skipped 'a.jpg'\n"));
   log_level_ = LogLevel::kOff;
@@ -781,7 +846,8 @@ TEST_F(RunTest, LogHoldsNothingBelowItsLevel) {
 TEST_F(RunTest, LinesFromBeforeThereWasAFolderKeepTheirTime) {
   auto now = std::chrono::steady_clock::time_point();
   clock_ = [&] { return now += std::chrono::seconds(1); };
-  run_script({"hello", "err:early chatter", "read", "ready", "read", kStarted, kFinished, "finished:0"});
+  run_script(
+      {"hello", "err:early chatter", "read", "ready", "read", kStarted, kFinished, "finished:0"});
   std::istringstream log(folder_.read("run/log.txt"));
   double before = -1;
   int lines = 0;
@@ -795,8 +861,10 @@ TEST_F(RunTest, LinesFromBeforeThereWasAFolderKeepTheirTime) {
 
 TEST_F(RunTest, WorkersLogGoesIntoTheLogAndIsShownToTheVerboseAlone) {
   const std::vector<std::string> acts = {
-      "hello", R"(line:{"event":"log","level":"debug","node":"","line":"kernels: AVX2"})", "read",      "ready",
-      "read",  R"(line:{"event":"log","level":"warn","node":"data","line":"a stage's"})",  "finished:0"};
+      "hello",     R"(line:{"event":"log","level":"debug","node":"","line":"kernels: AVX2"})",
+      "read",      "ready",
+      "read",      R"(line:{"event":"log","level":"warn","node":"data","line":"a stage's"})",
+      "finished:0"};
   EXPECT_EQ(run_script(acts), ExitCode::kDone);
   EXPECT_THAT(folder_.read("run/log.txt"), Not(HasSubstr("AVX2")));
   EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr("  warn   data: a stage's\n"));

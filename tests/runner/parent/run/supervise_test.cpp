@@ -14,8 +14,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/error/diagnostic.h"
 #include "runner/parent/run/plan_request.h"
+#include "runner/shared/error/diagnostic.h"
 
 namespace runner {
 namespace {
@@ -25,7 +25,8 @@ using testing::HasSubstr;
 
 class SuperviseTest : public testing::Test {
  protected:
-  Ending play(std::vector<std::string> acts, const nlohmann::ordered_json& request = {{"request", "run"}}) {
+  Ending play(std::vector<std::string> acts,
+              const nlohmann::ordered_json& request = {{"request", "run"}}) {
     Conversation conversation;
     conversation.on_event = [&](const Event& event, WorkerProcess& process) {
       if (const auto* said = std::get_if<Said>(&event)) said_.push_back(said->line);
@@ -33,8 +34,9 @@ class SuperviseTest : public testing::Test {
     };
     conversation.on_output = [&](std::string_view text) { output_ += text; };
     conversation.on_resize = [&] { ++resizes_; };
-    const auto ending = supervise({.program = RETORT_FAKE_WORKER, .arguments = std::move(acts), .grace = grace_},
-                                  request, conversation);
+    const auto ending =
+        supervise({.program = RETORT_FAKE_WORKER, .arguments = std::move(acts), .grace = grace_},
+                  request, conversation);
     EXPECT_TRUE(ending);
     return ending ? *ending : Ending();
   }
@@ -51,7 +53,8 @@ class SuperviseTest : public testing::Test {
 };
 
 TEST_F(SuperviseTest, HandsOverTheRequestAndEndsAsTheWorkerSays) {
-  const Ending ending = play({"hello", "echo", "finished:66", "exit:66"}, {{"request", "run"}, {"smoke", true}});
+  const Ending ending =
+      play({"hello", "echo", "finished:66", "exit:66"}, {{"request", "run"}, {"smoke", true}});
   EXPECT_THAT(said_, ElementsAre(R"({"request":"run","smoke":true,"log":"info"})"));
   EXPECT_EQ(ending.exit, ExitCode::kMissingInput);
   EXPECT_TRUE(ending.errors.empty());
@@ -63,7 +66,8 @@ TEST_F(SuperviseTest, WorkerLeadsAProcessGroupOfItsOwn) {
 }
 
 TEST_F(SuperviseTest, WorkerInheritsNothingButItsOwnDescriptors) {
-  // As by a shell, or a library that does not close it when it starts a program; above 3, where the worker has its own.
+  // As by a shell, or a library that does not close it when it starts a program; above 3, where the
+  // worker has its own.
   const Descriptor left_open(fcntl(STDIN_FILENO, F_DUPFD, 4));
   play({"hello", "descriptors", "finished:0"});
   EXPECT_THAT(said_, ElementsAre("0 1 2 3"));
@@ -71,8 +75,9 @@ TEST_F(SuperviseTest, WorkerInheritsNothingButItsOwnDescriptors) {
 
 TEST_F(SuperviseTest, OutputComesThroughEvenWhenItIsMuch) {
   // More than a pipe holds in every direction: nobody may wait for the other.
-  const Ending ending = play({"flood:300000", "hello", "flood:300000", "echo", "out:end", "finished:0"},
-                             {{"long", std::string(100'000, 'z')}});
+  const Ending ending =
+      play({"flood:300000", "hello", "flood:300000", "echo", "out:end", "finished:0"},
+           {{"long", std::string(100'000, 'z')}});
   EXPECT_EQ(ending.exit, ExitCode::kDone);
   EXPECT_EQ(output_.size(), 600'004u);
   EXPECT_TRUE(output_.ends_with("end\n"));
@@ -97,19 +102,23 @@ TEST_F(SuperviseTest, NonsenseStopsTheWorker) {
   EXPECT_EQ(only_error(play({"line:{}", "forever"})), start + "an event has no 'event'");
   EXPECT_EQ(only_error(play({"ready", "forever"})), start + "its first event is not a hello");
   EXPECT_EQ(only_error(play({"hello", "hello", "forever"})), start + "a second hello");
-  EXPECT_EQ(only_error(play({"hello", "finished:0", "ready", "forever"})), start + "an event after the last");
-  EXPECT_EQ(only_error(play({"hello", "long:17000000", "finished:0"})), start + "a line of more than 16 MiB");
+  EXPECT_EQ(only_error(play({"hello", "finished:0", "ready", "forever"})),
+            start + "an event after the last");
+  EXPECT_EQ(only_error(play({"hello", "long:17000000", "finished:0"})),
+            start + "a line of more than 16 MiB");
 }
 
 TEST_F(SuperviseTest, DeathBySignalIsNamedWithAdvice) {
   const Ending ending = play({"hello", "read", "err:last words", "die:9"});
   EXPECT_EQ(only_error(ending), "E0704: the worker was killed by signal 9 (SIGKILL)");
   EXPECT_EQ(ending.errors[0].help,
-            "the kernel often does this when memory runs out (see `dmesg`): use a smaller batch, or more memory");
+            "the kernel often does this when memory runs out (see `dmesg`): use a smaller batch, "
+            "or more memory");
   EXPECT_EQ(ending.killed_by, 9);
   EXPECT_EQ(ending.exit, ExitCode::kRunFailed);
   EXPECT_EQ(output_, "last words\n");
-  EXPECT_EQ(only_error(play({"hello", "die:11"})), "E0704: the worker was killed by signal 11 (SIGSEGV)");
+  EXPECT_EQ(only_error(play({"hello", "die:11"})),
+            "E0704: the worker was killed by signal 11 (SIGSEGV)");
 }
 
 TEST_F(SuperviseTest, OnlySignalsThatAProgramBringsUponItselfAreOurMistakes) {
@@ -128,7 +137,8 @@ TEST_F(SuperviseTest, OnlySignalsThatAProgramBringsUponItselfAreOurMistakes) {
 TEST_F(SuperviseTest, EndWithoutFinishedIsADeath) {
   EXPECT_EQ(only_error(play({"hello", "read", "exit:0"})),
             "E0704: the worker ended with exit code 0 before it was done");
-  EXPECT_EQ(only_error(play({"exit:1"})), "E0704: the worker ended with exit code 1 before it was done");
+  EXPECT_EQ(only_error(play({"exit:1"})),
+            "E0704: the worker ended with exit code 1 before it was done");
   EXPECT_EQ(play({"exit:1"}).errors[0].help, "");
 }
 
@@ -136,7 +146,8 @@ TEST_F(SuperviseTest, WorkerWithoutItsLibrariesIsToldToGetThem) {
   const Ending ending = play({"exit:127"});
   EXPECT_EQ(only_error(ending), "E0704: the worker ended with exit code 127 before it was done");
   EXPECT_EQ(ending.errors[0].help,
-            "its libraries could not be loaded; a virtual environment gets them by `pip install 'torch==2.11.*'`");
+            "its libraries could not be loaded; a virtual environment gets them by `pip install "
+            "'torch==2.11.*'`");
   EXPECT_EQ(play({"hello", "read", "exit:127"}).errors[0].help, "") << "that one was loaded";
 }
 
@@ -157,8 +168,8 @@ TEST_F(SuperviseTest, SignalIsPassedOnAndTheWorkerSaysHowItEnds) {
         if (std::holds_alternative<Ready>(event)) raise(number);
       };
       const ExitCode exit = exit_code_of_stop(number, has_saved);
-      const Ending ending =
-          play({"hello", "read", "ready", "wait", "finished:" + std::to_string(static_cast<int>(exit))});
+      const Ending ending = play(
+          {"hello", "read", "ready", "wait", "finished:" + std::to_string(static_cast<int>(exit))});
       EXPECT_THAT(said_, ElementsAre("signal " + std::to_string(number)));
       EXPECT_EQ(ending.exit, exit);
       EXPECT_TRUE(ending.errors.empty());
@@ -181,7 +192,8 @@ TEST_F(SuperviseTest, WorkerThatDiesOfASignalIsStoppedByIt) {
 TEST_F(SuperviseTest, SecondInterruptKillsAWorkerThatDoesNotListen) {
   on_event_ = [&](const Event& event, WorkerProcess&) {
     if (std::holds_alternative<Ready>(event)) raise(SIGINT);
-    if (const auto* said = std::get_if<Said>(&event); said && said->line == "signal 2") raise(SIGINT);
+    if (const auto* said = std::get_if<Said>(&event); said && said->line == "signal 2")
+      raise(SIGINT);
   };
   const Ending ending = play({"hello", "read", "ready", "wait", "forever"});
   EXPECT_EQ(ending.exit, ExitCode::kInterrupted);
@@ -283,12 +295,13 @@ class SuperviseSeveralTest : public testing::Test {
       if (on_event_) on_event_(name, event, worker);
     };
     conversation.on_output = [this, name](std::string_view text) { heard_[name].output += text; };
-    const Diagnostics errors = supervision_.start({RETORT_FAKE_WORKER, std::move(acts)}, {{"for", name}}, conversation,
-                                                  [this, name](const Ending& ending) {
-                                                    heard_[name].ending = ending;
-                                                    order_ += name;
-                                                    if (on_end_) on_end_(name);
-                                                  });
+    const Diagnostics errors =
+        supervision_.start({RETORT_FAKE_WORKER, std::move(acts)}, {{"for", name}}, conversation,
+                           [this, name](const Ending& ending) {
+                             heard_[name].ending = ending;
+                             order_ += name;
+                             if (on_end_) on_end_(name);
+                           });
     for (const Diagnostic& error : errors) refused_.push_back(error.message);
   }
 
@@ -302,7 +315,8 @@ class SuperviseSeveralTest : public testing::Test {
 
 TEST_F(SuperviseSeveralTest, EachHearsItsOwn) {
   for (const char* name : {"a", "b", "c"}) {
-    start(name, {"hello", "flood:300000", std::string("out:") + name, "echo", "flood:300000", "finished:0"});
+    start(name, {"hello", "flood:300000", std::string("out:") + name, "echo", "flood:300000",
+                 "finished:0"});
   }
   supervision_.run();
   for (const char* name : {"a", "b", "c"}) {
@@ -322,7 +336,8 @@ TEST_F(SuperviseSeveralTest, OneDiesAndTheOtherGoesOn) {
   on_event_ = [&](const std::string&, const Event&, WorkerProcess& worker) { waiting = &worker; };
   on_end_ = [&](const std::string& name) {
     if (name == "b" && waiting) waiting->signal(SIGTERM);
-    else if (name == "b") on_event_ = [](const std::string&, const Event&, WorkerProcess& a) { a.signal(SIGTERM); };
+    else if (name == "b")
+      on_event_ = [](const std::string&, const Event&, WorkerProcess& a) { a.signal(SIGTERM); };
   };
   supervision_.run();
   EXPECT_EQ(order_, "ba");
@@ -345,7 +360,8 @@ TEST_F(SuperviseSeveralTest, SignalReachesAll) {
   on_event_ = [&](const std::string&, const Event& event, WorkerProcess&) {
     if (std::holds_alternative<Ready>(event) && ++ready == 2) raise(SIGTERM);
   };
-  for (const char* name : {"a", "b"}) start(name, {"hello", "read", "ready", "wait", "finished:143"});
+  for (const char* name : {"a", "b"})
+    start(name, {"hello", "read", "ready", "wait", "finished:143"});
   supervision_.run();
   for (const char* name : {"a", "b"}) {
     EXPECT_THAT(heard_[name].said, ElementsAre("signal 15"));
@@ -366,7 +382,8 @@ TEST_F(SuperviseSeveralTest, NothingIsStartedAfterASignal) {
 
 TEST_F(SuperviseSeveralTest, EndOfOneMayStartTheNext) {
   on_end_ = [&](const std::string& name) {
-    if (name != "c") start(std::string(1, static_cast<char>(name[0] + 1)), {"hello", "echo", "finished:0"});
+    if (name != "c")
+      start(std::string(1, static_cast<char>(name[0] + 1)), {"hello", "echo", "finished:0"});
   };
   start("a", {"hello", "echo", "finished:0"});
   supervision_.run();
@@ -382,7 +399,8 @@ TEST_F(SuperviseSeveralTest, ExceptionOfAListenerStopsAll) {
     silent.on_event = [](const Event&, WorkerProcess&) {};
     throwing.on_event = [](const Event&, WorkerProcess&) { throw std::runtime_error("disk full"); };
     silent.on_hello = [&](const Hello&) {
-      supervision.start({RETORT_FAKE_WORKER, {"hello", "read", "ready", "forever"}}, {}, throwing, {});
+      supervision.start({RETORT_FAKE_WORKER, {"hello", "read", "ready", "forever"}}, {}, throwing,
+                        {});
     };
     supervision.start({RETORT_FAKE_WORKER, {"lock:" + lock, "hello", "forever"}}, {}, silent, {});
     EXPECT_THROW(supervision.run(), std::runtime_error);
@@ -393,8 +411,8 @@ TEST_F(SuperviseSeveralTest, ExceptionOfAListenerStopsAll) {
 }
 
 TEST(AskWorker, GivesBackTheAnswer) {
-  const auto answer =
-      ask_worker({RETORT_FAKE_WORKER, {"hello", "read", "answer:x", "finished:0"}}, {{"request", "versions"}});
+  const auto answer = ask_worker({RETORT_FAKE_WORKER, {"hello", "read", "answer:x", "finished:0"}},
+                                 {{"request", "versions"}});
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->dump(), R"({"given":"x"})");
 }
@@ -410,7 +428,8 @@ TEST(AskWorker, DiagnosticsAndDeathsAreErrors) {
   EXPECT_EQ(refused.errors().at(0).message, "taken");
   const auto died = ask_worker({RETORT_FAKE_WORKER, {"hello", "die:9"}}, {{"request", "versions"}});
   EXPECT_EQ(died.errors().at(0).code, ErrorCode::kWorkerDied);
-  const auto silent = ask_worker({RETORT_FAKE_WORKER, {"hello", "finished:0"}}, {{"request", "versions"}});
+  const auto silent =
+      ask_worker({RETORT_FAKE_WORKER, {"hello", "finished:0"}}, {{"request", "versions"}});
   EXPECT_EQ(silent.errors().at(0).message, "the worker did not answer");
 }
 

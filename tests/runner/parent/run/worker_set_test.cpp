@@ -28,7 +28,8 @@ TEST(WorkerSet, ProgramThatCannotBeStartedIsReported) {
   WorkerSet workers;
   const auto worker = workers.start({"/nonexistent/retort-worker"});
   ASSERT_FALSE(worker);
-  EXPECT_EQ(worker.errors().at(0).message, "cannot start '/nonexistent/retort-worker': No such file or directory");
+  EXPECT_EQ(worker.errors().at(0).message,
+            "cannot start '/nonexistent/retort-worker': No such file or directory");
   EXPECT_EQ(worker.errors().at(0).code, ErrorCode::kWorkerMissing);
 }
 
@@ -54,7 +55,8 @@ Ended end_of(WorkerSet& workers) {
 
 std::string environment_of_a_worker(std::vector<std::string> variables = {}) {
   WorkerSet workers;
-  const auto worker = workers.start({.program = "/usr/bin/env", .arguments = {}, .variables = std::move(variables)});
+  const auto worker = workers.start(
+      {.program = "/usr/bin/env", .arguments = {}, .variables = std::move(variables)});
   return worker ? end_of(workers).printed : worker.errors().at(0).message;
 }
 
@@ -91,8 +93,9 @@ int say_what_i_am(const std::vector<std::string>& arguments) {
   sigset_t blocked;
   sigprocmask(SIG_SETMASK, nullptr, &blocked);
   const char* const device = getenv("CUDA_VISIBLE_DEVICES");
-  dprintf(STDOUT_FILENO, "%s; open:%s; device %s; %s, %s, %s\n", arguments.at(0).c_str(), open.c_str(),
-          device ? device : "none", getpgid(0) == getpid() ? "leads its group" : "in our group",
+  dprintf(STDOUT_FILENO, "%s; open:%s; device %s; %s, %s, %s\n", arguments.at(0).c_str(),
+          open.c_str(), device ? device : "none",
+          getpgid(0) == getpid() ? "leads its group" : "in our group",
           pipe.sa_handler == SIG_DFL ? "dies of SIGPIPE" : "ignores SIGPIPE",
           sigismember(&blocked, SIGTERM) ? "hears nothing" : "hears SIGTERM");
   return 7;
@@ -108,16 +111,20 @@ TEST(WorkerSet, BodyIsRunAsAProgramWouldBe) {
   ASSERT_TRUE(worker) << worker.errors().at(0).message;
   const Ended ended = end_of(workers);
   EXPECT_EQ(ended.exit, 7);
-  EXPECT_EQ(ended.printed, "word; open: 0 1 2 3; device GPU-1; leads its group, dies of SIGPIPE, hears SIGTERM\n");
+  EXPECT_EQ(ended.printed,
+            "word; open: 0 1 2 3; device GPU-1; leads its group, dies of SIGPIPE, hears SIGTERM\n");
   EXPECT_EQ(getenv("CUDA_VISIBLE_DEVICES"), nullptr) << "its environment is its own";
 }
 
-// Another thread may be in the middle of anything, and in a copy of this process it would stay there.
+// Another thread may be in the middle of anything, and in a copy of this process it would stay
+// there.
 TEST(WorkerSet, BesideAnotherThreadTheProgramIsRunInPlaceOfABody) {
   WorkerSet workers;
   std::promise<void> end;
-  std::thread other([ended = end.get_future()] { ended.wait(); });  // after the set, whose signals it would take
-  const auto worker = workers.start({.program = "/bin/echo", .arguments = {"a program"}, .body = say_what_i_am});
+  std::thread other(
+      [ended = end.get_future()] { ended.wait(); });  // after the set, whose signals it would take
+  const auto worker =
+      workers.start({.program = "/bin/echo", .arguments = {"a program"}, .body = say_what_i_am});
   ASSERT_TRUE(worker) << worker.errors().at(0).message;
   EXPECT_EQ(end_of(workers).printed, "a program\n");
   end.set_value();
@@ -131,7 +138,8 @@ TEST(WorkerSet, BesideAParkedThreadABodyIsRunWhateverThatWasDoing) {
     return text->size() == 1000;
   });
   for (int i = 0; i < 50; ++i) {
-    const auto worker = workers.start({.program = "/nonexistent", .arguments = {"word"}, .body = say_what_i_am});
+    const auto worker =
+        workers.start({.program = "/nonexistent", .arguments = {"word"}, .body = say_what_i_am});
     ASSERT_TRUE(worker) << worker.errors().at(0).message;
     EXPECT_THAT(end_of(workers).printed, testing::StartsWith("word; open: 0 1 2 3; "));
     workers.remove(**worker);
@@ -187,7 +195,10 @@ TEST(WorkerSet, TellsWhoseNewsItIs) {
     const auto& [worker, news] = std::get<NewsOf>(occurrence);
     const auto* line = std::get_if<EventLine>(&news);
     const auto* end = std::get_if<WorkerExit>(&news);
-    told.push_back((worker == a ? "a " : worker == b ? "b " : "? ") + (line ? line->text : std::to_string(end->exit)));
+    told.push_back((worker == a   ? "a "
+                    : worker == b ? "b "
+                                  : "? ") +
+                   (line ? line->text : std::to_string(end->exit)));
   }
   std::ranges::sort(told);
   EXPECT_EQ(told, (std::vector<std::string>{"a a", "b 3", "b b"}));

@@ -1,4 +1,5 @@
-// What editors check files with, as they are written: schemas/editor, by a validator that is not ours.
+// What editors check files with, as they are written: schemas/editor, by a validator that is not
+// ours.
 
 #include "runner/parent/schema/published_schema.h"
 
@@ -50,7 +51,9 @@ std::string complaints(const fs::path& form, const std::string& yaml) {
   if (!value) return "no YAML: " + value.errors().front().message;
   const auto json = nlohmann::json::parse(to_json(*value).dump());
   valijson::ValidationResults results;
-  if (valijson::Validator().validate(*schema, valijson::adapters::NlohmannJsonAdapter(json), &results)) return "";
+  if (valijson::Validator().validate(*schema, valijson::adapters::NlohmannJsonAdapter(json),
+                                     &results))
+    return "";
   std::string text;
   for (const auto& error : results) {
     for (const std::string& step : error.context) text += step;
@@ -70,7 +73,8 @@ TEST(EditorSchema, ShippedFormsAreThoseOfTheSchemas) {
     const auto form = editor_schema(*schemas, group);
     ASSERT_TRUE(form) << group;
     EXPECT_TRUE(text_of(kRoot / "schemas/editor" / (group + ".json")) == form->dump() + '\n')
-        << "schemas/editor/" << group << ".json is out of date: scripts/editor-schemas writes it again";
+        << "schemas/editor/" << group
+        << ".json is out of date: scripts/editor-schemas writes it again";
   }
 }
 
@@ -87,9 +91,10 @@ TEST(EditorSchema, EveryShippedFileFitsTheFormThatItsFirstLineNames) {
       const fs::path form = (entry.path().parent_path() / named).lexically_normal();
       ASSERT_TRUE(fs::exists(form)) << entry.path() << " names " << form;
       const fs::path group = entry.path().parent_path().lexically_relative(kRoot / "recipes");
-      const bool is_recipe =
-          group == "." || *group.begin() == ".." || text.find("\n# @package _global_\n") != text.npos;
-      const std::string below = group == "launcher" ? "sweep/launcher" : group.string();  // where its package puts it
+      const bool is_recipe = group == "." || *group.begin() == ".." ||
+                             text.find("\n# @package _global_\n") != text.npos;
+      const std::string below =
+          group == "launcher" ? "sweep/launcher" : group.string();  // where its package puts it
       EXPECT_EQ(form, kRoot / "schemas/editor" / (is_recipe ? "recipe.json" : below + ".json"));
       EXPECT_EQ(complaints(form, text), "") << entry.path();
     }
@@ -108,15 +113,19 @@ TEST_P(EditorCases, Check) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Text, EditorCases, testing::ValuesIn(read_cases(kRoot / "tests/cases/editor/files.case")),
+INSTANTIATE_TEST_SUITE_P(Text, EditorCases,
+                         testing::ValuesIn(read_cases(kRoot / "tests/cases/editor/files.case")),
                          [](const auto& info) { return test_name(info.param); });
 
 TEST(EditorSchema, UnknownGroupSuggestsNearest) {
   const SchemaSet schemas = small_schemas();
-  const auto help = [&](const std::string& name) { return told(editor_schema(schemas, name).errors()).front(); };
+  const auto help = [&](const std::string& name) {
+    return told(editor_schema(schemas, name).errors()).front();
+  };
   EXPECT_EQ(help("trian"), "E0206 : there is no editor schema 'trian' (did you mean 'train'?)");
   EXPECT_EQ(help("zzz"),
-            "E0206 : there is no editor schema 'zzz' (there are recipe, data, train, sweep/launcher, train/optimizer)");
+            "E0206 : there is no editor schema 'zzz' (there are recipe, data, train, "
+            "sweep/launcher, train/optimizer)");
 }
 
 }  // namespace

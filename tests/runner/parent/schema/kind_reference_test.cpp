@@ -12,7 +12,10 @@ using testing::HasSubstr;
 
 TEST(KindReference, EveryFamilyIsASectionAndEveryKindATableOfOptions) {
   const std::string text = kinds_markdown(small_schemas());
-  EXPECT_THAT(text, HasSubstr("# data\n\n## data.folder\n\nReads a folder.\n\n```text\nout  train: dataset\n```\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "# data\n\n## data.folder\n\nReads a folder.\n\n```text\nout  train: dataset\n```\n"));
   EXPECT_THAT(text, HasSubstr("| `root` | a string | required | The folder to read. |\n"));
   EXPECT_THAT(text, HasSubstr("| `size` | an integer from 1 to 4096 (pixels) | `96` | Side. |\n"));
   EXPECT_THAT(text, HasSubstr("A later run reuses its results by default.\n"));

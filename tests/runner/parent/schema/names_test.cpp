@@ -42,8 +42,9 @@ Diagnostics faults_of_run(const std::string& name) {
 
 /// Those of the stage's name alone.
 Diagnostics faults_of_stage(const std::string& name) {
-  Diagnostics found = faults(
-      map({{"schema", {}, {std::int64_t{1}, {}}}, {name, {}, map({{"kind", {}, text("evaluate.classification")}})}}));
+  Diagnostics found =
+      faults(map({{"schema", {}, {std::int64_t{1}, {}}},
+                  {name, {}, map({{"kind", {}, text("evaluate.classification")}})}}));
   std::erase_if(found, [](const Diagnostic& one) { return one.code != ErrorCode::kBadName; });
   return found;
 }

@@ -53,7 +53,8 @@ TEST(PublishedSchema, RulesThatKindsShareAreLeftOut) {
   ASSERT_TRUE(published);
   EXPECT_FALSE(published->contains("allOf"));
   EXPECT_FALSE((*published)["definitions"].contains("training"));
-  EXPECT_EQ((*published_schema(*schemas, "train.episodic"))["allOf"].size(), 1u) << "which is no rule of ours";
+  EXPECT_EQ((*published_schema(*schemas, "train.episodic"))["allOf"].size(), 1u)
+      << "which is no rule of ours";
 }
 
 TEST(PublishedSchema, PublishedKindHasTheCommonKeysAndItsSubKinds) {
@@ -66,12 +67,14 @@ TEST(PublishedSchema, PublishedKindHasTheCommonKeysAndItsSubKinds) {
       properties["name"].dump(),
       R"({"description":"A name for interpolations, such as ${model.name}.","allOf":[{"$ref":"#/definitions/name"}]})");
   EXPECT_EQ(properties["epochs"]["description"], "Passes. In epochs.");
-  EXPECT_EQ(properties["optimizer"]["properties"].dump(), R"({"kind":{"enum":["adam","sgd"],"default":"adam"}})");
+  EXPECT_EQ(properties["optimizer"]["properties"].dump(),
+            R"({"kind":{"enum":["adam","sgd"],"default":"adam"}})");
   EXPECT_EQ(
       properties["optimizer"]["allOf"].dump(),
       R"([{"if":{"properties":{"kind":{"const":"adam"}}},"then":{"$ref":"#/definitions/train.optimizer.adam"}},)"
       R"({"if":{"properties":{"kind":{"const":"sgd"}},"required":["kind"]},"then":{"$ref":"#/definitions/train.optimizer.sgd"}}])");
-  EXPECT_EQ((*published)["definitions"]["train.optimizer.sgd"]["properties"]["nesterov"]["default"], false);
+  EXPECT_EQ((*published)["definitions"]["train.optimizer.sgd"]["properties"]["nesterov"]["default"],
+            false);
 }
 
 TEST(PublishedSchema, PublishedRecipeChoosesByKind) {
@@ -93,7 +96,8 @@ TEST(PublishedSchema, UnknownKindSuggestsNearest) {
   EXPECT_EQ(help("train/optimizer/adm"),
             "E0306 : unknown kind 'train/optimizer/adm' (did you mean 'train/optimizer/adam'?)");
   EXPECT_EQ(help("zzz"),
-            "E0306 : unknown kind 'zzz' (there are recipe, data.folder, train.fit, sweep/launcher/kubernetes, "
+            "E0306 : unknown kind 'zzz' (there are recipe, data.folder, train.fit, "
+            "sweep/launcher/kubernetes, "
             "sweep/launcher/slurm, train/optimizer/adam, "
             "train/optimizer/sgd)");
 }

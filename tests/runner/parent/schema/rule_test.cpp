@@ -9,7 +9,8 @@ namespace {
 
 const Value* option(std::string_view path) {
   static const Value kWidth{std::int64_t{770}, {}}, kHeads{std::int64_t{12}, {}}, kRate{0.25, {}};
-  static const Value kAuto{"auto", {}}, kTrue{true, {}}, kNull{nullptr, {}}, kList{Value::List(3), {}};
+  static const Value kAuto{"auto", {}}, kTrue{true, {}}, kNull{nullptr, {}},
+      kList{Value::List(3), {}};
   if (path == "width") return &kWidth;
   if (path == "heads") return &kHeads;
   if (path == "optimizer.rate") return &kRate;
@@ -24,13 +25,15 @@ const Value* option(std::string_view path) {
 bool kept(std::string_view condition) { return holds(condition, option); }
 
 TEST(Rule, ComparesNumbersTextsTruthsAndNull) {
-  for (const char* condition : {"width == 770", "width != 12", "heads <= 12", "heads < 13", "heads >= 12",
-                                "width > heads", "optimizer.rate == 0.25", "sizes.auto == 'auto'", "on == true",
-                                "none == null", "absent == null", "width != null", "on", "not false"})
+  for (const char* condition :
+       {"width == 770", "width != 12", "heads <= 12", "heads < 13", "heads >= 12", "width > heads",
+        "optimizer.rate == 0.25", "sizes.auto == 'auto'", "on == true", "none == null",
+        "absent == null", "width != null", "on", "not false"})
     EXPECT_TRUE(kept(condition)) << condition;
-  for (const char* condition : {"width == 12", "width != 770", "heads < 12", "heads > 12", "width <= heads",
-                                "width < heads", "heads >= 13", "sizes.auto == 'off'", "sizes.auto != 'auto'", "not on",
-                                "none != null", "list == null", "absent != null", "false"})
+  for (const char* condition :
+       {"width == 12", "width != 770", "heads < 12", "heads > 12", "width <= heads",
+        "width < heads", "heads >= 13", "sizes.auto == 'off'", "sizes.auto != 'auto'", "not on",
+        "none != null", "list == null", "absent != null", "false"})
     EXPECT_FALSE(kept(condition)) << condition;
 }
 
@@ -51,8 +54,9 @@ TEST(Rule, AndBindsTighterThanOr) {
 }
 
 TEST(Rule, WhatIsUnknownBreaksNoRule) {
-  for (const char* condition : {"sizes.auto % heads == 0", "absent < 5", "none >= 3", "width / 0 == 1", "list == list",
-                                "not (absent < 5)", "absent < 5 and on", "absent < 5 or false"})
+  for (const char* condition :
+       {"sizes.auto % heads == 0", "absent < 5", "none >= 3", "width / 0 == 1", "list == list",
+        "not (absent < 5)", "absent < 5 and on", "absent < 5 or false"})
     EXPECT_TRUE(kept(condition)) << condition;
   EXPECT_FALSE(kept("absent < 5 and false")) << "whatever the first is";
 }
@@ -66,14 +70,15 @@ TEST(Rule, FunctionsLookAtOptionsThatAreNoNumbers) {
 }
 
 TEST(Rule, WhatIsNoConditionIsRefused) {
-  for (const char* text : {"", "width ==", "== 3", "(width", "width)", "width heads", "'auto", "size", "size(",
-                           "size()", "and", "1 < 2 < 3", "width = 3", "$"})
+  for (const char* text : {"", "width ==", "== 3", "(width", "width)", "width heads", "'auto",
+                           "size", "size(", "size()", "and", "1 < 2 < 3", "width = 3", "$"})
     EXPECT_THROW(kept(text), std::invalid_argument) << text;
   EXPECT_THROW(kept(std::string(100'000, '(')), std::invalid_argument);
 }
 
 TEST(Rule, MessageNamesValues) {
-  EXPECT_EQ(filled_in("{width} by {heads}, {sizes.auto}, {absent}.", option), "770 by 12, \"auto\", null.");
+  EXPECT_EQ(filled_in("{width} by {heads}, {sizes.auto}, {absent}.", option),
+            "770 by 12, \"auto\", null.");
   EXPECT_EQ(filled_in("{open", option), "{open");
 }
 
@@ -82,9 +87,11 @@ TEST(Rule, ItemsOfAListDifferByAKey) {
     return Value{Value::Map{{"name", {}, name ? Value{name, {}} : Value{nullptr, {}}}}, {}};
   };
   const auto differ = [](const Value& groups) {
-    return holds("differ(groups.name)", [&](std::string_view path) { return path == "groups" ? &groups : nullptr; });
+    return holds("differ(groups.name)",
+                 [&](std::string_view path) { return path == "groups" ? &groups : nullptr; });
   };
-  EXPECT_TRUE(differ(Value{Value::List{named("a"), named("b"), named(nullptr), named(nullptr)}, {}}));
+  EXPECT_TRUE(
+      differ(Value{Value::List{named("a"), named("b"), named(nullptr), named(nullptr)}, {}}));
   EXPECT_FALSE(differ(Value{Value::List{named("a"), named("b"), named("a")}, {}}));
   EXPECT_TRUE(kept("differ(absent.name)"));
   EXPECT_THROW(kept("differ(list)"), std::invalid_argument);

@@ -11,7 +11,8 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr const char* kFit = R"({"schema": 1, "train": {"kind": "train.fit", "optimizer": {"kind": "sgd"}}})";
+constexpr const char* kFit =
+    R"({"schema": 1, "train": {"kind": "train.fit", "optimizer": {"kind": "sgd"}}})";
 
 KeyChoices choices(const std::string& json, std::vector<std::string> path) {
   return small_schemas().choices(written(json), path);
@@ -27,7 +28,8 @@ std::vector<std::string> listed(const KeyChoices& choices) {
 
 TEST(SchemaChoices, EnumValuesConstantsAndBooleans) {
   EXPECT_THAT(listed(choices(kFit, {"train", "micro_batch"})), ElementsAre("\"auto\""));
-  EXPECT_THAT(listed(choices(kFit, {"train", "optimizer", "nesterov"})), ElementsAre("true", "false"));
+  EXPECT_THAT(listed(choices(kFit, {"train", "optimizer", "nesterov"})),
+              ElementsAre("true", "false"));
   EXPECT_THAT(listed(choices(kFit, {"device", "wait_for_gpu"})), ElementsAre("true", "false"));
 }
 
@@ -37,12 +39,14 @@ TEST(SchemaChoices, AlternativesAreThoseOfAllParts) {
 }
 
 TEST(SchemaChoices, ItemsOfAList) {
-  EXPECT_THAT(listed(choices(kFit, {"device", "fallback", "0"})), ElementsAre("\"gpu\"", "\"cpu\""));
+  EXPECT_THAT(listed(choices(kFit, {"device", "fallback", "0"})),
+              ElementsAre("\"gpu\"", "\"cpu\""));
   EXPECT_THAT(listed(choices(kFit, {"device", "fallback"})), IsEmpty());
 }
 
 TEST(SchemaChoices, KindsAreAllThatThePlaceTakes) {
-  EXPECT_THAT(listed(choices(kFit, {"train", "optimizer", "kind"})), ElementsAre("\"adam\": Adam.", "\"sgd\": SGD."));
+  EXPECT_THAT(listed(choices(kFit, {"train", "optimizer", "kind"})),
+              ElementsAre("\"adam\": Adam.", "\"sgd\": SGD."));
   EXPECT_THAT(listed(choices(R"({"schema": 1, "train": {}})", {"train", "kind"})),
               ElementsAre("\"data.folder\": Reads a folder.", "\"train.fit\": Fits a model."));
 }
@@ -60,7 +64,8 @@ TEST(SchemaChoices, MappingsTakeNoScalar) {
 }
 
 TEST(SchemaChoices, Paths) {
-  EXPECT_TRUE(choices(R"({"schema": 1, "data": {"kind": "data.folder"}})", {"data", "root"}).is_path);
+  EXPECT_TRUE(
+      choices(R"({"schema": 1, "data": {"kind": "data.folder"}})", {"data", "root"}).is_path);
   EXPECT_FALSE(choices(kFit, {"train", "epochs"}).is_path);
 }
 

@@ -19,13 +19,16 @@ std::string completed(std::string_view schema, const std::string& json) {
 }
 
 TEST(SchemaDefaults, MissingKeysFollowThoseWrittenInTheOrderOfTheSchema) {
-  EXPECT_EQ(completed(R"({"properties": {"a": {"default": 1}, "b": {"default": 2}, "c": {"default": [3]}, "d": {}}})",
-                      R"({"b": 0})"),
-            R"({"b":0,"a":1,"c":[3]})");
+  EXPECT_EQ(
+      completed(
+          R"({"properties": {"a": {"default": 1}, "b": {"default": 2}, "c": {"default": [3]}, "d": {}}})",
+          R"({"b": 0})"),
+      R"({"b":0,"a":1,"c":[3]})");
 }
 
 TEST(SchemaDefaults, WrittenNullStays) {
-  EXPECT_EQ(completed(R"({"properties": {"a": {"default": 1}}})", R"({"a": null})"), R"({"a":null})");
+  EXPECT_EQ(completed(R"({"properties": {"a": {"default": 1}}})", R"({"a": null})"),
+            R"({"a":null})");
 }
 
 TEST(SchemaDefaults, MappingsAreFilledAllTheWayDown) {
@@ -39,10 +42,12 @@ TEST(SchemaDefaults, MappingsAreFilledAllTheWayDown) {
 TEST(SchemaDefaults, ListsAndPatternsAndAdditionalKeysAreFilled) {
   constexpr auto kItem = R"({"properties": {"a": {"default": 1}}})";
   EXPECT_EQ(completed(std::string(R"({"items": )") + kItem + "}", "[{}, 3]"), R"([{"a":1},3])");
-  EXPECT_EQ(completed(std::string(R"({"patternProperties": {"^x": )") + kItem + R"(}, "additionalProperties": {}})",
+  EXPECT_EQ(completed(std::string(R"({"patternProperties": {"^x": )") + kItem +
+                          R"(}, "additionalProperties": {}})",
                       R"({"x": {}, "y": {}})"),
             R"({"x":{"a":1},"y":{}})");
-  EXPECT_EQ(completed(std::string(R"({"additionalProperties": )") + kItem + "}", R"({"x": {}})"), R"({"x":{"a":1}})");
+  EXPECT_EQ(completed(std::string(R"({"additionalProperties": )") + kItem + "}", R"({"x": {}})"),
+            R"({"x":{"a":1}})");
 }
 
 TEST(SchemaDefaults, DefaultBesideReferenceComesFirst) {
@@ -69,14 +74,17 @@ TEST(SchemaDefaults, AllPartsGiveTheirs) {
 }
 
 TEST(SchemaDefaults, IntegralNumbersBecomeIntegersWhereIntegersAreWanted) {
-  EXPECT_EQ(completed(R"({"properties": {"a": {"type": "integer"}, "b": {"type": "number"}, "c": {"const": 1},
+  EXPECT_EQ(
+      completed(
+          R"({"properties": {"a": {"type": "integer"}, "b": {"type": "number"}, "c": {"const": 1},
                           "d": {"anyOf": [{"const": null}, {"type": "integer"}]}}})",
-                      R"({"a": 2.0, "b": 2.0, "c": 1.0, "d": 3.0})"),
-            R"({"a":2,"b":2.0,"c":1,"d":3})");
+          R"({"a": 2.0, "b": 2.0, "c": 1.0, "d": 3.0})"),
+      R"({"a":2,"b":2.0,"c":1,"d":3})");
 }
 
 TEST(SchemaDefaults, NothingIsFilledInWhenSomethingIsWrong) {
-  const SchemaFile file{"a.schema.json", R"({"properties": {"a": {"default": 1}, "b": {"type": "null"}}})"};
+  const SchemaFile file{"a.schema.json",
+                        R"({"properties": {"a": {"default": 1}, "b": {"type": "null"}}})"};
   Value value = written(R"({"b": 0})");
   EXPECT_EQ(SchemaSet::load({&file, 1})->validate(value, "a.schema.json").size(), 1u);
   EXPECT_EQ(to_json(value).dump(), R"({"b":0})");
@@ -146,7 +154,8 @@ TEST(SchemaDeclared, KindsWithinKinds) {
   EXPECT_EQ(declared(kRecipe, {"train", "optimizer", "betas"}), "-");
   EXPECT_EQ(declared(kRecipe, {"other", "optimizer", "betas"}), "[0.9,0.999]");
   EXPECT_EQ(declared(kRecipe, {"other", "optimizer", "kind"}), R"("adam")");
-  EXPECT_EQ(declared(kRecipe, {"other", "optimizer"}), R"({"kind":"adam","learning_rate":0.001,"betas":[0.9,0.999]})");
+  EXPECT_EQ(declared(kRecipe, {"other", "optimizer"}),
+            R"({"kind":"adam","learning_rate":0.001,"betas":[0.9,0.999]})");
 }
 
 TEST(SchemaDeclared, StagesAndFreeKeysAreNotDeclared) {

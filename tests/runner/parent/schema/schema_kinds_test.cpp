@@ -19,11 +19,15 @@ std::vector<std::string> recipe(const std::string& entries) {
 
 TEST(SchemaKinds, UnknownKindSuggestsNearestAndLists) {
   EXPECT_THAT(recipe(R"("train": {"kind": "train.fitt", "epoch": 1})"),
-              ElementsAre("E0306 /train/kind: unknown kind 'train.fitt' (did you mean 'train.fit'? kinds: train.fit)"));
-  EXPECT_THAT(recipe(R"("train": {"kind": "wholly.other"})"),
-              ElementsAre("E0306 /train/kind: unknown kind 'wholly.other' (kinds: data.folder, train.fit)"));
+              ElementsAre("E0306 /train/kind: unknown kind 'train.fitt' (did you mean 'train.fit'? "
+                          "kinds: train.fit)"));
+  EXPECT_THAT(
+      recipe(R"("train": {"kind": "wholly.other"})"),
+      ElementsAre(
+          "E0306 /train/kind: unknown kind 'wholly.other' (kinds: data.folder, train.fit)"));
   EXPECT_THAT(recipe(R"("train": {"kind": "train.fit", "optimizer": {"kind": "adm", "x": 1}})"),
-              ElementsAre("E0306 /train/optimizer/kind: unknown kind 'adm' (did you mean 'adam'? kinds: adam, sgd)"));
+              ElementsAre("E0306 /train/optimizer/kind: unknown kind 'adm' (did you mean 'adam'? "
+                          "kinds: adam, sgd)"));
 }
 
 TEST(SchemaKinds, KindThatIsNotAStringIsRefused) {
@@ -33,67 +37,79 @@ TEST(SchemaKinds, KindThatIsNotAStringIsRefused) {
 
 TEST(SchemaKinds, KindInPlaceOfItsMappingIsShownInOne) {
   EXPECT_THAT(recipe(R"("train": {"kind": "train.fit", "optimizer": "sgd"})"),
-              ElementsAre("E0302 /train/optimizer: expected a mapping, got the string \"sgd\" (write {kind: sgd})"));
+              ElementsAre("E0302 /train/optimizer: expected a mapping, got the string \"sgd\" "
+                          "(write {kind: sgd})"));
 }
 
 TEST(SchemaKinds, MissingKindListsTheFamily) {
-  EXPECT_THAT(recipe(R"("train": {"epochs": 3})"),
-              ElementsAre("E0305 /train/kind: missing key 'kind' in the stage 'train' (kinds: train.fit)"));
   EXPECT_THAT(
-      recipe(R"("other": {"epochs": 3})"),
-      ElementsAre("E0305 /other/kind: missing key 'kind' in the stage 'other' (kinds: data.folder, train.fit)"));
+      recipe(R"("train": {"epochs": 3})"),
+      ElementsAre("E0305 /train/kind: missing key 'kind' in the stage 'train' (kinds: train.fit)"));
+  EXPECT_THAT(recipe(R"("other": {"epochs": 3})"),
+              ElementsAre("E0305 /other/kind: missing key 'kind' in the stage 'other' (kinds: "
+                          "data.folder, train.fit)"));
 }
 
 TEST(SchemaKinds, MisspeltReservedKeyIsSuggested) {
-  EXPECT_THAT(recipe(R"("sede": 1)"), ElementsAre("E0301 /sede: unknown key 'sede' (did you mean 'seed'?)"));
+  EXPECT_THAT(recipe(R"("sede": 1)"),
+              ElementsAre("E0301 /sede: unknown key 'sede' (did you mean 'seed'?)"));
+  EXPECT_THAT(recipe(R"("devise": {"select": "cpu"})"),
+              ElementsAre("E0305 /devise/kind: missing key 'kind' in the stage 'devise' (did you "
+                          "mean 'device'? every other "
+                          "top-level mapping is a stage and has a 'kind')"));
   EXPECT_THAT(
-      recipe(R"("devise": {"select": "cpu"})"),
-      ElementsAre("E0305 /devise/kind: missing key 'kind' in the stage 'devise' (did you mean 'device'? every other "
-                  "top-level mapping is a stage and has a 'kind')"));
-  EXPECT_THAT(recipe(R"("wholly": 1)"),
-              ElementsAre("E0301 /wholly: unknown key 'wholly' (reserved keys: schema, name, notice, seed, threads, "
-                          "determinism, device, run, vars, "
-                          "aliases, sweep; every other top-level mapping is a stage and has a 'kind')"));
+      recipe(R"("wholly": 1)"),
+      ElementsAre("E0301 /wholly: unknown key 'wholly' (reserved keys: schema, name, notice, seed, "
+                  "threads, "
+                  "determinism, device, run, vars, "
+                  "aliases, sweep; every other top-level mapping is a stage and has a 'kind')"));
 }
 
 TEST(SchemaKinds, NameOfAStageMustBeAFileName) {
-  EXPECT_THAT(
-      recipe(R"("a b": {"kind": "train.fit"})"),
-      ElementsAre(
-          "E0312 /a b: the key \"a b\" does not have the required form (At most 120 letters, digits, '.', '_' and "
-          "'-', with no leading dot: it becomes a file name.)"));
+  EXPECT_THAT(recipe(R"("a b": {"kind": "train.fit"})"),
+              ElementsAre("E0312 /a b: the key \"a b\" does not have the required form (At most "
+                          "120 letters, digits, '.', '_' and "
+                          "'-', with no leading dot: it becomes a file name.)"));
   EXPECT_THAT(recipe(R"("../x": {"kind": "train.fit"})"), testing::SizeIs(1));
 }
 
 TEST(SchemaKinds, CommonKeysAreTakenByEveryStage) {
   EXPECT_THAT(
-      recipe(R"("train": {"kind": "train.fit", "name": "a", "inputs": {"data": "data.train"}, "foreach": {"a": [1]}})"),
+      recipe(
+          R"("train": {"kind": "train.fit", "name": "a", "inputs": {"data": "data.train"}, "foreach": {"a": [1]}})"),
       IsEmpty());
-  EXPECT_THAT(recipe(R"("train": {"kind": "train.fit", "name": ".a", "inputs": {"data": 1}, "foreach": {"a": []}})"),
-              ElementsAre(testing::StartsWith("E0307 /train/name: \".a\" does not have the required form"),
-                          "E0310 /train/inputs/data: expected a string, or a list; got 1",
-                          "E0308 /train/foreach/a: expected at least 1 item, got an empty list"));
+  EXPECT_THAT(
+      recipe(
+          R"("train": {"kind": "train.fit", "name": ".a", "inputs": {"data": 1}, "foreach": {"a": []}})"),
+      ElementsAre(testing::StartsWith("E0307 /train/name: \".a\" does not have the required form"),
+                  "E0310 /train/inputs/data: expected a string, or a list; got 1",
+                  "E0308 /train/foreach/a: expected at least 1 item, got an empty list"));
 }
 
 TEST(SchemaKinds, UnknownKeyOfAStageKnowsTheCommonKeys) {
-  EXPECT_THAT(recipe(R"("train": {"kind": "train.fit", "for_each": {}})"),
-              ElementsAre("E0301 /train/for_each: unknown key 'for_each' (did you mean 'foreach'?)"));
+  EXPECT_THAT(
+      recipe(R"("train": {"kind": "train.fit", "for_each": {}})"),
+      ElementsAre("E0301 /train/for_each: unknown key 'for_each' (did you mean 'foreach'?)"));
 }
 
 TEST(SchemaKinds, CommonKeysAreNotTakenBySubMappings) {
   EXPECT_THAT(
       recipe(R"("train": {"kind": "train.fit", "optimizer": {"kind": "sgd", "inputs": {}}})"),
-      ElementsAre("E0301 /train/optimizer/inputs: unknown key 'inputs' (known keys: kind, learning_rate, nesterov)"));
+      ElementsAre("E0301 /train/optimizer/inputs: unknown key 'inputs' (known keys: kind, "
+                  "learning_rate, nesterov)"));
 }
 
 TEST(SchemaKinds, ItemsOfForeachPassUntilTheyAreFilledIn) {
-  EXPECT_THAT(recipe(R"("train": {"kind": "train.fit", "foreach": {"n": [1, 2]}, "epochs": "${item.n}",
+  EXPECT_THAT(
+      recipe(R"("train": {"kind": "train.fit", "foreach": {"n": [1, 2]}, "epochs": "${item.n}",
                          "optimizer": {"kind": "${item.n}", "learning_rate": "1${item.n}"}})"),
-              IsEmpty());
-  EXPECT_THAT(recipe(R"("train": {"kind": "train.fit", "epochs": "${item.n}"})"),
-              ElementsAre("E0302 /train/epochs: expected an integer, got the string \"${item.n}\""));
-  EXPECT_THAT(recipe(R"("train": {"kind": "train.fit", "foreach": {"n": [1, 2]}, "epochs": "${other.n}"})"),
-              testing::SizeIs(1));
+      IsEmpty());
+  EXPECT_THAT(
+      recipe(R"("train": {"kind": "train.fit", "epochs": "${item.n}"})"),
+      ElementsAre("E0302 /train/epochs: expected an integer, got the string \"${item.n}\""));
+  EXPECT_THAT(
+      recipe(R"("train": {"kind": "train.fit", "foreach": {"n": [1, 2]}, "epochs": "${other.n}"})"),
+      testing::SizeIs(1));
 }
 
 TEST(SchemaKinds, KindsFileTakesTheCommonKeysToo) {

@@ -22,57 +22,70 @@ std::vector<std::string> refused(std::string_view text, std::string_view path = 
 }
 
 TEST(SchemaLoad, UnknownKeywordIsRefusedWithFileAndPointer) {
-  EXPECT_THAT(
-      refused(R"({"properties": {"a/b": {"minimun": 1}}})"),
-      ElementsAre(
-          "/properties/a~1b/minimun: schemas/a.schema.json: the validator does not know the keyword 'minimun'"));
+  EXPECT_THAT(refused(R"({"properties": {"a/b": {"minimun": 1}}})"),
+              ElementsAre("/properties/a~1b/minimun: schemas/a.schema.json: the validator does not "
+                          "know the keyword 'minimun'"));
 }
 
 TEST(SchemaLoad, EveryMistakeIsReported) {
-  EXPECT_THAT(refused(R"({"if": {}, "required": ["a", "a"], "items": 3, "anyOf": [], "minLength": -1})"),
-              testing::SizeIs(5));
+  EXPECT_THAT(
+      refused(R"({"if": {}, "required": ["a", "a"], "items": 3, "anyOf": [], "minLength": -1})"),
+      testing::SizeIs(5));
 }
 
 TEST(SchemaLoad, KeywordOfWrongTypeIsRefused) {
-  EXPECT_THAT(refused(R"({"type": "float"})"),
-              ElementsAre("/type: schemas/a.schema.json: 'type' must be a type or a list of different types"));
-  EXPECT_THAT(refused(R"({"pattern": "("})"),
-              ElementsAre("/pattern: schemas/a.schema.json: 'pattern' must be a regular expression"));
-  EXPECT_THAT(refused(R"({"multipleOf": 0})"),
-              ElementsAre("/multipleOf: schemas/a.schema.json: 'multipleOf' must be a number above 0"));
+  EXPECT_THAT(
+      refused(R"({"type": "float"})"),
+      ElementsAre(
+          "/type: schemas/a.schema.json: 'type' must be a type or a list of different types"));
+  EXPECT_THAT(
+      refused(R"({"pattern": "("})"),
+      ElementsAre("/pattern: schemas/a.schema.json: 'pattern' must be a regular expression"));
+  EXPECT_THAT(
+      refused(R"({"multipleOf": 0})"),
+      ElementsAre("/multipleOf: schemas/a.schema.json: 'multipleOf' must be a number above 0"));
 }
 
 TEST(SchemaLoad, ReferenceThatGoesNowhereIsRefused) {
-  EXPECT_THAT(refused(R"({"properties": {"a": {"$ref": "#/definitions/b"}}})"),
-              ElementsAre("/properties/a/$ref: schemas/a.schema.json: no schema is at '#/definitions/b'"));
+  EXPECT_THAT(
+      refused(R"({"properties": {"a": {"$ref": "#/definitions/b"}}})"),
+      ElementsAre("/properties/a/$ref: schemas/a.schema.json: no schema is at '#/definitions/b'"));
   EXPECT_THAT(refused(R"({"$ref": "b.schema.json"})"),
               ElementsAre("/$ref: schemas/a.schema.json: no schema is at 'b.schema.json'"));
-  EXPECT_THAT(refused(R"({"$ref": "#/%zz"})"), ElementsAre("/$ref: schemas/a.schema.json: no schema is at '#/%zz'"));
+  EXPECT_THAT(refused(R"({"$ref": "#/%zz"})"),
+              ElementsAre("/$ref: schemas/a.schema.json: no schema is at '#/%zz'"));
 }
 
 TEST(SchemaLoad, CirclesAreRefused) {
-  EXPECT_THAT(refused(R"({"$ref": "#"})"), ElementsAre(": schemas/a.schema.json: $ref leads back to itself"));
-  EXPECT_THAT(refused(R"({"allOf": [{"$ref": "#"}]})"),
-              ElementsAre(": schemas/a.schema.json: the schema leads back to itself without an end"));
-  EXPECT_THAT(refused(R"({"properties": {"a": {"$ref": "#", "default": {}}}})"),
-              ElementsAre(": schemas/a.schema.json: the schema leads back to itself without an end"));
+  EXPECT_THAT(refused(R"({"$ref": "#"})"),
+              ElementsAre(": schemas/a.schema.json: $ref leads back to itself"));
+  EXPECT_THAT(
+      refused(R"({"allOf": [{"$ref": "#"}]})"),
+      ElementsAre(": schemas/a.schema.json: the schema leads back to itself without an end"));
+  EXPECT_THAT(
+      refused(R"({"properties": {"a": {"$ref": "#", "default": {}}}})"),
+      ElementsAre(": schemas/a.schema.json: the schema leads back to itself without an end"));
   EXPECT_THAT(refused(R"({"properties": {"a": {"$ref": "#"}}})"), IsEmpty());
 }
 
 TEST(SchemaLoad, InvalidDefaultIsRefused) {
   EXPECT_THAT(refused(R"({"properties": {"a": {"type": "integer", "minimum": 1, "default": 0}}})"),
-              ElementsAre("/properties/a/default: schemas/a.schema.json: the default is not valid: expected an integer "
+              ElementsAre("/properties/a/default: schemas/a.schema.json: the default is not valid: "
+                          "expected an integer "
                           "of at least 1, got 0"));
 }
 
 TEST(SchemaLoad, KeyWrittenTwiceIsRefused) {
-  EXPECT_THAT(refused(R"({"type": "object", "type": "string"})"),
-              ElementsAre(": schemas/a.schema.json: parse error at line 1, column 20: key 'type' appears twice"));
+  EXPECT_THAT(
+      refused(R"({"type": "object", "type": "string"})"),
+      ElementsAre(
+          ": schemas/a.schema.json: parse error at line 1, column 20: key 'type' appears twice"));
 }
 
 TEST(SchemaLoad, BrokenJsonIsRefused) {
   EXPECT_THAT(refused("{"), ElementsAre(testing::HasSubstr("parse error at line 1")));
-  EXPECT_THAT(refused("3"), ElementsAre(": schemas/a.schema.json: a schema is a mapping, true or false"));
+  EXPECT_THAT(refused("3"),
+              ElementsAre(": schemas/a.schema.json: a schema is a mapping, true or false"));
 }
 
 TEST(SchemaLoad, IdIsTheFilesName) {
@@ -82,24 +95,28 @@ TEST(SchemaLoad, IdIsTheFilesName) {
 }
 
 TEST(SchemaLoad, FolderOfKindsWithoutFilesIsRefused) {
-  EXPECT_THAT(refused(R"({"x-kinds": "train/optimizer"})"),
-              ElementsAre("/x-kinds: schemas/a.schema.json: no schema is in the folder 'train/optimizer'"));
+  EXPECT_THAT(
+      refused(R"({"x-kinds": "train/optimizer"})"),
+      ElementsAre("/x-kinds: schemas/a.schema.json: no schema is in the folder 'train/optimizer'"));
 }
 
 TEST(SchemaLoad, TitleOfKindIsItsPath) {
-  EXPECT_THAT(said(SchemaSet::load(schema_texts({{"train/fit.schema.json", R"({"title": "train.fat"})"}}).files)),
+  EXPECT_THAT(said(SchemaSet::load(
+                  schema_texts({{"train/fit.schema.json", R"({"title": "train.fat"})"}}).files)),
               ElementsAre("/title: schemas/train/fit.schema.json: the title must be 'train.fit'"));
 }
 
 TEST(SchemaLoad, PortTypeThatDoesNotExistIsRefused) {
   EXPECT_THAT(
-      said(SchemaSet::load(schema_texts({{"train/fit.schema.json", R"({"title": "train.fit", "description": "Fits.",
+      said(SchemaSet::load(
+          schema_texts({{"train/fit.schema.json", R"({"title": "train.fit", "description": "Fits.",
       "x-inputs": {"data": "datasets", "m": {"type": "model", "optional": 1}}, "x-outputs": {"out": {"type": "model", "many": true}},
       "type": "object", "properties": {"kind": {"const": "train.fit"}}})"}})
-                               .files)),
-      ElementsAre("/x-inputs/data: schemas/train/fit.schema.json: no artifact has the type \"datasets\"",
-                  "/x-inputs/m: schemas/train/fit.schema.json: a port does not take 'optional' like this",
-                  "/x-outputs/out: schemas/train/fit.schema.json: a port does not take 'many' like this"));
+              .files)),
+      ElementsAre(
+          "/x-inputs/data: schemas/train/fit.schema.json: no artifact has the type \"datasets\"",
+          "/x-inputs/m: schemas/train/fit.schema.json: a port does not take 'optional' like this",
+          "/x-outputs/out: schemas/train/fit.schema.json: a port does not take 'many' like this"));
 }
 
 TEST(SchemaLoad, KindTellsPortsVersionAndSummary) {

@@ -48,7 +48,8 @@ TEST(SchemaMutation, DamagedSchemaIsRefusedOrWorks) {
       for (const Diagnostic& error : schemas.errors()) EXPECT_EQ(error.code, ErrorCode::kBadSchema);
       continue;
     }
-    Value recipe = written(R"({"schema": 1, "train": {"kind": "train.supervised"}, "a": {"kind": 1}})");
+    Value recipe =
+        written(R"({"schema": 1, "train": {"kind": "train.supervised"}, "a": {"kind": 1}})");
     schemas->validate(recipe);
   }
   EXPECT_GT(refused, 20);
@@ -83,9 +84,11 @@ TEST(SchemaMutation, AnyValueIsRefusedOrCompletedOnce) {
     Value value = from_json(json);
     if (!schemas.validate(value).empty()) continue;
     ++valid;
-    const std::string once = to_json(value).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+    const std::string once =
+        to_json(value).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
     EXPECT_TRUE(schemas.validate(value).empty()) << once;
-    EXPECT_EQ(to_json(value).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace), once);
+    EXPECT_EQ(to_json(value).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace),
+              once);
   }
   EXPECT_GT(valid, 20);
 }
@@ -93,13 +96,16 @@ TEST(SchemaMutation, AnyValueIsRefusedOrCompletedOnce) {
 TEST(SchemaMutation, PathsOfAnyShapeAreDeclaredOrNot) {
   const SchemaSet schemas = small_schemas();
   SchemaGenerator generator(3);
-  constexpr const char* kKeys[] = {"train", "optimizer", "kind", "seed", "device", "", "select", "data"};
+  constexpr const char* kKeys[] = {"train",  "optimizer", "kind",   "seed",
+                                   "device", "",          "select", "data"};
   for (int i = 0; i < 1000; ++i) {
     std::vector<std::string> path;
     for (auto k = generator.below(5); k > 0; --k) path.push_back(kKeys[generator.below(8)]);
     auto recipe = nlohmann::ordered_json::object();
-    for (const char* key : kKeys) recipe[key] = nlohmann::ordered_json::parse(generator.value().dump());
-    recipe["train"] = {{"kind", "train.fit"}, {"optimizer", nlohmann::ordered_json::parse(generator.value().dump())}};
+    for (const char* key : kKeys)
+      recipe[key] = nlohmann::ordered_json::parse(generator.value().dump());
+    recipe["train"] = {{"kind", "train.fit"},
+                       {"optimizer", nlohmann::ordered_json::parse(generator.value().dump())}};
     schemas.declared(from_json(recipe), path);
   }
 }

@@ -22,10 +22,12 @@ constexpr int kTestsThatApply = 329;
 
 /// Does loading refuse the schema for a reason for which it should: it is outside our subset?
 bool is_outside_subset(const Diagnostic& error) {
-  constexpr std::string_view kReasons[] = {"the validator does not know the keyword", "no schema is at", "$id must be",
+  constexpr std::string_view kReasons[] = {"the validator does not know the keyword",
+                                           "no schema is at", "$id must be",
                                            "only a file has an $id", "the default is not valid"};
-  return std::ranges::any_of(kReasons,
-                             [&](std::string_view reason) { return error.message.find(reason) != error.message.npos; });
+  return std::ranges::any_of(kReasons, [&](std::string_view reason) {
+    return error.message.find(reason) != error.message.npos;
+  });
 }
 
 TEST(SchemaSuite, OfficialTestsOfTheSubsetPass) {
@@ -35,7 +37,8 @@ TEST(SchemaSuite, OfficialTestsOfTheSubsetPass) {
     if (!entry.is_regular_file()) continue;
     std::ifstream stream(entry.path());
     for (const Json& group : Json::parse(stream)) {
-      const std::string name = entry.path().filename().string() + ": " + group["description"].get<std::string>();
+      const std::string name =
+          entry.path().filename().string() + ": " + group["description"].get<std::string>();
       const std::string text = group["schema"].dump();
       const SchemaFile file{"a.schema.json", text};
       const auto schemas = SchemaSet::load({&file, 1});

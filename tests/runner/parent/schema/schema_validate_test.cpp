@@ -29,28 +29,35 @@ std::vector<std::string> checked(std::string_view schema, const std::string& jso
 TEST(SchemaValidate, WrongTypeSaysWhatWasFound) {
   EXPECT_THAT(checked(R"({"type": "integer"})", R"("ten")"),
               ElementsAre("E0302 : expected an integer, got the string \"ten\""));
-  EXPECT_THAT(checked(R"({"type": "integer"})", "1.5"), ElementsAre("E0302 : expected an integer, got 1.5"));
-  EXPECT_THAT(checked(R"({"type": "array"})", "{}"), ElementsAre("E0302 : expected a list, got an empty mapping"));
+  EXPECT_THAT(checked(R"({"type": "integer"})", "1.5"),
+              ElementsAre("E0302 : expected an integer, got 1.5"));
+  EXPECT_THAT(checked(R"({"type": "array"})", "{}"),
+              ElementsAre("E0302 : expected a list, got an empty mapping"));
   EXPECT_THAT(checked(R"({"type": ["integer", "null"]})", "[1]"),
               ElementsAre("E0302 : expected an integer, or null, got a list of 1"));
 }
 
 TEST(SchemaValidate, IntegerOfTooManyBitsIsNoString) {
-  EXPECT_THAT(
-      checked(R"({"type": "integer", "minimum": 0})", "12345678901234567890"),
-      ElementsAre("E0302 : expected an integer, got 12345678901234567890, which needs more than the 64 bits of an "
-                  "integer with a sign"));
+  EXPECT_THAT(checked(R"({"type": "integer", "minimum": 0})", "12345678901234567890"),
+              ElementsAre("E0302 : expected an integer, got 12345678901234567890, which needs more "
+                          "than the 64 bits of an "
+                          "integer with a sign"));
 }
 
 TEST(SchemaValidate, TypeThatQuotesWouldMendSaysSo) {
-  EXPECT_THAT(checked(R"({"type": "integer"})", R"("10")"),
-              ElementsAre("E0302 : expected an integer, got the string \"10\" (write it without quotes: 10)"));
+  EXPECT_THAT(
+      checked(R"({"type": "integer"})", R"("10")"),
+      ElementsAre(
+          "E0302 : expected an integer, got the string \"10\" (write it without quotes: 10)"));
   EXPECT_THAT(checked(R"({"type": "integer"})", R"("010")"),
-              ElementsAre("E0302 : expected an integer, got the string \"010\" (write it without leading zeros: 10)"));
+              ElementsAre("E0302 : expected an integer, got the string \"010\" (write it without "
+                          "leading zeros: 10)"));
   EXPECT_THAT(checked(R"({"type": "integer"})", R"("000")"),
-              ElementsAre("E0302 : expected an integer, got the string \"000\" (write it without leading zeros: 0)"));
+              ElementsAre("E0302 : expected an integer, got the string \"000\" (write it without "
+                          "leading zeros: 0)"));
   EXPECT_THAT(checked(R"({"type": "boolean"})", R"("true")"),
-              ElementsAre("E0302 : expected true or false, got the string \"true\" (write it without quotes: true)"));
+              ElementsAre("E0302 : expected true or false, got the string \"true\" (write it "
+                          "without quotes: true)"));
   EXPECT_THAT(checked(R"({"type": "string"})", "10"),
               ElementsAre("E0302 : expected a string, got 10 (write it in quotes: \"10\")"));
 }
@@ -58,17 +65,20 @@ TEST(SchemaValidate, TypeThatQuotesWouldMendSaysSo) {
 TEST(SchemaValidate, NumberOutOfRangeNamesTheRangeAndTheUnit) {
   EXPECT_THAT(checked(R"({"type": "number", "minimum": 1})", "0"),
               ElementsAre("E0303 : expected a number of at least 1, got 0"));
-  EXPECT_THAT(checked(R"({"type": "integer", "minimum": 1, "maximum": 8, "x-unit": "epochs"})", "9"),
-              ElementsAre("E0303 : expected an integer from 1 to 8 (epochs), got 9"));
+  EXPECT_THAT(
+      checked(R"({"type": "integer", "minimum": 1, "maximum": 8, "x-unit": "epochs"})", "9"),
+      ElementsAre("E0303 : expected an integer from 1 to 8 (epochs), got 9"));
   EXPECT_THAT(checked(R"({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1})", "1"),
               ElementsAre("E0303 : expected a number above 0 and below 1, got 1"));
   EXPECT_THAT(checked(R"({"type": "number", "minimum": 0, "exclusiveMaximum": 1})", "1"),
               ElementsAre("E0303 : expected a number of at least 0 and below 1, got 1"));
-  EXPECT_THAT(checked(R"({"multipleOf": 8})", "12"), ElementsAre("E0303 : expected a multiple of 8, got 12"));
+  EXPECT_THAT(checked(R"({"multipleOf": 8})", "12"),
+              ElementsAre("E0303 : expected a multiple of 8, got 12"));
 }
 
 TEST(SchemaValidate, NumbersThatAreNoneAreRefused) {
-  const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
+  const double nan = std::numeric_limits<double>::quiet_NaN(),
+               infinity = std::numeric_limits<double>::infinity();
   EXPECT_THAT(checked(R"({"type": "number"})", Value{nan, {}}),
               ElementsAre("E0303 : expected a finite number, got nan"));
   EXPECT_THAT(checked(R"({"type": "number", "minimum": 1})", Value{infinity, {}}),
@@ -92,13 +102,15 @@ TEST(SchemaValidate, BoundsOfLargeIntegersAreExact) {
 TEST(SchemaValidate, ValueNotAmongThoseAllowedSuggestsNearest) {
   EXPECT_THAT(checked(R"({"enum": ["sgd", "adam", "adamw"]})", R"("sdg")"),
               ElementsAre("E0304 : 'sdg' is not one of: sgd, adam, adamw (did you mean 'sgd'?)"));
-  EXPECT_THAT(checked(R"({"enum": [1, 2, null]})", "3"), ElementsAre("E0304 : 3 is not one of: 1, 2, null"));
+  EXPECT_THAT(checked(R"({"enum": [1, 2, null]})", "3"),
+              ElementsAre("E0304 : 3 is not one of: 1, 2, null"));
   EXPECT_THAT(checked(R"({"const": 1})", "2"), ElementsAre("E0304 : expected 1, got 2"));
   EXPECT_THAT(checked(R"({"const": 1})", "1.0"), IsEmpty());
 }
 
 TEST(SchemaValidate, UnknownKeySuggestsNearestElseListsKnown) {
-  constexpr auto kSchema = R"({"properties": {"epochs": {}, "seed": {}}, "additionalProperties": false})";
+  constexpr auto kSchema =
+      R"({"properties": {"epochs": {}, "seed": {}}, "additionalProperties": false})";
   EXPECT_THAT(checked(kSchema, R"({"epoch": 1, "wholly": 2})"),
               ElementsAre("E0301 /epoch: unknown key 'epoch' (did you mean 'epochs'?)",
                           "E0301 /wholly: unknown key 'wholly' (known keys: epochs, seed)"));
@@ -107,31 +119,40 @@ TEST(SchemaValidate, UnknownKeySuggestsNearestElseListsKnown) {
 }
 
 TEST(SchemaValidate, MissingKeyExplainsIt) {
-  EXPECT_THAT(checked(R"({"required": ["root", "b"], "properties": {"root": {"description": "The folder."}}})", "{}"),
-              ElementsAre("E0305 /root: missing key 'root' (The folder.)", "E0305 /b: missing key 'b'"));
+  EXPECT_THAT(
+      checked(
+          R"({"required": ["root", "b"], "properties": {"root": {"description": "The folder."}}})",
+          "{}"),
+      ElementsAre("E0305 /root: missing key 'root' (The folder.)", "E0305 /b: missing key 'b'"));
 }
 
 TEST(SchemaValidate, PatternIsExplainedByTheDescription) {
   EXPECT_THAT(checked(R"({"pattern": "^[a-z]+$", "description": "Small letters."})", R"("A")"),
               ElementsAre("E0307 : \"A\" does not have the required form (Small letters.)"));
-  EXPECT_THAT(checked(R"({"pattern": "^[a-z]+$"})", R"("A")"),
-              ElementsAre("E0307 : \"A\" does not have the required form (it must match ^[a-z]+$)"));
+  EXPECT_THAT(
+      checked(R"({"pattern": "^[a-z]+$"})", R"("A")"),
+      ElementsAre("E0307 : \"A\" does not have the required form (it must match ^[a-z]+$)"));
 }
 
 TEST(SchemaValidate, LengthsCountCharacters) {
   EXPECT_THAT(checked(R"({"maxLength": 3})", R"("öäü")"), IsEmpty());
-  EXPECT_THAT(checked(R"({"maxLength": 3})", R"("öäü€")"), ElementsAre("E0308 : expected at most 3 characters, got 4"));
+  EXPECT_THAT(checked(R"({"maxLength": 3})", R"("öäü€")"),
+              ElementsAre("E0308 : expected at most 3 characters, got 4"));
   EXPECT_THAT(checked(R"({"minLength": 1})", R"("")"),
               ElementsAre("E0308 : expected at least 1 character, got an empty string"));
 }
 
 TEST(SchemaValidate, SizesOfListsAndMappings) {
-  EXPECT_THAT(checked(R"({"minItems": 2, "maxItems": 2})", "[1]"), ElementsAre("E0308 : expected 2 items, got 1"));
-  EXPECT_THAT(checked(R"({"minItems": 1})", "[]"), ElementsAre("E0308 : expected at least 1 item, got an empty list"));
-  EXPECT_THAT(checked(R"({"maxItems": 1})", "[1, 2]"), ElementsAre("E0308 : expected at most 1 item, got 2"));
+  EXPECT_THAT(checked(R"({"minItems": 2, "maxItems": 2})", "[1]"),
+              ElementsAre("E0308 : expected 2 items, got 1"));
+  EXPECT_THAT(checked(R"({"minItems": 1})", "[]"),
+              ElementsAre("E0308 : expected at least 1 item, got an empty list"));
+  EXPECT_THAT(checked(R"({"maxItems": 1})", "[1, 2]"),
+              ElementsAre("E0308 : expected at most 1 item, got 2"));
   EXPECT_THAT(checked(R"({"minProperties": 1})", "{}"),
               ElementsAre("E0308 : expected at least 1 key, got an empty mapping"));
-  EXPECT_THAT(checked(R"({"maxProperties": 0})", R"({"a": 1})"), ElementsAre("E0308 : expected at most 0 keys, got 1"));
+  EXPECT_THAT(checked(R"({"maxProperties": 0})", R"({"a": 1})"),
+              ElementsAre("E0308 : expected at most 0 keys, got 1"));
 }
 
 TEST(SchemaValidate, RepeatedItemPointsToTheFirst) {
@@ -146,19 +167,24 @@ TEST(SchemaValidate, RepeatedItemPointsToTheFirst) {
 }
 
 TEST(SchemaValidate, AlternativesAreNamed) {
-  constexpr auto kSchema = R"({"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1}], "x-unit": "samples"})";
-  EXPECT_THAT(checked(kSchema, R"("x")"),
-              ElementsAre("E0310 : expected auto, or an integer of at least 1 (samples); got \"x\""));
+  constexpr auto kSchema =
+      R"({"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1}], "x-unit": "samples"})";
   EXPECT_THAT(
-      checked(kSchema, R"("atuo")"),
-      ElementsAre("E0310 : expected auto, or an integer of at least 1 (samples); got \"atuo\" (did you mean 'auto'?)"));
+      checked(kSchema, R"("x")"),
+      ElementsAre("E0310 : expected auto, or an integer of at least 1 (samples); got \"x\""));
+  EXPECT_THAT(checked(kSchema, R"("atuo")"),
+              ElementsAre("E0310 : expected auto, or an integer of at least 1 (samples); got "
+                          "\"atuo\" (did you mean 'auto'?)"));
 }
 
 TEST(SchemaValidate, AlternativeOfTheSameTypeSpeaksForItself) {
-  constexpr auto kSchema = R"({"anyOf": [{"const": null}, {"type": "integer", "minimum": 1}], "x-unit": "samples"})";
-  EXPECT_THAT(checked(kSchema, "0"), ElementsAre("E0303 : expected an integer of at least 1 (samples), got 0"));
+  constexpr auto kSchema =
+      R"({"anyOf": [{"const": null}, {"type": "integer", "minimum": 1}], "x-unit": "samples"})";
+  EXPECT_THAT(checked(kSchema, "0"),
+              ElementsAre("E0303 : expected an integer of at least 1 (samples), got 0"));
   EXPECT_THAT(
-      checked(R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})", R"(["a", 1])"),
+      checked(R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})",
+              R"(["a", 1])"),
       ElementsAre("E0302 /1: expected a string, got 1 (write it in quotes: \"1\")"));
 }
 
@@ -176,22 +202,26 @@ TEST(SchemaValidate, ForbiddenValuesAndKeys) {
 }
 
 TEST(SchemaValidate, OptionsThatExcludeEachOtherNameTheRule) {
-  const char* schema = R"({"allOf": [{"description": "Give a or b.", "not": {"required": ["a", "b"]}}]})";
+  const char* schema =
+      R"({"allOf": [{"description": "Give a or b.", "not": {"required": ["a", "b"]}}]})";
   EXPECT_THAT(checked(schema, R"({"a": 1, "b": 2})"),
               ElementsAre("E0314 : these options cannot be used together (Give a or b.)"));
   EXPECT_THAT(checked(schema, R"({"a": 1})"), IsEmpty());
 }
 
 TEST(SchemaValidate, BadKeyIsNamed) {
-  EXPECT_THAT(checked(R"({"propertyNames": {"pattern": "^[a-z]+$", "description": "Small letters."}})", R"({"A": 1})"),
-              ElementsAre("E0312 /A: the key \"A\" does not have the required form (Small letters.)"));
+  EXPECT_THAT(
+      checked(R"({"propertyNames": {"pattern": "^[a-z]+$", "description": "Small letters."}})",
+              R"({"A": 1})"),
+      ElementsAre("E0312 /A: the key \"A\" does not have the required form (Small letters.)"));
 }
 
 TEST(SchemaValidate, SecretsAreNotShown) {
   Value secret{std::string("hunter2"), {}, "${oc.env:TOKEN}"};
   for (const char* schema :
-       {R"({"enum": ["hunter", "b"]})", R"({"const": "hunter"})", R"({"type": "integer"})", R"({"pattern": "^x"})",
-        R"({"anyOf": [{"const": "hunter"}, {"type": "integer"}]})", R"({"not": {"type": "string"}})"}) {
+       {R"({"enum": ["hunter", "b"]})", R"({"const": "hunter"})", R"({"type": "integer"})",
+        R"({"pattern": "^x"})", R"({"anyOf": [{"const": "hunter"}, {"type": "integer"}]})",
+        R"({"not": {"type": "string"}})"}) {
     const auto lines = checked(schema, secret);
     ASSERT_THAT(lines, testing::SizeIs(1)) << schema;
     EXPECT_THAT(lines[0], testing::Not(testing::HasSubstr("hunter2"))) << schema;
@@ -209,16 +239,17 @@ TEST(SchemaValidate, AllErrorsComeInTheOrderOfTheText) {
                          source);
   EXPECT_THAT(
       told(schemas.validate(recipe)),
-      ElementsAre(
-          "1:9 E0305 /schema: missing key 'schema' (The version of the recipe language. Add `schema: 1` at the top.)",
-          "3:9 E0303 /train/epochs: expected an integer of at least 1 (epochs), got 0",
-          "4:1 E0301 /train/epoch: unknown key 'epoch' (did you mean 'epochs'?)",
-          "7:1 E0301 /train/optimizer/betas: 'betas' has no effect here: it is an option of adam (leave it out, or "
-          "choose another kind)",
-          "8:9 E0303 /train/optimizer/learning_rate: expected a number above 0, got 0",
-          "10:9 E0303 /seed: expected an integer of at least 0, got -1",
-          "11:9 E0305 /data/root: missing key 'root' (The folder to read.)",
-          "13:9 E0302 /data/size: expected an integer, got 1.5"));
+      ElementsAre("1:9 E0305 /schema: missing key 'schema' (The version of the recipe language. "
+                  "Add `schema: 1` at the top.)",
+                  "3:9 E0303 /train/epochs: expected an integer of at least 1 (epochs), got 0",
+                  "4:1 E0301 /train/epoch: unknown key 'epoch' (did you mean 'epochs'?)",
+                  "7:1 E0301 /train/optimizer/betas: 'betas' has no effect here: it is an option "
+                  "of adam (leave it out, or "
+                  "choose another kind)",
+                  "8:9 E0303 /train/optimizer/learning_rate: expected a number above 0, got 0",
+                  "10:9 E0303 /seed: expected an integer of at least 0, got -1",
+                  "11:9 E0305 /data/root: missing key 'root' (The folder to read.)",
+                  "13:9 E0302 /data/size: expected an integer, got 1.5"));
 }
 
 TEST(SchemaValidate, ErrorsOfSeveralTextsAreGroupedByText) {
@@ -227,9 +258,10 @@ TEST(SchemaValidate, ErrorsOfSeveralTextsAreGroupedByText) {
   const auto loaded = SchemaSet::load({&file, 1});
   Value value = written(R"({"a": 1, "b": 2, "c": 3})", first);
   (*value.map())[1].value.where = {&second, 1, 3};
-  EXPECT_THAT(told(loaded->validate(value, "a.schema.json")),
-              ElementsAre("2:9 E0302 /a: expected null, got 1", "4:9 E0302 /c: expected null, got 3",
-                          "1:3 E0302 /b: expected null, got 2"));
+  EXPECT_THAT(
+      told(loaded->validate(value, "a.schema.json")),
+      ElementsAre("2:9 E0302 /a: expected null, got 1", "4:9 E0302 /c: expected null, got 3",
+                  "1:3 E0302 /b: expected null, got 2"));
 }
 
 TEST(SchemaValidate, NestingWithoutEndIsRefused) {
@@ -255,9 +287,9 @@ TEST(SchemaValidate, UnknownSchemaIsOurMistake) {
 
 TEST(SchemaValidate, DefinitionInAFileIsFound) {
   Value device = written(R"({"select": "cuda:x"})");
-  EXPECT_THAT(
-      told(small_schemas().validate(device, "common.schema.json#/definitions/device")),
-      ElementsAre("E0307 /select: \"cuda:x\" does not have the required form (Write auto, cpu, cuda or cuda:K.)"));
+  EXPECT_THAT(told(small_schemas().validate(device, "common.schema.json#/definitions/device")),
+              ElementsAre("E0307 /select: \"cuda:x\" does not have the required form (Write auto, "
+                          "cpu, cuda or cuda:K.)"));
 }
 
 TEST(SchemaPattern, MatchesCharactersAnywhere) {

@@ -19,13 +19,14 @@ bool valijson_accepts(const nlohmann::json& schema_json, const std::vector<nlohm
   valijson::SchemaParser parser(valijson::SchemaParser::kDraft7);
   parser.populateSchema(valijson::adapters::NlohmannJsonAdapter(schema_json), schema);
   for (const auto& value : values) {
-    verdicts.push_back(valijson::Validator().validate(schema, valijson::adapters::NlohmannJsonAdapter(value), nullptr));
+    verdicts.push_back(valijson::Validator().validate(
+        schema, valijson::adapters::NlohmannJsonAdapter(value), nullptr));
   }
   return true;
 }
 
-// A second opinion on schemas nobody thought of. Values hold no numbers such as 2.0, which valijson does not take for
-// an integer.
+// A second opinion on schemas nobody thought of. Values hold no numbers such as 2.0, which valijson
+// does not take for an integer.
 TEST(SchemaValijson, AgreesOnGeneratedCases) {
   SchemaGenerator generator(20260801);
   int accepted = 0, refused = 0;
@@ -41,7 +42,8 @@ TEST(SchemaValijson, AgreesOnGeneratedCases) {
     valijson_accepts(schema, values, verdicts);
     for (std::size_t k = 0; k < values.size(); ++k) {
       Value value = from_json(nlohmann::ordered_json::parse(values[k].dump()));
-      EXPECT_EQ(ours->validate(value, "a.schema.json").empty(), verdicts[k]) << text << "\n" << values[k];
+      EXPECT_EQ(ours->validate(value, "a.schema.json").empty(), verdicts[k]) << text << "\n"
+                                                                             << values[k];
       (verdicts[k] ? accepted : refused) += 1;
     }
   }

@@ -14,15 +14,18 @@ using Json = nlohmann::ordered_json;
 TEST(Schemas, AllThatAreShippedLoad) {
   const auto schemas = SchemaSet::load(embedded_schemas());
   if (schemas) return;
-  for (const Diagnostic& error : schemas.errors()) ADD_FAILURE() << error.pointer << ": " << error.message;
+  for (const Diagnostic& error : schemas.errors())
+    ADD_FAILURE() << error.pointer << ": " << error.message;
 }
 
 /// Of the option itself, or of what it refers to.
 std::string description(const Json& property) {
-  if (property.contains("description") || !property.contains("$ref")) return property.value("description", "");
+  if (property.contains("description") || !property.contains("$ref"))
+    return property.value("description", "");
   const std::string address = property["$ref"];
   const auto hash = address.find('#');
-  const auto file = std::ranges::find(embedded_schemas(), address.substr(0, hash), &SchemaFile::path);
+  const auto file =
+      std::ranges::find(embedded_schemas(), address.substr(0, hash), &SchemaFile::path);
   return description(Json::parse(file->text).at(Json::json_pointer(address.substr(hash + 1))));
 }
 
@@ -36,10 +39,12 @@ void check_properties(const Json& schema, const std::string& where) {
     if (key == "kind") continue;
     EXPECT_FALSE(description(property).empty()) << name << " has no description";
     const bool is_required = std::find(required.begin(), required.end(), key) != required.end();
-    EXPECT_NE(property.contains("default"), is_required) << name << " must have a default or be required, and not both";
+    EXPECT_NE(property.contains("default"), is_required)
+        << name << " must have a default or be required, and not both";
     if (property.contains("$ref")) continue;
-    EXPECT_TRUE(property.contains("type") || property.contains("enum") || property.contains("const") ||
-                property.contains("anyOf") || property.contains("oneOf"))
+    EXPECT_TRUE(property.contains("type") || property.contains("enum") ||
+                property.contains("const") || property.contains("anyOf") ||
+                property.contains("oneOf"))
         << name << " has no type";
   }
 }
@@ -48,8 +53,9 @@ void check_properties(const Json& schema, const std::string& where) {
 void check_references(const Json& json, const std::string& where) {
   if (json.is_object() && json.contains("$ref")) {
     for (const auto& [key, value] : json.items()) {
-      EXPECT_TRUE(key == "$ref" || key == "description" || key == "default" || key == "x-unit" || key == "x-resume" ||
-                  key == "x-file" || key == "x-effective-when" || key == "$comment")
+      EXPECT_TRUE(key == "$ref" || key == "description" || key == "default" || key == "x-unit" ||
+                  key == "x-resume" || key == "x-file" || key == "x-effective-when" ||
+                  key == "$comment")
           << where << ": '" << key << "' beside $ref has no effect";
     }
   }
@@ -63,12 +69,14 @@ TEST(Schemas, EveryOptionIsDescribedAndHasADefaultOrIsRequired) {
     if (file.path.find('/') != file.path.npos) check_properties(json, std::string(file.path));
     const Json definitions = json.value("definitions", Json::object());
     for (const auto& [name, shared] : definitions.items())
-      if (file.path != "common.schema.json" || name == "device") check_properties(shared, std::string(file.path));
+      if (file.path != "common.schema.json" || name == "device")
+        check_properties(shared, std::string(file.path));
   }
 }
 
 TEST(Schemas, NothingBesideAReferenceIsWithoutEffect) {
-  for (const SchemaFile& file : embedded_schemas()) check_references(Json::parse(file.text), std::string(file.path));
+  for (const SchemaFile& file : embedded_schemas())
+    check_references(Json::parse(file.text), std::string(file.path));
 }
 
 TEST(Schemas, EveryFileNamesItselfAndItsLanguage) {
@@ -86,7 +94,8 @@ TEST(Schemas, EveryKindIsClosedAndVersioned) {
   for (const Kind& kind : schemas->kinds()) {
     const Json& json = *schemas->document(kind.name);
     EXPECT_EQ(json.value("additionalProperties", Json()), false) << kind.name;
-    for (const char* key : {"x-version", "x-outputs"}) EXPECT_TRUE(json.contains(key)) << kind.name << " " << key;
+    for (const char* key : {"x-version", "x-outputs"})
+      EXPECT_TRUE(json.contains(key)) << kind.name << " " << key;
     EXPECT_FALSE(kind.outputs.empty()) << kind.name;
   }
 }
@@ -111,10 +120,12 @@ TEST(Schemas, KindsThatTrainOrEvaluateDeclareWhatTheyMeasure) {
   const auto schemas = SchemaSet::load(embedded_schemas());
   ASSERT_TRUE(schemas);
   for (const Kind& kind : schemas->kinds())
-    EXPECT_EQ(kind.metrics.empty(), kind.family != "train" && kind.family != "evaluate") << kind.name;
+    EXPECT_EQ(kind.metrics.empty(), kind.family != "train" && kind.family != "evaluate")
+        << kind.name;
   const auto validated = [&](const Kind& kind, const std::string& score) {
-    return std::ranges::any_of(kind.metrics,
-                               [&](const DeclaredMetric& metric) { return metric.covers("validation/" + score); });
+    return std::ranges::any_of(kind.metrics, [&](const DeclaredMetric& metric) {
+      return metric.covers("validation/" + score);
+    });
   };
   for (const Kind& kind : schemas->kinds()) {
     if (kind.family != "train") continue;
@@ -125,7 +136,8 @@ TEST(Schemas, KindsThatTrainOrEvaluateDeclareWhatTheyMeasure) {
 }
 
 TEST(DeclaredMetrics, StarStandsForAnyTextAndHashForANumber) {
-  const DeclaredMetric of_class{"evaluate/auc/*"}, ranked{"evaluate/top#"}, plain{"validation/loss"};
+  const DeclaredMetric of_class{"evaluate/auc/*"}, ranked{"evaluate/top#"},
+      plain{"validation/loss"};
   EXPECT_TRUE(of_class.covers("evaluate/auc/3"));
   EXPECT_FALSE(of_class.covers("evaluate/auc/"));
   EXPECT_TRUE(ranked.covers("evaluate/top5"));

@@ -12,9 +12,9 @@ using testing::Not;
 
 TEST(Drawing, SaysWhatItShows) {
   const std::string svg = Drawing(30, 20, "Loss of <a>", "From 2 & down").svg();
-  EXPECT_THAT(svg,
-              HasSubstr("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 30 20\" width=\"30\" height=\"20\" "
-                        "role=\"img\" aria-labelledby=\"title description\">\n"));
+  EXPECT_THAT(svg, HasSubstr("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 30 20\" "
+                             "width=\"30\" height=\"20\" "
+                             "role=\"img\" aria-labelledby=\"title description\">\n"));
   EXPECT_THAT(svg, HasSubstr("<title id=\"title\">Loss of &lt;a&gt;</title>\n"));
   EXPECT_THAT(svg, HasSubstr("<desc id=\"description\">From 2 &amp; down</desc>\n"));
   EXPECT_TRUE(svg.ends_with("</svg>\n"));
@@ -23,7 +23,8 @@ TEST(Drawing, SaysWhatItShows) {
 TEST(Drawing, IsDarkWhereTheViewerIs) {
   const std::string svg = Drawing(30, 20, "a", "b").svg();
   EXPECT_THAT(svg, HasSubstr("@media (prefers-color-scheme: dark){\n"));
-  EXPECT_THAT(svg, HasSubstr("<rect class=\"paper\" x=\"0\" y=\"0\" width=\"30\" height=\"20\"/>\n"));
+  EXPECT_THAT(svg,
+              HasSubstr("<rect class=\"paper\" x=\"0\" y=\"0\" width=\"30\" height=\"20\"/>\n"));
 }
 
 TEST(Drawing, TextCannotLeaveItsPlace) {
@@ -52,19 +53,23 @@ TEST(Drawing, SameCallsGiveTheSameBytes) {
   };
   const std::string svg = draw();
   EXPECT_EQ(svg, draw());
-  EXPECT_THAT(
-      svg,
-      HasSubstr("<polyline class=\"axis\" points=\"1,2 3,4\"/>\n"
-                "<circle class=\"fill-1\" cx=\"5\" cy=\"6\" r=\"3\"/>\n"
-                "<rect class=\"heat\" x=\"1\" y=\"1\" width=\"8\" height=\"9\" fill-opacity=\"0.25\"><title>a "
-                "tip</title></rect>\n"
-                "<text class=\"small\" x=\"7\" y=\"8\" text-anchor=\"end\" transform=\"rotate(-45 7,8)\">x</text>\n"));
+  EXPECT_THAT(svg, HasSubstr("<polyline class=\"axis\" points=\"1,2 3,4\"/>\n"
+                             "<circle class=\"fill-1\" cx=\"5\" cy=\"6\" r=\"3\"/>\n"
+                             "<rect class=\"heat\" x=\"1\" y=\"1\" width=\"8\" height=\"9\" "
+                             "fill-opacity=\"0.25\"><title>a "
+                             "tip</title></rect>\n"
+                             "<text class=\"small\" x=\"7\" y=\"8\" text-anchor=\"end\" "
+                             "transform=\"rotate(-45 7,8)\">x</text>\n"));
 }
 
 class PlotTest : public testing::Test {
  protected:
   Drawing drawing_{300, 200, "a", "b"};
-  Plot plot_{drawing_, {50, 40, 200, 100}, {"epoch", whole_ticks(0, 4, 6)}, {"loss", nice_ticks(0, 1, 3)}, "Loss"};
+  Plot plot_{drawing_,
+             {50, 40, 200, 100},
+             {"epoch", whole_ticks(0, 4, 6)},
+             {"loss", nice_ticks(0, 1, 3)},
+             "Loss"};
 };
 
 TEST_F(PlotTest, PlacesDataBetweenItsAxes) {
@@ -81,8 +86,8 @@ TEST_F(PlotTest, WhatLiesBeyondAnAxisIsAtItsEnd) {
 }
 
 TEST_F(PlotTest, NamesItsAxesAndMarks) {
-  for (const char* text :
-       {">epoch</text>", ">loss</text>", ">Loss</text>", ">0</text>", ">4</text>", ">0.5</text>", ">1.0</text>"}) {
+  for (const char* text : {">epoch</text>", ">loss</text>", ">Loss</text>", ">0</text>",
+                           ">4</text>", ">0.5</text>", ">1.0</text>"}) {
     EXPECT_THAT(drawing_.svg(), HasSubstr(text));
   }
 }
@@ -92,7 +97,8 @@ TEST_F(PlotTest, FewPointsAreMarkedAndManyAreNot) {
   plot_.line(few, 2);
   EXPECT_THAT(drawing_.svg(), HasSubstr("<circle class=\"fill-2\" cx=\"50\" cy=\"140\" r=\"3\"/>"));
   Drawing other(300, 200, "a", "b");
-  Plot(other, {50, 40, 200, 100}, {"x", nice_ticks(0, 1, 3)}, {"y", nice_ticks(0, 1, 3)}, "").line(many, 1);
+  Plot(other, {50, 40, 200, 100}, {"x", nice_ticks(0, 1, 3)}, {"y", nice_ticks(0, 1, 3)}, "")
+      .line(many, 1);
   EXPECT_THAT(other.svg(), Not(HasSubstr("<circle")));
 }
 

@@ -11,10 +11,12 @@ namespace {
 using testing::ElementsAre;
 
 /// Which of the trials that come to the first rung with these values stop.
-std::vector<bool> stopped(const std::vector<double>& values, bool is_smaller_better = false, std::int64_t factor = 3) {
+std::vector<bool> stopped(const std::vector<double>& values, bool is_smaller_better = false,
+                          std::int64_t factor = 3) {
   Asha asha({.factor = factor, .last = {}}, is_smaller_better);
   std::vector<bool> all;
-  for (const double value : values) all.push_back(asha.stops({.trial = all.size(), .rung = 0, .value = value}));
+  for (const double value : values)
+    all.push_back(asha.stops({.trial = all.size(), .rung = 0, .value = value}));
   return all;
 }
 
@@ -29,12 +31,14 @@ TEST(Asha, RungsGrowByTheFactorUpToTheLast) {
   }
   EXPECT_THAT(rungs, ElementsAre(2, 6, 18));
   const Asha endless({.last = {}}, false);
-  EXPECT_EQ(endless.rung_at(4052555153018976267), 39u) << "3 to the power of 39, and nothing overflows on the way";
+  EXPECT_EQ(endless.rung_at(4052555153018976267), 39u)
+      << "3 to the power of 39, and nothing overflows on the way";
   EXPECT_EQ(endless.rung_at(std::numeric_limits<std::int64_t>::max()), std::nullopt);
 }
 
 TEST(Asha, BestOfEveryFactorGoOn) {
-  EXPECT_THAT(stopped({0.5, 0.4, 0.6, 0.55, 0.7, 0.65}), ElementsAre(false, true, false, true, false, false));
+  EXPECT_THAT(stopped({0.5, 0.4, 0.6, 0.55, 0.7, 0.65}),
+              ElementsAre(false, true, false, true, false, false));
   EXPECT_THAT(stopped({0.5, 0.4, 0.6, 0.55}, true), ElementsAre(false, false, true, true));
   EXPECT_THAT(stopped({1, 2, 3, 1, 4}, false, 2), ElementsAre(false, false, false, true, false));
 }

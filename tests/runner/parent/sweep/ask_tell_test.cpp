@@ -27,7 +27,8 @@ class AskTellTest : public testing::Test {
         *input_, said_,
         [this](std::uint64_t, const AskTell::Json& settings) -> Result<std::uint64_t> {
           if (settings.contains("bad"))
-            return Diagnostic{ErrorCode::kBadSweep, {}, "", "unknown key 'bad'", "did you mean 'good'?"};
+            return Diagnostic{
+                ErrorCode::kBadSweep, {}, "", "unknown key 'bad'", "did you mean 'good'?"};
           added_.push_back(settings.dump());
           return added_.size() + 9;
         },
@@ -56,19 +57,23 @@ TEST_F(AskTellTest, WhatIsOverIsToldAtOnceWhereASweepGoesOn) {
       {.number = 1, .hash = "", .settings = {"x=2"}, .state = TrialState::kInterrupted, .ask = 3},
       {.number = 2, .hash = "", .settings = {}, .state = TrialState::kFinished}};
   sampler_->go_on(trials, [](const Trial& trial) { return trial.state == TrialState::kFinished; });
-  EXPECT_EQ(said(), R"({"tell":0,"trial":0,"state":"finished","overrides":["x=1"],"value":0.0,"metrics":{"a":1}})"
-                    "\n")
+  EXPECT_EQ(
+      said(),
+      R"({"tell":0,"trial":0,"state":"finished","overrides":["x=1"],"value":0.0,"metrics":{"a":1}})"
+      "\n")
       << "and nothing of what is still to run, or was not asked for";
   trials[1].state = TrialState::kFinished;
   sampler_->ended(trials[1]);
-  EXPECT_EQ(said(), R"({"tell":3,"trial":1,"state":"finished","overrides":["x=2"],"value":0.0,"metrics":{"a":1}})"
-                    "\n");
+  EXPECT_EQ(
+      said(),
+      R"({"tell":3,"trial":1,"state":"finished","overrides":["x=2"],"value":0.0,"metrics":{"a":1}})"
+      "\n");
 }
 
 TEST_F(AskTellTest, AsksThatNoTrialHasComeOfComeAgainAndThenTheCountGoesOn) {
-  sampler_->go_on(
-      {{.number = 0, .hash = "", .settings = {}, .ask = 0}, {.number = 1, .hash = "", .settings = {}, .ask = 3}},
-      [](const Trial&) { return false; });
+  sampler_->go_on({{.number = 0, .hash = "", .settings = {}, .ask = 0},
+                   {.number = 1, .hash = "", .settings = {}, .ask = 3}},
+                  [](const Trial&) { return false; });
   sampler_->take(3);
   EXPECT_EQ(said(), "{\"ask\":1}\n{\"ask\":2}\n{\"ask\":4}\n");
 }
@@ -84,7 +89,8 @@ TEST_F(AskTellTest, AsksForAsManyAsAreWantedAndTakesAnswersInAnyOrder) {
   EXPECT_THAT(sampler_->take(1), ElementsAre(11));
   EXPECT_THAT(added_, ElementsAre(R"({"x":1})", R"({"x":2})"));
   said();
-  sampler_->ended({.number = 11, .hash = "", .settings = {}, .state = TrialState::kFinished, .seconds = 4});
+  sampler_->ended(
+      {.number = 11, .hash = "", .settings = {}, .state = TrialState::kFinished, .seconds = 4});
   EXPECT_EQ(said(), R"({"tell":0,"trial":11,"state":"finished","value":4.0,"metrics":{"a":1}})"
                     "\n");
   sampler_->ended({.number = 3, .hash = "", .settings = {}});
@@ -104,7 +110,8 @@ TEST_F(AskTellTest, LineThatComesEarlyWaits) {
 TEST_F(AskTellTest, RefusedSettingsAreToldAndAnotherTrialIsAskedFor) {
   answer("{\"ask\": 0, \"settings\": {\"bad\": 1}}\n");
   EXPECT_THAT(sampler_->take(1), IsEmpty());
-  EXPECT_THAT(said(), HasSubstr(R"({"refused":0,"errors":["unknown key 'bad'; did you mean 'good'?"]})"));
+  EXPECT_THAT(said(),
+              HasSubstr(R"({"refused":0,"errors":["unknown key 'bad'; did you mean 'good'?"]})"));
   sampler_->take(1);
   EXPECT_EQ(said(), "{\"ask\":1}\n");
 }
@@ -112,7 +119,8 @@ TEST_F(AskTellTest, RefusedSettingsAreToldAndAnotherTrialIsAskedFor) {
 TEST_F(AskTellTest, WhatMakesNoSenseIsSaidAndTheAskStaysOpen) {
   sampler_->take(1);
   said();
-  for (const char* line : {"nonsense", "[]", R"({"ask": -1, "settings": {}})", R"({"ask": 0})", R"({"ask": "0"})"}) {
+  for (const char* line :
+       {"nonsense", "[]", R"({"ask": -1, "settings": {}})", R"({"ask": 0})", R"({"ask": "0"})"}) {
     answer(std::string(line) + "\n");
     EXPECT_THAT(sampler_->take(1), IsEmpty());
     EXPECT_THAT(said(), HasSubstr("\"error\":\"expected "));

@@ -27,7 +27,8 @@ TEST(ClusterCommands, WhatDoesNotEndIsSilent) {
 
 TEST(ClusterCommands, SignalDuringACommandIsTheNextWaits) {
   ClusterCommands commands;
-  EXPECT_EQ(commands.run({"sh", "-c", "kill -TERM $PPID; sleep 0.1; echo done"}, kLong).said, "done\n");
+  EXPECT_EQ(commands.run({"sh", "-c", "kill -TERM $PPID; sleep 0.1; echo done"}, kLong).said,
+            "done\n");
   EXPECT_EQ(commands.wait(kLong), SIGTERM);
   EXPECT_EQ(commands.wait(milliseconds(1)), std::nullopt);
   raise(SIGINT);

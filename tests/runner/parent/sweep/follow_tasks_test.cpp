@@ -21,14 +21,18 @@ using testing::Not;
 /// A cluster in which nothing happens by itself: each wait does the next of a list of things.
 class FollowTasks : public testing::Test, protected TaskQueue {
  protected:
-  void SetUp() override { std::filesystem::create_directories(SweepLayout(folder_.path()).recipes()); }
+  void SetUp() override {
+    std::filesystem::create_directories(SweepLayout(folder_.path()).recipes());
+  }
   SweepJournal journal(std::uint64_t trials) const {
     SweepPlan plan{.recipe = "small", .overrides = {}, .folder = folder_.path(), .trials = {}};
     for (std::uint64_t number = 0; number < trials; ++number)
-      plan.trials.push_back({.number = number, .hash = "aa", .settings = {"seed=" + std::to_string(number)}});
+      plan.trials.push_back(
+          {.number = number, .hash = "aa", .settings = {"seed=" + std::to_string(number)}});
     return SweepJournal::make(folder_.path(), plan);
   }
-  ExitCode follow(SweepJournal& journal, std::deque<std::function<void()>> story, const FollowOptions& options = {}) {
+  ExitCode follow(SweepJournal& journal, std::deque<std::function<void()>> story,
+                  const FollowOptions& options = {}) {
     talk_.str("");
     FollowOptions all = options;
     all.prefix = "sweep";
@@ -43,14 +47,18 @@ class FollowTasks : public testing::Test, protected TaskQueue {
       next();
       return std::exchange(signal_, std::nullopt);
     };
-    return follow_tasks(
-        journal, *this, all, wait,
-        {.program = "retort", .talk = talk_, .run_arguments = {"--reuse"}, .resume_arguments = {"--force"}});
+    return follow_tasks(journal, *this, all, wait,
+                        {.program = "retort",
+                         .talk = talk_,
+                         .run_arguments = {"--reuse"},
+                         .resume_arguments = {"--force"}});
   }
   void tell(int submission, std::size_t task, const TaskEvent& event) const {
     TaskAccount(LaunchLayout(folder_.path()).account(submission, task)).add(event);
   }
-  void begin(int submission, std::size_t task) const { tell(submission, task, {.place = "on node1"}); }
+  void begin(int submission, std::size_t task) const {
+    tell(submission, task, {.place = "on node1"});
+  }
   void finish(int submission, std::size_t task, std::uint64_t trial) const {
     folder_.write(std::to_string(trial) + "/summary.json", R"({"status": "finished"})");
     tell(submission, task, {.state = TrialState::kFinished, .seconds = 2});
@@ -74,7 +82,8 @@ class FollowTasks : public testing::Test, protected TaskQueue {
     return std::to_string(100 + submission.number);
   }
   Result<std::vector<QueuedTask>> look(std::span<const Submission>) override {
-    if (is_silent_) return Diagnostic{ErrorCode::kClusterSilent, {}, "", "squeue: no answer", "wait"};
+    if (is_silent_)
+      return Diagnostic{ErrorCode::kClusterSilent, {}, "", "squeue: no answer", "wait"};
     return queue_;
   }
   std::string fate(const Submission&, std::size_t) override { return fate_; }
@@ -153,7 +162,9 @@ TEST_F(FollowTasks, AnotherProcessGoesOnWithTheSameArray) {
 
 TEST_F(FollowTasks, TaskThatIsGoneIsHandedOverAgain) {
   auto sweep = journal(2);
-  const auto vanish = [&] { std::erase_if(queue_, [](const QueuedTask& task) { return task.index == 1; }); };
+  const auto vanish = [&] {
+    std::erase_if(queue_, [](const QueuedTask& task) { return task.index == 1; });
+  };
   fate_ = "NODE_FAIL";
   EXPECT_EQ(follow(sweep, {[&] {
                              begin(1, 1);
@@ -167,8 +178,10 @@ TEST_F(FollowTasks, TaskThatIsGoneIsHandedOverAgain) {
             ExitCode::kDone);
   EXPECT_THAT(submitted_, ElementsAre("sweep-1: 0 1", "sweep-2: 1"));
   EXPECT_EQ(sweep.trials()[1].attempts, 2);
-  EXPECT_THAT(talk_.str(), HasSubstr("trial 1: its task is gone (NODE_FAIL); it is handed over again, and goes on from "
-                                     "its last checkpoint\n"));
+  EXPECT_THAT(
+      talk_.str(),
+      HasSubstr("trial 1: its task is gone (NODE_FAIL); it is handed over again, and goes on from "
+                "its last checkpoint\n"));
 }
 
 TEST_F(FollowTasks, TaskThatIsGoneAgainAndAgainIsGivenUp) {
@@ -194,10 +207,12 @@ TEST_F(FollowTasks, CancelledTaskWaitsForAnotherProcess) {
 
 TEST_F(FollowTasks, RequeuedTaskIsWaitedFor) {
   auto sweep = journal(1);
-  EXPECT_EQ(follow(sweep, {[&] { begin(1, 0); },
-                           [&] { tell(1, 0, {.state = TrialState::kInterrupted, .exit = 75, .seconds = 1}); }, [] {},
-                           [] {}, [] {}, [&] { begin(1, 0); }, [&] { finish(1, 0, 0); }}),
-            ExitCode::kDone);
+  EXPECT_EQ(
+      follow(sweep,
+             {[&] { begin(1, 0); },
+              [&] { tell(1, 0, {.state = TrialState::kInterrupted, .exit = 75, .seconds = 1}); },
+              [] {}, [] {}, [] {}, [&] { begin(1, 0); }, [&] { finish(1, 0, 0); }}),
+      ExitCode::kDone);
   EXPECT_EQ(submitted_.size(), 1u);
   EXPECT_EQ(sweep.trials()[0].attempts, 2);
   EXPECT_THAT(talk_.str(), AllOf(HasSubstr("trial 0 stopped\n"), HasSubstr("trial 0 resumed")));
@@ -205,8 +220,10 @@ TEST_F(FollowTasks, RequeuedTaskIsWaitedFor) {
 
 TEST_F(FollowTasks, FailureIsToldAndTriedAgain) {
   auto sweep = journal(1);
-  const TaskEvent failure = {
-      .state = TrialState::kFailed, .exit = 1, .reason = "error[E0706]: out of memory", .said = {"before it"}};
+  const TaskEvent failure = {.state = TrialState::kFailed,
+                             .exit = 1,
+                             .reason = "error[E0706]: out of memory",
+                             .said = {"before it"}};
   EXPECT_EQ(follow(sweep,
                    {[&] {
                       begin(1, 0);
@@ -219,9 +236,10 @@ TEST_F(FollowTasks, FailureIsToldAndTriedAgain) {
                    {.trials = {.retries = 1}}),
             ExitCode::kSomeTrialsFailed);
   EXPECT_EQ(submitted_.size(), 2u);
-  EXPECT_THAT(talk_.str(), AllOf(HasSubstr("trial 0 failed: error[E0706]: out of memory; it is tried again\n"
-                                           "    before it\n"),
-                                 HasSubstr("trial 0 failed: error[E0706]: out of memory\n")));
+  EXPECT_THAT(talk_.str(),
+              AllOf(HasSubstr("trial 0 failed: error[E0706]: out of memory; it is tried again\n"
+                              "    before it\n"),
+                    HasSubstr("trial 0 failed: error[E0706]: out of memory\n")));
 }
 
 TEST_F(FollowTasks, FirstFailureCancelsASweepThatIsToFailFast) {
@@ -263,10 +281,12 @@ TEST_F(FollowTasks, SilentQueueIsEnduredAsLongAsPatienceLasts) {
   auto sweep = journal(1);
   is_silent_ = true;
   EXPECT_EQ(follow(sweep, {[&] { begin(1, 0); }, [&] { finish(1, 0, 0); }}), ExitCode::kDone);
-  EXPECT_THAT(talk_.str(),
-              HasSubstr("Slurm does not answer (squeue: no answer); the trials' own files are followed\n"));
+  EXPECT_THAT(
+      talk_.str(),
+      HasSubstr("Slurm does not answer (squeue: no answer); the trials' own files are followed\n"));
   std::filesystem::remove_all(folder_ / "0");
-  EXPECT_EQ(follow(sweep, {}, {.patience = std::chrono::milliseconds(0)}), ExitCode::kDeviceUnavailable);
+  EXPECT_EQ(follow(sweep, {}, {.patience = std::chrono::milliseconds(0)}),
+            ExitCode::kDeviceUnavailable);
   EXPECT_THAT(talk_.str(), HasSubstr("error[E0720]: squeue: no answer\n"));
 }
 

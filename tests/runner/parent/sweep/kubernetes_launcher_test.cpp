@@ -55,33 +55,37 @@ spec:
 TEST(KubernetesManifest, IsAnIndexedJob) {
   auto asked = settings("/lab");
   asked["namespace"] = "vision";
-  const std::string manifest =
-      kubernetes_manifest(asked, {.cores = 4, .gpus = 1, .memory_bytes = std::int64_t{8} << 30},
-                          {.number = 1, .name = "retort-0a-1", .trials = {0, 1, 2}}, "/lab/a \"b\"/launch/1", "/lab");
+  const std::string manifest = kubernetes_manifest(
+      asked, {.cores = 4, .gpus = 1, .memory_bytes = std::int64_t{8} << 30},
+      {.number = 1, .name = "retort-0a-1", .trials = {0, 1, 2}}, "/lab/a \"b\"/launch/1", "/lab");
   EXPECT_EQ(manifest, kManifest);
   Sources sources;
   const auto read = read_yaml(sources.add("job.yaml", manifest));
   ASSERT_TRUE(read) << read.errors().front().message;
   const Value* const command = at_key(*read, "spec.template.spec.containers.0.command.2");
   ASSERT_TRUE(command && command->text());
-  EXPECT_EQ(*command->text(), "exec 'retort' sweep task '/lab/a \"b\"/launch/1' \"$JOB_COMPLETION_INDEX\"");
+  EXPECT_EQ(*command->text(),
+            "exec 'retort' sweep task '/lab/a \"b\"/launch/1' \"$JOB_COMPLETION_INDEX\"");
 }
 
 class KubernetesLauncherTest : public testing::Test {
  protected:
   void SetUp() override {
     std::filesystem::create_directories(SweepLayout(folder_.path()).recipes());
-    journal_.emplace(SweepJournal::make(folder_.path(), {.recipe = "small",
-                                                         .overrides = {},
-                                                         .folder = folder_.path(),
-                                                         .trials = {{.number = 0, .hash = "aa", .settings = {}}}}));
+    journal_.emplace(SweepJournal::make(folder_.path(),
+                                        {.recipe = "small",
+                                         .overrides = {},
+                                         .folder = folder_.path(),
+                                         .trials = {{.number = 0, .hash = "aa", .settings = {}}}}));
   }
   ExitCode run(const std::string& mount) {
     talk_.str("");
     out_.str("");
     const auto launcher = kubernetes_launcher(settings(mount));
-    const ExitCode code = launcher->run(*journal_, {}, {.program = "retort", .talk = talk_, .out = &out_});
-    EXPECT_EQ(launcher->has_results(), out_.str().empty()) << "a manifest stands alone on standard output";
+    const ExitCode code =
+        launcher->run(*journal_, {}, {.program = "retort", .talk = talk_, .out = &out_});
+    EXPECT_EQ(launcher->has_results(), out_.str().empty())
+        << "a manifest stands alone on standard output";
     return code;
   }
   TemporaryFolder folder_;
@@ -104,10 +108,12 @@ TEST_F(KubernetesLauncherTest, PrintsTheManifestOnce) {
 
 TEST_F(KubernetesLauncherTest, FolderThatPodsDoNotHaveIsRefused) {
   EXPECT_EQ(run("/elsewhere"), ExitCode::kDeviceUnavailable);
-  EXPECT_EQ(talk_.str(), "error[E0721]: '" + folder_.path().string() +
-                             "' is not on the volume that pods have at '/elsewhere'\n"
-                             "  help: set sweep.launcher.mount to a folder that holds both the sweep's folder and the "
-                             "one in which it was begun\n");
+  EXPECT_EQ(
+      talk_.str(),
+      "error[E0721]: '" + folder_.path().string() +
+          "' is not on the volume that pods have at '/elsewhere'\n"
+          "  help: set sweep.launcher.mount to a folder that holds both the sweep's folder and the "
+          "one in which it was begun\n");
   EXPECT_EQ(out_.str(), "");
 }
 

@@ -28,7 +28,8 @@ TEST(Launcher, IsKeptWithANameThatNoOtherSweepHas) {
   const auto kept = nlohmann::ordered_json::parse(sweep.read("launch/launcher.json"));
   EXPECT_EQ(kept["launcher"], asked);
   EXPECT_THAT(kept["prefix"].get<std::string>(), MatchesRegex("retort-[0-9a-f]+"));
-  EXPECT_NE(kept["prefix"], nlohmann::ordered_json::parse(other.read("launch/launcher.json"))["prefix"]);
+  EXPECT_NE(kept["prefix"],
+            nlohmann::ordered_json::parse(other.read("launch/launcher.json"))["prefix"]);
   const auto launcher = launcher_of(sweep.path());
   ASSERT_TRUE(launcher) << launcher.errors().front().message;
 }
@@ -43,16 +44,20 @@ std::string refusal_of(const std::string& text) {
 }
 
 TEST(Launcher, WhatSomebodyHasEditedIsChecked) {
-  EXPECT_EQ(refusal_of(R"({"prefix": "a", "launcher": {"kind": "slurm", "partition": "gpu"}})"), "");
+  EXPECT_EQ(refusal_of(R"({"prefix": "a", "launcher": {"kind": "slurm", "partition": "gpu"}})"),
+            "");
   EXPECT_THAT(refusal_of(R"({"prefix": "a", "launcher": {"kind": "slurm", "partitoin": "gpu"}})"),
               HasSubstr("does not say what runs the sweep's trials: unknown key 'partitoin'"));
   EXPECT_THAT(refusal_of(R"({"prefix": "a\n#SBATCH -w b", "launcher": {"kind": "slurm"}})"),
               HasSubstr("its 'prefix' is not of small letters, digits and '-'"));
-  EXPECT_THAT(refusal_of(R"({"prefix": "a", "launcher": {"kind": "slurm", "options": ["--a=b\ntouch c"]}})"),
-              HasSubstr("does not have the required form [/options/0]"));
+  EXPECT_THAT(
+      refusal_of(
+          R"({"prefix": "a", "launcher": {"kind": "slurm", "options": ["--a=b\ntouch c"]}})"),
+      HasSubstr("does not have the required form [/options/0]"));
   EXPECT_THAT(refusal_of(R"({"prefix": "a", "launcher": {"kind": "lsf"}})"),
               HasSubstr("there is no launcher of its kind"));
-  EXPECT_THAT(refusal_of(R"({"prefix": "a", "launcher": {"kind": 1}})"), HasSubstr("there is no launcher of its kind"));
+  EXPECT_THAT(refusal_of(R"({"prefix": "a", "launcher": {"kind": 1}})"),
+              HasSubstr("there is no launcher of its kind"));
   for (const char* text : {"", "{", "[]", "{\"prefix\": 1, \"launcher\": {}}"})
     EXPECT_THAT(refusal_of(text), HasSubstr("it has no 'launcher' and 'prefix'")) << text;
 }

@@ -13,7 +13,8 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 std::string line(const std::string& node, const std::string& name, const std::string& value) {
-  return R"({"node":")" + node + R"(","name":")" + name + R"(","value":)" + value + R"(,"step":1,"time":0})" + "\n";
+  return R"({"node":")" + node + R"(","name":")" + name + R"(","value":)" + value +
+         R"(,"step":1,"time":0})" + "\n";
 }
 
 class MetricTailTest : public testing::Test {
@@ -45,7 +46,8 @@ TEST_F(MetricTailTest, FileThatWasReplacedIsReadAgain) {
 }
 
 TEST_F(MetricTailTest, NodeCanBeNamed) {
-  add(line("train.0", "loss", "1") + line("train.1", "loss", "2") + line("train.1", "val_loss", "3"));
+  add(line("train.0", "loss", "1") + line("train.1", "loss", "2") +
+      line("train.1", "val_loss", "3"));
   EXPECT_THAT(MetricTail(path(), "train.1:loss").values(), ElementsAre(2));
   EXPECT_THAT(MetricTail(path(), "loss").values(), ElementsAre(1, 2));
 }

@@ -33,13 +33,16 @@ class RunTask : public testing::Test {
   }
   void TearDown() override { std::filesystem::current_path(here_); }
   std::filesystem::path sweep() const { return folder_ / "sweep"; }
-  Result<ExitCode> run(const std::string& does, const std::string& index = "1", const std::string& requeue = "") {
+  Result<ExitCode> run(const std::string& does, const std::string& index = "1",
+                       const std::string& requeue = "") {
     folder_.write("retort",
                   "#!/bin/sh\necho \"$@\" >>calls\n"
-                  "finish() { mkdir -p sweep/2; echo '{\"status\": \"finished\"}' >sweep/2/summary.json; }\n" +
+                  "finish() { mkdir -p sweep/2; echo '{\"status\": \"finished\"}' "
+                  ">sweep/2/summary.json; }\n" +
                       does + "\n");
     std::filesystem::permissions(folder_ / "retort", std::filesystem::perms::owner_all);
-    return run_task(sweep() / "launch/1", index, {.program = folder_ / "retort", .name = "on a", .requeue = requeue});
+    return run_task(sweep() / "launch/1", index,
+                    {.program = folder_ / "retort", .name = "on a", .requeue = requeue});
   }
   std::vector<std::string> account() const {
     std::vector<std::string> all;
@@ -57,17 +60,20 @@ TEST_F(RunTask, RunsTheTrialOfItsIndexWhereTheSweepWasBegun) {
   ASSERT_TRUE(code);
   EXPECT_EQ(*code, ExitCode::kDone);
   EXPECT_EQ(file_text(folder_ / "calls"), "run " + (sweep() / "recipes/2.yaml").string() +
-                                              " run.dir=" + (sweep() / "2").string() + " -q --grace 0 --reuse\n");
+                                              " run.dir=" + (sweep() / "2").string() +
+                                              " -q --grace 0 --reuse\n");
   EXPECT_THAT(account(), ElementsAre("running 0", "finished 0"));
 }
 
 TEST_F(RunTask, ResumedTrialPutsUpWithWhatTheSweepDoes) {
-  for (const auto& [name, text] : {std::pair{"run.json", R"({"schema": 1})"}, std::pair{"recipe.yaml", "schema: 1\n"},
-                                   std::pair{"environment.json", R"({"device": "cpu", "threads": 1})"}})
+  for (const auto& [name, text] :
+       {std::pair{"run.json", R"({"schema": 1})"}, std::pair{"recipe.yaml", "schema: 1\n"},
+        std::pair{"environment.json", R"({"device": "cpu", "threads": 1})"}})
     folder_.write("sweep/2/.retort/" + std::string(name), text);
   const auto code = run("finish");
   ASSERT_TRUE(code);
-  EXPECT_EQ(file_text(folder_ / "calls"), "resume " + (sweep() / "2").string() + " -q --grace 0 --force\n");
+  EXPECT_EQ(file_text(folder_ / "calls"),
+            "resume " + (sweep() / "2").string() + " -q --grace 0 --force\n");
 }
 
 TEST_F(RunTask, WhatHasFinishedIsNotRunAgain) {
@@ -102,9 +108,9 @@ TEST_F(RunTask, KilledRunGoesOnAtOnceThoughNotForEver) {
 class RunTaskSignal : public RunTask, public testing::WithParamInterface<const char*> {};
 
 TEST_P(RunTaskSignal, HasTheTrialSave) {
-  const auto code =
-      run("trap 'exit 75' TERM; kill -" + std::string(GetParam()) + " $PPID; while :; do sleep 0.01; done", "1",
-          "touch requeued");
+  const auto code = run("trap 'exit 75' TERM; kill -" + std::string(GetParam()) +
+                            " $PPID; while :; do sleep 0.01; done",
+                        "1", "touch requeued");
   ASSERT_TRUE(code);
   EXPECT_EQ(*code, ExitCode::kStoppedAfterSave);
   EXPECT_THAT(account(), ElementsAre("running 0", "interrupted 75"));
@@ -119,7 +125,8 @@ TEST_F(RunTask, IndexThatItHasNotIsRefused) {
     const auto code = run("finish", index);
     ASSERT_FALSE(code) << index;
     EXPECT_EQ(code.errors().front().code, ErrorCode::kUsage);
-    EXPECT_THAT(code.errors().front().message, HasSubstr("has no task '" + std::string(index) + "'"));
+    EXPECT_THAT(code.errors().front().message,
+                HasSubstr("has no task '" + std::string(index) + "'"));
   }
 }
 

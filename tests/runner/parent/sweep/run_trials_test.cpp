@@ -18,32 +18,37 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-/// Sweeps whose trials are run by a script: what trial N does is a line of shell in the file does/N.
+/// Sweeps whose trials are run by a script: what trial N does is a line of shell in the file
+/// does/N.
 class RunTrials : public testing::Test {
  protected:
   void SetUp() override {
     std::filesystem::create_directories(SweepLayout(sweep()).recipes());
     folder_.write("does/any", "finish");
-    folder_.write("retort",
-                  "#!/bin/sh\n"
-                  "cd '" +
-                      folder_.path().string() +
-                      "'\n"
-                      "finish() { mkdir -p \"$dir\"; echo '{\"status\": \"finished\", \"metrics\": {}}' "
-                      ">\"$dir/summary.json\"; }\n"
-                      "dir=${3#run.dir=}\n"
-                      "number=$(basename \"$dir\")\n"
-                      "echo \"$number\" >>calls\n"
-                      "if [ -e does/$number ]; then . does/$number; else . does/any; fi\n");
+    folder_.write(
+        "retort",
+        "#!/bin/sh\n"
+        "cd '" +
+            folder_.path().string() +
+            "'\n"
+            "finish() { mkdir -p \"$dir\"; echo '{\"status\": \"finished\", \"metrics\": {}}' "
+            ">\"$dir/summary.json\"; }\n"
+            "dir=${3#run.dir=}\n"
+            "number=$(basename \"$dir\")\n"
+            "echo \"$number\" >>calls\n"
+            "if [ -e does/$number ]; then . does/$number; else . does/any; fi\n");
     std::filesystem::permissions(folder_ / "retort", std::filesystem::perms::owner_all);
   }
   std::filesystem::path sweep() const { return folder_ / "sweep"; }
-  void does(int trial, const std::string& line) { folder_.write("does/" + std::to_string(trial), line); }
+  void does(int trial, const std::string& line) {
+    folder_.write("does/" + std::to_string(trial), line);
+  }
   SweepPlan plan(std::uint64_t trials) const {
     SweepPlan plan{.recipe = "small", .overrides = {}, .folder = folder_.path(), .trials = {}};
     for (std::uint64_t number = 0; number < trials; ++number)
-      plan.trials.push_back(
-          {.number = number, .hash = "aa", .settings = {"data.root=photos", "seed=" + std::to_string(number)}});
+      plan.trials.push_back({.number = number,
+                             .hash = "aa",
+                             .settings = {"data.root=photos", "seed=" + std::to_string(number)}});
     return plan;
   }
   ExitCode run(SweepJournal& journal, const TrialOptions& options = {}) {
@@ -66,8 +71,8 @@ TEST_F(RunTrials, EachInTurn) {
   EXPECT_EQ(run(journal), ExitCode::kDone);
   EXPECT_EQ(calls(), "0\n1\n2\n");
   EXPECT_THAT(states(journal), ElementsAre("finished", "finished", "finished"));
-  EXPECT_THAT(talk_.str(),
-              AllOf(HasSubstr("trial 0 started (seed=0)\n"), HasSubstr("trial 2 finished in 0:00:00: 3 of 3")));
+  EXPECT_THAT(talk_.str(), AllOf(HasSubstr("trial 0 started (seed=0)\n"),
+                                 HasSubstr("trial 2 finished in 0:00:00: 3 of 3")));
   EXPECT_EQ(run(journal), ExitCode::kDone);
   EXPECT_EQ(calls(), "0\n1\n2\n") << "what has finished is not run again";
   EXPECT_THAT(talk_.str(), HasSubstr("3 of 3 trials have finished"));
@@ -80,8 +85,10 @@ TEST_F(RunTrials, FailureIsToldAndTheOthersGoOn) {
   EXPECT_THAT(states(journal), ElementsAre("finished", "failed", "finished"));
   EXPECT_EQ(journal.trials()[1].reason, "error[E0706]: out of memory");
   EXPECT_EQ(journal.trials()[1].exit, 1);
-  EXPECT_THAT(talk_.str(),
-              HasSubstr("trial 1 failed (seed=1): error[E0706]: out of memory\n      help: a smaller batch\n"));
+  EXPECT_THAT(
+      talk_.str(),
+      HasSubstr(
+          "trial 1 failed (seed=1): error[E0706]: out of memory\n      help: a smaller batch\n"));
   does(1, "finish");
   EXPECT_EQ(run(journal), ExitCode::kDone);
   EXPECT_EQ(calls(), "0\n1\n2\n1\n") << "only what is missing";
@@ -97,7 +104,8 @@ TEST_F(RunTrials, FailureMayBeTriedAgain) {
 }
 
 TEST_F(RunTrials, AttemptThatCannotGoOnIsSetAside) {
-  does(0, "if [ -e once ]; then finish; else touch once; mkdir -p $dir; touch $dir/kept; exit 1; fi");
+  does(0,
+       "if [ -e once ]; then finish; else touch once; mkdir -p $dir; touch $dir/kept; exit 1; fi");
   auto journal = SweepJournal::make(sweep(), plan(1));
   EXPECT_EQ(run(journal, {.retries = 1}), ExitCode::kDone);
   EXPECT_TRUE(std::filesystem::exists(sweep() / "0.attempt-1/kept"));
@@ -115,7 +123,8 @@ TEST_F(RunTrials, FirstFailureEndsASweepThatIsToFailFast) {
 TEST_F(RunTrials, SeveralRunAtATime) {
   for (int trial = 0; trial < 3; ++trial)
     does(trial,
-         "touch at_work.$number; until [ -e at_work.0 -a -e at_work.1 -a -e at_work.2 ]; do sleep 0.01; done; finish");
+         "touch at_work.$number; until [ -e at_work.0 -a -e at_work.1 -a -e at_work.2 ]; do sleep "
+         "0.01; done; finish");
   auto journal = SweepJournal::make(sweep(), plan(3));
   EXPECT_EQ(run(journal, {.slots = 3}), ExitCode::kDone) << "each has waited for the others";
 }
@@ -125,7 +134,8 @@ TEST_F(RunTrials, SignalHasTheTrialsSaveAndStop) {
   auto journal = SweepJournal::make(sweep(), plan(2));
   EXPECT_EQ(run(journal), ExitCode::kStoppedAfterSave);
   EXPECT_THAT(states(journal), ElementsAre("interrupted", "waiting"));
-  EXPECT_THAT(talk_.str(), AllOf(HasSubstr("stopping: trials at work save first"), HasSubstr("trial 0 stopped")));
+  EXPECT_THAT(talk_.str(), AllOf(HasSubstr("stopping: trials at work save first"),
+                                 HasSubstr("trial 0 stopped")));
   does(0, "finish");
   EXPECT_EQ(run(journal), ExitCode::kDone);
 }
@@ -138,10 +148,12 @@ TEST_F(RunTrials, RunThatSomebodyRemovedIsRunAgain) {
   EXPECT_EQ(calls(), "0\n1\n1\n");
 }
 
-/// Shell: measures accuracies and then finishes, or where it is worse than others waits to be stopped.
+/// Shell: measures accuracies and then finishes, or where it is worse than others waits to be
+/// stopped.
 std::string measures(const std::string& accuracies, const std::string& then = "finish") {
   return "mkdir -p $dir; for accuracy in " + accuracies +
-         "; do echo '{\"node\":\"t\",\"name\":\"accuracy\",\"value\":'$accuracy',\"step\":1,\"time\":0}' "
+         "; do echo "
+         "'{\"node\":\"t\",\"name\":\"accuracy\",\"value\":'$accuracy',\"step\":1,\"time\":0}' "
          ">>$dir/metrics.jsonl; done; " +
          then;
 }
@@ -158,8 +170,10 @@ TEST_F(RunTrials, WorseThanOthersAtARungStopEarly) {
   EXPECT_EQ(run(journal), ExitCode::kDone);
   EXPECT_THAT(states(journal), ElementsAre("finished", "stopped", "stopped", "stopped"));
   EXPECT_THAT(journal.trials()[1].rungs, ElementsAre(0.1));
-  EXPECT_THAT(journal.trials()[2].rungs, ElementsAre(0.9, 0.4)) << "of which the second was compared with 0.5";
-  EXPECT_THAT(journal.trials()[3].rungs, ElementsAre(0.8)) << "whatever it has done until it heard of that";
+  EXPECT_THAT(journal.trials()[2].rungs, ElementsAre(0.9, 0.4))
+      << "of which the second was compared with 0.5";
+  EXPECT_THAT(journal.trials()[3].rungs, ElementsAre(0.8))
+      << "whatever it has done until it heard of that";
   EXPECT_THAT(talk_.str(), HasSubstr("trial 1 stopped early: others are better: 2 of 4"));
   const std::string before = calls();
   EXPECT_EQ(run(journal), ExitCode::kDone);
@@ -181,11 +195,15 @@ TEST_F(RunTrials, TrialThatNeverGaveWhatIsComparedIsWarnedOf) {
   auto journal = SweepJournal::make(sweep(), with_asha);
   EXPECT_EQ(run(journal), ExitCode::kDone) << "one has given it, if before the first rung";
   EXPECT_THAT(talk_.str(), Not(HasSubstr("trial 0 has never")));
-  EXPECT_THAT(talk_.str(), HasSubstr("warning: trial 1 has never measured 'accuracy', by which sweep.asha compares "
-                                     "trials; it has measured validation/accuracy; did you mean "
-                                     "'validation/accuracy'?\n"));
-  EXPECT_THAT(talk_.str(), HasSubstr("warning: trial 2 has never measured 'accuracy', by which sweep.asha compares "
-                                     "trials; it has measured nothing\n"));
+  EXPECT_THAT(
+      talk_.str(),
+      HasSubstr("warning: trial 1 has never measured 'accuracy', by which sweep.asha compares "
+                "trials; it has measured validation/accuracy; did you mean "
+                "'validation/accuracy'?\n"));
+  EXPECT_THAT(
+      talk_.str(),
+      HasSubstr("warning: trial 2 has never measured 'accuracy', by which sweep.asha compares "
+                "trials; it has measured nothing\n"));
   EXPECT_THAT(talk_.str(), Not(HasSubstr("no trial")));
 }
 
@@ -197,8 +215,9 @@ TEST_F(RunTrials, SweepInWhichNoTrialGaveWhatIsComparedEndsWithAnError) {
   auto journal = SweepJournal::make(sweep(), with_asha);
   EXPECT_EQ(run(journal), ExitCode::kBadRecipe);
   EXPECT_THAT(talk_.str(),
-              testing::EndsWith("error: no trial has measured 'accuracy', so none was compared with another "
-                                "or stopped early; name what they do measure in sweep.asha.metric\n"));
+              testing::EndsWith(
+                  "error: no trial has measured 'accuracy', so none was compared with another "
+                  "or stopped early; name what they do measure in sweep.asha.metric\n"));
   EXPECT_EQ(run(journal), ExitCode::kBadRecipe) << "also of those that finished before";
 }
 
@@ -233,13 +252,15 @@ TEST_F(RunTrials, WhatASweepThatWasKilledHasComparedCounts) {
 TEST_F(RunTrials, QuietTellsOfFailuresAlone) {
   does(1, "exit 1");
   auto journal = SweepJournal::make(sweep(), plan(2));
-  run_trials(journal, {}, {.program = folder_ / "retort", .talk = talk_, .verbosity = Verbosity::kQuiet});
+  run_trials(journal, {},
+             {.program = folder_ / "retort", .talk = talk_, .verbosity = Verbosity::kQuiet});
   EXPECT_THAT(talk_.str(), AllOf(HasSubstr("trial 1 failed"), Not(HasSubstr("started"))));
 }
 
 TEST_F(RunTrials, ProgramThatIsNotThereIsAFailure) {
   auto journal = SweepJournal::make(sweep(), plan(1));
-  EXPECT_EQ(run_trials(journal, {}, {.program = folder_ / "nothing", .talk = talk_}), ExitCode::kSomeTrialsFailed);
+  EXPECT_EQ(run_trials(journal, {}, {.program = folder_ / "nothing", .talk = talk_}),
+            ExitCode::kSomeTrialsFailed);
   EXPECT_THAT(journal.trials()[0].reason, HasSubstr("cannot start"));
 }
 

@@ -17,24 +17,28 @@ namespace {
 
 /// Texts of all that a shell, sbatch, YAML or Kubernetes may take for something of its own.
 std::vector<std::string> tricky_texts() {
-  std::vector<std::string> texts = {"",          "plain",        "it's",   "a b",          "\"",      "\\",   "\\\"",
-                                    "$(id)",     "$HOME",        "`id`",   "$$(id)",       "#SBATCH", " # a", "a: b",
-                                    "{a: 1, b}", "\u2028\u0085", "\ufeff", "#SBATCH -w a", "'\\''",   "-n",   "!!str"};
+  std::vector<std::string> texts = {
+      "",          "plain",        "it's",   "a b",          "\"",      "\\",   "\\\"",
+      "$(id)",     "$HOME",        "`id`",   "$$(id)",       "#SBATCH", " # a", "a: b",
+      "{a: 1, b}", "\u2028\u0085", "\ufeff", "#SBATCH -w a", "'\\''",   "-n",   "!!str"};
   constexpr std::string_view kLetters = "ab'\"\\$`#(){}[];&|<>*?~!%:, ,@=-/\t";
   std::mt19937 random(1);
   for (int count = 0; count < 300; ++count) {
     std::string text;
-    for (std::uint32_t size = random() % 12; size > 0; --size) text += kLetters[random() % kLetters.size()];
+    for (std::uint32_t size = random() % 12; size > 0; --size)
+      text += kLetters[random() % kLetters.size()];
     texts.push_back(text);
   }
   return texts;
 }
 
-/// What sbatch takes for the argument at the front of `line`: its get_argument(), of Slurm's src/sbatch/opt.c.
+/// What sbatch takes for the argument at the front of `line`: its get_argument(), of Slurm's
+/// src/sbatch/opt.c.
 std::string read_by_sbatch(std::string_view line) {
   std::string argument;
   char quote = '\0';
-  for (std::size_t i = 0; i < line.size() && line[i] != '\n' && (quote || !is_blank(line[i])); ++i) {
+  for (std::size_t i = 0; i < line.size() && line[i] != '\n' && (quote || !is_blank(line[i]));
+       ++i) {
     if (line[i] == '\\') {
       if (++i < line.size()) argument += line[i];
     } else if (quote && line[i] == quote) {
@@ -55,7 +59,8 @@ std::string expanded_by_kubernetes(const std::string& text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '$' && i + 1 < text.size() && text[i + 1] == '(') result += "<expanded>";
-    else if (text[i] == '$' && i + 1 < text.size()) result += text[++i] == '$' ? "$" : std::string("$") + text[i];
+    else if (text[i] == '$' && i + 1 < text.size())
+      result += text[++i] == '$' ? "$" : std::string("$") + text[i];
     else result += text[i];
   }
   return result;
@@ -96,13 +101,16 @@ TEST(ShellWord, IsTheSameWordToAShell) {
   }
   folder.write("script", script);
   for (const std::string shell : {"bash", "sh"}) {
-    ASSERT_EQ(std::system(("cd '" + folder.path().string() + "' && " + shell + " script >said").c_str()), 0);
+    ASSERT_EQ(
+        std::system(("cd '" + folder.path().string() + "' && " + shell + " script >said").c_str()),
+        0);
     EXPECT_EQ(folder.read("said"), expected) << shell;
   }
 }
 
 TEST(SbatchWord, IsTheSameTextToSbatch) {
-  for (const std::string& text : tricky_texts()) EXPECT_EQ(read_by_sbatch(sbatch_word(text) + " more"), text);
+  for (const std::string& text : tricky_texts())
+    EXPECT_EQ(read_by_sbatch(sbatch_word(text) + " more"), text);
 }
 
 TEST(YamlWord, IsTheSameTextInAFlow) {
@@ -114,29 +122,31 @@ TEST(SlurmScript, HoldsNoLineOfAnothersWhateverItIsGiven) {
   const std::string plain =
       slurm_script(slurm_settings("a"), {}, {.number = 1, .name = "a", .trials = {0}}, "/a", "/b");
   for (const std::string& text : tricky_texts()) {
-    const auto lines = lines_of(
-        slurm_script(slurm_settings(text), {}, {.number = 1, .name = text, .trials = {0}}, "/" + text, "/b" + text));
+    const auto lines =
+        lines_of(slurm_script(slurm_settings(text), {}, {.number = 1, .name = text, .trials = {0}},
+                              "/" + text, "/b" + text));
     ASSERT_EQ(lines.size(), lines_of(plain).size()) << text;
     const auto value_of = [&](const std::string& option) {
       for (const std::string& line : lines)
-        if (line.starts_with("#SBATCH --" + option + "=")) return read_by_sbatch(line.substr(line.find('=') + 1));
+        if (line.starts_with("#SBATCH --" + option + "="))
+          return read_by_sbatch(line.substr(line.find('=') + 1));
       return std::string("not there");
     };
     EXPECT_EQ(value_of("job-name"), text);
     EXPECT_EQ(value_of("partition"), text);
     EXPECT_EQ(value_of("account"), text);
-    EXPECT_EQ(lines.back(), "exec " + shell_word("/b" + text) + " sweep task " + shell_word("/" + text) +
-                                " \"$SLURM_ARRAY_TASK_ID\"");
+    EXPECT_EQ(lines.back(), "exec " + shell_word("/b" + text) + " sweep task " +
+                                shell_word("/" + text) + " \"$SLURM_ARRAY_TASK_ID\"");
   }
 }
 
 TEST(KubernetesManifest, HoldsWhatItIsGivenAndNoMore) {
   for (const std::string& text : tricky_texts()) {
-    const nlohmann::ordered_json settings = {{"image", text},       {"program", text}, {"claim", text},
-                                             {"namespace", text},   {"at_once", 2},    {"restarts", 6},
-                                             {"save_seconds", 120}, {"mount", nullptr}};
-    const std::string manifest =
-        kubernetes_manifest(settings, {}, {.number = 1, .name = text, .trials = {0}}, "/" + text, "/m" + text);
+    const nlohmann::ordered_json settings = {
+        {"image", text}, {"program", text}, {"claim", text},       {"namespace", text},
+        {"at_once", 2},  {"restarts", 6},   {"save_seconds", 120}, {"mount", nullptr}};
+    const std::string manifest = kubernetes_manifest(
+        settings, {}, {.number = 1, .name = text, .trials = {0}}, "/" + text, "/m" + text);
     const auto read = [&](const std::string& key) { return read_from_yaml(manifest, key); };
     EXPECT_EQ(read("metadata.name"), text);
     EXPECT_EQ(read("metadata.namespace"), text);
@@ -144,7 +154,8 @@ TEST(KubernetesManifest, HoldsWhatItIsGivenAndNoMore) {
     EXPECT_EQ(read("spec.template.spec.containers.0.volumeMounts.0.mountPath"), "/m" + text);
     EXPECT_EQ(read("spec.template.spec.volumes.0.persistentVolumeClaim.claimName"), text);
     EXPECT_EQ(expanded_by_kubernetes(read("spec.template.spec.containers.0.command.2")),
-              "exec " + shell_word(text) + " sweep task " + shell_word("/" + text) + " \"$JOB_COMPLETION_INDEX\"");
+              "exec " + shell_word(text) + " sweep task " + shell_word("/" + text) +
+                  " \"$JOB_COMPLETION_INDEX\"");
   }
 }
 
@@ -159,7 +170,8 @@ TEST(UnfitForScript, NamesWhatTheLanguageCannotHold) {
     EXPECT_NE(why(path, ScriptKind::kKubernetes), "") << byte;
   }
   EXPECT_EQ(why("/a\nb", ScriptKind::kSlurm),
-            "the path of the sweep's folder, '/a b', has a control character, such as a newline, which a script for "
+            "the path of the sweep's folder, '/a b', has a control character, such as a newline, "
+            "which a script for "
             "the cluster cannot hold");
   EXPECT_NE(why("/a\\b", ScriptKind::kSlurm), "");
   EXPECT_EQ(why("/a\\b", ScriptKind::kKubernetes), "");

@@ -22,7 +22,8 @@ class SlotMemoryTest : public testing::Test {
     if (const Value* const why = recipe.find("mistake"))
       return Diagnostic{ErrorCode::kBadSweep, {}, "", *why->text(), ""};
     TrialPeak peak{.memory = whole_machine()};
-    if (const Value* const need = recipe.find("need")) peak.bytes = std::get<std::int64_t>(need->data) * kGiB;
+    if (const Value* const need = recipe.find("need"))
+      peak.bytes = std::get<std::int64_t>(need->data) * kGiB;
     if (const Value* const on = recipe.find("device")) peak.device = *on->text();
     if (const Value* const open = recipe.find("open")) peak.unplanned = *open->text();
     return peak;
@@ -43,11 +44,12 @@ TEST_F(SlotMemoryTest, WhatRunsAtATimeMustFitTogether) {
   const Diagnostics errors = memory_.check(2);
   ASSERT_EQ(errors.size(), 1u);
   EXPECT_EQ(errors[0].code, ErrorCode::kOutOfMemory);
-  EXPECT_EQ(
-      errors[0].message,
-      "2 trials at a time may need 17.00 GiB of the machine's memory, 16.00 GiB: the plans of trials 1, 2 together");
+  EXPECT_EQ(errors[0].message,
+            "2 trials at a time may need 17.00 GiB of the machine's memory, 16.00 GiB: the plans "
+            "of trials 1, 2 together");
   EXPECT_EQ(errors[0].help,
-            "--slots 1 runs them one after the other; smaller batches need less, and so do plans that may choose "
+            "--slots 1 runs them one after the other; smaller batches need less, and so do plans "
+            "that may choose "
             "within memory.budget=8192MiB (memory=auto)");
   EXPECT_EQ(memory_.fitting(3), 1);
 }
@@ -57,7 +59,8 @@ TEST_F(SlotMemoryTest, AsManyAsFitAreToldOfWithTheirBytes) {
   EXPECT_THAT(memory_.check(4), IsEmpty()) << "to the last byte";
   EXPECT_EQ(memory_.fitting(9), 4);
   EXPECT_THAT(memory_.check(5).at(0).help, testing::StartsWith("--slots 4 fits; "));
-  EXPECT_EQ(memory_.text(2), "together they need at most 8.00 GiB of the machine's memory, 16.00 GiB");
+  EXPECT_EQ(memory_.text(2),
+            "together they need at most 8.00 GiB of the machine's memory, 16.00 GiB");
 }
 
 TEST_F(SlotMemoryTest, ATrialThatHasEndedNeedsNothing) {
@@ -95,8 +98,9 @@ TEST_F(SlotMemoryTest, TrialsOnANamedGpuShareIt) {
   add(1, "{need: 12, device: 'cuda:0'}");
   EXPECT_THAT(memory_.check(2), IsEmpty()) << "on two";
   add(2, "{need: 5, device: 'cuda:1'}");
-  EXPECT_THAT(memory_.check(2).at(0).message, HasSubstr("17.00 GiB of the machine's memory, 16.00 GiB of cuda:1: the "
-                                                        "plans of trials 0, 2 together"));
+  EXPECT_THAT(memory_.check(2).at(0).message,
+              HasSubstr("17.00 GiB of the machine's memory, 16.00 GiB of cuda:1: the "
+                        "plans of trials 0, 2 together"));
 }
 
 TEST_F(SlotMemoryTest, WhatCannotBePlannedIsSaidAndNotCounted) {
@@ -104,10 +108,11 @@ TEST_F(SlotMemoryTest, WhatCannotBePlannedIsSaidAndNotCounted) {
   add(1, "{mistake: there is no folder 'nowhere', batch: 2}");
   add(2, "{need: 9, open: 'train.1: its data are made'}");
   EXPECT_THAT(memory_.check(3), IsEmpty());
-  EXPECT_THAT(memory_.uncounted(),
-              ElementsAre("trial 0 cannot be planned: there is no folder 'nowhere', and 1 more alike; that memory is "
-                          "not counted",
-                          "trial 2 is planned but for a part: train.1: its data are made; that memory is not counted"));
+  EXPECT_THAT(memory_.uncounted(), ElementsAre("trial 0 cannot be planned: there is no folder "
+                                               "'nowhere', and 1 more alike; that memory is "
+                                               "not counted",
+                                               "trial 2 is planned but for a part: train.1: its "
+                                               "data are made; that memory is not counted"));
 }
 
 TEST_F(SlotMemoryTest, NothingPlannedIsNothingToSay) {

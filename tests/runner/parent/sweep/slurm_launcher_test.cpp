@@ -15,7 +15,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-nlohmann::ordered_json settings(const nlohmann::ordered_json& changes = nlohmann::ordered_json::object()) {
+nlohmann::ordered_json settings(
+    const nlohmann::ordered_json& changes = nlohmann::ordered_json::object()) {
   nlohmann::ordered_json all = {{"kind", "slurm"},
                                 {"partition", nullptr},
                                 {"account", nullptr},
@@ -44,7 +45,8 @@ TEST(SlurmScript, AsksForWhatATaskNeeds) {
                              {"options", {"--constraint=a100"}},
                              {"setup", {"module load cuda"}}}),
                    {.cores = 8, .gpus = 1, .memory_bytes = (std::int64_t{3} << 20) + 1},
-                   {.number = 1, .name = "retort-0a-1", .trials = {0, 1, 2}}, "/a folder/50%/launch/1", "/it's/retort"),
+                   {.number = 1, .name = "retort-0a-1", .trials = {0, 1, 2}},
+                   "/a folder/50%/launch/1", "/it's/retort"),
       "#!/bin/bash\n"
       "#SBATCH --job-name=retort-0a-1\n"
       "#SBATCH --array=0-2%4\n"
@@ -67,24 +69,28 @@ TEST(SlurmScript, AsksForWhatATaskNeeds) {
 }
 
 TEST(SlurmScript, LeavesToTheClusterWhatNobodyKnows) {
-  const std::string script = slurm_script(settings(), {}, {.number = 1, .name = "a", .trials = {0}}, "/s", "/retort");
-  EXPECT_THAT(script, AllOf(Not(HasSubstr("--mem")), Not(HasSubstr("--gpus")), Not(HasSubstr("--partition")),
-                            HasSubstr("--array=0-0\n")));
+  const std::string script =
+      slurm_script(settings(), {}, {.number = 1, .name = "a", .trials = {0}}, "/s", "/retort");
+  EXPECT_THAT(script, AllOf(Not(HasSubstr("--mem")), Not(HasSubstr("--gpus")),
+                            Not(HasSubstr("--partition")), HasSubstr("--array=0-0\n")));
 }
 
-/// A sweep of two trials, by commands that only look like Slurm's, of a retort that only looks like one.
+/// A sweep of two trials, by commands that only look like Slurm's, of a retort that only looks like
+/// one.
 class SlurmLauncherTest : public testing::Test {
  protected:
   void SetUp() override {
     std::filesystem::create_directories(SweepLayout(sweep()).recipes());
-    folder_.write("retort",
-                  "#!/bin/sh\n"  // sweep task FOLDER INDEX
-                  "echo '{\"state\":\"running\",\"place\":\"on a\"}' >>\"$3/$4.jsonl\"\n"
-                  "[ -e " +
-                      (folder_ / "vanishes").string() +
-                      " ] && exit 1\n"
-                      "mkdir -p \"$3/../../$4\"; echo '{\"status\": \"finished\"}' >\"$3/../../$4/summary.json\"\n"
-                      "echo '{\"state\":\"finished\",\"exit\":0,\"seconds\":1}' >>\"$3/$4.jsonl\"\n");
+    folder_.write(
+        "retort",
+        "#!/bin/sh\n"  // sweep task FOLDER INDEX
+        "echo '{\"state\":\"running\",\"place\":\"on a\"}' >>\"$3/$4.jsonl\"\n"
+        "[ -e " +
+            (folder_ / "vanishes").string() +
+            " ] && exit 1\n"
+            "mkdir -p \"$3/../../$4\"; echo '{\"status\": \"finished\"}' "
+            ">\"$3/../../$4/summary.json\"\n"
+            "echo '{\"state\":\"finished\",\"exit\":0,\"seconds\":1}' >>\"$3/$4.jsonl\"\n");
     std::filesystem::permissions(folder_ / "retort", std::filesystem::perms::owner_all);
     SweepPlan plan{.recipe = "small", .overrides = {}, .folder = folder_.path(), .trials = {}};
     for (std::uint64_t number = 0; number < 2; ++number)
@@ -94,7 +100,8 @@ class SlurmLauncherTest : public testing::Test {
   std::filesystem::path sweep() const { return folder_ / "sweep"; }
   ExitCode run(const nlohmann::ordered_json& changes = nlohmann::ordered_json::object()) {
     talk_.str("");
-    return slurm_launcher(settings(changes))->run(*journal_, {}, {.program = folder_ / "retort", .talk = talk_});
+    return slurm_launcher(settings(changes))
+        ->run(*journal_, {}, {.program = folder_ / "retort", .talk = talk_});
   }
 
   TemporaryFolder folder_;
@@ -133,25 +140,28 @@ TEST_F(SlurmLauncherTest, WhatTheQueueHasForgottenSacctMayKnow) {
 
 TEST_F(SlurmLauncherTest, PathThatAScriptCannotHoldIsRefusedBeforeSlurmIsAsked) {
   talk_.str("");
-  EXPECT_EQ(slurm_launcher(settings())->run(*journal_, {}, {.program = folder_ / "a\nb", .talk = talk_}),
-            ExitCode::kDeviceUnavailable);
-  EXPECT_EQ(talk_.str(),
-            "error[E0721]: the path of this program, '" + (folder_ / "a b").string() +
-                "', has a control character, such as a newline, which a script for the cluster cannot hold\n"
-                "  help: give it another name, and begin the sweep there\n");
+  EXPECT_EQ(
+      slurm_launcher(settings())->run(*journal_, {}, {.program = folder_ / "a\nb", .talk = talk_}),
+      ExitCode::kDeviceUnavailable);
+  EXPECT_EQ(talk_.str(), "error[E0721]: the path of this program, '" + (folder_ / "a b").string() +
+                             "', has a control character, such as a newline, which a script for "
+                             "the cluster cannot hold\n"
+                             "  help: give it another name, and begin the sweep there\n");
   EXPECT_EQ(slurm_.calls(), "");
 }
 
 TEST_F(SlurmLauncherTest, RefusedArrayIsToldInSlurmsWords) {
   slurm_.does("sbatch", "echo 'sbatch: error: invalid partition specified: gpu' >&2; exit 1");
   EXPECT_EQ(run(), ExitCode::kDeviceUnavailable);
-  EXPECT_EQ(talk_.str(),
-            "error[E0721]: sbatch refused the trials: sbatch: error: invalid partition specified: gpu\n"
-            "  help: correct '" +
-                (sweep() / "launch/launcher.json").string() +
-                "', where sweep.launcher is kept (`gpus: 0` for a cluster without GPUs), and continue with `retort "
-                "sweep resume " +
-                sweep().string() + "`\n");
+  EXPECT_EQ(
+      talk_.str(),
+      "error[E0721]: sbatch refused the trials: sbatch: error: invalid partition specified: gpu\n"
+      "  help: correct '" +
+          (sweep() / "launch/launcher.json").string() +
+          "', where sweep.launcher is kept (`gpus: 0` for a cluster without GPUs), and continue "
+          "with `retort "
+          "sweep resume " +
+          sweep().string() + "`\n");
 }
 
 TEST_F(SlurmLauncherTest, SlurmThatDoesNotAnswerMayHaveTheArrayAllTheSame) {
@@ -168,17 +178,23 @@ TEST_F(SlurmLauncherTest, SlurmThatDoesNotAnswerMayHaveTheArrayAllTheSame) {
 }
 
 TEST_F(SlurmLauncherTest, ControllerThatIsAwayIsNoRefusal) {
-  slurm_.does("sbatch", "echo 'sbatch: error: Unable to contact slurm controller (connect failure)' >&2; exit 1");
+  slurm_.does(
+      "sbatch",
+      "echo 'sbatch: error: Unable to contact slurm controller (connect failure)' >&2; exit 1");
   EXPECT_EQ(run(), ExitCode::kDeviceUnavailable);
-  EXPECT_THAT(talk_.str(),
-              HasSubstr("error[E0720]: sbatch ended with exit code 1: sbatch: error: Unable to contact slurm"));
+  EXPECT_THAT(
+      talk_.str(),
+      HasSubstr(
+          "error[E0720]: sbatch ended with exit code 1: sbatch: error: Unable to contact slurm"));
 }
 
 TEST_F(SlurmLauncherTest, SilentQueueEndsAFollowerWithoutPatience) {
   folder_.write("vanishes", "");
   slurm_.does("squeue", "echo 'slurm_load_jobs error: Socket timed out'; exit 1");
   EXPECT_EQ(run(), ExitCode::kDeviceUnavailable);
-  EXPECT_THAT(talk_.str(), HasSubstr("error[E0720]: squeue ended with exit code 1: slurm_load_jobs error: Socket"));
+  EXPECT_THAT(
+      talk_.str(),
+      HasSubstr("error[E0720]: squeue ended with exit code 1: slurm_load_jobs error: Socket"));
 }
 
 }  // namespace

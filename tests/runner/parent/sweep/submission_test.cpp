@@ -24,7 +24,11 @@ Submission second() {
 
 TEST(Submission, IsReadAgain) {
   const TemporaryFolder sweep;
-  write_submission({.number = 1, .name = "retort-a-1", .is_refused = true, .trials = {0}, .attempts_before = {0}},
+  write_submission({.number = 1,
+                    .name = "retort-a-1",
+                    .is_refused = true,
+                    .trials = {0},
+                    .attempts_before = {0}},
                    sweep.path());
   write_submission(second(), sweep.path());
   const auto all = read_submissions(sweep.path());
@@ -60,12 +64,14 @@ TEST(Submission, DamagedOneIsTold) {
   const auto all = read_submissions(sweep.path());
   ASSERT_FALSE(all);
   EXPECT_EQ(all.errors().front().code, ErrorCode::kDamagedRecord);
-  EXPECT_THAT(all.errors().front().message, HasSubstr("launch/1/submission.json': a submission is not a JSON object"));
+  EXPECT_THAT(all.errors().front().message,
+              HasSubstr("launch/1/submission.json': a submission is not a JSON object"));
   std::string uneven = text;
   uneven.replace(uneven.find("[0,2]"), 5, "[0]");
   sweep.write("launch/1/submission.json", uneven);
-  EXPECT_THAT(read_submissions(sweep.path()).errors().front().message,
-              HasSubstr("a submission has a 'attempts_before' that is not a list as long as trials"));
+  EXPECT_THAT(
+      read_submissions(sweep.path()).errors().front().message,
+      HasSubstr("a submission has a 'attempts_before' that is not a list as long as trials"));
 }
 
 }  // namespace

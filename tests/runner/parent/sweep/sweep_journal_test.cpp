@@ -25,9 +25,13 @@ SweepPlan two_trials() {
 
 class SweepJournalTest : public testing::Test {
  protected:
-  void SetUp() override { std::filesystem::create_directory(SweepLayout(folder_.path()).recipes()); }
+  void SetUp() override {
+    std::filesystem::create_directory(SweepLayout(folder_.path()).recipes());
+  }
   std::string text() const { return file_text(SweepLayout(folder_.path()).journal()); }
-  void set_text(const std::string& text) const { std::ofstream(SweepLayout(folder_.path()).journal()) << text; }
+  void set_text(const std::string& text) const {
+    std::ofstream(SweepLayout(folder_.path()).journal()) << text;
+  }
   Diagnostic refusal() const {
     const auto journal = SweepJournal::reopen(folder_.path());
     return journal ? Diagnostic{} : journal.errors().front();
@@ -65,7 +69,8 @@ TEST_F(SweepJournalTest, AfterAPowerCutWhatWasNotFlushedIsDoubtful) {
       if (trial == 0) journal.flush();
     }
   }
-  EXPECT_EQ(SweepJournal::reopen(folder_.path())->trials()[1].state, TrialState::kFinished) << "nothing went down";
+  EXPECT_EQ(SweepJournal::reopen(folder_.path())->trials()[1].state, TrialState::kFinished)
+      << "nothing went down";
   const std::string boot = SweepJournal::read(folder_.path())->boot;
   ASSERT_FALSE(boot.empty());
   std::string other = text();
@@ -113,8 +118,9 @@ TEST_F(SweepJournalTest, TellsAgainWhatHappened) {
 
 TEST_F(SweepJournalTest, SecondsAreThoseOfAllAttemptsAlsoOfOneThatWasKilled) {
   const auto measure = [&](const std::string& seconds) {
-    folder_.write("0/metrics.jsonl",
-                  R"({"node": "train", "name": "loss", "value": 1, "step": 1, "time": )" + seconds + "}\n");
+    folder_.write(
+        "0/metrics.jsonl",
+        R"({"node": "train", "name": "loss", "value": 1, "step": 1, "time": )" + seconds + "}\n");
   };
   {
     auto journal = SweepJournal::make(folder_.path(), two_trials());
@@ -141,8 +147,9 @@ TEST_F(SweepJournalTest, AttemptThatTellsOfItsEndAfterAllCountsOnce) {
   {
     auto journal = SweepJournal::make(folder_.path(), two_trials());
     journal.started(0);
-    folder_.write("0/metrics.jsonl", R"({"node": "train", "name": "loss", "value": 1, "step": 1, "time": 20})"
-                                     "\n");
+    folder_.write("0/metrics.jsonl",
+                  R"({"node": "train", "name": "loss", "value": 1, "step": 1, "time": 20})"
+                  "\n");
   }
   auto journal = SweepJournal::reopen(folder_.path());
   journal->ended(0, TrialState::kFinished, 0, 30);  // a cluster's task has gone on meanwhile
@@ -168,9 +175,9 @@ TEST_F(SweepJournalTest, OneProcessWritesIt) {
   const auto first = SweepJournal::make(folder_.path(), two_trials());
   const Diagnostic error = refusal();
   EXPECT_EQ(error.code, ErrorCode::kRunBusy);
-  EXPECT_THAT(error.message,
-              StartsWith("the sweep '" + folder_.path().string() + "' is at work in another process (process " +
-                         std::to_string(getpid()) + " on '"));
+  EXPECT_THAT(error.message, StartsWith("the sweep '" + folder_.path().string() +
+                                        "' is at work in another process (process " +
+                                        std::to_string(getpid()) + " on '"));
   EXPECT_TRUE(SweepJournal::read(folder_.path())) << "whoever looks needs no lock";
 }
 
@@ -180,7 +187,9 @@ TEST_F(SweepJournalTest, WhatIsNoneIsRefusedWithItsLine) {
   set_text("");
   EXPECT_EQ(refusal().code, ErrorCode::kDamagedRecord);
   EXPECT_THAT(refusal().message, HasSubstr("is empty or cut off"));
-  SweepJournal::make((std::filesystem::remove(SweepLayout(folder_.path()).journal()), folder_.path()), two_trials());
+  SweepJournal::make(
+      (std::filesystem::remove(SweepLayout(folder_.path()).journal()), folder_.path()),
+      two_trials());
   const std::string whole = text();
   const std::pair<const char*, const char*> cases[] = {
       {"[]", "line 2: a line is not a JSON object"},
@@ -198,8 +207,9 @@ TEST_F(SweepJournalTest, WhatIsNoneIsRefusedWithItsLine) {
   set_text(R"({"sweep":2})"
            "\n");
   EXPECT_THAT(refusal().message, HasSubstr("its first line is of another version"));
-  set_text(R"({"sweep":1,"recipe":"a","overrides":[],"folder":"/","trials":[{"number":1,"hash":"","settings":[]}]})"
-           "\n");
+  set_text(
+      R"({"sweep":1,"recipe":"a","overrides":[],"folder":"/","trials":[{"number":1,"hash":"","settings":[]}]})"
+      "\n");
   EXPECT_THAT(refusal().message, HasSubstr("are not numbered from 0"));
 }
 

@@ -16,11 +16,12 @@ class SweepResultsTest : public testing::Test {
   /// A trial that has finished, and its run's summary.
   void add(const std::string& seed, const std::string& rate, double accuracy, double loss) {
     const std::string number = std::to_string(trials_.size());
-    folder_.write(number + "/summary.json",
-                  nlohmann::json{{"metrics",
-                                  {{"evaluate", {{"evaluate/top1", {{"value", accuracy}, {"step", 4}}}}},
-                                   {"train", {{"train/loss", {{"value", loss}, {"step", 4}}}}}}}}
-                      .dump());
+    folder_.write(
+        number + "/summary.json",
+        nlohmann::json{{"metrics",
+                        {{"evaluate", {{"evaluate/top1", {{"value", accuracy}, {"step", 4}}}}},
+                         {"train", {{"train/loss", {{"value", loss}, {"step", 4}}}}}}}}
+            .dump());
     trials_.push_back({.number = trials_.size(),
                        .hash = std::string(64, 'a'),
                        .settings = {"data.root=photos", "seed=" + seed, "++train.rate=" + rate},
@@ -29,8 +30,9 @@ class SweepResultsTest : public testing::Test {
                        .seconds = 61});
   }
   SweepResults results(const std::string& metric = "auto") const {
-    return read_results(folder_.path(), {.recipe = {}, .overrides = {}, .folder = {}, .trials = trials_, .asha = asha_},
-                        metric);
+    return read_results(
+        folder_.path(),
+        {.recipe = {}, .overrides = {}, .folder = {}, .trials = trials_, .asha = asha_}, metric);
   }
 
   TemporaryFolder folder_;
@@ -64,18 +66,21 @@ TEST_F(SweepResultsTest, TrialsAreComparedByAnAccuracy) {
 }
 
 TEST_F(SweepResultsTest, WhatTrainingsMonitorIsCompared) {
-  const auto validated = [&](std::size_t trial, const std::string& monitor, double top1, double loss, double accuracy) {
+  const auto validated = [&](std::size_t trial, const std::string& monitor, double top1,
+                             double loss, double accuracy) {
     folder_.write(
         std::to_string(trial) + "/summary.json",
-        nlohmann::json{{"metrics",
-                        {{"evaluate", {{"evaluate/top1", {{"value", top1}, {"step", 4}}}}},
-                         {"train", {{"validation/loss", {{"value", 9}}}, {"validation/accuracy", {{"value", 0}}}}}}},
-                       {"kept",
-                        {{"train",
-                          {{"kind", "train.supervised"},
-                           {"monitor", monitor},
-                           {"step", 4},
-                           {"metrics", {{"validation/loss", loss}, {"validation/accuracy", accuracy}}}}}}}}
+        nlohmann::json{
+            {"metrics",
+             {{"evaluate", {{"evaluate/top1", {{"value", top1}, {"step", 4}}}}},
+              {"train",
+               {{"validation/loss", {{"value", 9}}}, {"validation/accuracy", {{"value", 0}}}}}}},
+            {"kept",
+             {{"train",
+               {{"kind", "train.supervised"},
+                {"monitor", monitor},
+                {"step", 4},
+                {"metrics", {{"validation/loss", loss}, {"validation/accuracy", accuracy}}}}}}}}
             .dump());
   };
   for (const char* seed : {"1", "2", "3"}) add(seed, "0.1", 0, 0);
@@ -83,18 +88,22 @@ TEST_F(SweepResultsTest, WhatTrainingsMonitorIsCompared) {
   validated(1, "validation/loss", 0.1, 1, 0.25);
   validated(2, "validation/accuracy", 0.2, 2, 0.75);
   EXPECT_EQ(results().objective->metric, "validation/loss") << "which most of them monitor";
-  EXPECT_EQ(results().best()->trial.number, 1u) << "by the weights that it keeps, and not by the test";
-  EXPECT_THAT(results_text(results()), HasSubstr("\nbest: trial 1, validation/loss 1.0000\n\nover seeds"));
+  EXPECT_EQ(results().best()->trial.number, 1u)
+      << "by the weights that it keeps, and not by the test";
+  EXPECT_THAT(results_text(results()),
+              HasSubstr("\nbest: trial 1, validation/loss 1.0000\n\nover seeds"));
   validated(1, "validation/accuracy", 0.1, 1, 0.25);
   EXPECT_EQ(results().best()->trial.number, 2u);
   EXPECT_EQ(to_json(results())["objective"]["of_test_data"], false);
   EXPECT_EQ(results("evaluate/top1").best()->trial.number, 0u);
-  EXPECT_THAT(results_text(results("evaluate/top1")), HasSubstr("\nchosen by test data: evaluate/top1 is no fair"));
+  EXPECT_THAT(results_text(results("evaluate/top1")),
+              HasSubstr("\nchosen by test data: evaluate/top1 is no fair"));
   EXPECT_EQ(to_json(results("evaluate/top1"))["objective"]["of_test_data"], true);
 }
 
 TEST_F(SweepResultsTest, MeansOverSeedsHaveTheIntervalOfStudent) {
-  for (const double accuracy : {0.1, 0.2, 0.3}) add(std::to_string(trials_.size()), "0.1", accuracy, 1);
+  for (const double accuracy : {0.1, 0.2, 0.3})
+    add(std::to_string(trials_.size()), "0.1", accuracy, 1);
   add("0", "0.2", 0.9, 1);
   const std::vector<TrialMean> means = results().over_seeds();
   ASSERT_EQ(means.size(), 2u);
@@ -106,9 +115,11 @@ TEST_F(SweepResultsTest, MeansOverSeedsHaveTheIntervalOfStudent) {
 }
 
 TEST_F(SweepResultsTest, MeansAreOfTrialsThatHaveFinished) {
-  for (const double accuracy : {0.1, 0.2, 0.9, 0.9, 0.9}) add(std::to_string(trials_.size()), "0.1", accuracy, 1);
+  for (const double accuracy : {0.1, 0.2, 0.9, 0.9, 0.9})
+    add(std::to_string(trials_.size()), "0.1", accuracy, 1);
   add("0", "0.2", 0.3, 1);
-  trials_[2].state = TrialState::kInterrupted;  // it validated once, and would have got worse or better
+  trials_[2].state =
+      TrialState::kInterrupted;  // it validated once, and would have got worse or better
   trials_[3].state = TrialState::kFailed;
   trials_[4].state = TrialState::kStopped;
   const std::vector<TrialMean> means = results().over_seeds();
@@ -127,7 +138,8 @@ TEST_F(SweepResultsTest, EffectOfAKeyIsTheMeanOverTheOthers) {
   const std::vector<TrialMean> effects = results().effects();
   std::vector<std::pair<std::string, double>> means;
   for (const TrialMean& one : effects) means.emplace_back(one.what, one.mean);
-  EXPECT_THAT(means, ElementsAre(testing::Pair("seed=1", testing::DoubleEq(0.6)), testing::Pair("seed=2", 0.1),
+  EXPECT_THAT(means, ElementsAre(testing::Pair("seed=1", testing::DoubleEq(0.6)),
+                                 testing::Pair("seed=2", 0.1),
                                  testing::Pair("train.rate=0.1", testing::DoubleEq(0.3)),
                                  testing::Pair("train.rate=0.2", 0.7)));
 }
@@ -144,7 +156,8 @@ TEST_F(SweepResultsTest, IsShownAsATable) {
             "    2  waiting      3              –        –\n"
             "\n"
             "best: trial 1, evaluate/top1 0.7500\n"
-            "no trial has been validated, so that test data choose: evaluate/top1 is no fair estimate any more of what "
+            "no trial has been validated, so that test data choose: evaluate/top1 is no fair "
+            "estimate any more of what "
             "the best is worth\n"
             "\n"
             "over seeds  trials  mean evaluate/top1  95 %\n"

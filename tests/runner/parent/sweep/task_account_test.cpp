@@ -13,7 +13,11 @@ TEST(TaskAccount, TellsAgainWhatHappened) {
   const TemporaryFolder folder;
   TaskAccount(folder / "0.jsonl").add({.place = "12_0 on node1"});
   TaskAccount(folder / "0.jsonl")
-      .add({.state = TrialState::kFailed, .exit = 1, .seconds = 2.5, .reason = "no", .said = {"a", "b"}});
+      .add({.state = TrialState::kFailed,
+            .exit = 1,
+            .seconds = 2.5,
+            .reason = "no",
+            .said = {"a", "b"}});
   const std::vector<TaskEvent> events = TaskAccount::read(folder / "0.jsonl");
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events[0].state, TrialState::kRunning);
@@ -32,12 +36,14 @@ TEST(TaskAccount, LineThatIsCutOffIsLeftOut) {
   folder.write("0.jsonl", whole + "{\"state\":\"fini");
   EXPECT_EQ(TaskAccount::read(folder / "0.jsonl").size(), 1u);
   TaskAccount(folder / "0.jsonl").add({.state = TrialState::kInterrupted, .exit = 75});
-  EXPECT_EQ(folder.read("0.jsonl"), whole + "{\"state\":\"interrupted\",\"exit\":75,\"seconds\":0.0}\n");
+  EXPECT_EQ(folder.read("0.jsonl"),
+            whole + "{\"state\":\"interrupted\",\"exit\":75,\"seconds\":0.0}\n");
 }
 
 TEST(TaskAccount, WhatIsNoEventIsLeftOut) {
   const TemporaryFolder folder;
-  folder.write("0.jsonl", "[]\n{\"state\":\"gone\"}\n{\"state\":\"finished\",\"exit\":0,\"seconds\":1}\n");
+  folder.write("0.jsonl",
+               "[]\n{\"state\":\"gone\"}\n{\"state\":\"finished\",\"exit\":0,\"seconds\":1}\n");
   ASSERT_EQ(TaskAccount::read(folder / "0.jsonl").size(), 1u);
 }
 

@@ -19,13 +19,15 @@ const nlohmann::ordered_json kAuto = {{"cores", "auto"}, {"gpus", "auto"}, {"mem
 /// That many trials; what their plans say is a line of shell.
 class TaskNeedsTest : public testing::Test {
  protected:
-  TaskNeeds needs(const nlohmann::ordered_json& settings, std::uint64_t trials,
-                  const std::string& plan = "echo '{\"result\": {\"run_peak\": {\"predicted\": 1024}}}'") {
+  TaskNeeds needs(
+      const nlohmann::ordered_json& settings, std::uint64_t trials,
+      const std::string& plan = "echo '{\"result\": {\"run_peak\": {\"predicted\": 1024}}}'") {
     SweepPlan sweep{.recipe = "small", .overrides = {}, .folder = folder_.path(), .trials = {}};
     std::filesystem::create_directories(SweepLayout(folder_.path()).recipes());
     for (std::uint64_t number = 0; number < trials; ++number)
       sweep.trials.push_back({.number = number, .hash = "aa", .settings = {}});
-    folder_.write("retort", "#!/bin/sh\necho \"$2\" >>" + (folder_ / "planned").string() + "\n" + plan + "\n");
+    folder_.write("retort", "#!/bin/sh\necho \"$2\" >>" + (folder_ / "planned").string() + "\n" +
+                                plan + "\n");
     std::filesystem::permissions(folder_ / "retort", std::filesystem::perms::owner_all);
     const auto journal = SweepJournal::make(folder_.path(), sweep);
     ClusterCommands commands;
@@ -44,9 +46,10 @@ TEST_F(TaskNeedsTest, WhatIsWrittenIsAskedFor) {
 }
 
 TEST_F(TaskNeedsTest, LargestPlanDecides) {
-  const TaskNeeds asked = needs(kAuto, 3,
-                                "case $2 in */1.yaml) bytes=5000;; *) bytes=3000;; esac\n"
-                                "echo \"{\\\"result\\\": {\\\"run_peak\\\": {\\\"predicted\\\": $bytes}}}\"");
+  const TaskNeeds asked =
+      needs(kAuto, 3,
+            "case $2 in */1.yaml) bytes=5000;; *) bytes=3000;; esac\n"
+            "echo \"{\\\"result\\\": {\\\"run_peak\\\": {\\\"predicted\\\": $bytes}}}\"");
   EXPECT_EQ(asked.memory_bytes, (std::int64_t{1} << 30) + 5000);
   EXPECT_EQ(talk_.str(), "memory of a task: 1.00 GiB, by the plans of 3 of 3 trials\n");
 }
@@ -54,7 +57,8 @@ TEST_F(TaskNeedsTest, LargestPlanDecides) {
 TEST_F(TaskNeedsTest, TrialOnAGpuHasTheClustersMemory) {
   EXPECT_EQ(needs({{"cores", 1}, {"gpus", 1}, {"memory", "auto"}}, 1).memory_bytes, std::nullopt);
   EXPECT_EQ(folder_.read("planned"), "");
-  EXPECT_EQ(talk_.str(), "memory of a task: what the cluster gives by itself, as its trials compute on a GPU\n");
+  EXPECT_EQ(talk_.str(),
+            "memory of a task: what the cluster gives by itself, as its trials compute on a GPU\n");
 }
 
 TEST_F(TaskNeedsTest, OfManyTrialsEightArePlanned) {
@@ -77,9 +81,12 @@ Value recipe(const std::string& text) {
 
 TEST(CoresOfTask, AreThoseAskedForOrTheRecipesThreads) {
   EXPECT_EQ(cores_of_task(recipe("threads: 3\n")), std::nullopt) << "no cluster";
-  EXPECT_EQ(cores_of_task(recipe("threads: auto\nsweep: {launcher: {kind: slurm, cores: 6}}\n")), 6);
-  EXPECT_EQ(cores_of_task(recipe("threads: 3\nsweep: {launcher: {kind: slurm, cores: auto}}\n")), 3);
-  EXPECT_EQ(cores_of_task(recipe("threads: auto\nsweep: {launcher: {kind: slurm, cores: auto}}\n")), 4);
+  EXPECT_EQ(cores_of_task(recipe("threads: auto\nsweep: {launcher: {kind: slurm, cores: 6}}\n")),
+            6);
+  EXPECT_EQ(cores_of_task(recipe("threads: 3\nsweep: {launcher: {kind: slurm, cores: auto}}\n")),
+            3);
+  EXPECT_EQ(cores_of_task(recipe("threads: auto\nsweep: {launcher: {kind: slurm, cores: auto}}\n")),
+            4);
 }
 
 TEST(SettleTask, GivesEveryTrialEnough) {

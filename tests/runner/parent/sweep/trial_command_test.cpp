@@ -15,8 +15,9 @@ TEST(TrialCommand, NewRunTakesThePlaceOfWhatCannotBeContinued) {
   folder.write("3/half", "");
   const WorkerCommand command = trial_command(sweep, 3, "retort", {"--log-level", "debug"});
   EXPECT_FALSE(is_resumed(command));
-  EXPECT_THAT(command.arguments, ElementsAre("run", sweep.recipe(3).string(), "run.dir=" + sweep.run(3).string(), "-q",
-                                             "--log-level", "debug"));
+  EXPECT_THAT(command.arguments,
+              ElementsAre("run", sweep.recipe(3).string(), "run.dir=" + sweep.run(3).string(), "-q",
+                          "--log-level", "debug"));
   EXPECT_TRUE(std::filesystem::exists(folder / "3.attempt-1/half"));
 }
 
@@ -32,7 +33,8 @@ TEST(LastLines, KeepsTheLastOfPieces) {
 }
 
 TEST(FailureReason, IsTheFirstErrorOrTheExitCode) {
-  EXPECT_EQ(failure_reason({"a", "x.yaml:1:2: error[E0706]: no", "error[E0001]: later"}, 1), "error[E0706]: no");
+  EXPECT_EQ(failure_reason({"a", "x.yaml:1:2: error[E0706]: no", "error[E0001]: later"}, 1),
+            "error[E0706]: no");
   EXPECT_EQ(failure_reason({"a"}, 137), "exit code 137");
 }
 

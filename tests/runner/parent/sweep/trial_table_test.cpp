@@ -31,20 +31,21 @@ const RunProgress kAtWork = {.status = "running",
                              .silent_seconds = 1};
 
 TEST(TrialTable, HasARowForEachTrialAndTheirCounts) {
-  EXPECT_EQ(
-      trials_text({trial(0, TrialState::kFinished, {.status = "finished", .metric = "evaluate/top1", .value = 0.5}),
-                   trial(1, TrialState::kRunning, kAtWork), trial(2, TrialState::kWaiting)},
-                  10),
-      "trial  state     epoch  metric                      memory      ETA  settings\n"
-      "    0  finished      –  evaluate/top1 0.5000             –        –  seed=0\n"
-      "    1  running    2/10  validation/accuracy 0.8125  29 MiB  0:01:02  seed=1\n"
-      "    2  waiting       –  –                                –        –  seed=2\n"
-      "3 trials: 1 running, 1 waiting, 1 finished\n");
+  EXPECT_EQ(trials_text({trial(0, TrialState::kFinished,
+                               {.status = "finished", .metric = "evaluate/top1", .value = 0.5}),
+                         trial(1, TrialState::kRunning, kAtWork), trial(2, TrialState::kWaiting)},
+                        10),
+            "trial  state     epoch  metric                      memory      ETA  settings\n"
+            "    0  finished      –  evaluate/top1 0.5000             –        –  seed=0\n"
+            "    1  running    2/10  validation/accuracy 0.8125  29 MiB  0:01:02  seed=1\n"
+            "    2  waiting       –  –                                –        –  seed=2\n"
+            "3 trials: 1 running, 1 waiting, 1 finished\n");
 }
 
 TEST(TrialTable, OfManyThoseAtWorkAndThoseThatFailedAreShown) {
   std::vector<TrialProgress> trials;
-  for (std::uint64_t number = 0; number < 50; ++number) trials.push_back(trial(number, TrialState::kWaiting));
+  for (std::uint64_t number = 0; number < 50; ++number)
+    trials.push_back(trial(number, TrialState::kWaiting));
   trials[7].trial.state = TrialState::kFinished;
   trials[20].trial.state = TrialState::kFailed;
   trials[40] = trial(40, TrialState::kRunning, kAtWork);
@@ -56,17 +57,20 @@ TEST(TrialTable, OfManyThoseAtWorkAndThoseThatFailedAreShown) {
 }
 
 TEST(TrialTable, WithoutRoomTheCountsStandAlone) {
-  EXPECT_EQ(trials_text({trial(0, TrialState::kFinished), trial(1, TrialState::kRunning, kAtWork)}, 0),
-            "2 trials: 1 running, 1 finished\n");
+  EXPECT_EQ(
+      trials_text({trial(0, TrialState::kFinished), trial(1, TrialState::kRunning, kAtWork)}, 0),
+      "2 trials: 1 running, 1 finished\n");
 }
 
 TEST(TrialTable, FitsATerminalOfAnyHeight) {
   std::vector<TrialProgress> trials;
-  for (std::uint64_t number = 0; number < 50; ++number) trials.push_back(trial(number, TrialState::kWaiting));
+  for (std::uint64_t number = 0; number < 50; ++number)
+    trials.push_back(trial(number, TrialState::kWaiting));
   for (int rows = 2; rows < 60; ++rows) {
     const std::string text = trials_text(trials, trials_on_terminal(rows));
     EXPECT_LT(std::ranges::count(text, '\n'), rows) << "the cursor stands below it";
-    if (rows >= 4 && rows <= 53) EXPECT_EQ(std::ranges::count(text, '\n'), rows - 1) << "none is left free";
+    if (rows >= 4 && rows <= 53)
+      EXPECT_EQ(std::ranges::count(text, '\n'), rows - 1) << "none is left free";
   }
 }
 
@@ -89,7 +93,8 @@ TEST(TrialTable, SilentRunSaysSo) {
   silent.silent_seconds = 300;
   EXPECT_EQ(trial(1, TrialState::kRunning, silent).state(), "running, silent for 0:05:00");
   EXPECT_EQ(run_line(silent),
-            "running, silent for 0:05:00  train  epoch 2/10  validation/accuracy 0.8125  29 MiB  ETA 0:01:02");
+            "running, silent for 0:05:00  train  epoch 2/10  validation/accuracy 0.8125  29 MiB  "
+            "ETA 0:01:02");
   EXPECT_EQ(run_line({}), "not begun");
 }
 
@@ -107,14 +112,17 @@ TEST(TrialTable, LineIsOfOneTrial) {
 }
 
 TEST(TrialTable, JsonHasNullForWhatIsNotKnown) {
-  EXPECT_EQ(to_json(RunProgress{}).dump(),
-            R"({"status":null,"node":null,"epoch":null,"epochs":null,"step":null,"metric":null,"value":null,)"
-            R"("memory_bytes":null,"seconds_left":null,"silent_seconds":null})");
+  EXPECT_EQ(
+      to_json(RunProgress{}).dump(),
+      R"({"status":null,"node":null,"epoch":null,"epochs":null,"step":null,"metric":null,"value":null,)"
+      R"("memory_bytes":null,"seconds_left":null,"silent_seconds":null})");
 }
 
 class LiveTrialsTest : public testing::Test {
  protected:
-  void SetUp() override { std::filesystem::create_directories(SweepLayout(folder_.path()).recipes()); }
+  void SetUp() override {
+    std::filesystem::create_directories(SweepLayout(folder_.path()).recipes());
+  }
   TemporaryFolder folder_;
   std::ostringstream talk_;
   std::chrono::steady_clock::time_point now_;
@@ -122,7 +130,8 @@ class LiveTrialsTest : public testing::Test {
 
 TEST_F(LiveTrialsTest, StandBelowWhatIsSaidOnATerminal) {
   const auto journal = SweepJournal::make(
-      folder_.path(), {.recipe = "a", .overrides = {}, .folder = "/", .trials = {{.number = 0, .hash = "a"}}});
+      folder_.path(),
+      {.recipe = "a", .overrides = {}, .folder = "/", .trials = {{.number = 0, .hash = "a"}}});
   const DisplayOptions display{.is_terminal = true, .clock = [this] { return now_; }};
   const std::string table =
       "trial  state    epoch  metric  memory  ETA  settings\n"
@@ -167,9 +176,10 @@ TEST_F(LiveTrialsTest, OfManyOnlyTheRunsThatAreShownAreRead) {
 
 TEST_F(LiveTrialsTest, AreNoHigherThanTheTerminal) {
   std::vector<Trial> trials;
-  for (std::uint64_t number = 0; number < 40; ++number) trials.push_back({.number = number, .hash = "a"});
-  const auto journal =
-      SweepJournal::make(folder_.path(), {.recipe = "a", .overrides = {}, .folder = "/", .trials = trials});
+  for (std::uint64_t number = 0; number < 40; ++number)
+    trials.push_back({.number = number, .hash = "a"});
+  const auto journal = SweepJournal::make(
+      folder_.path(), {.recipe = "a", .overrides = {}, .folder = "/", .trials = trials});
   const DisplayOptions display{.is_terminal = true, .clock = [this] { return now_; }};
   for (const auto& [rows, lines] : {std::pair(6, 5), std::pair(3, 1), std::pair(100, 18)}) {
     talk_.str("");
@@ -180,8 +190,8 @@ TEST_F(LiveTrialsTest, AreNoHigherThanTheTerminal) {
 }
 
 TEST_F(LiveTrialsTest, AreNotDrawnElsewhere) {
-  const auto journal =
-      SweepJournal::make(folder_.path(), {.recipe = "a", .overrides = {}, .folder = "/", .trials = {}});
+  const auto journal = SweepJournal::make(
+      folder_.path(), {.recipe = "a", .overrides = {}, .folder = "/", .trials = {}});
   const DisplayOptions plain, quiet{.is_terminal = true, .verbosity = Verbosity::kQuiet};
   LiveTrials no_terminal(journal, talk_, plain), silent(journal, talk_, quiet);
   EXPECT_EQ(no_terminal.tick(), std::nullopt);

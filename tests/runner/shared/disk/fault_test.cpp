@@ -34,19 +34,22 @@ TEST(Fault, IsReadFromItsText) {
 
 TEST(Fault, TextThatIsNoneIsRefused) {
   EXPECT_EQ(refusal("wriet:1"),
-            "RETORT_FAULT 'wriet:1': 'wriet' is not one of create, write, sync, rename, folder, remove, step, event, "
+            "RETORT_FAULT 'wriet:1': 'wriet' is not one of create, write, sync, rename, folder, "
+            "remove, step, event, "
             "alloc, any");
   EXPECT_EQ(refusal("write:1:die"),
             "RETORT_FAULT 'write:1:die': 'die' is not one of kill, kill_both, fail, lose, full");
-  for (const char* text : {"write", "write:", "write:0", "write:-1", "write:1x", "write:99999999999999999999"}) {
-    EXPECT_EQ(refusal(text),
-              std::string("RETORT_FAULT '") + text + "': the number of the call, from 1, must follow the first colon");
+  for (const char* text :
+       {"write", "write:", "write:0", "write:-1", "write:1x", "write:99999999999999999999"}) {
+    EXPECT_EQ(refusal(text), std::string("RETORT_FAULT '") + text +
+                                 "': the number of the call, from 1, must follow the first colon");
   }
 }
 
 TEST(Fault, MayNameItsProgram) {
   EXPECT_EQ(fault_for("retort", "step:3")->count, 3);
-  EXPECT_EQ(fault_for("retort-worker", "retort-worker/event:4:kill_both")->deed, Fault::Deed::kKillBoth);
+  EXPECT_EQ(fault_for("retort-worker", "retort-worker/event:4:kill_both")->deed,
+            Fault::Deed::kKillBoth);
   EXPECT_FALSE(fault_for("retort", "retort-worker/step:3"));
   EXPECT_THROW(fault_for("retort", "retort-worker/stop:3"), std::invalid_argument);
 }

@@ -23,14 +23,16 @@ class FileDigestsTest : public testing::Test {
   /// How many of these files are read for their digests, long after they were written.
   std::int64_t count_read(const std::vector<std::string>& names) const {
     FileDigests digests(cache(), [] { return kLater; });
-    for (const std::string& name : names) EXPECT_EQ(digests.of(folder_ / name), sha256(folder_.read(name))) << name;
+    for (const std::string& name : names)
+      EXPECT_EQ(digests.of(folder_ / name), sha256(folder_.read(name))) << name;
     return digests.count_read();
   }
   /// Other bytes of the same size, with the time of modification put back.
   void rewrite(const std::string& name, const std::string& text) const {
     const auto before = file_state(folder_ / name);
     const auto time = fs::last_write_time(folder_ / name);
-    for (int i = 0; i < 1'000 && file_state(folder_ / name) == before; ++i) {  // until the file system's clock moves
+    for (int i = 0; i < 1'000 && file_state(folder_ / name) == before;
+         ++i) {  // until the file system's clock moves
       folder_.write(name, text);
       fs::last_write_time(folder_ / name, time);
     }

@@ -56,9 +56,12 @@ class Child {
 class LeaseTest : public testing::Test {
  protected:
   /// A process on another machine that has given some signs of life.
-  void forge(const std::string& beat = "00000000000000000007", const std::string& state = "held") const {
-    folder_.write("lease.1", "retort lease 1\nstate " + state + "\nbeat " + beat +
-                                 "\nprocess 12\nstarted 99\nboot of-another-machine\nspace pid:[1]\nhost node7\n");
+  void forge(const std::string& beat = "00000000000000000007",
+             const std::string& state = "held") const {
+    folder_.write(
+        "lease.1",
+        "retort lease 1\nstate " + state + "\nbeat " + beat +
+            "\nprocess 12\nstarted 99\nboot of-another-machine\nspace pid:[1]\nhost node7\n");
   }
   /// Looks without waiting; `seen` happens between two looks.
   static Lease::Options quickly(std::function<void()> seen = {}) {
@@ -71,7 +74,8 @@ class LeaseTest : public testing::Test {
   }
   std::vector<std::string> files() const {
     std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(folder_.path())) names.push_back(entry.path().filename());
+    for (const auto& entry : fs::directory_iterator(folder_.path()))
+      names.push_back(entry.path().filename());
     std::ranges::sort(names);
     return names;
   }
@@ -82,7 +86,8 @@ TEST_F(LeaseTest, OneProcessHasItUntilItGivesItBack) {
   {
     const auto mine = take();
     ASSERT_TRUE(mine.lease);
-    EXPECT_THAT(Lease::holder_of(folder_.path()), StartsWith("process " + std::to_string(getpid()) + " on '"));
+    EXPECT_THAT(Lease::holder_of(folder_.path()),
+                StartsWith("process " + std::to_string(getpid()) + " on '"));
     EXPECT_EQ(Lease::is_at_work(folder_.path(), true), true);
     const auto other = take();
     EXPECT_FALSE(other.lease);
@@ -161,7 +166,8 @@ TEST_F(LeaseTest, AtOneLookAnotherMachineIsAtWorkIfItHasWrittenOfLate) {
   EXPECT_EQ(Lease::is_at_work(folder_.path(), true), std::nullopt);
   forge();
   EXPECT_EQ(Lease::is_at_work(folder_.path(), true), true);
-  fs::last_write_time(folder_ / "lease.1", fs::file_time_type::clock::now() - std::chrono::hours(1));
+  fs::last_write_time(folder_ / "lease.1",
+                      fs::file_time_type::clock::now() - std::chrono::hours(1));
   EXPECT_EQ(Lease::is_at_work(folder_.path(), true), false);
 }
 
@@ -203,8 +209,8 @@ TEST_F(LeaseTest, OfSeveralThatTakeOverAtOnceOneWins) {
 }
 
 TEST_F(LeaseTest, WhoComesAfterSeveralOthersHasNoneOfTheirs) {
-  // Once this one has found that the holder is gone, and waits for its worker, two others take the lease and go, and a
-  // third has it.
+  // Once this one has found that the holder is gone, and waits for its worker, two others take the
+  // lease and go, and a third has it.
   Child worker([&] {
     auto joined = take();
     Lease::join(folder_.path());
@@ -318,9 +324,9 @@ TEST_F(LeaseTest, WhereThereIsNeitherLockNorLeaseWorkIsRefused) {
   const auto refused = FolderLock::take(folder_.path(), kBusy);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.errors()[0].code, ErrorCode::kCannotWrite);
-  EXPECT_EQ(refused.errors()[0].message,
-            "cannot make a lease in '" + folder_.path().string() +
-                "': Read-only file system; its file system has no locks either (flock: No locks available)");
+  EXPECT_EQ(refused.errors()[0].message, "cannot make a lease in '" + folder_.path().string() +
+                                             "': Read-only file system; its file system has no "
+                                             "locks either (flock: No locks available)");
   EXPECT_THAT(refused.errors()[0].help, HasSubstr("use a folder on another file system"));
 }
 

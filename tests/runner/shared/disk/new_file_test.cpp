@@ -14,7 +14,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::size_t files_in(const fs::path& folder) { return std::distance(fs::directory_iterator(folder), {}); }
+std::size_t files_in(const fs::path& folder) {
+  return std::distance(fs::directory_iterator(folder), {});
+}
 
 std::string failure(const fs::path& path, Storage& storage = disk()) {
   try {
@@ -63,7 +65,8 @@ TEST(AtomicFile, FailureAtAnyPointLeavesTheOldFileAndNoHalf) {
 TEST(AtomicFile, FolderThatCannotBeFlushedIsAnErrorUnlessItNeverCan) {
   const TemporaryFolder folder;
   FaultyStorage failing(disk(), fault_from("sync:2:fail"));
-  EXPECT_EQ(failure(folder / "a", failing), "E0802 cannot write '" + folder.path().string() + "': Input/output error");
+  EXPECT_EQ(failure(folder / "a", failing),
+            "E0802 cannot write '" + folder.path().string() + "': Input/output error");
 
   struct Simple : ForwardingStorage {
     int syncs = 0;
@@ -99,7 +102,8 @@ TEST(AtomicFile, PowerCutAtAnyPointLeavesTheOldOrTheNewWhole) {
       const TemporaryFolder left;
       storage.leave(left.path(), luck);
       const std::string text = left.read("a");
-      EXPECT_TRUE(text == "new" || (text == "old" && !is_done)) << "'" << text << "' after call " << cuts;
+      EXPECT_TRUE(text == "new" || (text == "old" && !is_done))
+          << "'" << text << "' after call " << cuts;
     }
   };
   write_atomically(folder / "a", "new", storage);
@@ -121,7 +125,8 @@ TEST(AtomicFiles, PowerCutAtAnyPointLeavesEachOldOrNewWhole) {
       for (const char* name : {"a", "b/c", "b/d"}) {
         const std::string text = left.read(name);
         const bool is_new = name == std::string("b/d");
-        EXPECT_TRUE(text == "new" || (text == (is_new ? "" : "old") && !is_done)) << name << ": " << text;
+        EXPECT_TRUE(text == "new" || (text == (is_new ? "" : "old") && !is_done))
+            << name << ": " << text;
       }
     }
   };
@@ -163,7 +168,8 @@ TEST(AtomicFiles, FlushEachFolderOnce) {
   AtomicFiles files(storage);
   for (const char* name : {"a", "b", "c"}) files.add(folder / name, "new");
   files.commit({folder.path()});
-  EXPECT_EQ(storage.calls, 3 * 5 + 1) << "leftover, file, text, flush and name of each, then the folder";
+  EXPECT_EQ(storage.calls, 3 * 5 + 1)
+      << "leftover, file, text, flush and name of each, then the folder";
 }
 
 TEST(NewFile, WhatWasSyncedSurvivesAPowerCut) {

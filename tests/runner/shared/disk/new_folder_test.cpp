@@ -86,7 +86,8 @@ TEST(NewFolder, WhatAKilledProcessHasLeftIsRemoved) {
   fs::remove_all(folder / "shapes");
   NewFolder made(folder / "shapes");
   EXPECT_FALSE(fs::exists(folder / (".shapes." + dead + ".part")));
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 5) << "four of others, and this one";
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 5)
+      << "four of others, and this one";
 }
 
 TEST(NewFolder, WhatIsHeldElsewhereStays) {
@@ -118,7 +119,8 @@ TEST(NewFolder, TakesThePlaceOfAnEmptyFolderAlone) {
 
 /// What is left, and what is said, where call `count` of a storage fails.
 std::optional<WriteError> failure_at(int count, const fs::path& place) {
-  FaultyStorage storage(disk(), Fault{.point = Fault::Point::kAny, .count = count, .deed = Fault::Deed::kFail});
+  FaultyStorage storage(
+      disk(), Fault{.point = Fault::Point::kAny, .count = count, .deed = Fault::Deed::kFail});
   try {
     NewFolder made(place, storage, "/root");
     fill(made);
@@ -134,7 +136,8 @@ TEST(NewFolder, WhateverFailsItIsThereWholeOrNotAtAll) {
   for (int count = 1;; ++count) {
     const TemporaryFolder folder;
     const auto failure = failure_at(count, folder / "shapes");
-    if (fs::exists(folder / "shapes")) EXPECT_TRUE(fs::exists(folder / "shapes/disc/a.txt")) << count;
+    if (fs::exists(folder / "shapes"))
+      EXPECT_TRUE(fs::exists(folder / "shapes/disc/a.txt")) << count;
     else EXPECT_TRUE(failure) << count;
     if (!failure) break;
     ++failures;

@@ -31,7 +31,8 @@ TEST(Diagnostic, PointsAtPlaceWithCaretHelpAndNotes) {
 }
 
 TEST(Diagnostic, WithoutPlaceIsOneLine) {
-  EXPECT_EQ(printed({ErrorCode::kUnknownVerb, {}, "", "unknown verb 'rum'", ""}), "error[E0502]: unknown verb 'rum'\n");
+  EXPECT_EQ(printed({ErrorCode::kUnknownVerb, {}, "", "unknown verb 'rum'", ""}),
+            "error[E0502]: unknown verb 'rum'\n");
 }
 
 TEST(Diagnostic, CaretCountsCharactersNotBytes) {
@@ -44,8 +45,9 @@ TEST(Diagnostic, CaretCountsCharactersNotBytes) {
 TEST(Diagnostic, ControlCharactersDoNotReachTheTerminal) {
   Sources sources;
   const auto& file = sources.add("a\x1b[2J.yaml", "k: \x1b[31m\n");
-  EXPECT_EQ(printed({ErrorCode::kWrongType, {&file, 1, 1}, "/\x07", "bad \x1b", "\x1b"}).find('\x1b'),
-            std::string::npos);
+  EXPECT_EQ(
+      printed({ErrorCode::kWrongType, {&file, 1, 1}, "/\x07", "bad \x1b", "\x1b"}).find('\x1b'),
+      std::string::npos);
 }
 
 TEST(Diagnostic, LongLineIsCutAroundTheCaret) {
@@ -73,15 +75,18 @@ TEST(Diagnostic, SortsByTextThenPlaceAndUnplacedLast) {
 TEST(Diagnostic, WarningsDoNotFail) {
   const Diagnostic warning{ErrorCode::kWrongType, {}, "", "m", "", {}, Severity::kWarning};
   EXPECT_EQ(exit_code({warning}), ExitCode::kDone);
-  EXPECT_EQ(exit_code({warning, {ErrorCode::kMissingFolder, {}, "", "m", ""}}), ExitCode::kMissingInput);
+  EXPECT_EQ(exit_code({warning, {ErrorCode::kMissingFolder, {}, "", "m", ""}}),
+            ExitCode::kMissingInput);
 }
 
 TEST(Diagnostic, JsonHasEveryField) {
   Sources sources;
   const auto& file = sources.add("a.yaml", "k: v");
-  EXPECT_EQ(to_json({ErrorCode::kWrongType, {&file, 1, 4}, "/k", "m", "h", {{{&file, 1, 1}, "n"}}}).dump(),
-            R"({"severity":"error","code":"E0302","message":"m","pointer":"/k","file":"a.yaml","line":1,"column":4,)"
-            R"("help":"h","notes":[{"message":"n","file":"a.yaml","line":1,"column":1}]})");
+  EXPECT_EQ(
+      to_json({ErrorCode::kWrongType, {&file, 1, 4}, "/k", "m", "h", {{{&file, 1, 1}, "n"}}})
+          .dump(),
+      R"({"severity":"error","code":"E0302","message":"m","pointer":"/k","file":"a.yaml","line":1,"column":4,)"
+      R"("help":"h","notes":[{"message":"n","file":"a.yaml","line":1,"column":1}]})");
 }
 
 }  // namespace

@@ -34,8 +34,8 @@ TEST(ErrorTable, NumbersAreUniqueAndAscending) {
 std::set<std::string> constants_in_the_sources() {
   std::set<std::string> words;
   for (const char* folder : {"runner", "stages"}) {
-    for (const auto& entry :
-         std::filesystem::recursive_directory_iterator(std::filesystem::path(RETORT_SOURCE_DIR) / folder)) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(
+             std::filesystem::path(RETORT_SOURCE_DIR) / folder)) {
       const std::string stem = entry.path().stem();
       if (!entry.is_regular_file() || stem == "error_code") continue;
       std::ifstream file(entry.path());
@@ -56,7 +56,8 @@ std::set<std::string> constants_in_the_sources() {
 
 // The enumeration is the only place that knows the constants' names.
 TEST(ErrorTable, EveryCodeIsStillReportedSomewhere) {
-  std::ifstream header(std::filesystem::path(RETORT_SOURCE_DIR) / "runner/shared/error/error_code.h");
+  std::ifstream header(std::filesystem::path(RETORT_SOURCE_DIR) /
+                       "runner/shared/error/error_code.h");
   const std::set<std::string> used = constants_in_the_sources();
   std::size_t codes = 0;
   for (std::string line; std::getline(header, line);) {

@@ -23,7 +23,8 @@ TEST(Stop, IsToldFromAFailure) {
     for (const bool has_saved : {false, true})
       EXPECT_TRUE(says_stopped(exit_code_of_stop(signal, has_saved))) << signal;
   }
-  for (const ExitCode code : {ExitCode::kDone, ExitCode::kRunFailed, ExitCode::kWouldRun, ExitCode::kInternalError})
+  for (const ExitCode code :
+       {ExitCode::kDone, ExitCode::kRunFailed, ExitCode::kWouldRun, ExitCode::kInternalError})
     EXPECT_FALSE(says_stopped(code)) << static_cast<int>(code);
 }
 

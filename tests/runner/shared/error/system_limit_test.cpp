@@ -10,7 +10,9 @@
 namespace runner {
 namespace {
 
-std::string told(const Diagnostic& one) { return name(one.code) + ": " + one.message + " | " + one.help; }
+std::string told(const Diagnostic& one) {
+  return name(one.code) + ": " + one.message + " | " + one.help;
+}
 
 std::string told_of_system(std::errc error) {
   return told(unexpected(std::system_error(std::make_error_code(error), "fork")));
@@ -18,13 +20,16 @@ std::string told_of_system(std::errc error) {
 
 TEST(Unexpected, LimitOfTheSystemIsNoBugOfOurs) {
   EXPECT_EQ(told_of_system(std::errc::too_many_files_open),
-            "E0801: no more files can be open at a time (fork: Too many open files) | raise the limit of open files: "
+            "E0801: no more files can be open at a time (fork: Too many open files) | raise the "
+            "limit of open files: "
             "`ulimit -n 1024`");
   EXPECT_EQ(told_of_system(std::errc::resource_unavailable_try_again),
-            "E0703: the system starts no more processes or threads (fork: Resource temporarily unavailable) | end "
+            "E0703: the system starts no more processes or threads (fork: Resource temporarily "
+            "unavailable) | end "
             "others, or raise the limit: `ulimit -u`, or pids.max of the container");
   EXPECT_EQ(told_of_system(std::errc::not_enough_memory),
-            "E0706: the system gives no more memory (fork: Cannot allocate memory) | end other programs, or raise the "
+            "E0706: the system gives no more memory (fork: Cannot allocate memory) | end other "
+            "programs, or raise the "
             "limit: `ulimit -v`, or that of the container");
   EXPECT_EQ(told_of_system(std::errc::no_space_on_device),
             "E0804: fork: No space left on device | free up space, then run again");
@@ -39,7 +44,8 @@ TEST(Unexpected, FileIsNamed) {
 }
 
 TEST(Unexpected, WhatIsKnownIsToldAsItIs) {
-  EXPECT_EQ(told(unexpected(StageError(ErrorCode::kMissingFolder, "no folder 'a'").with_help("create it"))),
+  EXPECT_EQ(told(unexpected(
+                StageError(ErrorCode::kMissingFolder, "no folder 'a'").with_help("create it"))),
             "E0601: no folder 'a' | create it");
 }
 

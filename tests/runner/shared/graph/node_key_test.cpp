@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/parent/config/yaml_reader.h"
 #include "runner/parent/compile/compile.h"
+#include "runner/parent/config/yaml_reader.h"
 
 namespace runner {
 namespace {
@@ -13,9 +13,10 @@ class KeyOptions : public testing::Test {
  protected:
   static SchemaSet load() { return std::move(*SchemaSet::load(embedded_schemas())); }
   Graph compiled(const std::string& data, const std::string& memory = "") {
-    auto value = read_yaml(sources_.add("r.yaml", "schema: 1\ndata: {kind: data.image_folder, root: photos" + data +
-                                                      "}\nmemory: {kind: memory.policy" + memory +
-                                                      "}\nmodel: {kind: model.clip_vision}\n"));
+    auto value =
+        read_yaml(sources_.add("r.yaml", "schema: 1\ndata: {kind: data.image_folder, root: photos" +
+                                             data + "}\nmemory: {kind: memory.policy" + memory +
+                                             "}\nmodel: {kind: model.clip_vision}\n"));
     auto recipe = make_recipe(std::move(*value), schemas_);
     EXPECT_TRUE(recipe);
     auto graph = compile(*recipe, schemas_);
@@ -32,14 +33,17 @@ class KeyOptions : public testing::Test {
 
 TEST_F(KeyOptions, HowImagesAreReadAheadIsNoneOfThem) {
   const std::string plain = key_of(compiled(""));
-  EXPECT_EQ(key_of(compiled(", loader: {workers: 3, prefetch: 7, pinned: true}, cache_mib: 100")), plain);
+  EXPECT_EQ(key_of(compiled(", loader: {workers: 3, prefetch: 7, pinned: true}, cache_mib: 100")),
+            plain);
   EXPECT_NE(key_of(compiled(", loader: {drop_last: true}")), plain);
   EXPECT_NE(key_of(compiled(", image_size: 64")), plain);
   EXPECT_FALSE(compiled("").nodes.at(2).key_options);
 }
 
 TEST_F(KeyOptions, HowMuchMemoryThereIsIsNoneOfThem) {
-  const auto key_of_memory = [&](const std::string& options) { return node_keys(compiled("", options)).at(1); };
+  const auto key_of_memory = [&](const std::string& options) {
+    return node_keys(compiled("", options)).at(1);
+  };
   EXPECT_EQ(key_of_memory(", budget: 1GiB, memory_fraction: 0.5"), key_of_memory(""));
   EXPECT_NE(key_of_memory(", micro_batch: 3"), key_of_memory(""));
 }

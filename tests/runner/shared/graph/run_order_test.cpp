@@ -25,7 +25,8 @@ class RunOrder : public testing::Test {
   }
   static std::string names(const Graph& graph) {
     std::string text;
-    for (const std::size_t index : run_order(graph)) text += (text.empty() ? "" : " ") + graph.nodes[index].id;
+    for (const std::size_t index : run_order(graph))
+      text += (text.empty() ? "" : " ") + graph.nodes[index].id;
     return text;
   }
   std::string order_of(const std::string& stages) { return names(compiled(stages)); }
@@ -40,17 +41,20 @@ constexpr const char* kPlain =
     "memory: {kind: memory.policy}\n";
 
 TEST_F(RunOrder, IsThatOfTheRecipeWhereNothingIsGained) {
-  EXPECT_EQ(order_of(std::string(kPlain) + "train: {kind: train.supervised, epochs: 1, optimizer: {learning_rate: 1}}\n"
-                                           "evaluate: {kind: evaluate.classification}\n"),
+  EXPECT_EQ(order_of(std::string(kPlain) +
+                     "train: {kind: train.supervised, epochs: 1, optimizer: {learning_rate: 1}}\n"
+                     "evaluate: {kind: evaluate.classification}\n"),
             "data model memory train evaluate");
 }
 
 TEST_F(RunOrder, EachItemIsEvaluatedBeforeTheNextIsTrained) {
-  EXPECT_EQ(order_of(std::string(kPlain) + "train: {kind: train.supervised, foreach: {rate: [1, 2, 3]}, epochs: 1, "
-                                           "optimizer: {learning_rate: '${item.rate}'}}\n"
-                                           "evaluate: {kind: evaluate.classification}\n"
-                                           "again: {kind: evaluate.classification, batch_size: 3}\n"),
-            "data model memory train.1 evaluate.1 again.1 train.2 evaluate.2 again.2 train.3 evaluate.3 again.3");
+  EXPECT_EQ(order_of(std::string(kPlain) +
+                     "train: {kind: train.supervised, foreach: {rate: [1, 2, 3]}, epochs: 1, "
+                     "optimizer: {learning_rate: '${item.rate}'}}\n"
+                     "evaluate: {kind: evaluate.classification}\n"
+                     "again: {kind: evaluate.classification, batch_size: 3}\n"),
+            "data model memory train.1 evaluate.1 again.1 train.2 evaluate.2 again.2 train.3 "
+            "evaluate.3 again.3");
 }
 
 TEST_F(RunOrder, NothingIsMadeBeforeItIsNeeded) {
@@ -58,7 +62,8 @@ TEST_F(RunOrder, NothingIsMadeBeforeItIsNeeded) {
       order_of("data: {kind: data.image_folder, foreach: {of: [a, b]}, root: 'photos/${item.of}'}\n"
                "model: {kind: model.clip_vision}\n"
                "memory: {kind: memory.policy}\n"
-               "train: {kind: train.supervised, foreach: {of: [a, b]}, epochs: 1, optimizer: {learning_rate: 1}}\n"
+               "train: {kind: train.supervised, foreach: {of: [a, b]}, epochs: 1, optimizer: "
+               "{learning_rate: 1}}\n"
                "evaluate: {kind: evaluate.classification}\n"),
       "data.a model memory train.a evaluate.a data.b train.b evaluate.b");
 }
@@ -93,9 +98,11 @@ TEST_F(RunOrder, AThousandItemsAreOrderedToo) {
   Graph graph;
   graph.nodes = {node("data", {})};
   for (std::size_t i = 0; i < 1000; ++i)
-    graph.nodes.push_back(node("train." + std::to_string(i), {{"train", 0, "train", ArtifactType::kDataset}}));
+    graph.nodes.push_back(
+        node("train." + std::to_string(i), {{"train", 0, "train", ArtifactType::kDataset}}));
   for (std::size_t i = 1; i <= 1000; ++i)
-    graph.nodes.push_back(node("evaluate", {{"checkpoint", i, "checkpoint", ArtifactType::kCheckpoint}}));
+    graph.nodes.push_back(
+        node("evaluate", {{"checkpoint", i, "checkpoint", ArtifactType::kCheckpoint}}));
   const std::vector<std::size_t> order = run_order(graph);
   ASSERT_EQ(order.size(), 2001U);
   for (std::size_t i = 1; i <= 1000; ++i) {

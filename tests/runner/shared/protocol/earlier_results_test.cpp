@@ -35,7 +35,8 @@ TEST(CheckpointSource, WhatIsNoneIsRefused) {
   EXPECT_EQ(refusal("[]"), "the checkpoints are not an object");
   EXPECT_EQ(refusal(R"({"a": 1})"), "a checkpoint is not a JSON object");
   EXPECT_EQ(refusal(R"({"a": {"choice": "best"}})"), "a checkpoint has no 'folder'");
-  EXPECT_EQ(refusal(R"({"a": {"choice": "worst", "folder": "/a"}})"), "a checkpoint has an unknown 'choice'");
+  EXPECT_EQ(refusal(R"({"a": {"choice": "worst", "folder": "/a"}})"),
+            "a checkpoint has an unknown 'choice'");
   EXPECT_EQ(refusal(R"({"a": {"choice": "best", "folder": "/a", "weights": "both"}})"),
             "a checkpoint has unknown 'weights'");
   EXPECT_EQ(refusal(R"({"a": {"choice": "best", "folder": "/a", "weight": 1}})"),

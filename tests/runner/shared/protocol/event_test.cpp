@@ -53,16 +53,20 @@ TEST(Event, NonFiniteNumbersTravelAsStrings) {
             R"({"event":"metric","node":"a","name":"b","value":"inf","step":0})");
   const Event back = event_from_line(to_line(NodeMetric{"a", "b", NAN, 0}));
   EXPECT_TRUE(std::isnan(std::get<NodeMetric>(back).value));
-  EXPECT_EQ(std::get<NodeMetric>(event_from_line(to_line(NodeMetric{"a", "b", -INFINITY, 0}))).value, -INFINITY);
+  EXPECT_EQ(
+      std::get<NodeMetric>(event_from_line(to_line(NodeMetric{"a", "b", -INFINITY, 0}))).value,
+      -INFINITY);
 }
 
 TEST(Event, TextThatIsNotUtf8IsShownAllTheSame) {
-  EXPECT_EQ(to_line(Said{"a", "b\xff.jpg\n"}), "{\"event\":\"say\",\"node\":\"a\",\"line\":\"b\uFFFD.jpg\\n\"}");
+  EXPECT_EQ(to_line(Said{"a", "b\xff.jpg\n"}),
+            "{\"event\":\"say\",\"node\":\"a\",\"line\":\"b\uFFFD.jpg\\n\"}");
 }
 
 TEST(Event, NestingIsBounded) {
   const auto nested = [](int depth) {
-    return R"({"event":"answer","answer":)" + std::string(depth, '[') + std::string(depth, ']') + "}";
+    return R"({"event":"answer","answer":)" + std::string(depth, '[') + std::string(depth, ']') +
+           "}";
   };
   EXPECT_EQ(why_refused(nested(60)), "accepted");
   EXPECT_EQ(why_refused(nested(70)), "nested too deeply");
@@ -76,15 +80,20 @@ TEST(Event, WhatIsNotAnEventIsRefused) {
   EXPECT_EQ(why_refused("{}"), "an event has no 'event'");
   EXPECT_EQ(why_refused(R"({"event":3})"), "an event has a 'event' that is not a text");
   EXPECT_EQ(why_refused(R"({"event":"dance"})"), "unknown event 'dance'");
-  EXPECT_EQ(why_refused(R"({"event":"log","level":"loud","node":"","line":"a"})"), "unknown level 'loud'");
-  EXPECT_EQ(why_refused(R"({"event":"log","level":"off","node":"","line":"a"})"), "unknown level 'off'");
+  EXPECT_EQ(why_refused(R"({"event":"log","level":"loud","node":"","line":"a"})"),
+            "unknown level 'loud'");
+  EXPECT_EQ(why_refused(R"({"event":"log","level":"off","node":"","line":"a"})"),
+            "unknown level 'off'");
   EXPECT_EQ(why_refused(R"({"event":"finished"})"), "an event has no 'exit'");
   EXPECT_EQ(why_refused(R"({"event":"finished","exit":256})"), "'exit' is not an exit code");
-  EXPECT_EQ(why_refused(R"({"event":"finished","exit":1.5})"), "an event has a 'exit' that is not an integer");
+  EXPECT_EQ(why_refused(R"({"event":"finished","exit":1.5})"),
+            "an event has a 'exit' that is not an integer");
   EXPECT_EQ(why_refused(R"({"event":"metric","node":"a","name":"b","value":"many","step":0})"),
             "an event has a 'value' that is not a number");
-  EXPECT_EQ(why_refused(R"({"event":"metric","node":"a","name":"b","value":1,"step":18446744073709551615})"),
-            "an event has a 'step' that is not an integer");
+  EXPECT_EQ(
+      why_refused(
+          R"({"event":"metric","node":"a","name":"b","value":1,"step":18446744073709551615})"),
+      "an event has a 'step' that is not an integer");
   EXPECT_EQ(
       why_refused(
           R"({"event":"diagnostic","code":"E9999","pointer":"","message":"","help":"","severity":"error","notes":[]})"),
@@ -93,7 +102,8 @@ TEST(Event, WhatIsNotAnEventIsRefused) {
             "an event has a 'variables' that is not an object");
   EXPECT_EQ(why_refused(R"({"event":"ready","device":"cpu","threads":1,"variables":{"A":1}})"),
             "a variable is not a string");
-  EXPECT_EQ(why_refused(R"({"event":"answer","answer":)" + std::string(100'000, '[')), "nested too deeply");
+  EXPECT_EQ(why_refused(R"({"event":"answer","answer":)" + std::string(100'000, '[')),
+            "nested too deeply");
 }
 
 }  // namespace

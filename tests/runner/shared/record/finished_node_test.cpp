@@ -28,7 +28,8 @@ class FinishedNodeTest : public testing::Test {
       files += (files.empty() ? "\"" : ", \"") + std::string(file) + R"(": {"size": )" +
                std::to_string(std::string(file).size()) + R"(, "sha256": ")" + sha256(file) + "\"}";
     }
-    folder_.write("checkpoints/" + name + "/manifest.json", R"({"schema": 1, "files": {)" + files + "}}");
+    folder_.write("checkpoints/" + name + "/manifest.json",
+                  R"({"schema": 1, "files": {)" + files + "}}");
   }
   std::string missing() const {
     return what_is_missing(folder_.path(), *read_finished(folder_.path())).value_or("nothing");
@@ -51,7 +52,8 @@ TEST_F(FinishedNodeTest, MissesAFileThatIsGoneOrOfAnotherSize) {
 
 TEST_F(FinishedNodeTest, MissesAFileOfTheSameSizeThatIsDamaged) {
   folder_.write("metrics.json", "[]");
-  EXPECT_EQ(missing(), "'" + path("metrics.json") + "' is not what was written: its SHA-256 differs");
+  EXPECT_EQ(missing(),
+            "'" + path("metrics.json") + "' is not what was written: its SHA-256 differs");
 }
 
 TEST_F(FinishedNodeTest, KnowsALargeFileByItsSize) {
@@ -65,7 +67,8 @@ TEST_F(FinishedNodeTest, KnowsALargeFileByItsSize) {
 }
 
 TEST_F(FinishedNodeTest, OlderRecordsHoldSizesAlone) {
-  const std::string node = R"({"schema": 1, "key": "k", "seconds": 1, "peak_memory_bytes": 0, "files": )";
+  const std::string node =
+      R"({"schema": 1, "key": "k", "seconds": 1, "peak_memory_bytes": 0, "files": )";
   folder_.write("finished.json", node + R"({"metrics.json": 2}})");
   EXPECT_EQ(missing(), "nothing");
   folder_.write("finished.json", node + R"({"metrics.json": 3}})");
@@ -80,11 +83,12 @@ TEST_F(FinishedNodeTest, MissesACheckpointThatIsNamedAndDamaged) {
   fs::remove_all(folder_ / "checkpoints/step-00000001");  // nobody names it
   EXPECT_EQ(missing(), "nothing");
   folder_.write("checkpoints/step-00000002/model.safetensors", "model.safetensorz");
-  EXPECT_EQ(missing(), "the checkpoint '" + path("checkpoints/step-00000002") +
-                           "' is damaged: model.safetensors is not what was written: its SHA-256 differs");
-  fs::remove_all(folder_ / "checkpoints/step-00000002");
   EXPECT_EQ(missing(),
-            "the checkpoint '" + path("checkpoints/step-00000002") + "' is damaged: it has no manifest.json");
+            "the checkpoint '" + path("checkpoints/step-00000002") +
+                "' is damaged: model.safetensors is not what was written: its SHA-256 differs");
+  fs::remove_all(folder_ / "checkpoints/step-00000002");
+  EXPECT_EQ(missing(), "the checkpoint '" + path("checkpoints/step-00000002") +
+                           "' is damaged: it has no manifest.json");
   fs::remove(folder_ / "checkpoints/best");
   EXPECT_EQ(missing(), "'" + path("checkpoints/best") + "' is missing");
   fs::remove_all(folder_ / "checkpoints");

@@ -48,7 +48,8 @@ TEST_F(LogTest, LinesBelowTheLevelAreDropped) {
                               LogLevel::kWarn,  LogLevel::kError, LogLevel::kOff};
   for (const LogLevel kept : kLevels) {
     std::string heard, expected;
-    Log log = Log::to_receiver(kept, [&](const LogLine& line) { heard += std::string(name(line.level)) + " "; });
+    Log log = Log::to_receiver(
+        kept, [&](const LogLine& line) { heard += std::string(name(line.level)) + " "; });
     for (const LogLevel level : kLevels) {
       if (level == LogLevel::kOff) continue;  // no line has it
       EXPECT_EQ(log.takes(level), level >= kept);
@@ -62,7 +63,8 @@ TEST_F(LogTest, LinesBelowTheLevelAreDropped) {
 TEST_F(LogTest, ReceiverGetsTheLineAsItWasWritten) {
   std::string heard;
   Log log = Log::to_receiver(LogLevel::kInfo, [&](const LogLine& line) {
-    heard = std::string(line.node) + "|" + std::string(line.text) + "|" + std::to_string(line.seconds);
+    heard =
+        std::string(line.node) + "|" + std::string(line.text) + "|" + std::to_string(line.seconds);
   });
   log.write({.node = "train", .text = "two\nlines", .seconds = 0.25});
   EXPECT_EQ(heard, "train|two\nlines|0.250000");
@@ -70,7 +72,8 @@ TEST_F(LogTest, ReceiverGetsTheLineAsItWasWritten) {
 
 TEST_F(LogTest, FullLogSaysSoOnceAndCountsWhatItDrops) {
   Log log = log_to_file(LogLevel::kDebug, 60);
-  for (int i = 0; i < 9; ++i) log.write({.level = i % 3 == 2 ? LogLevel::kWarn : LogLevel::kDebug, .text = "0123456"});
+  for (int i = 0; i < 9; ++i)
+    log.write({.level = i % 3 == 2 ? LogLevel::kWarn : LogLevel::kDebug, .text = "0123456"});
   log.write({.level = LogLevel::kTrace, .text = "is not kept anyhow"});
   const std::string full =
       "     0.000  debug  0123456\n     0.000  debug  0123456\n"
@@ -111,7 +114,8 @@ TEST_F(LogTest, FullDiskReachesWhoFlushes) {
 }
 
 TEST_F(LogTest, WhatTheReceiverThrowsReachesTheWriter) {
-  Log log = Log::to_receiver(LogLevel::kInfo, [](const LogLine&) { throw std::out_of_range("far"); });
+  Log log =
+      Log::to_receiver(LogLevel::kInfo, [](const LogLine&) { throw std::out_of_range("far"); });
   EXPECT_THROW(log.write({.text = "x"}), std::out_of_range);
 }
 
@@ -120,7 +124,8 @@ TEST(LogLevels, WordsAreTheirNames) {
     ASSERT_TRUE(log_level_named(word));
     EXPECT_EQ(name(*log_level_named(word)), word);
   }
-  for (const char* word : {"", "INFO", "warning", "verbose", "info "}) EXPECT_FALSE(log_level_named(word)) << word;
+  for (const char* word : {"", "INFO", "warning", "verbose", "info "})
+    EXPECT_FALSE(log_level_named(word)) << word;
 }
 
 }  // namespace

@@ -100,7 +100,8 @@ TEST_F(MetricsFileTest, DamagedLinesAreCountedButForOneThatWasCutOff) {
 }
 
 TEST_F(MetricsFileTest, RewindThatFailsLeavesTheFileAsItWas) {
-  for (const auto point : {Fault::Point::kCreate, Fault::Point::kWrite, Fault::Point::kSync, Fault::Point::kRename}) {
+  for (const auto point :
+       {Fault::Point::kCreate, Fault::Point::kWrite, Fault::Point::kSync, Fault::Point::kRename}) {
     std::filesystem::remove(path());
     write({{"a", "x", 1, 1}, {"a", "x", 1, 2}});
     FaultyStorage faulty(disk(), {point, 1, Fault::Deed::kFail});

@@ -35,8 +35,8 @@ TEST(NodeFiles, WhatIsGivenIsOnTheDiskBeforeAnybodyIsTold) {
   give_files(from.path(), node_files(from.path()), to / "nodes/train");
   EXPECT_EQ(to.read("nodes/train/notes/a.txt"), "text");
   EXPECT_EQ(to.read("nodes/train/weights.safetensors"), "weights");
-  for (const char* flushed :
-       {"nodes", "nodes/train", "nodes/train/notes", "nodes/train/notes/a.txt", "nodes/train/weights.safetensors"}) {
+  for (const char* flushed : {"nodes", "nodes/train", "nodes/train/notes",
+                              "nodes/train/notes/a.txt", "nodes/train/weights.safetensors"}) {
     EXPECT_THAT(calls.flushed(), Contains((to / flushed).string()));
   }
   EXPECT_THAT(calls.flushed(), Contains(to.path().string()));

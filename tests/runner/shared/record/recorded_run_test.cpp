@@ -33,7 +33,8 @@ class RecordedRunTest : public testing::Test {
 
 TEST_F(RecordedRunTest, TellsRecipeDeviceThreadsAndStatus) {
   write_record();
-  write("summary.json", R"({"status": "interrupted", "smoke": true, "nodes": [{"id": "data", "status": "finished"},
+  write("summary.json",
+        R"({"status": "interrupted", "smoke": true, "nodes": [{"id": "data", "status": "finished"},
                             {"id": "train", "status": "running"}, 3]})");
   const auto read = read_run(run());
   ASSERT_TRUE(read) << error();
@@ -48,7 +49,8 @@ TEST_F(RecordedRunTest, TellsRecipeDeviceThreadsAndStatus) {
 TEST_F(RecordedRunTest, TellsTheGpuThatItsWorkerSawAlone) {
   const auto uuid = [&](const std::string& choice) {
     write_record();
-    write(".retort/environment.json", R"({"device": "cuda:0", "threads": 3, "device_choice": )" + choice + "}");
+    write(".retort/environment.json",
+          R"({"device": "cuda:0", "threads": 3, "device_choice": )" + choice + "}");
     return read_run(run())->device_uuid;
   };
   EXPECT_EQ(uuid(R"({"asked": "auto", "uuid": "GPU-1", "is_only_visible": true})"), "GPU-1");
@@ -85,7 +87,8 @@ TEST_F(RecordedRunTest, RunThatWasKilledBeforeItBeganIsDistinguishedFromADamaged
   write(".retort/recipe.yaml", "schema: 1");
   EXPECT_THAT(error(), HasSubstr("was killed before it began: its record is incomplete"));
   write(".retort/environment.json", R"({"device": "cpu"})");
-  EXPECT_THAT(error(), HasSubstr("E0806 the record in '" + (run() / ".retort").string() + "' cannot be read"));
+  EXPECT_THAT(error(), HasSubstr("E0806 the record in '" + (run() / ".retort").string() +
+                                 "' cannot be read"));
 }
 
 }  // namespace

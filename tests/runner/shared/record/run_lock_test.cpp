@@ -20,7 +20,8 @@ TEST(RunLock, WorkerJoinsAndNobodyElseTakesIt) {
     EXPECT_TRUE(RunLock::join(folder.path()));
     const auto other = RunLock::take(folder.path());
     ASSERT_FALSE(other);
-    EXPECT_EQ(other.errors().at(0).message, "the run '" + folder.path().string() + "' is still running");
+    EXPECT_EQ(other.errors().at(0).message,
+              "the run '" + folder.path().string() + "' is still running");
     EXPECT_TRUE(other.errors().at(0).help.starts_with("wait until it ends, or stop it (process " +
                                                       std::to_string(getpid()) + " on '"));
   }
@@ -59,12 +60,14 @@ TEST(StatusNow, IsWhatIsRecordedWhereThereIsNoLockToAsk) {
 
 TEST(StatusNow, OfARunOnAnotherMachineFollowsItsSignsOfLife) {
   const TemporaryFolder folder;
-  const auto lease = folder.write(".retort/lease.1",
-                                  "retort lease 1\nstate held\nbeat 00000000000000000007\nprocess 12\nstarted 99\n"
-                                  "boot of-another-machine\nspace pid:[1]\nhost node7\n");
+  const auto lease =
+      folder.write(".retort/lease.1",
+                   "retort lease 1\nstate held\nbeat 00000000000000000007\nprocess 12\nstarted 99\n"
+                   "boot of-another-machine\nspace pid:[1]\nhost node7\n");
   EXPECT_EQ(status_now(folder.path(), "running"), "running");
   EXPECT_EQ(status_now(folder.path(), "finished"), "finished");
-  std::filesystem::last_write_time(lease, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  std::filesystem::last_write_time(
+      lease, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
   EXPECT_EQ(status_now(folder.path(), "running"), "interrupted");
 }
 
@@ -88,7 +91,8 @@ TEST(RunLock, IsNotTakenThroughALink) {
   for (const bool joins : {false, true}) {
     const auto refused = joins ? RunLock::join(folder.path()) : RunLock::take(folder.path());
     ASSERT_FALSE(refused);
-    EXPECT_EQ(refused.errors().at(0).message, "cannot open '" + (folder / ".retort").string() + "': Not a directory");
+    EXPECT_EQ(refused.errors().at(0).message,
+              "cannot open '" + (folder / ".retort").string() + "': Not a directory");
   }
 }
 

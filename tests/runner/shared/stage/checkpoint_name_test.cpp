@@ -21,25 +21,26 @@ TEST(CheckpointName, IsReadBack) {
 
 TEST(CheckpointName, AnythingElseIsNone) {
   for (const char* text :
-       {"", "step-", "step-1", "step-0000001", "step-000000001", "step-00000001-", "step-00000001-0",
-        "step-00000001-01", "step-00000001-1-1", "step-0000000-1", "step--0000001", "step-00000001 ", " step-00000001",
-        "step-00000001/..", "../step-00000001", "step-99999999999999999999", ".step-00000001.part", "Step-00000001"}) {
+       {"", "step-", "step-1", "step-0000001", "step-000000001", "step-00000001-",
+        "step-00000001-0", "step-00000001-01", "step-00000001-1-1", "step-0000000-1",
+        "step--0000001", "step-00000001 ", " step-00000001", "step-00000001/..", "../step-00000001",
+        "step-99999999999999999999", ".step-00000001.part", "Step-00000001"}) {
     EXPECT_FALSE(checkpoint_name_from(text)) << text;
   }
 }
 
 TEST(CheckpointName, ListHoldsFoldersNewestFirst) {
   const TemporaryFolder folder;
-  for (const char* name : {"step-00000009", "step-00000010", "step-00000010-2", "step-00000010-10", "step-123456789",
-                           ".step-00000011.part", "other"}) {
+  for (const char* name : {"step-00000009", "step-00000010", "step-00000010-2", "step-00000010-10",
+                           "step-123456789", ".step-00000011.part", "other"}) {
     std::filesystem::create_directory(folder / name);
   }
   folder.write("step-00000020", "a file");
   std::filesystem::create_directory_symlink(folder / "other", folder / "step-00000030");
   std::vector<std::string> names;
   for (const CheckpointName& name : list_checkpoints(folder.path())) names.push_back(to_text(name));
-  EXPECT_EQ(names, (std::vector<std::string>{"step-123456789", "step-00000010-10", "step-00000010-2", "step-00000010",
-                                             "step-00000009"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"step-123456789", "step-00000010-10",
+                                             "step-00000010-2", "step-00000010", "step-00000009"}));
   EXPECT_TRUE(list_checkpoints(folder / "missing").empty());
 }
 

@@ -17,7 +17,8 @@ struct Read {
 Read read_colour(const char* json) {
   const Value config = from_json(nlohmann::ordered_json::parse(json));
   ConfigReader reader(config, "/paint");
-  const auto colour = choice<Colour>(reader, "colour", {{"red", Colour::kRed}, {"blue", Colour::kBlue}});
+  const auto colour =
+      choice<Colour>(reader, "colour", {{"red", Colour::kRed}, {"blue", Colour::kBlue}});
   return {colour, reader.finish()};
 }
 
@@ -33,7 +34,8 @@ TEST(Choice, WordOutsideTheTableIsAnInternalErrorAndMeansNothing) {
   ASSERT_EQ(green.errors.size(), 1);
   EXPECT_EQ(green.errors[0].code, ErrorCode::kInternal);
   EXPECT_EQ(green.errors[0].pointer, "/paint/colour");
-  EXPECT_EQ(green.errors[0].message, "'colour' may be 'green' by its schema, and no code handles it");
+  EXPECT_EQ(green.errors[0].message,
+            "'colour' may be 'green' by its schema, and no code handles it");
 }
 
 TEST(Choice, WhatIsNotAWordOrNotThereIsReportedOnce) {
@@ -52,7 +54,8 @@ TEST(Choice, FunctionThatReadsTheRestIsNullForAnUnknownWord) {
     reader.read("size", size);
     return size;
   };
-  const Value config = from_json(nlohmann::ordered_json::parse(R"({"kind": "sized", "size": 7, "other": "vast"})"));
+  const Value config =
+      from_json(nlohmann::ordered_json::parse(R"({"kind": "sized", "size": 7, "other": "vast"})"));
   ConfigReader reader(config, "");
   const auto known = choice<ReadSize>(reader, "kind", {{"sized", read_size}});
   ASSERT_TRUE(known);
@@ -61,7 +64,8 @@ TEST(Choice, FunctionThatReadsTheRestIsNullForAnUnknownWord) {
 }
 
 TEST(ReadOrAuto, AutoIsNoValueAndAnyOtherWordAMistake) {
-  const Value config = from_json(nlohmann::ordered_json::parse(R"({"size": 7, "depth": "auto", "width": "wide"})"));
+  const Value config =
+      from_json(nlohmann::ordered_json::parse(R"({"size": 7, "depth": "auto", "width": "wide"})"));
   ConfigReader reader(config, "");
   std::optional<std::int64_t> size, depth = 3, width;
   read_or_auto(reader, "size", size);

@@ -21,7 +21,8 @@ std::vector<std::string> lines(const Diagnostics& errors) {
 }
 
 TEST(ConfigReader, ReadsEveryType) {
-  const Value config = parse(R"({"b": true, "i": 3, "d": 0.5, "s": "x", "is": [1, 2], "ds": [1, 0.5], "ss": ["a"],
+  const Value config =
+      parse(R"({"b": true, "i": 3, "d": 0.5, "s": "x", "is": [1, 2], "ds": [1, 0.5], "ss": ["a"],
                                  "none": null, "some": 7, "value": {"k": 1}})");
   ConfigReader reader(config, "/train");
   bool b = false;
@@ -78,18 +79,21 @@ TEST(ConfigReader, WrongTypesAndMissingKeysAreAllReportedAndLeaveFieldsAlone) {
 }
 
 TEST(ConfigReader, ListOfMappingsIsReadItemByItem) {
-  const Value config = parse(R"({"groups": [{"rate": 1}, {"rate": "x", "more": 2}], "none": [], "bad": [{}, 3]})");
+  const Value config =
+      parse(R"({"groups": [{"rate": 1}, {"rate": "x", "more": 2}], "none": [], "bad": [{}, 3]})");
   ConfigReader reader(config, "/train");
   std::vector<double> rates;
-  for (ConfigReader* const group : reader.sections("groups")) group->read("rate", rates.emplace_back());
+  for (ConfigReader* const group : reader.sections("groups"))
+    group->read("rate", rates.emplace_back());
   EXPECT_THAT(rates, ElementsAre(1, 0));
   EXPECT_TRUE(reader.sections("none").empty());
   EXPECT_TRUE(reader.sections("bad").empty());
   EXPECT_TRUE(reader.sections("absent").empty());
-  EXPECT_THAT(lines(reader.finish()), ElementsAre("E0302 /train/bad: 'bad' must be a list of mappings, not a list of 2",
-                                                  "E0305 /train/absent: missing key 'absent'",
-                                                  "E0302 /train/groups/1/rate: 'rate' must be a number, not \"x\"",
-                                                  "E0315 /train/groups/1/more: nothing reads 'more'"));
+  EXPECT_THAT(lines(reader.finish()),
+              ElementsAre("E0302 /train/bad: 'bad' must be a list of mappings, not a list of 2",
+                          "E0305 /train/absent: missing key 'absent'",
+                          "E0302 /train/groups/1/rate: 'rate' must be a number, not \"x\"",
+                          "E0315 /train/groups/1/more: nothing reads 'more'"));
 }
 
 TEST(ConfigReader, UnreadKeysAreErrorsButCommonOnesAreNot) {
@@ -98,8 +102,9 @@ TEST(ConfigReader, UnreadKeysAreErrorsButCommonOnesAreNot) {
   ConfigReader reader(config, "/train");
   std::int64_t rate = 0;
   reader.section("optimizer").read("rate", rate);
-  EXPECT_THAT(lines(reader.finish()), ElementsAre("E0315 /train/bogus: nothing reads 'bogus'",
-                                                  "E0315 /train/optimizer/kind: nothing reads 'kind'"));
+  EXPECT_THAT(lines(reader.finish()),
+              ElementsAre("E0315 /train/bogus: nothing reads 'bogus'",
+                          "E0315 /train/optimizer/kind: nothing reads 'kind'"));
 }
 
 TEST(ConfigReader, SectionOfAnotherTypeIsAnErrorAndReadsAsEmpty) {
@@ -107,8 +112,9 @@ TEST(ConfigReader, SectionOfAnotherTypeIsAnErrorAndReadsAsEmpty) {
   ConfigReader reader(config, "/train");
   std::int64_t rate = 4;
   reader.section("optimizer").read("rate", rate);
-  EXPECT_THAT(lines(reader.finish()), ElementsAre("E0302 /train/optimizer: 'optimizer' must be a mapping, not 3",
-                                                  "E0305 /train/optimizer/rate: missing key 'rate'"));
+  EXPECT_THAT(lines(reader.finish()),
+              ElementsAre("E0302 /train/optimizer: 'optimizer' must be a mapping, not 3",
+                          "E0305 /train/optimizer/rate: missing key 'rate'"));
   EXPECT_EQ(rate, 4);
 }
 
@@ -122,7 +128,8 @@ TEST(ConfigReader, SectionAskedForTwiceIsTheSame) {
 }
 
 TEST(ConfigReader, IntegersAndNumbersConvertAsInJsonSchema) {
-  const Value config = parse(R"({"whole": 3.0, "half": 2.5, "huge": 1e19, "integer": 4, "nan": "nan", "inf": "-inf"})");
+  const Value config = parse(
+      R"({"whole": 3.0, "half": 2.5, "huge": 1e19, "integer": 4, "nan": "nan", "inf": "-inf"})");
   ConfigReader reader(config, "");
   std::int64_t whole = 0, half = 0, huge = 0;
   double integer = 0, nan = 0, inf = 0;
@@ -132,8 +139,9 @@ TEST(ConfigReader, IntegersAndNumbersConvertAsInJsonSchema) {
   reader.read("integer", integer);
   reader.read("nan", nan);
   reader.read("inf", inf);
-  EXPECT_THAT(lines(reader.finish()), ElementsAre("E0302 /half: 'half' must be an integer, not 2.5",
-                                                  "E0302 /huge: 'huge' must be an integer, not 1e+19"));
+  EXPECT_THAT(lines(reader.finish()),
+              ElementsAre("E0302 /half: 'half' must be an integer, not 2.5",
+                          "E0302 /huge: 'huge' must be an integer, not 1e+19"));
   EXPECT_EQ(whole, 3);
   EXPECT_EQ(integer, 4);
   EXPECT_TRUE(std::isnan(nan));
@@ -143,7 +151,8 @@ TEST(ConfigReader, IntegersAndNumbersConvertAsInJsonSchema) {
 TEST(ConfigReader, CallersOwnErrorPointsAtItsKey) {
   Sources sources;
   const auto& text = sources.add("a.yaml", "root: x");
-  const Value config{Value::Map{{"root", {&text, 1, 1}, {std::string("x"), {&text, 1, 7}}}}, {&text, 1, 1}};
+  const Value config{Value::Map{{"root", {&text, 1, 1}, {std::string("x"), {&text, 1, 7}}}},
+                     {&text, 1, 1}};
   ConfigReader reader(config, "/data");
   std::string root;
   reader.read("root", root);

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/graph/graph.h"
 #include "runner/parent/compile/compile.h"
+#include "runner/shared/graph/graph.h"
 #include "tests/support/fake_schemas.h"
 
 namespace runner {
@@ -13,12 +13,17 @@ namespace {
 
 TEST(Determinism, OperationIsReadFromWhatLibTorchSays) {
   const std::string refusal =
-      "put_ does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms(True)'. You "
-      "can turn off determinism just for this operation, or you can use the 'warn_only=True' option.";
+      "put_ does not have a deterministic implementation, but you set "
+      "'torch.use_deterministic_algorithms(True)'. You "
+      "can turn off determinism just for this operation, or you can use the 'warn_only=True' "
+      "option.";
   EXPECT_EQ(nondeterministic_operation(refusal), "put_");
-  EXPECT_EQ(nondeterministic_operation("something above\n" + refusal + "\nException raised from here"), "put_");
+  EXPECT_EQ(
+      nondeterministic_operation("something above\n" + refusal + "\nException raised from here"),
+      "put_");
   EXPECT_EQ(nondeterministic_operation("mat1 and mat2 cannot be multiplied"), std::nullopt);
-  EXPECT_EQ(nondeterministic_operation(" does not have a deterministic implementation"), std::nullopt);
+  EXPECT_EQ(nondeterministic_operation(" does not have a deterministic implementation"),
+            std::nullopt);
 }
 
 /// The determinism of a recipe that says so, and of the graph that the worker is handed.
@@ -38,7 +43,9 @@ TEST(Determinism, IsStrictUnlessTheRecipeSaysOtherwise) {
   EXPECT_EQ(recipe_determinism("determinism: 'off'\n"), "off");
 }
 
-TEST(Determinism, OffWithoutQuotesIsOff) { EXPECT_EQ(recipe_determinism("determinism: off\n"), "off"); }
+TEST(Determinism, OffWithoutQuotesIsOff) {
+  EXPECT_EQ(recipe_determinism("determinism: off\n"), "off");
+}
 
 TEST(Determinism, AnythingElseIsRefused) {
   EXPECT_THAT(recipe_determinism("determinism: strikt\n"), testing::HasSubstr("strikt"));

@@ -19,9 +19,11 @@ class LeftoversTest : public testing::Test {
 };
 
 TEST_F(LeftoversTest, OfClassFolders) {
-  add({"a/1.jpg", "a/2.webp", "a/x.txt", "a/deeper/3.jpg", "b/4.gif", ".hidden/5.jpg", "labels.csv", "beside.jpg"});
-  EXPECT_EQ(find_leftovers(folder_.path()).counts.text(),
-            "4 files ignored: 1 .csv, 1 .gif, 1 .jpg, 1 .txt; 1 folder not searched; 1 hidden folder");
+  add({"a/1.jpg", "a/2.webp", "a/x.txt", "a/deeper/3.jpg", "b/4.gif", ".hidden/5.jpg", "labels.csv",
+       "beside.jpg"});
+  EXPECT_EQ(
+      find_leftovers(folder_.path()).counts.text(),
+      "4 files ignored: 1 .csv, 1 .gif, 1 .jpg, 1 .txt; 1 folder not searched; 1 hidden folder");
 }
 
 TEST_F(LeftoversTest, OfPartsOthersAreNotLookedInto) {
@@ -29,7 +31,9 @@ TEST_F(LeftoversTest, OfPartsOthersAreNotLookedInto) {
   EXPECT_EQ(find_leftovers(folder_.path()).counts.text(), "2 files ignored: 2 .txt; 1 hidden file");
 }
 
-TEST_F(LeftoversTest, WhatIsNotThereHasNone) { EXPECT_EQ(find_leftovers(folder_.path() / "gone").counts.text(), ""); }
+TEST_F(LeftoversTest, WhatIsNotThereHasNone) {
+  EXPECT_EQ(find_leftovers(folder_.path() / "gone").counts.text(), "");
+}
 
 TEST_F(LeftoversTest, NoMoreEntriesAreLookedAtThanAsked) {
   add({"a/1.txt", "a/2.txt", "a/3.txt", "a/4.txt"});

@@ -42,12 +42,14 @@ TEST(MemoryPlan, ChoiceSurvivesJson) {
 TEST(ChoiceText, SaysWhatItSavesAndWhatItCosts) {
   MemoryPlan plan = chosen_plan();
   EXPECT_EQ(choice_text(plan),
-            "chosen: micro_batch 16 (4 parts): 1.25 GiB instead of 2.00 GiB, in about 7 % more time; equal in exact "
+            "chosen: micro_batch 16 (4 parts): 1.25 GiB instead of 2.00 GiB, in about 7 % more "
+            "time; equal in exact "
             "arithmetic");
   plan.choice->exactness = "bit";
   plan.choice->relative_time = 1.004;
   EXPECT_EQ(choice_text(plan),
-            "chosen: micro_batch 16 (4 parts): 1.25 GiB instead of 2.00 GiB, in about the same time; every bit of the "
+            "chosen: micro_batch 16 (4 parts): 1.25 GiB instead of 2.00 GiB, in about the same "
+            "time; every bit of the "
             "result stays");
 }
 
@@ -55,7 +57,8 @@ TEST(ChoiceText, NothingIsSavedByEqualNumbers) {
   MemoryPlan plan = chosen_plan();
   plan.choice->whole = plan.predicted + 1;
   EXPECT_EQ(choice_text(plan),
-            "chosen: micro_batch 16 (4 parts): 1.25 GiB, as much as without it, in about 7 % more time; equal in exact "
+            "chosen: micro_batch 16 (4 parts): 1.25 GiB, as much as without it, in about 7 % more "
+            "time; equal in exact "
             "arithmetic");
 }
 
@@ -72,7 +75,8 @@ TEST(ChoiceText, SaysWhenItWasMadeAndWhereItDoesNotDo) {
   plan.choice->is_replayed = true;
   EXPECT_EQ(choice_text(plan), "chosen when the run started: micro_batch 16 (4 parts)");
   plan.budget = 1;
-  EXPECT_EQ(choice_text(plan), "what needs the least of all that may be chosen: micro_batch 16 (4 parts)");
+  EXPECT_EQ(choice_text(plan),
+            "what needs the least of all that may be chosen: micro_batch 16 (4 parts)");
 }
 
 }  // namespace

@@ -7,8 +7,9 @@ namespace {
 
 TEST(SplitMix, GivesTheNumbersOfItsReference) {  // of Vigna's splitmix64.c for the seed 1234567
   std::uint64_t state = 1234567;
-  for (const std::uint64_t number : {6457827717110365317u, 3203168211198807973u, 9817491932198370423u,
-                                     4593380528125082431u, 16408922859458223821u}) {
+  for (const std::uint64_t number :
+       {6457827717110365317u, 3203168211198807973u, 9817491932198370423u, 4593380528125082431u,
+        16408922859458223821u}) {
     EXPECT_EQ(split_mix(state += kSplitMixStep), number);
   }
 }

@@ -26,14 +26,15 @@ TEST(Bytes, SizesAreRead) {
 }
 
 TEST(Bytes, OtherTextIsNotASize) {
-  for (const char* text : {"", "8", "GiB", "8 GiB", "8G", "8gb", "8KB", "8gib", "-1GiB", "+1GiB", "1e3GiB", "0x1GiB",
-                           "nanGiB", "infGiB", "1.5.2GiB", "99999999999GiB"})
+  for (const char* text : {"", "8", "GiB", "8 GiB", "8G", "8gb", "8KB", "8gib", "-1GiB", "+1GiB",
+                           "1e3GiB", "0x1GiB", "nanGiB", "infGiB", "1.5.2GiB", "99999999999GiB"})
     EXPECT_EQ(bytes_from(text), std::nullopt) << text;
 }
 
 TEST(Bytes, SizesAreReadStrictly) {
-  for (const char* text : {"", "8", "GiB", "GB", "8 GB", "8 GiB", "8gib", "-8GiB", "+8GiB", "8.GiB", ".5GiB",
-                           "1.2345GiB", "1e3MiB", "1.-5GiB", "1234567890MiB", "8GiBGiB", "0x8GiB", "8GiB "})
+  for (const char* text :
+       {"", "8", "GiB", "GB", "8 GB", "8 GiB", "8gib", "-8GiB", "+8GiB", "8.GiB", ".5GiB",
+        "1.2345GiB", "1e3MiB", "1.-5GiB", "1234567890MiB", "8GiBGiB", "0x8GiB", "8GiB "})
     EXPECT_EQ(bytes_from(text), std::nullopt) << text;
 }
 

@@ -17,8 +17,9 @@ TEST(CommentHeader, LinesUpToTheFirstThatIsNone) {
 }
 
 TEST(CommentHeader, WhatIsForProgramsIsLeftOut) {
-  EXPECT_THAT(comment_header("# yaml-language-server: $schema=x\n# @package _global_\n#\n# One.\n#\n"),
-              ElementsAre("One."));
+  EXPECT_THAT(
+      comment_header("# yaml-language-server: $schema=x\n# @package _global_\n#\n# One.\n#\n"),
+      ElementsAre("One."));
 }
 
 TEST(CommentHeader, FirstSentenceMayTakeLines) {

@@ -8,7 +8,8 @@ namespace {
 TEST(Csv, PlainFieldsStayPlain) { EXPECT_EQ(csv_line({"a b", "", "1.5"}), "a b,,1.5\n"); }
 
 TEST(Csv, CommasQuotesAndLineBreaksAreQuoted) {
-  EXPECT_EQ(csv_line({"a,b", "say \"x\"", "a\nb", "a\rb"}), "\"a,b\",\"say \"\"x\"\"\",\"a\nb\",\"a\rb\"\n");
+  EXPECT_EQ(csv_line({"a,b", "say \"x\"", "a\nb", "a\rb"}),
+            "\"a,b\",\"say \"\"x\"\"\",\"a\nb\",\"a\rb\"\n");
 }
 
 TEST(Csv, EmptyFirstFieldKeepsItsComma) { EXPECT_EQ(csv_line({"", "a"}), ",a\n"); }

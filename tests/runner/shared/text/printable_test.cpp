@@ -14,7 +14,8 @@ TEST(Printable, TakesWhatATerminalObeys) {
 }
 
 TEST(Printable, TakesWhatTurnsTheDirection) {
-  for (const char* control : {"\u061c", "\u200e", "\u200f", "\u202a", "\u202e", "\u2066", "\u2069", "\u2028"})
+  for (const char* control :
+       {"\u061c", "\u200e", "\u200f", "\u202a", "\u202e", "\u2066", "\u2069", "\u2028"})
     EXPECT_EQ(printable("a" + std::string(control) + "b"), "a b") << control;
   for (const char* kept : {"\u200d", "\u2027", "\u202f", "\u2065", "\u206a", "\u061b"})
     EXPECT_EQ(printable(kept), kept);

@@ -51,7 +51,8 @@ TEST(Suggest, NothingNearIsEmpty) {
 }
 
 TEST(Suggest, LastPartOfAPathNamesAllThatEndWithIt) {
-  const std::vector<std::string> paths = {"train.epochs", "train.loss.alpha", "model.alpha", "train/optimizer/adam"};
+  const std::vector<std::string> paths = {"train.epochs", "train.loss.alpha", "model.alpha",
+                                          "train/optimizer/adam"};
   EXPECT_EQ(did_you_mean_path("alpha", paths), "did you mean 'train.loss.alpha' or 'model.alpha'?");
   EXPECT_EQ(did_you_mean_path("loss.alpha", paths), "did you mean 'train.loss.alpha'?");
   EXPECT_EQ(did_you_mean_path("epoch", paths), "did you mean 'train.epochs'?");

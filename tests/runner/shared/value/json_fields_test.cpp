@@ -42,19 +42,23 @@ TEST(JsonFields, EachIsReadByItsType) {
 
 TEST(JsonFields, AnythingElseIsRefused) {
   EXPECT_EQ(refusal(json::array(), [](const auto&) {}), "a thing is not a JSON object");
-  EXPECT_EQ(refusal(json::object(), [](const auto& fields) { fields.at("a"); }), "a thing has no 'a'");
-  EXPECT_EQ(refusal({{"a", 1}}, [](const auto& fields) { fields.text("a"); }), "a thing has a 'a' that is not a text");
+  EXPECT_EQ(refusal(json::object(), [](const auto& fields) { fields.at("a"); }),
+            "a thing has no 'a'");
+  EXPECT_EQ(refusal({{"a", 1}}, [](const auto& fields) { fields.text("a"); }),
+            "a thing has a 'a' that is not a text");
   EXPECT_EQ(refusal({{"a", 1}}, [](const auto& fields) { fields.flag("a"); }),
             "a thing has a 'a' that is not a boolean");
   EXPECT_EQ(refusal({{"a", 1.5}}, [](const auto& fields) { fields.integer("a"); }),
             "a thing has a 'a' that is not an integer");
-  EXPECT_EQ(refusal({{"a", std::uint64_t{1} << 63}}, [](const auto& fields) { fields.integer("a"); }),
-            "a thing has a 'a' that is not an integer");
+  EXPECT_EQ(
+      refusal({{"a", std::uint64_t{1} << 63}}, [](const auto& fields) { fields.integer("a"); }),
+      "a thing has a 'a' that is not an integer");
   EXPECT_EQ(refusal({{"a", -1}}, [](const auto& fields) { fields.count("a"); }),
             "a thing has a 'a' that is not a count");
   EXPECT_EQ(refusal({{"a", std::uint64_t{1} << 63}}, [](const auto& fields) { fields.count("a"); }),
             "a thing has a 'a' that is not a count");
-  EXPECT_EQ(refusal({{"a", -1}}, [](const auto& fields) { fields.seed("a"); }), "a thing has a 'a' that is not a seed");
+  EXPECT_EQ(refusal({{"a", -1}}, [](const auto& fields) { fields.seed("a"); }),
+            "a thing has a 'a' that is not a seed");
   EXPECT_EQ(refusal({{"a", "1"}}, [](const auto& fields) { fields.number("a"); }),
             "a thing has a 'a' that is not a number");
   EXPECT_EQ(refusal({{"a", json::object()}}, [](const auto& fields) { fields.list("a"); }),
@@ -67,7 +71,8 @@ TEST(JsonFields, UnknownMemberIsRefusedWhereAllAreNamed) {
   const json object = {{"a", {"x", "y"}}, {"b", 1}};
   const JsonFields fields(object, "a thing");
   EXPECT_NO_THROW(fields.only({"b", "a", "c"}));
-  EXPECT_EQ(refusal(object, [](const auto& given) { given.only({"a"}); }), "a thing has an unknown 'b'");
+  EXPECT_EQ(refusal(object, [](const auto& given) { given.only({"a"}); }),
+            "a thing has an unknown 'b'");
 }
 
 TEST(JsonFields, ListsHoldTextsOrIntegersAlone) {

@@ -10,7 +10,8 @@
 namespace runner {
 namespace {
 
-std::string nested(std::size_t depth, const std::string& open = "[", const std::string& close = "]") {
+std::string nested(std::size_t depth, const std::string& open = "[",
+                   const std::string& close = "]") {
   std::string text;
   for (std::size_t i = 0; i < depth; ++i) text += open;
   text += "1";
@@ -26,8 +27,9 @@ TEST(ParseJson, ReadsWhatIsJson) {
 }
 
 TEST(ParseJson, DiscardsWhatIsNone) {
-  for (const std::string_view text : {std::string_view(), std::string_view("{"), std::string_view("[1]\0", 4),
-                                      std::string_view("\xff"), std::string_view("1e999"), std::string_view("{} {}")})
+  for (const std::string_view text :
+       {std::string_view(), std::string_view("{"), std::string_view("[1]\0", 4),
+        std::string_view("\xff"), std::string_view("1e999"), std::string_view("{} {}")})
     EXPECT_TRUE(parse_json(text).is_discarded()) << text;
 }
 

@@ -35,7 +35,8 @@ class HuggingFaceCache : public testing::Test {
     } catch (const StageError& error) {
       EXPECT_EQ(error.code, ErrorCode::kMissingWeights);
       std::string text = error.what() + (" | " + error.help);
-      if (const auto found = text.find(at("")); found != text.npos) text.replace(found, at("").size(), "@/");
+      if (const auto found = text.find(at("")); found != text.npos)
+        text.replace(found, at("").size(), "@/");
       return text;
     }
   }
@@ -43,8 +44,11 @@ class HuggingFaceCache : public testing::Test {
 };
 
 TEST_F(HuggingFaceCache, RevisionIsABranchAReferenceOrACommit) {
-  for (const std::string revision : {"", "@main", "@refs/pr/1", "@aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"})
-    EXPECT_EQ(hub_snapshot("hf:org/net" + revision), at("hub/models--org--net/snapshots/" + kCommit)) << revision;
+  for (const std::string revision :
+       {"", "@main", "@refs/pr/1", "@aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"})
+    EXPECT_EQ(hub_snapshot("hf:org/net" + revision),
+              at("hub/models--org--net/snapshots/" + kCommit))
+        << revision;
 }
 
 TEST_F(HuggingFaceCache, OldestModelsHaveNoOrganisation) {
@@ -63,11 +67,13 @@ TEST_F(HuggingFaceCache, IsWhereTheHubsLibraryHasIt) {
 }
 
 TEST_F(HuggingFaceCache, ModelThatWasNotFetchedIsMissing) {
-  EXPECT_EQ(refusal("hf:org/other"), "hf:org/other is not in '@/hub' | fetch it with `retort data fetch hf:org/other`");
-  for (const std::string revision : {"v2", "gone", "refs", "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"}) {
-    EXPECT_EQ(refusal("hf:org/net@" + revision), "'@/hub/models--org--net' does not hold the revision '" + revision +
-                                                     "' | fetch it with `retort data fetch hf:org/net@" + revision +
-                                                     "`");
+  EXPECT_EQ(refusal("hf:org/other"),
+            "hf:org/other is not in '@/hub' | fetch it with `retort data fetch hf:org/other`");
+  for (const std::string revision :
+       {"v2", "gone", "refs", "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"}) {
+    EXPECT_EQ(refusal("hf:org/net@" + revision),
+              "'@/hub/models--org--net' does not hold the revision '" + revision +
+                  "' | fetch it with `retort data fetch hf:org/net@" + revision + "`");
   }
 }
 
@@ -76,8 +82,9 @@ TEST_F(HuggingFaceCache, NameThatLeavesTheCacheIsRefused) {
   EXPECT_EQ(refusal("hf:org/net@evil"),
             "'@/hub/models--org--net' does not hold the revision 'evil' | "
             "fetch it with `retort data fetch hf:org/net@evil`");
-  for (const std::string reference : {"hf:", "hf:org/", "hf:../net", "hf:org/..", "hf:org/net/more", "hf:org/net@",
-                                      "hf:org/net@../main", "hf:org/net@/etc", "hf:a--b/net", "hf:org/.net"}) {
+  for (const std::string reference :
+       {"hf:", "hf:org/", "hf:../net", "hf:org/..", "hf:org/net/more", "hf:org/net@",
+        "hf:org/net@../main", "hf:org/net@/etc", "hf:a--b/net", "hf:org/.net"}) {
     EXPECT_EQ(refusal(reference), "'" + reference +
                                       "' is not the name of a model on the Hub | "
                                       "write hf:ORG/NAME or hf:ORG/NAME@REVISION, as in "

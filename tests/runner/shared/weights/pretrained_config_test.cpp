@@ -20,7 +20,8 @@ std::string refusal(const char* text) {
 }
 
 TEST(PretrainedConfig, WholeClipHasItsTowerInASection) {
-  const auto config = read(R"({"model_type": "clip", "projection_dim": 512, "vision_config": {"hidden_size": 1024,
+  const auto config =
+      read(R"({"model_type": "clip", "projection_dim": 512, "vision_config": {"hidden_size": 1024,
     "hidden_act": "gelu", "layer_norm_eps": 1e-6, "patch_size": 14, "projection_dim": 768}})");
   EXPECT_EQ(config.kind, "clip_vision");
   EXPECT_EQ(config.hidden_size, 1024);
@@ -46,20 +47,25 @@ TEST(PretrainedConfig, TimmsNamesSayTheShape) {
   EXPECT_EQ(vit.image_size, 224);
   EXPECT_EQ(vit.hidden_act, "gelu");
   EXPECT_EQ(vit.layer_norm_eps, 1e-6);
-  const auto clip = read(R"({"architecture": "vit_large_patch14_clip_quickgelu_336", "num_classes": 768})");
+  const auto clip =
+      read(R"({"architecture": "vit_large_patch14_clip_quickgelu_336", "num_classes": 768})");
   EXPECT_EQ(clip.kind, "clip_vision");
   EXPECT_EQ(clip.num_hidden_layers, 24);
   EXPECT_EQ(clip.hidden_act, "quick_gelu");
   EXPECT_EQ(clip.layer_norm_eps, 1e-5);
   EXPECT_EQ(clip.projection_dim, 768);
   EXPECT_EQ(read(R"({"architecture": "vit_base_patch32_clip_224"})").hidden_act, "gelu");
-  EXPECT_EQ(read(R"({"architecture": "vit_tiny_patch16_224", "model_args": {"embed_dim": 96}})").hidden_size, 96);
+  EXPECT_EQ(read(R"({"architecture": "vit_tiny_patch16_224", "model_args": {"embed_dim": 96}})")
+                .hidden_size,
+            96);
 }
 
 TEST(PretrainedConfig, OpenClipsActivationIsGeluUnlessItSaysOtherwise) {
-  EXPECT_EQ(read(R"({"model_cfg": {"embed_dim": 512, "vision_cfg": {"layers": 12, "width": 768}}})").hidden_act,
+  EXPECT_EQ(read(R"({"model_cfg": {"embed_dim": 512, "vision_cfg": {"layers": 12, "width": 768}}})")
+                .hidden_act,
             "gelu");
-  const auto quick = read(R"({"model_cfg": {"quick_gelu": true, "vision_cfg": {"layers": 24, "width": 1024}}})");
+  const auto quick =
+      read(R"({"model_cfg": {"quick_gelu": true, "vision_cfg": {"layers": 24, "width": 1024}}})");
   EXPECT_EQ(quick.hidden_act, "quick_gelu");
   EXPECT_EQ(quick.num_attention_heads, 16);
 }
@@ -67,10 +73,13 @@ TEST(PretrainedConfig, OpenClipsActivationIsGeluUnlessItSaysOtherwise) {
 TEST(PretrainedConfig, WhatCannotBeComputedIsRefused) {
   EXPECT_EQ(refusal(R"({"model_type": "vit", "hidden_act": "relu"})"),
             "its 'hidden_act' is 'relu', and only gelu and quick_gelu are supported");
-  EXPECT_EQ(refusal(R"({"model_type": "vit", "hidden_size": -3})"), "its 'hidden_size' is -3, not a positive number");
-  EXPECT_EQ(refusal(R"({"model_type": "vit", "qkv_bias": false})"), "its attention has no bias ('qkv_bias')");
+  EXPECT_EQ(refusal(R"({"model_type": "vit", "hidden_size": -3})"),
+            "its 'hidden_size' is -3, not a positive number");
+  EXPECT_EQ(refusal(R"({"model_type": "vit", "qkv_bias": false})"),
+            "its attention has no bias ('qkv_bias')");
   EXPECT_EQ(refusal(R"({"architecture": "resnet50"})"),
-            "its 'architecture' is 'resnet50', and of timm's only vit_{tiny,small,base,large}_patch… are supported");
+            "its 'architecture' is 'resnet50', and of timm's only "
+            "vit_{tiny,small,base,large}_patch… are supported");
 }
 
 TEST(PretrainedConfig, AnotherFamilySaysNothing) {

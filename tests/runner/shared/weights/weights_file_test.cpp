@@ -39,7 +39,8 @@ TEST_F(WeightsFile, WhatIsNoConfigIsRefused) {
     FAIL() << "it was taken";
   } catch (const StageError& error) {
     EXPECT_EQ(std::string(error.what()),
-              "'" + at("config.json") + "' is not a valid description of a model: it is not a JSON object");
+              "'" + at("config.json") +
+                  "' is not a valid description of a model: it is not a JSON object");
   }
 }
 

@@ -1,4 +1,5 @@
-// `retort devices` as built, with a table of GPUs in the place of the driver's library (tests/support/fake_nvml.cpp).
+// `retort devices` as built, with a table of GPUs in the place of the driver's library
+// (tests/support/fake_nvml.cpp).
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,9 +23,10 @@ class DevicesTest : public testing::Test {
  protected:
   Ended devices(const std::string& arguments = "", const std::string& variables = "") {
     folder_.write("table.json", table_);
-    return run_shell("LD_LIBRARY_PATH='" + std::filesystem::path(RETORT_FAKE_NVML).parent_path().string() +
-                         "' FAKE_NVML_TABLE=table.json XDG_RUNTIME_DIR=\"$PWD\" " + variables + " " +
-                         RETORT_BINARY_DIR "/bin/retort devices " + arguments,
+    return run_shell("LD_LIBRARY_PATH='" +
+                         std::filesystem::path(RETORT_FAKE_NVML).parent_path().string() +
+                         "' FAKE_NVML_TABLE=table.json XDG_RUNTIME_DIR=\"$PWD\" " + variables +
+                         " " + RETORT_BINARY_DIR "/bin/retort devices " + arguments,
                      folder_.path());
   }
 
@@ -46,7 +48,8 @@ TEST_F(DevicesTest, TellsWhichAreHidden) {
   const Ended ended = devices("", "CUDA_VISIBLE_DEVICES=GPU-b,9");
   EXPECT_THAT(ended.out, HasSubstr("  0  hidden"));
   EXPECT_THAT(ended.out, HasSubstr("  1  0        20 GiB"));
-  EXPECT_EQ(nlohmann::json::parse(devices("--json", "CUDA_VISIBLE_DEVICES=1").out)["result"]["devices"][1]["cuda"],
+  EXPECT_EQ(nlohmann::json::parse(
+                devices("--json", "CUDA_VISIBLE_DEVICES=1").out)["result"]["devices"][1]["cuda"],
             "cuda:0");
 }
 
@@ -54,10 +57,11 @@ TEST_F(DevicesTest, AllOfItIsInTheJson) {
   const auto result = nlohmann::json::parse(devices("--json").out)["result"];
   EXPECT_EQ(result["driver"], "580.82.07");
   EXPECT_EQ(result["cuda"], "13.0");
-  EXPECT_EQ(result["devices"][0].dump(),
-            R"({"bus_id":"00000000:3B:00.0","capability":"8.9","cuda":"cuda:0","free_bytes":2147483648,"index":0,)"
-            R"("instance":null,"name":"NVIDIA L4","processes":[{"bytes":21474836480,"pid":4711}],"reserved_bytes":0,)"
-            R"("total_bytes":25769803776,"utilisation":97,"uuid":"GPU-aaaa","visible":true})");
+  EXPECT_EQ(
+      result["devices"][0].dump(),
+      R"({"bus_id":"00000000:3B:00.0","capability":"8.9","cuda":"cuda:0","free_bytes":2147483648,"index":0,)"
+      R"("instance":null,"name":"NVIDIA L4","processes":[{"bytes":21474836480,"pid":4711}],"reserved_bytes":0,)"
+      R"("total_bytes":25769803776,"utilisation":97,"uuid":"GPU-aaaa","visible":true})");
   EXPECT_EQ(result["devices"][1]["capability"], nullptr);
   EXPECT_EQ(result["problems"].size(), 1U);
 }
@@ -82,14 +86,17 @@ TEST_F(DevicesTest, OrderThatOnlyCudaKnowsIsRefused) {
 TEST_F(DevicesTest, BestIsAWordForAScript) {
   const Ended ended = devices("--best --need 12GiB");
   EXPECT_EQ(ended.exit, 0) << ended.err;
-  EXPECT_THAT(ended.out, testing::AnyOf("GPU-bbbb\n", "cpu\n"));  // without LibTorch's CUDA part it is the CPU
+  EXPECT_THAT(ended.out,
+              testing::AnyOf("GPU-bbbb\n", "cpu\n"));  // without LibTorch's CUDA part it is the CPU
   EXPECT_THAT(ended.err, Not(HasSubstr("error")));
 }
 
 TEST_F(DevicesTest, NeedThatIsNoSizeIsRefused) {
   const Ended ended = devices("--need 12");
   EXPECT_EQ(ended.exit, 64);
-  EXPECT_EQ(ended.err, "error[E0501]: --need is not a size: '12'\n  help: write a size such as 8GiB, 512MiB or 8GB\n");
+  EXPECT_EQ(ended.err,
+            "error[E0501]: --need is not a size: '12'\n  help: write a size such as 8GiB, 512MiB "
+            "or 8GB\n");
 }
 
 }  // namespace

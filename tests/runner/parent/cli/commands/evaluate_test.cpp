@@ -14,7 +14,8 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// What is said of evaluating the quick start, which was trained on `trained_on`, under `overrides`.
+/// What is said of evaluating the quick start, which was trained on `trained_on`, under
+/// `overrides`.
 EvaluatedData taken(const std::string& trained_on, const std::vector<std::string>& overrides) {
   static const SchemaSet& schemas = shipped_schemas();
   Sources sources;
@@ -34,7 +35,8 @@ EvaluatedData taken(const std::string& trained_on, const std::vector<std::string
 }
 
 TEST(EvaluatedData, FolderOfTheTrainingIsSplitAsItWas) {
-  for (const std::vector<std::string>& overrides : std::vector<std::vector<std::string>>{{}, {"data.root=./a/../a"}}) {
+  for (const std::vector<std::string>& overrides :
+       std::vector<std::vector<std::string>>{{}, {"data.root=./a/../a"}}) {
     const EvaluatedData data = taken("a", overrides);
     EXPECT_THAT(data.overrides, IsEmpty());
     ASSERT_EQ(data.lines.size(), 1U);
@@ -46,16 +48,19 @@ TEST(EvaluatedData, OfAnotherFolderAllIsTaken) {
   const EvaluatedData data = taken("a", {"data.root=b"});
   EXPECT_THAT(data.overrides, ElementsAre("data.split={train: 0, validation: 0, test: 1}"));
   EXPECT_THAT(data.lines,
-              ElementsAre("data: all of 'b' is evaluated, since the training used another folder: data.split={train: "
+              ElementsAre("data: all of 'b' is evaluated, since the training used another folder: "
+                          "data.split={train: "
                           "0, validation: 0, test: 1}; for a share of it set data.split.test"));
 }
 
 TEST(EvaluatedData, ShareThatIsAskedForIsTaken) {
-  for (const char* split : {"data.split.test=0.1", "data.split={train: 0.5, validation: 0, test: 0.1}",
-                            "++data.split.test=0.1", "data.split.seed=3"}) {
+  for (const char* split :
+       {"data.split.test=0.1", "data.split={train: 0.5, validation: 0, test: 0.1}",
+        "++data.split.test=0.1", "data.split.seed=3"}) {
     const EvaluatedData data = taken("a", {"data.root=b", split});
     EXPECT_THAT(data.overrides, IsEmpty()) << split;
-    EXPECT_THAT(data.lines, ElementsAre("data: the test share of 'b' is evaluated: data.split.test=0.1"));
+    EXPECT_THAT(data.lines,
+                ElementsAre("data: the test share of 'b' is evaluated: data.split.test=0.1"));
   }
 }
 
@@ -92,7 +97,8 @@ TEST(EvaluatedData, FolderOfPhotographsThatIsCalledTrainIsNoPart) {
   const std::string root = folder.path().string();
   const EvaluatedData eyepacs = taken_of_retinas(root, {"data.layout=eyepacs_2015"});
   EXPECT_THAT(eyepacs.overrides, ElementsAre("data.split={train: 0, validation: 0, test: 1}"));
-  EXPECT_THAT(eyepacs.lines, ElementsAre(testing::StartsWith("data: all of '" + root + "' is evaluated")));
+  EXPECT_THAT(eyepacs.lines,
+              ElementsAre(testing::StartsWith("data: all of '" + root + "' is evaluated")));
   const EvaluatedData folders = taken_of_retinas(root, {"data.layout=class_folders"});
   EXPECT_THAT(folders.overrides, IsEmpty());
   EXPECT_THAT(folders.lines, ElementsAre("data: the folder 'test' of '" + root + "' is evaluated"));
@@ -102,7 +108,9 @@ TEST(EvaluatedData, LinkToTheFolderOfTheTrainingIsThatFolder) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "a");
   std::filesystem::create_directory_symlink("a", folder / "b");
-  EXPECT_THAT(taken((folder / "a").string(), {"data.root='" + (folder / "b").string() + "'"}).overrides, IsEmpty());
+  EXPECT_THAT(
+      taken((folder / "a").string(), {"data.root='" + (folder / "b").string() + "'"}).overrides,
+      IsEmpty());
 }
 
 }  // namespace

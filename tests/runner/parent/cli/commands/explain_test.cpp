@@ -43,30 +43,34 @@ TEST(Explain, MappingListsTheKeysBelowIt) {
 }
 
 TEST(Explain, RequiredOptionsSaySo) {
-  EXPECT_EQ(told_of("data.root"), "data.root: a string; required\n  The folder to read.\n  in data.folder\n");
-  EXPECT_EQ(told_of("train.precision"), "train.precision: anything\n  Number format.\n  in train.fit\n");
+  EXPECT_EQ(told_of("data.root"),
+            "data.root: a string; required\n  The folder to read.\n  in data.folder\n");
+  EXPECT_EQ(told_of("train.precision"),
+            "train.precision: anything\n  Number format.\n  in train.fit\n");
 }
 
 TEST(Explain, SettingOfTheWholeRunIsInNoKind) {
-  EXPECT_EQ(told_of("seed"), "seed: an integer of at least 0; default 0\n  The seed of every random choice.\n");
+  EXPECT_EQ(told_of("seed"),
+            "seed: an integer of at least 0; default 0\n  The seed of every random choice.\n");
 }
 
 TEST(Explain, KindTellsPortsAndOptions) {
-  EXPECT_EQ(
-      told_of("data.folder"),
-      "data.folder: Reads a folder.\n"
-      "  out  train: dataset\n"
-      "\n"
-      "  root: a string; required\n"
-      "      The folder to read.\n"
-      "  size: an integer from 1 to 4096 (pixels); default 96\n"
-      "      Side.\n"
-      "  name: a string\n"
-      "      A name for interpolations, such as ${model.name}.\n"
-      "  inputs: a mapping\n"
-      "      Wires input ports explicitly: {port: stage.port}, or a list for a port that takes several.\n"
-      "  foreach: a mapping\n"
-      "      One node per item: {key: [values]}; several keys form their product. Options may use ${item.key}.\n");
+  EXPECT_EQ(told_of("data.folder"),
+            "data.folder: Reads a folder.\n"
+            "  out  train: dataset\n"
+            "\n"
+            "  root: a string; required\n"
+            "      The folder to read.\n"
+            "  size: an integer from 1 to 4096 (pixels); default 96\n"
+            "      Side.\n"
+            "  name: a string\n"
+            "      A name for interpolations, such as ${model.name}.\n"
+            "  inputs: a mapping\n"
+            "      Wires input ports explicitly: {port: stage.port}, or a list for a port that "
+            "takes several.\n"
+            "  foreach: a mapping\n"
+            "      One node per item: {key: [values]}; several keys form their product. Options "
+            "may use ${item.key}.\n");
 }
 
 TEST(Explain, KindOfASubMapping) {
@@ -87,7 +91,8 @@ TEST(Explain, FolderListsItsKinds) {
 TEST(Explain, ShortNameThatEveryRecipeHasIsThatOfAKey) {
   EXPECT_EQ(told_of("epochs"), "epochs: short for train.epochs\n\n" + told_of("train.epochs"));
   const auto schemas = SchemaSet::load(embedded_schemas());
-  for (const char* name : {"epochs", "lr", "batch_size"}) EXPECT_TRUE(explain(*schemas, name)) << name;
+  for (const char* name : {"epochs", "lr", "batch_size"})
+    EXPECT_TRUE(explain(*schemas, name)) << name;
 }
 
 TEST(Explain, KeysOfWhatAListHoldsAreExplained) {
@@ -97,19 +102,21 @@ TEST(Explain, KeysOfWhatAListHoldsAreExplained) {
     ASSERT_TRUE(one) << key;
     EXPECT_NE(one->json["options"][0]["help"], "") << key;
   }
-  EXPECT_NE(explain(*schemas, "train.parameter_groups")->text.find("Keys below it: match"), std::string::npos);
+  EXPECT_NE(explain(*schemas, "train.parameter_groups")->text.find("Keys below it: match"),
+            std::string::npos);
 }
 
 TEST(Explain, CodeTellsCauseExampleAndRemedy) {
-  EXPECT_EQ(told_of("e0302"),
-            "E0302: a value has the wrong type\n"
-            "  A value has another type than the option: a text for a number, one value for a list.\n"
-            "\n"
-            "  For example:\n"
-            "    train: {epochs: many}\n"
-            "\n"
-            "  Write what is expected; \"5\" in quotes is a text, 5 is a number.\n"
-            "  Exit code: 78.\n");
+  EXPECT_EQ(
+      told_of("e0302"),
+      "E0302: a value has the wrong type\n"
+      "  A value has another type than the option: a text for a number, one value for a list.\n"
+      "\n"
+      "  For example:\n"
+      "    train: {epochs: many}\n"
+      "\n"
+      "  Write what is expected; \"5\" in quotes is a text, 5 is a number.\n"
+      "  Exit code: 78.\n");
 }
 
 TEST(Explain, UnknownNameSuggestsTheNearestKeyKindOrCode) {
@@ -118,20 +125,24 @@ TEST(Explain, UnknownNameSuggestsTheNearestKeyKindOrCode) {
   EXPECT_EQ(told_of("epoch"), nothing + "'epoch' (did you mean 'train.epochs'?)");
   EXPECT_EQ(told_of("nestrov"), nothing + "'nestrov' (did you mean 'train.optimizer.nesterov'?)");
   EXPECT_EQ(told_of("train.fitt"), nothing + "'train.fitt' (did you mean 'train.fit'?)");
-  EXPECT_EQ(told_of("train/optimizer/sdg"), nothing + "'train/optimizer/sdg' (did you mean 'train/optimizer/sgd'?)");
+  EXPECT_EQ(told_of("train/optimizer/sdg"),
+            nothing + "'train/optimizer/sdg' (did you mean 'train/optimizer/sgd'?)");
   EXPECT_EQ(told_of("E0999"), nothing + "'E0999' (did you mean 'E0109'?)");
-  EXPECT_EQ(told_of("zzzz"), nothing +
-                                 "'zzzz' (`retort stages` lists the kinds, `retort explain train.supervised` the keys "
-                                 "of one)");
+  EXPECT_EQ(
+      told_of("zzzz"),
+      nothing +
+          "'zzzz' (`retort stages` lists the kinds, `retort explain train.supervised` the keys "
+          "of one)");
 }
 
 TEST(Explain, JsonIsDistinguishedByItsFirstKey) {
   const SchemaSet schemas = small_schemas();
   const auto json = [&](const std::string& what) { return explain(schemas, what)->json; };
-  EXPECT_EQ(json("train.epochs").dump(),
-            R"json({"key":"train.epochs","options":[{"takes":"an integer of at least 1 (epochs)","unit":"epochs",)json"
-            R"json("default":10,"required":false,"help":"Passes.","kinds":["train.fit"],)json"
-            R"json("stages":["train.fit"]}]})json");
+  EXPECT_EQ(
+      json("train.epochs").dump(),
+      R"json({"key":"train.epochs","options":[{"takes":"an integer of at least 1 (epochs)","unit":"epochs",)json"
+      R"json("default":10,"required":false,"help":"Passes.","kinds":["train.fit"],)json"
+      R"json("stages":["train.fit"]}]})json");
   EXPECT_EQ(json("train.fit")["kind"], "train.fit");
   EXPECT_EQ(json("train.fit")["version"], 3);
   EXPECT_EQ(json("train/optimizer/sgd")["options"][0]["key"], "learning_rate");

@@ -23,15 +23,18 @@ class Init : public testing::Test {
   std::string next_step(const Ended& made) const {
     std::string line = made.err.substr(made.err.find("next: ") + 6);
     const std::size_t folder = line.find("FOLDER");
-    return folder == line.npos ? "" : line.substr(0, folder).substr(std::string("retort ").size()) + "photos";
+    return folder == line.npos
+               ? ""
+               : line.substr(0, folder).substr(std::string("retort ").size()) + "photos";
   }
   TemporaryFolder folder_;
 };
 
 TEST_F(Init, NextStepWorksWhateverTheRecipeIsCalled) {
   std::filesystem::create_directory(folder_ / "sub");
-  for (const char* name : {"", "mine", "mine.yml", "sub/mine", "a.b", "classify", "./here", "caf\u00e9", "~x", "+x",
-                           "-x", "a=b", "'a b'", "'a;b'", "'a\nb'", "sub/", "'$HOME'"}) {
+  for (const char* name :
+       {"", "mine", "mine.yml", "sub/mine", "a.b", "classify", "./here", "caf\u00e9", "~x", "+x",
+        "-x", "a=b", "'a b'", "'a;b'", "'a\nb'", "sub/", "'$HOME'"}) {
     const Ended made = retort(std::string("init ") + name, folder_.path());
     if (made.exit == 64) {
       EXPECT_THAT(made.err, testing::Not(HasSubstr("next: "))) << name;
@@ -73,7 +76,8 @@ TEST_F(Init, FileWithoutAnEndingIsFoundAllTheSame) {
   folder_.write("mine", "schema: 1\n");
   const Ended ended = retort("validate mine", folder_.path());
   EXPECT_EQ(ended.exit, 66);
-  EXPECT_THAT(ended.err, HasSubstr("help: write './mine' for that file, or give it the ending .yaml\n"));
+  EXPECT_THAT(ended.err,
+              HasSubstr("help: write './mine' for that file, or give it the ending .yaml\n"));
 }
 
 }  // namespace

@@ -9,13 +9,16 @@
 namespace runner {
 namespace {
 
-Result<PreparedSweep> swept(std::vector<std::string> overrides, const std::string& params = "vars.x: [1, 2]",
+Result<PreparedSweep> swept(std::vector<std::string> overrides,
+                            const std::string& params = "vars.x: [1, 2]",
                             const std::string& stages = "") {
   static const SchemaSet& schemas = shipped_schemas();
   static Sources sources;
   const TemporaryFolder folder;
-  folder.write("a.yaml", "schema: 1\ndata: {kind: data.image_folder, root: photos}\nvars: {x: 1}\nsweep: {params: {" +
-                             params + "}}\n" + stages);
+  folder.write(
+      "a.yaml",
+      "schema: 1\ndata: {kind: data.image_folder, root: photos}\nvars: {x: 1}\nsweep: {params: {" +
+          params + "}}\n" + stages);
   NamedRecipe named;
   named.name = (folder.path() / "a.yaml").string();
   named.overrides = std::move(overrides);
@@ -28,7 +31,8 @@ TEST(PreparedSweep, JobIsAResolvedRecipeAndItsHash) {
   ASSERT_EQ(sweep->jobs.size(), 2u);
   EXPECT_EQ(std::get<std::int64_t>(at_key(sweep->jobs[1].recipe, "vars.x")->data), 2);
   EXPECT_FALSE(sweep->jobs[1].recipe.find("sweep"));
-  EXPECT_TRUE(at_key(sweep->jobs[1].recipe, "data.batch_size") || at_key(sweep->jobs[1].recipe, "data.image_size"));
+  EXPECT_TRUE(at_key(sweep->jobs[1].recipe, "data.batch_size") ||
+              at_key(sweep->jobs[1].recipe, "data.image_size"));
 }
 
 TEST(PreparedSweep, SameRecipeHasTheSameHashHoweverItIsSaid) {
@@ -71,17 +75,20 @@ TEST(PreparedSweep, RecipeDrawsSamples) {
 TEST(PreparedSweep, TrialsAreComparedBeforeTheShortestTrainingEnds) {
   const auto trained = [](std::vector<std::string> overrides) {
     return swept(std::move(overrides), "vars.x: [1, 2]",
-                 "model: {kind: model.clip_vision}\nmemory: {kind: memory.policy}\ntrain: {kind: train.supervised, "
+                 "model: {kind: model.clip_vision}\nmemory: {kind: memory.policy}\ntrain: {kind: "
+                 "train.supervised, "
                  "epochs: 9, monitor: accuracy}\n");
   };
   EXPECT_EQ(trained({})->asha, std::nullopt);
   const auto sweep = trained({"sweep.asha={factor:4}"});
   ASSERT_TRUE(sweep) << sweep.errors().front().message;
-  EXPECT_EQ(sweep->asha, (AshaOptions{.metric = "validation/accuracy", .first = 1, .factor = 4, .last = 8}))
+  EXPECT_EQ(sweep->asha,
+            (AshaOptions{.metric = "validation/accuracy", .first = 1, .factor = 4, .last = 8}))
       << "what the training monitors";
   const auto last = trained({"sweep.asha={metric:validation/loss,first:2,last:5}"});
   ASSERT_TRUE(last) << last.errors().front().message;
-  EXPECT_EQ(last->asha, (AshaOptions{.metric = "validation/loss", .first = 2, .factor = 3, .last = 5}));
+  EXPECT_EQ(last->asha,
+            (AshaOptions{.metric = "validation/loss", .first = 2, .factor = 3, .last = 5}));
   const auto bad = trained({"sweep.asha={factor:1}"});
   ASSERT_FALSE(bad);
   EXPECT_EQ(bad.errors().front().pointer, "/sweep/asha/factor");
@@ -91,10 +98,12 @@ TEST(PreparedSweep, TrialsThatNeverMeasureWhatTheyAreComparedByAreRefused) {
   const auto nothing = swept({"sweep.asha={factor:4}"});
   ASSERT_FALSE(nothing);
   EXPECT_EQ(nothing.errors().front().pointer, "/sweep/asha/metric");
-  EXPECT_EQ(nothing.errors().front().message, "sweep.asha compares trials while they train, and these train nothing");
+  EXPECT_EQ(nothing.errors().front().message,
+            "sweep.asha compares trials while they train, and these train nothing");
   const auto unknown = swept({"sweep.asha={metric:validation/loss}"});
   ASSERT_FALSE(unknown);
-  EXPECT_EQ(unknown.errors().front().message, "no trial can have the metric 'validation/loss' while it trains");
+  EXPECT_EQ(unknown.errors().front().message,
+            "no trial can have the metric 'validation/loss' while it trains");
 }
 
 }  // namespace

@@ -30,7 +30,8 @@ aliases:
 train: {kind: train.supervised, epochs: 7}
 evaluate: {kind: evaluate.classification}
 )");
-    folder_.write("recipes/data/rose.yaml", "# Photographs of roses.\nkind: data.image_folder\nroot: roses\n");
+    folder_.write("recipes/data/rose.yaml",
+                  "# Photographs of roses.\nkind: data.image_folder\nroot: roses\n");
     folder_.write("recipes/data/lily.yaml", "kind: data.image_folder\nroot: lilies\n");
     folder_.write("recipes/data/broken.yaml", "a: [\n");
     folder_.write("recipes/train/optimizer/sgd.yaml", "kind: sgd\n");
@@ -83,12 +84,13 @@ TEST_F(Complete, Verbs) {
 TEST_F(Complete, WhatDataFetches) {
   EXPECT_THAT(texts({"data", ""}), ElementsAre("make", "fetch", "check"));
   EXPECT_THAT(texts({"data", "make", ""}),
-              ElementsAre("image_folder", "flowers102", "cub200", "mini_imagenet", "stanford_cars", "aptos_2019",
-                          "eyepacs_2015", "fundus_folders"));
+              ElementsAre("image_folder", "flowers102", "cub200", "mini_imagenet", "stanford_cars",
+                          "aptos_2019", "eyepacs_2015", "fundus_folders"));
   EXPECT_THAT(texts({"data", "fetch", ""}), ElementsAre("cub200", "flowers102", "hf:"));
   EXPECT_THAT(texts({"data", "fetch", "--fro"}), ElementsAre("--from-file"));
-  EXPECT_THAT(texts({"data", "fetch", "cub200", "--from-file", folder_.path().string() + "/recipes/pl"}),
-              ElementsAre(folder_.path().string() + "/recipes/plain.yaml"));
+  EXPECT_THAT(
+      texts({"data", "fetch", "cub200", "--from-file", folder_.path().string() + "/recipes/pl"}),
+      ElementsAre(folder_.path().string() + "/recipes/plain.yaml"));
 }
 
 TEST_F(Complete, FlagsOfTheVerb) {
@@ -105,7 +107,8 @@ TEST_F(Complete, WordsOfAVerb) {
   EXPECT_THAT(texts({"config", "d"}), ElementsAre("diff"));
   EXPECT_THAT(texts({"completion", ""}), ElementsAre("bash", "zsh", "fish"));
   EXPECT_THAT(texts({"schema", "train.sup"}), ElementsAre("train.supervised"));
-  EXPECT_THAT(texts({"schema", "train/optimizer/a"}), ElementsAre("train/optimizer/adam", "train/optimizer/adamw"));
+  EXPECT_THAT(texts({"schema", "train/optimizer/a"}),
+              ElementsAre("train/optimizer/adam", "train/optimizer/adamw"));
 }
 
 TEST_F(Complete, RecipesByNameWithWhatTheyAre) {
@@ -115,17 +118,21 @@ TEST_F(Complete, RecipesByNameWithWhatTheyAre) {
   EXPECT_THAT(completed({"run", "--config-name", "pet"}), ElementsAre("petals"));
 }
 
-TEST_F(Complete, RecipesAfterOverrides) { EXPECT_THAT(completed({"run", "seed=1", "pet"}), ElementsAre("petals")); }
+TEST_F(Complete, RecipesAfterOverrides) {
+  EXPECT_THAT(completed({"run", "seed=1", "pet"}), ElementsAre("petals"));
+}
 
 TEST_F(Complete, RecipeFilesAndFolders) {
   const std::string below = folder_.path().string() + "/recipes/";
-  EXPECT_THAT(texts({"run", below + "p"}), ElementsAre(below + "petals.yaml", below + "plain.yaml"));
+  EXPECT_THAT(texts({"run", below + "p"}),
+              ElementsAre(below + "petals.yaml", below + "plain.yaml"));
   EXPECT_THAT(texts({"run", below + "da"}), ElementsAre(below + "data/"));
 }
 
 TEST_F(Complete, FoldersOnlyForAFolder) {
   const std::string below = folder_.path().string() + "/recipes/";
-  EXPECT_THAT(texts({"run", "--config-dir", below}), ElementsAre(below + "data/", below + "shape/", below + "train/"));
+  EXPECT_THAT(texts({"run", "--config-dir", below}),
+              ElementsAre(below + "data/", below + "shape/", below + "train/"));
 }
 
 TEST_F(Complete, KeysOneLevelAtATime) {
@@ -135,18 +142,20 @@ TEST_F(Complete, KeysOneLevelAtATime) {
 }
 
 TEST_F(Complete, KeyTellsValueAndMeaning) {
-  EXPECT_EQ(description({"run", "petals", "train.ep"}, "train.epochs="), "[7] Passes over the training data.");
+  EXPECT_EQ(description({"run", "petals", "train.ep"}, "train.epochs="),
+            "[7] Passes over the training data.");
 }
 
 TEST_F(Complete, KeysFollowTheWordsBefore) {
   EXPECT_THAT(of_petals({"train.optimizer.am"}), IsEmpty());
-  EXPECT_THAT(of_petals({"train/optimizer=adamw", "train.optimizer.am"}), ElementsAre("train.optimizer.amsgrad="));
+  EXPECT_THAT(of_petals({"train/optimizer=adamw", "train.optimizer.am"}),
+              ElementsAre("train.optimizer.amsgrad="));
 }
 
 TEST_F(Complete, BrokenWordsBeforeAreIgnored) {
-  EXPECT_THAT(
-      of_petals({"a=[", "nosuch=1", "data=nosuch", "gone=1", "lr=1", "train/optimizer=adamw", "train.optimizer.am"}),
-      ElementsAre("train.optimizer.amsgrad="));
+  EXPECT_THAT(of_petals({"a=[", "nosuch=1", "data=nosuch", "gone=1", "lr=1",
+                         "train/optimizer=adamw", "train.optimizer.am"}),
+              ElementsAre("train.optimizer.amsgrad="));
 }
 
 TEST_F(Complete, BrokenFileAfterAWordIsIgnored) {
@@ -154,7 +163,8 @@ TEST_F(Complete, BrokenFileAfterAWordIsIgnored) {
 }
 
 TEST_F(Complete, SweptWordBeforeCountsAsItsFirstValue) {
-  EXPECT_THAT(of_petals({"train/optimizer=adamw,sgd", "train.optimizer.am"}), ElementsAre("train.optimizer.amsgrad="));
+  EXPECT_THAT(of_petals({"train/optimizer=adamw,sgd", "train.optimizer.am"}),
+              ElementsAre("train.optimizer.amsgrad="));
 }
 
 TEST_F(Complete, GroupsThatTheRecipeHas) {
@@ -171,7 +181,8 @@ TEST_F(Complete, PlusTakesWhatIsNotThere) {
 }
 
 TEST_F(Complete, TwoPlusTakeEverything) {
-  EXPECT_THAT(of_petals({"++"}), AllOf(Contains("++shape="), Contains("++data="), Contains("++train.")));
+  EXPECT_THAT(of_petals({"++"}),
+              AllOf(Contains("++shape="), Contains("++data="), Contains("++train.")));
   EXPECT_THAT(of_petals({"++train.ep"}), ElementsAre("++train.epochs="));
 }
 
@@ -189,14 +200,17 @@ TEST_F(Complete, OptionsOfAGroup) {
 }
 
 TEST_F(Complete, LastOfSeveralValues) {
-  EXPECT_THAT(of_petals({"data=rose,"}), AllOf(Contains("data=rose,lily"), Not(Contains("data=rose,rose"))));
+  EXPECT_THAT(of_petals({"data=rose,"}),
+              AllOf(Contains("data=rose,lily"), Not(Contains("data=rose,rose"))));
   EXPECT_THAT(of_petals({"data=rose,li"}), ElementsAre("data=rose,lily"));
   EXPECT_THAT(of_petals({"data=[rose,li"}), ElementsAre("data=[rose,lily"));
-  EXPECT_THAT(of_petals({"train.keep=best,"}), ElementsAre("train.keep=best,auto", "train.keep=best,last"));
+  EXPECT_THAT(of_petals({"train.keep=best,"}),
+              ElementsAre("train.keep=best,auto", "train.keep=best,last"));
 }
 
 TEST_F(Complete, ValuesOfTheSchema) {
-  EXPECT_THAT(of_petals({"train.keep="}), ElementsAre("train.keep=auto", "train.keep=best", "train.keep=last"));
+  EXPECT_THAT(of_petals({"train.keep="}),
+              ElementsAre("train.keep=auto", "train.keep=best", "train.keep=last"));
   EXPECT_THAT(of_petals({"train.optimizer.nest"}), ElementsAre("train.optimizer.nesterov="));
   EXPECT_THAT(of_petals({"train.optimizer.nesterov="}),
               ElementsAre("train.optimizer.nesterov=true", "train.optimizer.nesterov=false"));
@@ -205,15 +219,16 @@ TEST_F(Complete, ValuesOfTheSchema) {
 }
 
 TEST_F(Complete, KindsOfTheFamily) {
-  EXPECT_THAT(of_petals({"train.kind="}),
-              AllOf(Contains("train.kind=train.supervised"), Each(StartsWith("train.kind=train."))));
+  EXPECT_THAT(of_petals({"train.kind="}), AllOf(Contains("train.kind=train.supervised"),
+                                                Each(StartsWith("train.kind=train."))));
   EXPECT_THAT(of_petals({"train.optimizer.kind=ad"}),
               ElementsAre("train.optimizer.kind=adam", "train.optimizer.kind=adamw"));
 }
 
 TEST_F(Complete, AliasesAndWhatIsBelowThem) {
   EXPECT_THAT(of_petals({"l"}), ElementsAre("lr="));
-  EXPECT_THAT(of_petals({"original."}), ElementsAre("original.data.", "original.data=", "original.training."));
+  EXPECT_THAT(of_petals({"original."}),
+              ElementsAre("original.data.", "original.data=", "original.training."));
   EXPECT_THAT(of_petals({"original.training.epo"}), ElementsAre("original.training.epochs="));
   EXPECT_THAT(of_petals({"original.training.keep=l"}), ElementsAre("original.training.keep=last"));
   EXPECT_THAT(of_petals({"original.data=li"}), ElementsAre("original.data=lily"));
@@ -243,11 +258,13 @@ TEST_F(Complete, SecondRecipeOfDiff) {
   EXPECT_THAT(completed({"config", "diff", "petals", "plain", "fl"}), ElementsAre("flag="));
 }
 
-TEST_F(Complete, NothingForARecipeThatIsNotThere) { EXPECT_THAT(completed({"run", "nosuch", "a"}), IsEmpty()); }
+TEST_F(Complete, NothingForARecipeThatIsNotThere) {
+  EXPECT_THAT(completed({"run", "nosuch", "a"}), IsEmpty());
+}
 
 TEST_F(Complete, OddWordsAreNoTrouble) {
-  for (const char* word : {"=", "+", "++", "~", "+=", "a=b=", "data=[[", "data={", ".", "..", "train..", "@", "data@",
-                           "data@x=", "\xff", "$(x)", "'", "--", "-"}) {
+  for (const char* word : {"=", "+", "++", "~", "+=", "a=b=", "data=[[", "data={", ".", "..",
+                           "train..", "@", "data@", "data@x=", "\xff", "$(x)", "'", "--", "-"}) {
     EXPECT_NO_THROW(of_petals({word})) << word;
     EXPECT_NO_THROW(of_petals({word, "train.ep"})) << word;
   }

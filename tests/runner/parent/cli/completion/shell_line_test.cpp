@@ -11,7 +11,9 @@ using testing::ElementsAre;
 constexpr std::string_view kBreaks = " \t\n\"'><=;|&(:";  // as bash has them
 
 ShellLine read(std::string_view line) { return read_shell_line(line, kBreaks); }
-std::string replacement(std::string_view line, std::string_view text) { return shell_replacement(read(line), text); }
+std::string replacement(std::string_view line, std::string_view text) {
+  return shell_replacement(read(line), text);
+}
 
 TEST(ShellLine, WordsAndTheOneAtTheCursor) {
   EXPECT_THAT(read("retort run  a=1 b").words, ElementsAre("retort", "run", "a=1", "b"));
