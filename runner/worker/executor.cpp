@@ -218,7 +218,7 @@ Executor::Given Executor::take(std::size_t index, KeptArtifacts& artifacts,
                                std::string_view device) const {
   std::set<std::string> wanted = artifacts.wanted(index);
   Inputs inputs = artifacts.take(graph_.nodes[index]);
-  std::vector<NamedBytes> held = artifacts.held_besides(inputs, device);
+  std::vector<NamedBytes> held = artifacts.held_elsewhere(inputs, device);
   return {std::move(inputs), std::move(wanted), std::move(held)};
 }
 
@@ -280,7 +280,7 @@ ExitCode Executor::finish_without(std::size_t index, const RunOptions& options, 
   }
   const Reuse::Source& taken = *reuse->taken(index);
   world_.emit(NodeStarted{node.id});
-  tell_reused(index, taken);
+  report_reused(index, taken);
   try {
     world_.sync_metrics("");
     write_finished(
@@ -299,7 +299,7 @@ ExitCode Executor::finish_without(std::size_t index, const RunOptions& options, 
   return ExitCode::kDone;
 }
 
-void Executor::tell_reused(std::size_t index, const Reuse::Source& taken) {
+void Executor::report_reused(std::size_t index, const Reuse::Source& taken) {
   world_.emit(Reused{graph_.nodes[index].id, taken.run.string()});
   for (const NodeMetric& metric : taken.metrics) world_.emit(metric);
 }
@@ -391,7 +391,7 @@ ExitCode Executor::run_node(std::size_t index, KeptArtifacts& artifacts, const R
     if (reuse) {
       reuse->note(index, {stage->fingerprint(), stage->uses_seed()});
       if (const auto& taken = reuse->taken(index); taken && taken->run != options.folder) {
-        tell_reused(index, *taken);
+        report_reused(index, *taken);
         metrics += static_cast<std::int64_t>(taken->metrics.size());
         finished.reused_from = taken->run.string();
       } else if (!taken) {

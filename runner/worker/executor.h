@@ -100,7 +100,7 @@ class Executor {
   ExitCode run_node(std::size_t index, KeptArtifacts& artifacts, const RunOptions& options,
                     std::string_view device, Reuse* reuse);
   ExitCode finish_without(std::size_t index, const RunOptions& options, Reuse* reuse);
-  void tell_reused(std::size_t index, const Reuse::Source& taken);
+  void report_reused(std::size_t index, const Reuse::Source& taken);
   ExitCode failed(const Node& node);
   std::unique_ptr<Reuse> make_reuse(const RunOptions& options, Diagnostics& unread) const;
   /// What a node finds when it starts.

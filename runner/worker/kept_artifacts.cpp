@@ -59,8 +59,8 @@ Inputs KeptArtifacts::take(const Node& node) {
   return Inputs(std::move(inputs), std::move(sources));
 }
 
-std::vector<NamedBytes> KeptArtifacts::held_besides(const Inputs& inputs,
-                                                    std::string_view device) const {
+std::vector<NamedBytes> KeptArtifacts::held_elsewhere(const Inputs& inputs,
+                                                      std::string_view device) const {
   std::vector<NamedBytes> held;
   std::set<const Artifact*> counted;
   for (std::size_t i = 0; i < ports_.size(); ++i) {

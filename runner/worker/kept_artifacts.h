@@ -34,7 +34,7 @@ class KeptArtifacts {
   Inputs take(const Node& node);
   /// What is kept here on `device` for others than the one that has taken `inputs`, each artifact
   /// once.
-  std::vector<NamedBytes> held_besides(const Inputs& inputs, std::string_view device) const;
+  std::vector<NamedBytes> held_elsewhere(const Inputs& inputs, std::string_view device) const;
   /// Keeps those outputs of node `index` that are wanted. One may be absent, such as the test part
   /// of data without one.
   void put(std::size_t index, const Outputs& outputs);

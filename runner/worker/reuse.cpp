@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using Which = ReuseOptions::Which;
 
-constexpr std::size_t kToldDifferences = 4;
+constexpr std::size_t kReportedDifferences = 4;
 
 std::string now_as_text() {
   const std::time_t now = std::time(nullptr);
@@ -169,10 +169,10 @@ std::optional<std::string> Reuse::why_anew(std::size_t index) const {
       former ? differences(*former, now) : std::vector<std::string>();
   if (changes.empty()) return std::nullopt;
   std::string text;
-  for (std::size_t i = 0; i < std::min(changes.size(), kToldDifferences); ++i)
+  for (std::size_t i = 0; i < std::min(changes.size(), kReportedDifferences); ++i)
     text += (i > 0 ? "; " : "") + changes[i];
-  if (changes.size() > kToldDifferences) {
-    text += "; and " + std::to_string(changes.size() - kToldDifferences) + " more differences";
+  if (changes.size() > kReportedDifferences) {
+    text += "; and " + std::to_string(changes.size() - kReportedDifferences) + " more differences";
   }
   return text;
 }

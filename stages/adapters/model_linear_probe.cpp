@@ -48,7 +48,7 @@ class FineTunedStage : public runner::Stage {
     if (backbone.weights)
       shapes = std::make_shared<const SavedWeights>(shapes_of_weights(backbone));
     backbone =
-        settled(backbone, shapes ? config_of_weights(shapes->config, backbone) : std::nullopt);
+        resolved(backbone, shapes ? config_of_weights(shapes->config, backbone) : std::nullopt);
     FineTuned(config, shapes, context.node().seed).check_base();
     return runner::Outputs{
         {"model", std::make_shared<FineTuned>(std::move(config), nullptr, context.node().seed)}};
@@ -63,7 +63,8 @@ class FineTunedStage : public runner::Stage {
       if (!sha256_) sha256_ = sha256_of_weights(backbone);
       saved->sha256 = *sha256_;
     }
-    backbone = settled(backbone, saved ? config_of_weights(saved->config, backbone) : std::nullopt);
+    backbone =
+        resolved(backbone, saved ? config_of_weights(saved->config, backbone) : std::nullopt);
     if (backbone.projection_dim && !is_projected(backbone.feature)) {
       context.say("backbone.projection_dim has no effect with 'features: pooled'");
     }

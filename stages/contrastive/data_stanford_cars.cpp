@@ -99,7 +99,7 @@ class CarLister {
     read_annotations(devkit_ + kTrainAnnotations, Part::kTrain);
     if (const std::string test = test_annotations(); !test.empty())
       read_annotations(test, Part::kTest);
-    else tell_no_test();
+    else report_no_test();
     if (files_.is_faultless() && list_[Part::kTrain].empty())
       files_.fault(devkit_ + kTrainAnnotations, "it has no image");
   }
@@ -185,7 +185,7 @@ class CarLister {
     std::erase_if(wanted, [&](const std::string& name) {
       return field(name.c_str()) < records.fields.size();
     });
-    if (!wanted.empty()) return tell_lacking(file, records, wanted);
+    if (!wanted.empty()) return report_lacking(file, records, wanted);
 
     std::set<std::string> names;
     const std::string folder = image_folder(part == Part::kTrain ? "cars_train" : "cars_test");
@@ -233,8 +233,8 @@ class CarLister {
   }
 
   /// The file has records, but not those of this data set.
-  void tell_lacking(const std::string& file, const MatRecords& records,
-                    const std::vector<std::string>& lacking) {
+  void report_lacking(const std::string& file, const MatRecords& records,
+                      const std::vector<std::string>& lacking) {
     std::string message = "its records lack " + runner::listed(lacking, kNamedCars, "'") +
                           "; they have " + runner::listed(records.fields, kNamedCars, "'");
     if (lacking == std::vector<std::string>{"class"})
@@ -253,7 +253,7 @@ class CarLister {
     return is_nested ? name + "/" + name + "/" : name + "/";
   }
 
-  void tell_no_test() {
+  void report_no_test() {
     list_.no_test = {
         ErrorCode::kMissingAnnotations,
         {},

@@ -28,7 +28,7 @@ struct TokenizerFiles {
 };
 
 /// The merges beside weights, by the names that libraries give them; nullopt where there are none.
-std::optional<fs::path> merges_beside(const fs::path& weights) {
+std::optional<fs::path> merges_next_to(const fs::path& weights) {
   constexpr std::array kNames = {"merges.txt", "bpe_simple_vocab_16e6.txt.gz"};
   for (const char* name : kNames) {
     std::error_code error;
@@ -50,7 +50,7 @@ class ClipStage : public runner::Stage {
     for (const std::optional<std::string>& path : {files_.merges, files_.vocabulary, adapter})
       if (path) all += runner::digest_below(*path);
     if (config_.image.weights && !files_.merges) {
-      const auto beside = merges_beside(runner::find_weights(*config_.image.weights));
+      const auto beside = merges_next_to(runner::find_weights(*config_.image.weights));
       if (beside) all += runner::digest_below(*beside);
     }
     return all;
@@ -69,7 +69,7 @@ class ClipStage : public runner::Stage {
       saved->sha256 = *sha256_;
       check_text_tower(saved->config);
     }
-    config.image = settled(image, saved ? config_of_weights(saved->config, image) : std::nullopt);
+    config.image = resolved(image, saved ? config_of_weights(saved->config, image) : std::nullopt);
     config.text.block.hidden_act = config.image.tower.block.hidden_act;
     config.text.block.layer_norm_eps = config.image.tower.block.layer_norm_eps;
     const std::shared_ptr<const Tokenizer> tokenizer = read_tokenizer(context);
@@ -102,7 +102,7 @@ class ClipStage : public runner::Stage {
     if (files_.merges) options.merges = *files_.merges;
     if (!files_.merges && config_.image.weights) {
       const fs::path weights = runner::find_weights(*config_.image.weights);
-      options.merges = merges_beside(weights);
+      options.merges = merges_next_to(weights);
       if (!options.merges) {
         throw StageError(ErrorCode::kMissingWeights, "there is no merges.txt beside the weights '" +
                                                          *config_.image.weights + "'")

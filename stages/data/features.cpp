@@ -168,7 +168,7 @@ class Features final : public runner::Stage {
           .tensors = {}};
       table.tensors.set("features",
                         torch::empty(shape, at::TensorOptions(config_.storage).device(at::kMeta)));
-      for (const TensorSpec& spec : kept_beside_features(data)) {
+      for (const TensorSpec& spec : kept_with_features(data)) {
         std::vector<std::int64_t> rows = {data.size};
         rows.insert(rows.end(), spec.shape.begin(), spec.shape.end());
         table.tensors.set(spec.name,
@@ -284,7 +284,7 @@ class Features final : public runner::Stage {
         whole.index_copy_(0, at_rows, values.to(type));
       };
       put("features", features, config_.storage);
-      for (const TensorSpec& spec : kept_beside_features(description))
+      for (const TensorSpec& spec : kept_with_features(description))
         put(spec.name, (*batch)[spec.name], spec.dtype);
       table.present.index_fill_(0, at_rows, true);
       context.progress(progress.after(done, batch->indices.back() + 1));
@@ -333,7 +333,7 @@ void check(const std::filesystem::path& path, const NamedTensors& tensors, const
 
 }  // namespace
 
-std::vector<TensorSpec> kept_beside_features(const DatasetDescription& data) {
+std::vector<TensorSpec> kept_with_features(const DatasetDescription& data) {
   std::vector<TensorSpec> kept;
   for (const TensorSpec& spec : data.tensors) {
     if (spec.name != "image") kept.push_back(spec);
@@ -370,7 +370,7 @@ FeatureTable read_features(const std::filesystem::path& path, const DatasetDescr
       (features.scalar_type() == at::kFloat || features.scalar_type() == at::kBFloat16);
   if (!is_table) damaged_table(path, "'features' is of another shape or type");
   FeatureTable table{.present = file.tensors.at("present"), .tensors = {{"features", features}}};
-  for (const TensorSpec& spec : kept_beside_features(data)) {
+  for (const TensorSpec& spec : kept_with_features(data)) {
     std::vector<std::int64_t> shape = {data.size};
     shape.insert(shape.end(), spec.shape.begin(), spec.shape.end());
     check(path, file.tensors, spec.name, shape, spec.dtype);
@@ -389,7 +389,7 @@ FeatureDataset::FeatureDataset(std::shared_ptr<const Dataset> source, FeatureTab
       .transform = images->transform,
       .captions = images->captions,
       .class_words = images->class_words};
-  for (const TensorSpec& spec : kept_beside_features(*images)) description_.tensors.push_back(spec);
+  for (const TensorSpec& spec : kept_with_features(*images)) description_.tensors.push_back(spec);
   description_.source = std::move(images);
 }
 

@@ -21,7 +21,7 @@ struct FeatureTable {
 };
 
 /// The tensors of a sample of `data` that stay beside its features: all but "image".
-std::vector<TensorSpec> kept_beside_features(const DatasetDescription& data);
+std::vector<TensorSpec> kept_with_features(const DatasetDescription& data);
 
 /// Writes `table` as a safetensors file that appears whole or not at all. It remembers `data`,
 /// which the features are of, and a digest of its numbers. Throws runner::StageError where the disk

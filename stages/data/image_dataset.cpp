@@ -23,22 +23,22 @@ bool SubjectWatch::see(Part part, std::int64_t index, const Image& picture) {
     if (const auto found = seen_.find({part, index}); found != seen_.end())
       return found->second != Seen::kNothingWrong;
   }
-  const bool is_stranger = !subject_.looks_alike(picture);
-  note(part, index, is_stranger);
-  return is_stranger;
+  const bool is_unlike = !subject_.looks_alike(picture);
+  note(part, index, is_unlike);
+  return is_unlike;
 }
 
-void SubjectWatch::note(Part part, std::int64_t index, bool is_stranger) {
+void SubjectWatch::note(Part part, std::int64_t index, bool is_unlike) {
   const std::lock_guard lock(mutex_);
-  seen_.try_emplace({part, index}, is_stranger ? Seen::kStranger : Seen::kNothingWrong);
+  seen_.try_emplace({part, index}, is_unlike ? Seen::kUnlike : Seen::kNothingWrong);
 }
 
-SubjectWatch::Seen SubjectWatch::tell(Part part, std::int64_t index) {
+SubjectWatch::Seen SubjectWatch::report(Part part, std::int64_t index) {
   const std::lock_guard lock(mutex_);
   const auto found = seen_.find({part, index});
   if (found == seen_.end()) return Seen::kNothingWrong;
   const Seen seen = found->second;
-  if (seen == Seen::kStranger) found->second = Seen::kToldStranger;
+  if (seen == Seen::kUnlike) found->second = Seen::kReportedUnlike;
   return seen;
 }
 
@@ -201,9 +201,9 @@ RemarkingDataset::Remarks ImageDataset::take_remarks(std::span<const std::int64_
   Remarks remarks{.verdict = "not look like " + std::string(options_.subject->what),
                   .metric = "data/strangers"};
   for (const std::int64_t index : indices) {
-    const SubjectWatch::Seen seen = options_.watch->tell(part_, index);
+    const SubjectWatch::Seen seen = options_.watch->report(part_, index);
     if (seen != SubjectWatch::Seen::kNothingWrong) ++remarks.count;
-    if (seen == SubjectWatch::Seen::kStranger) remarks.unreported.push_back(sample_name(index));
+    if (seen == SubjectWatch::Seen::kUnlike) remarks.unreported.push_back(sample_name(index));
   }
   return remarks;
 }
@@ -320,16 +320,16 @@ std::shared_ptr<const Image> ImageDataset::read(std::int64_t epoch, std::int64_t
   if (store) {
     if (!stored_as) stored_as = store->key(path, file(index).box, file_bytes());
     if (const auto stored = store->find(*stored_as)) {
-      if (options_.watch) options_.watch->note(part_, index, stored->is_stranger);
+      if (options_.watch) options_.watch->note(part_, index, stored->is_unlike);
       if (cache_) cache_->put(key(kCut), stored->kept);
       return of_cut(stored->kept);
     }
   }
-  bool is_stranger = false;
+  bool is_unlike = false;
   const auto decode = [&](Bytes bytes, int eighths) {
     Image picture = decode_image(bytes, eighths);
     if (options_.look) options_.look(index, picture);
-    if (options_.watch) is_stranger = options_.watch->see(part_, index, picture);
+    if (options_.watch) is_unlike = options_.watch->see(part_, index, picture);
     if (options_.preprocessing.does_anything())
       picture = preprocessed(std::move(picture), options_.preprocessing);
     return std::make_shared<const Image>(std::move(picture));
@@ -347,7 +347,7 @@ std::shared_ptr<const Image> ImageDataset::read(std::int64_t epoch, std::int64_t
     const KeptImage kept{cut_out(cut, std::move(image), options_.resize.interpolation), width,
                          height};
     const bool is_kept = cache_ && cache_->put(key(kCut), kept);
-    if (store && !is_kept) store->put(*stored_as, {kept, is_stranger});
+    if (store && !is_kept) store->put(*stored_as, {kept, is_unlike});
     return sample.change ? std::make_shared<const Image>(changed(*kept.image, *sample.change))
                          : kept.image;
   };

@@ -42,12 +42,12 @@ class SubjectWatch {
   /// Looks at a picture as it was decoded, unless it has been seen before. Is it a stranger?
   bool see(Part part, std::int64_t index, const Image& picture);
   /// The same of a picture that was looked at by an earlier run.
-  void note(Part part, std::int64_t index, bool is_stranger);
+  void note(Part part, std::int64_t index, bool is_unlike);
 
-  enum class Seen { kNothingWrong, kStranger, kToldStranger };
+  enum class Seen { kNothingWrong, kUnlike, kReportedUnlike };
   /// What is known of a picture, which is kNothingWrong before it is read; a stranger is told from
   /// then on.
-  Seen tell(Part part, std::int64_t index);
+  Seen report(Part part, std::int64_t index);
 
  private:
   using Key = std::pair<Part, std::int64_t>;

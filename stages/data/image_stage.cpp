@@ -232,8 +232,8 @@ class ImageStage final : public runner::Stage {
                 " images for training, " + count(Part::kValidation) + " for validation, " +
                 count(Part::kTest) + " for test");
     for (const std::string& note : list->notes) context.say(note);
-    tell_missing("train", list->no_train, context);
-    tell_missing("test", list->no_test, context);
+    report_missing("train", list->no_train, context);
+    report_missing("test", list->no_test, context);
     if (const auto& captions = list->captions.texts; !captions.empty()) {
       context.say(std::to_string(captions.size()) +
                   (captions.size() == 1 ? " caption: '" : " captions, the first: '") +
@@ -245,8 +245,8 @@ class ImageStage final : public runner::Stage {
   }
 
   /// Throws where somebody takes the part that is missing.
-  static void tell_missing(const char* part, const std::optional<runner::Diagnostic>& why,
-                           runner::RunContext& context) {
+  static void report_missing(const char* part, const std::optional<runner::Diagnostic>& why,
+                             runner::RunContext& context) {
     if (!why) return;
     if (context.node().wants(part))
       throw StageError(why->code, why->message).at(blamed_option(*why)).with_help(why->help);

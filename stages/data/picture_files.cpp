@@ -145,15 +145,15 @@ ImageDatasetOptions PictureFiles::looking(ImageDatasetOptions options) const {
   options.look = [this, subject = options.subject](std::int64_t index, const Image& picture) {
     if (subject->looks_alike(picture)) return;
     const std::lock_guard lock(mutex_);
-    strangers_.insert(index);
+    unlike_.insert(index);
   };
   return options;
 }
 
-std::vector<std::string> PictureFiles::strangers() const {
+std::vector<std::string> PictureFiles::unlike() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> names;
-  for (const std::int64_t index : strangers_) names.push_back(sample_name(index));
+  for (const std::int64_t index : unlike_) names.push_back(sample_name(index));
   return names;
 }
 

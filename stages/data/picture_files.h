@@ -50,7 +50,7 @@ class PictureFiles final : public Dataset {
 
   /// Pictures that have been read, in their order, and do not look like the subject of what the
   /// network learned from.
-  std::vector<std::string> strangers() const;
+  std::vector<std::string> unlike() const;
   /// What they should look like; null: anything.
   const ImageSubject* subject() const { return pictures_.options().subject; }
   /// Why the picture `index` was left out, and forgets it; nullopt where it was not.
@@ -63,7 +63,7 @@ class PictureFiles final : public Dataset {
   const bool skip_;
   mutable std::mutex mutex_;
   mutable std::map<std::int64_t, Unreadable> unreadable_;  // by index
-  mutable std::set<std::int64_t> strangers_;               // indices
+  mutable std::set<std::int64_t> unlike_;                  // indices
 };
 
 }  // namespace stages

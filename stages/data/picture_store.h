@@ -17,7 +17,7 @@ namespace stages {
 /// A picture as it was cut to size, and what its decoder saw.
 struct StoredPicture {
   KeptImage kept;
-  bool is_stranger = false;  ///< it did not look like what the data is to show
+  bool is_unlike = false;  ///< it did not look like what the data is to show
 };
 
 /// Pictures cut to size, in a folder of files that all runs of a user share, for those that memory

@@ -34,7 +34,7 @@ struct Seen {
   Thumbnail thumbnail{};
   std::int64_t bytes = 0;
   int width = 0, height = 0;
-  bool is_stranger = false;
+  bool is_unlike = false;
   std::optional<std::string> fault;
 };
 
@@ -57,7 +57,7 @@ Seen look_at(const std::filesystem::path& path, const ImageSubject* subject) {
     const Image picture =
         decode_image(bytes, smallest_eighths(bytes, header, kSeenSide, kSeenSide));
     seen.thumbnail = thumbnail(picture);
-    seen.is_stranger = subject && !subject->looks_alike(picture);
+    seen.is_unlike = subject && !subject->looks_alike(picture);
   } catch (const ImageError& error) {
     seen.fault = error.what();
   }
@@ -179,7 +179,7 @@ PictureSurvey survey_pictures(const std::vector<std::shared_ptr<const ImageDatas
     heights.push_back(seen[i].height);
     hashes.push_back(picture_hash(seen[i].thumbnail));
     readable.push_back(i);
-    if (seen[i].is_stranger) survey.strangers.push_back(picture(i));
+    if (seen[i].is_unlike) survey.unlike.push_back(picture(i));
   }
   survey.widths = range_of(std::move(widths));
   survey.heights = range_of(std::move(heights));

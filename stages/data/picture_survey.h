@@ -43,8 +43,8 @@ struct PictureSurvey {
   const ImageSubject* subject = nullptr;  ///< of the data; null: none
   std::int64_t without_patient =
       0;  ///< of pictures that are to tell the patient, those whose names do not
-  std::vector<std::string> shared;         ///< patients with pictures in two parts
-  std::vector<SurveyedPicture> strangers;  ///< that do not look like the subject of their data
+  std::vector<std::string> shared;      ///< patients with pictures in two parts
+  std::vector<SurveyedPicture> unlike;  ///< that do not look like the subject of their data
 };
 
 /// Is it in two parts?

@@ -39,19 +39,19 @@ ByteProgress::ByteProgress(const FetchCallbacks& callbacks, std::string phase, s
     : callbacks_(callbacks),
       phase_(std::move(phase)),
       all_(all),
-      told_bytes_(begin),
-      told_seconds_(seconds_now()) {}
+      reported_bytes_(begin),
+      reported_seconds_(seconds_now()) {}
 
 void ByteProgress::at(std::int64_t done) {
   if (!callbacks_.progress) return;
-  const double now = seconds_now(), passed = now - told_seconds_;
+  const double now = seconds_now(), passed = now - reported_seconds_;
   if (passed < kInterval && done != all_) return;
   if (passed > 0) {  // smoothed: a line wavers from one piece to the next
-    const double speed = static_cast<double>(done - told_bytes_) / passed;
+    const double speed = static_cast<double>(done - reported_bytes_) / passed;
     bytes_per_second_ = bytes_per_second_ > 0 ? 0.9 * bytes_per_second_ + 0.1 * speed : speed;
   }
-  told_bytes_ = done;
-  told_seconds_ = now;
+  reported_bytes_ = done;
+  reported_seconds_ = now;
   runner::Progress progress;
   progress.phase = phase_;
   progress.bytes = done;

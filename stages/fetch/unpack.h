@@ -38,8 +38,8 @@ class ByteProgress {
  private:
   const FetchCallbacks& callbacks_;
   const std::string phase_;
-  std::int64_t all_, told_bytes_;
-  double told_seconds_, bytes_per_second_ = 0;
+  std::int64_t all_, reported_bytes_;
+  double reported_seconds_, bytes_per_second_ = 0;
 };
 
 /// What an archive may come to; one that holds more is none of those that are published.

@@ -49,9 +49,9 @@ RecoveryOptions read_recovery_options(runner::ConfigReader& reader) {
   RecoveryOptions options;
   runner::read_or_auto(reader, "max_retries", options.max_retries);
   options.on_oom = read_on_oom(reader);
-  options.is_legacy =
+  options.halves_batch =
       runner::choice<bool>(reader, "on_oom_policy", {{"exact", false}, {"legacy", true}});
-  if (options.is_legacy && !options.max_retries) {
+  if (options.halves_batch && !options.max_retries) {
     reader.fail("max_retries", runner::ErrorCode::kOptionConflict,
                 "on_oom_policy: legacy needs a number of retries",
                 "set max_retries: 3, as the published program does");

@@ -26,8 +26,8 @@ struct RecoveryOptions {
   /// How often one batch is run again on one device; nullopt: as long as there is another way.
   std::optional<std::int64_t> max_retries = 0;
   std::vector<OnOom> on_oom = {OnOom::kReplan, OnOom::kStop};  ///< in this order
-  bool is_legacy =
-      false;  ///< the batch itself is halved, as a published program does (legacy_retries.h)
+  bool halves_batch =
+      false;  ///< the batch itself is halved, as a published program does (training_stage.h)
 
   bool allows(OnOom what) const { return std::ranges::find(on_oom, what) != on_oom.end(); }
   /// May a batch that has been run again `retries` times on this device be once more?

@@ -45,8 +45,8 @@ class Comparison {
 
   /// Fills in what the recipe leaves open.
   template <typename T>
-  void settle(const char* option, std::optional<T>& written, const std::optional<T>& config,
-              const T& of_random, const auto& shown) {
+  void take(const char* option, std::optional<T>& written, const std::optional<T>& config,
+            const T& of_random, const auto& shown) {
     if (written && config) expect_equal(option, shown(*written), std::optional(shown(*config)));
     if (!written && config) written = *config;
     if (!written && !backbone_.weights) written = of_random;
@@ -145,8 +145,8 @@ BackboneConfig read_backbone(ConfigReader& parent) {
   return backbone;
 }
 
-BackboneConfig settled(BackboneConfig backbone,
-                       const std::optional<runner::PretrainedConfig>& config) {
+BackboneConfig resolved(BackboneConfig backbone,
+                        const std::optional<runner::PretrainedConfig>& config) {
   const BackboneConfig written = backbone;
   Comparison comparison(written);
   const runner::PretrainedConfig said = config.value_or(runner::PretrainedConfig{});
@@ -161,11 +161,11 @@ BackboneConfig settled(BackboneConfig backbone,
                           said.num_attention_heads);
   comparison.expect_equal("patch_size", backbone.tower.patch_size, said.patch_size);
   const bool is_clip = backbone.family == BackboneFamily::kClip;
-  comparison.settle("hidden_act", backbone.hidden_act, activation,
-                    is_clip ? Activation::kQuickGelu : Activation::kGelu,
-                    [](Activation value) { return name(value); });
-  comparison.settle("layer_norm_eps", backbone.layer_norm_eps, said.layer_norm_eps,
-                    is_clip ? 1e-5 : 1e-12, [](double value) { return value; });
+  comparison.take("hidden_act", backbone.hidden_act, activation,
+                  is_clip ? Activation::kQuickGelu : Activation::kGelu,
+                  [](Activation value) { return name(value); });
+  comparison.take("layer_norm_eps", backbone.layer_norm_eps, said.layer_norm_eps,
+                  is_clip ? 1e-5 : 1e-12, [](double value) { return value; });
   comparison.finish();
   backbone.tower.block.hidden_act = *backbone.hidden_act;
   backbone.tower.block.layer_norm_eps = *backbone.layer_norm_eps;

@@ -56,8 +56,8 @@ BackboneConfig read_backbone(runner::ConfigReader& reader);
 /// `backbone` with what the config beside its weights says where it leaves that open. Throws
 /// runner::StageError where the two contradict each other, of all options at the first of them, or
 /// where neither says it.
-BackboneConfig settled(BackboneConfig backbone,
-                       const std::optional<runner::PretrainedConfig>& config);
+BackboneConfig resolved(BackboneConfig backbone,
+                        const std::optional<runner::PretrainedConfig>& config);
 
 /// "hidden_size is 768, and theirs 1024; …": the sizes of `backbone` that differ from those of
 /// weights; empty: none.

@@ -172,7 +172,7 @@ void set_budget(runner::MemoryPlan& plan, const MemoryPolicy& policy,
   if (!whole && context.dry().device_model.empty())
     whole = device_memory(at::Device(context.node().device));
   const std::optional<runner::NamedBytes> budget = memory_budget(policy, whole);
-  plan.must_fit = !policy.recovery.is_legacy;
+  plan.must_fit = !policy.recovery.halves_batch;
   if (!budget) return;
   plan.budget = budget->bytes;
   plan.budget_from = budget->name;

@@ -180,15 +180,15 @@ std::map<std::string_view, Owned> by_owner(const ImageList& list) {
   return owners;
 }
 
-void tell_shared(const std::vector<std::string>& shared, const std::string& thing,
-                 runner::RunContext& context) {
+void report_shared(const std::vector<std::string>& shared, const std::string& thing,
+                   runner::RunContext& context) {
   if (shared.empty()) return;
   context.say("photographs of " + counted_of(shared.size(), thing) +
               " are in more than one part, so that the results may be too good: " +
               runner::listed(shared, kNamedPatients));
 }
 
-void tell_patients(const ImageList& list, runner::RunContext& context) {
+void report_patients(const ImageList& list, runner::RunContext& context) {
   std::size_t patients = 0, named = 0, unnamed = 0, copies = 0;
   std::vector<std::string> shared, shared_pictures;
   for (const auto& [owner, has] : by_owner(list)) {
@@ -214,8 +214,8 @@ void tell_patients(const ImageList& list, runner::RunContext& context) {
     text += "; " + counted_of(copies, "photograph") + (copies == 1 ? " is a copy" : " are copies") +
             " of another, by the names";
   context.say(text);
-  tell_shared(shared, "patient", context);
-  tell_shared(shared_pictures, "picture with copies", context);
+  report_shared(shared, "patient", context);
+  report_shared(shared_pictures, "picture with copies", context);
 }
 
 /// "'0/a.png' in train and '0/b.png' in test".
@@ -303,7 +303,7 @@ void check_fundus_parts(ImageList& list, const SplitOptions& wanted, Duplicates 
                         runner::RunContext& context) {
   check_copies(list, duplicates, context);
   check_emptiness(list, wanted, /*has_all=*/!list.divided, context.node());
-  tell_patients(list, context);
+  report_patients(list, context);
   context.say(counts_by_grade(list));
 }
 

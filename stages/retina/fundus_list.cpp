@@ -286,7 +286,7 @@ class GradeTables {
 
   runner::Result<ImageList> list() {
     Diagnostics errors = files_.errors();
-    if (errors.empty()) tell_missing(errors);
+    if (errors.empty()) report_missing(errors);
     if (!errors.empty()) return errors;
     list_.annotations = files_.digest();
     return std::move(list_);
@@ -343,7 +343,7 @@ class GradeTables {
     list_[part].push_back(std::move(file));
   }
 
-  void tell_missing(Diagnostics& errors) const {
+  void report_missing(Diagnostics& errors) const {
     std::vector<std::string> missing = missing_files(list_, allow_outside_, errors);
     if (missing.empty()) return;
     for (std::string& path : missing) path = "'" + path + "' (" + places_.at(path).text() + ")";

@@ -87,8 +87,8 @@ class BinaryStep final : public TrainingStep {
     for (std::int64_t row = 0; row < rows.size(0); ++row)
       samples.push_back({numbers[2 * row], numbers[2 * row + 1] > 0});
     // Of a smoke run's few samples all may be of one class.
-    constexpr double kNothingTold = 0.5;
-    return {{"auc", ranked_area(samples).value_or(kNothingTold)}};
+    constexpr double kNothingReported = 0.5;
+    return {{"auc", ranked_area(samples).value_or(kNothingReported)}};
   }
 
  private:

@@ -151,7 +151,7 @@ void put_weights(const EarlierWeights& trained, torch::nn::Module& network, at::
   }
 }
 
-TrainingResult tell_earlier_weights(const EarlierWeights& trained, runner::RunContext& context) {
+TrainingResult report_earlier_weights(const EarlierWeights& trained, runner::RunContext& context) {
   const FoundCheckpoint& found = trained.checkpoint;
   if (!context.node().folder.empty()) {
     nlohmann::ordered_json json = {{"checkpoint", found.folder.string()},
@@ -172,7 +172,7 @@ TrainingResult tell_earlier_weights(const EarlierWeights& trained, runner::RunCo
 TrainingResult load_earlier_weights(const EarlierWeights& trained, torch::nn::Module& network,
                                     runner::RunContext& context) {
   put_weights(trained, network, at::Device(context.node().device));
-  return tell_earlier_weights(trained, context);
+  return report_earlier_weights(trained, context);
 }
 
 }  // namespace stages

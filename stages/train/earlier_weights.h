@@ -44,7 +44,7 @@ void put_weights(const EarlierWeights& trained, torch::nn::Module& network, at::
 
 /// Instead of train(), of a network that has got the trained weights, or will: says which they are,
 /// also in checkpoint.json in the folder of the node.
-TrainingResult tell_earlier_weights(const EarlierWeights& trained, runner::RunContext& context);
+TrainingResult report_earlier_weights(const EarlierWeights& trained, runner::RunContext& context);
 
 /// Instead of train(): moves `network` to the device of the run and gives it the trained weights.
 /// Says which they are, also in checkpoint.json in the folder of the node. Throws

@@ -142,8 +142,8 @@ void MemoryLog::say(const std::string& when) {
       options_.device.is_cpu() && !has_cache(options_.device);  // as the system likes
   const std::array<std::int64_t, 3> now = {use.allocated, is_resident ? 0 : use.reserved,
                                            epoch_peak_};
-  const bool is_news = !told_ || use.retries > told_retries_ || cleared_ > 0 ||
-                       !std::ranges::equal(now, *told_, is_about_the_same);
+  const bool is_news = !reported_ || use.retries > reported_retries_ || cleared_ > 0 ||
+                       !std::ranges::equal(now, *reported_, is_about_the_same);
   std::string line = "memory " + when + ": allocated " + gib(use.allocated) +
                      (is_resident ? ", resident " : ", reserved ") + gib(use.reserved) + ", peak " +
                      gib(std::exchange(epoch_peak_, 0)) + ", budget " + gib(meter_.budget());
@@ -153,8 +153,8 @@ void MemoryLog::say(const std::string& when) {
   if (cleared_ > 0)
     line += ", cache cleared " + std::to_string(std::exchange(cleared_, 0)) + " times";
   if (!is_news) return context_.detail(line);
-  told_ = now;
-  told_retries_ = use.retries;
+  reported_ = now;
+  reported_retries_ = use.retries;
   context_.say(line);
 }
 

@@ -93,8 +93,8 @@ class MemoryLog {
   MemoryMeter meter_;
   std::int64_t epoch_peak_ = 0, peak_ = 0;  // bytes, since the last line and in all
   std::optional<std::array<std::int64_t, 3>>
-      told_;  // allocated, reserved and peak in the last line that was news
-  std::int64_t told_retries_ = 0;
+      reported_;  // allocated, reserved and peak in the last line that was news
+  std::int64_t reported_retries_ = 0;
   std::int64_t micro_batches_ = 0, steps_ = 0, epochs_ = 0, cleared_ = 0;
   std::vector<std::vector<std::int64_t>> live_;  // by epoch and owner
 };

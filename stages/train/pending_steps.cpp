@@ -30,7 +30,7 @@ void PendingSteps::mark_written() {
   if (!steps_.empty()) steps_.back().written = true;
 }
 
-void PendingSteps::settle(std::size_t allowed) {
+void PendingSteps::flush(std::size_t allowed) {
   while (steps_.size() > allowed) {
     PendingStep& step = steps_.front();
     const bool written =

@@ -49,7 +49,7 @@ struct PendingStep {
 /// committed, a GPU's one step later, so that the host never waits for it:
 ///
 ///   steps.add({…});
-///   steps.settle(1);  // all but the one that was added
+///   steps.flush(1);  // all but the one that was added
 ///   execution.commit(…);
 ///   steps.mark_written();
 class PendingSteps {
@@ -67,7 +67,7 @@ class PendingSteps {
   /// for one whose loss or gradient is not finite, and where the gradients have overflowed for a
   /// hundred steps. Says so, once an epoch, where a loss or a gradient's norm is out of all
   /// proportion to those before.
-  void settle(std::size_t allowed);
+  void flush(std::size_t allowed);
 
   /// Takes back the earliest step that has not reached the weights, and with it those that came
   /// after.

@@ -216,8 +216,8 @@ TracedPolicy traced(const TrainingToPlan& training, const MemoryPolicy& policy,
 }
 
 /// What the recipe leaves open is settled, as it was before or by a search.
-ChosenPolicy settle_policy(const TrainingToPlan& training, const PolicySearch& search,
-                           const runner::PlanContext& context) {
+ChosenPolicy resolve_policy(const TrainingToPlan& training, const PolicySearch& search,
+                            const runner::PlanContext& context) {
   const TrainerOptions& options = training.options;
   if (search.written.min_micro_batch > options.batch_size) {
     throw runner::StageError(runner::ErrorCode::kOptionConflict,
@@ -304,7 +304,7 @@ PlannedTraining plan_training(const TrainingToPlan& training, runner::PlanContex
   const auto plan_under = [&](const MemoryPolicy& policy) { return search.trace(policy).plan; };
   ChosenPolicy chosen{training.policy, {}};
   if (training.policy.leaves_a_choice() && budgeted.budget)
-    chosen = settle_policy(training, search, context);
+    chosen = resolve_policy(training, search, context);
   else chosen.plan = plan_under(chosen.policy);
   runner::MemoryPlan& plan = chosen.plan;
   plan.device =

@@ -74,7 +74,7 @@ bool StepRecovery::retries(std::int64_t step) {
   ++retries_;
   const auto& most = policy_.recovery.max_retries;
   how += ", retry " + std::to_string(retries_) + (most ? " of " + std::to_string(*most) : "");
-  tell(incident, from, "step " + std::to_string(step) + ": " + in_words(incident) + ": " + how);
+  report(incident, from, "step " + std::to_string(step) + ": " + in_words(incident) + ": " + how);
   clear_after_out_of_memory(execution_.network().device());
   return true;
 }
@@ -88,9 +88,9 @@ void StepRecovery::end_step(std::int64_t step) {
   if (static_cast<double>(left) < kRoom * static_cast<double>(*options_.planned)) return;
   const StepPlan from = now;
   take(first_policy_, first_);
-  tell({.cause = "memory is free again", .step = step}, from,
-       "step " + std::to_string(step) + ": memory is free again: " + way(first_) + " in place of " +
-           way(from) + " from the next step on");
+  report({.cause = "memory is free again", .step = step}, from,
+         "step " + std::to_string(step) + ": memory is free again: " + way(first_) +
+             " in place of " + way(from) + " from the next step on");
 }
 
 void StepRecovery::go_on_after_kills(std::int64_t plans) {
@@ -110,9 +110,9 @@ void StepRecovery::go_on_after_kills(std::int64_t plans) {
     }
     take(std::move(other->first), std::move(other->second));
   }
-  tell({.cause = "killed"}, from,
-       "continues with " + way(execution_.plan()) + " in place of " + way(from) +
-           ", under which workers were killed");
+  report({.cause = "killed"}, from,
+         "continues with " + way(execution_.plan()) + " in place of " + way(from) +
+             ", under which workers were killed");
 }
 
 std::optional<std::pair<MemoryPolicy, StepPlan>> StepRecovery::next(std::int64_t bytes) const {
@@ -141,7 +141,8 @@ std::int64_t& StepRecovery::failures(const StepPlan& plan) {
   return found != failures_.end() ? found->second : failures_.emplace_back(plan, 0).second;
 }
 
-void StepRecovery::tell(runner::Recovery incident, const StepPlan& from, const std::string& line) {
+void StepRecovery::report(runner::Recovery incident, const StepPlan& from,
+                          const std::string& line) {
   incident.from = way(from);
   incident.to = way(execution_.plan());
   context_.say(line);

@@ -85,7 +85,7 @@ class StepRecovery {
   std::optional<std::pair<MemoryPolicy, StepPlan>> next(std::int64_t bytes) const;
   void take(MemoryPolicy policy, StepPlan plan);
   std::int64_t& failures(const StepPlan& plan);
-  void tell(runner::Recovery incident, const StepPlan& from, const std::string& line);
+  void report(runner::Recovery incident, const StepPlan& from, const std::string& line);
   std::string way(const StepPlan& plan) const;
 
   MemoryPolicy policy_;

@@ -33,9 +33,9 @@ using runner::ErrorCode;
 using runner::StageError;
 
 /// What a test asks for by RETORT_FAULT.
-[[noreturn]] void fail_as_wanted(runner::Fault::Deed deed) {
+[[noreturn]] void fail_as_wanted(runner::Fault::Action action) {
   constexpr int kLaunchFailure = 719;  // of cudaError_t
-  if (deed == runner::Fault::Deed::kLose)
+  if (action == runner::Fault::Action::kLose)
     throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, kLaunchFailure,
                                 "this step was to lose its GPU");
   throw std::runtime_error("this step was to fail");
@@ -149,7 +149,7 @@ class Training {
       done_.batches = loader.position();
       is_whole_ = true;
     }
-    pending_.settle(0);
+    pending_.flush(0);
     if (left_out > 0) {
       context_.say(
           "samples left out, since the others of their batches cannot be read and layers mix the "
@@ -238,7 +238,7 @@ class Training {
   }
 
   void run_step(const Batch& batch) {
-    if (const auto deed = runner::reach(runner::Milestone::kStep)) fail_as_wanted(*deed);
+    if (const auto action = runner::reach(runner::Milestone::kStep)) fail_as_wanted(*action);
     refuse_bad_unit(step_, *data_.train, batch);
     if (observer_) show("batch", done_.steps + 1, batch.tensors());
     execution_.optimizer().set_rates(learning_rates_.at(done_.steps, done_.epochs));
@@ -249,7 +249,7 @@ class Training {
          std::move(computed.numbers),
          execution_.optimizer().rates(),
          std::move(before)});
-    pending_.settle(device_.is_cpu() || observer_ ? 0 : 1);
+    pending_.flush(device_.is_cpu() || observer_ ? 0 : 1);
     if (observer_) show_gradient();
 
     // From here on nothing is allocated and nothing can fail.

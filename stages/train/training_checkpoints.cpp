@@ -53,7 +53,7 @@ bool TrainingCheckpoints::is_due_after_epoch(const TrainingPosition& position) c
 
 void TrainingCheckpoints::save(const TrainingPosition& position, std::optional<double> metric,
                                const std::optional<Means>& validation) {
-  parts_.steps.settle(0);
+  parts_.steps.flush(0);
   if (metric && !std::isfinite(*metric)) metric.reset();
   if (saved_ == position) return;
   saved_validation_ = validation ? validation_text(*validation) : "";

@@ -81,7 +81,7 @@ class TrainingStage final : public runner::Stage {
     Checkpoint& checkpoint = *setup.checkpoint;
     TrainingResult result;
     if (trained && kind_.lets_network_go) {
-      result = tell_earlier_weights(*trained, context);
+      result = report_earlier_weights(*trained, context);
       checkpoint.load = loader_of(checkpoint, setup.network_data, *context.node().trained, context);
       return put_out(setup, result, trained);
     }
@@ -198,15 +198,15 @@ class TrainingStage final : public runner::Stage {
 
   /// The options and the policy that one training follows: with gradient_accumulation_steps,
   /// batch_size is the micro-batch, and what one step sees so many times it.
-  std::pair<TrainerOptions, MemoryPolicy> settle(const runner::Inputs& inputs,
-                                                 runner::RunContext& context) const {
+  std::pair<TrainerOptions, MemoryPolicy> effective_options(const runner::Inputs& inputs,
+                                                            runner::RunContext& context) const {
     TrainerOptions options = options_.trainer;
     MemoryPolicy policy = *inputs.get<MemoryPolicy>("memory");
     options.model_stage = inputs.source("model");
     options.planned_peak = planned_peak_;
     options.planned_need = planned_need_;
     // What was published chose nothing before it failed.
-    if (policy.recovery.is_legacy) policy.allow = Allow::kNothing;
+    if (policy.recovery.halves_batch) policy.allow = Allow::kNothing;
     const std::int64_t times = options_.gradient_accumulation_steps;
     if (times == 1) return {std::move(options), std::move(policy)};
     if (policy.micro_batch) {
@@ -262,7 +262,7 @@ class TrainingStage final : public runner::Stage {
 
   void plan_training_of(const Setup& setup, const runner::Inputs& inputs,
                         runner::PlanContext& context) {
-    const auto [options, policy] = settle(inputs, context);
+    const auto [options, policy] = effective_options(inputs, context);
     if (!setup.data.validation) check_without_validation(options);
     const DescribedData data(setup.data);
     const auto under = [&, &options = options](const MemoryPolicy& which) {
@@ -288,7 +288,7 @@ class TrainingStage final : public runner::Stage {
     for (const std::string& line : setup.checkpoint->model->notes(network)) context.say(line);
     for (const std::string& line : setup.step->notes()) context.say(line);
     if (options_.warm_start) warm_start(network, *options_.warm_start, context);
-    const auto [options, policy] = settle(inputs, context);
+    const auto [options, policy] = effective_options(inputs, context);
     for (const std::string& line : notes_of(options)) context.say(line);
     const Dataset& train_data = *setup.data.train;
     if (training_loader(train_data, *setup.step, options.batch_size).drop_last &&
@@ -298,7 +298,7 @@ class TrainingStage final : public runner::Stage {
           "mix the "
           "samples of a batch (BatchNorm)");
     }
-    if (policy.recovery.is_legacy) return train_as_published(setup, options, policy, context);
+    if (policy.recovery.halves_batch) return train_in_halves(setup, options, policy, context);
     const bool was_chosen = planned_policy_ && policy.leaves_a_choice();
     if (!was_chosen)
       return train(*setup.step, network, setup.data, options, planned_policy_.value_or(policy),
@@ -311,8 +311,8 @@ class TrainingStage final : public runner::Stage {
   }
 
   /// on_oom_policy: legacy.
-  static TrainingResult train_as_published(const Setup& setup, TrainerOptions options,
-                                           MemoryPolicy policy, runner::RunContext& context) {
+  static TrainingResult train_in_halves(const Setup& setup, TrainerOptions options,
+                                        MemoryPolicy policy, runner::RunContext& context) {
     context.say(
         "on_oom_policy: legacy: once memory has run out, the batch itself is halved and the "
         "training begins "
@@ -320,11 +320,11 @@ class TrainingStage final : public runner::Stage {
     const std::int64_t parts =
         options.accumulated_micro_batch ? options.batch_size / *options.accumulated_micro_batch : 1;
     const std::string& device = context.node().device;
-    LegacyRetries retries({.batch_size = options.batch_size / parts,
-                           .min_batch_size = policy.min_micro_batch,
-                           .max_retries = policy.recovery.max_retries.value_or(0),
-                           .gpus = static_cast<std::int64_t>(torch::cuda::device_count())},
-                          context.node().restarts.retries);
+    HalvingRetries retries({.batch_size = options.batch_size / parts,
+                            .min_batch_size = policy.min_micro_batch,
+                            .max_retries = policy.recovery.max_retries.value_or(0),
+                            .gpus = static_cast<std::int64_t>(torch::cuda::device_count())},
+                           context.node().restarts.retries);
     policy.recovery.max_retries = 0;  // of the same batch
     policy.recovery.on_oom = {OnOom::kStop};
     options.begins_anew = true;
@@ -378,7 +378,7 @@ runner::Result<std::unique_ptr<runner::Stage>> make_training_stage(runner::Confi
       std::make_unique<TrainingStage>(std::move(options), std::move(kind)));
 }
 
-std::optional<LegacyRetries::Attempt> LegacyRetries::after(const std::string& device) {
+std::optional<HalvingRetries::Attempt> HalvingRetries::after(const std::string& device) {
   ++count_;
   if (count_ >= options_.max_retries) return {};
   if (batch_size_ > options_.min_batch_size) {

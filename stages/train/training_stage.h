@@ -10,7 +10,7 @@ namespace stages {
 /// batch is halved down to a smallest one, then the next GPU is taken with the whole batch, where
 /// there are several, or else the CPU. One count holds for all of that, and one retry fewer is
 /// granted than it says. The training begins again each time.
-class LegacyRetries {
+class HalvingRetries {
  public:
   struct Options {
     std::int64_t batch_size = 0;  ///< of the recipe
@@ -19,7 +19,7 @@ class LegacyRetries {
     std::int64_t gpus = 0;
   };
   /// `count` retries have been made, on other devices.
-  explicit LegacyRetries(const Options& options, std::int64_t count = 0)
+  explicit HalvingRetries(const Options& options, std::int64_t count = 0)
       : options_(options), batch_size_(options.batch_size), count_(count) {}
 
   struct Attempt {

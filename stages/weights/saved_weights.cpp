@@ -296,7 +296,7 @@ std::string plain_weight_name(std::string name) {
 }
 
 std::optional<nlohmann::json> weights_config(const std::string& reference) {
-  auto config = runner::config_beside(find_weights(reference));
+  auto config = runner::config_next_to(find_weights(reference));
   return config ? std::optional(std::move(config->json)) : std::nullopt;
 }
 
@@ -308,7 +308,7 @@ std::string weights_sha256(const std::string& reference) {
 SavedWeights read_saved_weights(const std::string& reference, WeightContents contents,
                                 const std::optional<std::string>& entry) {
   const fs::path path = find_weights(reference);
-  auto config = runner::config_beside(path);
+  auto config = runner::config_next_to(path);
   SavedWeights result = read(path, shards_of(path), contents, entry.value_or(""));
   if (config) result.config = std::move(config->json);
   result.where = path;

@@ -143,7 +143,7 @@ Json json_of(const PictureSurvey& survey, const runner::Node& node) {
            counted_list(survey.shared, [](const std::string& patient) { return patient; })},
           {"subject", survey.subject ? survey.subject->what : ""},
           {"strangers",
-           counted_list(survey.strangers, [](const auto& picture) { return json_of(picture); })}};
+           counted_list(survey.unlike, [](const auto& picture) { return json_of(picture); })}};
 }
 
 /// The pictures of a data stage, and what is wrong besides them: who trains is stopped by the first
@@ -212,8 +212,11 @@ FoundPictures find_pictures(runner::Node node, const runner::Graph& graph,
   found.parts = pictures_below_root(node, others);
   for (runner::Diagnostic& problem : others) {
     problem.pointer = node.pointer + "/root";
-    const auto is_told = [&](const runner::Diagnostic& one) { return one.code == problem.code; };
-    if (std::ranges::none_of(found.problems, is_told)) found.problems.push_back(std::move(problem));
+    const auto is_reported = [&](const runner::Diagnostic& one) {
+      return one.code == problem.code;
+    };
+    if (std::ranges::none_of(found.problems, is_reported))
+      found.problems.push_back(std::move(problem));
   }
   return found;
 }

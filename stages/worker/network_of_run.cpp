@@ -152,7 +152,7 @@ runner::Result<std::vector<NodeNetwork>> networks_wired_to(
 namespace {
 
 /// What preprocessor_config.json beside `weights` asks for.
-ImageDatasetOptions preprocessing_beside(const std::filesystem::path& weights) {
+ImageDatasetOptions preprocessing_next_to(const std::filesystem::path& weights) {
   const std::filesystem::path file = weights.parent_path() / "preprocessor_config.json";
   std::ifstream stream(file);
   const auto config = runner::parse_json<nlohmann::json>(stream);
@@ -174,7 +174,7 @@ runner::Result<std::shared_ptr<const Checkpoint>> network_of_model(
   if (node == graph.nodes.end()) throw std::runtime_error("the graph has no node '" + id + "'");
   auto stage = runner::create_stage(*node, all_kinds());
   if (!stage) return stage.errors();
-  const ImageDatasetOptions transform = preprocessing_beside(runner::find_weights(reference));
+  const ImageDatasetOptions transform = preprocessing_next_to(runner::find_weights(reference));
   LoadingContext loading(
       {.seed = node->seed, .recipe_hash = graph.recipe_hash, .device = std::string(device)},
       context);

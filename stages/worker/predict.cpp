@@ -36,7 +36,7 @@ using Json = nlohmann::ordered_json;
 using runner::ErrorCode;
 using runner::StageError;
 
-constexpr std::size_t kNamedStrangers = 10;
+constexpr std::size_t kNamedUnlike = 10;
 
 /// What a picture may be taken for, where those are not the classes of the training.
 struct AskedClasses {
@@ -91,7 +91,7 @@ class Prediction {
       context_.progress(progress.after(next_, next_));
     }
     give_unreadable(images);
-    report_strangers();
+    report_unlike();
     Json answer = {{"images", images}, {"failed", failed_}};
     if (!explain_.empty()) answer["pictures"] = drawn_;
     return answer;
@@ -157,14 +157,14 @@ class Prediction {
     }
   }
 
-  void report_strangers() const {
-    const std::vector<std::string> names = pictures_->strangers();
+  void report_unlike() const {
+    const std::vector<std::string> names = pictures_->unlike();
     if (names.empty()) return;
     context_.say(
         std::to_string(names.size()) +
         (names.size() == 1 ? " picture does not look like " : " pictures do not look like ") +
         std::string(pictures_->subject()->what) +
-        ", so what is said of them means nothing: " + runner::listed(names, kNamedStrangers, "'"));
+        ", so what is said of them means nothing: " + runner::listed(names, kNamedUnlike, "'"));
   }
 
   std::string name_of(std::int64_t label) const {
@@ -327,10 +327,11 @@ runner::Result<Json> answer_predict(const Json& request, const RequestContext& c
 
   auto found = list_pictures(fields.texts("paths"));
   if (!found) return found.errors();
-  const bool is_told = !request.contains("plan_for");
-  if (const std::string not_taken = found->not_taken.text(); is_told && !not_taken.empty())
+  const bool is_reported = !request.contains("plan_for");
+  if (const std::string not_taken = found->not_taken.text(); is_reported && !not_taken.empty())
     context.say(not_taken);
-  if (const std::int64_t count = found->other_formats.count_other_images(); is_told && count > 0) {
+  if (const std::int64_t count = found->other_formats.count_other_images();
+      is_reported && count > 0) {
     context.say(std::to_string(count) +
                 (count == 1 ? " file is named as an image" : " files are named as images") +
                 " in an unsupported format: " + found->other_formats.other_images());

@@ -100,11 +100,12 @@ class CutOff : public testing::Test {
                          "/bin/retort resume work/run",
                      folder_.path());
   }
-  std::string watched(const std::string& deed) const {
+  std::string watched(const std::string& action) const {
     fs::remove_all(folder_ / "seen");
     fs::create_directory(folder_ / "seen");
     return "WRITING_CALLS=below:" + (folder_ / "work").string() +
-           ",in:" + (folder_ / "seen").string() + "," + deed + " LD_PRELOAD=" RETORT_WRITING_CALLS;
+           ",in:" + (folder_ / "seen").string() + "," + action +
+           " LD_PRELOAD=" RETORT_WRITING_CALLS;
   }
   /// Of many writes to one file in a row the first, the middle and the last.
   std::vector<Call> calls() const {
@@ -182,9 +183,9 @@ class CutOff : public testing::Test {
   }
   /// The results of a run that is left alone, of which the calls() are known then, with `deed`
   /// "copy" copies too.
-  std::map<std::string, std::string> run_whole(const std::string& recipe, const std::string& deed,
+  std::map<std::string, std::string> run_whole(const std::string& recipe, const std::string& action,
                                                const std::string& more = "") const {
-    const Ended ended = run(recipe, watched(deed), more);
+    const Ended ended = run(recipe, watched(action), more);
     EXPECT_EQ(ended.exit, 0) << ended.err;
     EXPECT_EQ(ended.err.find("writing_calls"), ended.err.npos) << ended.err;
     return results();
@@ -215,14 +216,14 @@ class CutOff : public testing::Test {
   }
   /// Strikes one program at its calls that `takes`.
   template <typename Takes>
-  void strike(const std::string& recipe, const std::string& deed, Takes takes,
+  void strike(const std::string& recipe, const std::string& action, Takes takes,
               const std::string& more = "", bool goes_on_by_itself = false) {
     const auto whole = run_whole(recipe, "look", more);
     for (const Call& call : calls_kept(takes)) {
-      SCOPED_TRACE(deed + " at " + call.program + " " + std::to_string(call.own) + " " + call.name +
-                   call.path);
+      SCOPED_TRACE(action + " at " + call.program + " " + std::to_string(call.own) + " " +
+                   call.name + call.path);
       const std::string at = call.program + ":" + std::to_string(call.own);
-      const std::string what = deed == "kill" ? "kill:" + at : "fail:" + at + ":" + deed;
+      const std::string what = action == "kill" ? "kill:" + at : "fail:" + at + ":" + action;
       const Ended ended = run(recipe, watched(what), more);
       if (goes_on_by_itself) EXPECT_EQ(ended.exit, 0) << ended.err;
       if (ended.exit == 0) expect_whole(whole);

@@ -97,13 +97,13 @@ class Resume : public testing::Test {
   }
   /// Strikes `program` at its points first, first + stride …; after each the run is resumed to its
   /// end.
-  void strike_every(const std::string& program, const std::string& deed, int first, int stride) {
+  void strike_every(const std::string& program, const std::string& action, int first, int stride) {
     ASSERT_EQ(train("whole").exit, 0);
     const Result whole = result("whole");
     ASSERT_FALSE(whole.metrics.empty());
     int struck = 0;
     for (int point = first;; point += stride) {
-      const std::string fault = program + "/any:" + std::to_string(point) + ":" + deed;
+      const std::string fault = program + "/any:" + std::to_string(point) + ":" + action;
       SCOPED_TRACE(fault);
       const std::string name = "run" + std::to_string(point);
       const Ended ended = train(name, fault);
@@ -177,14 +177,14 @@ TEST_F(Resume, TensorWithoutMemoryCostsNothingWhereARetryIsAllowed) {
 
 TEST_F(Resume, WorkerThatIsKilledOrLosesItsGpuIsRestartedToTheSameBits) {
   ASSERT_EQ(train("whole", "", kRetries).exit, 0);
-  for (const auto& [deed, line] :
+  for (const auto& [action, line] :
        {std::pair("kill",
                   "train: the worker was killed: continues from the last checkpoint, restart 1\n"),
         std::pair(
             "lose",
             "train: the device 'cpu' failed: continues from the last checkpoint, restart 1\n")}) {
-    SCOPED_TRACE(deed);
-    const Ended ended = train("run", std::string("retort-worker/step:3:") + deed, kRetries);
+    SCOPED_TRACE(action);
+    const Ended ended = train("run", std::string("retort-worker/step:3:") + action, kRetries);
     EXPECT_EQ(ended.exit, 0) << ended.err;
     EXPECT_THAT(ended.err, HasSubstr(line));
     EXPECT_THAT(ended.err, HasSubstr("train: resuming after step 2 of 4"));
@@ -248,8 +248,8 @@ class DeepResume : public Resume, public testing::WithParamInterface<int> {
   static constexpr int kShares = 8;
 
  protected:
-  void strike_all(const std::string& program, const std::string& deed) {
-    strike_every(program, deed, 1 + GetParam(), kShares);
+  void strike_all(const std::string& program, const std::string& action) {
+    strike_every(program, action, 1 + GetParam(), kShares);
   }
 };
 INSTANTIATE_TEST_SUITE_P(Deep, DeepResume, testing::Range(0, DeepResume::kShares));

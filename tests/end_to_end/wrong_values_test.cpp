@@ -118,7 +118,7 @@ class WrongValues : public testing::Test {
   TemporaryFolder folder_;
 };
 
-bool is_told(const Json& errors, const std::string& stage) {
+bool is_reported(const Json& errors, const std::string& stage) {
   return std::ranges::any_of(errors, [&](const Json& error) {
     const std::string pointer = error.value("pointer", "");
     return pointer == "/" + stage || pointer.starts_with("/" + stage + "/");
@@ -154,7 +154,7 @@ TEST_F(WrongValues, NoStringOptionEndsAsAnErrorOfOurOwn) {
         EXPECT_NE(error.value("code", ""), "E0701") << error.dump();
       }
       const std::size_t before = stages.size();
-      std::erase_if(stages, [&](const Wrong& one) { return is_told(errors, one.stage); });
+      std::erase_if(stages, [&](const Wrong& one) { return is_reported(errors, one.stage); });
       if (stages.size() == before) {
         EXPECT_TRUE(errors.empty()) << errors.dump(2);
         break;

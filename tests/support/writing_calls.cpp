@@ -39,7 +39,7 @@ thread_local bool is_inside = false;  // what is done here is not a call of the 
 
 struct Wish {
   std::string below, in;
-  enum class Deed { kNone, kCopy, kKill, kFail } deed = Deed::kNone;
+  enum class Action { kNone, kCopy, kKill, kFail } action = Action::kNone;
   std::string program;
   long call = 0;
   int error = 0;
@@ -57,9 +57,9 @@ Wish wish_from(const char* text) {
                       value = colon == one.npos ? "" : one.substr(colon + 1);
     if (key == "below") wish.below = value + "/";
     if (key == "in") wish.in = value;
-    if (key == "copy") wish.deed = Wish::Deed::kCopy;
+    if (key == "copy") wish.action = Wish::Action::kCopy;
     if (key != "kill" && key != "fail") continue;
-    wish.deed = key == "kill" ? Wish::Deed::kKill : Wish::Deed::kFail;
+    wish.action = key == "kill" ? Wish::Action::kKill : Wish::Action::kFail;
     wish.program = value.substr(0, value.find(':'));
     char* after = nullptr;
     wish.call = std::strtol(value.c_str() + wish.program.size() + 1, &after, 10);
@@ -131,15 +131,15 @@ class Call {
   /// Whether it is to fail, with errno set. The program may end here.
   bool fails() {
     if (!is_struck_) return false;
-    if (wish().deed == Wish::Deed::kKill) raise(SIGKILL);
+    if (wish().action == Wish::Action::kKill) raise(SIGKILL);
     errno = wish().error;
     return true;
   }
   /// Of a write of that many bytes: how many are to be written first, after which half_done() is
   /// called.
   std::size_t half(std::size_t size) const {
-    const bool is_halved = is_seen_ && (wish().deed == Wish::Deed::kCopy ||
-                                        (is_struck_ && wish().deed == Wish::Deed::kKill));
+    const bool is_halved = is_seen_ && (wish().action == Wish::Action::kCopy ||
+                                        (is_struck_ && wish().action == Wish::Action::kKill));
     return is_halved ? size / 2 : 0;
   }
   void half_done() { copy("-half"); }
@@ -165,7 +165,7 @@ class Call {
     return count;
   }
   void copy(const std::string& ending) const {
-    if (wish().deed != Wish::Deed::kCopy) return;
+    if (wish().action != Wish::Action::kCopy) return;
     char number[16];
     std::snprintf(number, sizeof number, "%06ld", number_);
     std::error_code error;

@@ -42,10 +42,10 @@ CLI::Option* add(CLI::App& app, const Parameter& parameter) {
 }
 
 /// Has `app` understand what every verb takes and what this one does.
-std::vector<Binding> declare(CLI::App& app, const Invocation& verb, Talk& talk) {
-  app.add_flag("--json", talk.json, verb.json_summary);
-  app.add_flag("-v,--verbose", talk.verbose, "Print more detail");
-  app.add_flag("-q,--quiet", talk.quiet, "Print nothing but errors");
+std::vector<Binding> declare(CLI::App& app, const Invocation& verb, OutputFlags& output) {
+  app.add_flag("--json", output.json, verb.json_summary);
+  app.add_flag("-v,--verbose", output.verbose, "Print more detail");
+  app.add_flag("-q,--quiet", output.quiet, "Print nothing but errors");
   std::vector<Binding> declared;
   for (const Parameter& parameter : verb.parameters) {
     CLI::Option* option = add(app, parameter);
@@ -202,7 +202,7 @@ Result<std::variant<ParsedLine, HelpText>> parse_command_line(std::span<const st
   CLI::App app(std::string(command->summary), "retort " + line.verb);
   app.footer("Example: " + std::string(command->example));
   app.get_formatter()->column_width(26);
-  declare(app, verb, line.talk);
+  declare(app, verb, line.output);
   try {
     app.parse(reversed(words));
   } catch (const CLI::CallForHelp&) {
@@ -224,7 +224,7 @@ UnfinishedLine parse_unfinished(std::span<const std::string> words) {
   const Invocation verb = command ? command->declare() : Invocation();
   UnfinishedLine line{words[0]};
   CLI::App app;
-  Talk ignored;
+  OutputFlags ignored;
   const std::vector<Binding> declared = declare(app, verb, ignored);
   app.allow_extras();
   std::vector<std::string> typed = reversed(words);

@@ -12,7 +12,7 @@
 namespace runner {
 
 /// How a verb is to speak: flags that every verb has.
-struct Talk {
+struct OutputFlags {
   bool json = false;
   bool verbose = false;
   bool quiet = false;
@@ -22,7 +22,7 @@ struct Talk {
 struct ParsedLine {
   std::string verb;
   Invocation invocation;
-  Talk talk;
+  OutputFlags output;
 };
 
 /// A text that was asked for instead of work: --help or --version.

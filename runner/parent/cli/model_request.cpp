@@ -39,7 +39,7 @@ Result<Json> folder_options(const std::string& reference, const fs::path& weight
     return unusable_model(reference, ErrorCode::kMissingWeights, "it has no " + file + ", " + what,
                           help);
   };
-  const auto config = config_beside(weights);
+  const auto config = config_next_to(weights);
   if (!config || config->file.filename() != "config.json")
     return missing("config.json", "which says how large the model is");
   Json options;

@@ -121,8 +121,8 @@ void complete_paths(Value& value, std::vector<std::string>& path, const Value& r
 
 /// The folder in which the relative paths of a recorded recipe stand that is used in another one;
 /// else empty. What is typed here stands here: those of its paths become absolute.
-std::filesystem::path settle_paths(Value& resolved, const Composer& composer,
-                                   const SchemaSet& schemas) {
+std::filesystem::path resolve_paths(Value& resolved, const Composer& composer,
+                                    const SchemaSet& schemas) {
   const auto folder = working_folder_of(composer.file());
   std::error_code error;
   if (!folder || std::filesystem::equivalent(*folder, std::filesystem::current_path(), error))
@@ -148,7 +148,7 @@ Result<ShownConfig> compose_to_show(const NamedRecipe& named, bool resolve,
   if (!resolved) return resolved.errors();
   shown.recipe = *std::move(resolved);
   if (!shown.composition.has_schema) return shown;
-  const std::filesystem::path folder = settle_paths(shown.recipe, *composer, schemas);
+  const std::filesystem::path folder = resolve_paths(shown.recipe, *composer, schemas);
   auto recipe = make_recipe(shown.recipe, schemas, &sources, folder);
   if (!recipe) return recipe.errors();
   shown.recipe = std::move(recipe->resolved);
@@ -186,7 +186,7 @@ Result<PreparedRecipe> prepare_by_any_rules(const NamedRecipe& named, const Sche
   }
   auto resolved = composer->resolve(*composition, &composition->warnings);
   if (!resolved) return resolved.errors();
-  const std::filesystem::path folder = settle_paths(*resolved, *composer, schemas);
+  const std::filesystem::path folder = resolve_paths(*resolved, *composer, schemas);
   auto recipe = make_recipe(*std::move(resolved), schemas, &sources, folder);
   if (!recipe) return recipe.errors();
   // The folder of the recorded run is taken.
@@ -295,7 +295,7 @@ RunSurroundings surroundings(Console& console, const WorkerCommand& worker, Next
                              Storage& storage) {
   RunSurroundings here{.worker = worker,
                        .results = console.out,
-                       .talk = console.err,
+                       .err = console.err,
                        .display = standard_error_display(console.verbosity),
                        .node_index = node_index_folder(),
                        .next_gpu = std::move(next_gpu),

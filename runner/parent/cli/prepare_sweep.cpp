@@ -184,7 +184,7 @@ void erase(Value* map, std::string_view key) {
 
 /// What `threads: auto` comes to in a run that has a part of the processor, or the cores of a
 /// cluster's task.
-void settle_threads(Value& recipe, std::int64_t slots, std::optional<std::int64_t> cores) {
+void share_threads(Value& recipe, std::int64_t slots, std::optional<std::int64_t> cores) {
   Value* threads = recipe.find("threads");
   if (!threads || !threads->text() || *threads->text() != "auto") return;
   if (cores) threads->data = *cores;
@@ -268,7 +268,7 @@ Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Comp
     sweep.launcher = *given;
   const auto cores = cores_of_task(job.recipe);
   erase(&job.recipe, "sweep");  // a job is none
-  settle_threads(job.recipe, slots, cores);
+  share_threads(job.recipe, slots, cores);
   job.hash = recipe_hash(job.recipe);
   return {};
 }

@@ -39,10 +39,10 @@ ExitCode run_words(std::span<const std::string> words, Console& console) {
     return help->about.name.empty() ? ExitCode::kDone : help_about_recipe(help->about, console);
   }
   const auto& line = std::get<ParsedLine>(*parsed);
-  console.json = line.talk.json;
-  console.verbosity = line.talk.quiet     ? Verbosity::kQuiet
-                      : line.talk.verbose ? Verbosity::kVerbose
-                                          : Verbosity::kNormal;
+  console.json = line.output.json;
+  console.verbosity = line.output.quiet     ? Verbosity::kQuiet
+                      : line.output.verbose ? Verbosity::kVerbose
+                                            : Verbosity::kNormal;
   return line.invocation.run(console);
 }
 

@@ -90,7 +90,7 @@ Diagnostics Rerun::look_for_changes(const Json& environment, const Graph& graph,
                         "this run follows from the last ones alone",
                         ""});
   }
-  return told_changes(changes_, run_, environment, flags_.force);
+  return reported_changes(changes_, run_, environment, flags_.force);
 }
 
 ExitCode Rerun::operator()(Console& console, OnEnd on_end) {

@@ -237,8 +237,8 @@ std::vector<RecordChange> changes_since_record(const RecordedRun& run, const Jso
   return changes;
 }
 
-Diagnostics told_changes(const std::vector<RecordChange>& changes, const RecordedRun& run,
-                         const Json& environment, bool force) {
+Diagnostics reported_changes(const std::vector<RecordChange>& changes, const RecordedRun& run,
+                             const Json& environment, bool force) {
   Diagnostics found;
   for (const RecordChange& change : changes) {
     const bool is_error = change.weight == Weight::kWhole && !force;

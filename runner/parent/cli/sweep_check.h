@@ -40,8 +40,8 @@ std::vector<RecordChange> changes_since_record(const RecordedRun& run,
 
 /// kChangedRun for each change: what decides the result is an error unless `force` is given, the
 /// rest a warning. One more warning where the record of `run` does not say what the inputs were.
-Diagnostics told_changes(const std::vector<RecordChange>& changes, const RecordedRun& run,
-                         const nlohmann::ordered_json& environment, bool force);
+Diagnostics reported_changes(const std::vector<RecordChange>& changes, const RecordedRun& run,
+                             const nlohmann::ordered_json& environment, bool force);
 
 /// Is the recipe of the record not what Retort wrote there? False where the record, of an earlier
 /// version, does not say.

@@ -94,14 +94,14 @@ std::int64_t threads_written(const PreparedSweep& sweep) {
 }
 
 /// In one line, after what is not counted.
-void say_slots(const SlotMemory& memory, const SlotWish& settled, const std::string& threads,
+void say_slots(const SlotMemory& memory, const SlotWish& chosen, const std::string& threads,
                const std::string& why, Console& console) {
   if (console.is_quiet()) return;
   for (const std::string& line : memory.uncounted()) console.err << line << '\n';
-  const std::string fit = why.empty() ? memory.text(settled.slots) : why;
-  console.err << (settled.is_auto ? "--slots auto: " : "") << settled.slots
-              << (settled.slots == 1 ? " trial" : " trials") << " at a time"
-              << (settled.slots == 1 ? "" : threads) << (fit.empty() ? "" : "; " + fit) << '\n';
+  const std::string fit = why.empty() ? memory.text(chosen.slots) : why;
+  console.err << (chosen.is_auto ? "--slots auto: " : "") << chosen.slots
+              << (chosen.slots == 1 ? " trial" : " trials") << " at a time"
+              << (chosen.slots == 1 ? "" : threads) << (fit.empty() ? "" : "; " + fit) << '\n';
 }
 
 /// Why no more than `slots` trials run at a time, where `more` do not fit.
@@ -137,20 +137,20 @@ SlotMemory slot_memory(const SchemaSet& schemas, const ReuseFlags& reuse, const 
       gpus_for_trials());
 }
 
-Result<std::int64_t> settle_slots(const SlotMemory& memory, const SlotWish& wish,
+Result<std::int64_t> choose_slots(const SlotMemory& memory, const SlotWish& wish,
                                   std::int64_t threads, Console& console) {
   if (wish.slots == 1 && !wish.is_auto) return 1;
-  SlotWish settled = wish;
+  SlotWish chosen = wish;
   std::string why;
   if (wish.is_auto) {
     const std::int64_t most = slots_for_threads(threads);
-    settled.slots = memory.fitting(most);
-    why = why_no_more(memory, settled.slots, most);
+    chosen.slots = memory.fitting(most);
+    why = why_no_more(memory, chosen.slots, most);
   } else if (Diagnostics errors = memory.check(wish.slots); !errors.empty()) {
     return errors;
   }
-  say_slots(memory, settled, "", why, console);
-  return settled.slots;
+  say_slots(memory, chosen, "", why, console);
+  return chosen.slots;
 }
 
 Result<SweepInSlots> prepare_in_slots(const NamedRecipe& named, const SchemaSet& schemas,

@@ -40,7 +40,7 @@ Result<SweepInSlots> prepare_in_slots(const NamedRecipe& named, const SchemaSet&
 
 /// The same for trials whose recipes are settled, with at most `threads` each: `memory` has those
 /// that are still to run. How many run at a time.
-Result<std::int64_t> settle_slots(const SlotMemory& memory, const SlotWish& wish,
+Result<std::int64_t> choose_slots(const SlotMemory& memory, const SlotWish& wish,
                                   std::int64_t threads, Console& console);
 
 /// How many trials run at a time where each has that many threads, and each processor's thread is

@@ -80,8 +80,8 @@ class Settling {
     try {
       const bool is_path = !is_hub_reference(reference_);
       const auto beside =
-          config_beside(find_weights(is_path ? (folder_ / reference_).string() : reference_));
-      if (beside) settle(*beside);
+          config_next_to(find_weights(is_path ? (folder_ / reference_).string() : reference_));
+      if (beside) fill_in(*beside);
     } catch (const StageError& error) {
       // What is not there yet may be fetched: the stage says so when it is made.
       if (error.code != ErrorCode::kMissingWeights)
@@ -96,7 +96,7 @@ class Settling {
   }
 
  private:
-  void settle(const ConfigBeside& beside) {
+  void fill_in(const ConfigBeside& beside) {
     const PretrainedConfig config = pretrained_config(beside.json);
     const Value* kind = mapping_.find("kind");
     if (config.kind && kind && kind->text() && *kind->text() != *config.kind) {
@@ -112,11 +112,11 @@ class Settling {
           Value{*config.image_size, read ? place_in(*read, "image_size") : Location{&source, 1, 1}};
     for (FromConfig& said : all_said(config)) {
       said.value.where = read ? place_in(*read, said.option) : Location{&source, 1, 1};
-      if (Value* written = mapping_.find(said.option)) settle(*written, said);
+      if (Value* written = mapping_.find(said.option)) fill_in(*written, said);
     }
   }
 
-  void settle(Value& written, const FromConfig& said) {
+  void fill_in(Value& written, const FromConfig& said) {
     if (written.is_default || (written.text() && *written.text() == "auto")) {
       written = said.value;
     } else if (!same_data(written, said.value) && !is_without_effect(written, said.option)) {
@@ -153,7 +153,7 @@ class Settling {
 };
 
 /// Puts what all of `said` say in place of auto.
-void settle_image_sizes(Value& recipe, const std::vector<Value>& said, Diagnostics& errors) {
+void fill_in_image_sizes(Value& recipe, const std::vector<Value>& said, Diagnostics& errors) {
   for (Entry& stage : *recipe.map()) {
     const Value* const kind = stage.value.map() ? stage.value.find("kind") : nullptr;
     if (!kind || !kind->text() || !kind->text()->starts_with("data.")) continue;
@@ -176,8 +176,8 @@ void settle_image_sizes(Value& recipe, const std::vector<Value>& said, Diagnosti
 
 }  // namespace
 
-Diagnostics settle_by_weights(Value& recipe, const SchemaSet& schemas, Sources& sources,
-                              const std::filesystem::path& folder) {
+Diagnostics fill_in_from_weights(Value& recipe, const SchemaSet& schemas, Sources& sources,
+                                 const std::filesystem::path& folder) {
   Diagnostics errors;
   std::vector<Value> image_sizes;
   schemas.visit_configured(
@@ -189,7 +189,7 @@ Diagnostics settle_by_weights(Value& recipe, const SchemaSet& schemas, Sources& 
           image_sizes.push_back(*written);
         else if (settling.image_size()) image_sizes.push_back(*settling.image_size());
       });
-  settle_image_sizes(recipe, image_sizes, errors);
+  fill_in_image_sizes(recipe, image_sizes, errors);
   sort_by_place(errors, sources);
   return errors;
 }
@@ -219,9 +219,9 @@ Result<Recipe> make_recipe(Value composed, const SchemaSet& schemas, Sources* so
   if (auto errors = schemas.validate(composed); !errors.empty()) return errors;
   if (auto errors = shown_secrets(composed, {"name", "notice", "run.dir"}); !errors.empty())
     return errors;
-  if (auto errors = settle_home(composed, schemas); !errors.empty()) return errors;
+  if (auto errors = expand_home(composed, schemas); !errors.empty()) return errors;
   if (sources) {
-    if (auto errors = settle_by_weights(composed, schemas, *sources, folder); !errors.empty())
+    if (auto errors = fill_in_from_weights(composed, schemas, *sources, folder); !errors.empty())
       return errors;
   }
   Recipe recipe;
@@ -265,25 +265,25 @@ class HomePaths {
  public:
   HomePaths(const Value& recipe, const SchemaSet& schemas) : recipe_(recipe), schemas_(schemas) {}
 
-  void settle(Value& value) {
+  void expand(Value& value) {
     if (auto* map = value.map()) {
-      for (Entry& entry : *map) settle_below(entry.key, entry.value);
+      for (Entry& entry : *map) expand_below(entry.key, entry.value);
     } else if (auto* list = value.list()) {
-      for (std::size_t i = 0; i < list->size(); ++i) settle_below(std::to_string(i), (*list)[i]);
+      for (std::size_t i = 0; i < list->size(); ++i) expand_below(std::to_string(i), (*list)[i]);
     } else if (std::string* const text = std::get_if<std::string>(&value.data)) {
-      settle_text(*text, value.where);
+      expand_text(*text, value.where);
     }
   }
   Diagnostics take_errors() { return std::move(errors_); }
 
  private:
-  void settle_below(const std::string& key, Value& value) {
+  void expand_below(const std::string& key, Value& value) {
     path_.push_back(key);
-    settle(value);
+    expand(value);
     path_.pop_back();
   }
 
-  void settle_text(std::string& text, const Location& where) {
+  void expand_text(std::string& text, const Location& where) {
     const bool has_mark = text.find('~') != text.npos || text.starts_with('$');
     if (!has_mark || !schemas_.choices(recipe_, path_).is_path) return;
     if (begins_with_home(text)) {
@@ -333,10 +333,10 @@ std::string with_home(const std::string& path) {
   return std::string(folder) + path.substr(1);
 }
 
-Diagnostics settle_home(Value& resolved, const SchemaSet& schemas) {
+Diagnostics expand_home(Value& resolved, const SchemaSet& schemas) {
   const Value before = resolved;
   HomePaths paths(before, schemas);
-  paths.settle(resolved);
+  paths.expand(resolved);
   return paths.take_errors();
 }
 

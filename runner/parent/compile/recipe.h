@@ -19,8 +19,8 @@ namespace runner {
 /// are not there, or have no config, change nothing. Relative paths of weights stand in `folder`;
 /// empty: in the current one. A data stage whose image_size is auto, or that nobody wrote, gets
 /// what these configs say, or what the backbones do.
-Diagnostics settle_by_weights(Value& recipe, const SchemaSet& schemas, Sources& sources,
-                              const std::filesystem::path& folder = {});
+Diagnostics fill_in_from_weights(Value& recipe, const SchemaSet& schemas, Sources& sources,
+                                 const std::filesystem::path& folder = {});
 
 class SchemaSet;
 
@@ -67,6 +67,6 @@ std::string with_home(const std::string& path);
 /// error for what a shell would understand and nothing here does, which would make or look for a
 /// folder of that very name: "~anna/…",
 /// "$HOME/…", and where a run or sweep is to go "a/~/b".
-Diagnostics settle_home(Value& resolved, const SchemaSet& schemas);
+Diagnostics expand_home(Value& resolved, const SchemaSet& schemas);
 
 }  // namespace runner

@@ -366,7 +366,7 @@ Result<Composition> Composer::compose(std::span<const Override> overrides) {
     }
   }
   if (!errors.empty()) {
-    append(errors, errors_besides(result));
+    append(errors, other_errors(result));
     sort_by_place(errors, sources_);
     return errors;
   }
@@ -399,7 +399,7 @@ Result<Value> Composer::resolve(const Composition& composition, Diagnostics* war
 }
 
 /// What is wrong with a composition to which not every override could be applied.
-Diagnostics Composer::errors_besides(const Composition& composition) const {
+Diagnostics Composer::other_errors(const Composition& composition) const {
   if (!composition.has_schema || !request_.validate) return {};
   auto resolved = resolve(composition);
   Diagnostics errors = resolved ? request_.validate(*std::move(resolved)) : resolved.errors();

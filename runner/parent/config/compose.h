@@ -125,7 +125,7 @@ class Composer {
   Composer(ComposeRequest request, Declared declared, Sources& sources)
       : request_(std::move(request)), declared_(std::move(declared)), sources_(sources) {}
 
-  Diagnostics errors_besides(const Composition& composition) const;
+  Diagnostics other_errors(const Composition& composition) const;
 
   ComposeRequest request_;
   Declared declared_;

@@ -298,7 +298,7 @@ std::vector<std::string> words(std::string_view name) {
 }
 
 /// Those of a name that tell models apart: "Tesla V100" and "V100" are one.
-std::vector<std::string> telling_words(std::string_view name) {
+std::vector<std::string> known_words(std::string_view name) {
   std::vector<std::string> result = words(name);
   std::erase_if(result, [](const std::string& word) {
     return word == "nvidia" || word == "geforce" || word == "tesla" || word == "rtx";
@@ -320,9 +320,9 @@ std::vector<const DeviceModel*> meant(std::string_view name) {
             wanted, [&](const std::string& word) { return std::ranges::count(has, word) > 0; }))
       found.push_back(&model);
   }
-  const std::vector<std::string> telling = telling_words(name);
+  const std::vector<std::string> telling = known_words(name);
   const auto is_whole = [&](const DeviceModel* model) {
-    return telling_words(model->name) == telling;
+    return known_words(model->name) == telling;
   };
   if (std::ranges::count_if(found, is_whole) == 1) return {*std::ranges::find_if(found, is_whole)};
   if (!found.empty()) return found;

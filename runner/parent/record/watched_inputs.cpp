@@ -33,7 +33,7 @@ bool WatchedInputs::look_for_made() {
   return has_come;
 }
 
-void WatchedInputs::take_over_marks(const Json& before) {
+void WatchedInputs::copy_marks(const Json& before) {
   if (!before.is_object()) return;
   for (const auto& [pointer, was] : before.items()) {
     const bool is_made = was.is_object() && was.value("made", Json()) == true;

@@ -27,7 +27,7 @@ class WatchedInputs {
   /// inputs.
   const nlohmann::ordered_json& record() const { return record_; }
   /// What `before`, an earlier record of the same run, calls made by the run is that still.
-  void take_over_marks(const nlohmann::ordered_json& before);
+  void copy_marks(const nlohmann::ordered_json& before);
 
   /// Marks one as changed while the run was at work ("changed": true), which no later look can
   /// undo.

@@ -124,7 +124,7 @@ Result<std::vector<std::string>> remove_run(const RemovableRun& run, Storage& st
   const fs::path path = whole_path(run.folder);
   const RunLayout layout(path);
   std::vector<std::string> others;
-  const auto remove_or_tell = [&](const fs::path& one) -> Diagnostics {
+  const auto remove_or_report = [&](const fs::path& one) -> Diagnostics {
     remove_all(one, storage);
     if (is_present(one)) return {cannot_remove(one, storage)};
     return {};
@@ -132,14 +132,15 @@ Result<std::vector<std::string>> remove_run(const RemovableRun& run, Storage& st
   for (const std::string& name : real_file_system().list(path)) {
     if (path / name == layout.records()) continue;
     if (!is_written_by_us(name)) others.push_back(name);
-    else if (const Diagnostics errors = remove_or_tell(path / name); !errors.empty()) return errors;
+    else if (const Diagnostics errors = remove_or_report(path / name); !errors.empty())
+      return errors;
   }
   for (const std::string& name : real_file_system().list(layout.records())) {
     if (layout.records() / name == layout.mark()) continue;
-    if (const Diagnostics errors = remove_or_tell(layout.records() / name); !errors.empty())
+    if (const Diagnostics errors = remove_or_report(layout.records() / name); !errors.empty())
       return errors;
   }
-  if (const Diagnostics errors = remove_or_tell(layout.records()); !errors.empty()) return errors;
+  if (const Diagnostics errors = remove_or_report(layout.records()); !errors.empty()) return errors;
   if (others.empty() && storage.remove(path) != 0) return Diagnostics{cannot_remove(path, storage)};
   return others;
 }

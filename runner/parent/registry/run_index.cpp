@@ -307,7 +307,7 @@ namespace {
 constexpr int kLevels = 3;  // multirun/<date>/<time>/<number>
 /// What changed within this time may change again without a new stamp, on file systems with coarse
 /// clocks.
-constexpr std::int64_t kUnsettled = 2'000'000'000;
+constexpr std::int64_t kUnresolved = 2'000'000'000;
 
 struct CloseListing {
   void operator()(DIR* listing) const { ::closedir(listing); }
@@ -365,7 +365,7 @@ class Scan {
   /// of the files that an entry is read from, which somebody may have edited in place.
   std::int64_t stamp_of(int folder, const std::string& name, const struct stat& status) const {
     const std::int64_t time = time_of(status.st_mtim);
-    if (time >= now_ - kUnsettled) return 0;
+    if (time >= now_ - kUnresolved) return 0;
     std::uint64_t stamp = 14695981039346656037u;  // FNV-1a
     const auto add = [&](std::uint64_t number) {
       for (int byte = 0; byte < 8; ++byte, number >>= 8)

@@ -179,12 +179,11 @@ Diagnostics data_survey_findings(const Json& survey, const SurveyTolerance& tole
             " are in more than one part: " +
             named(shared, count, [](const Json& one) { return printable(one.get<std::string>()); }),
         "results may be too good: divide by patient");
-  const Json& strangers = survey["strangers"];
-  if (const auto count = strangers["count"].get<std::int64_t>(); count > 0)
+  const Json& unlike = survey["strangers"];
+  if (const auto count = unlike["count"].get<std::int64_t>(); count > 0)
     findings.add(Severity::kWarning, ErrorCode::kBadAnnotations,
                  counted_word(count, "picture does not look like ", "pictures do not look like ") +
-                     survey["subject"].get<std::string>() + ": " +
-                     named(strangers, count, file_text),
+                     survey["subject"].get<std::string>() + ": " + named(unlike, count, file_text),
                  "");
   return findings.list;
 }

@@ -10,9 +10,9 @@ namespace {
 constexpr std::string_view kTestAccuracy = "evaluate/top1";
 constexpr std::array<std::string_view, 3> kNamesOfTestAccuracy = {"accuracy", "top1",
                                                                   "test_accuracy"};
-constexpr std::array<std::string_view, 4> kTelling = {kTestAccuracy, "evaluate/episode_accuracy",
-                                                      "validation/accuracy", "validation/loss"};
-constexpr std::array<std::string_view, 3> kTellingFamilies = {"evaluate/", "validation/", "train/"};
+constexpr std::array<std::string_view, 4> kKnownWords = {kTestAccuracy, "evaluate/episode_accuracy",
+                                                         "validation/accuracy", "validation/loss"};
+constexpr std::array<std::string_view, 3> kKnownFamilies = {"evaluate/", "validation/", "train/"};
 
 std::string_view without_node(std::string_view metric) {
   const std::size_t colon = metric.find(':');
@@ -62,10 +62,10 @@ std::string choosing_metric(std::span<const std::string> names) {
 }
 
 std::string main_metric(std::span<const std::string> names) {
-  for (const std::string_view one : kTelling)
+  for (const std::string_view one : kKnownWords)
     if (const auto* found = first_of(names, [&](std::string_view name) { return name == one; }))
       return *found;
-  for (const std::string_view family : kTellingFamilies)
+  for (const std::string_view family : kKnownFamilies)
     if (const auto* found =
             first_of(names, [&](std::string_view name) { return name.starts_with(family); }))
       return *found;

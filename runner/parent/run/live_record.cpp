@@ -63,7 +63,7 @@ void LiveRecord::open(const Ready& ready, const Json& versions,
   if (is_resumed()) {
     check(environment_, report);
     accepted_ = accepted_checkpoints(path, request_.graph);
-    take_over_marks();
+    copy_marks();
     WorkedTime before = worked_time(path);
     folder_.emplace(
         RunFolder::reopen(path, surroundings_.storage, {.level = surroundings_.worker.log}));
@@ -113,14 +113,14 @@ void LiveRecord::take_up_metrics(WorkedTime before) {
 }
 
 /// What an earlier attempt has made may be gone when the run is repeated.
-void LiveRecord::take_over_marks() {
+void LiveRecord::copy_marks() {
   const auto run = read_run(path());
   if (!run || inputs_.record().is_null()) return;
   const auto text =
       real_file_system().read(run->recipe.parent_path() / RunRecord::kEnvironment, 64 << 20);
   const Json before = text ? parse_json<Json>(*text) : Json();
   if (!before.is_object()) return;
-  inputs_.take_over_marks(before.value("inputs", Json()));
+  inputs_.copy_marks(before.value("inputs", Json()));
   environment_["inputs"] = inputs_.record();
 }
 

@@ -98,7 +98,7 @@ class LiveRecord {
              const std::function<void(const Diagnostic&)>& report) const;
   void check_restart() const;
   std::vector<WatchedInputs::Change> changed_data() const;
-  void take_over_marks();
+  void copy_marks();
   void describe(const Ready& ready);
   void record_inputs();
   std::string recipe_text() const;

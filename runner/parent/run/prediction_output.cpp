@@ -36,9 +36,9 @@ void add_votes(const Fields& fields, std::vector<std::string>& header,
 
 }  // namespace
 
-PredictionOutput::PredictionOutput(PredictionFormat format, Append append, std::ostream& talk,
+PredictionOutput::PredictionOutput(PredictionFormat format, Append append, std::ostream& err,
                                    bool color)
-    : format_(format), append_(std::move(append)), talk_(talk), color_(color) {}
+    : format_(format), append_(std::move(append)), err_(err), color_(color) {}
 
 void PredictionOutput::take(const Json& item) {
   const Fields fields(item, "a prediction");
@@ -59,7 +59,7 @@ void PredictionOutput::take_unreadable(const std::string& code, const std::strin
   const auto known = error_code_named(code);
   if (!known) throw std::runtime_error("a prediction has an unknown 'code'");
   unreadable_.push_back({*known, {}, "", message, ""});
-  if (format_ != PredictionFormat::kJsonLines) print(talk_, unreadable_.back(), color_);
+  if (format_ != PredictionFormat::kJsonLines) print(err_, unreadable_.back(), color_);
 }
 
 void PredictionOutput::write_csv(const Json& item) {

@@ -26,7 +26,7 @@ enum class PredictionFormat { kCsv, kShownCsv, kJsonLines };
 class PredictionOutput {
  public:
   using Append = std::function<void(std::string_view)>;
-  PredictionOutput(PredictionFormat format, Append append, std::ostream& talk, bool color);
+  PredictionOutput(PredictionFormat format, Append append, std::ostream& err, bool color);
 
   /// Throws std::runtime_error for what is no such item.
   void take(const nlohmann::ordered_json& item);
@@ -41,7 +41,7 @@ class PredictionOutput {
 
   const PredictionFormat format_;
   const Append append_;
-  std::ostream& talk_;
+  std::ostream& err_;
   const bool color_;
   bool has_header_ = false;
   std::int64_t images_ = 0;  // written

@@ -32,7 +32,7 @@ class Run {
   Run(const RunRequest& request, const RunSurroundings& surroundings)
       : request_(request),
         surroundings_(surroundings),
-        display_(surroundings.talk, surroundings.display, SecretTexts(request.recipe.resolved)),
+        display_(surroundings.err, surroundings.display, SecretTexts(request.recipe.resolved)),
         summary_(request.graph, date_and_time(surroundings.wall_clock()), request.smoke),
         record_(request, surroundings, summary_),
         worker_(surroundings.worker),
@@ -163,7 +163,7 @@ class Run {
     });
     if (has_died) show_last_words();
     exit_ = ending.exit;
-    if (ending.was_deaf) tell_of_deafness();
+    if (ending.was_deaf) report_unheeded_stop();
     if (!unsaid.empty()) exit_ = exit_code(unsaid);
     if (exit_ == ExitCode::kDone) exit_ = exit_code(summary_.diagnostics());
     summary_.status = has_died                    ? RunStatus::kWorkerDied
@@ -174,7 +174,7 @@ class Run {
   }
 
   /// What the worker saved before it was asked to stop stands, though it said nothing of it.
-  void tell_of_deafness() {
+  void report_unheeded_stop() {
     if (has_saved_) exit_ = ExitCode::kStoppedAfterSave;
     const auto seconds = std::chrono::ceil<std::chrono::seconds>(worker_.grace).count();
     const std::string line =
@@ -247,7 +247,7 @@ class Run {
     // A warning is news while it happens; errors are shown together when all are known.
     if (!is_error && surroundings_.display.verbosity != Verbosity::kQuiet) {
       display_.clear();
-      print(surroundings_.talk, diagnostic, surroundings_.display.color);
+      print(surroundings_.err, diagnostic, surroundings_.display.color);
     }
   }
 
@@ -277,7 +277,7 @@ class Run {
       display_.say("", recovered);
     for (const Diagnostic& diagnostic : summary_.diagnostics()) {
       if (diagnostic.severity == Severity::kWarning) continue;  // has been shown
-      print(surroundings_.talk, diagnostic, surroundings_.display.color);
+      print(surroundings_.err, diagnostic, surroundings_.display.color);
     }
     if (summary_.status == RunStatus::kInterrupted)
       display_.say("", "interrupted" + way_to_go_on());
@@ -348,18 +348,18 @@ constexpr std::size_t kLastLines = 5;
 void WorkerOutput::take(std::string_view text) {
   text_ += text;
   for (std::size_t end; (end = text_.find_first_of("\r\n")) != text_.npos;) {
-    tell(text_.substr(0, end));
+    report(text_.substr(0, end));
     text_.erase(0, end + 1);
   }
   if (text_.size() > kLongestLine) take_rest();
 }
 
 void WorkerOutput::take_rest() {
-  if (!text_.empty()) tell(text_);
+  if (!text_.empty()) report(text_);
   text_.clear();
 }
 
-void WorkerOutput::tell(const std::string& line) {
+void WorkerOutput::report(const std::string& line) {
   if (line.empty()) return;
   last_lines_.push_back(line);
   if (last_lines_.size() > kLastLines) last_lines_.pop_front();

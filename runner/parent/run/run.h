@@ -56,7 +56,7 @@ struct RunRequest {
 struct RunSurroundings {
   WorkerCommand worker;   ///< its level is also that of log.txt
   std::ostream& results;  ///< stdout: the folder of a run that can be used
-  std::ostream& talk;     ///< stderr
+  std::ostream& err;      ///< stderr
   DisplayOptions display = {};
   /// Takes the summary (run_summary.h), with "folder", null where there is none, instead of
   /// `results`.
@@ -92,7 +92,7 @@ class WorkerOutput {
   const std::deque<std::string>& last_lines() const { return last_lines_; }
 
  private:
-  void tell(const std::string& line);
+  void report(const std::string& line);
 
   std::function<void(const std::string&)> on_line_;
   std::string text_;  // not yet a line

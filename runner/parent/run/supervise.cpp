@@ -71,7 +71,7 @@ class Supervision::Dialogue {
 
   const WorkerProcess& worker() const { return worker_; }
   bool has_ended() const { return end_.has_value(); }
-  void tell_end() const {
+  void report_end() const {
     if (on_end_) on_end_(ending());
   }
 
@@ -88,7 +88,7 @@ class Supervision::Dialogue {
         news);
   }
 
-  void heed(int number) {
+  void handle_signal(int number) {
     if (number == SIGWINCH) {
       if (conversation_.on_resize) conversation_.on_resize();
     } else if (number == SIGUSR1 || number == SIGUSR2) {
@@ -230,7 +230,7 @@ void Supervision::run() {
   while (!dialogues_.empty()) {
     std::visit(Overloaded{
                    [&](const NewsOf& one) { take(one); },
-                   [&](const SignalToUs& signal) { heed(signal.number); },
+                   [&](const SignalToUs& signal) { handle_signal(signal.number); },
                    [](const Timeout&) {},
                },
                workers_.next(tick()));
@@ -248,14 +248,14 @@ void Supervision::take(const NewsOf& one) {
   const auto ended = std::ranges::find(dialogues_, dialogue, &std::unique_ptr<Dialogue>::get);
   const std::unique_ptr<Dialogue> last = std::move(*ended);
   dialogues_.erase(ended);
-  last->tell_end();
+  last->report_end();
   workers_.remove(last->worker());
 }
 
-void Supervision::heed(int number) {
+void Supervision::handle_signal(int number) {
   const bool asks_for_end = number == SIGINT || number == SIGTERM || number == SIGHUP;
   if (asks_for_end && !stop_signal_) stop_signal_ = number;
-  for (const auto& dialogue : dialogues_) dialogue->heed(number);
+  for (const auto& dialogue : dialogues_) dialogue->handle_signal(number);
 }
 
 std::optional<std::chrono::milliseconds> Supervision::tick() {

@@ -63,7 +63,7 @@ class Supervision {
  private:
   class Dialogue;
   void take(const NewsOf& news);
-  void heed(int number);
+  void handle_signal(int number);
   std::optional<std::chrono::milliseconds> tick();
 
   WorkerSet workers_;

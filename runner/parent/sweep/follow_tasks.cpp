@@ -45,7 +45,7 @@ class Following {
         options_(options),
         surroundings_(surroundings),
         trials_(journal.trials().size()),
-        table_(journal, surroundings.talk, surroundings.display, surroundings.rows) {}
+        table_(journal, surroundings.err, surroundings.display, surroundings.rows) {}
 
   ExitCode operator()(const std::function<std::optional<int>(std::chrono::milliseconds)>& wait) {
     if (const Diagnostics errors = take_up(); !errors.empty()) return stop_with(errors);
@@ -55,7 +55,7 @@ class Following {
       if (std::ranges::none_of(trials_, &FollowedTrial::is_active)) break;
       if (!options_.waits) return leave();
       if (const auto signal = pass_time(wait)) {
-        tell("the tasks go on without this process");
+        report("the tasks go on without this process");
         journal_.flush();
         return exit_code_of_stop(*signal, /*has_saved=*/true);
       }
@@ -86,14 +86,14 @@ class Following {
     journal_.flush();
     if (has_handed_over_) return ExitCode::kDone;
     const auto left = std::ranges::count_if(trials_, &FollowedTrial::is_active);
-    tell(std::to_string(left) + (left == 1 ? " trial has" : " trials have") +
-         " not told that they ended");
+    report(std::to_string(left) + (left == 1 ? " trial has" : " trials have") +
+           " not told that they ended");
     return ExitCode::kStoppedAfterSave;
   }
 
   ExitCode stop_with(const Diagnostics& errors) {
     journal_.flush();
-    for (const Diagnostic& error : errors) tell(error);
+    for (const Diagnostic& error : errors) report(error);
     return exit_code(errors);
   }
 
@@ -206,13 +206,13 @@ class Following {
     FollowedTrial& trial = trials_[number];
     const bool is_tried_again = !is_stopping_ && ++trial.failures <= options_.trials.retries;
     trial.is_given_up = !is_tried_again;
-    tell("trial " + std::to_string(number) + " failed" + own_settings(journal_.trials(), number) +
-         ": " + event.reason + (is_tried_again ? "; it is tried again" : ""));
+    report("trial " + std::to_string(number) + " failed" + own_settings(journal_.trials(), number) +
+           ": " + event.reason + (is_tried_again ? "; it is tried again" : ""));
     for (const std::string& line : event.said)
-      if (line != event.reason) tell("    " + line);
+      if (line != event.reason) report("    " + line);
     if (is_tried_again || !options_.trials.fail_fast || is_stopping_) return;
     is_stopping_ = true;
-    for (const Diagnostic& error : queue_.cancel(submissions_)) tell(error);
+    for (const Diagnostic& error : queue_.cancel(submissions_)) report(error);
   }
 
   /// Trials that have not finished and are nobody's, as new arrays.
@@ -294,8 +294,8 @@ class Following {
     const auto now = std::chrono::steady_clock::now();
     if (!silent_since_) {
       silent_since_ = now;
-      tell(queue_.name() + " does not answer (" + errors.front().message +
-           "); the trials' own files are followed");
+      report(queue_.name() + " does not answer (" + errors.front().message +
+             "); the trials' own files are followed");
     }
     return now - *silent_since_ >= options_.patience ? errors : Diagnostics();
   }
@@ -316,16 +316,16 @@ class Following {
     const bool is_cancelled = state.starts_with("CANCELLED") && !trial.is_of_earlier;
     trial.is_given_up = is_stopping_ || is_cancelled || trial.losses > options_.resubmissions;
     trial.is_of_earlier = false;
-    tell("trial " + std::to_string(number) + ": " + why +
-         (trial.is_given_up ? ""
-                            : "; it is handed over again, and goes on from its last checkpoint"));
+    report("trial " + std::to_string(number) + ": " + why +
+           (trial.is_given_up ? ""
+                              : "; it is handed over again, and goes on from its last checkpoint"));
   }
 
   void say(const std::string& line) {
-    if (surroundings_.verbosity != Verbosity::kQuiet) tell(line);
+    if (surroundings_.verbosity != Verbosity::kQuiet) report(line);
   }
-  void tell(const std::string& line) { table_.say(line); }
-  void tell(const Diagnostic& error) {
+  void report(const std::string& line) { table_.say(line); }
+  void report(const Diagnostic& error) {
     std::ostringstream text;
     print(text, error);
     std::string lines = text.str();

@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kAttemptsOfTask = 3;
-constexpr std::size_t kToldLines = 12;  // of what a trial has said that failed
+constexpr std::size_t kReportedLines = 12;  // of what a trial has said that failed
 
 /// One trial as it is run in a task.
 class TaskAtWork {
@@ -70,7 +70,8 @@ class TaskAtWork {
     while (true) {
       const auto occurred = limit.count() > 0 ? workers_.next(std::chrono::milliseconds(1000))
                                               : workers_.next(std::nullopt);
-      if (const auto* signal = std::get_if<SignalToUs>(&occurred)) heed(signal->number, **started);
+      if (const auto* signal = std::get_if<SignalToUs>(&occurred))
+        handle_signal(signal->number, **started);
       if (limit.count() > 0 && !is_out_of_time_ &&
           std::chrono::steady_clock::now() - began >= limit) {
         is_out_of_time_ = true;
@@ -91,7 +92,7 @@ class TaskAtWork {
     }
   }
 
-  void heed(int number, WorkerProcess& trial) {
+  void handle_signal(int number, WorkerProcess& trial) {
     if (number == SIGUSR1) {
       is_to_be_queued_ = true;
       if (!stopped_by_) trial.signal(SIGTERM);
@@ -118,7 +119,7 @@ class TaskAtWork {
       event.state = TrialState::kFailed;
       event.reason = failure_reason(said, event.exit);
       event.said.assign(
-          said.end() - std::min(std::ssize(said), static_cast<std::ptrdiff_t>(kToldLines)),
+          said.end() - std::min(std::ssize(said), static_cast<std::ptrdiff_t>(kReportedLines)),
           said.end());
     }
     return event;

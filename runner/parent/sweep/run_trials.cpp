@@ -55,7 +55,7 @@ class TrialPool {
         options_(options),
         surroundings_(surroundings),
         source_(source),
-        table_(journal, surroundings.talk, surroundings.display, surroundings.rows) {
+        table_(journal, surroundings.err, surroundings.display, surroundings.rows) {
     if (journal.plan().asha) catch_up(*journal.plan().asha);
     for (const Trial& trial : journal.trials()) {
       if (!is_over(layout_, trial)) waiting_.push_back(trial.number);
@@ -149,10 +149,10 @@ class TrialPool {
     const std::vector<std::string> given = metric_names(RunLayout(layout_.run(number)).metrics());
     const std::string& wanted = journal_.plan().asha->metric;
     const std::string near = did_you_mean_path(wanted.substr(wanted.find(':') + 1), given);
-    tell("warning: trial " + std::to_string(number) + " has never measured '" + wanted +
-         "', by which sweep.asha compares trials; it has measured " +
-         (given.empty() ? "nothing" : listed(given, kNamedMetrics)) +
-         (near.empty() ? "" : "; " + near));
+    report("warning: trial " + std::to_string(number) + " has never measured '" + wanted +
+           "', by which sweep.asha compares trials; it has measured " +
+           (given.empty() ? "nothing" : listed(given, kNamedMetrics)) +
+           (near.empty() ? "" : "; " + near));
   }
 
   /// Whether any trial that has finished has measured what trials are compared by, or none has
@@ -168,9 +168,9 @@ class TrialPool {
         return true;
     }
     if (!has_finished_any) return true;
-    tell("error: no trial has measured '" + wanted +
-         "', so none was compared with another or stopped early; name what they do measure in "
-         "sweep.asha.metric");
+    report("error: no trial has measured '" + wanted +
+           "', so none was compared with another or stopped early; name what they do measure in "
+           "sweep.asha.metric");
     return false;
   }
 
@@ -202,7 +202,8 @@ class TrialPool {
   }
 
   void take(const WorkerSet::Occurrence& occurrence) {
-    if (const auto* signal = std::get_if<SignalToUs>(&occurrence)) return heed(signal->number);
+    if (const auto* signal = std::get_if<SignalToUs>(&occurrence))
+      return handle_signal(signal->number);
     const auto* news = std::get_if<NewsOf>(&occurrence);
     if (!news) return;
     const auto found = running_.find(news->worker);
@@ -259,18 +260,18 @@ class TrialPool {
     const bool is_tried_again = attempts <= options_.retries && !is_stopping();
     if (is_tried_again) waiting_.push_front(number);
     else has_failed_ = true;
-    tell("trial " + std::to_string(number) + " failed" + settings_of(number) + ": " + reason +
-         (is_tried_again ? "; it is tried again" : ""));
+    report("trial " + std::to_string(number) + " failed" + settings_of(number) + ": " + reason +
+           (is_tried_again ? "; it is tried again" : ""));
     const std::size_t first = said.size() > kShownLines ? said.size() - kShownLines : 0;
     for (std::size_t i = first; i < said.size(); ++i)
-      if (said[i] != reason) tell("    " + said[i]);
+      if (said[i] != reason) report("    " + said[i]);
     if (options_.fail_fast && has_failed_) ask_to_stop(SIGTERM);
   }
 
-  void heed(int number) {
+  void handle_signal(int number) {
     if (number == SIGINT || number == SIGTERM || number == SIGHUP) {
       ask_to_stop(number);  // a second SIGINT ends them at once
-      if (!stopped_by_) tell("stopping: trials at work save first");
+      if (!stopped_by_) report("stopping: trials at work save first");
       if (!stopped_by_) stopped_by_ = number;
     } else if (number == SIGUSR1 || number == SIGUSR2) {
       for (const auto& [worker, trial] : running_) worker->signal(number);
@@ -314,9 +315,9 @@ class TrialPool {
   }
 
   void say(const std::string& line) {
-    if (surroundings_.verbosity != Verbosity::kQuiet) tell(line);
+    if (surroundings_.verbosity != Verbosity::kQuiet) report(line);
   }
-  void tell(const std::string& line) { table_.say(line); }
+  void report(const std::string& line) { table_.say(line); }
 
   SweepJournal& journal_;
   const SweepLayout layout_;

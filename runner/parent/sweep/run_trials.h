@@ -30,7 +30,7 @@ struct TrialOptions {
 struct TrialSurroundings {
   std::filesystem::path
       program;  ///< retort itself: a trial is a process of its own, `retort run` or `retort resume`
-  std::ostream& talk;  ///< stderr
+  std::ostream& err;  ///< stderr
   Verbosity verbosity = Verbosity::kNormal;
   std::vector<std::string> arguments = {};         ///< further ones of each trial
   std::vector<std::string> run_arguments = {};     ///< further ones of those that begin

@@ -117,7 +117,7 @@ std::optional<std::int64_t> cores_of_task(const Value& recipe) {
   return threads ? *threads : kAssumedCores;
 }
 
-void settle_task(nlohmann::ordered_json& settings, const std::vector<const Value*>& recipes) {
+void complete_task(nlohmann::ordered_json& settings, const std::vector<const Value*>& recipes) {
   std::int64_t cores = 1;
   bool any_wants_gpu = false;
   for (const Value* recipe : recipes) {
@@ -143,7 +143,7 @@ TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal&
     needs.memory_bytes = bytes_from(settings.at("memory").get<std::string>());
   } else if (needs.gpus > 0) {
     if (surroundings.verbosity != Verbosity::kQuiet)
-      surroundings.talk
+      surroundings.err
           << "memory of a task: what the cluster gives by itself, as its trials compute on a GPU"
           << std::endl;
   } else {
@@ -152,17 +152,17 @@ TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal&
     for (const std::uint64_t number : planned) {
       const auto bytes = planned_bytes(layout.recipe(number), surroundings.program, commands);
       if (!bytes) {
-        surroundings.talk << "trial " << number
-                          << " cannot be planned here: the cluster decides about the memory\n";
+        surroundings.err << "trial " << number
+                         << " cannot be planned here: the cluster decides about the memory\n";
         return needs;
       }
       most = std::max(most, *bytes);
     }
     needs.memory_bytes = most + kBesideTensors;
     if (surroundings.verbosity != Verbosity::kQuiet) {
-      surroundings.talk << "memory of a task: " << size_text(*needs.memory_bytes)
-                        << ", by the plans of " << planned.size() << " of "
-                        << journal.trials().size() << " trials" << std::endl;
+      surroundings.err << "memory of a task: " << size_text(*needs.memory_bytes)
+                       << ", by the plans of " << planned.size() << " of "
+                       << journal.trials().size() << " trials" << std::endl;
     }
   }
   return needs;

@@ -47,7 +47,7 @@ std::optional<std::int64_t> cores_of_task(const Value& recipe);
 
 /// Puts numbers in place of `auto` for cores and GPUs in a launcher's settings: what `recipes`,
 /// resolved and borrowed, need at most.
-void settle_task(nlohmann::ordered_json& settings, const std::vector<const Value*>& recipes);
+void complete_task(nlohmann::ordered_json& settings, const std::vector<const Value*>& recipes);
 
 /// By the launcher's settings and, where its memory is auto, by the plans of at most 8 trials on a
 /// CPU, made by `surroundings.program`, retort itself. What cannot be planned is said on

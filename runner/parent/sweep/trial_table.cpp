@@ -164,7 +164,7 @@ std::string run_line(const RunProgress& run) {
 void LiveTrials::say(const std::string& line) {
   text_.clear();
   drawn_.reset();
-  talk_ << line << std::endl;
+  err_ << line << std::endl;
 }
 
 std::optional<std::chrono::milliseconds> LiveTrials::tick() {

@@ -56,9 +56,9 @@ std::string run_line(const RunProgress& run);
 class LiveTrials {
  public:
   LiveTrials(
-      const SweepJournal& journal, std::ostream& talk, const DisplayOptions& display,
+      const SweepJournal& journal, std::ostream& err, const DisplayOptions& display,
       std::function<int()> rows = [] { return 24; })
-      : journal_(journal), talk_(talk), display_(display), rows_(std::move(rows)), text_(talk) {}
+      : journal_(journal), err_(err), display_(display), rows_(std::move(rows)), text_(err) {}
   ~LiveTrials() { text_.clear(); }
   /// Says a line above it.
   void say(const std::string& line);
@@ -67,7 +67,7 @@ class LiveTrials {
 
  private:
   const SweepJournal& journal_;
-  std::ostream& talk_;
+  std::ostream& err_;
   const DisplayOptions& display_;
   const std::function<int()> rows_;  // of the terminal
   LiveText text_;

@@ -13,7 +13,7 @@ namespace runner {
 namespace {
 
 using FaultPoint = Fault::Point;
-using Deed = Fault::Deed;
+using Action = Fault::Action;
 
 constexpr std::pair<std::string_view, FaultPoint> kPoints[] = {
     {"create", FaultPoint::kCreate},    {"write", FaultPoint::kWrite},
@@ -21,11 +21,11 @@ constexpr std::pair<std::string_view, FaultPoint> kPoints[] = {
     {"folder", FaultPoint::kFolder},    {"remove", FaultPoint::kRemove},
     {"step", FaultPoint::kStep},        {"event", FaultPoint::kEvent},
     {"alloc", FaultPoint::kAllocation}, {"any", FaultPoint::kAny}};
-constexpr std::pair<std::string_view, Deed> kDeeds[] = {{"kill", Deed::kKill},
-                                                        {"kill_both", Deed::kKillBoth},
-                                                        {"fail", Deed::kFail},
-                                                        {"lose", Deed::kLose},
-                                                        {"full", Deed::kFull}};
+constexpr std::pair<std::string_view, Action> kFaultActions[] = {{"kill", Action::kKill},
+                                                                 {"kill_both", Action::kKillBoth},
+                                                                 {"fail", Action::kFail},
+                                                                 {"lose", Action::kLose},
+                                                                 {"full", Action::kFull}};
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
   throw std::invalid_argument("RETORT_FAULT '" + std::string(text) + "': " + why);
@@ -50,13 +50,13 @@ Value named(const std::pair<std::string_view, Value> (&names)[size], std::string
   refuse(text, "'" + std::string(name) + "' is not one of " + allowed);
 }
 
-[[noreturn]] void end_program(Deed deed) {
-  if (deed == Deed::kKillBoth) kill(getppid(), SIGKILL);
+[[noreturn]] void end_program(Action action) {
+  if (action == Action::kKillBoth) kill(getppid(), SIGKILL);
   std::raise(SIGKILL);
   std::abort();
 }
 
-bool kills(Deed deed) { return deed == Deed::kKill || deed == Deed::kKillBoth; }
+bool kills(Action action) { return action == Action::kKill || action == Action::kKillBoth; }
 
 }  // namespace
 
@@ -67,10 +67,10 @@ Fault fault_from(std::string_view text) {
   const auto [end, error] = std::from_chars(count.data(), count.data() + count.size(), fault.count);
   if (error != std::errc() || end != count.data() + count.size() || fault.count < 1)
     refuse(text, "the number of the call, from 1, must follow the first colon");
-  if (!rest.empty()) fault.deed = named(kDeeds, rest, text);
-  if (fault.deed == Deed::kLose && fault.point != FaultPoint::kStep)
+  if (!rest.empty()) fault.action = named(kFaultActions, rest, text);
+  if (fault.action == Action::kLose && fault.point != FaultPoint::kStep)
     refuse(text, "only a step can lose its GPU");
-  if (fault.point == FaultPoint::kAllocation && fault.deed != Deed::kFail)
+  if (fault.point == FaultPoint::kAllocation && fault.action != Action::kFail)
     refuse(text, "an allocation can only fail");
   return fault;
 }
@@ -90,8 +90,8 @@ bool FaultyStorage::strikes(Fault::Point point) {
 /// True, with errno set, where the call at `point` is to fail.
 bool FaultyStorage::fails(Fault::Point point) {
   const bool now = strikes(point);
-  if (now && kills(fault_.deed)) end_program(fault_.deed);
-  if (now && fault_.deed == Deed::kFail) {
+  if (now && kills(fault_.action)) end_program(fault_.action);
+  if (now && fault_.action == Action::kFail) {
     errno = EIO;
     return true;
   }
@@ -103,9 +103,11 @@ bool FaultyStorage::fails(Fault::Point point) {
   return true;
 }
 
-std::optional<Fault::Deed> FaultyStorage::reach(Fault::Point point) {
-  if (fault_.deed == Deed::kLose) return strikes(point) ? std::optional(Deed::kLose) : std::nullopt;
-  return fails(point) && fault_.deed == Deed::kFail ? std::optional(Deed::kFail) : std::nullopt;
+std::optional<Fault::Action> FaultyStorage::reach(Fault::Point point) {
+  if (fault_.action == Action::kLose)
+    return strikes(point) ? std::optional(Action::kLose) : std::nullopt;
+  return fails(point) && fault_.action == Action::kFail ? std::optional(Action::kFail)
+                                                        : std::nullopt;
 }
 
 int FaultyStorage::create(const std::filesystem::path& path) {
@@ -118,12 +120,12 @@ ssize_t FaultyStorage::write(int file, const char* data, std::size_t size) {
     return -1;
   }
   if (!strikes(FaultPoint::kWrite)) return under_.write(file, data, size);
-  if (fault_.deed == Deed::kFail) {
+  if (fault_.action == Action::kFail) {
     errno = EIO;
     return -1;
   }
   const ssize_t half = under_.write(file, data, size / 2);
-  if (kills(fault_.deed)) end_program(fault_.deed);
+  if (kills(fault_.action)) end_program(fault_.action);
   is_full_ = true;
   return half;
 }

@@ -25,7 +25,7 @@ struct Fault {
     kAllocation,
     kAny
   };
-  enum class Deed {
+  enum class Action {
     kKill,      ///< the program is killed just before it; a write is half done by then
     kKillBoth,  ///< and its parent before it: retort and its worker
     kFail,  ///< this call alone fails, with EIO; a step throws, an event finds nobody who listens
@@ -35,7 +35,7 @@ struct Fault {
   };
   Point point = Point::kAny;
   std::int64_t count = 1;  ///< the call that it happens to, from 1
-  Deed deed = Deed::kKill;
+  Action action = Action::kKill;
 };
 
 /// Reads a fault: points create, write, sync, rename, folder, remove, step, event, alloc, any;
@@ -62,7 +62,7 @@ class FaultyStorage final : public Storage {
   std::optional<std::uint64_t> free_bytes(const std::filesystem::path& path) override;
 
   /// Counts a point that is no call of a storage. What is to happen there: kFail or kLose.
-  std::optional<Fault::Deed> reach(Fault::Point point);
+  std::optional<Fault::Action> reach(Fault::Point point);
 
  private:
   bool strikes(Fault::Point point);
@@ -80,7 +80,7 @@ enum class Milestone { kStep, kEvent };
 /// Says that a step or an event comes next. It and the next are in storage.cpp, which alone knows
 /// whether faults are obeyed. What RETORT_FAULT wants to happen to it, kFail or kLose; it may end
 /// the program.
-std::optional<Fault::Deed> reach(Milestone milestone);
+std::optional<Fault::Action> reach(Milestone milestone);
 
 /// The block of tensors' memory that RETORT_FAULT wants to be refused, counted from 1; 0: none.
 std::int64_t allocation_to_refuse();

@@ -67,7 +67,7 @@ Storage& disk() {
   return disk;
 }
 
-std::optional<Fault::Deed> reach([[maybe_unused]] Milestone milestone) {
+std::optional<Fault::Action> reach([[maybe_unused]] Milestone milestone) {
 #ifdef RETORT_FAULTS
   if (auto* faulty = dynamic_cast<FaultyStorage*>(&disk()))
     return faulty->reach(milestone == Milestone::kStep ? Fault::Point::kStep

@@ -10,22 +10,22 @@
 
 namespace runner {
 
-void LateStorage::settle() {
-  if (is_settled_) return;
+void LateStorage::write_kept() {
+  if (is_resolved_) return;
   for (const std::filesystem::path& path : files_) {
     const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
     if (file.is_open() && storage_.sync(*file) != 0)
       throw WriteError(write_diagnostic(path, errno, ErrorCode::kCannotWrite));
   }
   for (const std::filesystem::path& folder : folders_) sync_folder(folder, storage_);
-  is_settled_ = true;
+  is_resolved_ = true;
   files_.clear();
   folders_.clear();
 }
 
 int LateStorage::create(const std::filesystem::path& path) {
   const int file = storage_.create(path);
-  if (file < 0 || is_settled_) return file;
+  if (file < 0 || is_resolved_) return file;
   files_.insert(path);
   folders_.insert(path.parent_path());
   return file;
@@ -33,7 +33,7 @@ int LateStorage::create(const std::filesystem::path& path) {
 
 int LateStorage::rename(const std::filesystem::path& from, const std::filesystem::path& to) {
   const int answer = storage_.rename(from, to);
-  if (answer != 0 || is_settled_) return answer;
+  if (answer != 0 || is_resolved_) return answer;
   files_.erase(from);
   files_.insert(to);
   folders_.insert(to.parent_path());
@@ -42,7 +42,7 @@ int LateStorage::rename(const std::filesystem::path& from, const std::filesystem
 
 int LateStorage::make_folder(const std::filesystem::path& path) {
   const int answer = storage_.make_folder(path);
-  if (answer == 0 && !is_settled_) folders_.insert(path.parent_path());
+  if (answer == 0 && !is_resolved_) folders_.insert(path.parent_path());
   return answer;
 }
 

@@ -9,7 +9,7 @@
 
 namespace runner {
 
-/// A storage whose flushes wait for settle(), for a run of whose beginning a power cut may take
+/// A storage whose flushes wait for write_kept(), for a run of whose beginning a power cut may take
 /// everything: until it has saved something it can be begun anew. What never settles is flushed by
 /// whoever waits for the run, or is lost.
 class LateStorage final : public Storage {
@@ -18,13 +18,13 @@ class LateStorage final : public Storage {
   explicit LateStorage(Storage& storage) : storage_(storage) {}
 
   /// Flushes all that was written, and from now on everything at once. Throws WriteError.
-  void settle();
+  void write_kept();
 
   int create(const std::filesystem::path& path) override;
   ssize_t write(int file, const char* data, std::size_t size) override {
     return storage_.write(file, data, size);
   }
-  int sync(int file) override { return is_settled_ ? storage_.sync(file) : 0; }
+  int sync(int file) override { return is_resolved_ ? storage_.sync(file) : 0; }
   int rename(const std::filesystem::path& from, const std::filesystem::path& to) override;
   int make_folder(const std::filesystem::path& path) override;
   int remove(const std::filesystem::path& path) override;
@@ -34,7 +34,7 @@ class LateStorage final : public Storage {
 
  private:
   Storage& storage_;
-  bool is_settled_ = false;
+  bool is_resolved_ = false;
   std::set<std::filesystem::path> files_, folders_;  // to be flushed; of folders the names in them
 };
 

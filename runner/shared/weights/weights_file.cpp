@@ -94,7 +94,7 @@ fs::path find_weights(const std::string& reference) {
       .with_help(how_to_get(reference));
 }
 
-std::optional<ConfigBeside> config_beside(const fs::path& weights) {
+std::optional<ConfigBeside> config_next_to(const fs::path& weights) {
   const std::string name = weights.filename();
   fs::path path = weights.parent_path() / "config.json";
   if (name.starts_with("adapter_model.")) path.replace_filename("adapter_config.json");

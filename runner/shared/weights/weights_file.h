@@ -27,7 +27,7 @@ struct ConfigBeside {
 
 /// That of the file `weights`; nullopt where there is none. Throws StageError (kDamagedWeights)
 /// where it is no JSON.
-std::optional<ConfigBeside> config_beside(const std::filesystem::path& weights);
+std::optional<ConfigBeside> config_next_to(const std::filesystem::path& weights);
 
 /// True for what names a model on the Hugging Face hub: "hf:ORG/NAME" or "hf:ORG/NAME@REVISION",
 /// where the revision is a branch, a tag or a commit.

@@ -31,10 +31,10 @@ using testing::StartsWith;
 using Names = std::vector<std::string>;
 
 /// The message of the damage that `deed` finds.
-template <typename Deed>
-std::string error(Deed deed) {
+template <typename Action>
+std::string error(Action action) {
   try {
-    deed();
+    action();
   } catch (const runner::StageError& error) {
     EXPECT_EQ(error.code, runner::ErrorCode::kDamagedWeights);
     return error.what();
@@ -265,8 +265,8 @@ class Journal : public ForwardingStorage {
   Names done;
 
  private:
-  void note(const std::string& deed, const fs::path& path) {
-    done.push_back(deed + " " + path.filename().string());
+  void note(const std::string& action, const fs::path& path) {
+    done.push_back(action + " " + path.filename().string());
   }
 };
 
@@ -310,7 +310,7 @@ TEST_F(CheckpointsTest, KilledAtAnyPointTheOneBeforeOrTheNewOneIsWhole) {
     checkpoints(options).save(training_state(1, 0.5));
     checkpoints(options).save(training_state(2, 0.6));
     const int signal = signal_of_child([&] {
-      FaultyStorage storage(unflushed_, {Fault::Point::kAny, points + 1, Fault::Deed::kKill});
+      FaultyStorage storage(unflushed_, {Fault::Point::kAny, points + 1, Fault::Action::kKill});
       checkpoints(options, storage).save(training_state(3, 0.4));
     });
     was_killed = signal == SIGKILL;
@@ -342,13 +342,14 @@ TEST_F(CheckpointsTest, LastSaveThatWasCutOffIsFinishedByATrainingThatContinues)
     checkpoints(options).save(training_state(1, 0.5));
     checkpoints(options).save(training_state(2, 0.6));
   };
-  for (const Fault::Deed deed : {Fault::Deed::kKill, Fault::Deed::kFail, Fault::Deed::kFull}) {
+  for (const Fault::Action action :
+       {Fault::Action::kKill, Fault::Action::kFail, Fault::Action::kFull}) {
     int finished = 0;
     for (std::int64_t point = 1; point <= 60; ++point) {
       SCOPED_TRACE(point);
       save_earlier();
       signal_of_child([&] {
-        FaultyStorage storage(unflushed_, {Fault::Point::kAny, point, deed});
+        FaultyStorage storage(unflushed_, {Fault::Point::kAny, point, action});
         try {
           checkpoints(options, storage).save(training_state(3, 0.4));
         } catch (const runner::WriteError&) {
@@ -371,7 +372,7 @@ TEST_F(CheckpointsTest, KilledAtAnyPointOfTheFirstSaveThereIsNoneOrTheNewOne) {
   for (std::int64_t point = 1;; ++point) {
     fs::remove_all(folder());
     const int signal = signal_of_child([&] {
-      FaultyStorage storage(unflushed_, {Fault::Point::kAny, point, Fault::Deed::kKill});
+      FaultyStorage storage(unflushed_, {Fault::Point::kAny, point, Fault::Action::kKill});
       checkpoints({}, storage).save(training_state(1, 0.5));
     });
     if (signal == 0) break;
@@ -416,19 +417,19 @@ TEST_F(CheckpointsTest, FirstOneSurvivesAPowerCutWithItsFolder) {
 }
 
 TEST_F(CheckpointsTest, FailureAtAnyPointLeavesTheOneBeforeAndNoTemporary) {
-  for (const Fault::Deed deed : {Fault::Deed::kFail, Fault::Deed::kFull}) {
+  for (const Fault::Action action : {Fault::Action::kFail, Fault::Action::kFull}) {
     int failed = 0;
     for (std::int64_t point = 1; point <= 60; ++point) {
       fs::remove_all(folder());
       checkpoints().save(training_state(1, 0.5));
-      FaultyStorage storage(unflushed_, {Fault::Point::kAny, point, deed});
+      FaultyStorage storage(unflushed_, {Fault::Point::kAny, point, action});
       bool is_saved = true;
       try {
         checkpoints({}, storage).save(training_state(2, 0.6));
       } catch (const runner::WriteError& error) {
         is_saved = false;
         ++failed;
-        if (deed == Fault::Deed::kFull)
+        if (action == Fault::Action::kFull)
           EXPECT_EQ(error.code, runner::ErrorCode::kDiskFull) << "at " << point;
       }
       const auto found = checkpoints().load_latest();
@@ -437,7 +438,7 @@ TEST_F(CheckpointsTest, FailureAtAnyPointLeavesTheOneBeforeAndNoTemporary) {
       const bool has_part = std::ranges::any_of(
           names, [](const std::string& name) { return name.ends_with(".part"); });
       // The one call that fails may be the one that clears up.
-      EXPECT_FALSE(deed == Fault::Deed::kFull && has_part) << "at " << point;
+      EXPECT_FALSE(action == Fault::Action::kFull && has_part) << "at " << point;
     }
     EXPECT_GT(failed, 15);
   }

@@ -188,11 +188,11 @@ TEST_F(FetchDatasetTest, NoFailureLeavesHalfADataSet) {
   CountingStorage counting;
   fetch({}, counting);
   EXPECT_GT(counting.calls, 30);
-  for (const auto deed : {runner::Fault::Deed::kFail, runner::Fault::Deed::kFull}) {
+  for (const auto action : {runner::Fault::Action::kFail, runner::Fault::Action::kFull}) {
     for (int count = 1; count <= counting.calls;
-         count += deed == runner::Fault::Deed::kFull ? 4 : 1) {
+         count += action == runner::Fault::Action::kFull ? 4 : 1) {
       fs::remove_all(folder_ / "data");
-      runner::FaultyStorage storage(runner::disk(), {runner::Fault::Point::kAny, count, deed});
+      runner::FaultyStorage storage(runner::disk(), {runner::Fault::Point::kAny, count, action});
       const std::string failure = failure_of([&] { fetch({}, storage); });
       if (fs::exists(folder_ / "data/toys"))
         EXPECT_TRUE(is_whole(dataset_, folder_ / "data/toys")) << count;

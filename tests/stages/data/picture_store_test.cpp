@@ -58,7 +58,7 @@ TEST_F(PictureStoreTest, APictureComesBackAsItWas) {
   EXPECT_EQ(found->kept.image->width, 20);
   EXPECT_EQ(found->kept.width, 200);
   EXPECT_EQ(found->kept.height, 160);
-  EXPECT_TRUE(found->is_stranger);
+  EXPECT_TRUE(found->is_unlike);
   EXPECT_FALSE(another->find(key('b')));
 }
 

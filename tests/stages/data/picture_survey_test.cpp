@@ -49,7 +49,7 @@ TEST_F(PictureSurveyTest, OfGoodDataFindsNothing) {
   EXPECT_THAT(found.unreadable, IsEmpty());
   EXPECT_THAT(found.identical, IsEmpty());
   EXPECT_THAT(found.alike, IsEmpty());
-  EXPECT_THAT(found.strangers, IsEmpty());
+  EXPECT_THAT(found.unlike, IsEmpty());
   EXPECT_EQ(found.patients, 0);
   EXPECT_EQ(found.without_patient, 30);
 }
@@ -74,8 +74,8 @@ TEST_F(PictureSurveyTest, FindsWhatCannotBeReadAndWhatIsNoRetina) {
   const PictureSurvey found = survey();
   ASSERT_EQ(found.unreadable.size(), 1u);
   EXPECT_EQ(found.unreadable[0].picture.file, "train/1/00006.jpg");
-  ASSERT_EQ(found.strangers.size(), 1u);
-  EXPECT_EQ(found.strangers[0].file, "train/0/street.jpg");
+  ASSERT_EQ(found.unlike.size(), 1u);
+  EXPECT_EQ(found.unlike[0].file, "train/0/street.jpg");
   EXPECT_THAT(found.widths, ElementsAre(50, 64, 64));
 }
 

@@ -350,8 +350,8 @@ TEST_F(DownloadTest, NoFailureLeavesHalfAFileUnderItsName) {
   EXPECT_GT(counting.calls, 10);
   for (int count = 1; count <= counting.calls; ++count) {
     fs::remove(file_);
-    runner::FaultyStorage storage(runner::disk(),
-                                  {runner::Fault::Point::kAny, count, runner::Fault::Deed::kFail});
+    runner::FaultyStorage storage(
+        runner::disk(), {runner::Fault::Point::kAny, count, runner::Fault::Action::kFail});
     failure_of([&] { fetch(server, storage); });
     if (fs::exists(file_)) EXPECT_EQ(folder_.read("data.bin"), bytes_) << count;
     EXPECT_EQ(failure_of([&] { fetch(server); }), "") << count;

@@ -191,8 +191,8 @@ TEST_F(HubTest, NoFailureLeavesHalfASnapshot) {
   EXPECT_GT(counting.calls, 30);
   for (int count = 1; count <= counting.calls; ++count) {
     fs::remove_all(folder_ / "hub");
-    runner::FaultyStorage storage(runner::disk(),
-                                  {runner::Fault::Point::kAny, count, runner::Fault::Deed::kFail});
+    runner::FaultyStorage storage(
+        runner::disk(), {runner::Fault::Point::kAny, count, runner::Fault::Action::kFail});
     failure_of([&] { fetch({}, storage); });
     const fs::path snapshot = home() / "snapshots" / hub_.commit();
     if (fs::exists(snapshot)) {

@@ -28,9 +28,9 @@ class Listener : public c10::WarningHandler {
 
 class DeterminismTest : public testing::Test {
  protected:
-  std::vector<std::string> told_;
+  std::vector<std::string> reported_;
   std::function<void(const std::string&)> tell_ = [this](const std::string& operation) {
-    told_.push_back(operation);
+    reported_.push_back(operation);
   };
   Listener listener_;
   c10::WarningUtils::WarningHandlerGuard guard_{&listener_};
@@ -44,7 +44,7 @@ TEST_F(DeterminismTest, StrictRefusesTheOperation) {
   } catch (const std::exception& error) {
     EXPECT_EQ(runner::nondeterministic_operation(error.what()), "put_");
   }
-  EXPECT_THAT(told_, IsEmpty());
+  EXPECT_THAT(reported_, IsEmpty());
 }
 
 TEST_F(DeterminismTest, WarnTellsEachOperationOnceAndLeavesOtherWarningsAlone) {
@@ -53,7 +53,7 @@ TEST_F(DeterminismTest, WarnTellsEachOperationOnceAndLeavesOtherWarningsAlone) {
   do_put();
   at::globalContext().alertNotDeterministic("another");
   TORCH_WARN("it is raining");
-  EXPECT_THAT(told_, ElementsAre("put_", "another"));
+  EXPECT_THAT(reported_, ElementsAre("put_", "another"));
   EXPECT_THAT(listener_.heard, ElementsAre(HasSubstr("it is raining")));
 }
 
@@ -61,7 +61,7 @@ TEST_F(DeterminismTest, OffSaysNothing) {
   const ScopedDeterminism off(Determinism::kOff, tell_);
   do_put();
   EXPECT_FALSE(at::globalContext().deterministicCuDNN());
-  EXPECT_THAT(told_, IsEmpty());
+  EXPECT_THAT(reported_, IsEmpty());
   EXPECT_THAT(listener_.heard, IsEmpty());
 }
 

@@ -194,7 +194,7 @@ TEST(MemoryPolicy, RecoveryIsHandedOn) {
   const RecoveryOptions standard = policy_of("{}")->recovery;
   EXPECT_EQ(standard.max_retries, 0);
   EXPECT_THAT(standard.on_oom, testing::ElementsAre(OnOom::kReplan, OnOom::kStop));
-  EXPECT_FALSE(standard.is_legacy);
+  EXPECT_FALSE(standard.halves_batch);
   EXPECT_FALSE(standard.allows_retry(0));
   EXPECT_EQ(policy_of("{}")->min_micro_batch, 1);
   EXPECT_EQ(policy_of("{}")->allow, Allow::kNothing);
@@ -208,7 +208,7 @@ TEST(MemoryPolicy, RecoveryIsHandedOn) {
   EXPECT_EQ(robust->min_micro_batch, 4);
   EXPECT_EQ(robust->allow, Allow::kExact);
 
-  EXPECT_TRUE(policy_of(R"({"on_oom_policy": "legacy", "max_retries": 3})")->recovery.is_legacy);
+  EXPECT_TRUE(policy_of(R"({"on_oom_policy": "legacy", "max_retries": 3})")->recovery.halves_batch);
 }
 
 TEST(MemoryPolicy, RetriesAreCountedAndNeedReplan) {

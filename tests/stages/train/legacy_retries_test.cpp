@@ -7,9 +7,9 @@ namespace {
 
 /// What is tried one after another until it gives up, or `most` times: "64", or "cuda:0@128" where
 /// the device changes.
-std::string sequence(const LegacyRetries::Options& options, std::string device = "cuda:3",
+std::string sequence(const HalvingRetries::Options& options, std::string device = "cuda:3",
                      int most = 12) {
-  LegacyRetries retries(options);
+  HalvingRetries retries(options);
   std::string text;
   for (int i = 0; i < most; ++i) {
     const auto attempt = retries.after(device);
@@ -22,20 +22,20 @@ std::string sequence(const LegacyRetries::Options& options, std::string device =
 }
 
 // The published handler itself gave these.
-TEST(LegacyRetries, DefaultsGrantTwoRetries) { EXPECT_EQ(sequence({128, 4, 3, 4}), "64 32 FAIL"); }
-TEST(LegacyRetries, FiveGrantFour) { EXPECT_EQ(sequence({128, 4, 5, 4}), "64 32 16 8 FAIL"); }
-TEST(LegacyRetries, SevenReachTheNextGpu) {
+TEST(HalvingRetries, DefaultsGrantTwoRetries) { EXPECT_EQ(sequence({128, 4, 3, 4}), "64 32 FAIL"); }
+TEST(HalvingRetries, FiveGrantFour) { EXPECT_EQ(sequence({128, 4, 5, 4}), "64 32 16 8 FAIL"); }
+TEST(HalvingRetries, SevenReachTheNextGpu) {
   EXPECT_EQ(sequence({128, 4, 7, 4}), "64 32 16 8 4 cuda:0@128 FAIL");
 }
-TEST(LegacyRetries, SeveralGpusAreCycledAndTheCpuIsNeverReached) {
+TEST(HalvingRetries, SeveralGpusAreCycledAndTheCpuIsNeverReached) {
   EXPECT_EQ(sequence({32, 4, 12, 4}), "16 8 4 cuda:0@32 16 8 4 cuda:1@32 16 8 4 FAIL");
 }
-TEST(LegacyRetries, OneGpuIsFollowedByTheCpu) {
+TEST(HalvingRetries, OneGpuIsFollowedByTheCpu) {
   EXPECT_EQ(sequence({32, 4, 12, 1}, "cuda:0", 4), "16 8 4 cpu@32 ");
 }
-TEST(LegacyRetries, RetriesOnOtherDevicesCount) {
-  LegacyRetries retries({32, 4, 3, 1}, 1);
-  EXPECT_EQ(retries.after("cuda:0"), (LegacyRetries::Attempt{16, "cuda:0"}));
+TEST(HalvingRetries, RetriesOnOtherDevicesCount) {
+  HalvingRetries retries({32, 4, 3, 1}, 1);
+  EXPECT_EQ(retries.after("cuda:0"), (HalvingRetries::Attempt{16, "cuda:0"}));
   EXPECT_FALSE(retries.after("cuda:0"));
   EXPECT_EQ(retries.count(), 3);
 }

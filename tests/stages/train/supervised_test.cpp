@@ -223,7 +223,7 @@ TEST(Supervised, LegacyHalvesTheBatchItselfAndBeginsAgain) {
   supervised.validation = nullptr;
   const auto greedy = std::make_shared<GreedyModel>();
   supervised.greedy = greedy;
-  supervised.policy->recovery = {.max_retries = 3, .is_legacy = true};
+  supervised.policy->recovery = {.max_retries = 3, .halves_batch = true};
   supervised.run(
       R"({"epochs": 1, "batch_size": 16, "log_every": 1, "optimizer": {"learning_rate": 0.05}})");
   EXPECT_THAT(
@@ -245,7 +245,7 @@ TEST(Supervised, LegacyHalvesTheBatchItselfAndBeginsAgain) {
   greedy->fitting = 2;
   gives_up.validation = nullptr;
   gives_up.greedy = greedy;
-  gives_up.policy->recovery = {.max_retries = 3, .is_legacy = true};
+  gives_up.policy->recovery = {.max_retries = 3, .halves_batch = true};
   EXPECT_THAT(gives_up.error(R"({"batch_size": 16})"),
               testing::StartsWith("out of memory in step 1"));
   EXPECT_EQ(gives_up.context.recoveries.size(), 2) << "one retry fewer than it says";

@@ -193,8 +193,9 @@ TEST_F(SafetensorsTest, FailureAtAnyPointLeavesTheOldFileAndNoHalf) {
   write_safetensors(file(), {{"a", torch::ones(1)}});
   const std::string before = bytes();
   for (const char* point : {"create:1", "write:1", "write:2", "sync:1", "rename:1"}) {
-    for (const char* deed : {":fail", ":full"}) {
-      runner::FaultyStorage storage(runner::disk(), runner::fault_from(point + std::string(deed)));
+    for (const char* action : {":fail", ":full"}) {
+      runner::FaultyStorage storage(runner::disk(),
+                                    runner::fault_from(point + std::string(action)));
       EXPECT_THROW(write_safetensors(file(), {{"a", torch::zeros(9)}}, {}, storage),
                    runner::StageError)
           << point;

@@ -131,7 +131,7 @@ Result<Json> request_for_dataset(const DataFlags& flags) {
               {"files", flags.from_files},    {"url", flags.url}};
 }
 
-void tell(const std::string& what, const Json& answer, Console& console) {
+void report(const std::string& what, const Json& answer, Console& console) {
   const std::string folder = answer["folder"];
   if (answer.contains("commit")) {
     console.out << what.substr(kHub.size()) << " is in " << folder << '\n';
@@ -155,7 +155,7 @@ ExitCode fetch_data(const DataFlags& flags, Console& console) {
   display.clear();
   if (!answer) return report(console, answer.errors());
   if (console.json) print_result(console, "data_fetch/1", *answer);
-  else if (!console.is_quiet()) tell(flags.what, *answer, console);
+  else if (!console.is_quiet()) report(flags.what, *answer, console);
   return ExitCode::kDone;
 }
 

@@ -177,7 +177,7 @@ ExitCode evaluate(const EvaluateFlags& flags, Console& console) {
         std::erase_if(changes, [&](const RecordChange& change) {
           return !bears_on_evaluation(change, graph);
         });
-        return told_changes(changes, *run, environment, flags.force);
+        return reported_changes(changes, *run, environment, flags.force);
       }};
   return runner::run(request, surroundings(console, *worker, next_gpu_for(use, console)));
 }

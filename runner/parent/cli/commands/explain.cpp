@@ -63,16 +63,16 @@ std::vector<SameOptions> grouped(const std::vector<Option>& options, std::string
 /// for each default.
 std::string groups_text(std::string_view key, const std::vector<SameOptions>& groups) {
   std::string text;
-  std::vector<bool> is_told(groups.size(), false);
+  std::vector<bool> is_reported(groups.size(), false);
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    if (is_told[i]) continue;
+    if (is_reported[i]) continue;
     const Option& option = groups[i].option;
     std::vector<const SameOptions*> same;
     for (std::size_t k = i; k < groups.size(); ++k) {
       const Option& other = groups[k].option;
       if (takes_phrase(other) != takes_phrase(option) || other.help != option.help) continue;
       same.push_back(&groups[k]);
-      is_told[k] = true;
+      is_reported[k] = true;
     }
     const bool is_one = same.size() == 1;
     text += (text.empty() ? "" : "\n") + std::string(key) + ": " +

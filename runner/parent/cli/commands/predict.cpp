@@ -63,7 +63,7 @@ Diagnostic predict_misused(std::string message, std::string help) {
 
 /// With --model the first word is no run, but a path like the others. What is wrong with the flags
 /// becomes an error.
-Result<PredictFlags> settled_flags(PredictFlags flags) {
+Result<PredictFlags> checked_flags(PredictFlags flags) {
   WeightsSource& source = flags.weights;
   if (flags.model.empty()) {
     const bool is_photograph = flags.paths.empty() && std::filesystem::is_regular_file(source.run);
@@ -218,14 +218,14 @@ Diagnostics changed_support(const PredictFlags& flags, Console& console) {
   std::erase_if(changes, [&](const RecordChange& change) {
     return !environment["inputs"].contains(change.pointer);
   });
-  return told_changes(changes, *run, environment, flags.force);
+  return reported_changes(changes, *run, environment, flags.force);
 }
 
 ExitCode predict_images(const PredictFlags& given, Console& console) {
   console.json_lines = true;
-  const auto settled = settled_flags(given);
-  if (!settled) return report(console, settled.errors());
-  const PredictFlags& flags = *settled;
+  const auto checked = checked_flags(given);
+  if (!checked) return report(console, checked.errors());
+  const PredictFlags& flags = *checked;
   const Words words = sorted_out(flags.paths);
   const Diagnostics no_image = {
       {ErrorCode::kUsage, {}, "", "no image given", "give images or folders of images"}};

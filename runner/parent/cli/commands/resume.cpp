@@ -157,7 +157,7 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
         auto changes = changes_since_record(*run, environment, graph, old_recipe, new_recipe);
         std::erase_if(changes,
                       [&](const RecordChange& change) { return is_behind(change, graph, *run); });
-        return told_changes(changes, *run, environment, flags.force);
+        return reported_changes(changes, *run, environment, flags.force);
       }};
   return runner::run(request, surroundings(console, *worker, next_gpu_for(use, console)));
 }

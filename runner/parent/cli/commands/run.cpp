@@ -69,7 +69,7 @@ ExitCode run_recipe(const RunFlags& flags, Console& console) {
   const bool is_late = std::getenv(kFlushedBySweep) != nullptr;
   RunSurroundings here = surroundings(console, *worker, next_gpu_for(use, console),
                                       is_late ? static_cast<Storage&>(late) : disk());
-  if (is_late) here.before_flush = [&late] { late.settle(); };
+  if (is_late) here.before_flush = [&late] { late.write_kept(); };
   return run(request, here);
 }
 

@@ -73,12 +73,12 @@ Result<SweepInSlots> listed_sweep(const NamedRecipe& named, const SchemaSet& sch
 }
 
 /// What sweep.launcher asks for, with the cores and GPUs that the trials need; null: this machine.
-nlohmann::ordered_json settled_launcher(const PreparedSweep& sweep) {
+nlohmann::ordered_json launcher_settings(const PreparedSweep& sweep) {
   if (sweep.launcher.is_null()) return nullptr;
   nlohmann::ordered_json settings = to_json(sweep.launcher);
   std::vector<const Value*> recipes;
   for (const Job& job : sweep.jobs) recipes.push_back(&job.recipe);
-  settle_task(settings, recipes);
+  complete_task(settings, recipes);
   return settings;
 }
 
@@ -125,7 +125,7 @@ Result<std::int64_t> slots_of_resumed_sweep(const SweepJournal& journal, const S
     threads =
         std::max(threads, number ? *number : std::int64_t{std::thread::hardware_concurrency()});
   }
-  return settle_slots(memory, flags.slots, threads, console);
+  return choose_slots(memory, flags.slots, threads, console);
 }
 
 /// metric_of_trials() of a sweep that was begun.
@@ -344,13 +344,13 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
   NamedRecipe named = flags.recipe;
   if (!flags.launcher.empty())
     named.overrides.insert(named.overrides.begin(), "+launcher=" + flags.launcher);
-  // Of a list the slots are settled where its hashes need that.
+  // Of a list the slots are fitted where its hashes need that.
   const bool is_list = flags.dry_run && !flags.slots.is_auto;
-  auto settled =
+  auto fitted =
       is_list ? listed_sweep(named, schemas, flags.slots.slots, sources)
               : prepare_in_slots(named, schemas, flags.slots, flags.reuse, flags.log, console);
-  if (!settled) return report(console, settled.errors());
-  const PreparedSweep* const prepared = &settled->sweep;
+  if (!fitted) return report(console, fitted.errors());
+  const PreparedSweep* const prepared = &fitted->sweep;
   if (const Diagnostics errors = misused_on_cluster(flags, *prepared); !errors.empty())
     return report(console, errors);
   const auto metric = metric_of_trials(flags.metric, prepared->nodes, schemas);
@@ -382,12 +382,12 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
       for (const Override& override : job.overrides)
         plan.trials.back().settings.push_back(override_text(override));
     }
-    keep_launcher(settled_launcher(*prepared), *folder);
+    keep_launcher(launcher_settings(*prepared), *folder);
     SweepJournal journal = SweepJournal::make(*folder, std::move(plan));
     SweepFlags in_slots = flags;
-    in_slots.slots.slots = settled->slots;
+    in_slots.slots.slots = fitted->slots;
     in_slots.metric = *metric;
-    settled->sweep = {};
+    fitted->sweep = {};
     malloc_trim(0);  // each trial begins as a copy of what is left
     return go_through(journal, in_slots, console);
   } catch (const WriteError& error) {

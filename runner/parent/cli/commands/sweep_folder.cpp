@@ -44,7 +44,7 @@ TrialOptions trial_options(const SweepFlags& flags) {
 
 TrialSurroundings trial_surroundings(const SweepFlags& flags, Console& console) {
   TrialSurroundings surroundings{
-      .program = own_executable(), .talk = console.err, .verbosity = console.verbosity};
+      .program = own_executable(), .err = console.err, .verbosity = console.verbosity};
   surroundings.body = run_program;
   if (!flags.log.level.empty()) surroundings.arguments = {"--log-level", flags.log.level};
   if (flags.log.grace_seconds != LogFlags().grace_seconds)

@@ -21,7 +21,7 @@ class Line {
     else ADD_FAILURE() << result.errors().front().message;
   }
   const std::string& verb() const { return line_.verb; }
-  const Talk& talk() const { return line_.talk; }
+  const OutputFlags& output() const { return line_.output; }
   const NamedRecipe& recipe() const { return *line_.invocation.recipe; }
 
   /// What the parameter `name` was given: "true" or "false" for a flag without a value, a list
@@ -72,8 +72,8 @@ TEST(CommandLine, FlagsAndOverridesInAnyOrder) {
   EXPECT_EQ(line["--only"], "train");
   EXPECT_EQ(line["--smoke"], "true");
   EXPECT_EQ(line["--reuse"], "false");
-  EXPECT_TRUE(line.talk().quiet);
-  EXPECT_FALSE(line.talk().json);
+  EXPECT_TRUE(line.output().quiet);
+  EXPECT_FALSE(line.output().json);
 }
 
 TEST(CommandLine, PlanTakesABudgetAndADevice) {

@@ -80,11 +80,11 @@ TEST_F(RunFolderTest, FileInTheWayCannotBecomeAFolder) {
 }
 
 TEST_F(RunFolderTest, FullDiskAndFailingFolderAreSaidWithTheOption) {
-  FaultyStorage full(disk(), {Fault::Point::kFolder, 2, Fault::Deed::kFull});
+  FaultyStorage full(disk(), {Fault::Point::kFolder, 2, Fault::Action::kFull});
   EXPECT_EQ(only_error(create_run_folder("run", base_.path(), kNow, full)),
             "E0804 /run/dir: cannot write '" + (base_.path() / "run/.retort").string() +
                 "': No space left on device");
-  FaultyStorage failing(disk(), {Fault::Point::kFolder, 1, Fault::Deed::kFail});
+  FaultyStorage failing(disk(), {Fault::Point::kFolder, 1, Fault::Action::kFail});
   EXPECT_EQ(only_error(create_run_folder("other", base_.path(), kNow, failing)),
             "E0801 /run/dir: cannot create '" + (base_.path() / "other").string() +
                 "': Input/output error");

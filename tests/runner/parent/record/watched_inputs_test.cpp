@@ -67,7 +67,7 @@ TEST_F(WatchedInputsTest, WhatTheRunMakesIsMarkedAndMayBeGoneLater) {
   const ordered_json before = inputs.record();
   WatchedInputs resumed = watch("made");
   EXPECT_FALSE(resumed.record()["/data/root"].contains("made"));
-  resumed.take_over_marks(before);
+  resumed.copy_marks(before);
   EXPECT_EQ(resumed.record(), before);
   folder_.write("made/cat/1.jpg", "another");
   EXPECT_EQ(input_changes(before, watch("made").record()).size(), 1u);

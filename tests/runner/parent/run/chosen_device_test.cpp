@@ -81,8 +81,8 @@ TEST(ChosenDevice, RunThatIsTakenUpAgainStaysWhereItWas) {
 }
 
 Result<DeviceNeed> need(std::vector<std::string> acts, bool is_resumed = false) {
-  std::ostringstream talk;
-  ProgressDisplay display(talk, {});
+  std::ostringstream err;
+  ProgressDisplay display(err, {});
   const Graph graph;
   const WorkerCommand worker{RETORT_FAKE_WORKER, std::move(acts)};
   return planned_need({.graph = graph, .worker = worker, .trained = {}, .is_resumed = is_resumed},
@@ -130,13 +130,13 @@ TEST(PlannedNeed, OtherMistakesAreTold) {
 }
 
 Result<DeviceNeed> need_of_prediction(std::vector<std::string> acts, std::string* said = nullptr) {
-  std::ostringstream talk;
-  ProgressDisplay display(talk, {});
+  std::ostringstream err;
+  ProgressDisplay display(err, {});
   const WorkerCommand worker{
       RETORT_FAKE_WORKER, std::move(acts), LogLevel::kInfo, {"CUDA_VISIBLE_DEVICES=GPU-7"}};
   const Json request = {{"protocol", kProtocolVersion}, {"request", "predict"}, {"batch_size", 64}};
   auto found = planned_need_of_prediction(worker, request, display)(kGpu);
-  if (said) *said = talk.str();
+  if (said) *said = err.str();
   return found;
 }
 
@@ -177,8 +177,8 @@ TEST(PlannedNeed, WorkerThatIsStoppedSaysByWhich) {
 
 TEST(PlannedNeed, WorkerIsToldTheGpuAndSeesNone) {
   // It says what it was asked, as a mistake, and what its CUDA_VISIBLE_DEVICES is.
-  std::ostringstream talk;
-  ProgressDisplay display(talk, {});
+  std::ostringstream err;
+  ProgressDisplay display(err, {});
   Graph graph;
   graph.device = "auto";
   const CheckpointSources trained = {{"train", {"/run/nodes/train/checkpoints"}}};
@@ -186,15 +186,14 @@ TEST(PlannedNeed, WorkerIsToldTheGpuAndSeesNone) {
       RETORT_FAKE_WORKER,
       {"hello", "echo", "variable:CUDA_VISIBLE_DEVICES", answering(Json::array()), "finished:0"}};
   ASSERT_TRUE(planned_need({.graph = graph, .worker = worker, .trained = trained}, display)(kGpu));
+  EXPECT_THAT(err.str(), testing::HasSubstr(
+                             R"("checkpoints":{"train":{"folder":"/run/nodes/train/checkpoints")"));
   EXPECT_THAT(
-      talk.str(),
-      testing::HasSubstr(R"("checkpoints":{"train":{"folder":"/run/nodes/train/checkpoints")"));
-  EXPECT_THAT(
-      talk.str(),
+      err.str(),
       testing::HasSubstr(R"("budget":{"bytes":21474836480,"from":"the free memory of GPU 2"})"));
   EXPECT_THAT(talk.str(), testing::HasSubstr(R"("device_model":"NVIDIA L4")"));
   EXPECT_THAT(talk.str(), testing::HasSubstr(R"("device":"cuda")"));
-  EXPECT_THAT(talk.str(), testing::HasSubstr("CUDA_VISIBLE_DEVICES=''"));
+  EXPECT_THAT(err.str(), testing::HasSubstr("CUDA_VISIBLE_DEVICES=''"));
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ Json answer() {
 }
 
 Result<PlanAnswer> asked(std::vector<std::string> acts) {
-  std::ostringstream talk;
-  ProgressDisplay display(talk, {});
+  std::ostringstream err;
+  ProgressDisplay display(err, {});
   return ask_for_plan({RETORT_FAKE_WORKER, std::move(acts)}, {}, display);
 }
 

@@ -12,17 +12,17 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Written {
-  std::string out, talk;
+  std::string out, err;
   std::int64_t images = 0, failed = 0;
 };
 
 Written written(PredictionFormat format, std::initializer_list<const char*> items) {
   Written result;
-  std::ostringstream talk;
+  std::ostringstream err;
   PredictionOutput output(
-      format, [&](std::string_view text) { result.out += text; }, talk, /*color=*/false);
+      format, [&](std::string_view text) { result.out += text; }, err, /*color=*/false);
   for (const char* item : items) output.take(Json::parse(item));
-  result.talk = talk.str();
+  result.err = err.str();
   result.images = output.images();
   result.failed = static_cast<std::int64_t>(output.unreadable().size());
   return result;
@@ -41,7 +41,7 @@ TEST(PredictionOutput, CsvHasOneHeader) {
             "file,class_1,probability_1,class_2,probability_2\n"
             "\"a, b.jpg\",cat,0.75,\"the \"\"dog\"\"\",0.2\n"
             "c.jpg,dog,1,cat,1e-09\n");
-  EXPECT_EQ(csv.talk, "");
+  EXPECT_EQ(csv.err, "");
   EXPECT_EQ(csv.images, 2);
 }
 
@@ -67,9 +67,9 @@ TEST(PredictionOutput, JsonIsALineAnImage) {
 TEST(PredictionOutput, UnreadableImagesAreReportedAndCountedButNotAmongTheResults) {
   for (const auto format : {PredictionFormat::kCsv, PredictionFormat::kJsonLines}) {
     const Written result = written(format, {kBroken, kDog});
-    EXPECT_EQ(result.talk, format == PredictionFormat::kCsv
-                               ? "error[E0604]: image 'd.jpg': the file is empty\n"
-                               : "");
+    EXPECT_EQ(result.err, format == PredictionFormat::kCsv
+                              ? "error[E0604]: image 'd.jpg': the file is empty\n"
+                              : "");
     EXPECT_EQ(result.out.find("d.jpg"), std::string::npos);
     EXPECT_EQ(result.images, 1);
     EXPECT_EQ(result.failed, 1);

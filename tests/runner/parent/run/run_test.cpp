@@ -50,7 +50,7 @@ class RunTest : public testing::Test {
 
   ExitCode run_script(std::vector<std::string> acts) {
     results_.str("");
-    talk_.str("");
+    err_.str("");
     RunRequest request{composition_, recipe_, graph_, sources_};
     request.trained = trained_;
     request.source = source_;
@@ -61,7 +61,7 @@ class RunTest : public testing::Test {
     WritingStorage storage(write_);
     RunSurroundings surroundings{.worker = {RETORT_FAKE_WORKER, std::move(acts)},
                                  .results = results_,
-                                 .talk = talk_,
+                                 .err = err_,
                                  .storage = storage};
     surroundings.working_folder = folder_.path();
     surroundings.next_gpu = next_gpu_;
@@ -102,7 +102,7 @@ class RunTest : public testing::Test {
   LogLevel log_level_ = LogLevel::kInfo;
   std::function<std::chrono::system_clock::time_point()> wall_clock_;
   std::function<std::chrono::steady_clock::time_point()> clock_;
-  std::ostringstream results_, talk_;
+  std::ostringstream results_, err_;
 };
 
 const std::string kStarted = R"(line:{"event":"node_started","node":"data"})";
@@ -123,7 +123,7 @@ TEST_F(RunTest, FinishedRunLeavesACompleteRecord) {
                         kFinished, "finished:0"}),
             ExitCode::kDone);
   EXPECT_EQ(results_.str(), (folder_.path() / "run").string() + "\n");
-  EXPECT_EQ(talk_.str(), "data: all is well\n");
+  EXPECT_EQ(err_.str(), "data: all is well\n");
   const auto json = summary();
   EXPECT_EQ(json["status"], "finished");
   EXPECT_EQ(json["exit"], 0);
@@ -149,7 +149,7 @@ TEST_F(RunTest, FinishedRunLeavesACompleteRecord) {
 TEST_F(RunTest, ResumeThatIsInterruptedBeforeItBeginsSaysHowToContinue) {
   resume_ = (folder_.path() / "run").string();
   EXPECT_EQ(run_script({"hello", "read", "finished:130"}), ExitCode::kInterrupted);
-  EXPECT_EQ(talk_.str(), "interrupted: continue with `retort resume " + resume_ + "`\n");
+  EXPECT_EQ(err_.str(), "interrupted: continue with `retort resume " + resume_ + "`\n");
   EXPECT_EQ(results_.str(), "");
 }
 
@@ -209,7 +209,7 @@ TEST_F(RunTest, WorkerThatIsKilledIsFollowedByAnother) {
                         R"(again|line:{"event":"resumed","node":"data","metrics":1})",
                         "again|" + metric("0.125", 2), kFinished, "finished:0"}),
             ExitCode::kDone);
-  EXPECT_EQ(talk_.str(),
+  EXPECT_EQ(err_.str(),
             "data: the worker was killed: continues from the last checkpoint, restart 1\n"
             "recovered once: 1 x killed (recoveries in summary.json)\n");
   const auto json = summary();
@@ -311,9 +311,9 @@ TEST_F(RunTest, NextWorkerIsNotGivenOtherInputsOrCheckpoints) {
   inputs_ = {{"/data/root", folder_.path() / "photos"}};
   before_flush_ = [&] { folder_.write("photos/a.jpg", "another"); };
   EXPECT_EQ(run_script(killed), ExitCode::kBadRecipe);
-  EXPECT_THAT(talk_.str(), HasSubstr("error[E0807]: since the run began, the input /data/root was "
-                                     "1 file with 3 B and is now "));
-  EXPECT_THAT(talk_.str(), HasSubstr("continue with `retort resume"));
+  EXPECT_THAT(err_.str(), HasSubstr("error[E0807]: since the run began, the input /data/root was "
+                                    "1 file with 3 B and is now "));
+  EXPECT_THAT(err_.str(), HasSubstr("continue with `retort resume"));
   EXPECT_EQ(summary()["status"], "failed");
 
   fs::remove_all(folder_.path() / "run");
@@ -324,7 +324,7 @@ TEST_F(RunTest, NextWorkerIsNotGivenOtherInputsOrCheckpoints) {
                   R"({"recipe_hash": "another", "seed": 3})");
   };
   EXPECT_EQ(run_script(killed), ExitCode::kBadRecipe);
-  EXPECT_THAT(talk_.str(),
+  EXPECT_THAT(err_.str(),
               HasSubstr("step-00000007' is not of this training: another one has saved it"));
 }
 
@@ -336,7 +336,7 @@ TEST_F(RunTest, InputsThatChangeWhileTheRunIsAtWorkFailItAndMarkItsRecord) {
   before_flush_ = [&] { folder_.write("photos/b.jpg", "new"); };
   EXPECT_EQ(run_script(acts), ExitCode::kDone);
   EXPECT_THAT(
-      talk_.str(),
+      err_.str(),
       HasSubstr(
           "warning[E0807]: the input /data/root was 1 file with 3 B and is now 2 files with 6 "
           "B: files were added while the run was at work"));
@@ -346,7 +346,7 @@ TEST_F(RunTest, InputsThatChangeWhileTheRunIsAtWorkFailItAndMarkItsRecord) {
   before_flush_ = [&] { folder_.write("photos/a.jpg", "another"); };
   EXPECT_EQ(run_script(acts), ExitCode::kBadRecipe);
   EXPECT_THAT(
-      talk_.str(),
+      err_.str(),
       HasSubstr(
           "error[E0807]: the input /data/root was 2 files with 6 B and is now 2 files with 10 "
           "B: it was changed while the run was at work"));
@@ -363,7 +363,7 @@ TEST_F(RunTest, InputsThatTheRunMakesAreRecordedOnceTheyAreThere) {
   EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, kFlush, "read", kFinished,
                         "finished:0"}),
             ExitCode::kDone);
-  EXPECT_EQ(talk_.str(), "");
+  EXPECT_EQ(err_.str(), "");
   const auto environment = nlohmann::json::parse(folder_.read("run/.retort/environment.json"));
   EXPECT_EQ(environment["inputs"]["/data/root"]["files"], 1);
   EXPECT_EQ(environment["inputs"]["/data/root"]["made"], true);
@@ -378,7 +378,7 @@ TEST_F(RunTest, EnvironmentOfARunThatIsResumedIsLookedAtBeforeAnythingIsWritten)
     return Diagnostics{{ErrorCode::kChangedRun, {}, "", "it is another world", "go back"}};
   };
   EXPECT_EQ(run_script({"hello", "read", "ready", "read", "finished:0"}), ExitCode::kBadRecipe);
-  EXPECT_THAT(talk_.str(), HasSubstr("error[E0807]: it is another world"));
+  EXPECT_THAT(err_.str(), HasSubstr("error[E0807]: it is another world"));
   EXPECT_EQ(folder_.read("run/log.txt"), before);
   EXPECT_FALSE(fs::exists(folder_.path() / "run/.retort/resume-1"));
 }
@@ -392,7 +392,7 @@ TEST_F(RunTest, RecoveriesOfBeforeARunWasResumedStayInItsSummary) {
   EXPECT_EQ(summary()["recoveries"].size(), 2);
   EXPECT_EQ(summary()["recoveries"][0], summary()["recoveries"][1]);
   EXPECT_EQ(summary()["recoveries"][0]["to"], "micro_batch 4");
-  EXPECT_THAT(talk_.str(),
+  EXPECT_THAT(err_.str(),
               HasSubstr("recovered 2 times: 2 x out of memory (recoveries in summary.json)\n"));
 }
 
@@ -401,7 +401,7 @@ TEST_F(RunTest, WorkerWhoseDeviceIsLostIsFollowedByAnother) {
   EXPECT_EQ(run_script({"hello", "read", "ready:cuda:0", "read", kStarted, "new|finished:81",
                         "new|exit:81", kFinished, "finished:0"}),
             ExitCode::kDone);
-  EXPECT_EQ(talk_.str(),
+  EXPECT_EQ(err_.str(),
             "data: the device 'cuda:0' failed: continues from the last checkpoint, restart 1\n"
             "recovered once: 1 x device lost (recoveries in summary.json)\n");
 }
@@ -412,11 +412,11 @@ TEST_F(RunTest, WorkersThatGetNoFurtherEndTheRun) {
       run_script({"hello", "read", "ready:cuda:0", "read", kStarted, "finished:81", "exit:81"}),
       ExitCode::kDeviceUnavailable);
   EXPECT_THAT(
-      talk_.str(),
+      err_.str(),
       HasSubstr(
           "error[E0712]: the device 'cuda:0' failed, and nothing can be done on it in the same "
           "process"));
-  EXPECT_THAT(talk_.str(),
+  EXPECT_THAT(err_.str(),
               HasSubstr("help: it failed again after the run was restarted: try another device"));
   EXPECT_EQ(summary()["status"], "failed");
   EXPECT_EQ(summary()["exit"], 69);
@@ -425,7 +425,7 @@ TEST_F(RunTest, WorkersThatGetNoFurtherEndTheRun) {
 TEST_F(RunTest, WithoutAPolicyThatAllowsItNothingIsRestarted) {
   EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, "die:9"}),
             ExitCode::kRunFailed);
-  EXPECT_THAT(talk_.str(), HasSubstr("error[E0704]: the worker was killed by signal 9 (SIGKILL)"));
+  EXPECT_THAT(err_.str(), HasSubstr("error[E0704]: the worker was killed by signal 9 (SIGKILL)"));
   EXPECT_FALSE(summary().contains("recoveries"));
 }
 
@@ -442,7 +442,7 @@ TEST_F(RunTest, NextWorkerIsToldWhereAndHowToGoOn) {
   EXPECT_THAT(talk_.str(), HasSubstr(R"("folder":")" + (folder_.path() / "run").string() + '"'));
   EXPECT_THAT(talk_.str(), HasSubstr(R"("restarts":{"plans":0,"retries":0,"has_moved":true})"));
   EXPECT_THAT(
-      talk_.str(),
+      err_.str(),
       HasSubstr("data: continues on cpu in place of cuda:0: out of memory; its numbers differ in "
                 "their last bits, and it is slower\n"));
   EXPECT_EQ(summary()["status"], "finished");
@@ -478,9 +478,9 @@ TEST_F(RunTest, StrandedRunGivesItsGpuBackAndGoesOnOnAnother) {
   EXPECT_THAT(left_then, testing::ElementsAre("GPU-0"));
   EXPECT_TRUE(DeviceLock::take(locks, "GPU-0"));
   EXPECT_TRUE(DeviceLock::take(locks, "GPU-1")) << "the run is over";
-  EXPECT_THAT(talk_.str(), HasSubstr("CUDA_VISIBLE_DEVICES='GPU-0'"));
-  EXPECT_THAT(talk_.str(), HasSubstr("CUDA_VISIBLE_DEVICES='GPU-1'"));
-  EXPECT_THAT(talk_.str(),
+  EXPECT_THAT(err_.str(), HasSubstr("CUDA_VISIBLE_DEVICES='GPU-0'"));
+  EXPECT_THAT(err_.str(), HasSubstr("CUDA_VISIBLE_DEVICES='GPU-1'"));
+  EXPECT_THAT(err_.str(),
               HasSubstr("data: continues on GPU 1 (L4) in place of GPU 0 (L4): out of memory\n"));
   const auto environment = nlohmann::json::parse(folder_.read("run/.retort/environment.json"));
   EXPECT_EQ(environment["device_choice"]["uuid"], "GPU-1");
@@ -512,8 +512,8 @@ TEST_F(RunTest, GpuIsHeldWhileItsRunIsAtWork) {
                         kStranded, "finished:80", "exit:80"}),
             ExitCode::kRunFailed);
   EXPECT_EQ(asked, 2);
-  EXPECT_THAT(talk_.str(), HasSubstr("continues on cpu in place of GPU 1 (L4): out of memory"));
-  EXPECT_THAT(talk_.str(), HasSubstr("no other GPU: there is none"));
+  EXPECT_THAT(err_.str(), HasSubstr("continues on cpu in place of GPU 1 (L4): out of memory"));
+  EXPECT_THAT(err_.str(), HasSubstr("no other GPU: there is none"));
   EXPECT_TRUE(DeviceLock::take(locks, "GPU-1")) << "the CPU needs no GPU";
 }
 
@@ -538,13 +538,13 @@ TEST_F(RunTest, SignalInTheWaitForAnotherGpuEndsTheRunAsItEndsOthers) {
   std::vector<std::string> acts = {"hello", "read", "ready:cuda:0", "read", kStarted};
   acts.insert(acts.end(), stranded.begin(), stranded.end());
   EXPECT_EQ(run_script(acts), ExitCode::kInterrupted);
-  EXPECT_THAT(talk_.str(), HasSubstr("interrupted"));
+  EXPECT_THAT(err_.str(), HasSubstr("interrupted"));
   EXPECT_EQ(summary()["status"], "interrupted");
   recipe_.run_dir = "saved";
   device_ = held_gpu(0, locks);
   acts.insert(acts.begin() + 5, {kFlush, "read"});
   EXPECT_EQ(run_script(acts), ExitCode::kStoppedAfterSave);
-  EXPECT_THAT(talk_.str(), HasSubstr("interrupted: continue with `retort resume "));
+  EXPECT_THAT(err_.str(), HasSubstr("interrupted: continue with `retort resume "));
 }
 
 TEST_F(RunTest, StrandedNodeThatMayGoNowhereIsAnError) {
@@ -553,8 +553,8 @@ TEST_F(RunTest, StrandedNodeThatMayGoNowhereIsAnError) {
   EXPECT_EQ(run_script({"hello", "read", "ready:cuda:0", "read", kStarted, nowhere, "finished:80",
                         "exit:80"}),
             ExitCode::kRunFailed);
-  EXPECT_THAT(talk_.str(), HasSubstr("error[E0706]: out of memory"));
-  EXPECT_THAT(talk_.str(), HasSubstr("help: use less"));
+  EXPECT_THAT(err_.str(), HasSubstr("error[E0706]: out of memory"));
+  EXPECT_THAT(err_.str(), HasSubstr("help: use less"));
   EXPECT_EQ(summary()["exit"], 1);
 }
 
@@ -567,7 +567,7 @@ TEST_F(RunTest, RunThatIsAtWorkIsNotWrittenTo) {
   resume_ = path.string();
   EXPECT_EQ(run_script({"hello", "read", "ready", "read", "finished:0"}),
             info(ErrorCode::kRunBusy).exit);
-  EXPECT_THAT(talk_.str(), HasSubstr("is still running"));
+  EXPECT_THAT(err_.str(), HasSubstr("is still running"));
   EXPECT_EQ(folder_.read("run/log.txt"), before);
 }
 
@@ -635,9 +635,9 @@ TEST_F(RunTest, SecretsReachTheWorkerButNoRecord) {
        R"(line:{"event":"diagnostic","severity":"error","code":"E0601","message":"no folder 'hunter2/a'",)"
        R"("pointer":"/data/root","help":"make hunter2","notes":[{"message":"hunter2 it was"}]})",
        "finished:66"});
-  EXPECT_THAT(talk_.str(), HasSubstr("fake: is told\n"));
-  EXPECT_THAT(talk_.str(), HasSubstr("data: making pictures in '${oc.env:API_KEY}'\n"));
-  EXPECT_THAT(talk_.str(), Not(HasSubstr("hunter2")))
+  EXPECT_THAT(err_.str(), HasSubstr("fake: is told\n"));
+  EXPECT_THAT(err_.str(), HasSubstr("data: making pictures in '${oc.env:API_KEY}'\n"));
+  EXPECT_THAT(err_.str(), Not(HasSubstr("hunter2")))
       << "a terminal's text is recorded too, by whoever redirects it";
   EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr("making pictures in '${oc.env:API_KEY}'"));
   for (const auto& file : fs::recursive_directory_iterator(folder_.path())) {
@@ -652,9 +652,9 @@ TEST_F(RunTest, SecretThatARecordDoesNotHoldMustBeGivenAgain) {
   graph_.nodes.at(0).options = Value{Value::List{{std::string("***"), {}}}, {}};
   EXPECT_EQ(run_script({"hello", "read", "finished:0"}), ExitCode::kBadRecipe);
   EXPECT_THAT(
-      talk_.str(),
+      err_.str(),
       HasSubstr("error[E0213]: a secret was here, which the record does not hold [/data/0]"));
-  EXPECT_THAT(talk_.str(), HasSubstr("help: give it again as an override"));
+  EXPECT_THAT(err_.str(), HasSubstr("help: give it again as an override"));
   EXPECT_FALSE(fs::exists(folder_.path() / "run"));
 }
 
@@ -662,7 +662,7 @@ TEST_F(RunTest, ReusedNodeIsSaidAndRecorded) {
   run_script({"hello", "echo", "ready", "read", kStarted,
               R"(line:{"event":"reused","node":"data","run":"/a/run"})", kFinished, "finished:0"});
   EXPECT_THAT(talk_.str(), HasSubstr(R"("reuse":"cacheable","index":"")"));
-  EXPECT_THAT(talk_.str(), HasSubstr("data: reused from /a/run"));
+  EXPECT_THAT(err_.str(), HasSubstr("data: reused from /a/run"));
   EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr("  info   data: reused from /a/run\n"));
   EXPECT_EQ(
       summary()["nodes"].dump(),
@@ -677,7 +677,7 @@ TEST_F(RunTest, EvaluationRecordsWhoseWeightsItTook) {
   source_ = "/a/b/../run";
   run_script({"hello", "echo", "ready", "read", "finished:0"});
   EXPECT_THAT(
-      talk_.str(),
+      err_.str(),
       HasSubstr(
           R"("checkpoints":{"train":{"folder":"/a/run/nodes/train/checkpoints","choice":"kept"}})"));
   EXPECT_EQ(
@@ -687,7 +687,7 @@ TEST_F(RunTest, EvaluationRecordsWhoseWeightsItTook) {
 
 TEST_F(RunTest, MistakeFoundBeforeTheStartIsPlacedAndWritesNothing) {
   EXPECT_EQ(run_script({"hello", "read", kMissing, "finished:66"}), ExitCode::kMissingInput);
-  EXPECT_EQ(talk_.str(),
+  EXPECT_EQ(err_.str(),
             "a.yaml:2:31: error[E0601]: no folder 'nowhere' [/data/root]\n"
             "  2 | data: {kind: data.fake, root: nowhere, key: *}\n"
             "    |                               ^\n"
@@ -703,7 +703,7 @@ TEST_F(RunTest, FailureWhileRunningIsInTheSummary) {
   EXPECT_EQ(summary()["exit"], 66);
   EXPECT_EQ(summary()["nodes"][0]["status"], "running");
   EXPECT_EQ(results_.str(), "");
-  EXPECT_THAT(talk_.str(),
+  EXPECT_THAT(err_.str(),
               testing::EndsWith("the record is in " + (folder_.path() / "run").string() + "\n"));
   EXPECT_EQ(summary()["diagnostics"][0]["line"], 2);
   EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr("  error  error[E0601]: no folder 'nowhere'"));
@@ -719,7 +719,7 @@ TEST_F(RunTest, KilledWorkerLeavesAFolderThatSaysSo) {
   EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, metric("0.5", 1),
                         "err:about to go", "die:9"}),
             ExitCode::kRunFailed);
-  EXPECT_EQ(talk_.str(),
+  EXPECT_EQ(err_.str(),
             "error[E0704]: the worker was killed by signal 9 (SIGKILL)\n"
             "  help: the kernel often does this when memory runs out (see `dmesg`): use a smaller "
             "batch, or more memory\n"
@@ -734,7 +734,7 @@ TEST_F(RunTest, KilledWorkerLeavesAFolderThatSaysSo) {
 
 TEST_F(RunTest, WorkerThatDiesBeforeTheStartWritesNothing) {
   EXPECT_EQ(run_script({"err:cannot load libtorch", "exit:127"}), ExitCode::kRunFailed);
-  EXPECT_EQ(talk_.str(),
+  EXPECT_EQ(err_.str(),
             "error[E0704]: the worker ended with exit code 127 before it was done\n"
             "  help: its libraries could not be loaded; a virtual environment gets them by "
             "`pip install 'torch==2.11.*'`\n"
@@ -745,8 +745,8 @@ TEST_F(RunTest, WorkerThatDiesBeforeTheStartWritesNothing) {
 TEST_F(RunTest, FolderThatIsTakenIsRefusedAtItsPlace) {
   fs::create_directories(folder_.path() / "run/other");
   EXPECT_EQ(run_script({"hello", "read", "ready", "forever"}), ExitCode::kCannotCreate);
-  EXPECT_THAT(talk_.str(), HasSubstr("error[E0803]: '" + (folder_.path() / "run").string() +
-                                     "' is not empty [/run/dir]"));
+  EXPECT_THAT(err_.str(), HasSubstr("error[E0803]: '" + (folder_.path() / "run").string() +
+                                    "' is not empty [/run/dir]"));
   EXPECT_FALSE(fs::exists(folder_.path() / "run/.retort"));
 }
 
@@ -773,12 +773,12 @@ TEST_F(RunTest, FullDiskStopsTheRun) {
   EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, metric("1", 1), metric("1", 2),
                         "forever"}),
             ExitCode::kCannotWrite);
-  EXPECT_EQ(talk_.str(), "error[E0804]: cannot write '" +
-                             (folder_.path() / "run/metrics.jsonl").string() +
-                             "': No space left on device\n  help: free up space, or choose another "
-                             "place with run.dir\n"
-                             "the record is in " +
-                             (folder_.path() / "run").string() + "\n");
+  EXPECT_EQ(err_.str(), "error[E0804]: cannot write '" +
+                            (folder_.path() / "run/metrics.jsonl").string() +
+                            "': No space left on device\n  help: free up space, or choose another "
+                            "place with run.dir\n"
+                            "the record is in " +
+                            (folder_.path() / "run").string() + "\n");
 }
 
 TEST_F(RunTest, DiskThatFillsWithTheLastRecordIsNotSuccess) {
@@ -790,7 +790,7 @@ TEST_F(RunTest, DiskThatFillsWithTheLastRecordIsNotSuccess) {
   };
   EXPECT_EQ(run_script({"hello", "read", "ready", "read", kStarted, kFinished, "finished:0"}),
             ExitCode::kCannotWrite);
-  EXPECT_THAT(talk_.str(), HasSubstr("error[E0804]: cannot write"));
+  EXPECT_THAT(err_.str(), HasSubstr("error[E0804]: cannot write"));
 }
 
 TEST_F(RunTest, InterruptedRunSaysSo) {
@@ -802,7 +802,7 @@ TEST_F(RunTest, InterruptedRunSaysSo) {
             ExitCode::kInterrupted);
   EXPECT_EQ(summary()["status"], "interrupted");
   EXPECT_EQ(summary()["exit"], 130);
-  EXPECT_THAT(talk_.str(), HasSubstr("interrupted\n"));
+  EXPECT_THAT(err_.str(), HasSubstr("interrupted\n"));
 }
 
 TEST_F(RunTest, WhoeverTakesTheSummaryGetsNoOtherResults) {
@@ -820,12 +820,12 @@ TEST_F(RunTest, WarningDoesNotFailAndIsShownOnceUnlessQuiet) {
   const std::string warning =
       R"(line:{"event":"diagnostic","severity":"warning","code":"E0604","message":"skipped 'a.jpg'","pointer":"","help":"","notes":[]})";
   EXPECT_EQ(run_script({"hello", "read", "ready", "read", warning, "finished:0"}), ExitCode::kDone);
-  EXPECT_EQ(talk_.str(), "warning[E0604]: skipped 'a.jpg'\n");
+  EXPECT_EQ(err_.str(), "warning[E0604]: skipped 'a.jpg'\n");
   EXPECT_EQ(summary()["status"], "finished");
   verbosity_ = Verbosity::kQuiet;
   recipe_.run_dir = "again";
   run_script({"hello", "read", "ready", "read", warning, "finished:0"});
-  EXPECT_EQ(talk_.str(), "");
+  EXPECT_EQ(err_.str(), "");
 }
 
 TEST_F(RunTest, LogHoldsNothingBelowItsLevel) {
@@ -868,13 +868,13 @@ TEST_F(RunTest, WorkersLogGoesIntoTheLogAndIsShownToTheVerboseAlone) {
   EXPECT_EQ(run_script(acts), ExitCode::kDone);
   EXPECT_THAT(folder_.read("run/log.txt"), Not(HasSubstr("AVX2")));
   EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr("  warn   data: a stage's\n"));
-  EXPECT_EQ(talk_.str(), "");
+  EXPECT_EQ(err_.str(), "");
   log_level_ = LogLevel::kDebug;
   verbosity_ = Verbosity::kVerbose;
   recipe_.run_dir = "again";
   EXPECT_EQ(run_script(acts), ExitCode::kDone);
   EXPECT_THAT(folder_.read("again/log.txt"), HasSubstr("  debug  kernels: AVX2\n"));
-  EXPECT_EQ(talk_.str(), "kernels: AVX2\ndata: a stage's\n");
+  EXPECT_EQ(err_.str(), "kernels: AVX2\ndata: a stage's\n");
 }
 
 TEST_F(RunTest, SpecksOfTerminalCommandsInOutputAreHarmless) {

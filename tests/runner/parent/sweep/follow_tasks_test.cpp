@@ -33,13 +33,13 @@ class FollowTasks : public testing::Test, protected TaskQueue {
   }
   ExitCode follow(SweepJournal& journal, std::deque<std::function<void()>> story,
                   const FollowOptions& options = {}) {
-    talk_.str("");
+    err_.str("");
     FollowOptions all = options;
     all.prefix = "sweep";
     const auto wait = [&](std::chrono::milliseconds) -> std::optional<int> {
       if (signal_) return std::exchange(signal_, std::nullopt);
       if (story.empty()) {
-        if (++idle_ > 20) throw std::runtime_error("this goes on for ever: " + talk_.str());
+        if (++idle_ > 20) throw std::runtime_error("this goes on for ever: " + err_.str());
         return std::nullopt;
       }
       const auto next = std::move(story.front());
@@ -49,19 +49,19 @@ class FollowTasks : public testing::Test, protected TaskQueue {
     };
     return follow_tasks(journal, *this, all, wait,
                         {.program = "retort",
-                         .talk = talk_,
+                         .err = err_,
                          .run_arguments = {"--reuse"},
                          .resume_arguments = {"--force"}});
   }
-  void tell(int submission, std::size_t task, const TaskEvent& event) const {
+  void report(int submission, std::size_t task, const TaskEvent& event) const {
     TaskAccount(LaunchLayout(folder_.path()).account(submission, task)).add(event);
   }
   void begin(int submission, std::size_t task) const {
-    tell(submission, task, {.place = "on node1"});
+    report(submission, task, {.place = "on node1"});
   }
   void finish(int submission, std::size_t task, std::uint64_t trial) const {
     folder_.write(std::to_string(trial) + "/summary.json", R"({"status": "finished"})");
-    tell(submission, task, {.state = TrialState::kFinished, .seconds = 2});
+    report(submission, task, {.state = TrialState::kFinished, .seconds = 2});
   }
   std::vector<std::string> states(const SweepJournal& journal) const {
     std::vector<std::string> all;
@@ -94,7 +94,7 @@ class FollowTasks : public testing::Test, protected TaskQueue {
   }
 
   TemporaryFolder folder_;
-  std::ostringstream talk_;
+  std::ostringstream err_;
   std::vector<QueuedTask> queue_;
   std::vector<std::string> submitted_;
   std::optional<ErrorCode> refusal_;
@@ -117,7 +117,7 @@ TEST_F(FollowTasks, AccountsBecomeTheJournal) {
   EXPECT_THAT(states(sweep), ElementsAre("finished", "finished"));
   EXPECT_EQ(sweep.trials()[0].attempts, 1);
   EXPECT_EQ(sweep.trials()[0].seconds, 2);
-  EXPECT_EQ(talk_.str(),
+  EXPECT_EQ(err_.str(),
             "Slurm job 101: 2 trials\n"
             "trial 0 started (seed=0), on node1\n"
             "trial 1 started (seed=1), on node1\n"
@@ -139,9 +139,9 @@ TEST_F(FollowTasks, AnotherProcessGoesOnWithTheSameArray) {
                                signal_ = SIGINT;
                              }}),
               ExitCode::kStoppedAfterSave);
-    EXPECT_THAT(talk_.str(), HasSubstr("the tasks go on without this process\n"));
+    EXPECT_THAT(err_.str(), HasSubstr("the tasks go on without this process\n"));
   }
-  tell(1, 1, {.state = TrialState::kInterrupted, .exit = 75, .seconds = 1});
+  report(1, 1, {.state = TrialState::kInterrupted, .exit = 75, .seconds = 1});
   begin(1, 1);
   auto sweep = SweepJournal::reopen(folder_.path());
   ASSERT_TRUE(sweep);
@@ -157,7 +157,7 @@ TEST_F(FollowTasks, AnotherProcessGoesOnWithTheSameArray) {
   EXPECT_EQ(sweep->trials()[0].seconds, 2);
   EXPECT_EQ(sweep->trials()[1].attempts, 2);
   EXPECT_EQ(sweep->trials()[1].seconds, 3);
-  EXPECT_THAT(talk_.str(), HasSubstr("going on with Slurm job 101\n"));
+  EXPECT_THAT(err_.str(), HasSubstr("going on with Slurm job 101\n"));
 }
 
 TEST_F(FollowTasks, TaskThatIsGoneIsHandedOverAgain) {
@@ -179,7 +179,7 @@ TEST_F(FollowTasks, TaskThatIsGoneIsHandedOverAgain) {
   EXPECT_THAT(submitted_, ElementsAre("sweep-1: 0 1", "sweep-2: 1"));
   EXPECT_EQ(sweep.trials()[1].attempts, 2);
   EXPECT_THAT(
-      talk_.str(),
+      err_.str(),
       HasSubstr("trial 1: its task is gone (NODE_FAIL); it is handed over again, and goes on from "
                 "its last checkpoint\n"));
 }
@@ -190,7 +190,7 @@ TEST_F(FollowTasks, TaskThatIsGoneAgainAndAgainIsGivenUp) {
   EXPECT_EQ(follow(sweep, story, {.resubmissions = 2}), ExitCode::kSomeTrialsFailed);
   EXPECT_THAT(submitted_, ElementsAre("sweep-1: 0", "sweep-2: 0", "sweep-3: 0"));
   EXPECT_THAT(states(sweep), ElementsAre("interrupted"));
-  EXPECT_THAT(talk_.str(), testing::EndsWith("trial 0: its task is gone\n"));
+  EXPECT_THAT(err_.str(), testing::EndsWith("trial 0: its task is gone\n"));
 }
 
 TEST_F(FollowTasks, CancelledTaskWaitsForAnotherProcess) {
@@ -199,7 +199,7 @@ TEST_F(FollowTasks, CancelledTaskWaitsForAnotherProcess) {
     for (QueuedTask& task : queue_) task.has_ended = true, task.state = "CANCELLED";
   };
   EXPECT_EQ(follow(sweep, {cancel, [] {}, [] {}}), ExitCode::kSomeTrialsFailed);
-  EXPECT_THAT(talk_.str(), testing::EndsWith("trial 0: its task is gone (CANCELLED)\n"));
+  EXPECT_THAT(err_.str(), testing::EndsWith("trial 0: its task is gone (CANCELLED)\n"));
   EXPECT_EQ(submitted_.size(), 1u);
   EXPECT_EQ(follow(sweep, {[] {}, [] {}, [] {}, [&] { finish(2, 0, 0); }}), ExitCode::kDone);
   EXPECT_EQ(submitted_.size(), 2u) << "who asks for it to go on gets it";
@@ -210,12 +210,12 @@ TEST_F(FollowTasks, RequeuedTaskIsWaitedFor) {
   EXPECT_EQ(
       follow(sweep,
              {[&] { begin(1, 0); },
-              [&] { tell(1, 0, {.state = TrialState::kInterrupted, .exit = 75, .seconds = 1}); },
+              [&] { report(1, 0, {.state = TrialState::kInterrupted, .exit = 75, .seconds = 1}); },
               [] {}, [] {}, [] {}, [&] { begin(1, 0); }, [&] { finish(1, 0, 0); }}),
       ExitCode::kDone);
   EXPECT_EQ(submitted_.size(), 1u);
   EXPECT_EQ(sweep.trials()[0].attempts, 2);
-  EXPECT_THAT(talk_.str(), AllOf(HasSubstr("trial 0 stopped\n"), HasSubstr("trial 0 resumed")));
+  EXPECT_THAT(err_.str(), AllOf(HasSubstr("trial 0 stopped\n"), HasSubstr("trial 0 resumed")));
 }
 
 TEST_F(FollowTasks, FailureIsToldAndTriedAgain) {
@@ -227,16 +227,16 @@ TEST_F(FollowTasks, FailureIsToldAndTriedAgain) {
   EXPECT_EQ(follow(sweep,
                    {[&] {
                       begin(1, 0);
-                      tell(1, 0, failure);
+                      report(1, 0, failure);
                     },
                     [&] {
                       begin(2, 0);
-                      tell(2, 0, failure);
+                      report(2, 0, failure);
                     }},
                    {.trials = {.retries = 1}}),
             ExitCode::kSomeTrialsFailed);
   EXPECT_EQ(submitted_.size(), 2u);
-  EXPECT_THAT(talk_.str(),
+  EXPECT_THAT(err_.str(),
               AllOf(HasSubstr("trial 0 failed: error[E0706]: out of memory; it is tried again\n"
                               "    before it\n"),
                     HasSubstr("trial 0 failed: error[E0706]: out of memory\n")));
@@ -247,7 +247,7 @@ TEST_F(FollowTasks, FirstFailureCancelsASweepThatIsToFailFast) {
   EXPECT_EQ(follow(sweep,
                    {[&] {
                       begin(1, 0);
-                      tell(1, 0, {.state = TrialState::kFailed, .exit = 1, .reason = "no"});
+                      report(1, 0, {.state = TrialState::kFailed, .exit = 1, .reason = "no"});
                     },
                     [] {}, [] {}, [] {}},
                    {.trials = {.fail_fast = true}}),
@@ -260,7 +260,7 @@ TEST_F(FollowTasks, RefusalIsTheEndAndNothingIsLost) {
   auto sweep = journal(1);
   refusal_ = ErrorCode::kClusterRefused;
   EXPECT_EQ(follow(sweep, {}), ExitCode::kDeviceUnavailable);
-  EXPECT_EQ(talk_.str(), "error[E0721]: sbatch: no such partition\n  help: correct it\n");
+  EXPECT_EQ(err_.str(), "error[E0721]: sbatch: no such partition\n  help: correct it\n");
   refusal_.reset();
   EXPECT_EQ(follow(sweep, {[&] { finish(2, 0, 0); }}), ExitCode::kDone);
   EXPECT_THAT(submitted_, ElementsAre("sweep-2: 0"));
@@ -274,7 +274,7 @@ TEST_F(FollowTasks, WhatNobodyKnowsToHaveBeenHandedOverIsLookedForByItsName) {
   queue_ = {{.submission = "sweep-1", .index = 0, .state = "RUNNING"}};
   EXPECT_EQ(follow(sweep, {[] {}, [] {}, [] {}, [] {}, [&] { finish(1, 0, 0); }}), ExitCode::kDone);
   EXPECT_THAT(submitted_, ElementsAre()) << "it had been handed over";
-  EXPECT_THAT(talk_.str(), HasSubstr("going on with Slurm job 'sweep-1'\n"));
+  EXPECT_THAT(err_.str(), HasSubstr("going on with Slurm job 'sweep-1'\n"));
 }
 
 TEST_F(FollowTasks, SilentQueueIsEnduredAsLongAsPatienceLasts) {
@@ -282,12 +282,12 @@ TEST_F(FollowTasks, SilentQueueIsEnduredAsLongAsPatienceLasts) {
   is_silent_ = true;
   EXPECT_EQ(follow(sweep, {[&] { begin(1, 0); }, [&] { finish(1, 0, 0); }}), ExitCode::kDone);
   EXPECT_THAT(
-      talk_.str(),
+      err_.str(),
       HasSubstr("Slurm does not answer (squeue: no answer); the trials' own files are followed\n"));
   std::filesystem::remove_all(folder_ / "0");
   EXPECT_EQ(follow(sweep, {}, {.patience = std::chrono::milliseconds(0)}),
             ExitCode::kDeviceUnavailable);
-  EXPECT_THAT(talk_.str(), HasSubstr("error[E0720]: squeue: no answer\n"));
+  EXPECT_THAT(err_.str(), HasSubstr("error[E0720]: squeue: no answer\n"));
 }
 
 TEST_F(FollowTasks, WithoutWaitingOnlyWhatIsKnownIsRead) {
@@ -296,7 +296,7 @@ TEST_F(FollowTasks, WithoutWaitingOnlyWhatIsKnownIsRead) {
   begin(1, 0);
   finish(1, 0, 0);
   EXPECT_EQ(follow(sweep, {}, {.waits = false}), ExitCode::kStoppedAfterSave);
-  EXPECT_THAT(talk_.str(), testing::EndsWith("1 trial has not told that they ended\n"));
+  EXPECT_THAT(err_.str(), testing::EndsWith("1 trial has not told that they ended\n"));
   EXPECT_THAT(states(sweep), ElementsAre("finished", "waiting"));
   finish(1, 1, 1);
   EXPECT_EQ(follow(sweep, {}, {.waits = false}), ExitCode::kDone);

@@ -79,18 +79,18 @@ class KubernetesLauncherTest : public testing::Test {
                                          .trials = {{.number = 0, .hash = "aa", .settings = {}}}}));
   }
   ExitCode run(const std::string& mount) {
-    talk_.str("");
+    err_.str("");
     out_.str("");
     const auto launcher = kubernetes_launcher(settings(mount));
     const ExitCode code =
-        launcher->run(*journal_, {}, {.program = "retort", .talk = talk_, .out = &out_});
+        launcher->run(*journal_, {}, {.program = "retort", .err = err_, .out = &out_});
     EXPECT_EQ(launcher->has_results(), out_.str().empty())
         << "a manifest stands alone on standard output";
     return code;
   }
   TemporaryFolder folder_;
   std::optional<SweepJournal> journal_;
-  std::ostringstream talk_, out_;
+  std::ostringstream err_, out_;
 };
 
 TEST_F(KubernetesLauncherTest, PrintsTheManifestOnce) {
@@ -99,7 +99,7 @@ TEST_F(KubernetesLauncherTest, PrintsTheManifestOnce) {
   EXPECT_EQ(out_.str(), folder_.read("launch/1/job.yaml"));
   EXPECT_EQ(run(folder_.path()), ExitCode::kStoppedAfterSave);
   EXPECT_EQ(out_.str(), "") << "its pods may be at work";
-  EXPECT_THAT(talk_.str(), HasSubstr("1 trial has not told that they ended\n"));
+  EXPECT_THAT(err_.str(), HasSubstr("1 trial has not told that they ended\n"));
   folder_.write("0/summary.json", R"({"status": "finished"})");
   TaskAccount(folder_ / "launch/1/0.jsonl").add({.state = TrialState::kFinished});
   EXPECT_EQ(run(folder_.path()), ExitCode::kDone);
@@ -109,7 +109,7 @@ TEST_F(KubernetesLauncherTest, PrintsTheManifestOnce) {
 TEST_F(KubernetesLauncherTest, FolderThatPodsDoNotHaveIsRefused) {
   EXPECT_EQ(run("/elsewhere"), ExitCode::kDeviceUnavailable);
   EXPECT_EQ(
-      talk_.str(),
+      err_.str(),
       "error[E0721]: '" + folder_.path().string() +
           "' is not on the volume that pods have at '/elsewhere'\n"
           "  help: set sweep.launcher.mount to a folder that holds both the sweep's folder and the "

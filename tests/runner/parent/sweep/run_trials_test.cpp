@@ -52,8 +52,8 @@ class RunTrials : public testing::Test {
     return plan;
   }
   ExitCode run(SweepJournal& journal, const TrialOptions& options = {}) {
-    talk_.str("");
-    return run_trials(journal, options, {.program = folder_ / "retort", .talk = talk_});
+    err_.str("");
+    return run_trials(journal, options, {.program = folder_ / "retort", .err = err_});
   }
   std::vector<std::string> states(const SweepJournal& journal) const {
     std::vector<std::string> all;
@@ -63,7 +63,7 @@ class RunTrials : public testing::Test {
   std::string calls() const { return file_text(folder_ / "calls"); }
 
   TemporaryFolder folder_;
-  std::ostringstream talk_;
+  std::ostringstream err_;
 };
 
 TEST_F(RunTrials, EachInTurn) {
@@ -71,11 +71,11 @@ TEST_F(RunTrials, EachInTurn) {
   EXPECT_EQ(run(journal), ExitCode::kDone);
   EXPECT_EQ(calls(), "0\n1\n2\n");
   EXPECT_THAT(states(journal), ElementsAre("finished", "finished", "finished"));
-  EXPECT_THAT(talk_.str(), AllOf(HasSubstr("trial 0 started (seed=0)\n"),
-                                 HasSubstr("trial 2 finished in 0:00:00: 3 of 3")));
+  EXPECT_THAT(err_.str(), AllOf(HasSubstr("trial 0 started (seed=0)\n"),
+                                HasSubstr("trial 2 finished in 0:00:00: 3 of 3")));
   EXPECT_EQ(run(journal), ExitCode::kDone);
   EXPECT_EQ(calls(), "0\n1\n2\n") << "what has finished is not run again";
-  EXPECT_THAT(talk_.str(), HasSubstr("3 of 3 trials have finished"));
+  EXPECT_THAT(err_.str(), HasSubstr("3 of 3 trials have finished"));
 }
 
 TEST_F(RunTrials, FailureIsToldAndTheOthersGoOn) {
@@ -86,7 +86,7 @@ TEST_F(RunTrials, FailureIsToldAndTheOthersGoOn) {
   EXPECT_EQ(journal.trials()[1].reason, "error[E0706]: out of memory");
   EXPECT_EQ(journal.trials()[1].exit, 1);
   EXPECT_THAT(
-      talk_.str(),
+      err_.str(),
       HasSubstr(
           "trial 1 failed (seed=1): error[E0706]: out of memory\n      help: a smaller batch\n"));
   does(1, "finish");
@@ -100,7 +100,7 @@ TEST_F(RunTrials, FailureMayBeTriedAgain) {
   EXPECT_EQ(run(journal, {.retries = 1}), ExitCode::kDone);
   EXPECT_EQ(calls(), "0\n0\n1\n");
   EXPECT_EQ(journal.trials()[0].attempts, 2);
-  EXPECT_THAT(talk_.str(), HasSubstr("trial 0 failed (seed=0): exit code 137; it is tried again"));
+  EXPECT_THAT(err_.str(), HasSubstr("trial 0 failed (seed=0): exit code 137; it is tried again"));
 }
 
 TEST_F(RunTrials, AttemptThatCannotGoOnIsSetAside) {
@@ -134,8 +134,8 @@ TEST_F(RunTrials, SignalHasTheTrialsSaveAndStop) {
   auto journal = SweepJournal::make(sweep(), plan(2));
   EXPECT_EQ(run(journal), ExitCode::kStoppedAfterSave);
   EXPECT_THAT(states(journal), ElementsAre("interrupted", "waiting"));
-  EXPECT_THAT(talk_.str(), AllOf(HasSubstr("stopping: trials at work save first"),
-                                 HasSubstr("trial 0 stopped")));
+  EXPECT_THAT(err_.str(), AllOf(HasSubstr("stopping: trials at work save first"),
+                                HasSubstr("trial 0 stopped")));
   does(0, "finish");
   EXPECT_EQ(run(journal), ExitCode::kDone);
 }
@@ -174,7 +174,7 @@ TEST_F(RunTrials, WorseThanOthersAtARungStopEarly) {
       << "of which the second was compared with 0.5";
   EXPECT_THAT(journal.trials()[3].rungs, ElementsAre(0.8))
       << "whatever it has done until it heard of that";
-  EXPECT_THAT(talk_.str(), HasSubstr("trial 1 stopped early: others are better: 2 of 4"));
+  EXPECT_THAT(err_.str(), HasSubstr("trial 1 stopped early: others are better: 2 of 4"));
   const std::string before = calls();
   EXPECT_EQ(run(journal), ExitCode::kDone);
   EXPECT_EQ(calls(), before) << "what was stopped is done";
@@ -194,17 +194,17 @@ TEST_F(RunTrials, TrialThatNeverGaveWhatIsComparedIsWarnedOf) {
   with_asha.asha = {.metric = "accuracy", .first = 2, .factor = 3, .last = {}};
   auto journal = SweepJournal::make(sweep(), with_asha);
   EXPECT_EQ(run(journal), ExitCode::kDone) << "one has given it, if before the first rung";
-  EXPECT_THAT(talk_.str(), Not(HasSubstr("trial 0 has never")));
+  EXPECT_THAT(err_.str(), Not(HasSubstr("trial 0 has never")));
   EXPECT_THAT(
-      talk_.str(),
+      err_.str(),
       HasSubstr("warning: trial 1 has never measured 'accuracy', by which sweep.asha compares "
                 "trials; it has measured validation/accuracy; did you mean "
                 "'validation/accuracy'?\n"));
   EXPECT_THAT(
-      talk_.str(),
+      err_.str(),
       HasSubstr("warning: trial 2 has never measured 'accuracy', by which sweep.asha compares "
                 "trials; it has measured nothing\n"));
-  EXPECT_THAT(talk_.str(), Not(HasSubstr("no trial")));
+  EXPECT_THAT(err_.str(), Not(HasSubstr("no trial")));
 }
 
 TEST_F(RunTrials, SweepInWhichNoTrialGaveWhatIsComparedEndsWithAnError) {
@@ -214,7 +214,7 @@ TEST_F(RunTrials, SweepInWhichNoTrialGaveWhatIsComparedEndsWithAnError) {
   with_asha.asha = {.metric = "accuracy", .first = 1, .factor = 3, .last = {}};
   auto journal = SweepJournal::make(sweep(), with_asha);
   EXPECT_EQ(run(journal), ExitCode::kBadRecipe);
-  EXPECT_THAT(talk_.str(),
+  EXPECT_THAT(err_.str(),
               testing::EndsWith(
                   "error: no trial has measured 'accuracy', so none was compared with another "
                   "or stopped early; name what they do measure in sweep.asha.metric\n"));
@@ -253,13 +253,13 @@ TEST_F(RunTrials, QuietTellsOfFailuresAlone) {
   does(1, "exit 1");
   auto journal = SweepJournal::make(sweep(), plan(2));
   run_trials(journal, {},
-             {.program = folder_ / "retort", .talk = talk_, .verbosity = Verbosity::kQuiet});
-  EXPECT_THAT(talk_.str(), AllOf(HasSubstr("trial 1 failed"), Not(HasSubstr("started"))));
+             {.program = folder_ / "retort", .err = err_, .verbosity = Verbosity::kQuiet});
+  EXPECT_THAT(err_.str(), AllOf(HasSubstr("trial 1 failed"), Not(HasSubstr("started"))));
 }
 
 TEST_F(RunTrials, ProgramThatIsNotThereIsAFailure) {
   auto journal = SweepJournal::make(sweep(), plan(1));
-  EXPECT_EQ(run_trials(journal, {}, {.program = folder_ / "nothing", .talk = talk_}),
+  EXPECT_EQ(run_trials(journal, {}, {.program = folder_ / "nothing", .err = err_}),
             ExitCode::kSomeTrialsFailed);
   EXPECT_THAT(journal.trials()[0].reason, HasSubstr("cannot start"));
 }

@@ -99,15 +99,15 @@ class SlurmLauncherTest : public testing::Test {
   }
   std::filesystem::path sweep() const { return folder_ / "sweep"; }
   ExitCode run(const nlohmann::ordered_json& changes = nlohmann::ordered_json::object()) {
-    talk_.str("");
+    err_.str("");
     return slurm_launcher(settings(changes))
-        ->run(*journal_, {}, {.program = folder_ / "retort", .talk = talk_});
+        ->run(*journal_, {}, {.program = folder_ / "retort", .err = err_});
   }
 
   TemporaryFolder folder_;
   FakeSlurm slurm_;
   std::optional<SweepJournal> journal_;
-  std::ostringstream talk_;
+  std::ostringstream err_;
 };
 
 TEST_F(SlurmLauncherTest, TrialsAreOneArray) {
@@ -116,15 +116,15 @@ TEST_F(SlurmLauncherTest, TrialsAreOneArray) {
                                 "\n"
                                 "squeue -h -r -t all -n retort-0a-1 -o %j|%K|%T\n");
   EXPECT_EQ(journal_->trials()[1].state, TrialState::kFinished);
-  EXPECT_THAT(talk_.str(), HasSubstr("Slurm job 7: 2 trials\n"));
+  EXPECT_THAT(err_.str(), HasSubstr("Slurm job 7: 2 trials\n"));
 }
 
 TEST_F(SlurmLauncherTest, TasksThatFailedWithoutAWordAreHandedOverAgain) {
   folder_.write("vanishes", "");
   EXPECT_EQ(run({{"resubmissions", 1}}), ExitCode::kSomeTrialsFailed);
-  EXPECT_THAT(talk_.str(), AllOf(HasSubstr("Slurm job 8: 2 trials\n"),
-                                 HasSubstr("trial 0: its task is gone (FAILED); it is handed "),
-                                 testing::EndsWith("trial 1: its task is gone (FAILED)\n")));
+  EXPECT_THAT(err_.str(), AllOf(HasSubstr("Slurm job 8: 2 trials\n"),
+                                HasSubstr("trial 0: its task is gone (FAILED); it is handed "),
+                                testing::EndsWith("trial 1: its task is gone (FAILED)\n")));
   std::filesystem::remove(folder_ / "vanishes");
   EXPECT_EQ(run(), ExitCode::kDone);
 }
@@ -134,19 +134,19 @@ TEST_F(SlurmLauncherTest, WhatTheQueueHasForgottenSacctMayKnow) {
   slurm_.does("squeue", "exit 0");
   slurm_.does("sacct", "echo OUT_OF_MEMORY");
   EXPECT_EQ(run({{"resubmissions", 0}}), ExitCode::kSomeTrialsFailed);
-  EXPECT_THAT(talk_.str(), HasSubstr("trial 0: its task is gone (OUT_OF_MEMORY)\n"));
+  EXPECT_THAT(err_.str(), HasSubstr("trial 0: its task is gone (OUT_OF_MEMORY)\n"));
   EXPECT_THAT(slurm_.calls(), HasSubstr("sacct -n -P -X -j 7_0 -o State\n"));
 }
 
 TEST_F(SlurmLauncherTest, PathThatAScriptCannotHoldIsRefusedBeforeSlurmIsAsked) {
-  talk_.str("");
+  err_.str("");
   EXPECT_EQ(
-      slurm_launcher(settings())->run(*journal_, {}, {.program = folder_ / "a\nb", .talk = talk_}),
+      slurm_launcher(settings())->run(*journal_, {}, {.program = folder_ / "a\nb", .err = err_}),
       ExitCode::kDeviceUnavailable);
-  EXPECT_EQ(talk_.str(), "error[E0721]: the path of this program, '" + (folder_ / "a b").string() +
-                             "', has a control character, such as a newline, which a script for "
-                             "the cluster cannot hold\n"
-                             "  help: give it another name, and begin the sweep there\n");
+  EXPECT_EQ(err_.str(), "error[E0721]: the path of this program, '" + (folder_ / "a b").string() +
+                            "', has a control character, such as a newline, which a script for "
+                            "the cluster cannot hold\n"
+                            "  help: give it another name, and begin the sweep there\n");
   EXPECT_EQ(slurm_.calls(), "");
 }
 
@@ -154,7 +154,7 @@ TEST_F(SlurmLauncherTest, RefusedArrayIsToldInSlurmsWords) {
   slurm_.does("sbatch", "echo 'sbatch: error: invalid partition specified: gpu' >&2; exit 1");
   EXPECT_EQ(run(), ExitCode::kDeviceUnavailable);
   EXPECT_EQ(
-      talk_.str(),
+      err_.str(),
       "error[E0721]: sbatch refused the trials: sbatch: error: invalid partition specified: gpu\n"
       "  help: correct '" +
           (sweep() / "launch/launcher.json").string() +
@@ -167,9 +167,9 @@ TEST_F(SlurmLauncherTest, RefusedArrayIsToldInSlurmsWords) {
 TEST_F(SlurmLauncherTest, SlurmThatDoesNotAnswerMayHaveTheArrayAllTheSame) {
   slurm_.does("sbatch", "sleep 60");
   EXPECT_EQ(run({{"answer_seconds", 0.2}}), ExitCode::kDeviceUnavailable);
-  EXPECT_THAT(talk_.str(), HasSubstr("error[E0720]: sbatch has not answered for 0 s\n"));
+  EXPECT_THAT(err_.str(), HasSubstr("error[E0720]: sbatch has not answered for 0 s\n"));
   slurm_.does("sbatch", "");
-  EXPECT_EQ(run(), ExitCode::kDone) << talk_.str();
+  EXPECT_EQ(run(), ExitCode::kDone) << err_.str();
   EXPECT_THAT(slurm_.calls(), HasSubstr("squeue -h -r -t all -n retort-0a-1 -o %j|%K|%T\n"
                                         "squeue -h -r -t all -n retort-0a-1 -o %j|%K|%T\n"
                                         "squeue -h -r -t all -n retort-0a-1 -o %j|%K|%T\n"
@@ -183,7 +183,7 @@ TEST_F(SlurmLauncherTest, ControllerThatIsAwayIsNoRefusal) {
       "echo 'sbatch: error: Unable to contact slurm controller (connect failure)' >&2; exit 1");
   EXPECT_EQ(run(), ExitCode::kDeviceUnavailable);
   EXPECT_THAT(
-      talk_.str(),
+      err_.str(),
       HasSubstr(
           "error[E0720]: sbatch ended with exit code 1: sbatch: error: Unable to contact slurm"));
 }
@@ -193,7 +193,7 @@ TEST_F(SlurmLauncherTest, SilentQueueEndsAFollowerWithoutPatience) {
   slurm_.does("squeue", "echo 'slurm_load_jobs error: Socket timed out'; exit 1");
   EXPECT_EQ(run(), ExitCode::kDeviceUnavailable);
   EXPECT_THAT(
-      talk_.str(),
+      err_.str(),
       HasSubstr("error[E0720]: squeue ended with exit code 1: slurm_load_jobs error: Socket"));
 }
 

@@ -31,10 +31,10 @@ class TaskNeedsTest : public testing::Test {
     std::filesystem::permissions(folder_ / "retort", std::filesystem::perms::owner_all);
     const auto journal = SweepJournal::make(folder_.path(), sweep);
     ClusterCommands commands;
-    return task_needs(settings, journal, {.program = folder_ / "retort", .talk = talk_}, commands);
+    return task_needs(settings, journal, {.program = folder_ / "retort", .err = err_}, commands);
   }
   TemporaryFolder folder_;
-  std::ostringstream talk_;
+  std::ostringstream err_;
 };
 
 TEST_F(TaskNeedsTest, WhatIsWrittenIsAskedFor) {
@@ -51,13 +51,13 @@ TEST_F(TaskNeedsTest, LargestPlanDecides) {
             "case $2 in */1.yaml) bytes=5000;; *) bytes=3000;; esac\n"
             "echo \"{\\\"result\\\": {\\\"run_peak\\\": {\\\"predicted\\\": $bytes}}}\"");
   EXPECT_EQ(asked.memory_bytes, (std::int64_t{1} << 30) + 5000);
-  EXPECT_EQ(talk_.str(), "memory of a task: 1.00 GiB, by the plans of 3 of 3 trials\n");
+  EXPECT_EQ(err_.str(), "memory of a task: 1.00 GiB, by the plans of 3 of 3 trials\n");
 }
 
 TEST_F(TaskNeedsTest, TrialOnAGpuHasTheClustersMemory) {
   EXPECT_EQ(needs({{"cores", 1}, {"gpus", 1}, {"memory", "auto"}}, 1).memory_bytes, std::nullopt);
   EXPECT_EQ(folder_.read("planned"), "");
-  EXPECT_EQ(talk_.str(),
+  EXPECT_EQ(err_.str(),
             "memory of a task: what the cluster gives by itself, as its trials compute on a GPU\n");
 }
 
@@ -71,7 +71,7 @@ TEST_F(TaskNeedsTest, OfManyTrialsEightArePlanned) {
 
 TEST_F(TaskNeedsTest, WhatCannotBePlannedIsLeftToTheCluster) {
   EXPECT_EQ(needs(kAuto, 1, "echo 'error'; exit 1").memory_bytes, std::nullopt);
-  EXPECT_EQ(talk_.str(), "trial 0 cannot be planned here: the cluster decides about the memory\n");
+  EXPECT_EQ(err_.str(), "trial 0 cannot be planned here: the cluster decides about the memory\n");
 }
 
 Value recipe(const std::string& text) {
@@ -94,21 +94,21 @@ TEST(SettleTask, GivesEveryTrialEnough) {
               cuda = recipe("threads: 1\ndevice: {select: 'cuda:1'}\n"),
               any = recipe("threads: 1\ndevice: {select: auto}\n");
   auto settings = kAuto;
-  settle_task(settings, {&two, &six});
+  complete_task(settings, {&two, &six});
   EXPECT_EQ(settings["cores"], 6);
   EXPECT_EQ(settings["gpus"], 0);
   settings = kAuto;
-  settle_task(settings, {&two, &cuda});
+  complete_task(settings, {&two, &cuda});
   EXPECT_EQ(settings["cores"], 2);
   EXPECT_EQ(settings["gpus"], 1);
   settings = kAuto;
-  settle_task(settings, {&two, &any});
+  complete_task(settings, {&two, &any});
   EXPECT_EQ(settings["gpus"], 1) << "auto computes on a GPU where it is shown one";
   settings = {{"cores", "auto"}, {"gpus", 0}};
-  settle_task(settings, {&any});
+  complete_task(settings, {&any});
   EXPECT_EQ(settings["gpus"], 0) << "what is written is obeyed";
   settings = {{"cores", 1}, {"gpus", 4}};
-  settle_task(settings, {&six, &cuda});
+  complete_task(settings, {&six, &cuda});
   EXPECT_EQ(settings["cores"], 1) << "what is written is obeyed";
   EXPECT_EQ(settings["gpus"], 4);
 }

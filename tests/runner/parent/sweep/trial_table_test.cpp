@@ -124,7 +124,7 @@ class LiveTrialsTest : public testing::Test {
     std::filesystem::create_directories(SweepLayout(folder_.path()).recipes());
   }
   TemporaryFolder folder_;
-  std::ostringstream talk_;
+  std::ostringstream err_;
   std::chrono::steady_clock::time_point now_;
 };
 
@@ -137,21 +137,21 @@ TEST_F(LiveTrialsTest, StandBelowWhatIsSaidOnATerminal) {
       "trial  state    epoch  metric  memory  ETA  settings\n"
       "    0  waiting      –       –       –    –         –\n1 trial: 1 waiting\n";
   {
-    LiveTrials live(journal, talk_, display);
+    LiveTrials live(journal, err_, display);
     EXPECT_EQ(live.tick(), std::chrono::milliseconds(1000));
-    EXPECT_EQ(talk_.str(), table);
-    talk_.str("");
+    EXPECT_EQ(err_.str(), table);
+    err_.str("");
     now_ += std::chrono::milliseconds(400);
     EXPECT_EQ(live.tick(), std::chrono::milliseconds(600)) << "not before a second has passed";
-    EXPECT_EQ(talk_.str(), "");
+    EXPECT_EQ(err_.str(), "");
     live.say("trial 0 started");
-    EXPECT_EQ(talk_.str(), "\r\x1b[3A\x1b[Jtrial 0 started\n");
-    talk_.str("");
+    EXPECT_EQ(err_.str(), "\r\x1b[3A\x1b[Jtrial 0 started\n");
+    err_.str("");
     EXPECT_EQ(live.tick(), std::chrono::milliseconds(1000));
-    EXPECT_EQ(talk_.str(), table);
-    talk_.str("");
+    EXPECT_EQ(err_.str(), table);
+    err_.str("");
   }
-  EXPECT_EQ(talk_.str(), "\r\x1b[3A\x1b[J") << "the results take its place";
+  EXPECT_EQ(err_.str(), "\r\x1b[3A\x1b[J") << "the results take its place";
 }
 
 TEST_F(LiveTrialsTest, OfManyOnlyTheRunsThatAreShownAreRead) {
@@ -182,10 +182,10 @@ TEST_F(LiveTrialsTest, AreNoHigherThanTheTerminal) {
       folder_.path(), {.recipe = "a", .overrides = {}, .folder = "/", .trials = trials});
   const DisplayOptions display{.is_terminal = true, .clock = [this] { return now_; }};
   for (const auto& [rows, lines] : {std::pair(6, 5), std::pair(3, 1), std::pair(100, 18)}) {
-    talk_.str("");
-    LiveTrials live(journal, talk_, display, [rows = rows] { return rows; });
+    err_.str("");
+    LiveTrials live(journal, err_, display, [rows = rows] { return rows; });
     live.tick();
-    EXPECT_EQ(std::ranges::count(talk_.str(), '\n'), lines) << rows;
+    EXPECT_EQ(std::ranges::count(err_.str(), '\n'), lines) << rows;
   }
 }
 
@@ -193,10 +193,10 @@ TEST_F(LiveTrialsTest, AreNotDrawnElsewhere) {
   const auto journal = SweepJournal::make(
       folder_.path(), {.recipe = "a", .overrides = {}, .folder = "/", .trials = {}});
   const DisplayOptions plain, quiet{.is_terminal = true, .verbosity = Verbosity::kQuiet};
-  LiveTrials no_terminal(journal, talk_, plain), silent(journal, talk_, quiet);
+  LiveTrials no_terminal(journal, err_, plain), silent(journal, err_, quiet);
   EXPECT_EQ(no_terminal.tick(), std::nullopt);
   EXPECT_EQ(silent.tick(), std::nullopt);
-  EXPECT_EQ(talk_.str(), "");
+  EXPECT_EQ(err_.str(), "");
 }
 
 }  // namespace

@@ -27,8 +27,8 @@ TEST(Fault, IsReadFromItsText) {
   const Fault killed = fault_from("rename:2");
   EXPECT_EQ(killed.point, Fault::Point::kRename);
   EXPECT_EQ(killed.count, 2);
-  EXPECT_EQ(killed.deed, Fault::Deed::kKill);
-  EXPECT_EQ(fault_from("any:17:full").deed, Fault::Deed::kFull);
+  EXPECT_EQ(killed.action, Fault::Action::kKill);
+  EXPECT_EQ(fault_from("any:17:full").action, Fault::Action::kFull);
   EXPECT_EQ(fault_from("folder:1:fail").point, Fault::Point::kFolder);
 }
 
@@ -48,8 +48,8 @@ TEST(Fault, TextThatIsNoneIsRefused) {
 
 TEST(Fault, MayNameItsProgram) {
   EXPECT_EQ(fault_for("retort", "step:3")->count, 3);
-  EXPECT_EQ(fault_for("retort-worker", "retort-worker/event:4:kill_both")->deed,
-            Fault::Deed::kKillBoth);
+  EXPECT_EQ(fault_for("retort-worker", "retort-worker/event:4:kill_both")->action,
+            Fault::Action::kKillBoth);
   EXPECT_FALSE(fault_for("retort", "retort-worker/step:3"));
   EXPECT_THROW(fault_for("retort", "retort-worker/stop:3"), std::invalid_argument);
 }
@@ -63,7 +63,7 @@ TEST(FaultyStorage, CountsWhatIsNoCallToo) {
   FaultyStorage storage(disk(), fault_from("step:2:fail"));
   EXPECT_FALSE(storage.reach(Fault::Point::kStep));
   EXPECT_FALSE(storage.reach(Fault::Point::kEvent));
-  EXPECT_EQ(storage.reach(Fault::Point::kStep), Fault::Deed::kFail);
+  EXPECT_EQ(storage.reach(Fault::Point::kStep), Fault::Action::kFail);
   EXPECT_FALSE(storage.reach(Fault::Point::kStep));
 }
 

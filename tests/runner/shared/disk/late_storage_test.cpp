@@ -23,7 +23,7 @@ TEST(LateStorage, WhatWasWrittenSurvivesAPowerCutOnceItHasSettled) {
     disk.leave(left.path());
     EXPECT_FALSE(std::filesystem::exists(left.path() / "run")) << "nothing was flushed";
   }
-  late.settle();
+  late.write_kept();
   write_atomically(folder / "run/summary", "finished", late);
   log.append("two");
   log.sync();
@@ -42,7 +42,7 @@ TEST(LateStorage, DiskThatCannotFlushIsAnError) {
   const TemporaryFolder folder;
   LateStorage late(disk);
   NewFile(folder / "a", late).sync();
-  EXPECT_THROW(late.settle(), WriteError);
+  EXPECT_THROW(late.write_kept(), WriteError);
 }
 
 }  // namespace

@@ -120,7 +120,7 @@ TEST(NewFolder, TakesThePlaceOfAnEmptyFolderAlone) {
 /// What is left, and what is said, where call `count` of a storage fails.
 std::optional<WriteError> failure_at(int count, const fs::path& place) {
   FaultyStorage storage(
-      disk(), Fault{.point = Fault::Point::kAny, .count = count, .deed = Fault::Deed::kFail});
+      disk(), Fault{.point = Fault::Point::kAny, .count = count, .action = Fault::Action::kFail});
   try {
     NewFolder made(place, storage, "/root");
     fill(made);

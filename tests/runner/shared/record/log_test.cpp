@@ -91,7 +91,7 @@ TEST_F(LogTest, FlushOfALogThatHasRoomWritesNothing) {
 }
 
 TEST_F(LogTest, FullDiskReachesTheWriterEachTime) {
-  FaultyStorage full(disk(), {Fault::Point::kWrite, 2, Fault::Deed::kFull});
+  FaultyStorage full(disk(), {Fault::Point::kWrite, 2, Fault::Action::kFull});
   Log log = log_to_file(LogLevel::kInfo, 1 << 20, full);
   log.write({.text = "there is room"});
   for (int i = 0; i < 3; ++i) {
@@ -107,7 +107,7 @@ TEST_F(LogTest, FullDiskReachesTheWriterEachTime) {
 }
 
 TEST_F(LogTest, FullDiskReachesWhoFlushes) {
-  FaultyStorage full(disk(), {Fault::Point::kWrite, 2, Fault::Deed::kFull});
+  FaultyStorage full(disk(), {Fault::Point::kWrite, 2, Fault::Action::kFull});
   Log log = log_to_file(LogLevel::kInfo, 1, full);
   log.write({.text = "this says that the log is full"});
   EXPECT_THROW(log.flush(), WriteError);

@@ -104,7 +104,7 @@ TEST_F(MetricsFileTest, RewindThatFailsLeavesTheFileAsItWas) {
        {Fault::Point::kCreate, Fault::Point::kWrite, Fault::Point::kSync, Fault::Point::kRename}) {
     std::filesystem::remove(path());
     write({{"a", "x", 1, 1}, {"a", "x", 1, 2}});
-    FaultyStorage faulty(disk(), {point, 1, Fault::Deed::kFail});
+    FaultyStorage faulty(disk(), {point, 1, Fault::Action::kFail});
     EXPECT_THROW(MetricsFile::reopen(path(), faulty), WriteError);
     EXPECT_THAT(names(), ElementsAre("ax1", "ax2"));
     EXPECT_FALSE(std::filesystem::exists(path().string() + ".part"));

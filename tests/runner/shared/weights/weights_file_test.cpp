@@ -16,9 +16,9 @@ class WeightsFile : public testing::Test {
 
 TEST_F(WeightsFile, ConfigIsReadWithItsPlace) {
   folder_.write("model.safetensors", "");
-  EXPECT_FALSE(config_beside(find_weights(at(""))));
+  EXPECT_FALSE(config_next_to(find_weights(at(""))));
   folder_.write("config.json", R"({"hidden_size": 8})");
-  const auto config = config_beside(find_weights(at("")));
+  const auto config = config_next_to(find_weights(at("")));
   ASSERT_TRUE(config);
   EXPECT_EQ(config->file, at("config.json"));
   EXPECT_EQ(config->text, R"({"hidden_size": 8})");
@@ -27,15 +27,15 @@ TEST_F(WeightsFile, ConfigIsReadWithItsPlace) {
 
 TEST_F(WeightsFile, AdaptersAndOpenClipHaveConfigsOfTheirOwn) {
   folder_.write("adapter_config.json", R"({"r": 8})");
-  EXPECT_EQ(config_beside(at("adapter_model.bin"))->json["r"], 8);
+  EXPECT_EQ(config_next_to(at("adapter_model.bin"))->json["r"], 8);
   folder_.write("open_clip_config.json", R"({"model_cfg": {}})");
-  EXPECT_TRUE(config_beside(at("open_clip_model.safetensors"))->json.contains("model_cfg"));
+  EXPECT_TRUE(config_next_to(at("open_clip_model.safetensors"))->json.contains("model_cfg"));
 }
 
 TEST_F(WeightsFile, WhatIsNoConfigIsRefused) {
   folder_.write("config.json", "[]");
   try {
-    config_beside(at("model.safetensors"));
+    config_next_to(at("model.safetensors"));
     FAIL() << "it was taken";
   } catch (const StageError& error) {
     EXPECT_EQ(std::string(error.what()),
