@@ -12,7 +12,7 @@
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/family.h"
 #include "runner/shared/stage/run_layout.h"
-#include "runner/shared/text/bytes.h"
+#include "runner/shared/text/units.h"
 #include "runner/worker/kept_artifacts.h"
 #include "runner/worker/node_context.h"
 

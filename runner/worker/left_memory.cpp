@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "runner/shared/stage/keeper.h"
-#include "runner/shared/text/bytes.h"
+#include "runner/shared/text/units.h"
 
 namespace runner {
 namespace {

@@ -27,7 +27,7 @@
 #include "runner/shared/stage/family.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/stage/stage.h"
-#include "runner/shared/text/bytes.h"
+#include "runner/shared/text/units.h"
 #include "runner/shared/value/parse_json.h"
 #include "runner/shared/weights/strict_json.h"
 

@@ -9,7 +9,6 @@
 
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/data/boxed_shape.h"
 #include "stages/data/image_writer.h"
 #include "stages/data/mat_file.h"
 #include "stages/data/shapes.h"

@@ -1,18 +1,21 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include <c10/core/ScalarType.h>
 
 #include "runner/shared/stage/stage.h"
-#include "stages/artifact/sample_order.h"
+#include "stages/random/permutation.h"
 #include "stages/tensor/named_tensors.h"
 
 namespace runner {
@@ -20,6 +23,42 @@ class RunContext;
 }
 
 namespace stages {
+
+/// Which sample of a dataset stands at which place of a pass. Values; any place may be asked for at
+/// any time.
+class SampleOrder {
+ public:
+  /// The indices as they are listed.
+  SampleOrder(std::vector<std::int64_t> indices) : order_(std::move(indices)) {}
+  SampleOrder(Permutation permutation) : order_(permutation) {}
+  /// 0 … size-1; takes no memory.
+  static SampleOrder sequential(std::int64_t size) { return SampleOrder(Sequence{size}); }
+
+  std::int64_t size() const;
+  /// `place` is in 0 … size-1.
+  std::int64_t operator[](std::int64_t place) const;
+
+ private:
+  struct Sequence {
+    std::int64_t length;
+    std::int64_t size() const { return length; }
+    std::int64_t operator[](std::int64_t place) const { return place; }
+  };
+  explicit SampleOrder(Sequence sequence) : order_(sequence) {}
+
+  std::variant<Sequence, std::vector<std::int64_t>, Permutation> order_;
+};
+
+/// The most samples whose shuffled order is a list (80 MB).
+inline constexpr std::int64_t kLongestListedOrder = 10'000'000;
+
+/// 0 … size-1, shuffled as a function of (seed, epoch) alone. Every order is as likely up to
+/// kLongestListedOrder samples: the list is shuffled. Beyond, it is a Permutation and takes no
+/// memory, whatever the size.
+SampleOrder shuffled_order(std::int64_t size, std::uint64_t seed, std::int64_t epoch);
+
+/// 0 … size-1.
+SampleOrder sequential_order(std::int64_t size);
 
 /// Name, shape (without the batch's dimension) and type of one tensor of a sample.
 struct TensorSpec {
@@ -154,5 +193,13 @@ std::map<std::string, std::string> describe_data(const DatasetDescription& data)
 /// std::runtime_error saying what is wrong, in half a sentence: "its 'tensors' is not a list". The
 /// transform is handed on unread.
 DatasetDescription described_data(const std::map<std::string, std::string>& about);
+
+/// A dataset of which each sample is a file. It is one Dataset beside that.
+class FilesOnDisk {
+ public:
+  virtual ~FilesOnDisk() = default;
+  /// The folder that Dataset::sample_name() counts from; empty: the samples are no files after all.
+  virtual std::filesystem::path root() const = 0;
+};
 
 }  // namespace stages

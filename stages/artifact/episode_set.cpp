@@ -11,7 +11,7 @@
 
 #include "runner/shared/stage/split_mix.h"
 #include "runner/shared/stage/stage.h"
-#include "stages/artifact/sample_order.h"
+#include "stages/artifact/loader.h"
 #include "stages/random/random.h"
 
 namespace stages {

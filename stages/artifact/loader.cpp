@@ -6,8 +6,10 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <numeric>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include <torch/cuda.h>
 #include <torch/types.h>

@@ -5,10 +5,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "runner/shared/stage/run_context.h"
 #include "stages/artifact/dataset.h"
-#include "stages/artifact/sample_order.h"
+#include "stages/random/permutation.h"
 #include "stages/tensor/batch.h"
 
 namespace stages {

@@ -15,7 +15,6 @@
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/printable.h"
 #include "stages/data/annotation_files.h"
-#include "stages/data/boxed_shape.h"
 #include "stages/data/image_files.h"
 #include "stages/data/image_stage.h"
 #include "stages/data/image_writer.h"

@@ -20,7 +20,7 @@
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/stage/stage.h"
-#include "runner/shared/text/decimal.h"
+#include "runner/shared/text/units.h"
 #include "stages/artifact/model.h"
 #include "stages/artifact/results.h"
 #include "stages/evaluate/predictor.h"

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "stages/artifact/dataset.h"
-#include "stages/artifact/files_on_disk.h"
 
 namespace stages {
 

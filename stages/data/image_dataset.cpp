@@ -11,7 +11,7 @@
 #include <torch/types.h>
 
 #include "runner/shared/stage/stage.h"
-#include "runner/shared/text/bytes.h"
+#include "runner/shared/text/units.h"
 #include "stages/data/image.h"
 #include "stages/data/image_transform.h"
 

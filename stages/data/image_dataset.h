@@ -13,7 +13,6 @@
 
 #include "runner/shared/stage/keeper.h"
 #include "stages/artifact/dataset.h"
-#include "stages/artifact/files_on_disk.h"
 #include "stages/data/image.h"
 #include "stages/data/image_list.h"
 #include "stages/data/normalization.h"

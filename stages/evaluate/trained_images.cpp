@@ -17,8 +17,8 @@
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/printable.h"
+#include "stages/artifact/dataset.h"
 #include "stages/artifact/division.h"
-#include "stages/artifact/files_on_disk.h"
 
 namespace stages {
 namespace {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "runner/shared/stage/stage.h"
-#include "runner/shared/text/bytes.h"
+#include "runner/shared/text/units.h"
 #include "stages/fetch/http.h"
 #include "stages/fetch/partial_file.h"
 

@@ -11,7 +11,7 @@
 
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/stage.h"
-#include "runner/shared/text/bytes.h"
+#include "runner/shared/text/units.h"
 
 namespace stages {
 namespace {

@@ -17,7 +17,7 @@
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/csv.h"
-#include "runner/shared/text/decimal.h"
+#include "runner/shared/text/units.h"
 #include "stages/artifact/episode_set.h"
 #include "stages/artifact/model.h"
 #include "stages/artifact/results.h"

@@ -11,7 +11,7 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/util/Exception.h>
 
-#include "runner/shared/text/bytes.h"
+#include "runner/shared/text/units.h"
 #include "stages/machine/cpu_pool.h"
 
 #ifdef RETORT_LIBTORCH_CUDA

@@ -13,7 +13,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
 
-#include "runner/shared/text/bytes.h"
+#include "runner/shared/text/units.h"
 #include "stages/machine/memory_meter.h"
 
 namespace stages {

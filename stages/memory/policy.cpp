@@ -10,7 +10,7 @@
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/run_context.h"
 #include "runner/shared/stage/stage.h"
-#include "runner/shared/text/bytes.h"
+#include "runner/shared/text/units.h"
 #include "stages/machine/allocator_settings.h"
 
 namespace stages {

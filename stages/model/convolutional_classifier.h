@@ -12,7 +12,6 @@
 
 #include "runner/shared/error/diagnostic.h"
 #include "stages/artifact/model.h"
-#include "stages/artifact/named_model.h"
 #include "stages/model/bottleneck_network.h"
 #include "stages/model/convolution_layers.h"
 #include "stages/model/convolutional_networks.h"

@@ -8,7 +8,7 @@
 
 #include "stages/model/weight_names.h"
 #include "stages/tensor/named_tensors.h"
-#include "stages/weights/weight_sink.h"
+#include "stages/weights/weights.h"
 
 namespace torch::nn {
 class Module;

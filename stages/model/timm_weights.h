@@ -7,7 +7,7 @@
 
 #include "stages/model/convolutional_networks.h"
 #include "stages/tensor/named_tensors.h"
-#include "stages/weights/weight_sink.h"
+#include "stages/weights/weights.h"
 
 namespace stages {
 

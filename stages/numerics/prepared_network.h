@@ -6,7 +6,7 @@
 #include "stages/numerics/numerics.h"
 #include "stages/numerics/recomputable_module.h"
 #include "stages/tensor/batch.h"
-#include "stages/tensor/scoped.h"
+#include "stages/tensor/step_phase.h"
 
 namespace stages {
 

@@ -8,7 +8,7 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 
 #include "runner/shared/error/stage_error.h"
-#include "runner/shared/text/bytes.h"
+#include "runner/shared/text/units.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/device.h"
 #include "stages/machine/memory_meter.h"

@@ -11,7 +11,7 @@
 
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/run_context.h"
-#include "runner/shared/text/decimal.h"
+#include "runner/shared/text/units.h"
 #include "stages/artifact/results.h"
 #include "stages/evaluate/classification_metrics.h"
 #include "stages/random/random.h"

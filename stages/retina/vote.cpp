@@ -11,7 +11,7 @@
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/join.h"
-#include "stages/artifact/named_model.h"
+#include "stages/artifact/model.h"
 
 namespace stages {
 namespace {

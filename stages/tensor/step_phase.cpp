@@ -2,6 +2,8 @@
 
 #include <cassert>
 
+#include <torch/nn/module.h>
+
 namespace stages {
 namespace {
 
@@ -41,5 +43,17 @@ StepPhase current_phase() { return phase_of_thread; }
 ScopedPhase::ScopedPhase(StepPhase phase) : before_(phase_of_thread) { phase_of_thread = phase; }
 
 ScopedPhase::~ScopedPhase() { phase_of_thread = before_; }
+
+ScopedEval::ScopedEval(torch::nn::Module& network) {
+  network.apply([this](torch::nn::Module& module) {
+    was_training_.emplace_back(&module, module.is_training());
+  });
+  network.eval();
+}
+
+ScopedEval::~ScopedEval() {
+  // train() reaches down to all children, so a child's own mode is set after its parent's.
+  for (const auto& [module, training] : was_training_) module->train(training);
+}
 
 }  // namespace stages

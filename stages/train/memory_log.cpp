@@ -14,7 +14,7 @@
 #include <torch/nn/module.h>
 
 #include "runner/shared/stage/run_context.h"
-#include "runner/shared/text/bytes.h"
+#include "runner/shared/text/units.h"
 #include "stages/machine/counting_allocator.h"
 
 namespace stages {

@@ -10,7 +10,7 @@
 
 #include "runner/shared/disk/storage.h"
 #include "stages/tensor/named_tensors.h"
-#include "stages/weights/weight_sink.h"
+#include "stages/weights/weights.h"
 
 namespace stages {
 

@@ -14,7 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/text/bytes.h"
+#include "runner/shared/text/units.h"
 #include "stages/machine/allocator_settings.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/device.h"

@@ -13,7 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/stage/stage.h"
-#include "runner/shared/text/bytes.h"
+#include "runner/shared/text/units.h"
 #include "stages/machine/counting_allocator.h"
 #include "stages/machine/cpu_pool.h"
 #include "stages/machine/memory_meter.h"

@@ -5,7 +5,7 @@
 #include <torch/types.h>
 
 #include "stages/machine/threads.h"
-#include "stages/numerics/layout.h"
+#include "stages/numerics/numerics.h"
 #include "tests/bench/blocks.h"
 #include "tests/support/convolutional_networks.h"
 

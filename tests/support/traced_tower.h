@@ -12,7 +12,7 @@
 
 #include "stages/model/attached_lora.h"
 #include "stages/model/vision_tower.h"
-#include "stages/numerics/layout.h"
+#include "stages/numerics/numerics.h"
 #include "stages/plan/memory_trace.h"
 #include "stages/train/classification_loss.h"
 #include "stages/train/gradient.h"

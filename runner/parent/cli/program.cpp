@@ -1,18 +1,23 @@
 #include "runner/parent/cli/program.h"
 
-#include <unistd.h>
-
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <span>
+#include <system_error>
+
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/command_line.h"
-#include "runner/parent/cli/stack_limit.h"
-#include "runner/parent/cli/text_check.h"
 #include "runner/parent/compile/recipe.h"
 #include "runner/shared/error/system_limit.h"
+#include "runner/shared/text/units.h"
+#include "runner/shared/text/utf8.h"
 
 namespace runner {
 namespace {
@@ -65,6 +70,61 @@ int run_program(const std::vector<std::string>& words) {
   const ExitCode code = run_or_report(completes ? words : with_homes(words), console);
   std::cerr.tie(nullptr);
   return static_cast<int>(finish(console, results, code));
+}
+
+std::optional<Diagnostic> raise_stack_limit() {
+  constexpr rlim_t kLeast = 1 << 20, kUsual = 8 << 20;
+  rlimit stack{};
+  if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur == RLIM_INFINITY ||
+      stack.rlim_cur >= kLeast)
+    return {};
+  rlimit raised{.rlim_cur = kUsual, .rlim_max = std::max<rlim_t>(stack.rlim_max, kUsual)};
+  if (setrlimit(RLIMIT_STACK, &raised) != 0) {  // only root may go beyond the hard one
+    raised = {.rlim_cur = std::min<rlim_t>(stack.rlim_max, kUsual), .rlim_max = stack.rlim_max};
+    if (raised.rlim_cur < kLeast || setrlimit(RLIMIT_STACK, &raised) != 0) {
+      return Diagnostic{ErrorCode::kDeviceUnavailable,
+                        {},
+                        "",
+                        "the stack may have no more than " +
+                            bytes_text(static_cast<std::int64_t>(stack.rlim_max)) + ", and " +
+                            bytes_text(static_cast<std::int64_t>(kLeast)) + " are needed",
+                        "raise the limit: `ulimit -s 8192`"};
+    }
+  }
+  // The stacks of threads were measured when the program began.
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return {};
+  pthread_attr_setstacksize(&attributes, raised.rlim_cur);
+  pthread_setattr_default_np(&attributes);
+  pthread_attr_destroy(&attributes);
+  return {};
+}
+
+namespace {
+
+void check(const std::string& what, std::string_view name, Diagnostics& errors) {
+  if (!invalid_utf8(name)) return;
+  errors.push_back(
+      {ErrorCode::kUsage,
+       {},
+       "",
+       what + " is not UTF-8 text: '" + with_escapes(name) + "'",
+       "rename it: `convmv -f latin1 -t utf8 --notest NAME` does it for names from older systems"});
+}
+
+}  // namespace
+
+Diagnostics check_texts(std::span<const std::string> words) {
+  Diagnostics errors;
+  for (const std::string& word : words) check("an argument", word, errors);
+  std::error_code error;
+  check("the name of the working folder", std::filesystem::current_path(error).native(), errors);
+  for (const char* const name :
+       {"HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR", "TMPDIR", "HF_HOME", "HF_HUB_CACHE"}) {
+    const char* const value = std::getenv(name);
+    if (value) check("the folder that " + std::string(name) + " names", value, errors);
+  }
+  return errors;
 }
 
 }  // namespace runner

@@ -9,7 +9,7 @@
 
 #include "runner/parent/config/override_value.h"
 #include "runner/parent/config/scalar.h"
-#include "runner/shared/text/character.h"
+#include "runner/shared/text/utf8.h"
 
 namespace runner {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "runner/parent/config/override_value.h"
 #include "runner/shared/error/diagnostic.h"
-#include "runner/shared/text/character.h"
+#include "runner/shared/text/utf8.h"
 
 namespace runner {
 namespace {

@@ -10,7 +10,7 @@
 #include "runner/parent/config/number_range.h"
 #include "runner/parent/config/override.h"
 #include "runner/parent/config/scalar.h"
-#include "runner/parent/config/seeded_order.h"
+#include "runner/parent/config/value_order.h"
 #include "runner/shared/text/suggest.h"
 #include "runner/shared/text/utf8.h"
 

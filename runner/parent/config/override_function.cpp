@@ -9,7 +9,6 @@
 #include "runner/parent/config/cast.h"
 #include "runner/parent/config/number_range.h"
 #include "runner/parent/config/override_value.h"
-#include "runner/parent/config/seeded_order.h"
 #include "runner/parent/config/value_order.h"
 #include "runner/shared/text/suggest.h"
 

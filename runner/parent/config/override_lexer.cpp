@@ -1,5 +1,5 @@
 #include "runner/parent/config/override_lexer.h"
-#include "runner/shared/text/character.h"
+#include "runner/shared/text/utf8.h"
 
 #include <algorithm>
 #include <cctype>

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "runner/shared/text/character.h"
+#include "runner/shared/text/utf8.h"
 
 namespace runner {
 namespace {

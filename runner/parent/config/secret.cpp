@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "runner/parent/config/override.h"
-#include "runner/shared/text/character.h"
+#include "runner/shared/text/utf8.h"
 
 namespace runner {
 namespace {

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <random>
 #include <vector>
 
 #include "runner/shared/value/value.h"
@@ -11,5 +14,30 @@ namespace runner {
 /// texts by their bytes, lists item by item. Nullopt for what has no order: null, mappings, quoted
 /// texts, values of two types.
 std::optional<int> compare(const Value& a, const Value& b);
+
+/// Orders that follow from a seed alone, the same on every machine: the 64-bit Mersenne twister,
+/// seeded with the seed, drives the shuffle of Fisher and Yates from the last place to the second.
+/// A number below n is the first draw not among the 2^64 modulo n smallest, modulo n.
+class SeededOrder {
+ public:
+  explicit SeededOrder(std::uint64_t seed) : random_(seed) {}
+
+  template <typename T>
+  void shuffle(std::vector<T>& items) {
+    for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[below(i)]);
+  }
+
+  std::uint64_t draw() { return random_(); }
+  /// At least 1.
+  std::uint64_t below(std::uint64_t bound) {
+    const std::uint64_t beyond = -bound % bound;  // 2^64 modulo bound
+    std::uint64_t draw = random_();
+    while (draw < beyond) draw = random_();
+    return draw % bound;
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
 
 }  // namespace runner

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "runner/shared/text/bytes.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/suggest.h"
+#include "runner/shared/text/units.h"
 
 namespace runner {
 namespace {

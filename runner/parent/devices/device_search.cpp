@@ -15,8 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/error/diagnostic.h"
-#include "runner/shared/text/bytes.h"
-#include "runner/shared/text/duration.h"
+#include "runner/shared/text/units.h"
 #include "runner/shared/value/json_fields.h"
 #include "runner/shared/value/parse_json.h"
 

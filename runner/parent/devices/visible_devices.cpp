@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "runner/shared/text/bytes.h"
 #include "runner/shared/text/printable.h"
+#include "runner/shared/text/units.h"
 
 namespace runner {
 

@@ -12,8 +12,8 @@
 #include "runner/shared/disk/digest.h"
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/stage/run_layout.h"
-#include "runner/shared/text/bytes.h"
 #include "runner/shared/text/join.h"
+#include "runner/shared/text/units.h"
 #include "runner/shared/weights/weights_file.h"
 
 namespace runner {

@@ -12,9 +12,8 @@
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/record/recorded_run.h"
 #include "runner/shared/stage/run_layout.h"
-#include "runner/shared/text/bytes.h"
-#include "runner/shared/text/duration.h"
 #include "runner/shared/text/printable.h"
+#include "runner/shared/text/units.h"
 #include "runner/shared/value/json_fields.h"
 #include "runner/shared/value/parse_json.h"
 

@@ -22,8 +22,8 @@
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/record/recorded_run.h"
 #include "runner/shared/stage/run_layout.h"
-#include "runner/shared/text/decimal.h"
 #include "runner/shared/text/printable.h"
+#include "runner/shared/text/units.h"
 #include "runner/shared/value/parse_json.h"
 
 namespace runner {

@@ -14,9 +14,8 @@
 #include "runner/parent/svg/plot.h"
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/stage/family.h"
-#include "runner/shared/text/decimal.h"
-#include "runner/shared/text/duration.h"
 #include "runner/shared/text/printable.h"
+#include "runner/shared/text/units.h"
 #include "runner/shared/value/json_fields.h"
 
 namespace runner {

@@ -6,9 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runner/shared/text/bytes.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/printable.h"
+#include "runner/shared/text/units.h"
 
 namespace runner {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runner/parent/svg/plot.h"
-#include "runner/shared/text/decimal.h"
+#include "runner/shared/text/units.h"
 
 namespace runner {
 namespace {

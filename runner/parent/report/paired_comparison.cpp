@@ -8,7 +8,7 @@
 
 #include "runner/parent/report/data_survey.h"
 #include "runner/parent/svg/plot.h"
-#include "runner/shared/text/decimal.h"
+#include "runner/shared/text/units.h"
 
 namespace runner {
 namespace {

@@ -18,7 +18,7 @@
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/stage/split_mix.h"
 #include "runner/shared/text/csv.h"
-#include "runner/shared/text/decimal.h"
+#include "runner/shared/text/units.h"
 
 namespace runner {
 namespace {

@@ -15,9 +15,8 @@
 
 #include "runner/parent/report/data_survey.h"
 #include "runner/parent/svg/plot.h"
-#include "runner/shared/text/bytes.h"
-#include "runner/shared/text/decimal.h"
 #include "runner/shared/text/printable.h"
+#include "runner/shared/text/units.h"
 
 namespace runner {
 namespace {

@@ -10,7 +10,7 @@
 #include "runner/parent/svg/plot.h"
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/stage/run_layout.h"
-#include "runner/shared/text/decimal.h"
+#include "runner/shared/text/units.h"
 #include "runner/shared/value/json_fields.h"
 #include "runner/shared/value/parse_json.h"
 

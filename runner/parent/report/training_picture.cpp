@@ -9,7 +9,7 @@
 #include "runner/parent/svg/drawing.h"
 #include "runner/parent/svg/plot.h"
 #include "runner/shared/disk/new_file.h"
-#include "runner/shared/text/decimal.h"
+#include "runner/shared/text/units.h"
 
 namespace runner {
 namespace {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runner/shared/error/diagnostic.h"
+#include "runner/shared/graph/graph.h"
 #include "runner/shared/value/value.h"
 
 namespace runner {
@@ -20,5 +21,9 @@ struct ImageFolders {
 /// Relative paths stand in `working_folder`.
 ImageFolders look_at_image_folders(const Value& recipe,
                                    const std::filesystem::path& working_folder = {});
+
+/// The classes that a training names and that no folder of its data.image_folder has, each at its
+/// option. A folder that is not there is passed over; nothing in it is opened.
+Diagnostics unknown_classes(const Graph& graph);
 
 }  // namespace runner

@@ -8,7 +8,7 @@
 #include "runner/parent/devices/choose_device.h"
 #include "runner/shared/error/diagnostic.h"
 #include "runner/shared/stage/family.h"
-#include "runner/shared/text/bytes.h"
+#include "runner/shared/text/units.h"
 #include "runner/shared/value/json_fields.h"
 
 namespace runner {

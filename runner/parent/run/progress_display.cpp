@@ -10,9 +10,8 @@
 #include <cstdlib>
 #include <ostream>
 
-#include "runner/shared/text/bytes.h"
-#include "runner/shared/text/duration.h"
 #include "runner/shared/text/printable.h"
+#include "runner/shared/text/units.h"
 
 namespace runner {
 namespace {

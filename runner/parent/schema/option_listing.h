@@ -53,4 +53,9 @@ std::string stages_text(const SchemaSet& schemas);
 /// "type", "optional", "many"}], "outputs": [{"name", "type"}], "cacheable"}]}.
 nlohmann::ordered_json stages_json(const SchemaSet& schemas);
 
+/// What `retort stages --format md` prints: every kind and option as Markdown, one section for each
+/// family
+/// ("# recipe" holds the options of a whole recipe, "# sweep" what starts the trials of a sweep).
+std::string kinds_markdown(const SchemaSet& schemas);
+
 }  // namespace runner

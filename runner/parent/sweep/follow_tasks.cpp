@@ -9,7 +9,7 @@
 #include "runner/parent/sweep/task_account.h"
 #include "runner/parent/sweep/trial_table.h"
 #include "runner/shared/error/diagnostic.h"
-#include "runner/shared/text/duration.h"
+#include "runner/shared/text/units.h"
 
 namespace runner {
 namespace {

@@ -16,9 +16,9 @@
 #include "runner/parent/sweep/trial_table.h"
 #include "runner/shared/error/diagnostic.h"
 #include "runner/shared/stage/run_layout.h"
-#include "runner/shared/text/duration.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/suggest.h"
+#include "runner/shared/text/units.h"
 #include "runner/shared/value/json_fields.h"
 #include "runner/shared/value/parse_json.h"
 

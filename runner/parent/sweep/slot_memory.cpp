@@ -4,8 +4,8 @@
 #include <array>
 
 #include "runner/parent/compile/recipe.h"
-#include "runner/shared/text/bytes.h"
 #include "runner/shared/text/join.h"
+#include "runner/shared/text/units.h"
 
 namespace runner {
 namespace {

@@ -17,7 +17,6 @@
 #include "runner/parent/sweep/submission.h"
 #include "runner/parent/sweep/task_needs.h"
 #include "runner/shared/disk/new_file.h"
-#include "runner/shared/text/character.h"
 #include "runner/shared/text/printable.h"
 #include "runner/shared/text/utf8.h"
 #include "runner/shared/value/parse_json.h"

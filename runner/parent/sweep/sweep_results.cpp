@@ -15,8 +15,7 @@
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/csv.h"
-#include "runner/shared/text/decimal.h"
-#include "runner/shared/text/duration.h"
+#include "runner/shared/text/units.h"
 #include "runner/shared/value/json_fields.h"
 #include "runner/shared/value/parse_json.h"
 

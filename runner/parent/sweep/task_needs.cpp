@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/sweep/sweep_journal.h"
-#include "runner/shared/text/bytes.h"
+#include "runner/shared/text/units.h"
 #include "runner/shared/value/parse_json.h"
 
 namespace runner {

@@ -8,10 +8,8 @@
 
 #include "runner/parent/report/data_survey.h"
 #include "runner/parent/sweep/sweep_journal.h"
-#include "runner/shared/text/bytes.h"
-#include "runner/shared/text/decimal.h"
-#include "runner/shared/text/duration.h"
 #include "runner/shared/text/printable.h"
+#include "runner/shared/text/units.h"
 #include "runner/shared/value/json_fields.h"
 
 namespace runner {

@@ -10,7 +10,7 @@
 
 #include "runner/shared/error/diagnostic.h"
 #include "runner/shared/error/log_level.h"
-#include "runner/shared/error/recovery.h"
+#include "runner/shared/error/stage_error.h"
 #include "runner/shared/stage/run_context.h"
 
 namespace runner {

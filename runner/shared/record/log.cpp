@@ -9,8 +9,8 @@
 #include <spdlog/logger.h>
 #include <spdlog/sinks/base_sink.h>
 
-#include "runner/shared/text/bytes.h"
 #include "runner/shared/text/printable.h"
+#include "runner/shared/text/units.h"
 
 namespace runner {
 namespace {

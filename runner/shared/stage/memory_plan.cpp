@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "runner/shared/text/bytes.h"
+#include "runner/shared/text/units.h"
 #include "runner/shared/value/json_fields.h"
 
 namespace runner {

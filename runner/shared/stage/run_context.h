@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "runner/shared/error/recovery.h"
+#include "runner/shared/error/stage_error.h"
 
 namespace runner {
 

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <initializer_list>
 
-#include "runner/shared/text/character.h"
+#include "runner/shared/text/utf8.h"
 
 namespace runner {
 namespace {

@@ -14,4 +14,10 @@ std::optional<std::size_t> invalid_utf8(std::string_view text);
 /// `bytes` with "\\xe9" for each that is no printable ASCII: of a name that is no text.
 std::string with_escapes(std::string_view bytes);
 
+/// Of ASCII alone, whatever the locale.
+inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
+inline bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+/// A space or a tab.
+inline bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
 }  // namespace runner

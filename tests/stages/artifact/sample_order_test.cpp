@@ -1,4 +1,4 @@
-#include "stages/artifact/sample_order.h"
+#include "stages/artifact/loader.h"
 #include "tests/support/chance.h"
 
 #include <algorithm>

@@ -11,7 +11,7 @@
 #include "runner/parent/cli/commands/data.h"
 #include "runner/shared/disk/fault.h"
 #include "runner/shared/disk/lease.h"
-#include "runner/shared/text/bytes.h"
+#include "runner/shared/text/units.h"
 #include "tests/support/durable_storage.h"
 #include "tests/support/fetching.h"
 #include "tests/support/forwarding_storage.h"

@@ -7,8 +7,8 @@
 
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/stage/stage.h"
+#include "stages/artifact/dataset.h"
 #include "stages/artifact/division.h"
-#include "stages/artifact/files_on_disk.h"
 #include "tests/support/fetching.h"
 #include "tests/support/pictures.h"
 #include "tests/support/recording_context.h"

@@ -9,7 +9,7 @@
 
 #include "runner/shared/disk/digest.h"
 #include "runner/shared/disk/fault.h"
-#include "runner/shared/text/bytes.h"
+#include "runner/shared/text/units.h"
 #include "stages/fetch/partial_file.h"
 #include "tests/support/fetching.h"
 #include "tests/support/forwarding_storage.h"

@@ -1,4 +1,4 @@
-#include "stages/numerics/layout.h"
+#include "stages/numerics/numerics.h"
 
 #include <fstream>
 #include <sstream>

@@ -4,7 +4,7 @@
 #include <torch/nn/module.h>
 
 #include "runner/shared/stage/stage.h"
-#include "stages/artifact/named_model.h"
+#include "stages/artifact/model.h"
 #include "tests/support/tiny_dataset.h"
 
 namespace stages {

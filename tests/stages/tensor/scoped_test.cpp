@@ -1,4 +1,4 @@
-#include "stages/tensor/scoped.h"
+#include "stages/tensor/step_phase.h"
 
 #include <stdexcept>
 

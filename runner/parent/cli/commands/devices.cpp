@@ -7,8 +7,8 @@
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/devices/nvml.h"
 #include "runner/parent/report/data_survey.h"
-#include "runner/shared/text/bytes.h"
 #include "runner/shared/text/printable.h"
+#include "runner/shared/text/units.h"
 
 namespace runner {
 namespace {

@@ -15,7 +15,7 @@
 #include "runner/shared/disk/installation.h"
 #include "runner/shared/disk/write_error.h"
 #include "runner/shared/stage/run_layout.h"
-#include "runner/shared/text/bytes.h"
+#include "runner/shared/text/units.h"
 
 namespace runner {
 namespace {

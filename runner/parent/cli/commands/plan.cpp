@@ -14,8 +14,8 @@
 #include "runner/parent/run/plan_request.h"
 #include "runner/shared/disk/new_file.h"
 #include "runner/shared/record/node_index.h"
-#include "runner/shared/text/bytes.h"
 #include "runner/shared/text/printable.h"
+#include "runner/shared/text/units.h"
 
 namespace runner {
 namespace {

@@ -17,8 +17,8 @@
 #include "runner/shared/disk/write_error.h"
 #include "runner/shared/record/recorded_run.h"
 #include "runner/shared/stage/family.h"
-#include "runner/shared/text/decimal.h"
 #include "runner/shared/text/suggest.h"
+#include "runner/shared/text/units.h"
 
 namespace runner {
 namespace {

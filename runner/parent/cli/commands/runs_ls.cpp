@@ -5,8 +5,8 @@
 
 #include "runner/parent/cli/commands/runs.h"
 #include "runner/parent/report/data_survey.h"
-#include "runner/shared/text/duration.h"
 #include "runner/shared/text/printable.h"
+#include "runner/shared/text/units.h"
 #include "runner/shared/value/json_fields.h"
 
 namespace runner {

@@ -9,8 +9,8 @@
 #include "runner/parent/registry/remove_run.h"
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/disk/write_error.h"
-#include "runner/shared/text/bytes.h"
 #include "runner/shared/text/printable.h"
+#include "runner/shared/text/units.h"
 
 namespace runner {
 namespace {

@@ -4,7 +4,6 @@
 
 #include "runner/parent/cli/command.h"
 #include "runner/parent/cli/prepare.h"
-#include "runner/parent/schema/kind_reference.h"
 #include "runner/parent/schema/option_listing.h"
 
 namespace runner {

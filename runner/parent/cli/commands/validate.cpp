@@ -8,7 +8,6 @@
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/compile/missing_files.h"
 #include "runner/parent/config/secret.h"
-#include "runner/parent/run/class_names.h"
 #include "runner/parent/run/image_folders.h"
 
 namespace runner {

@@ -13,9 +13,9 @@
 #include "runner/parent/config/override.h"
 #include "runner/parent/devices/choose_device.h"
 #include "runner/parent/registry/run_listing.h"
-#include "runner/shared/text/bytes.h"
 #include "runner/shared/text/comment_header.h"
 #include "runner/shared/text/printable.h"
+#include "runner/shared/text/units.h"
 
 namespace runner {
 namespace {

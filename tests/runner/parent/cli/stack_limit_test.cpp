@@ -1,4 +1,4 @@
-#include "runner/parent/cli/stack_limit.h"
+#include "runner/parent/cli/program.h"
 
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-#include "runner/parent/run/class_names.h"
+#include "runner/parent/run/image_folders.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runner/shared/text/duration.h"
+#include "runner/shared/text/units.h"
 
 namespace runner {
 namespace {

@@ -1,4 +1,4 @@
-#include "runner/parent/schema/kind_reference.h"
+#include "runner/parent/schema/option_listing.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

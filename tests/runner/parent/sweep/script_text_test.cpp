@@ -9,7 +9,7 @@
 
 #include "runner/parent/config/yaml_reader.h"
 #include "runner/parent/sweep/kubernetes_launcher.h"
-#include "runner/shared/text/character.h"
+#include "runner/shared/text/utf8.h"
 #include "tests/support/temporary_folder.h"
 
 namespace runner {

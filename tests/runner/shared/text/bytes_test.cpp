@@ -1,4 +1,4 @@
-#include "runner/shared/text/bytes.h"
+#include "runner/shared/text/units.h"
 
 #include <gtest/gtest.h>
 

@@ -16,4 +16,13 @@ std::string size_text(std::int64_t bytes);
 /// "8GB" and "512MB"; part of a byte left out. nullopt for any other text.
 std::optional<std::int64_t> bytes_from(std::string_view text);
 
+/// `value` with so many decimals: "0.50"; NaN and infinities as "nan", "inf", "-inf".
+std::string decimal(double value, int places);
+
+/// A share as "83.3".
+std::string percent(double share);
+
+/// "0:01:23".
+std::string duration_text(double seconds);
+
 }  // namespace runner

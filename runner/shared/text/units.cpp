@@ -1,8 +1,9 @@
-#include "runner/shared/text/bytes.h"
+#include "runner/shared/text/units.h"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
@@ -73,6 +74,22 @@ std::optional<std::int64_t> bytes_from(std::string_view text) {
       std::string(fraction) + std::string(3 - std::min<std::size_t>(fraction.size(), 3), '0'), 3);
   if (!thousandths || fraction.empty()) return std::nullopt;
   return *whole * unit + *thousandths * unit / 1000;
+}
+
+std::string decimal(double value, int places) {
+  std::array<char, 400> text;
+  std::snprintf(text.data(), text.size(), "%.*f", places, value);
+  return text.data();
+}
+
+std::string percent(double share) { return decimal(100 * share, 1); }
+
+std::string duration_text(double seconds) {
+  const auto total = std::isfinite(seconds) ? std::llround(std::clamp(seconds, 0.0, 3.6e9)) : 0;
+  std::array<char, 32> text;
+  const int size = std::snprintf(text.data(), text.size(), "%lld:%02lld:%02lld", total / 3600,
+                                 total / 60 % 60, total % 60);
+  return {text.data(), static_cast<std::size_t>(size)};
 }
 
 }  // namespace runner
