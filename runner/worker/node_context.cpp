@@ -20,6 +20,7 @@
 
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/disk/new_file.h"
+#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/error/system_limit.h"
 #include "runner/shared/record/recorded_run.h"
@@ -81,7 +82,7 @@ void keep_division(const NodeLayout& layout, const std::function<std::string()>&
 }
 
 void DryContext::replay(const std::filesystem::path& recorded) {
-  std::ifstream file(recorded);
+  std::ifstream file = open_regular(recorded);
   if (!file) return;
   try {
     earlier_step_ = memory_plan_from_json(parse_json(file)).step;

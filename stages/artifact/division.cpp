@@ -10,6 +10,7 @@
 #include <optional>
 #include <system_error>
 
+#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/stage/stage.h"
 
 namespace stages {
@@ -79,7 +80,7 @@ std::string gzipped(std::string_view text) {
 
 /// nullopt where a file is not what gzipped() makes, or is not there.
 std::optional<std::string> gunzipped(const fs::path& file) {
-  std::ifstream stream_in(file, std::ios::binary);
+  std::ifstream stream_in = runner::open_regular(file, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(stream_in), {}};
   if (!stream_in || bytes.size() > (std::size_t{1} << 30)) return std::nullopt;
   z_stream stream{};

@@ -5,6 +5,8 @@
 #include <system_error>
 #include <utility>
 
+#include "runner/shared/disk/regular_file.h"
+
 namespace stages {
 namespace {
 
@@ -73,7 +75,7 @@ std::optional<std::string> AnnotationFiles::read(const std::string& name, std::s
     fault(name, "it is not a file");
     return std::nullopt;
   }
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = runner::open_regular(path, std::ios::binary);
   std::string bytes;
   std::string piece(64 << 10, '\0');
   while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())), file.gcount() > 0) {

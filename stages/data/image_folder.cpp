@@ -12,6 +12,7 @@
 
 #include "runner/shared/disk/descriptor.h"
 #include "runner/shared/disk/new_file.h"
+#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/value/parse_json.h"
 #include "stages/data/image_stage.h"
 #include "stages/data/image_writer.h"
@@ -147,7 +148,7 @@ void make_image_folder(const fs::path& folder, const MadeImages& images,
 }
 
 std::optional<runner::Diagnostic> differs(const fs::path& folder, const MadeImages& images) {
-  std::ifstream file(folder / kMarker);
+  std::ifstream file = runner::open_regular(folder / kMarker);
   std::string text(4096, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));

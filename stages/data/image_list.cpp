@@ -17,6 +17,7 @@
 #include "runner/shared/text/utf8.h"
 #include "stages/data/image_files.h"
 #include "stages/random/random.h"
+#include "stages/text/same_name.h"
 #include "stages/text/vocabulary.h"
 
 namespace stages {
@@ -136,25 +137,18 @@ class FolderLister {
     }
     if (part == Part::kTrain) list_.classes = classes;
     for (const std::string& folder : classes)
-      if (runner::printable(folder) != folder) nameless_.insert(runner::with_escapes(folder));
+      if (runner::printable(folder) != folder)
+        (runner::invalid_utf8(folder) ? nameless_ : unprintable_)
+            .insert(runner::with_escapes(folder));
     for (const std::string& folder : classes) {
-      auto found = std::ranges::lower_bound(list_.classes, folder);
-      if (found == list_.classes.end() || *found != folder) found = class_written_otherwise(folder);
-      if (found == list_.classes.end()) {
-        unknown_.push_back(prefix + folder);
-      } else {
-        list_files(part, prefix + folder, found - list_.classes.begin());
-      }
+      const auto found = std::ranges::lower_bound(list_.classes, folder);
+      const auto place =
+          found != list_.classes.end() && *found == folder
+              ? std::optional(static_cast<std::size_t>(found - list_.classes.begin()))
+              : place_of_name(folder, list_.classes);
+      if (!place) unknown_.push_back(prefix + folder);
+      else list_files(part, prefix + folder, static_cast<std::int64_t>(*place));
     }
-  }
-
-  /// The class of that name in another form of Unicode: with accents that are composed, or not.
-  std::vector<std::string>::iterator class_written_otherwise(const std::string& folder) {
-    if (runner::invalid_utf8(folder)) return list_.classes.end();
-    const std::string wanted = composed(folder);
-    return std::ranges::find_if(list_.classes, [&](const std::string& known) {
-      return !runner::invalid_utf8(known) && composed(known) == wanted;
-    });
   }
 
   void list_files(Part part, const std::string& folder, std::int64_t label) {
@@ -227,6 +221,16 @@ class FolderLister {
 
   void report() {
     root_.report(errors_);
+    if (!unprintable_.empty()) {
+      const std::vector<std::string> names(unprintable_.begin(), unprintable_.end());
+      fail(ErrorCode::kBadAnnotations,
+           (names.size() == 1
+                ? "the name of a class folder has characters that a terminal obeys: "
+                : "the names of class folders have characters that a terminal obeys: ") +
+               runner::listed(names, kListedFiles, "'"),
+           names.size() == 1 ? "rename it, since records and reports show it"
+                             : "rename them, since records and reports show these names");
+    }
     if (!nameless_.empty()) {
       const std::vector<std::string> names(nameless_.begin(), nameless_.end());
       fail(ErrorCode::kBadAnnotations,
@@ -273,7 +277,7 @@ class FolderLister {
   ImageList list_;
   std::map<Part, std::string> part_folders_;  // in the root
   std::vector<std::string> empty_, unknown_;
-  std::set<std::string> nameless_;
+  std::set<std::string> nameless_, unprintable_;
   std::vector<std::string> unwritable_;  // names of images
   runner::NotTaken passed_over_;         // in the folders of classes
   Diagnostics errors_;

@@ -9,8 +9,9 @@
 #include <string>
 #include <string_view>
 
-#include <jerror.h>
 #include <jpeglib.h>
+
+#include <jerror.h>  // after the options that jpeglib.h was built with
 #include <zlib.h>
 
 namespace stages {

@@ -7,18 +7,20 @@
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/suggest.h"
+#include "stages/text/same_name.h"
 
 namespace stages {
 namespace {
 
 constexpr std::size_t kListedClasses = 20;
 
-/// The number of each name. Throws for a name that stands twice.
+/// The number of each name, as it is compared. Throws for a name that stands twice.
 std::map<std::string, std::int64_t> numbered(const std::vector<std::string>& classes,
                                              const std::string& where) {
   std::map<std::string, std::int64_t> numbers;
   for (const std::string& name : classes) {
-    if (numbers.emplace(name, static_cast<std::int64_t>(numbers.size())).second) continue;
+    if (numbers.emplace(compared_name(name), static_cast<std::int64_t>(numbers.size())).second)
+      continue;
     throw runner::StageError(runner::ErrorCode::kLabelOutOfRange,
                              "two classes of " + where + " are called '" + name + "'")
         .with_help("classes are known by their names: give each its own");
@@ -54,7 +56,7 @@ TestedClasses::TestedClasses(const std::vector<std::string>& tested,
   numbered(tested, "the test set");
   std::vector<std::string> unknown;
   for (const std::string& name : tested) {
-    const auto found = known.find(name);
+    const auto found = known.find(compared_name(name));
     if (found == known.end()) {
       unknown.push_back(name);
       continue;

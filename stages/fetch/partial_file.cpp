@@ -13,6 +13,7 @@
 
 #include "runner/shared/disk/digest.h"
 #include "runner/shared/disk/new_file.h"
+#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/value/parse_json.h"
 
@@ -90,7 +91,7 @@ void PartialFile::read_note() {
   std::error_code error;
   const std::uintmax_t size = fs::file_size(note_, error);
   if (error || size > kLargestNote) return;
-  std::ifstream file(note_);
+  std::ifstream file = runner::open_regular(note_);
   const json note = runner::parse_json<json>(file);
   if (!note.is_object() || note.value("url_sha256", json()) != runner::sha256(url_)) return;
   const auto validator = note.find("validator");

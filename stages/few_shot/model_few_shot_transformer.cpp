@@ -18,6 +18,7 @@
 #include "runner/shared/text/join.h"
 #include "stages/few_shot/episode_model.h"
 #include "stages/numerics/precision_map.h"
+#include "stages/text/same_name.h"
 
 namespace stages {
 namespace {
@@ -79,8 +80,7 @@ SharedThings shared_classes(const FewShotPart& earlier, const FewShotPart& later
   SharedThings shared("class", "classes");
   if (!earlier.is_named || !later.is_named) return shared;
   for (const std::string& name : later.list.classes) {
-    if (std::ranges::find(earlier.list.classes, name) != earlier.list.classes.end())
-      shared.add(name);
+    if (place_of_name(name, earlier.list.classes)) shared.add(name);
   }
   return shared;
 }

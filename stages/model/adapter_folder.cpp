@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/disk/new_file.h"
+#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/value/parse_json.h"
 #include "runner/shared/weights/pretrained_config.h"
@@ -49,7 +50,7 @@ std::string read_text(const fs::path& path) {
   if (!is_file || error) damaged_adapter(path, "it cannot be read as a file");
   if (size > kMost)
     damaged_adapter(path, "it has " + std::to_string(size) + " bytes, more than any such file");
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = runner::open_regular(path, std::ios::binary);
   std::string text(size, '\0');
   file.read(text.data(), static_cast<std::streamsize>(size));
   if (!file) damaged_adapter(path, "it cannot be read");

@@ -12,6 +12,7 @@
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/suggest.h"
 #include "stages/artifact/model.h"
+#include "stages/text/same_name.h"
 #include "stages/train/balanced_samples.h"
 #include "stages/train/class_weights.h"
 #include "stages/train/classification_loss.h"
@@ -229,10 +230,10 @@ std::int64_t chosen_class(const ClassChoice& choice, const std::vector<std::stri
         "number them from 0 to " + std::to_string(classes.size() - 1) + ", or give their names");
   }
   const std::string& name = std::get<std::string>(choice);
-  const auto found = std::ranges::find(classes, name);
-  if (found == classes.end())
+  const auto place = place_of_name(name, classes);
+  if (!place)
     refuse_pair("the data has no class '" + name + "'", runner::did_you_mean(name, classes));
-  return found - classes.begin();
+  return static_cast<std::int64_t>(*place);
 }
 
 ClassPair::ClassPair(std::shared_ptr<const Dataset> source, std::array<std::int64_t, 2> pair,

@@ -12,6 +12,7 @@
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/join.h"
 #include "stages/artifact/model.h"
+#include "stages/text/same_name.h"
 
 namespace stages {
 namespace {
@@ -219,8 +220,7 @@ constexpr std::size_t kListedPairs = 20;
 }
 
 std::int64_t number_of(const std::string& name, const std::vector<std::string>& classes) {
-  const auto found = std::ranges::find(classes, name);
-  if (found != classes.end()) return found - classes.begin();
+  if (const auto place = place_of_name(name, classes)) return static_cast<std::int64_t>(*place);
   refuse_networks(
       "a network of the ensemble was trained on the class '" + name + "', which the test set lacks",
       "test it on the classes that it was trained on: " +

@@ -16,6 +16,7 @@
 
 #include <zlib.h>
 
+#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/text/printable.h"
 #include "runner/shared/text/utf8.h"
 #include "stages/text/vocabulary.h"
@@ -319,7 +320,7 @@ runner::Result<std::string> read_vocabulary_file(const fs::path& file) {
   }
   // A pipe would be waited for, and a device has no end.
   if (!fs::is_regular_file(status)) return unusable(file, "is not a file");
-  std::ifstream stream(file, std::ios::binary);
+  std::ifstream stream = runner::open_regular(file, std::ios::binary);
   std::string bytes;
   std::array<char, 64 << 10> piece;
   while (stream.read(piece.data(), piece.size()), stream.gcount() > 0) {

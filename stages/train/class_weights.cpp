@@ -1,6 +1,7 @@
 #include "stages/train/class_weights.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/suggest.h"
+#include "stages/text/same_name.h"
 
 namespace stages {
 namespace {
@@ -59,16 +61,21 @@ std::vector<double> listed_weights(const std::vector<double>& weights,
 std::vector<double> named_weights(const std::map<std::string, double>& named,
                                   const std::vector<std::string>& classes) {
   std::vector<double> weights(classes.size(), 1);
+  std::set<std::size_t> seen;
   runner::FoundErrors unknown;
   for (const auto& [name, weight] : named) {
-    const auto found = std::ranges::find(classes, name);
-    if (found == classes.end()) {
+    const auto place = place_of_name(name, classes);
+    if (!place) {
       unknown.add(
           weights_error("class_weights names a class that the training data lacks: '" + name + "'",
                         runner::did_you_mean(name, classes)));
-      continue;
+    } else if (!seen.insert(*place).second) {
+      unknown.add(
+          weights_error("class_weights names the class '" + classes[*place] + "' twice",
+                        "leave one of the two out: they differ in how their accents are written"));
+    } else {
+      weights[*place] = weight;
     }
-    weights[static_cast<std::size_t>(found - classes.begin())] = weight;
   }
   unknown.throw_any();
   return weights;
@@ -144,9 +151,11 @@ void check_same_classes(const Dataset& train, const Dataset* validation) {
     throw StageError(ErrorCode::kLabelOutOfRange, "the training data has no classes")
         .with_help("wire labelled data to 'train'");
   }
-  if (!validation || validation->describe().classes == classes) return;
-  for (const std::string& name : validation->describe().classes) {
-    if (std::ranges::find(classes, name) != classes.end()) continue;
+  if (!validation) return;
+  const std::vector<std::string> validated = validation->describe().classes;
+  if (std::ranges::equal(validated, classes, {}, compared_name, compared_name)) return;
+  for (const std::string& name : validated) {
+    if (place_of_name(name, classes)) continue;
     throw StageError(ErrorCode::kLabelOutOfRange,
                      "the validation data has a class '" + name + "' that the training data lacks")
         .with_help("train and validate on the same classes");

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "runner/shared/disk/digest.h"
+#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/text/printable.h"
@@ -48,7 +49,7 @@ std::string text_of(const fs::path& path) {
   constexpr std::uintmax_t kLongest = 64 << 20;
   std::error_code error;
   if (fs::file_size(path, error) > kLongest) damaged_weights(path, "is longer than 64 MiB");
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = runner::open_regular(path, std::ios::binary);
   if (!file) throw StageError(ErrorCode::kMissingWeights, "cannot read '" + path.string() + "'");
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -64,7 +65,7 @@ template <typename ReadSafetensors, typename ReadTorchFile>
 auto read_by_format(const fs::path& path, ReadSafetensors read_safetensors_file,
                     ReadTorchFile read_file_of_torch) {
   constexpr std::size_t kStart = 512;
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = runner::open_regular(path, std::ios::binary);
   std::string start(kStart, '\0');
   file.read(start.data(), kStart);
   start.resize(static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)));

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -185,6 +187,39 @@ Pictures pictures_below_root(const runner::Node& node, runner::Diagnostics& prob
                                                0, nullptr)};
 }
 
+/// Do the names of folders say which part and class a picture of the node is of?
+bool is_of_folders(const runner::Node& node) {
+  return node.kind == "data.image_folder" ||
+         (node.kind == "data.fundus" && says(node, "layout", "class_folders"));
+}
+
+/// The folders below the root of which no part takes a picture, although pictures are in them or
+/// deeper: the outermost ones, each with how many.
+std::map<std::string, std::int64_t> folders_not_taken(const Pictures& parts) {
+  const std::filesystem::path root = parts.front()->root();
+  std::set<std::string> taken;  // those of pictures that are, and all around them
+  for (const auto& part : parts) {
+    for (const ImageFile& file : part->files()) {
+      std::filesystem::path folder = std::filesystem::path(file.name).parent_path();
+      while (taken.insert(folder.string()).second && !folder.empty()) folder = folder.parent_path();
+    }
+  }
+  std::map<std::string, std::int64_t> folders;
+  std::error_code error;
+  for (std::filesystem::recursive_directory_iterator at(root, error), end; !error && at != end;
+       at.increment(error)) {
+    std::error_code unknown;
+    const std::string name = at->path().filename().string();
+    if (at->is_directory(unknown) && name.starts_with('.')) at.disable_recursion_pending();
+    if (!at->is_regular_file(unknown) || !runner::is_image_name(name)) continue;
+    std::filesystem::path outermost = at->path().lexically_relative(root).parent_path();
+    if (taken.contains(outermost.string())) continue;
+    while (!taken.contains(outermost.parent_path().string())) outermost = outermost.parent_path();
+    ++folders[outermost.string()];
+  }
+  return folders;
+}
+
 /// All that is wrong with the list of pictures, and the pictures all the same.
 FoundPictures find_pictures(runner::Node node, const runner::Graph& graph,
                             const RequestContext& context) {
@@ -248,6 +283,12 @@ runner::Result<Json> answer_check_data(const Json& request, const RequestContext
     }
     data.push_back(json_of(survey_pictures(found.parts, options), node));
     data.back()["divided"] = found.is_divided;
+    if (found.is_divided && is_of_folders(node)) {
+      data.back()["not_taken"] =
+          counted_list(folders_not_taken(found.parts), [](const auto& folder) {
+            return Json{{"folder", folder.first}, {"images", folder.second}};
+          });
+    }
     data.back()["problems"] = Json::array();
     for (const runner::Diagnostic& problem : found.problems)
       data.back()["problems"].push_back(json_of(problem));

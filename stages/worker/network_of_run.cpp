@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/value/parse_json.h"
 #include "runner/shared/weights/weights_file.h"
@@ -154,7 +155,7 @@ namespace {
 /// What preprocessor_config.json beside `weights` asks for.
 ImageDatasetOptions preprocessing_next_to(const std::filesystem::path& weights) {
   const std::filesystem::path file = weights.parent_path() / "preprocessor_config.json";
-  std::ifstream stream(file);
+  std::ifstream stream = runner::open_regular(file);
   const auto config = runner::parse_json<nlohmann::json>(stream);
   try {
     return options_of_preprocessor(config);

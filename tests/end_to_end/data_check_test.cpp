@@ -166,6 +166,22 @@ TEST_F(DataCheck, AllThatIsWrongIsSaidAtOnce) {
                 "'test/1/copy.jpg'"));
 }
 
+TEST_F(DataCheck, FoldersOfPicturesThatNoPartTakesAreNamed) {
+  fs::create_directories(folder_ / "eyes/holdout/0/deeper");
+  fs::create_directories(folder_ / "eyes/train/1/more");
+  fs::create_directories(folder_ / "eyes/papers");
+  std::ofstream(folder_ / "eyes/papers/notes.txt") << "no picture";
+  fs::copy_file(folder_ / "eyes/test/1/00001.jpg", folder_ / "eyes/holdout/0/a.jpg");
+  fs::copy_file(folder_ / "eyes/test/1/00001.jpg", folder_ / "eyes/holdout/0/deeper/b.jpg");
+  fs::copy_file(folder_ / "eyes/test/1/00001.jpg", folder_ / "eyes/train/1/more/c.jpg");
+  const Ended ended = check();
+  EXPECT_EQ(ended.exit, 0) << ended.err;
+  EXPECT_THAT(
+      ended.err,
+      HasSubstr("warning[E0612]: 2 folders hold pictures that no part takes: 'holdout' (2), "
+                "'train/1/more' (1)"));
+}
+
 TEST_F(DataCheck, IsOfRecipes) {
   EXPECT_EQ(retort("data check nosuch", folder_.path()).exit, 66);
   const Ended made = retort("data make image_folder seed=3 --out a", folder_.path());

@@ -58,6 +58,17 @@ TEST_F(Fetch, ModelOfTheHub) {
             "notes");
 }
 
+TEST_F(Fetch, HubThatNeverEndsIsStopped) {
+  const HttpServer endless([](const SeenRequest&) {
+    return ServedReply{.body = std::string(40 << 20, ' '), .has_length = false};
+  });
+  const Ended ended = fetch("hf:org/tower --url " + endless.url());
+  EXPECT_EQ(ended.exit, 69) << ended.err;
+  EXPECT_THAT(ended.err,
+              HasSubstr(" does not answer as the Hugging Face Hub does: it never ends\n"));
+  EXPECT_FALSE(fs::exists(home() / "snapshots"));
+}
+
 TEST_F(Fetch, ModelThatIsNotThere) {
   const Ended ended = fetch("hf:org/none");
   EXPECT_EQ(ended.exit, 66);

@@ -1,7 +1,9 @@
 // Whole trainings: minutes, not milliseconds. What they assert is what was learnt, never how long
 // it took.
 
+#include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,6 +26,45 @@ TEST(Learning, QuickstartTellsShapesApart) {
   EXPECT_THAT(ended.err, testing::HasSubstr("chance 12.5 %"));
   EXPECT_THAT(ended.out, testing::HasSubstr("run"));
   EXPECT_GT(test_metrics(folder / "run")["top1"].get<double>(), 0.8);
+}
+
+/// The values of a metric, in the order in which they were recorded.
+std::vector<double> values_of(const std::filesystem::path& run, const std::string& metric) {
+  std::vector<double> values;
+  std::istringstream lines(file_text(run / "metrics.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json one = nlohmann::json::parse(line);
+    if (one.value("name", "") == metric) values.push_back(one["value"].get<double>());
+  }
+  return values;
+}
+
+/// Labels are smoothed by default here; a batch of two is often of that class alone.
+TEST(Learning, ClassThatWeighsNothingDestroysNoTraining) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(retort("data make image_folder --out photos --classes 3 --per-class 10 --size 16 -q",
+                   folder.path())
+                .exit,
+            0);
+  for (const std::string loss : {"cross_entropy", "focal"}) {
+    const Ended ended = retort(
+        "run classify data.root=photos data.image_size=16 model.patch_size=8 model.hidden_size=16 "
+        "model.intermediate_size=32 model.num_hidden_layers=1 '~data.augment.random_resized_crop' "
+        "threads=1 "
+        "train.epochs=6 train.batch_size=2 train.optimizer.learning_rate=0.001 "
+        "train.label_smoothing=0.1 "
+        "train.log_every=1 'train.class_weights={disc: 0}' train.loss.kind=" +
+            loss + " run.dir=" + loss,
+        folder.path());
+    ASSERT_EQ(ended.exit, 0) << ended.err;
+    const std::vector<double> of_steps = values_of(folder / loss, "train/loss");
+    const std::vector<double> of_epochs = values_of(folder / loss, "train/epoch_loss");
+    ASSERT_FALSE(of_steps.empty());
+    ASSERT_EQ(of_epochs.size(), 6u);
+    EXPECT_LT(*std::ranges::max_element(of_steps), 100) << loss;
+    EXPECT_LT(of_epochs.back(), of_epochs.front()) << loss;
+    EXPECT_EQ(ended.err.find(" is usual"), std::string::npos) << ended.err;
+  }
 }
 
 TEST(DeepLearning, QuickstartIsLearntInEveryPrecision) {

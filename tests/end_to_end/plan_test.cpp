@@ -118,6 +118,35 @@ TEST_F(Plan, DeviceThatIsNotHereIsPlannedForByItsName) {
   EXPECT_GT(plan.at("predicted").get<std::int64_t>(), plan.at("live").get<std::int64_t>());
 }
 
+/// What is planned for a GPU says nothing of the processor here: neither of its threads nor of its
+/// kernels.
+TEST_F(Plan, DeviceThatIsNotHereIsNamedAndNoProcessorIs) {
+  const std::vector<std::pair<std::string, std::string>> names = {{"V100", "V100"},
+                                                                  {"P100", "P100"},
+                                                                  {"T4", "NVIDIA T4"},
+                                                                  {"l4", "NVIDIA L4"},
+                                                                  {"A100 80", "NVIDIA A100 80GB"},
+                                                                  {"H200", "H200"},
+                                                                  {"rtx 4090", "RTX 4090"}};
+  for (const auto& [asked, named] : names) {
+    const Ended planned = plan("--gpu '" + asked + "'");
+    EXPECT_EQ(planned.exit, 0) << asked << planned.err;
+    EXPECT_THAT(planned.out, HasSubstr(named)) << asked;
+    for (const char* of_processor : {"thread", "avx", "AVX", "oneDNN", "onednn", "mkldnn", "MKL",
+                                     "brgemm", "jit", "CPU", "machine's memory"}) {
+      EXPECT_EQ(planned.out.find(of_processor), std::string::npos)
+          << asked << ": " << of_processor << '\n'
+          << planned.out;
+      EXPECT_EQ(planned.err.find(of_processor), std::string::npos)
+          << asked << ": " << of_processor << '\n'
+          << planned.err;
+    }
+  }
+  const Ended unknown = plan("--gpu 'GTX 9999'");
+  EXPECT_NE(unknown.exit, 0);
+  EXPECT_THAT(unknown.err, HasSubstr("GTX 9999"));
+}
+
 TEST_F(Plan, ExitCodeSaysWhetherSomethingWouldRun) {
   EXPECT_EQ(plan("--detailed-exitcode").exit, 2);
 }

@@ -124,6 +124,7 @@ class PlantedSecret : public testing::Test {
  protected:
   static constexpr char kSecret[] = "swordfish471108";
   static constexpr char kReads[] = "${oc.env:MY_TOKEN}";
+  static constexpr char kDigits[] = "847261935";  // another, which could be a number
 
   void SetUp() override {
     ASSERT_EQ(
@@ -133,19 +134,28 @@ class PlantedSecret : public testing::Test {
   }
   /// `retort` in it is the one that was built; what it keeps for later lies in the folder too.
   Ended shell(const std::string& commands) const {
-    return run_shell("export HOME=$PWD RETORT_CACHE=$PWD/cache MY_TOKEN=" + std::string(kSecret) +
-                         " HF_TOKEN=" + kSecret + " RETORT_API_KEY=" + kSecret +
-                         " CUDA_AUTH=" + kSecret +
+    return run_shell("export HOME=$PWD RETORT_CACHE=$PWD/cache MY_PIN_KEY=" + std::string(kDigits) +
+                         " MY_TOKEN=" + kSecret + " HF_TOKEN=" + kSecret +
+                         " RETORT_API_KEY=" + kSecret + " CUDA_AUTH=" + kSecret +
                          "\nretort() { " RETORT_BINARY_DIR "/bin/retort \"$@\"; }\n" + commands,
                      folder_.path());
   }
   void expect_nowhere(const std::string& what, const Ended& ended) const {
-    EXPECT_THAT(ended.out + ended.err, Not(HasSubstr(kSecret))) << what;
+    expect_none_in(ended.out + ended.err, what);
     for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
-      EXPECT_THAT(entry.path().filename().string(), Not(HasSubstr(kSecret))) << what;
-      if (entry.is_regular_file())
-        EXPECT_EQ(file_text(entry.path()).find(kSecret), std::string::npos)
-            << what << ": " << entry.path();
+      expect_none_in(entry.path().filename(), what);
+      if (!entry.is_regular_file()) continue;
+      const std::string text =
+          entry.path().extension() == ".gz"
+              ? run_shell("gzip -dc '" + entry.path().string() + "'", folder_.path()).out
+              : file_text(entry.path());
+      expect_none_in(text, what + ": " + entry.path().string());
+    }
+  }
+  static void expect_none_in(const std::string& text, const std::string& what) {
+    for (const char* secret : {kSecret, kDigits}) {
+      const std::size_t at = text.find(secret);
+      EXPECT_EQ(at, std::string::npos) << what << ": " << text.substr(at < 80 ? 0 : at - 80, 160);
     }
   }
   void expect_nowhere(const std::string& command) const {
@@ -176,6 +186,96 @@ TEST_F(PlantedSecret, OfARunIsInNoRecordAndInNoListOfRuns) {
     expect_nowhere(command);
 }
 
+/// A secret in each place that takes a text, by each way in which one may come, and what each verb
+/// makes of it.
+TEST_F(PlantedSecret, IsNowhereWhateverVerbReadsIt) {
+  const std::string secret = kSecret, digits = kDigits;
+  const std::string url = "http://me:" + secret + "@127.0.0.1:1/x",
+                    query = "http://127.0.0.1:1/x?token=" + secret;
+  const std::string planted = "'+vars.password=" + secret + "' '+vars.pin_pass=" + digits +
+                              "' '+vars.pin=${oc.env:MY_PIN_KEY}' '+vars.url=" + url +
+                              "' '+vars.query=" + query + "' '+vars.list=[{db_passwd: " + secret +
+                              "}]' '+vars.http_auth={basic: " + secret + "}' 'data.caption=\"of " +
+                              kReads + " and ${vars.password}, a {name}\"' ";
+  const Ended ran = shell("retort run " + base_ + planted + "run.dir=run -v --log-level trace");
+  ASSERT_EQ(ran.exit, 0) << ran.err;
+  expect_nowhere("run", ran);
+  EXPECT_THAT(file_text(folder_ / "run/log.txt"), HasSubstr("of ${oc.env:MY_TOKEN} and "));
+  EXPECT_EQ(shell("retort run " + base_ + "'+vars.token=" + kReads + "' run.dir=other -q").exit, 0);
+  const std::string again = " vars.password=" + secret;
+  for (const std::string& command :
+       {"config show " + base_ + planted + "--resolve --origin",
+        "config show " + base_ + planted + "--json",
+        "config diff " + base_ + planted,
+        "config show " + base_ + planted + "--explain vars.password",
+        "validate " + base_ + planted + "--json",
+        "graph " + base_ + planted + "--json",
+        "plan " + base_ + planted + "-v --log-level trace",
+        "plan " + base_ + planted + "--json",
+        "certify " + base_ + planted + "-v",
+        "data check " + base_ + planted + "--json",
+        "doctor determinism " + base_ + planted + "-v",
+        "run " + base_ + planted + "--cfg all",
+        "run " + base_ + planted + "--dry-run",
+        "sweep " + base_ + planted + "seed=1,2 --dry-run --json",
+        "sweep " + base_ + "'+vars.plain=choice(" + kReads + ",b)' sweep.dir=s -q",
+        "sweep " + base_ + "'data.caption=\"" + kReads + " {name}\",b' sweep.dir=s2 -q",
+        std::string("sweep show s --json"),
+        std::string("watch s --once"),
+        std::string("analyze s/0"),
+        std::string("explain '+vars.password=") + secret + "'",
+        "resume run -v" + again,
+        "evaluate run run.dir=evaluated -v" + again,
+        "predict run photos --json" + again,
+        "export run --out exported" + again,
+        "runs rerun run run.dir=rerun -v" + again,
+        "runs reproduce run run.dir=reproduced" + again,
+        std::string("analyze run --json"),
+        std::string("compare run other"),
+        std::string("compare run other --paired --json"),
+        std::string("runs ls . --json"),
+        "runs ls . vars.password=" + secret,
+        std::string("runs show run --json"),
+        std::string("runs diff run other"),
+        std::string("runs best . --metric evaluate/top1"),
+        std::string("runs tag other 'password=") + secret + "'",
+        std::string("runs status run --json")})
+    expect_nowhere(command);
+}
+
+TEST_F(PlantedSecret, OfAUrlIsInNoMessageAndNoPlan) {
+  const std::string url = "http://me:" + std::string(kSecret) + "@127.0.0.1:1/x";
+  const std::string local = "finetune data=image_folder data.root=photos model/backbone=local ";
+  for (const std::string& command :
+       {"validate " + base_ + "train.warm_start=" + url,
+        "plan " + base_ + "train.warm_start=" + url,
+        "plan " + base_ + "train.warm_start=" + url + " --json",
+        "plan " + base_ + "'train.warm_start=/x/" + kReads + "/y' --json",
+        "plan " + base_ + "'train.warm_start=/x/" + kReads + "/y'",
+        "run " + base_ + "train.warm_start=" + url,
+        "validate " + local + "model.backbone.weights=" + url,
+        "plan " + local + "model.backbone.weights=" + url + " --json",
+        "run " + local + "model.backbone.weights=" + url,
+        "validate " + url,
+        "run " + url,
+        "resume " + url,
+        "runs ls " + url,
+        "config show " + url,
+        "predict " + url + " x",
+        "validate " + base_ + "--config-dir " + url,
+        "data fetch " + url,
+        "data fetch cub200 --out d --url " + url,
+        "run " + base_ + "run.dir=" + url,
+        "run " + base_ + "name=" + url,
+        "explain " + url,
+        "sweep " + base_ + "seed=1,2 sweep.dir=" + url,
+        "sweep " + base_ +
+            "seed=1,2 --launcher kubernetes sweep.launcher.claim=c sweep.dir=k "
+            "sweep.launcher.image=" +
+            url})
+    expect_nowhere(command);
+}
+
 TEST_F(PlantedSecret, IsRefusedWhereItWouldBeShownToAll) {
   for (const std::string option : {"name=r_", "notice=", "run.dir=outputs/"}) {
     const Ended ended = shell("retort run " + base_ + "--smoke '" + option + kReads + "'");
@@ -183,6 +283,9 @@ TEST_F(PlantedSecret, IsRefusedWhereItWouldBeShownToAll) {
     EXPECT_THAT(ended.err, HasSubstr("error[E0314]: this is made of a secret (")) << option;
     expect_nowhere(option, ended);
   }
+  const Ended seeded = shell("retort run " + base_ + "--smoke 'seed=${oc.env:MY_PIN_KEY}'");
+  EXPECT_EQ(seeded.exit, 78) << seeded.err;
+  expect_nowhere("seed", seeded);
   for (const std::string& option :
        {"'sweep.dir=s/" + std::string(kReads) + "'",
         "--launcher slurm 'sweep.launcher.setup=[\"export A=" + std::string(kReads) + "\"]'"}) {
@@ -202,6 +305,12 @@ TEST_F(PlantedSecret, IsInNoMessageAboutWhatIsWrong) {
         "validate " + base_ + "+train.x='" + kReads + "'",
         "validate " + base_ + "+vars.password=" + secret + " +vars.password=" + secret,
         "validate " + base_ + "+vars.password='\"" + secret + "'",
+        "validate " + base_ + "'+vars.password=" + secret + "]'",
+        "validate " + base_ + "'+vars.password=${" + secret + "'",
+        "validate " + base_ + "password=" + secret,
+        "validate " + base_ + "train.password=" + secret,
+        "validate " + base_ + "--password=" + secret,
+        "validate " + base_ + "password=" + secret + " --json",
         "sweep " + base_ + "+vars.token=" + secret + ",b --dry-run",
         "data fetch cub200 --out d --url http://me:" + secret + "@127.0.0.1:1/x",
         "data fetch hf:a/b --out d --url http://me:" + secret + "@127.0.0.1:1/x"})

@@ -115,6 +115,10 @@ Diagnostic unknown_verb(const std::string& verb) {
   return {ErrorCode::kUnknownVerb, {}, "", "unknown verb '" + verb + "'", std::move(help)};
 }
 
+/// Flags with which other programs take a setting, "--set a=1": here it stands alone.
+constexpr std::array<std::string_view, 6> kSetters = {"set",  "override",    "overrides",
+                                                      "opts", "cfg_options", "option"};
+
 /// What `words` hold besides `flags`, as another program takes it, as overrides: --lr 2e-5 as
 /// lr=2e-5.
 std::string as_overrides(std::span<const std::string> words, std::span<const std::string> flags) {
@@ -127,8 +131,12 @@ std::string as_overrides(std::span<const std::string> words, std::span<const std
     if (!is_flag(words[i]) || std::ranges::count(flags, words[i].substr(2, equals - 2))) continue;
     std::string key = words[i].substr(2, equals - 2);
     std::ranges::replace(key, '-', '_');
-    const bool has_value =
-        i + 1 < words.size() && !is_flag(words[i + 1]) && !is_override(words[i + 1]);
+    const bool precedes_one = i + 1 < words.size() && is_override(words[i + 1]);
+    if (equals == std::string::npos && precedes_one && std::ranges::count(kSetters, key) > 0) {
+      overrides += ' ' + words[i + 1];  // --set a=1 of another program
+      continue;
+    }
+    const bool has_value = i + 1 < words.size() && !is_flag(words[i + 1]) && !precedes_one;
     const std::string value = equals != std::string::npos ? words[i].substr(equals + 1)
                               : has_value                 ? words[i + 1]
                                                           : "true";

@@ -16,6 +16,7 @@
 #include "runner/parent/cli/command_line.h"
 #include "runner/parent/compile/recipe.h"
 #include "runner/shared/error/system_limit.h"
+#include "runner/shared/text/printable.h"
 #include "runner/shared/text/units.h"
 #include "runner/shared/text/utf8.h"
 
@@ -112,10 +113,33 @@ void check(const std::string& what, std::string_view name, Diagnostics& errors) 
        "rename it: `convmv -f latin1 -t utf8 --notest NAME` does it for names from older systems"});
 }
 
+/// Is it nothing, or a flag given nothing: --out= ?
+bool is_empty(std::string_view word) {
+  return word.empty() ||
+         (word.starts_with("--") && word.size() > 3 && word.find('=') == word.size() - 1);
+}
+
+/// An empty word is no path, name or number, and a flag that takes one for "not given" would ignore
+/// what was meant.
+void check_filled(std::span<const std::string> words, std::size_t place, Diagnostics& errors) {
+  const std::string& word = words[place];
+  if (!is_empty(word)) return;
+  const std::string before = place > 0 && words[place - 1].starts_with('-')
+                                 ? " after '" + printable(words[place - 1]) + "'"
+                                 : "";
+  errors.push_back(
+      {ErrorCode::kUsage,
+       {},
+       "",
+       (word.empty() ? "the argument" + before : "'" + printable(word) + "'") + " is empty",
+       "write what it is, or leave it out; in a script a variable may have no value"});
+}
+
 }  // namespace
 
 Diagnostics check_texts(std::span<const std::string> words) {
   Diagnostics errors;
+  for (std::size_t i = 0; i < words.size(); ++i) check_filled(words, i, errors);
   for (const std::string& word : words) check("an argument", word, errors);
   std::error_code error;
   check("the name of the working folder", std::filesystem::current_path(error).native(), errors);

@@ -18,7 +18,8 @@ int run_program(const std::vector<std::string>& words);
 std::optional<Diagnostic> raise_stack_limit();
 
 /// Paths are written into records, which are UTF-8 text. An error for each word, for the working
-/// folder and the folders that variables name, where that is none, before anything is written.
+/// folder and the folders that variables name, where that is none, before anything is written; and
+/// for each word that is empty.
 Diagnostics check_texts(std::span<const std::string> words);
 
 }  // namespace runner

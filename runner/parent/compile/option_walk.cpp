@@ -1,11 +1,14 @@
 #include "runner/parent/compile/option_walk.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <string>
+#include <system_error>
 
 #include "runner/parent/schema/schema_node.h"
+#include "runner/shared/stage/image_folder.h"
 
 namespace runner {
 namespace {
@@ -125,6 +128,63 @@ const Value* written_in(const Value& value, const Value* fallback) {
                                                                                   : nullptr;
 }
 
+/// Names of options with which a condition looks at the stages that take what its own puts out.
+constexpr std::string_view kOutputsPrefix = "outputs.";
+
+bool takes_from(const Node& node, const Node& producer, const Graph& graph) {
+  return std::ranges::any_of(
+      node.inputs, [&](const Edge& edge) { return &graph.nodes[edge.from] == &producer; });
+}
+
+/// Has a stage of images in folders a part to validate on: a folder for it where the root has
+/// folders of parts, else a share? What cannot be read has none.
+bool has_validation(const Node& node) {
+  const Value* const root = at_key(node.options, "root");
+  bool has_parts = false, has_its_folder = false;
+  std::error_code error;
+  std::filesystem::directory_iterator at(root && root->text() ? *root->text() : "", error), end;
+  for (; !error && at != end; at.increment(error)) {
+    if (!is_part_folder(at->path())) continue;
+    has_parts = true;
+    has_its_folder |= part_of_folder(at->path().filename().native()) == "validation";
+  }
+  const OptionLookup look = [&](std::string_view path) { return at_key(node.options, path); };
+  return has_parts ? has_its_folder : holds("split.validation > 0", look);
+}
+
+/// The lookup of a mapping that also knows what the files of an input tell:
+/// inputs.PORT.has_validation.
+OptionLookup with_files(const OptionMapping& mapping, const Graph& graph) {
+  return [&mapping, &graph](std::string_view path) {
+    static const Value kHas{true, {}}, kHasNone{false, {}};
+    constexpr std::string_view kAsked = ".has_validation";
+    if (!path.ends_with(kAsked)) return mapping.look(path);
+    const WiredOption input =
+        wired_option(graph, mapping.node, path.substr(path.find(kInputsPrefix)));
+    return input.node && !has_validation(*input.node) ? &kHasNone : &kHas;
+  };
+}
+
+/// Is the condition kept? One that looks at "outputs." is where it is by a stage that takes what
+/// the node puts out, and where there is none.
+bool has_effect(const Effect& effect, const OptionMapping& mapping, const Graph& graph) {
+  if (effect.when.find(kOutputsPrefix) == std::string::npos)
+    return holds(effect.when, with_files(mapping, graph));
+  bool is_taken = false;
+  for (const Node& node : graph.nodes) {
+    if (!takes_from(node, mapping.node, graph)) continue;
+    is_taken = true;
+    const Value kind{node.kind, {}};
+    const OptionLookup look = [&](std::string_view path) {
+      if (!path.starts_with(kOutputsPrefix)) return mapping.look(path);
+      path.remove_prefix(kOutputsPrefix.size());
+      return path == "kind" ? &kind : at_key(node.options, path);
+    };
+    if (holds(effect.when, look)) return true;
+  }
+  return !is_taken;
+}
+
 }  // namespace
 
 Diagnostics options_without_effect(const Value& resolved, const Graph& graph,
@@ -138,7 +198,7 @@ Diagnostics options_without_effect(const Value& resolved, const Graph& graph,
       const Value* const written = value ? written_in(*value, default_of(*option.schema)) : nullptr;
       if (!written) continue;
       const auto missed = std::ranges::find_if(
-          effects, [&](const Effect& effect) { return !holds(effect.when, mapping.look); });
+          effects, [&](const Effect& effect) { return !has_effect(effect, mapping, graph); });
       if (missed == effects.end()) continue;
       const std::string pointer = pointer_to(mapping.pointer, option.name);
       if (!seen.insert(pointer).second) continue;

@@ -217,7 +217,8 @@ std::string notice_of(const Value& resolved) {
 Result<Recipe> make_recipe(Value composed, const SchemaSet& schemas, Sources* sources,
                            const std::filesystem::path& folder) {
   if (auto errors = schemas.validate(composed); !errors.empty()) return errors;
-  if (auto errors = shown_secrets(composed, {"name", "notice", "run.dir"}); !errors.empty())
+  if (auto errors = shown_secrets(composed, {"name", "notice", "run.dir", "seed", "threads"});
+      !errors.empty())
     return errors;
   if (auto errors = expand_home(composed, schemas); !errors.empty()) return errors;
   if (sources) {

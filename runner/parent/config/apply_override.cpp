@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <unordered_map>
 #include <utility>
 
 #include "runner/parent/config/defaults_item.h"
@@ -31,19 +32,42 @@ Value* item(Value::List& list, const std::string& key) {
   return result.ptr == key.data() + key.size() && index < list.size() ? &list[index] : nullptr;
 }
 
-Value* child(Value& parent, const std::string& key) {
-  return parent.list() ? item(*parent.list(), key) : parent.find(key);
-}
+/// Where the keys of large mappings are, by the pointers of the mappings: the thousandth override
+/// takes no longer than the first. Mappings may grow at their ends; forget() is called where one
+/// changes otherwise.
+class KeyPlaces {
+ public:
+  Value* find(Value& mapping, const std::string& pointer, const std::string& key) {
+    Value::Map& entries = *mapping.map();
+    Places& places = places_[pointer];
+    for (; places.known < entries.size(); ++places.known)
+      places.by_key.emplace(entries[places.known].key, places.known);
+    const auto found = places.by_key.find(key);
+    return found == places.by_key.end() ? nullptr : &entries[found->second].value;
+  }
+  /// Those of the mapping at `pointer`, and of what it holds.
+  void forget(const std::string& pointer) {
+    std::erase_if(places_, [&](const auto& one) { return one.first.starts_with(pointer); });
+  }
+
+ private:
+  struct Places {
+    std::unordered_map<std::string, std::size_t> by_key;
+    std::size_t known = 0;  ///< entries
+  };
+  std::unordered_map<std::string, Places> places_;
+};
 
 /// One override on its way into the recipe.
 class Application {
  public:
   Application(Value& recipe, const Override& override, const Declared& declared,
-              const SchemaKeys& keys, Diagnostics& errors)
+              const SchemaKeys& keys, KeyPlaces& places, Diagnostics& errors)
       : recipe_(recipe),
         override_(override),
         declared_(declared),
         keys_(keys),
+        places_(places),
         errors_(errors),
         path_(split(override.key)) {}
 
@@ -85,11 +109,25 @@ class Application {
         {code, override_.key_where, pointer(parts), std::move(message), std::move(help)});
   }
 
+  /// What `parent`, which the first `depth` keys of the path name, holds under the next one.
+  Value* child(Value& parent, std::size_t depth) {
+    constexpr std::size_t kFewEntries = 32;
+    if (parent.list()) return item(*parent.list(), path_[depth]);
+    const bool is_large = parent.map() && parent.map()->size() > kFewEntries;
+    return is_large ? places_.find(parent, pointer(depth), path_[depth])
+                    : parent.find(path_[depth]);
+  }
+  /// Of what the whole path names.
+  void replace(Value& existing, Value value) {
+    if (existing.map() || existing.list()) places_.forget(pointer(path_.size()));
+    existing = std::move(value);
+  }
+
   /// The value the path names, as far as it exists: the number of keys found is put in `found`.
   Value* walk(std::size_t& found) {
     Value* value = &recipe_;
     for (found = 0; found < path_.size(); ++found) {
-      Value* next = child(*value, path_[found]);
+      Value* next = child(*value, found);
       if (!next) return value;
       value = next;
     }
@@ -212,10 +250,14 @@ class Application {
       at.push_back(entry.key);
       const auto declared =
           keys_.declared ? keys_.declared(recipe_, at) : std::vector<std::string>();
-      if (entry.value.find(key) || std::ranges::count(declared, key)) {
+      const auto is_meant = [&](const std::string& name) {
+        return name == key || is_short_for(key, name);
+      };
+      const auto meant = std::ranges::find_if(declared, is_meant);
+      if (entry.value.find(key) || meant != declared.end()) {
         std::string place;
         for (const std::string& part : at) place += part + '.';
-        places.push_back(place + key);
+        places.push_back(place + (entry.value.find(key) ? key : *meant));
       }
       look_below(entry.value, key, at, places);
       at.pop_back();
@@ -227,16 +269,15 @@ class Application {
   void create(Value value) {
     Value* parent = &recipe_;
     for (std::size_t i = 0; i + 1 < path_.size(); ++i) {
-      parent = &descend(*parent, path_[i]);
+      parent = &descend(*parent, i);
       if (!parent->map() && !parent->list()) parent->data = Value::Map{};
     }
-    Value& target = descend(*parent, path_.back());
-    target = std::move(value);
+    replace(descend(*parent, path_.size() - 1), std::move(value));
   }
-  Value& descend(Value& parent, const std::string& key) {
-    if (Value* existing = child(parent, key)) return *existing;
+  Value& descend(Value& parent, std::size_t depth) {
+    if (Value* existing = child(parent, depth)) return *existing;
     return parent.map()
-        ->emplace_back(Entry{key, override_.key_where, {nullptr, override_.key_where}})
+        ->emplace_back(Entry{path_[depth], override_.key_where, {nullptr, override_.key_where}})
         .value;
   }
 
@@ -267,7 +308,7 @@ class Application {
     if (clashes(*existing)) return;
     if (!existing->map() || !override_.value->map()) {
       if (existing->map() && !existing->map()->empty()) warn_of_loss();
-      *existing = *override_.value;
+      replace(*existing, *override_.value);
       return;
     }
     for (const Entry& entry : *override_.value->map()) {
@@ -276,7 +317,7 @@ class Application {
       inner.value = entry.value;
       inner.value_text =
           entry.value.map() || entry.value.list() ? "VALUE" : scalar_text(entry.value);
-      Application(recipe_, inner, declared_, keys_, errors_, path_, entry.key).change();
+      Application(recipe_, inner, declared_, keys_, places_, errors_, path_, entry.key).change();
     }
   }
 
@@ -298,11 +339,11 @@ class Application {
     Value* existing = walk(found);
     if (found < path_.size()) return create(*override_.value);
     if (existing->is_null() || is_mandatory(*existing)) {
-      *existing = *override_.value;
+      replace(*existing, *override_.value);
       return;
     }
     if (override_.value->list() && !existing->map()) {
-      *existing = *override_.value;
+      replace(*existing, *override_.value);
       return;
     }
     if (override_.value->map() || override_.value->list()) return force();
@@ -323,8 +364,9 @@ class Application {
     if (clashes(*existing)) return;
     if (existing->map() && override_.value->map()) {
       merge(*existing, *override_.value, pointer(path_.size()), errors_);
+      places_.forget(pointer(path_.size()));
     } else {
-      *existing = *override_.value;
+      replace(*existing, *override_.value);
     }
   }
 
@@ -341,16 +383,17 @@ class Application {
       existing = walk(found);
     }
     if (edit.kind == Edit::Kind::kReplace) {
-      *existing = edit.values.front();
+      replace(*existing, edit.values.front());
       return;
     }
     if (existing->is_null() || is_mandatory(*existing))
-      *existing = Value{Value::List{}, override_.where};
+      replace(*existing, Value{Value::List{}, override_.where});
     if (!existing->list()) {
       return error(ErrorCode::kBadEdit, path_.size(),
                    "'" + dotted(path_.size()) + "' is " + describe(*existing) + ", not a list",
                    is_interpolation(*existing) ? "write the whole list" : "");
     }
+    places_.forget(pointer(path_.size()));
     if (const auto problem = apply_edit(*existing->list(), edit)) {
       return error(ErrorCode::kBadEdit, path_.size(),
                    "'" + dotted(path_.size()) + "' " + problem->message, problem->help);
@@ -370,7 +413,8 @@ class Application {
                    "to delete it whatever its value: ~" + override_.key);
     }
     Value* parent = &recipe_;
-    for (std::size_t i = 0; i + 1 < path_.size(); ++i) parent = child(*parent, path_[i]);
+    for (std::size_t i = 0; i + 1 < path_.size(); ++i) parent = child(*parent, i);
+    places_.forget(pointer(path_.size() - 1));
     if (auto* list = parent->list()) {
       list->erase(list->begin() + (existing - list->data()));
     } else {
@@ -380,12 +424,13 @@ class Application {
 
   /// An entry of a mapping that is merged in; its key may hold dots.
   Application(Value& recipe, const Override& override, const Declared& declared,
-              const SchemaKeys& keys, Diagnostics& errors, std::vector<std::string> path,
-              std::string key)
+              const SchemaKeys& keys, KeyPlaces& places, Diagnostics& errors,
+              std::vector<std::string> path, std::string key)
       : recipe_(recipe),
         override_(override),
         declared_(declared),
         keys_(keys),
+        places_(places),
         errors_(errors),
         path_(std::move(path)) {
     path_.push_back(std::move(key));
@@ -395,6 +440,7 @@ class Application {
   const Override& override_;
   const Declared& declared_;
   const SchemaKeys& keys_;
+  KeyPlaces& places_;
   Diagnostics& errors_;
   std::vector<std::string> path_;
 };
@@ -404,8 +450,9 @@ class Application {
 Diagnostics apply_overrides(Value& recipe, std::span<const Override> overrides,
                             const Declared& declared, const SchemaKeys& keys) {
   Diagnostics errors;
+  KeyPlaces places;
   for (const Override& override : overrides)
-    Application(recipe, override, declared, keys, errors).apply();
+    Application(recipe, override, declared, keys, places, errors).apply();
   return errors;
 }
 

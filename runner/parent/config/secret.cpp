@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <string_view>
+#include <unordered_map>
+
+#include <nlohmann/json.hpp>
 
 #include "runner/parent/config/override.h"
 #include "runner/shared/text/utf8.h"
@@ -53,9 +57,13 @@ bool is_secret(std::string_view key, const Value& value) {
 /// Marks the secrets in `value`, which the dotted `key` holds; true: there is one that is not shown
 /// as it is written.
 bool hide_at(const std::string& key, Value& value) {
-  if (!key.empty() && !key.starts_with("vars") && !key.starts_with("sweep")) return false;
   bool found = is_secret(key, value);
   if (found) value.secret_as = value.text() ? shown_for(*value.text()) : kMask;
+  if (!found && value.text() && value.text()->find("://") != std::string::npos) {
+    std::string shown = without_url_secrets(*value.text());
+    found = shown != *value.text();
+    if (found) value.secret_as = std::move(shown);
+  }
   if (found && value.text() && value.secret_as == *value.text()) found = false;
   if (auto* list = value.list()) {
     for (Value& item : *list) found |= hide_at(key, item);
@@ -67,15 +75,34 @@ bool hide_at(const std::string& key, Value& value) {
   return found;
 }
 
+/// The variables of the environment that the interpolations in `text` read and whose names tell of
+/// secrets.
+std::vector<std::string> variables_read_by(const std::string& text) {
+  constexpr std::string_view kRead = "${oc.env:";
+  std::vector<std::string> names;
+  for (std::size_t at = 0; (at = text.find(kRead, at)) != text.npos;) {
+    at += kRead.size();
+    std::string name = text.substr(at, text.find_first_of(",}", at) - at);
+    std::erase_if(name, is_blank);
+    if (names_a_secret(name)) names.push_back(std::move(name));
+  }
+  return names;
+}
+
 }  // namespace
 
-SecretTexts::SecretTexts(const Value& recipe) {
+SecretTexts::SecretTexts(const Value& recipe, const Environment& environment) {
   constexpr std::size_t kShortest = 4;
+  const auto add = [&](const std::string& text, const std::string& shown) {
+    if (text.size() >= kShortest) shown_.emplace_back(text, shown);
+  };
   const auto collect = [&](const auto& self, const Value& value) -> void {
     const auto* number = std::get_if<std::int64_t>(&value.data);
-    const std::string text = value.text() ? *value.text() : number ? std::to_string(*number) : "";
-    if (!value.secret_as.empty() && text.size() >= kShortest)
-      shown_.emplace_back(text, value.secret_as);
+    if (!value.secret_as.empty()) {
+      add(value.text() ? *value.text() : number ? std::to_string(*number) : "", value.secret_as);
+      for (const std::string& name : variables_read_by(value.secret_as))
+        if (const auto secret = environment(name)) add(*secret, "${oc.env:" + name + "}");
+    }
     if (const auto* list = value.list()) {
       for (const Value& item : *list) self(self, item);
     }
@@ -103,7 +130,19 @@ Diagnostic SecretTexts::hidden_in(Diagnostic diagnostic) const {
   return diagnostic;
 }
 
-bool is_lost_secret(const Value& value) { return value.text() && *value.text() == kMask; }
+void SecretTexts::hide_in(nlohmann::ordered_json& answer) const {
+  if (shown_.empty()) return;
+  if (answer.is_string()) answer = hidden_in(answer.get<std::string>());
+  if (answer.is_structured()) {
+    for (auto& part : answer) hide_in(part);
+  }
+}
+
+bool is_lost_secret(const Value& value) {
+  if (!value.text()) return false;
+  const std::string& text = *value.text();
+  return text == kMask || (text.find("://") != text.npos && text.find(kMask) != text.npos);
+}
 
 Diagnostics lost_secrets(const Value& options, const std::string& pointer) {
   Diagnostics lost;
@@ -198,30 +237,65 @@ bool sets_value(const Override& override) {
   return override.value && !override.value->map() && override.kind != OverrideKind::kDelete;
 }
 
+/// Does nothing of what was at the key before stay?
+bool replaces_all(const Override& override) {
+  return sets_value(override) || (override.kind == OverrideKind::kDelete && !override.value);
+}
+
 /// As it was typed: of an alias of several keys, the alias.
 std::string as_typed(const Override& override) {
   return without_secrets(override.where.source ? override.where.source->contents
                                                : override_text(override));
 }
 
+/// The key with its package, so that one of another package is another key.
+std::string full_key(const Override& override, std::string_view key) {
+  return std::string(key) + (override.package ? "@" + *override.package : "");
+}
+
+/// Whether the same word sets the key once more: in Hydra the last one counts without a word, and
+/// scripts that append to a command of defaults mean it so.
+bool is_typed_alike(const Override& one, const Override& other) {
+  return other.kind != OverrideKind::kDelete && one.alias == other.alias;
+}
+
+/// What makes the override at `place` idle: the last one that replaces its key, or what its key is
+/// below of.
+const Override* later_one(std::span<const Override> overrides, std::size_t place,
+                          const std::unordered_map<std::string, std::size_t>& last) {
+  const Override& one = overrides[place];
+  for (std::size_t end = one.key.size(); end != std::string::npos && end > 0;
+       end = one.key.rfind('.', end - 1)) {
+    const auto found = last.find(full_key(one, std::string_view(one.key).substr(0, end)));
+    if (found == last.end() || found->second <= place) continue;
+    const Override& other = overrides[found->second];
+    const bool is_same_key = end == one.key.size();
+    const bool is_meant = is_same_key && (is_typed_alike(one, other) ||
+                                          (other.value && same_data(*one.value, *other.value)));
+    if (!is_meant) return &other;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 Diagnostics overruled_overrides(std::span<const Override> overrides) {
+  std::unordered_map<std::string, std::size_t> last;
+  for (std::size_t i = 0; i < overrides.size(); ++i) {
+    if (replaces_all(overrides[i]))
+      last.insert_or_assign(full_key(overrides[i], overrides[i].key), i);
+  }
   Diagnostics found;
   for (std::size_t i = 0; i < overrides.size(); ++i) {
     const Override& one = overrides[i];
-    const auto later = std::find_if(overrides.begin() + static_cast<std::ptrdiff_t>(i) + 1,
-                                    overrides.end(), [&](const Override& other) {
-                                      return sets_value(other) && other.key == one.key &&
-                                             other.package == one.package;
-                                    });
-    if (!sets_value(one) || later == overrides.end() || same_data(*one.value, *later->value))
-      continue;
+    const Override* const later = sets_value(one) ? later_one(overrides, i, last) : nullptr;
+    if (!later) continue;
     found.push_back({ErrorCode::kOptionConflict,
                      one.key_where,
                      "",
                      "'" + as_typed(one) + "' has no effect: '" + as_typed(*later) +
-                         "', which comes after it, sets '" + one.key + "'",
+                         "', which comes after it, " + (sets_value(*later) ? "sets" : "removes") +
+                         " '" + later->key + "'",
                      "leave one of them out",
                      {},
                      Severity::kWarning});

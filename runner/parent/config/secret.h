@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "runner/parent/config/compose.h"
 #include "runner/parent/config/override.h"
 #include "runner/shared/error/diagnostic.h"
 #include "runner/shared/text/secret_name.h"
@@ -28,14 +29,16 @@ namespace runner {
 ///   and with TOKEN or KEY where it has six digits: `max_tokens` is read again from the record. An
 ///   interpolation that is all of the text is shown as it is written; a text around one is shown as
 ///   ***.
+/// - The password of a URL, and what follows `token=` in one, is shown as ***, whatever option
+/// holds the URL.
 /// - What is shown to all cannot be made of a secret, and is refused (shown_secrets()): the name,
-/// the notice and the
-///   folders of a run or a sweep, and what a launcher writes into its scripts.
+/// the notice, the seed
+///   and the folders of a run or a sweep, and what a launcher writes into its scripts.
 /// - Of an override, as it was typed, the value is *** where the key is such a name, whatever it
 /// sets.
 ///
-/// What an option of a stage holds is part of the result and is no secret, unless it was made of
-/// one.
+/// What else an option of a stage holds is part of the result and is no secret, unless it was made
+/// of one.
 ///
 /// Such a Value has Value::secret_as. It is marked where it comes in: of a file in
 /// Composer::compose(), of an override in apply_alias(), of the environment in
@@ -52,12 +55,15 @@ class SecretTexts {
  public:
   /// None.
   SecretTexts() = default;
-  /// Of a recipe whose interpolations are resolved. Texts below four bytes are left out: they stand
-  /// everywhere.
-  explicit SecretTexts(const Value& recipe);
+  /// Of a recipe whose interpolations are resolved, and of the variables that these read: a stage
+  /// may say less than all of the text that a secret is in. Texts below four bytes are left out:
+  /// they stand everywhere.
+  explicit SecretTexts(const Value& recipe, const Environment& environment = process_environment);
   /// `text` with each secret shown as the recipe shows it.
   std::string hidden_in(std::string text) const;
   Diagnostic hidden_in(Diagnostic diagnostic) const;
+  /// Hides them in every text of what a worker has answered.
+  void hide_in(nlohmann::ordered_json& answer) const;
 
  private:
   std::vector<std::pair<std::string, std::string>>
@@ -91,8 +97,9 @@ std::string without_secrets(const std::string& typed);
 /// The same of one that stands for others by an alias, "login=***".
 std::string without_secrets(const Override& typed, std::span<const Override> meant);
 
-/// Warnings of the overrides, each of one value, after which another one gives the same key another
-/// value: an alias of several keys, perhaps.
+/// Warnings of the overrides of which a later one leaves nothing: it sets the same key by another
+/// name (an alias of several keys, perhaps), or replaces or removes the mapping that the key is in.
+/// The same key typed twice is no mistake: the last one counts.
 Diagnostics overruled_overrides(std::span<const Override> overrides);
 
 }  // namespace runner

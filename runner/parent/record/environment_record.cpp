@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/config/secret.h"
+#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/protocol/event.h"
 
 namespace runner {
@@ -32,7 +33,7 @@ constexpr std::array<std::string_view, 16> kInstructionSets = {
 
 /// What follows "key:" on the first line of `file` that starts so; empty when there is none.
 std::string field(const std::filesystem::path& file, std::string_view key, char separator) {
-  std::ifstream in(file);
+  std::ifstream in = open_regular(file);
   for (std::string line; std::getline(in, line);) {
     if (!line.starts_with(key)) continue;
     const std::size_t colon = line.find(separator);

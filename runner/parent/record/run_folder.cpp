@@ -11,6 +11,7 @@
 
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/disk/new_file.h"
+#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/disk/write_error.h"
 #include "runner/shared/protocol/event.h"
 #include "runner/shared/value/json_fields.h"
@@ -73,7 +74,7 @@ RunFolder RunFolder::reopen(fs::path folder, Storage& storage, LogOptions log) {
   // Copied, so that a line which was cut off by a kill is ended and a full disk is noticed before
   // the work begins.
   AtomicFile file(layout.log(), storage);
-  std::ifstream old(layout.log());
+  std::ifstream old = open_regular(layout.log());
   std::size_t size = 0;
   for (std::string line; std::getline(old, line) && size < log.limit; size += line.size() + 1)
     file.append(line + "\n");

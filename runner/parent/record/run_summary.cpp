@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/record/metrics_file.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/value/json_fields.h"
@@ -62,7 +63,7 @@ std::string_view name(RunStatus status) {
 
 WorkedTime worked_time(const std::filesystem::path& folder) {
   const RunLayout layout(folder);
-  std::ifstream file(layout.summary());
+  std::ifstream file = open_regular(layout.summary());
   const Json json = parse_json<Json>(file);
   WorkedTime worked{.seconds = last_measured(layout.metrics())};
   if (!json.is_object()) return worked;
@@ -79,7 +80,7 @@ WorkedTime worked_time(const std::filesystem::path& folder) {
 }
 
 std::vector<Recovered> recorded_recoveries(const std::filesystem::path& path) {
-  std::ifstream file(path);
+  std::ifstream file = open_regular(path);
   const Json json = parse_json<Json>(file);
   std::vector<Recovered> all;
   if (!json.is_object() || !json.contains("recoveries") || !json["recoveries"].is_array())

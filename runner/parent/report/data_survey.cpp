@@ -160,6 +160,21 @@ Diagnostics data_survey_findings(const Json& survey, const SurveyTolerance& tole
                  problem["message"], problem["help"]);
     findings.list.back().pointer = problem["pointer"];
   }
+  if (const auto folders = survey.find("not_taken"); folders != survey.end()) {
+    if (const auto count = (*folders)["count"].get<std::int64_t>(); count > 0)
+      findings.add(
+          Severity::kWarning, ErrorCode::kBadAnnotations,
+          counted_word(count, "folder holds pictures that no part takes: ",
+                       "folders hold pictures that no part takes: ") +
+              named(*folders, count,
+                    [](const Json& one) {
+                      return "'" + printable(one["folder"].get<std::string>()) + "' (" +
+                             std::to_string(one["images"].get<std::int64_t>()) + ")";
+                    }),
+          "folders of parts are called train (training), validation (val, valid, dev) and test "
+          "(testing), and "
+          "hold a folder for each class; the pictures of a class lie directly in its folder");
+  }
   const Json& unreadable = survey["unreadable"];
   if (const auto count = unreadable["count"].get<std::int64_t>(); count > 0)
     findings.add(severity(tolerance.unreadable), ErrorCode::kCorruptImage,

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/record/recorded_run.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/printable.h"
@@ -24,7 +25,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::int64_t kTail = 64 << 10;  // bytes of metrics.jsonl: some hundred measurements
 
 Json json_in(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = open_regular(path, std::ios::binary);
   return parse_json<Json>(file);
 }
 
@@ -47,7 +48,7 @@ struct Tail {
 
 Tail tail_of(const fs::path& path) {
   Tail tail;
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  std::ifstream file = open_regular(path, std::ios::binary | std::ios::ate);
   if (!file) return tail;
   const std::int64_t size = file.tellg();
   file.seekg(std::max<std::int64_t>(0, size - kTail));

@@ -38,6 +38,16 @@ Operand operand_of(const Value* value) {
   return Container();
 }
 
+/// The smallest of a list of numbers; unknown where there is none.
+Operand least_of(const Value* value) {
+  std::optional<double> least;
+  for (const Value& item : value && value->list() ? *value->list() : Value::List()) {
+    const auto number = number_of(operand_of(&item));
+    if (number && (!least || *number < *least)) least = number;
+  }
+  return least ? Operand(*least) : Operand();
+}
+
 double size_of(const Value* value) {
   if (!value) return 0;
   if (value->list()) return static_cast<double>(value->list()->size());
@@ -163,13 +173,15 @@ class Condition {
       fail("'" + std::string(word) + "' stands for a value");
     if (std::isdigit(static_cast<unsigned char>(word[0])))
       return std::strtod(std::string(word).c_str(), nullptr);
-    if (word != "size" && word != "is_text" && word != "differ") return operand_of(look_(word));
+    if (word != "size" && word != "is_text" && word != "differ" && word != "least")
+      return operand_of(look_(word));
     const std::string_view path = take("(") ? next_word() : std::string_view();
     at_ += path.size();
     if (path.empty() || !take(")")) fail(std::string(word) + " takes an option in parentheses");
     if (word == "differ") return items_differ(path);
     const Value* const option = look_(path);
     if (word == "is_text") return option && option->text();
+    if (word == "least") return least_of(option);
     return size_of(option);
   }
 

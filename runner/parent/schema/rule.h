@@ -42,13 +42,13 @@ struct FileRule {
 using OptionLookup = std::function<const Value*(std::string_view path)>;
 
 /// Is the condition kept? It is made of options, numbers, 'texts', true, false and null with
-///   and or not   == != < <= > >=   + - * / %   ( )   size(option)   is_text(option)
+///   and or not   == != < <= > >=   + - * / %   ( )   size(option)   least(list)   is_text(option)
 ///   differ(list.key)
-/// as in Python. An option that is not there is null; differ() holds where no two items of the
-/// list have the same text under the key. Whether what is no number is less than another, or what
-/// its sum is, is unknown, and what is unknown breaks no condition, as with CHECK in SQL: "width %
-/// heads == 0" holds where width is "auto". Throws std::invalid_argument for a text that is no
-/// condition.
+/// as in Python. An option that is not there is null; least() is the smallest number of a list, and
+/// differ() holds where no two items of the list have the same text under the key. Whether what is
+/// no number is less than another, or what its sum is, is unknown, and what is unknown breaks no
+/// condition, as with CHECK in SQL: "width % heads == 0" holds where width is "auto". Throws
+/// std::invalid_argument for a text that is no condition.
 bool holds(std::string_view condition, const OptionLookup& look);
 
 /// `message` with the value of each option that it names in braces.

@@ -13,6 +13,7 @@
 #include "runner/parent/sweep/submission.h"
 #include "runner/parent/sweep/sweep_journal.h"
 #include "runner/parent/sweep/task_account.h"
+#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/error/diagnostic.h"
 #include "runner/shared/record/recorded_run.h"
 #include "runner/shared/stage/run_layout.h"
@@ -197,7 +198,7 @@ void set_aside(const SweepLayout& sweep, std::uint64_t number) {
 }  // namespace
 
 std::string run_status(const fs::path& run) {
-  std::ifstream file(RunLayout(run).summary());
+  std::ifstream file = open_regular(RunLayout(run).summary());
   const auto json = parse_json<nlohmann::json>(file);
   return json.is_object() ? json.value("status", "") : "";
 }

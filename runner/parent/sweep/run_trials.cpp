@@ -14,6 +14,7 @@
 #include "runner/parent/run/worker_process.h"
 #include "runner/parent/sweep/run_task.h"
 #include "runner/parent/sweep/trial_table.h"
+#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/error/diagnostic.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/join.h"
@@ -360,7 +361,7 @@ const std::vector<double>& MetricTail::values() {
     values_.clear();
   }
   if (facts.st_size == at_) return values_;
-  std::ifstream file(file_, std::ios::binary);
+  std::ifstream file = open_regular(file_, std::ios::binary);
   file.seekg(at_);
   for (std::string line; std::getline(file, line) && !file.eof();) {
     at_ += static_cast<std::streamoff>(line.size()) + 1;
@@ -384,7 +385,7 @@ void MetricTail::take(const std::string& line) {
 
 std::vector<std::string> metric_names(const std::filesystem::path& file) {
   std::set<std::string> names;
-  std::ifstream lines(file, std::ios::binary);
+  std::ifstream lines = open_regular(file, std::ios::binary);
   for (std::string line; std::getline(lines, line);) {
     const auto json = parse_json<nlohmann::json>(line);
     const auto name = json.is_object() ? json.value("name", nlohmann::json()) : nlohmann::json();

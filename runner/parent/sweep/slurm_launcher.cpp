@@ -17,6 +17,7 @@
 #include "runner/parent/sweep/submission.h"
 #include "runner/parent/sweep/task_needs.h"
 #include "runner/shared/disk/new_file.h"
+#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/text/printable.h"
 #include "runner/shared/text/utf8.h"
 #include "runner/shared/value/parse_json.h"
@@ -72,7 +73,7 @@ void keep_launcher(const nlohmann::ordered_json& settings, const std::filesystem
 
 Result<std::unique_ptr<Launcher>> launcher_of(const std::filesystem::path& sweep) {
   const auto path = LaunchLayout(sweep).launcher();
-  std::ifstream file(path);
+  std::ifstream file = open_regular(path);
   if (!file) return std::unique_ptr<Launcher>(std::make_unique<LocalLauncher>());
   const auto kept = parse_json<nlohmann::ordered_json>(file);
   if (!kept.is_object() || !kept.contains("launcher") || !kept["launcher"].is_object() ||

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/disk/new_file.h"
+#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/value/json_fields.h"
 #include "runner/shared/value/parse_json.h"
 
@@ -56,7 +57,7 @@ void write_submission(const Submission& submission, const std::filesystem::path&
 }
 
 Result<Submission> read_submission(const std::filesystem::path& folder) {
-  std::ifstream file(record_of(folder));
+  std::ifstream file = open_regular(record_of(folder));
   if (!file) {
     return Diagnostic{ErrorCode::kNoRun,
                       {},

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/parent/record/run_summary.h"
+#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/protocol/event.h"
 #include "runner/shared/text/join.h"
 #include "runner/shared/value/json_fields.h"
@@ -201,7 +202,7 @@ struct ReadJournal {
 
 Result<ReadJournal> read_journal(const fs::path& folder) {
   const fs::path path = SweepLayout(folder).journal();
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = open_regular(path, std::ios::binary);
   if (!file) {
     return Diagnostic{ErrorCode::kNoRun,
                       {},

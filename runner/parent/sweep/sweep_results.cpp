@@ -13,6 +13,7 @@
 #include "runner/parent/report/main_metric.h"
 #include "runner/parent/sweep/sweep_journal.h"
 #include "runner/shared/disk/new_file.h"
+#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/stage/run_layout.h"
 #include "runner/shared/text/csv.h"
 #include "runner/shared/text/units.h"
@@ -35,7 +36,7 @@ std::pair<std::string, std::string> key_and_value(const std::string& setting) {
 
 /// What the summary.json of a run tells.
 RunMetrics metrics_of_run(const std::filesystem::path& run) {
-  std::ifstream file(RunLayout(run).summary());
+  std::ifstream file = open_regular(RunLayout(run).summary());
   return run_metrics(parse_json<Json>(file));
 }
 

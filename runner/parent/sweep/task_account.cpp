@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/value/json_fields.h"
 #include "runner/shared/value/parse_json.h"
 
@@ -45,7 +46,7 @@ struct ReadAccount {
 
 ReadAccount read_account(const std::filesystem::path& path) {
   ReadAccount account;
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = open_regular(path, std::ios::binary);
   for (std::string line; std::getline(file, line) && !file.eof();) {
     try {
       account.events.push_back(event_from(line));

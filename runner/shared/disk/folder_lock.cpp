@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -14,6 +15,8 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "runner/shared/error/system_limit.h"
 
 namespace runner {
 namespace {
@@ -53,6 +56,9 @@ Diagnostic busy_with(Diagnostic busy, const std::string& holder) {
 
 /// `no_lock`: errno of flock, 0 where there is one.
 Diagnostic no_lease(const std::filesystem::path& folder, int error, int no_lock) {
+  const std::error_code code(error, std::generic_category());
+  if (auto limit = limit_reached(code, "a lease in '" + folder.string() + "'"))
+    return *std::move(limit);
   std::string message = "cannot make a lease in '" + folder.string() + "': " + std::strerror(error);
   if (no_lock != 0)
     message +=

@@ -19,6 +19,7 @@
 
 #include "runner/shared/disk/descriptor.h"
 #include "runner/shared/disk/parked_thread.h"
+#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/error/exit_code.h"
 
 namespace runner {
@@ -37,7 +38,7 @@ constexpr std::chrono::seconds kSilentMachine(
 constexpr std::size_t kLongestLease = 4096;
 
 std::string first_line_of(const fs::path& path) {
-  std::ifstream file(path);
+  std::ifstream file = open_regular(path);
   std::string line;
   std::getline(file, line);
   return line;
@@ -144,7 +145,7 @@ Numbered newest_lease(const fs::path& folder) {
 /// Opened anew each time: a file system that is shared by machines shows what others have written
 /// to whoever opens.
 std::string lease_text(const fs::path& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   std::string text(kLongestLease, '\0');
   const ssize_t size = file.is_open() ? ::read(*file, text.data(), text.size()) : 0;
   text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
@@ -306,8 +307,8 @@ class Lease::Beating {
   }
   /// Where that fails, whoever looks sees that no sign of life comes.
   void write() {
-    const Descriptor file(
-        ::open(path_of_lease(folder_, number_).c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
+    const Descriptor file(::open(path_of_lease(folder_, number_).c_str(),
+                                 O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     write_whole(*file, text_of_lease(holder_, ++beats_));
   }
 

@@ -13,7 +13,7 @@ namespace runner {
 void LateStorage::write_kept() {
   if (is_resolved_) return;
   for (const std::filesystem::path& path : files_) {
-    const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
     if (file.is_open() && storage_.sync(*file) != 0)
       throw WriteError(write_diagnostic(path, errno, ErrorCode::kCannotWrite));
   }

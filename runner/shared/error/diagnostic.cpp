@@ -34,6 +34,9 @@ std::string shown(std::string_view text) {
   return result;
 }
 
+/// What somebody has composed, which may quote what was typed.
+std::string told(std::string_view text) { return shown(without_quoted_secrets(text)); }
+
 void print_place(std::ostream& out, const Location& where, const Style& style) {
   if (!where.source) return;
   out << style.bold << shown(where.source->name);
@@ -84,17 +87,17 @@ void print(std::ostream& out, const Diagnostic& diagnostic, bool color) {
   const bool is_error = diagnostic.severity == Severity::kError;
   print_place(out, diagnostic.where, style);
   out << (is_error ? style.red : style.yellow) << (is_error ? "error" : "warning") << '['
-      << name(diagnostic.code) << ']' << style.off << ": " << style.bold
-      << shown(diagnostic.message) << style.off;
+      << name(diagnostic.code) << ']' << style.off << ": " << style.bold << told(diagnostic.message)
+      << style.off;
   if (!diagnostic.pointer.empty()) out << " [" << shown(diagnostic.pointer) << ']';
   out << '\n';
   print_excerpt(out, diagnostic.where, style);
   if (!diagnostic.help.empty())
-    out << "  " << style.cyan << "help" << style.off << ": " << shown(diagnostic.help) << '\n';
+    out << "  " << style.cyan << "help" << style.off << ": " << told(diagnostic.help) << '\n';
   for (const Note& note : diagnostic.notes) {
     out << "  ";
     print_place(out, note.where, style);
-    out << style.cyan << "note" << style.off << ": " << shown(note.message) << '\n';
+    out << style.cyan << "note" << style.off << ": " << told(note.message) << '\n';
   }
 }
 
@@ -102,7 +105,7 @@ nlohmann::ordered_json to_json(const Diagnostic& diagnostic) {
   nlohmann::ordered_json json = {
       {"severity", diagnostic.severity == Severity::kError ? "error" : "warning"},
       {"code", name(diagnostic.code)},
-      {"message", diagnostic.message},
+      {"message", without_quoted_secrets(diagnostic.message)},
       {"pointer", diagnostic.pointer},
   };
   const auto add_place = [](nlohmann::ordered_json& object, const Location& where) {
@@ -112,10 +115,10 @@ nlohmann::ordered_json to_json(const Diagnostic& diagnostic) {
     object["column"] = where.column;
   };
   add_place(json, diagnostic.where);
-  json["help"] = diagnostic.help;
+  json["help"] = without_quoted_secrets(diagnostic.help);
   json["notes"] = nlohmann::ordered_json::array();
   for (const Note& note : diagnostic.notes) {
-    nlohmann::ordered_json object = {{"message", note.message}};
+    nlohmann::ordered_json object = {{"message", without_quoted_secrets(note.message)}};
     add_place(object, note.where);
     json["notes"].push_back(std::move(object));
   }

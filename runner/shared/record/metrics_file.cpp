@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/value/json_fields.h"
 #include "runner/shared/value/parse_json.h"
 
@@ -64,7 +65,7 @@ std::vector<MetricLine> MetricsFile::rewind(std::string_view node, std::int64_t 
 
 RecordedMetrics read_metrics(const std::filesystem::path& path) {
   RecordedMetrics metrics;
-  std::ifstream file(path);
+  std::ifstream file = open_regular(path);
   for (std::string text; std::getline(file, text);) {
     if (auto line = line_from(text)) metrics.lines.push_back(*std::move(line));
     else if (!file.eof()) ++metrics.damaged;
@@ -74,7 +75,7 @@ RecordedMetrics read_metrics(const std::filesystem::path& path) {
 
 double last_measured(const std::filesystem::path& path) {
   constexpr std::streamoff kEnd = 16 << 10;  // bytes: some hundred lines
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  std::ifstream file = open_regular(path, std::ios::binary | std::ios::ate);
   if (!file) return 0;
   const std::streamoff size = file.tellg();
   file.seekg(std::max<std::streamoff>(0, size - kEnd));
@@ -88,7 +89,7 @@ double last_measured(const std::filesystem::path& path) {
 /// place.
 template <typename Keep>
 void MetricsFile::rewrite(const Keep& keep) {
-  std::ifstream old(path_);
+  std::ifstream old = open_regular(path_);
   AtomicFile fresh(path_, *storage_);
   for (std::string text; std::getline(old, text);) {
     const auto line = line_from(text);

@@ -40,7 +40,7 @@ std::optional<NodeFile> look_at(const fs::path& folder, const std::string& name)
 
 /// What is in the file survives a power cut from here on.
 void sync_file(const fs::path& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   if (!file.is_open() || disk().sync(*file) != 0)
     throw WriteError(write_diagnostic(path, errno, ErrorCode::kCannotWrite));
 }

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runner/shared/disk/digest.h"
+#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/value/parse_json.h"
 
@@ -28,7 +29,7 @@ bool read_pieces(const fs::path& path, const std::function<void(std::string_view
   std::error_code error;
   if (!fs::is_regular_file(path, error))
     return false;  // a pipe or a device could block, or never end
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = open_regular(path, std::ios::binary);
   std::string piece(1 << 20, '\0');
   while (file) {
     file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
@@ -174,7 +175,7 @@ std::optional<CheckpointName> pointed_to(const fs::path& pointer) {
   constexpr std::size_t kLongest = 64;
   std::error_code error;
   if (!fs::is_regular_file(pointer, error)) return std::nullopt;
-  std::ifstream file(pointer, std::ios::binary);
+  std::ifstream file = open_regular(pointer, std::ios::binary);
   std::string text(kLongest, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <initializer_list>
+#include <vector>
 
 #include "runner/shared/text/utf8.h"
 
@@ -54,6 +55,54 @@ bool is_no_secret(std::string_view value) {
          value.starts_with("${") || value == "true" || value == "false" || value == "null";
 }
 
+/// Is `value` under a secret `key` a number that may as well count something?
+bool is_count(std::string_view key, std::string_view value) {
+  constexpr std::size_t kMostDigits = 17;
+  if (value.empty() || value.size() > kMostDigits || !std::ranges::all_of(value, is_digit))
+    return false;
+  std::int64_t number = 0;
+  for (const char digit : value) number = 10 * number + (digit - '0');
+  return !is_secret_key_of(key, number);
+}
+
+/// Part of a text, from byte `begin` to `end`.
+struct Span {
+  std::size_t begin, end;
+};
+
+/// Where the secrets of URLs are in `text`, in their order.
+std::vector<Span> url_secrets(std::string_view text) {
+  std::vector<Span> found;
+  constexpr std::string_view kStart = "://", kStops = " \t\r\n'\"<>`", kMask = "***";
+  const auto add = [&](std::size_t begin, std::size_t end) {
+    const std::string_view secret = text.substr(begin, end - begin);
+    if (!secret.empty() && secret != kMask && !secret.starts_with("${"))
+      found.push_back({begin, end});
+  };
+  for (std::size_t at = 0; (at = text.find(kStart, at)) != text.npos;) {
+    const bool is_http =
+        text.substr(0, at).ends_with("http") || text.substr(0, at).ends_with("https");
+    at += kStart.size();
+    const std::size_t stop = std::min(text.find_first_of(kStops, at), text.size());
+    const std::size_t path = std::min(text.find_first_of("/?#", at), stop);
+    const std::size_t user = text.substr(at, path - at).rfind('@');
+    if (user != text.npos) {
+      const std::size_t colon = text.substr(at, user).find(':');
+      if (colon != text.npos) add(at + colon + 1, at + user);
+      else if (is_http) add(at, at + user);
+    }
+    for (std::size_t word = text.find('?', path); word < stop;) {
+      ++word;
+      const std::size_t end = std::min(text.find_first_of("&;#", word), stop);
+      const std::size_t equals = text.find('=', word);
+      if (equals < end && names_a_secret(text.substr(word, equals - word))) add(equals + 1, end);
+      word = end;
+    }
+    at = stop;
+  }
+  return found;
+}
+
 }  // namespace
 
 bool names_a_secret(std::string_view variable) {
@@ -77,6 +126,10 @@ bool is_secret_key_of(std::string_view key, std::int64_t number) {
 
 std::string quotable_line(std::string_view line) {
   std::string result(line);
+  const auto hide = [&](std::size_t from, std::size_t to) {
+    std::fill(&result[from], result.data() + to, '*');
+  };
+  for (const Span& secret : url_secrets(line)) hide(secret.begin, secret.end);
   bool has_opened = false;    // a mapping or a list
   std::size_t next_stop = 0;  // that ends a value in one; looked for once
   for (std::size_t at = 0; at < line.size(); ++at) {
@@ -94,19 +147,48 @@ std::string quotable_line(std::string_view line) {
     const bool is_inside = line[at] == ':' && has_opened;
     if (next_stop < value) next_stop = std::min(line.find_first_of(",}]", value), line.size());
     const std::size_t end = is_inside ? next_stop : line.size();
-    if (is_no_secret(line.substr(value, end - value))) continue;
-    std::int64_t number = 0;
-    bool is_number = end > value;
-    for (std::size_t i = value; i < end; ++i) {
-      is_number = is_number && is_digit(line[i]) && end - value < 18;
-      if (is_number) number = 10 * number + (line[i] - '0');
-    }
-    if (is_number && !is_secret_key_of(key, number)) continue;
-    std::fill(result.begin() + static_cast<std::ptrdiff_t>(value),
-              result.begin() + static_cast<std::ptrdiff_t>(end), '*');
+    const bool is_never_closed =
+        line.substr(value).starts_with("${") && line.find('}', value) == line.npos;
+    if (is_no_secret(line.substr(value, end - value)) && !is_never_closed) continue;
+    if (is_count(key, line.substr(value, end - value))) continue;
+    hide(value, end);
     at = std::max(at, end - 1);
   }
   return result;
+}
+
+std::string without_url_secrets(std::string_view text) {
+  std::string result;
+  std::size_t copied = 0;
+  for (const Span& secret : url_secrets(text)) {
+    result += text.substr(copied, secret.begin - copied);
+    result += "***";
+    copied = secret.end;
+  }
+  return result += text.substr(copied);
+}
+
+std::string without_quoted_secrets(std::string_view message) {
+  const std::string text = without_url_secrets(message);
+  std::string result;
+  std::size_t copied = 0;
+  for (std::size_t at = 0; (at = text.find('=', at)) != text.npos; ++at) {
+    std::size_t begin = at;
+    while (begin > copied && is_name_letter(text[begin - 1])) --begin;
+    const std::string_view key = std::string_view(text).substr(begin, at - begin);
+    if (key == "key" || !is_secret_key(key)) continue;  // "write key=value"
+    while (begin > copied && (text[begin - 1] == '+' || text[begin - 1] == '~')) --begin;
+    const std::size_t line = std::min(text.find('\n', at), text.size());
+    std::size_t end = line;
+    if (begin > 0 && text[begin - 1] == '\'') end = std::min(text.rfind('\'', line - 1), line);
+    if (end <= at) end = line;
+    const std::string_view value = std::string_view(text).substr(at + 1, end - at - 1);
+    if (is_no_secret(value) || value.find("***") != value.npos || is_count(key, value)) continue;
+    result += text.substr(copied, at + 1 - copied) + "***";
+    copied = end;
+    at = end - 1;
+  }
+  return result += text.substr(copied);
 }
 
 }  // namespace runner

@@ -19,8 +19,16 @@ bool is_secret_key(std::string_view key);
 /// with such a word, and with TOKEN or KEY where the number has six digits.
 bool is_secret_key_of(std::string_view key, std::int64_t number);
 
-/// A line of a recipe, or an override, as a message may quote it: what follows the key of a secret
-/// is ***, of as many characters as there were.
+/// A line of a recipe, or an override, as a message may quote it: what follows the key of a secret,
+/// and the secrets of a URL, are ***, of as many characters as there were.
 std::string quotable_line(std::string_view line);
+
+/// `text` with the secrets of each URL in it as ***: "http://me:***@host/x?token=***". A user
+/// without a password is one too where the protocol is HTTP: GitHub's tokens are written so.
+std::string without_url_secrets(std::string_view text);
+
+/// A message without the secrets that it quotes: "unknown key 'a' in '+vars.password=***'", and
+/// those of URLs.
+std::string without_quoted_secrets(std::string_view message);
 
 }  // namespace runner

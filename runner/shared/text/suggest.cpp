@@ -46,6 +46,14 @@ constexpr std::size_t kLongestWord = 200;  // the comparison costs the product o
 
 }  // namespace
 
+bool is_short_for(std::string_view word, std::string_view name) {
+  std::string letters;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    if (i == 0 || name[i - 1] == '_') letters += name[i];
+  }
+  return letters.size() > 1 && word == letters;
+}
+
 std::string nearest_name(std::string_view word, std::span<const std::string> candidates) {
   std::string best;
   double best_score = 0;
@@ -53,10 +61,11 @@ std::string nearest_name(std::string_view word, std::span<const std::string> can
     const std::size_t longer = std::max(word.size(), candidate.size());
     if (word.empty() || candidate.empty() || longer > kLongestWord) continue;
     if (equal_but_for_case(word, candidate)) return candidate;
-    const std::size_t edits = distance(word, candidate);
+    const std::size_t edits = is_short_for(word, candidate) ? 1 : distance(word, candidate);
     const double similarity =
         2.0 * common_subsequence(word, candidate) / (word.size() + candidate.size());
-    const bool is_near = (edits <= 2 && 2 * edits <= word.size()) || similarity >= 0.6;
+    const bool is_near = (edits <= 2 && 2 * edits <= word.size()) || similarity >= 0.6 ||
+                         is_short_for(word, candidate);
     const double score =
         1.0 / (1 + edits) + similarity / 1000;  // fewest edits; then the more alike
     if (is_near && score > best_score) {

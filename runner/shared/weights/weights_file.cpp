@@ -11,6 +11,7 @@
 #include <system_error>
 #include <vector>
 
+#include "runner/shared/disk/regular_file.h"
 #include "runner/shared/error/stage_error.h"
 #include "runner/shared/text/printable.h"
 #include "runner/shared/weights/strict_json.h"
@@ -109,7 +110,7 @@ std::optional<ConfigBeside> config_next_to(const fs::path& weights) {
   };
   std::error_code error;
   if (fs::file_size(path, error) > kLongest) refuse("is longer than 64 MiB");
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file = open_regular(path, std::ios::binary);
   if (!file) throw StageError(ErrorCode::kMissingWeights, "cannot read '" + path.string() + "'");
   ConfigBeside result{path, {std::istreambuf_iterator<char>(file), {}}, {}};
   try {
@@ -215,7 +216,7 @@ fs::path hub_snapshot(std::string_view reference) {
   if (!fs::is_directory(folder, error))
     missing(model, text(model) + " is not in '" + cache.string() + "'");
   std::string commit = model.revision;
-  if (std::ifstream file(folder / "refs" / model.revision); file) {
+  if (std::ifstream file = open_regular(folder / "refs" / model.revision); file) {
     commit.clear();
     file >> std::setw(41) >> commit;
   }

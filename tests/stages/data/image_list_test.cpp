@@ -149,6 +149,21 @@ TEST_F(ImageListTest, ClassFoldersThatAreNoTextAreNamedOnce) {
                           "'caf\\xe9' (rename them"));
 }
 
+TEST_F(ImageListTest, ClassFoldersWhoseNamesATerminalObeysAreNamed) {
+  touch("a\x1b[2J/1.jpg");
+  touch("tea/1.jpg");
+  EXPECT_THAT(errors(root()), ElementsAre("E0612: the name of a class folder has characters that a "
+                                          "terminal obeys: 'a\\x1b[2J' (rename "
+                                          "it, since records and reports show it)"));
+  touch("b\u202e/1.jpg");
+  const auto found = errors(root());
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_THAT(
+      found.front(),
+      testing::StartsWith("E0612: the names of class folders have characters that a terminal "
+                          "obeys: 'a\\x1b[2J', 'b\\xe2\\x80\\xae' (rename them"));
+}
+
 TEST_F(ImageListTest, ClassesThatDifferInCaseAloneAreSaid) {
   touch("Rose/1.jpg");
   touch("rose/1.jpg");

@@ -8,6 +8,7 @@
 #include "runner/parent/report/run_report.h"
 #include "runner/parent/report/training_picture.h"
 #include "runner/shared/stage/run_layout.h"
+#include "runner/shared/text/printable.h"
 
 namespace runner {
 namespace {
@@ -105,7 +106,7 @@ ExitCode analyze(const AnalyzeFlags& flags, Console& console) {
       all.push_back(to_json(*report));
       all.back()["pictures"] = pictures;
       text += (text.empty() ? "" : "\n") + report_text(*report);
-      for (const std::string& path : pictures) text += path + "\n";
+      for (const std::string& path : pictures) text += printable(path) + "\n";
     }
   } catch (const WriteError& error) {
     return runner::report(console, {error.diagnostic()});

@@ -9,6 +9,7 @@
 #include "runner/parent/report/paired_comparison.h"
 #include "runner/parent/report/paired_predictions.h"
 #include "runner/parent/report/training_picture.h"
+#include "runner/shared/text/printable.h"
 
 namespace runner {
 namespace {
@@ -107,7 +108,7 @@ ExitCode compare(const CompareFlags& flags, Console& console) {
     } else {
       console.out << comparison_text(*comparison);
       if (flags.paired) console.out << '\n' << tests.text();
-      for (const std::string& path : pictures) console.out << path << '\n';
+      for (const std::string& path : pictures) console.out << printable(path) << '\n';
     }
   } catch (const WriteError& error) {
     return report(console, {error.diagnostic()});

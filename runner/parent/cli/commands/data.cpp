@@ -83,7 +83,7 @@ ExitCode make_data(const DataFlags& flags, Console& console) {
   if (console.json) print_result(console, "data_make/1", *answer);
   else if (!console.is_quiet()) {
     console.out << "made " << (*answer)["images"] << " images in " << classes
-                << (is_graded ? " grades: " : " classes: ") << flags.out << '\n';
+                << (is_graded ? " grades: " : " classes: ") << printable(flags.out) << '\n';
   }
   return ExitCode::kDone;
 }
@@ -134,13 +134,13 @@ Result<Json> request_for_dataset(const DataFlags& flags) {
 void report(const std::string& what, const Json& answer, Console& console) {
   const std::string folder = answer["folder"];
   if (answer.contains("commit")) {
-    console.out << what.substr(kHub.size()) << " is in " << folder << '\n';
+    console.out << what.substr(kHub.size()) << " is in " << printable(folder) << '\n';
     for (const Json& file : answer["files"])
       console.out << "  " << printable(file["name"].get<std::string>()) << '\n';
   } else if (answer["was_there"].get<bool>()) {
-    console.out << what << " is there already: " << folder << '\n';
+    console.out << what << " is there already: " << printable(folder) << '\n';
   } else {
-    console.out << what << " is in " << folder << ": " << answer["files"] << " files\n";
+    console.out << what << " is in " << printable(folder) << ": " << answer["files"] << " files\n";
   }
 }
 
@@ -283,16 +283,17 @@ ExitCode check_data(const NamedRecipe& recipe, std::int64_t distance, const LogF
   if (!worker) return report(console, worker.errors());
   warn(console, prepared->composition.warnings);
 
-  ProgressDisplay display(console.err, standard_error_display(console.verbosity),
-                          SecretTexts(prepared->recipe.resolved));
+  const SecretTexts secrets(prepared->recipe.resolved);
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity), secrets);
   const Json request = {{"protocol", kProtocolVersion},
                         {"request", "check_data"},
                         {"graph", to_json(graph)},
                         {"distance", distance}};
-  const auto answer = ask_worker(*worker, request, shown_conversation(display, "data"));
+  auto answer = ask_worker(*worker, request, shown_conversation(display, "data"));
   display.clear();
   const Value& resolved = prepared->recipe.resolved;
   if (!answer) return report(console, placed(answer.errors(), resolved));
+  secrets.hide_in(*answer);
   Diagnostics errors, warnings;
   for (const Json& survey : (*answer)["data"]) {
     if (!console.json && !console.is_quiet()) console.out << data_survey_text(survey);

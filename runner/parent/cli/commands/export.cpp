@@ -6,6 +6,7 @@
 #include "runner/parent/cli/weights_source.h"
 #include "runner/parent/run/plan_request.h"
 #include "runner/shared/stage/run_layout.h"
+#include "runner/shared/text/printable.h"
 
 namespace runner {
 namespace {
@@ -61,7 +62,7 @@ ExitCode export_trained(const ExportFlags& flags, Console& console) {
   if (console.json) print_result(console, "export/1", *answer);
   else if (!console.is_quiet()) {
     for (const auto& file : (*answer)["files"])
-      console.out << out << '/' << file.get<std::string>() << '\n';
+      console.out << printable(out + '/' + file.get<std::string>()) << '\n';
   }
   return ExitCode::kDone;
 }

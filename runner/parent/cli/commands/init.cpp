@@ -94,7 +94,8 @@ ExitCode init(const std::string& named, Console& console) {
   }
   if (console.json) print_result(console, "init/1", {{"file", file}});
   else console.out << file << '\n';
-  if (!console.is_quiet()) console.err << "next: retort validate " << file << " data.root=FOLDER\n";
+  if (!console.is_quiet())
+    console.err << "next: retort validate " << printable(file) << " data.root=FOLDER\n";
   return ExitCode::kDone;
 }
 

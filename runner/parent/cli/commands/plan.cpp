@@ -87,10 +87,12 @@ Result<PlannedRecipe> ask(const PlanFlags& flags, Console& console, Sources& sou
         .recipe = prepared->recipe.resolved, .graph = request.graph, .worker = *worker};
     if (Diagnostics errors = use_likely_device(use, console); !errors.empty()) return errors;
   }
-  ProgressDisplay display(console.err, standard_error_display(console.verbosity),
-                          SecretTexts(prepared->recipe.resolved));
+  const SecretTexts secrets(prepared->recipe.resolved);
+  ProgressDisplay display(console.err, standard_error_display(console.verbosity), secrets);
   auto answer = ask_for_plan(*worker, request, display);
   if (!answer) return placed(answer.errors(), prepared->recipe.resolved);
+  for (NodeReuse& node : answer->reuse) node.why = secrets.hidden_in(std::move(node.why));
+  secrets.hide_in(answer->json);
   Diagnostics errors, warnings;
   for (const Diagnostic& one : placed(answer->diagnostics, prepared->recipe.resolved))
     (one.severity == Severity::kError ? errors : warnings).push_back(one);
@@ -195,7 +197,7 @@ ExitCode plan(const PlanFlags& flags, Console& console) {
       for (const MemoryPlan& plan : asked->answer.plans)
         console.out << plan_text(plan, style) << '\n';
       console.out << reuse_text(*asked);
-      for (const std::string& path : pictures) console.out << path << '\n';
+      for (const std::string& path : pictures) console.out << printable(path) << '\n';
       console.out << summary(asked->answer);
       console.out.flush();
     }

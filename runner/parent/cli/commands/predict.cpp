@@ -19,6 +19,7 @@
 #include "runner/parent/run/plan_request.h"
 #include "runner/parent/run/prediction_output.h"
 #include "runner/shared/disk/new_file.h"
+#include "runner/shared/text/printable.h"
 
 namespace runner {
 namespace {
@@ -161,7 +162,7 @@ ExitCode predict(const WorkerCommand& worker, const Json& request, const Predict
   if (!answer) return report(console, placed_for(flags, answer.errors(), recipe));
   if (file) file->commit();
   if (!console.is_quiet() && file)
-    console.err << output.images() << " images: " << flags.out << '\n';
+    console.err << output.images() << " images: " << printable(flags.out) << '\n';
   const auto failed = static_cast<std::int64_t>(output.unreadable().size());
   if (!console.is_quiet() && failed > 0)
     console.err << failed << " of " << output.images() + failed << " images could not be read\n";

@@ -19,7 +19,10 @@
 #include "runner/shared/stage/checkpoint_files.h"
 #include "runner/shared/stage/family.h"
 #include "runner/shared/stage/run_layout.h"
+#include "runner/shared/text/printable.h"
 #include "runner/shared/value/parse_json.h"
+
+#include "runner/shared/disk/regular_file.h"
 
 namespace runner {
 namespace {
@@ -34,7 +37,7 @@ struct ResumeFlags {
 
 /// The summary of a run that has finished, and its folder.
 nlohmann::ordered_json summary_of(const RecordedRun& run) {
-  std::ifstream file(RunLayout(run.folder).summary());
+  std::ifstream file = open_regular(RunLayout(run.folder).summary());
   auto summary = parse_json(file);
   if (!summary.is_object()) summary = nlohmann::ordered_json::object();  // somebody has damaged it
   summary["folder"] = run.folder.string();
@@ -122,7 +125,7 @@ ExitCode resume(const ResumeFlags& flags, Console& console) {
     if (console.verbosity != Verbosity::kQuiet)
       console.err << "the run has finished: there is nothing to resume\n";
     if (console.json) print_run(console, summary_of(*run));
-    else console.out << run->folder.string() << '\n';
+    else console.out << printable(run->folder.string()) << '\n';
     return ExitCode::kDone;
   }
   if (!prepared->broken_rules.empty())

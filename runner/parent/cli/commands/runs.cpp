@@ -17,6 +17,7 @@
 #include "runner/shared/disk/write_error.h"
 #include "runner/shared/record/recorded_run.h"
 #include "runner/shared/stage/family.h"
+#include "runner/shared/text/printable.h"
 #include "runner/shared/text/suggest.h"
 #include "runner/shared/text/units.h"
 
@@ -138,7 +139,7 @@ ExitCode reset(const RunsFlags& flags, Console& console) {
     std::string line = "'" + flags.node + "' is as if it had not run";
     for (const std::string& dependent : after)
       line += (&dependent == after.data() ? "; also again: " : ", ") + dependent;
-    console.out << line << "; `retort resume " << flags.run() << "` does it\n";
+    console.out << line << "; `retort resume " << printable(flags.run()) << "` does it\n";
   }
   return ExitCode::kDone;
 }
@@ -350,7 +351,7 @@ ExitCode tag_run(const RunsFlags& flags, Console& console) {
     }
     for (const std::string& tag : *after) console.out << tag << '\n';
     if (after->empty() && !console.is_quiet())
-      console.err << "'" << flags.run() << "' has no tags\n";
+      console.err << "'" << printable(flags.run()) << "' has no tags\n";
   } catch (const WriteError& error) {
     return report(console, {error.diagnostic()});
   }
@@ -385,7 +386,7 @@ ExitCode reindex_runs(const RunsFlags& flags, Console& console) {
   } else {
     console.out << listing->all << (listing->all == 1 ? " run" : " runs") << " in the index";
     if (damaged > 0) console.out << ", " << damaged << " of them damaged";
-    console.out << ": " << indexes.string() << '\n';
+    console.out << ": " << printable(indexes.string()) << '\n';
   }
   return ExitCode::kDone;
 }

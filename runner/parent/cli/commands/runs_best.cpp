@@ -7,6 +7,7 @@
 #include "runner/parent/cli/commands/runs.h"
 #include "runner/parent/report/main_metric.h"
 #include "runner/shared/record/recorded_run.h"
+#include "runner/shared/text/printable.h"
 
 namespace runner {
 namespace {
@@ -130,7 +131,7 @@ ExitCode show_best_run(const RunsFlags& flags, Console& console) {
                 << shown_number(std::get<double>(best->values[at].front())) << ", the best of "
                 << listing->runs.size() << (listing->runs.size() == 1 ? " run\n" : " runs\n");
   }
-  console.out << best->folder << '\n';
+  console.out << printable(best->folder) << '\n';
   return ExitCode::kDone;
 }
 

@@ -140,7 +140,8 @@ Result<ListingWish> listing_wish(const RunsFlags& flags, Console& console) {
   if (!console.is_quiet() && !console.json) {
     wish.before_reading = [&console](const std::string& folder, std::size_t runs) {
       if (runs >= kMuch)
-        console.err << "reading the records of " << runs << " runs in '" << folder << "'\n";
+        console.err << "reading the records of " << runs << " runs in '" << printable(folder)
+                    << "'\n";
     };
   }
   return wish;

@@ -7,6 +7,7 @@
 #include "runner/parent/cli/commands/runs.h"
 #include "runner/parent/cli/prepare.h"
 #include "runner/parent/report/reproduction.h"
+#include "runner/shared/text/printable.h"
 
 namespace runner {
 namespace {
@@ -67,7 +68,7 @@ void print_verdict(const RecordedRun& run, const Rerun& rerun, const std::string
     print_result(console, "runs_reproduce/1", json);
     return;
   }
-  console.out << reproduction_text(found) << folder << '\n';
+  console.out << reproduction_text(found) << printable(folder) << '\n';
   if (found.verdict == Verdict::kIdentical || console.is_quiet()) return;
   if (rerun.changes().empty()) {
     console.err << "nothing that the record holds differs: `retort doctor determinism "

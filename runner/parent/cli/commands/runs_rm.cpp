@@ -9,13 +9,15 @@
 #include "runner/parent/registry/remove_run.h"
 #include "runner/shared/disk/file_digests.h"
 #include "runner/shared/disk/write_error.h"
+#include "runner/shared/text/join.h"
 #include "runner/shared/text/printable.h"
 #include "runner/shared/text/units.h"
 
 namespace runner {
 namespace {
 
-constexpr int kAbove = 3;  // as far above a run as a folder of runs may be
+constexpr std::size_t kNamedRuns = 5;  // where nobody can be asked
+constexpr int kAbove = 3;              // as far above a run as a folder of runs may be
 
 /// Is it to be? Only a person at a terminal can say so.
 bool is_confirmed(const std::vector<RemovableRun>& runs, std::uintmax_t bytes, Console& console) {
@@ -66,13 +68,16 @@ ExitCode remove_runs(const RunsFlags& flags, Console& console) {
   }
   if (!errors.empty()) return report(console, errors);
   if (!flags.yes) {
+    std::vector<std::string> folders;
+    for (const RemovableRun& run : runs) folders.push_back(printable(run.folder.string()));
     if (console.json || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) {
-      return report(console, {{ErrorCode::kUsage,
-                               {},
-                               "",
-                               "nobody can be asked whether " +
-                                   size_text(static_cast<std::int64_t>(bytes)) + " of runs may go",
-                               "say --yes if they may"}});
+      return report(console,
+                    {{ErrorCode::kUsage,
+                      {},
+                      "",
+                      "nobody can be asked whether " + size_text(static_cast<std::int64_t>(bytes)) +
+                          " of runs may go: " + listed(folders, kNamedRuns, "'"),
+                      "say --yes if they may"}});
     }
     if (!is_confirmed(runs, bytes, console)) {
       console.err << "nothing is removed\n";
@@ -88,7 +93,7 @@ ExitCode remove_runs(const RunsFlags& flags, Console& console) {
     }
     removed.push_back({{"run", run.folder.string()}, {"bytes", run.bytes}, {"left", *left}});
     if (console.json) continue;
-    console.out << run.folder.string() << '\n';
+    console.out << printable(run.folder.string()) << '\n';
     if (left->empty() || console.is_quiet()) continue;
     console.err << "left in '" << printable(run.folder.string()) << "', which are not Retort's:";
     for (const std::string& name : *left) console.err << ' ' << printable(name);

@@ -27,6 +27,7 @@
 #include "runner/parent/sweep/sweep_results.h"
 #include "runner/parent/sweep/task_needs.h"
 #include "runner/shared/disk/installation.h"
+#include "runner/shared/text/printable.h"
 
 namespace runner {
 namespace {
@@ -62,7 +63,7 @@ void print_results(const SweepJournal& journal, const std::string& metric, Conso
   const SweepResults results = read_results(journal.folder(), journal.plan(), metric);
   const nlohmann::ordered_json json = write_results(journal, results);
   if (console.json) print_result(console, "sweep_results/1", json);
-  else console.out << results_text(results) << '\n' << journal.folder().string() << '\n';
+  else console.out << results_text(results) << '\n' << printable(journal.folder().string()) << '\n';
 }
 
 Result<SweepInSlots> listed_sweep(const NamedRecipe& named, const SchemaSet& schemas,
@@ -99,9 +100,10 @@ ExitCode go_through(SweepJournal& journal, const SweepFlags& flags, Console& con
   // Trials that nothing was compared by would come to the same again.
   if (journal.plan().is_asked && !console.is_quiet())
     console.err << "its sampler goes on with `retort sweep ask-tell resume "
-                << journal.folder().string() << "`\n";
+                << printable(journal.folder().string()) << "`\n";
   if (code != ExitCode::kDone && code != ExitCode::kBadRecipe && !console.is_quiet())
-    console.err << "continue with `retort sweep resume " << journal.folder().string() << "`\n";
+    console.err << "continue with `retort sweep resume " << printable(journal.folder().string())
+                << "`\n";
   return code;
 }
 

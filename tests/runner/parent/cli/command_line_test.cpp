@@ -225,6 +225,9 @@ TEST(CommandLine, FlagsOfAnotherProgramAreShownAsOverrides) {
             "E0501: The following arguments were not expected: --no_amp --save_iter --lr | "
             "settings are written "
             "key=value: lr=2e-5 save_iter=-1 no_amp=true");
+  EXPECT_EQ(error_of({"run", "classify", "--set", "train.epochs=3"}),
+            "E0501: The following argument was not expected: --set | settings are written "
+            "key=value: train.epochs=3");
   EXPECT_EQ(error_of({"run", "classify", "--batch-size=8"}),
             "E0501: The following argument was not expected: --batch-size=8 | settings are written "
             "key=value: "

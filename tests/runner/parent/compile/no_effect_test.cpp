@@ -1,12 +1,10 @@
 #include "runner/parent/compile/option_walk.h"
 
-#include <set>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "runner/parent/cli/prepare.h"
+#include "tests/support/temporary_folder.h"
 
 namespace runner {
 namespace {
@@ -14,7 +12,6 @@ namespace {
 using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
-using Json = nlohmann::ordered_json;
 
 /// "pointer: message" of each option that has no effect, where there is nothing wrong besides.
 std::vector<std::string> idle(const std::string& stages,
@@ -39,7 +36,6 @@ std::vector<std::string> idle(const std::string& stages,
 
 /// A state in which an option does nothing, and what is said of it.
 struct Idle {
-  std::string declared;  ///< where the schema says so
   std::string stages;
   std::string said;
 };
@@ -79,118 +75,99 @@ std::vector<Idle> idle_options() {
                         "the model's backbone is frozen (model.backbone.trainable: false), so ",
                     head = ": the model has no class head", cpu = ": device.select is cpu";
   std::vector<Idle> all = {
-      {"images resize/crop_offset", of_image_stage("resize: {shape: square, crop_offset: round}"),
+      {of_image_stage("resize: {shape: square, crop_offset: round}"),
        "/data/resize/crop_offset: 'crop_offset' has no effect: shape is square, which crops "
        "nothing"},
-      {"images loader/prefetch", of_image_stage("loader: {prefetch: 4}"),
+      {of_image_stage("loader: {prefetch: 4}"),
        "/data/loader/prefetch: 'prefetch' has no effect: without workers nothing is prepared in "
        "advance"},
-      {"data/fundus clahe/clip_limit", of_fundus("clahe: {clip_limit: 2}"),
+      {of_fundus("clahe: {clip_limit: 2}"),
        "/data/clahe/clip_limit: 'clip_limit' has no effect" + clahe},
-      {"data/fundus clahe/tiles", of_fundus("clahe: {tiles: [4, 4]}"),
-       "/data/clahe/tiles: 'tiles' has no effect" + clahe},
-      {"data/image_table split",
-       "data: {kind: data.image_table, root: x, table: t, label: l, part: p, split: {seed: 4}}\n",
+      {of_fundus("clahe: {tiles: [4, 4]}"), "/data/clahe/tiles: 'tiles' has no effect" + clahe},
+      {"data: {kind: data.image_table, root: x, table: t, label: l, part: p, split: {seed: 4}}\n",
        "/data/split: 'split' has no effect: the column \"p\" says which part an image belongs to"},
-      {"memory/policy min_micro_batch", of_memory("min_micro_batch: 2"),
+      {of_memory("min_micro_batch: 2"),
        "/memory/min_micro_batch: 'min_micro_batch' has no effect: nothing chooses a smaller "
        "micro-batch: allow is "
        "\"nothing\", micro_batch is \"auto\", and max_retries is 0"},
-      {"memory/policy recompute_batch_norm", of_memory("recompute_batch_norm: twice"),
+      {of_memory("recompute_batch_norm: twice"),
        "/memory/recompute_batch_norm: 'recompute_batch_norm' has no effect: "
        "activation_checkpointing is none: nothing "
        "is recomputed"},
-      {"train/episodic loss/variance", of_episodes("loss: {variance: 1}"),
+      {of_episodes("loss: {variance: 1}"),
        "/train/loss/variance: 'variance' has no effect: " + frozen + "it trains nothing"},
-      {"train/episodic loss/covariance", of_episodes("loss: {covariance: 1}"),
+      {of_episodes("loss: {covariance: 1}"),
        "/train/loss/covariance: 'covariance' has no effect: " + frozen + "it trains nothing"},
-      {"train/episodic loss/variance_target", of_episodes("loss: {variance_target: 2}"),
+      {of_episodes("loss: {variance_target: 2}"),
        "/train/loss/variance_target: 'variance_target' has no effect: variance is 0"},
-      {"train/episodic loss/deviation", of_episodes("loss: {deviation: biased}"),
+      {of_episodes("loss: {deviation: biased}"),
        "/train/loss/deviation: 'deviation' has no effect: variance is 0"},
-      {"train/episodic legacy_double_forward", of_episodes("legacy_double_forward: true"),
+      {of_episodes("legacy_double_forward: true"),
        "/train/legacy_double_forward: 'legacy_double_forward' has no effect: the loss has neither "
        "a variance nor a "
        "covariance"},
-      {"train/contrastive loss/class_weight", of_contrast("loss: {class_weight: 2}"),
+      {of_contrast("loss: {class_weight: 2}"),
        "/train/loss/class_weight: 'class_weight' has no effect" + head},
-      {"train/contrastive loss/balance_classes", of_contrast("loss: {balance_classes: false}"),
+      {of_contrast("loss: {balance_classes: false}"),
        "/train/loss/balance_classes: 'balance_classes' has no effect" + head},
-      {"train/contrastive loss/label_smoothing", of_contrast("loss: {label_smoothing: 0.1}"),
+      {of_contrast("loss: {label_smoothing: 0.1}"),
        "/train/loss/label_smoothing: 'label_smoothing' has no effect" + head},
-      {"train/contrastive loss/targets",
-       kImages + "model: {kind: model.clip}\n" + kMemory +
+      {kImages + "model: {kind: model.clip}\n" + kMemory +
            "train: {kind: train.contrastive, loss: {contrastive_weight: 0, targets: same_class}}\n",
        "/train/loss/targets: 'targets' has no effect: contrastive_weight is 0"},
-      {"train/contrastive loss/negatives",
-       kImages + "model: {kind: model.clip}\n" + kMemory +
+      {kImages + "model: {kind: model.clip}\n" + kMemory +
            "train: {kind: train.contrastive, gradient_accumulation_steps: 2, loss: "
            "{contrastive_weight: 0, negatives: "
            "micro_batch}}\n",
        "/train/loss/negatives: 'negatives' has no effect: contrastive_weight is 0"},
-      {"train/contrastive learning_rate_factors/class_head",
-       of_contrast("learning_rate_factors: {class_head: 2}"),
+      {of_contrast("learning_rate_factors: {class_head: 2}"),
        "/train/learning_rate_factors/class_head: 'class_head' has no effect" + head},
-      {"model/clip num_classes", "model: {kind: model.clip, class_head: none, num_classes: 3}\n",
+      {"model: {kind: model.clip, class_head: none, num_classes: 3}\n",
        "/model/num_classes: 'num_classes' has no effect: class_head is none"},
-      {"model/clip logit_scale",
-       "model: {kind: model.clip, weights: w.safetensors, logit_scale: 1}\n",
+      {"model: {kind: model.clip, weights: w.safetensors, logit_scale: 1}\n",
        "/model/logit_scale: 'logit_scale' has no effect: the weights have one of their own"},
-      {"model/lora initialization",
-       "model: {kind: model.lora, adapter: a, initialization: gaussian}\n",
+      {"model: {kind: model.lora, adapter: a, initialization: gaussian}\n",
        "/model/initialization: 'initialization' has no effect: the adapter brings its own weights"},
-      {"train/schedule/one_cycle base_momentum",
-       of_schedule("kind: one_cycle, cycle_momentum: false, base_momentum: 0.8"),
+      {of_schedule("kind: one_cycle, cycle_momentum: false, base_momentum: 0.8"),
        "/train/schedule/base_momentum: 'base_momentum' has no effect: cycle_momentum is false"},
-      {"train/schedule/one_cycle max_momentum",
-       of_schedule("kind: one_cycle, cycle_momentum: false, max_momentum: 0.9"),
+      {of_schedule("kind: one_cycle, cycle_momentum: false, max_momentum: 0.9"),
        "/train/schedule/max_momentum: 'max_momentum' has no effect: cycle_momentum is false"},
-      {"train/schedule/warmup_cosine start_factor",
-       of_schedule("kind: warmup_cosine, warmup_steps: 0, start_factor: 0.1"),
+      {of_schedule("kind: warmup_cosine, warmup_steps: 0, start_factor: 0.1"),
        "/train/schedule/start_factor: 'start_factor' has no effect: there is no warm-up"},
-      {"evaluate/pairwise_ensemble temperature",
-       "data: {kind: data.fundus, root: x}\nmodel: {kind: model.cnn}\n" + kMemory +
+      {"data: {kind: data.fundus, root: x}\nmodel: {kind: model.cnn}\n" + kMemory +
            "train: {kind: train.binary, classes: [0, 1]}\n"
            "evaluate: {kind: evaluate.pairwise_ensemble, decide_by: majority, temperature: 2}\n",
        "/evaluate/temperature: 'temperature' has no effect: decide_by is majority, and no vote "
        "depends on it: only "
        "probabilities and the other rules of votes follow it"},
-      {"evaluate/zero_shot class_head",
-       of_contrast("epochs: 1") + "evaluate: {kind: evaluate.zero_shot, class_head: false}\n",
+      {of_contrast("epochs: 1") + "evaluate: {kind: evaluate.zero_shot, class_head: false}\n",
        "/evaluate/class_head: 'class_head' has no effect" + head},
-      {"common device/exclude", of_device("exclude: [1]"),
-       "/device/exclude: 'exclude' has no effect" + cpu},
-      {"common device/min_gpu_memory_mb", of_device("min_gpu_memory_mb: 9"),
+      {of_device("exclude: [1]"), "/device/exclude: 'exclude' has no effect" + cpu},
+      {of_device("min_gpu_memory_mb: 9"),
        "/device/min_gpu_memory_mb: 'min_gpu_memory_mb' has no effect" + cpu},
-      {"common device/wait_for_gpu", of_device("wait_for_gpu: true"),
-       "/device/wait_for_gpu: 'wait_for_gpu' has no effect" + cpu},
-      {"common device/fallback", of_device("fallback: [cpu]"),
-       "/device/fallback: 'fallback' has no effect" + cpu},
-      {"common device/wait_timeout_minutes",
-       kImages + "device: {select: auto, wait_timeout_minutes: 1}\n",
+      {of_device("wait_for_gpu: true"), "/device/wait_for_gpu: 'wait_for_gpu' has no effect" + cpu},
+      {of_device("fallback: [cpu]"), "/device/fallback: 'fallback' has no effect" + cpu},
+      {kImages + "device: {select: auto, wait_timeout_minutes: 1}\n",
        "/device/wait_timeout_minutes: 'wait_timeout_minutes' has no effect: device.wait_for_gpu is "
        "false"},
-      {"common device/check_interval_seconds", of_device("check_interval_seconds: 1"),
+      {of_device("check_interval_seconds: 1"),
        "/device/check_interval_seconds: 'check_interval_seconds' has no effect" + cpu},
   };
   for (const char* option : {"kernel_size: 5", "brightness: 5", "contrast: 5", "sharpen: 5"}) {
     const std::string key = std::string(option).substr(0, std::string(option).find(':'));
-    all.push_back({"data/fundus flatten_sharpen/" + key,
-                   of_fundus("flatten_sharpen: {" + std::string(option) + "}"),
+    all.push_back({of_fundus("flatten_sharpen: {" + std::string(option) + "}"),
                    "/data/flatten_sharpen/" + key + ": '" + key + "' has no effect" + flat});
   }
   for (const char* option : {"batch_size: 5", "storage: bf16"}) {
     const std::string key = std::string(option).substr(0, std::string(option).find(':'));
-    all.push_back({"data/features " + key,
-                   kImages + "model: {kind: model.linear_probe}\n" + kMemory +
+    all.push_back({kImages + "model: {kind: model.linear_probe}\n" + kMemory +
                        "features: {kind: data.features, cache: false, " + option + "}\n",
                    "/features/" + key + ": '" + key +
                        "' has no effect: cache is false, so no features are kept"});
   }
   for (const char* kind : {"cub200", "stanford_cars"}) {
     all.push_back(
-        {"data/" + std::string(kind) + " split_seed",
-         "data: {kind: data." + std::string(kind) + ", root: x, validation: 0, split_seed: 3}\n",
+        {"data: {kind: data." + std::string(kind) + ", root: x, validation: 0, split_seed: 3}\n",
          "/data/split_seed: 'split_seed' has no effect: validation is 0: nothing is drawn"});
   }
   return all;
@@ -201,31 +178,55 @@ TEST(NoEffect, EachIdleOptionIsSaidToBeOneWithTheReason) {
     EXPECT_THAT(idle(one.stages), Contains(one.said)) << one.stages;
 }
 
-/// Adds where a schema says x-effective-when.
-void collect(const Json& schema, const std::string& file, const std::string& place,
-             std::set<std::string>& found) {
-  const Json properties = schema.value("properties", Json::object());
-  for (const auto& [key, property] : properties.items()) {
-    const std::string name = place.empty() ? key : place + "/" + key;
-    if (property.contains("x-effective-when")) found.insert(file + " " + name);
-    collect(property, file, name, found);
-    for (const Json& part : property.value("anyOf", Json::array()))
-      if (part.is_object()) collect(part, file, name, found);
-  }
+TEST(NoEffect, WhatValidatesNothingNamesTheMissingValidation) {
+  const std::string birds = "data: {kind: data.cub200, root: x, validation: 0}\n" + kTower;
+  EXPECT_THAT(
+      idle(birds +
+           "train: {kind: train.supervised, monitor: accuracy, checkpoint: {keep_best: 3}}\n"),
+      ElementsAre(
+          "/train/monitor: 'monitor' has no effect: there is no validation data",
+          "/train/checkpoint/keep_best: 'keep_best' has no effect: there is no validation data"));
+  EXPECT_THAT(idle("data: {kind: data.few_shot, root: x, validation: null}\nmodel: {kind: "
+                   "model.cross_transformer}\n" +
+                   kMemory + "train: {kind: train.episodic, validation_episodes: 9}\n"),
+              ElementsAre("/train/validation_episodes: 'validation_episodes' has no effect: there "
+                          "is no validation data"));
 }
 
-TEST(NoEffect, EveryDeclarationIsTried) {
-  std::set<std::string> declared, tried;
-  for (const SchemaFile& file : embedded_schemas()) {
-    const Json json = Json::parse(file.text);
-    const std::string path(file.path.substr(0, file.path.find(".schema.json")));
-    collect(json, path, "", declared);
-    const Json definitions = json.value("definitions", Json::object());
-    for (const auto& [name, definition] : definitions.items())
-      collect(definition, path, name, declared);
-  }
-  for (const Idle& one : idle_options()) tried.insert(one.declared);
-  EXPECT_EQ(declared, tried);
+TEST(NoEffect, FoldersOfImagesTellWhetherThereIsAValidation) {
+  const TemporaryFolder folder;
+  const auto stages = [&](const std::string& split) {
+    return "data: {kind: data.image_folder, root: " + (folder / "root").string() + ", split: {" +
+           split + "}}\n" + kTower + "train: {kind: train.supervised, monitor: accuracy}\n";
+  };
+  const std::string said = "/train/monitor: 'monitor' has no effect: there is no validation data";
+  EXPECT_THAT(idle(stages("train: 0.8, test: 0.2")), ElementsAre(said));  // the root is not there
+  EXPECT_THAT(idle(stages("train: 0.7, validation: 0.1, test: 0.2")), IsEmpty());
+  std::filesystem::create_directories(folder / "root/train/oak");
+  EXPECT_THAT(idle(stages("train: 0.7, validation: 0.1, test: 0.2")), ElementsAre(said));
+  std::filesystem::create_directories(folder / "root/dev/oak");
+  EXPECT_THAT(idle(stages("train: 0.8, test: 0.2")), IsEmpty());
+}
+
+TEST(NoEffect, ConditionOnWhatTakesAnOutputAsksEachThatDoes) {
+  const std::string gram = "memory: {kind: memory.policy, loss_form: gram}\n";
+  const std::string episodes =
+      "data: {kind: data.few_shot, root: x}\n"
+      "model: {kind: model.cross_transformer, backbone: {kind: conv}}\n" +
+      gram;
+  const std::string said =
+      "/memory/loss_form: 'loss_form' has no effect: no loss here has a covariance";
+  EXPECT_THAT(
+      idle(episodes + "train: {kind: train.episodic}\nevaluate: {kind: evaluate.episodic}\n"),
+      ElementsAre(said));
+  EXPECT_THAT(idle(kImages + "model: {kind: model.clip_vision}\n" + gram +
+                   "train: {kind: train.supervised}\n"),
+              ElementsAre(said));
+  EXPECT_THAT(
+      idle(episodes + "train: {kind: train.episodic, loss: {covariance: 1}}\nevaluate: {kind: "
+                      "evaluate.episodic}\n"),
+      IsEmpty());
+  EXPECT_THAT(idle(gram), IsEmpty());
 }
 
 TEST(NoEffect, OptionThatHasOneIsNotMentioned) {

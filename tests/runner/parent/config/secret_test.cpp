@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "runner/parent/config/compose.h"
 #include "runner/parent/config/interpolation.h"
@@ -189,6 +190,40 @@ TEST(Secrets, InterpolationUnderTheirKeysIsShownAndWhatStandsAroundOneIsNot) {
         << mixed;
     EXPECT_THAT(text, Not(HasSubstr("geheim"))) << mixed;
   }
+}
+
+TEST(SecretTexts, AreTakenOutOfPartsOfWhatWasMadeOfThem) {
+  const Value recipe{
+      Value::List{{std::string("a hunter2 {name}"), {}, "a ${oc.env:MY_TOKEN} {name}"},
+                  {std::string("7"), {}, "${oc.env:PIN_KEY,7}"},
+                  {std::string("x plain y"), {}, "x ${oc.env:PLAIN} y"}},
+      {}};
+  const auto environment = [](const std::string& name) -> std::optional<std::string> {
+    if (name == "MY_TOKEN") return "hunter2";
+    if (name == "PLAIN") return "plain";
+    return std::nullopt;
+  };
+  EXPECT_EQ(SecretTexts(recipe, environment).hidden_in("captions: 'a hunter2 rose', 'a plain one'"),
+            "captions: 'a ${oc.env:MY_TOKEN} rose', 'a plain one'");
+  nlohmann::ordered_json answer = {{"reuse", {{{"why", "no 'hunter2'"}, {"count", 2}}}}};
+  SecretTexts(recipe, environment).hide_in(answer);
+  EXPECT_EQ(answer.dump(), R"({"reuse":[{"why":"no '${oc.env:MY_TOKEN}'","count":2}]})");
+}
+
+TEST(Secrets, PasswordOfAUrlIsOneInWhateverOptionItIs) {
+  Value recipe{
+      Value::Map{{"train",
+                  {},
+                  {Value::Map{{"warm_start", {}, {std::string("http://me:hunter2@h/x"), {}}}}, {}}},
+                 {"data", {}, {Value::Map{{"root", {}, {std::string("http://h/x"), {}}}}, {}}}},
+      {}};
+  hide_secrets(recipe);
+  const Value& start = *recipe.find("train")->find("warm_start");
+  EXPECT_EQ(start.secret_as, "http://me:***@h/x");
+  EXPECT_EQ(recipe.find("data")->find("root")->secret_as, "");
+  EXPECT_TRUE(is_lost_secret({start.secret_as, {}})) << "a record of it does not hold the password";
+  EXPECT_EQ(without_secrets("train.warm_start=http://me:hunter2@h/x"),
+            "train.warm_start=http://me:***@h/x");
 }
 
 TEST(Secrets, AreRefusedWhereTheyWouldBeShownToAll) {

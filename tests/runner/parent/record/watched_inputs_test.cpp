@@ -88,7 +88,7 @@ TEST_F(WatchedInputsTest, WithoutInputsNothingIsRecorded) {
   inputs.look();
   EXPECT_EQ(inputs.record(), nullptr);
   EXPECT_FALSE(inputs.look_for_made());
-  inputs.take_over_marks(ordered_json::parse(R"({"/data/root": {"made": true}})"));
+  inputs.copy_marks(ordered_json::parse(R"({"/data/root": {"made": true}})"));
   EXPECT_EQ(inputs.record(), nullptr);
   EXPECT_TRUE(inputs.changes().empty());
 }

@@ -191,8 +191,8 @@ TEST(PlannedNeed, WorkerIsToldTheGpuAndSeesNone) {
   EXPECT_THAT(
       err.str(),
       testing::HasSubstr(R"("budget":{"bytes":21474836480,"from":"the free memory of GPU 2"})"));
-  EXPECT_THAT(talk.str(), testing::HasSubstr(R"("device_model":"NVIDIA L4")"));
-  EXPECT_THAT(talk.str(), testing::HasSubstr(R"("device":"cuda")"));
+  EXPECT_THAT(err.str(), testing::HasSubstr(R"("device_model":"NVIDIA L4")"));
+  EXPECT_THAT(err.str(), testing::HasSubstr(R"("device":"cuda")"));
   EXPECT_THAT(err.str(), testing::HasSubstr("CUDA_VISIBLE_DEVICES=''"));
 }
 

@@ -188,7 +188,7 @@ TEST_F(RunTest, MetricsAreOnTheDiskBeforeTheWorkerIsToldSo) {
   const WatchedCalls calls;
   run_script({"hello", "read", "ready", "read", kStarted, metric("1", 1),
               R"(line:{"event":"flush","node":"data"})", "echo", "finished:0"});
-  EXPECT_THAT(talk_.str(), HasSubstr(R"(fake: {"flushed":true})"));
+  EXPECT_THAT(err_.str(), HasSubstr(R"(fake: {"flushed":true})"));
   EXPECT_THAT(calls.flushed(), testing::Contains((folder_.path() / "run/metrics.jsonl").string()));
 }
 
@@ -437,10 +437,10 @@ TEST_F(RunTest, NextWorkerIsToldWhereAndHowToGoOn) {
   run_script({"hello", "echo", "new|ready:cuda:0", "new|read", "new|" + kStranded,
               "new|finished:80", "new|exit:80", "ready", "read", kStarted, kFinished,
               "finished:0"});
-  EXPECT_THAT(talk_.str(), HasSubstr(R"("device":"cpu",)"));
-  EXPECT_THAT(talk_.str(), HasSubstr(R"("resume":true,)"));
-  EXPECT_THAT(talk_.str(), HasSubstr(R"("folder":")" + (folder_.path() / "run").string() + '"'));
-  EXPECT_THAT(talk_.str(), HasSubstr(R"("restarts":{"plans":0,"retries":0,"has_moved":true})"));
+  EXPECT_THAT(err_.str(), HasSubstr(R"("device":"cpu",)"));
+  EXPECT_THAT(err_.str(), HasSubstr(R"("resume":true,)"));
+  EXPECT_THAT(err_.str(), HasSubstr(R"("folder":")" + (folder_.path() / "run").string() + '"'));
+  EXPECT_THAT(err_.str(), HasSubstr(R"("restarts":{"plans":0,"retries":0,"has_moved":true})"));
   EXPECT_THAT(
       err_.str(),
       HasSubstr("data: continues on cpu in place of cuda:0: out of memory; its numbers differ in "
@@ -661,7 +661,7 @@ TEST_F(RunTest, SecretThatARecordDoesNotHoldMustBeGivenAgain) {
 TEST_F(RunTest, ReusedNodeIsSaidAndRecorded) {
   run_script({"hello", "echo", "ready", "read", kStarted,
               R"(line:{"event":"reused","node":"data","run":"/a/run"})", kFinished, "finished:0"});
-  EXPECT_THAT(talk_.str(), HasSubstr(R"("reuse":"cacheable","index":"")"));
+  EXPECT_THAT(err_.str(), HasSubstr(R"("reuse":"cacheable","index":"")"));
   EXPECT_THAT(err_.str(), HasSubstr("data: reused from /a/run"));
   EXPECT_THAT(folder_.read("run/log.txt"), HasSubstr("  info   data: reused from /a/run\n"));
   EXPECT_EQ(

@@ -11,6 +11,9 @@ const Value* option(std::string_view path) {
   static const Value kWidth{std::int64_t{770}, {}}, kHeads{std::int64_t{12}, {}}, kRate{0.25, {}};
   static const Value kAuto{"auto", {}}, kTrue{true, {}}, kNull{nullptr, {}},
       kList{Value::List(3), {}};
+  static const Value kEpochs{
+      Value::List{Value{std::int64_t{9}, {}}, Value{2.5, {}}, Value{"x", {}}}, {}};
+  if (path == "epochs") return &kEpochs;
   if (path == "width") return &kWidth;
   if (path == "heads") return &kHeads;
   if (path == "optimizer.rate") return &kRate;
@@ -64,6 +67,9 @@ TEST(Rule, WhatIsUnknownBreaksNoRule) {
 TEST(Rule, FunctionsLookAtOptionsThatAreNoNumbers) {
   EXPECT_TRUE(kept("size(list) == 3"));
   EXPECT_TRUE(kept("size(absent) == 0"));
+  EXPECT_TRUE(kept("least(epochs) == 2.5"));
+  for (const char* unknown : {"least(list) < 1", "least(absent) < 1", "least(width) < 1"})
+    EXPECT_TRUE(kept(unknown)) << unknown;
   EXPECT_TRUE(kept("is_text(sizes.auto)"));
   EXPECT_FALSE(kept("is_text(list)"));
   EXPECT_FALSE(kept("is_text(absent)"));

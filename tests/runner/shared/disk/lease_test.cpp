@@ -330,5 +330,15 @@ TEST_F(LeaseTest, WhereThereIsNeitherLockNorLeaseWorkIsRefused) {
   EXPECT_THAT(refused.errors()[0].help, HasSubstr("use a folder on another file system"));
 }
 
+TEST_F(LeaseTest, ThatALimitOfTheSystemKeepsAwayNamesTheLimit) {
+  WatchedCalls calls;
+  calls.fail_new_files(EMFILE);
+  const auto refused = FolderLock::take(folder_.path(), kBusy);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.errors()[0].message,
+            "no more files can be open at a time (a lease in '" + folder_.path().string() + "')");
+  EXPECT_EQ(refused.errors()[0].help, "raise the limit of open files: `ulimit -n 1024`");
+}
+
 }  // namespace
 }  // namespace runner

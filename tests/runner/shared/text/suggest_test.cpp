@@ -27,6 +27,14 @@ TEST(Suggest, LongWordsMayDifferMore) {
   EXPECT_EQ(nearest_of("learning_rt", {"batch_size", "learning_rate"}), "learning_rate");
 }
 
+TEST(Suggest, WordsMayBeGivenByTheirFirstLetters) {
+  EXPECT_EQ(nearest_of("lr", {"betas", "learning_rate", "kind"}), "learning_rate");
+  EXPECT_EQ(nearest_of("wd", {"weight_decay"}), "weight_decay");
+  EXPECT_EQ(nearest_of("lrf", {"learning_rate", "learning_rate_factors"}), "learning_rate_factors");
+  EXPECT_FALSE(is_short_for("k", "kind"));
+  EXPECT_FALSE(is_short_for("lr", "learning"));
+}
+
 TEST(Suggest, ShortWordsMayNotBecomeOthers) {
   EXPECT_EQ(nearest_of("lr", {"ab", "xy"}), "");
   EXPECT_EQ(nearest_of("a", {"b"}), "");

@@ -1,0 +1,157 @@
+#pragma once
+
+// States of recipes that break a condition of a schema: found by search, from what the condition
+// looks at.
+
+#include <algorithm>
+#include <map>
+#include <regex>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runner/parent/compile/option_walk.h"
+#include "runner/parent/schema/schema_node.h"
+
+namespace runner {
+
+using Words = std::vector<std::string>;
+
+inline std::string dotted(std::span<const std::string> path) {
+  std::string text;
+  for (const std::string& part : path) text += (text.empty() ? "" : ".") + part;
+  return text;
+}
+
+/// Values that may stand where `schema` does, as overrides write them: some, valid or not.
+inline Words values_of(const SchemaNode& schema, int depth = 0) {
+  const SchemaNode& node = followed(schema);
+  Words values;
+  if (node.allowed) {
+    for (const Value& one : *node.allowed) {
+      if (const std::string* text = one.text()) values.push_back(*text);
+    }
+  }
+  for (const auto* parts : {&node.any_of, &node.one_of}) {
+    for (const SchemaNode* part : *parts)
+      std::ranges::copy(values_of(*part, depth), std::back_inserter(values));
+  }
+  const auto add = [&](unsigned type, const Words& words) {
+    if (node.types & type) std::ranges::copy(words, std::back_inserter(values));
+  };
+  add(kBooleanType, {"true", "false"});
+  add(kIntegerType | kNumberType, {"1", "0", "2", "32"});
+  add(kNumberType, {"0.1"});
+  if (!node.allowed) add(kStringType, {"x"});
+  if ((node.types & kArrayType) && node.items && depth < 2) {
+    for (const std::string& one : values_of(*node.items, depth + 1)) {
+      values.push_back("[" + one + "]");
+      values.push_back("[" + one + "," + one + "]");
+    }
+  }
+  for (const NamedSchema& property : node.properties) {
+    if (depth > 1) break;
+    const Words inner = values_of(*property.schema, depth + 1);
+    if (!inner.empty()) values.push_back("{" + property.name + ": " + inner.front() + "}");
+  }
+  return values;
+}
+
+/// "{kind: step, step_size: 1}": with what the kind cannot do without.
+inline std::string chosen_kind(const KindSchema& kind) {
+  std::string text = "{kind: " + kind.name;
+  for (const std::string& name : kind.schema().required) {
+    const Words values = values_of(*kind.schema().property(name));
+    text += ", " + name + ": " + (values.empty() ? "x" : values.front());
+  }
+  return text + "}";
+}
+
+/// A recipe in which a stage of the kind stands; its name there is that of its family.
+inline std::string recipe_with(const Kind& kind) {
+  static const std::string kImages = "data: {kind: data.cub200, root: x, caption: 'a {name}'}\n";
+  static const std::string kMemory = "memory: {kind: memory.policy}\n";
+  static const std::string kSupervised = kImages + "model: {kind: model.clip_vision}\n" + kMemory;
+  static const std::string kPairs = kImages + "model: {kind: model.clip}\n" + kMemory;
+  static const std::string kContrast = kPairs + "train: {kind: train.contrastive, monitor: loss}\n";
+  static const std::string kFewShot =
+      "data: {kind: data.few_shot, root: x}\nmodel: {kind: model.cross_transformer}\n" + kMemory;
+  static const std::string kEpisodes = kFewShot + "train: {kind: train.episodic}\n";
+  static const std::string kBinary = kImages + "model: {kind: model.cnn}\n" + kMemory +
+                                     "train: {kind: train.binary, classes: [0, 1]}\n";
+  static const std::map<std::string, std::string> kOfKinds = {
+      {"data.image_table", "data: {kind: data.image_table, root: x, table: t, label: l}\n"},
+      {"data.features", kImages + "model: {kind: model.linear_probe}\n" + kMemory +
+                            "features: {kind: data.features}\n"},
+      {"memory.policy", kEpisodes},
+      {"train.supervised", kSupervised + "train: {kind: train.supervised}\n"},
+      {"train.binary", kBinary},
+      {"train.contrastive", kContrast},
+      {"train.episodic", kEpisodes},
+      {"evaluate.classification", kSupervised + "train: {kind: train.supervised}\nevaluate: {kind: "
+                                                "evaluate.classification}\n"},
+      {"evaluate.grading",
+       kSupervised + "train: {kind: train.supervised}\nevaluate: {kind: evaluate.grading}\n"},
+      {"evaluate.episodic", kEpisodes + "evaluate: {kind: evaluate.episodic}\n"},
+      {"evaluate.pairwise_ensemble", kBinary + "evaluate: {kind: evaluate.pairwise_ensemble}\n"},
+      {"evaluate.retrieval", kContrast + "evaluate: {kind: evaluate.retrieval}\n"},
+      {"evaluate.zero_shot", kContrast + "evaluate: {kind: evaluate.zero_shot}\n"},
+  };
+  const auto known = kOfKinds.find(kind.name);
+  if (known != kOfKinds.end()) return known->second;
+  if (kind.family == "data") return "data: {kind: " + kind.name + ", root: x}\n";
+  return kind.family + ": {kind: " + kind.name + "}\n";
+}
+
+/// What a condition of the mapping at a path looks at, by the keys of the recipe; an input is
+/// followed to the stage that is wired to it.
+inline Words looked_at(const std::string& condition, const std::vector<std::string>& mapping_path,
+                       const Graph& graph) {
+  static const std::regex kName("'[^']*'|[a-z_][A-Za-z0-9_.]*"), kItem(R"(\.\d+$)");
+  static const std::set<std::string> kWords = {"and",   "or",   "not",   "null",   "true",
+                                               "false", "size", "least", "is_text"};
+  Words found;
+  for (std::sregex_iterator at(condition.begin(), condition.end(), kName), end; at != end; ++at) {
+    std::string name = std::regex_replace(at->str(), kItem, "");
+    if (name.starts_with('\'') || kWords.contains(name)) continue;
+    std::vector<std::string> mapping = mapping_path;
+    for (; name.starts_with("parent."); mapping.pop_back()) name.erase(0, 7);
+    if (name.starts_with(kInputsPrefix)) {
+      const auto node = std::ranges::find(graph.nodes, mapping.front(), &Node::stage);
+      const WiredOption wired =
+          node == graph.nodes.end() ? WiredOption() : wired_option(graph, *node, name);
+      if (!wired.node || wired.option.empty() || wired.option == "kind") continue;
+      found.push_back(wired.node->stage + "." + wired.option);
+    } else if (!name.starts_with("outputs.")) {
+      found.push_back(dotted(mapping) + "." + name);
+    }
+  }
+  std::ranges::sort(found);
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+/// Each of the names set to values that a condition may ask for, alone and in pairs; first none of
+/// them.
+inline std::vector<Words> states(const std::string& condition, const Words& names) {
+  static const std::regex kText("'([^']*)'");
+  Words values = {"null", "true", "false", "0", "1", "2", "x", "auto", "{}"};
+  for (std::sregex_iterator at(condition.begin(), condition.end(), kText), end; at != end; ++at)
+    values.push_back((*at)[1]);
+  std::vector<Words> alone, all = {{}};
+  for (const std::string& name : names) {
+    for (const std::string& value : values) alone.push_back({name + "=" + value});
+  }
+  all.insert(all.end(), alone.begin(), alone.end());
+  for (const Words& one : alone) {
+    for (const Words& other : alone) {
+      if (one.front().substr(0, one.front().find('=')) <
+          other.front().substr(0, other.front().find('=')))
+        all.push_back({one.front(), other.front()});
+    }
+  }
+  return all;
+}
+
+}  // namespace runner
