@@ -3,7 +3,7 @@
 
 #include <stdexcept>
 
-#include "stages/weights/safetensors.h"
+#include "stages/weights/safetensors_header.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace stages;

@@ -18,6 +18,20 @@ namespace {
 
 std::filesystem::path part_of(const std::filesystem::path& path) { return path.string() + ".part"; }
 
+/// A rename would put a file in place of a device, /dev/null for one.
+std::filesystem::path no_device(std::filesystem::path path) {
+  std::error_code error;
+  const auto status = std::filesystem::symlink_status(path, error);
+  if (!error &&
+      (std::filesystem::is_character_file(status) || std::filesystem::is_block_file(status)))
+    throw WriteError({ErrorCode::kCannotWrite,
+                      {},
+                      "",
+                      "cannot write '" + path.string() + "': it is a device, not a file",
+                      "give the name of a file; what goes to standard output can be redirected"});
+  return path;
+}
+
 std::filesystem::path without_leftover(const std::filesystem::path& path, Storage& storage) {
   storage.remove(path);  // of a run that was killed at just this point
   return path;
@@ -50,7 +64,7 @@ void NewFile::sync() {
 }
 
 AtomicFile::AtomicFile(std::filesystem::path path, Storage& storage)
-    : path_(std::move(path)),
+    : path_(no_device(std::move(path))),
       storage_(storage),
       file_(without_leftover(part_of(path_), storage), path_, storage) {}
 

@@ -20,8 +20,9 @@ int outcome_with(rlim_t soft, rlim_t hard) {
     setrlimit(RLIMIT_STACK, &low);
     if (geteuid() == 0 && setuid(65534) != 0) _exit(9);
     if (const auto error = raise_stack_limit())
-      _exit(error->message == "the stack may have no more than 64 KiB, and 1.0 MiB are needed" ? 1
-                                                                                               : 2);
+      _exit(error->message == "the stack may have no more than 512 KiB, and 1.0 MiB are needed"
+                ? 1
+                : 2);
     rlimit now{};
     getrlimit(RLIMIT_STACK, &now);
     volatile char far[512 << 10];  // which would not fit on what there was
@@ -35,9 +36,9 @@ int outcome_with(rlim_t soft, rlim_t hard) {
 
 TEST(StackLimit, LowOneIsRaisedAsFarAsTheSystemAllows) {
   if (kIsSanitized) GTEST_SKIP() << "a sanitizer needs more of the stack";
-  EXPECT_EQ(outcome_with(64 << 10, 8 << 20), 0);
-  EXPECT_EQ(outcome_with(64 << 10, 2 << 20), 0);
-  EXPECT_EQ(outcome_with(64 << 10, 64 << 10), 1);
+  EXPECT_EQ(outcome_with(512 << 10, 8 << 20), 0);
+  EXPECT_EQ(outcome_with(512 << 10, 2 << 20), 0);
+  EXPECT_EQ(outcome_with(512 << 10, 512 << 10), 1);
 }
 
 }  // namespace

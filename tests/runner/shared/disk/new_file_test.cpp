@@ -1,5 +1,8 @@
 #include "runner/shared/disk/new_file.h"
 
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
 #include <cerrno>
 
 #include <gtest/gtest.h>
@@ -88,6 +91,16 @@ TEST(AtomicFile, LinksAreReplacedNotFollowed) {
   write_atomically(folder / "a", "x");
   EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(folder / "a")));
   EXPECT_EQ(folder.read("other"), "precious");
+}
+
+TEST(AtomicFile, DeviceIsRefusedAndLeftAsItIs) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "null";
+  if (mknod(path.c_str(), S_IFCHR | 0600, makedev(1, 3)) != 0)
+    GTEST_SKIP() << "devices cannot be made here";
+  EXPECT_EQ(failure(path), "E0802 cannot write '" + path + "': it is a device, not a file");
+  EXPECT_TRUE(fs::is_character_file(path));
+  EXPECT_EQ(files_in(folder.path()), 1);
 }
 
 TEST(AtomicFile, PowerCutAtAnyPointLeavesTheOldOrTheNewWhole) {
