@@ -12,17 +12,17 @@ struct ImageSubject;
 struct MadeDataset;
 struct RequestKind;
 
-/// Every kind of stage this build knows, sorted by name. scripts/new-stage adds a line here and one
-/// in stages.cpp.
+/// All stage kinds in this build, sorted by name. scripts/new-stage adds a line here and one in
+/// stages.cpp.
 std::span<const runner::StageKind* const> all_kinds();
 
-/// Every data set that `retort data make` makes, sorted by name.
+/// All data sets that `retort data make` can make, sorted by name.
 std::span<const MadeDataset> all_made_datasets();
 
-/// What the images of a kind of data may all have to show.
+/// The subjects that all images of a kind of data may have to show.
 std::span<const ImageSubject* const> all_image_subjects();
 
-/// What a worker can be asked besides running a graph, sorted by name.
+/// All requests that a worker answers in addition to running a graph, sorted by name.
 std::span<const RequestKind> all_requests();
 
 extern const runner::StageKind kDataCub200;

@@ -1,6 +1,6 @@
-// The one precompiled header: <torch/types.h> alone costs eight seconds a file without it.
-// <torch/torch.h> is in no file: with it each instantiates all of LibTorch's layers and data sets,
-// which doubles the time that a test compiles.
+// The only precompiled header: without it, <torch/types.h> alone costs eight seconds per file.
+// <torch/torch.h> is included nowhere: each file that includes it instantiates all of LibTorch's
+// layers and data sets, which doubles a test's compile time.
 #pragma once
 
 #include <torch/autograd.h>

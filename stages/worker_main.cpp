@@ -28,7 +28,8 @@ std::optional<int> events_descriptor(int argc, char** argv) {
   return fcntl(number, F_SETFD, FD_CLOEXEC) == 0 ? std::optional(number) : std::nullopt;
 }
 
-/// Null where the process may have too few addresses (ulimit -v): then tensors are from malloc.
+/// Null if the process may have too little address space (ulimit -v): tensors then come from
+/// malloc.
 std::unique_ptr<stages::CpuPool> make_pool() {
   try {
     return std::make_unique<stages::CpuPool>();
@@ -48,7 +49,7 @@ int main(int argc, char** argv) {
   }
   stages::WorkerSignals& signals = stages::watch_signals();
   const std::unique_ptr<stages::CpuPool> pool = make_pool();
-  stages::CountingAllocator allocator;  // what memory.budget means on a CPU
+  stages::CountingAllocator allocator;  // enforces memory.budget on a CPU
   allocator.refuse(runner::allocation_to_refuse());
   stages::Worker worker(STDIN_FILENO, *events, stages::all_kinds(), stages::all_requests(),
                         signals);

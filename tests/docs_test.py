@@ -101,6 +101,7 @@ def check_links(root):
             fail(name, "no page links here")
     check_names_of_code(root, texts)
     check_words(texts)
+    check_glossary(root, texts.get("docs/glossary.md", ""))
     readme = texts["README.md"].rstrip("\n").split("\n")
     if len(readme) > README_LINES:
         fail("README.md", f"has {len(readme)} lines, more than {README_LINES}: move something to docs/")
@@ -125,6 +126,29 @@ def check_names_of_code(root, texts):
         for function in re.findall(r"`(?:\w+::)*(\w+)\(\)`", prose):
             if function not in functions:
                 fail(name, f"there is no function {function}()")
+
+
+def check_glossary(root, text):
+    """Types of the code and keys of recipes have no word that the glossary replaces everywhere."""
+    replaced = set()
+    for row in re.findall(r"^\| [^|]+ \| [^|]+ \| ([^|]+) \|$", text, re.M)[1:]:
+        replaced.update(word.strip() for word in row.split(","))
+    replaced &= {"picture", "photograph", "job", "multirun", "subcommand", "iteration", "subset", "fold"}
+    names = {}
+    for half in ("runner", "stages"):
+        for path in (root / half).rglob("*.h"):
+            for name in re.findall(r"^\s*(?:class|struct|enum class) (\w+)", path.read_text(encoding="utf-8"), re.M):
+                names[name] = str(path.relative_to(root))
+    for path in (root / "schemas").glob("*/**/*.schema.json"):
+        if "output" not in path.parts and "editor" not in path.parts:
+            for keys in re.findall(r'"(\w+)": \{"(?:type|\$ref|description)"', path.read_text(encoding="utf-8")):
+                names[keys] = str(path.relative_to(root))
+    if not names or not replaced:
+        fail("docs/glossary.md", "no names or no words were found to compare")
+    for name, place in sorted(names.items()):
+        words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+", name)}
+        if found := {word for word in replaced if word in words or word + "s" in words}:
+            fail(place, f"'{name}' has a word that docs/glossary.md replaces: {', '.join(sorted(found))}")
 
 
 def check_words(texts):

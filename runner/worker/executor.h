@@ -22,29 +22,30 @@ class KeptArtifacts;
 
 class DryContext;
 
-/// How a graph is to be run.
+/// How to run a graph.
 struct RunOptions {
   std::filesystem::path folder;  ///< the run folder; nodes write below its nodes/
   bool smoke = false;
   Observer* observer = nullptr;  ///< borrowed
   bool resume =
-      false;  ///< it has been at work before: what is finished is not run again, the rest continues
-  CheckpointSources trained = {};  ///< whose training is not run: its result is taken from there
-  std::optional<ReuseOptions> reuse = {};  ///< nullopt: nothing of other runs is looked at
+      false;  ///< the run was interrupted: finished nodes are not run again, the others continue
+  CheckpointSources trained = {};  ///< trainings that are not run: their results are loaded from
+                                   ///< these
+  std::optional<ReuseOptions> reuse = {};  ///< nullopt: results of other runs are not reused
   Restarts restarts = {};
-  /// Of a run that is resumed, its folder, for plan(), which has no `folder` yet: trainings take up
-  /// their plans again.
+  /// For a resumed run: its folder, for plan(), which has no `folder` yet. Trainings reuse their
+  /// plans.
   std::filesystem::path resumed = {};
   std::filesystem::path cache = {};  ///< Allowance::cache
-  /// Of a new run, the folder of another one whose plans trainings take up; empty: none.
+  /// For a new run: the folder of another run whose plans the trainings reuse; empty: none.
   std::filesystem::path plans = {};
-  /// Of a new run, the folder of another one, as whose data its own is divided: which it does
-  /// again, or whose trainings it evaluates. Empty: none.
+  /// For a new run: the folder of another run whose data division it reuses. It repeats that run,
+  /// or evaluates its trainings. Empty: none.
   std::filesystem::path divisions = {};
-  bool accepts_changes = false;  ///< what has changed in the data since then is put up with
+  bool accepts_changes = false;  ///< accept changes in the data since then
 };
 
-/// What an executor touches of the world outside. `emit` and `is_cancelled` must not be empty.
+/// An executor's access to its environment. `emit` and `is_cancelled` must not be empty.
 struct ExecutorWorld {
   std::function<void(const Event&)> emit;
   std::function<bool()> is_cancelled;
@@ -52,47 +53,48 @@ struct ExecutorWorld {
   std::function<void(const std::string& node, std::string_view line)> debug = [](const std::string&,
                                                                                  auto) {};
   std::function<bool()> take_save_request = [] { return false; };
-  /// Returns when all that was emitted is on the disk; `node` then saves, or is empty.
+  /// Returns once everything emitted is on the disk; then `node` saves. `node` may be empty.
   std::function<void(const std::string& node)> sync_metrics = [](const std::string&) {};
-  /// Told what a node has thrown, before it becomes a diagnostic; may end the process.
+  /// Called with what a node has thrown, before it becomes a diagnostic; may end the process.
   std::function<void(const std::string& node, const std::exception& error)> on_failure =
       [](const std::string&, const std::exception&) {};
-  /// The most bytes that tensors took at once since the last call; 0: unknown.
+  /// The peak of live tensor bytes since the last call; 0: unknown.
   std::function<std::int64_t()> measure_peak_live = [] { return 0; };
   std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
 };
 
-/// The stage of `node`, by its kind among `kinds`; all errors of its options at once.
+/// Creates the stage of `node`, by its kind among `kinds`; returns all errors in its options at
+/// once.
 Result<std::unique_ptr<Stage>> create_stage(const Node& node,
                                             std::span<const StageKind* const> kinds);
 
-/// Runs a compiled graph inside the worker: creates every stage, then runs them in run_order(),
-/// handing artifacts on and freeing each after its last consumer. In a resumed run a finished node
-/// is left out unless one that is not finished needs what it puts out; so is a node whose results
-/// are another run's (reuse.h). A training that an earlier run has done is given no data, and what
-/// only that would have needed puts out nothing. What stages throw is caught here, once, and
-/// becomes a diagnostic; but for Cancelled, which passes through.
+/// Runs a compiled graph inside the worker. Creates every stage, then runs them in run_order(),
+/// passes artifacts on and frees each after its last consumer. A resumed run skips a finished node
+/// unless an unfinished one needs its outputs, and also skips a node whose results are reused from
+/// another run (reuse.h). A training that an earlier run has done gets no data, and nodes needed
+/// only for that output nothing. Exceptions of stages are caught here, once, and become
+/// diagnostics, except Cancelled, which passes through.
 class Executor {
  public:
   Executor(Graph graph, std::span<const StageKind* const> kinds, ExecutorWorld world);
   ~Executor();
 
-  /// Creates every stage; all errors of all stages at once.
+  /// Creates every stage; returns all errors of all stages at once.
   Diagnostics create();
 
-  /// Finds out what the nodes that will run need, and runs those for which that is nothing; run()
-  /// takes over what they put out. What the plans leave of the memory is shared (left_memory.h).
-  /// What cannot be found out before the run is found out in it, before the node starts. The errors
-  /// are those of nodes that would not fit or that refuse their options or inputs; with `strict`,
-  /// all that keep a node from being planned.
+  /// Finds out what the nodes that will run need, and runs those that are too cheap to plan; run()
+  /// reuses their outputs. Shares out the memory that the plans leave free (left_memory.h). Nodes
+  /// that cannot be planned before the run are planned in it, before they start. Returns the errors
+  /// of nodes that would not fit or that reject their options or inputs; with `strict`, also
+  /// everything that prevents a node from being planned.
   Diagnostics plan(const RunOptions& options, const DryRunOptions& dry, bool strict,
                    std::string_view device);
-  /// By node, in the graph's order, once plan() has been called.
+  /// By node, in the graph's order; available after plan().
   const std::vector<DryNode>& planned() const { return planned_; }
 
-  /// Runs what create() made, once. Errors have been emitted; the result is how the worker is to
-  /// end. A run that was cancelled emits none: it, and plan(), throws Cancelled. One whose node may
-  /// go on elsewhere says Stranded and ends with kNeedsAnotherDevice.
+  /// Runs what create() made, once. Errors have been emitted; returns the worker's exit code. A
+  /// cancelled run emits no error: run() and plan() throw Cancelled. If a node can continue on
+  /// another device, emits Stranded and returns kNeedsAnotherDevice.
   ExitCode run(const RunOptions& options, std::string_view device);
 
  private:
@@ -103,11 +105,11 @@ class Executor {
   void report_reused(std::size_t index, const Reuse::Source& taken);
   ExitCode failed(const Node& node);
   std::unique_ptr<Reuse> make_reuse(const RunOptions& options, Diagnostics& unread) const;
-  /// What a node finds when it starts.
+  /// What a node is given when it starts.
   struct Given {
     Inputs inputs;
     std::set<std::string> wanted;  // of its outputs
-    std::vector<NamedBytes> held;  // on its device by others
+    std::vector<NamedBytes> held;  // on its device, for other nodes
   };
   Given take(std::size_t index, KeptArtifacts& artifacts, std::string_view device) const;
   DryContext dry_context(std::size_t index, const Given& given, const RunOptions& options,
@@ -119,7 +121,7 @@ class Executor {
 
   Graph graph_;
   const std::vector<std::string> keys_;   // by node
-  const std::vector<std::size_t> order_;  // in which the nodes run
+  const std::vector<std::size_t> order_;  // the order in which the nodes run
   std::span<const StageKind* const> kinds_;
   const ExecutorWorld world_;
   std::vector<std::unique_ptr<Stage>> stages_;  // by node

@@ -15,28 +15,27 @@
 
 namespace runner {
 
-/// True of data that `node` is not given, as its training is done already.
+/// True for data that `node` is not given because its training is already done.
 bool is_left_out(const Edge& edge, const Node& node, const CheckpointSources& done);
 
-/// What the nodes of a graph have put out and somebody still waits for. An artifact is let go with
-/// its last taker.
+/// The outputs of a graph's nodes that still have consumers. An artifact is released with its last
+/// consumer.
 class KeptArtifacts {
  public:
-  /// `runs`: by node, whether it is run and so takes what it is wired to. `graph` and `done` are
-  /// borrowed.
+  /// `runs`: by node, whether it runs and so consumes its inputs. `graph` and `done` are borrowed.
   KeptArtifacts(const Graph& graph, const CheckpointSources& done, const std::vector<bool>& runs);
 
-  /// The outputs of node `index` that somebody makes something of. One that only passes through
-  /// data, whose output nobody takes, is waited for and not among them.
+  /// The outputs of node `index` that are really used. Excludes an output that is only waited for
+  /// by a node which passes data through and whose own output has no consumer.
   std::set<std::string> wanted(std::size_t index) const;
-  /// The artifacts on the edges of `node`, no longer held here if it was the last to want them.
-  /// Throws StageError where one that it needs was not put out.
+  /// The artifacts on the edges of `node`; no longer held here if it was their last consumer.
+  /// Throws StageError if a required one was not output.
   Inputs take(const Node& node);
-  /// What is kept here on `device` for others than the one that has taken `inputs`, each artifact
+  /// The artifacts kept here on `device` for nodes other than the one that has taken `inputs`, each
   /// once.
   std::vector<NamedBytes> held_elsewhere(const Inputs& inputs, std::string_view device) const;
-  /// Keeps those outputs of node `index` that are wanted. One may be absent, such as the test part
-  /// of data without one.
+  /// Keeps the wanted outputs of node `index`. An output may be absent, such as the test part of
+  /// data without one.
   void put(std::size_t index, const Outputs& outputs);
 
  private:

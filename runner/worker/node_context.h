@@ -22,19 +22,19 @@
 
 namespace runner {
 
-/// What node `index` is told; in a dry run that is all. `taken`: where the files lie that an
-/// earlier run has made of this node and that are to be reused.
+/// The facts given to node `index`; in a dry run nothing else is. `taken`: the folder of the files
+/// that an earlier run has made for this node and that are reused.
 NodeFacts node_facts(std::size_t index, const Graph& graph, const RunOptions& options,
                      std::string_view device, std::set<std::string> wanted,
                      const std::optional<NodeLayout>& taken);
 
-/// Writes what RunContext::divided() was told into a node's folder. Throws WriteError.
+/// Writes what RunContext::divided() was given into a node's folder. Throws WriteError.
 void keep_division(const NodeLayout& layout, const std::function<std::string()>& division);
 
-/// The world as one node sees it: everything becomes an event.
+/// A node's view of its environment: everything becomes an event.
 class NodeContext final : public RunContext {
  public:
-  /// `reuse` is null where nothing is reused. All but `facts` is borrowed.
+  /// `reuse` is null if nothing is reused. Everything except `facts` is borrowed.
   NodeContext(NodeFacts facts, std::size_t index, const std::string& id, const ExecutorWorld& world,
               Reuse* reuse)
       : RunContext(std::move(facts)), index_(index), id_(id), world_(world), reuse_(reuse) {}
@@ -92,7 +92,7 @@ class NodeContext final : public RunContext {
   std::string last_phase_;
 };
 
-/// The world as a node sees it in a dry run: nothing is written, and what it says is kept.
+/// A node's view of its environment in a dry run: nothing is written, and what it says is kept.
 class DryContext final : public PlanContext {
  public:
   /// The plan and the certificate go into `result`. `world` and `result` are borrowed.
@@ -120,8 +120,8 @@ class DryContext final : public PlanContext {
 
   std::vector<std::string>& said() { return said_; }
   const std::function<std::string()>& division() const { return division_; }
-  /// Makes earlier_step() that of the plan in the file `recorded`, where there is one; of one that
-  /// cannot be read it says so.
+  /// Sets earlier_step() from the plan in the file `recorded`, if it exists; logs if that cannot be
+  /// read.
   void replay(const std::filesystem::path& recorded);
 
  private:
@@ -131,28 +131,26 @@ class DryContext final : public PlanContext {
   std::function<std::string()> division_;
 };
 
-/// What the models that node `index` evaluates have been trained on: by the trainings of its graph,
-/// and by those of other runs, where these, or their models, start from the weights of such a run.
-/// The parts for validation count too, unless the node is wired to one. A run whose record cannot
-/// be read is named by its own folder, where no division is.
+/// What the models that node `index` evaluates were trained on: by the trainings of its graph, and
+/// by those of other runs, if these trainings or their models start from the weights of such a run.
+/// Includes validation parts, unless the node is wired to one. A run whose record cannot be read is
+/// given by its own folder, which has no division.
 std::vector<TrainedData> trained_data(std::size_t index, const Graph& graph,
                                       const RunOptions& options);
 
-/// The exception being handled, which a stage has thrown, as an error at the node's place in the
-/// recipe. Of a text of many lines, such as LibTorch's with its backtrace, the first is for the
-/// user; all of it goes to stderr, the log.
+/// Converts the exception being handled, thrown by a stage, to an error at the node's place in the
+/// recipe. If its text has many lines, such as LibTorch's with a backtrace, the user sees the
+/// first; all of it goes to stderr, the log.
 Diagnostic stage_failure(const Node& node);
 
-/// The same where the exception may tell of several failures.
+/// The same if the exception may hold several failures.
 Diagnostics stage_failures(const Node& node);
 
-/// Of a plan that does not fit, the first of its alternatives that is one and does; null: none
-/// does.
+/// The first possible alternative of a plan that fits its budget; null: none does.
 const PlanAlternative* cheapest_that_fits(const MemoryPlan& plan);
 
-/// The refusal of a plan that does not fit its budget: by how many bytes, what is alive at the
-/// peak, and the cheapest change that would make it fit. `pointer` is the node's place in the
-/// recipe.
+/// The error for a plan that does not fit its budget: by how many bytes, what is live at the peak,
+/// and the cheapest change that would make it fit. `pointer` is the node's place in the recipe.
 Diagnostic does_not_fit(const MemoryPlan& plan, std::string pointer = "");
 
 }  // namespace runner

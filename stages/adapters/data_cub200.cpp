@@ -66,7 +66,7 @@ Words words_of(std::string_view line) {
   return words;
 }
 
-/// A number that takes up the whole word.
+/// A number that is the whole word.
 template <typename T>
 std::optional<T> number_of(std::string_view word) {
   T number{};
@@ -84,7 +84,7 @@ std::string display_name(std::string_view name) {
   return result;
 }
 
-/// What is known of an image.
+/// What the text files say about an image.
 struct Bird {
   std::string path;
   std::optional<std::int64_t> class_number;
@@ -106,7 +106,7 @@ class Lister {
 
   Diagnostics errors() const { return files_.errors(); }
 
-  /// Of what was read without a fault.
+  /// The list of what was read without an error.
   ImageList list(const fs::path& folder) {
     ImageList list;
     list.root = folder;
@@ -127,8 +127,8 @@ class Lister {
   }
 
  private:
-  /// Calls `use` with the words of each line, which are `count`, the first a number from one:
-  /// (line, number, words).
+  /// Calls `use` with (line, number, words) for each line. A line has `count` words; the first is a
+  /// number from one.
   void for_lines(const char* file, std::size_t count, const char* form,
                  const std::function<void(std::size_t, std::int64_t, const Words&)>& use) {
     files_.for_lines(file, kMaxBytes, [&](std::size_t line, std::string_view text) {
@@ -196,7 +196,7 @@ class Lister {
     if (birds_.empty() && files_.is_faultless()) files_.fault(kImages, "it lists no image");
   }
 
-  /// Each image once: calls `use` with what is known of it, and reports those that are missing.
+  /// Calls `use` with each image's data, once per image, and reports missing ones.
   void for_images(const char* file, std::size_t count, const char* form,
                   const std::function<void(std::size_t, Bird&, const Words&)>& use) {
     std::vector<bool> seen(birds_.size());
@@ -245,7 +245,7 @@ class Lister {
           double edges[4];
           for (std::size_t i = 0; i < 4; ++i) {
             const auto number = number_of<double>(words[i + 1]);
-            // Written so that a number which is none is refused too.
+            // Written so that NaN is refused too.
             if (!number || !(std::abs(*number) <= kMaxSide)) {
               files_.fault(kBoxes, line, "a box is made of numbers of pixels");
               return;
@@ -257,7 +257,7 @@ class Lister {
             files_.fault(kBoxes, line, "its box is empty");
             return;
           }
-          // Whole pixels that the box covers, if only in part.
+          // All pixels that the box covers, even partly.
           Box box{static_cast<int>(std::floor(left)), static_cast<int>(std::floor(top)), 0, 0};
           box.width = static_cast<int>(std::ceil(left + width)) - box.left;
           box.height = static_cast<int>(std::ceil(top + height)) - box.top;

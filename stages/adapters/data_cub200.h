@@ -7,12 +7,12 @@
 
 namespace stages {
 
-/// What root/ or root/CUB_200_2011/ holds, in the order of images.txt: the images below images/
-/// with their class and published part, training or test; with `boxes` also where in it the bird
-/// is. The five text files are joined by the numbers of the images, which may come in any order.
-/// The classes are named as classes.txt does, without their number and with spaces for underscores.
-/// Everything wrong is reported at once, files and lines named, without a place in the recipe,
-/// image files that are not there included.
+/// Lists the content of root/ or root/CUB_200_2011/ in the order of images.txt: the images below
+/// images/ with their class and published part, training or test, and with the bird's bounding box
+/// if `boxes` is set. The five text files are joined by the image numbers, which may come in any
+/// order. Class names come from classes.txt, without their number and with spaces for underscores.
+/// All errors, including missing image files, are reported together; they name files and lines, but
+/// no place in the recipe.
 runner::Result<ImageList> list_cub200(const std::filesystem::path& root, bool boxes,
                                       bool allow_outside);
 

@@ -54,7 +54,7 @@ constexpr const char *kPictures = "flowers-102", *kLabelFile = "imagelabels.mat"
 constexpr std::size_t kMaxNamesBytes = 1 << 20, kMaxNameBytes = 1000;
 constexpr std::int64_t kMostImages = 99'999;  // a file's number has five digits
 
-/// "3 labels are …, the first …": counts faults and remembers the first.
+/// "3 labels are …, the first …": counts errors and remembers the first.
 class Count {
  public:
   void add(const std::string& first) {
@@ -71,10 +71,10 @@ class Count {
   std::string first_;
 };
 
-/// What the files beside the images say.
+/// The content of the files next to the images.
 class Annotations {
  public:
-  /// `inner` is where below the root they lie: "flowers-102/", say.
+  /// `inner` is their folder below the root, such as "flowers-102/".
   Annotations(const fs::path& root, std::string inner) : files_(root), inner_(std::move(inner)) {}
 
   std::vector<std::int64_t> labels;

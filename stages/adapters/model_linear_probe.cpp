@@ -36,10 +36,10 @@ class FineTunedStage : public runner::Stage {
     if (config_.backbone.weights && !sha256_) sha256_ = weights_sha256(*config_.backbone.weights);
     return sha256_.value_or("") + (config_.adapter ? runner::digest_below(*config_.adapter) : "");
   }
-  /// Random weights follow from it.
+  /// The seed determines random weights.
   bool uses_seed() const override { return !config_.backbone.weights; }
 
-  /// Of the weights only the config beside them and their shapes are read.
+  /// Of the weights, a plan reads only the config next to them and their shapes.
   std::optional<runner::Outputs> plan(const runner::Inputs&,
                                       runner::PlanContext& context) override {
     FineTunedConfig config = config_;
@@ -75,7 +75,7 @@ class FineTunedStage : public runner::Stage {
  private:
   const FineTunedConfig config_;
   mutable std::optional<std::string>
-      sha256_;  // of the weights: a gigabyte is not read for it again and again
+      sha256_;  // of the weights, kept so that a gigabyte is not read again and again
 };
 
 }  // namespace

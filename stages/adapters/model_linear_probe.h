@@ -12,9 +12,9 @@ class Stage;
 
 namespace stages {
 
-/// The stage of a model on a frozen backbone: reads `backbone` and `num_classes`, which both kinds
-/// have, into `config`, whose own options have been read. Everything wrong with any of them is in
-/// the result.
+/// Makes the stage of a model on a frozen backbone. Reads `backbone` and `num_classes`, which both
+/// kinds have, into `config`, whose other options have been read. The result holds all errors of
+/// these options.
 runner::Result<std::unique_ptr<runner::Stage>> fine_tuned_stage(runner::ConfigReader& reader,
                                                                 FineTunedConfig config);
 

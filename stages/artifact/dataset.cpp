@@ -47,7 +47,8 @@ SampleOrder sequential_order(std::int64_t size) { return SampleOrder::sequential
 void report_remarks(std::initializer_list<const Dataset*> datasets, std::int64_t step,
                     runner::RunContext& context) {
   constexpr std::size_t kNamed = 3;
-  if (context.node().smoke) return;  // which has read a few, and what was ahead of these
+  if (context.node().smoke) return;  // it has read only a few samples, and those that were read
+                                     // ahead
   RemarkingDataset::Remarks all;
   for (const Dataset* dataset : datasets) {
     const auto* remarking = dynamic_cast<const RemarkingDataset*>(dataset);
@@ -71,7 +72,7 @@ namespace {
 
 using nlohmann::json;
 
-// More than any sample has; what lies above could only be meant to take memory.
+// Larger than for any sample; higher values could only be meant to exhaust memory.
 constexpr std::size_t kMaxTensors = 1000, kMaxDimensions = 16, kMaxName = 1000;
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 31;
 constexpr std::size_t kMaxTransform = 64 << 10;
@@ -139,7 +140,7 @@ std::int64_t pair_from(const std::string& text, const DatasetDescription& data) 
   return classes.get<std::int64_t>();
 }
 
-/// A list of names, one a class.
+/// A list of names, one per class.
 std::vector<std::string> names_from(const std::map<std::string, std::string>& about,
                                     const std::string& key) {
   std::vector<std::string> names;

@@ -43,7 +43,7 @@ std::string from_one_line(std::string_view line) {
   return text;
 }
 
-/// What comes before the next blank, which is taken off `line` together with the blank.
+/// Removes the next word and the blank after it from `line`; returns the word.
 std::string_view take_word(std::string_view& line) {
   const std::size_t end = std::min(line.find(' '), line.size());
   const std::string_view word = line.substr(0, end);
@@ -78,7 +78,7 @@ std::string gzipped(std::string_view text) {
   return result;
 }
 
-/// nullopt where a file is not what gzipped() makes, or is not there.
+/// nullopt if the file is missing, or not one that gzipped() makes.
 std::optional<std::string> gunzipped(const fs::path& file) {
   std::ifstream stream_in = runner::open_regular(file, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(stream_in), {}};
@@ -103,7 +103,7 @@ std::optional<std::string> gunzipped(const fs::path& file) {
   return state == Z_STREAM_END ? std::optional(std::move(text)) : std::nullopt;
 }
 
-/// False where it is no line of a division.
+/// False if it is not a line of a division.
 bool add_line(Division& division, std::string_view line) {
   const std::string_view word = take_word(line);
   if (word == kRoot) division.root = from_one_line(line);

@@ -10,10 +10,10 @@
 
 namespace stages {
 
-/// How the images of a data stage were divided among the parts when its run began. The run keeps it
-/// as division.gz in the stage's folder, and whatever goes on with the run, or evaluates what it
-/// has trained, divides in the same way, whatever has happened to the files since. `zcat
-/// division.gz` shows it, a line for each image:
+/// How the images of a data stage were divided into parts when its run began. The run stores it as
+/// division.gz in the stage's folder. Resuming the run or evaluating what it trained uses the same
+/// division, whatever has happened to the files since. `zcat division.gz` shows it, one line per
+/// image:
 ///
 ///   retort division 1
 ///   root /data/flowers
@@ -21,19 +21,18 @@ namespace stages {
 ///   class * daisy
 ///   train 23412 daisy/image_0001.jpg
 ///
-/// A backslash and a line feed in a name are written \\ and \n; whatever else it is made of is left
-/// as it is.
+/// A backslash and a line feed in a name are written \\ and \n; all other bytes are unchanged.
 struct Division {
   struct File {
-    std::string name;  ///< below the root
+    std::string name;  ///< relative to the root
     std::uintmax_t bytes = 0;
     bool operator==(const File&) const = default;
   };
-  static constexpr std::string_view kNoPart = "none";  ///< of images that are in no part
+  static constexpr std::string_view kNoPart = "none";  ///< for images that are in no part
   static constexpr std::string_view kEveryPart = "*";  ///< whose classes are those of all parts
 
-  std::string root;      ///< whole, and no link is on its way
-  std::string drawn_by;  ///< the options that the division follows from, in words
+  std::string root;      ///< absolute, with links resolved
+  std::string drawn_by;  ///< the options that determine the division, in words
   std::map<std::string, std::vector<std::string>, std::less<>>
       classes;  ///< by part, in the order of their labels
   std::map<std::string, std::vector<File>, std::less<>> parts;
@@ -41,16 +40,16 @@ struct Division {
   bool operator==(const Division&) const = default;
 };
 
-/// The contents of division.gz, the same bytes for the same division.
+/// The contents of division.gz; equal divisions give equal bytes.
 std::string to_gzip(const Division& division);
 
-/// Throws runner::StageError, kDamagedRecord, where the file cannot be read or is none.
+/// Throws runner::StageError, kDamagedRecord, if the file cannot be read or is no division.
 Division read_division(const std::filesystem::path& file);
 
-/// `folder` as Division::root names it.
+/// The form of `folder` that Division::root uses.
 std::string division_root(const std::filesystem::path& folder);
 
-/// 0 for what is not there.
+/// The file's size; 0 if it does not exist.
 std::uintmax_t bytes_of_file(const std::filesystem::path& file);
 
 }  // namespace stages

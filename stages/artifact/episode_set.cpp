@@ -28,7 +28,7 @@ std::string class_name(const DatasetDescription& data, std::int64_t label) {
                                                    : "class " + std::to_string(label);
 }
 
-/// What samples of such tensors become in an episode.
+/// The tensors of an episode whose samples have `tensors`.
 std::vector<TensorSpec> episode_tensors(const std::vector<TensorSpec>& tensors,
                                         const EpisodeShape& shape) {
   std::vector<TensorSpec> result;
@@ -143,7 +143,7 @@ std::vector<std::int64_t> EpisodeSet::classes(std::int64_t epoch, std::int64_t i
 std::optional<NamedTensors> EpisodeSet::sample(std::int64_t epoch, std::int64_t index) const {
   const EpisodeShape& shape = options_.shape;
   const std::uint64_t drawn_by = key(epoch, index);
-  // An epoch of the source for each episode, so that what is drawn twice is augmented anew.
+  // A different source epoch for each episode, so that a sample drawn twice is augmented anew.
   const std::int64_t source_epoch = (options_.draws_anew ? epoch : 0) * options_.episodes + index;
 
   NamedTensors episode;
@@ -165,7 +165,7 @@ std::optional<NamedTensors> EpisodeSet::sample(std::int64_t epoch, std::int64_t 
     for (std::int64_t next = 0; next < order.size() && taken < shape.per_class(); ++next) {
       const std::int64_t at = samples[static_cast<std::size_t>(order[next])];
       const std::optional<NamedTensors> sample = source_->sample(source_epoch, at);
-      if (!sample) continue;  // it cannot be read, and may be skipped
+      if (!sample) continue;  // unreadable, and the recipe says to skip it
       put(*sample, taken < shape.shots
                        ? way * shape.shots + taken
                        : shape.supports() + way * shape.queries + taken - shape.shots);

@@ -10,7 +10,7 @@
 
 namespace stages {
 
-/// What an episode is made of.
+/// The size of an episode.
 struct EpisodeShape {
   std::int64_t ways = 5;      ///< classes
   std::int64_t shots = 5;     ///< support samples of each class
@@ -22,32 +22,33 @@ struct EpisodeShape {
   bool operator==(const EpisodeShape&) const = default;
 };
 
-/// The shape of the episodes that `data` describes; nullopt where its samples are no episodes.
+/// The shape of the episodes that `data` describes; nullopt if its samples are no episodes.
 std::optional<EpisodeShape> episode_shape(const DatasetDescription& data);
 
 /// Episodes over the labelled samples of a dataset. A sample of this set is an episode, a function
-/// of (seed, epoch, index): some classes, drawn without repetition, and of each of them some
-/// samples, drawn without repetition:
+/// of (seed, epoch, index): some classes, and some samples of each of them, both drawn without
+/// repetition:
 ///
 ///   "image"    (ways * (shots + queries), 3, size, size)  first the supports, class by class, then
-///   the queries; or
-///              whatever other tensors the samples have, likewise, but for captions
+///              the queries; other tensors of the samples in the same layout, but no captions
 ///   "support"  (ways, shots) int64: the class of each support in the source
-///   "label"    (ways * queries) int64: the place of each query's class in the episode
+///   "label"    (ways * queries) int64: the index of each query's class within the episode
 ///
-/// What no sample can be read of is replaced by the next of its class. Within an epoch a sample is
+/// A sample that cannot be read is replaced by the next one of its class. Within an epoch a sample
+/// is augmented anew in each episode.
 /// augmented anew in each episode.
 class EpisodeSet final : public Dataset {
  public:
   struct Options {
     EpisodeShape shape;
-    std::int64_t episodes = 1;  ///< of an epoch
+    std::int64_t episodes = 1;  ///< per epoch
     std::uint64_t seed = 0;
-    bool draws_anew = false;  ///< in each epoch; otherwise all epochs have the same episodes
+    bool draws_anew = false;  ///< draws new episodes in each epoch; otherwise all epochs have the
+                              ///< same ones
   };
-  /// Throws runner::StageError where `source` does not say the labels of its samples, has fewer
-  /// classes than an episode or a class with too few samples, of which it names ten at most. `part`
-  /// is how messages call it, "the training data".
+  /// Throws runner::StageError if `source` does not give the labels of its samples, has fewer
+  /// classes than an episode, or has classes with too few samples, of which the message names at
+  /// most ten. `part` is the name for messages: "the training data".
   EpisodeSet(std::shared_ptr<const Dataset> source, Options options, const std::string& part);
 
   DatasetDescription describe() const override { return description_; }
@@ -60,14 +61,14 @@ class EpisodeSet final : public Dataset {
     return sequential_order(options_.episodes);
   }
 
-  /// The labels in the source of the classes of an episode, in its order.
+  /// The source labels of an episode's classes, in the episode's order.
   std::vector<std::int64_t> classes(std::int64_t epoch, std::int64_t index) const;
-  /// The same text for two sets of the same episodes, whoever asks: a hash of all that a draw
+  /// Equal for two sets with the same episodes, in any process: a hash of everything that a draw
   /// depends on.
   std::string fingerprint() const;
 
  private:
-  /// The key of all that is drawn for an episode.
+  /// The random key for everything that is drawn for an episode.
   std::uint64_t key(std::int64_t epoch, std::int64_t index) const;
   std::vector<std::size_t> draw_classes(std::uint64_t key) const;
 
@@ -75,7 +76,8 @@ class EpisodeSet final : public Dataset {
   const Options options_;
   const DatasetDescription description_;
   std::vector<std::int64_t> labels_;                // of the classes that have samples, ascending
-  std::vector<std::vector<std::int64_t>> samples_;  // of each of them, as the source counts them
+  std::vector<std::vector<std::int64_t>> samples_;  // for each of them, its sample indices in the
+                                                    // source
 };
 
 }  // namespace stages

@@ -19,10 +19,10 @@
 namespace stages {
 namespace {
 
-/// A batch being put together: every sample is written straight to its rows.
+/// A batch under construction: every sample is written directly to its rows.
 struct Assembly {
   std::size_t number = 0;
-  std::vector<std::int64_t> indices;  // of the dataset, by row
+  std::vector<std::int64_t> indices;  // dataset indices, by row
   NamedTensors tensors;
   std::vector<char> present;  // by row; 0: skipped
   std::size_t taken = 0, finished = 0;
@@ -69,10 +69,10 @@ struct Loader::State {
   std::vector<TensorSpec> specs;
 
   std::mutex mutex;
-  std::condition_variable work, done;           // something to read; a batch is complete
-  std::deque<std::unique_ptr<Assembly>> ahead;  // in order; the front is the next to be given out
-  std::size_t begun = 0;     // the batches before this one are read, under way or not wanted
-  std::size_t position = 0;  // batches before the next to be looked at
+  std::condition_variable work, done;           // there is something to read; a batch is complete
+  std::deque<std::unique_ptr<Assembly>> ahead;  // in order; the front is returned next
+  std::size_t begun = 0;     // the batches before this one are read, being read, or not wanted
+  std::size_t position = 0;  // batches before the next one to inspect
   bool stopping = false;
   std::int64_t skipped = 0;
   std::vector<std::thread> threads;
@@ -98,7 +98,7 @@ struct Loader::State {
     return assembly;
   }
 
-  /// Reads one sample into its row. Touches nothing that another row's reader touches.
+  /// Reads one sample into its row. Touches nothing that the readers of other rows touch.
   std::exception_ptr read(Assembly& assembly, std::size_t row) const {
     try {
       const std::optional<NamedTensors> sample = dataset->sample(epoch, assembly.indices[row]);
@@ -111,7 +111,7 @@ struct Loader::State {
   }
 
   void work_until_stopped() {
-    const ScopedLaneBeside beside;  // when these threads allocate is chance
+    const ScopedLaneBeside beside;  // these threads allocate at arbitrary times
     std::unique_lock lock(mutex);
     while (true) {
       Assembly* assembly = nullptr;
@@ -130,14 +130,14 @@ struct Loader::State {
     }
   }
 
-  /// The first batch that still has rows to be read; null when all that may be begun are under way.
+  /// The first batch with unread rows; null if all that may be started are being read.
   Assembly* unread() {
     const auto found =
         std::ranges::find_if(ahead, [](const auto& a) { return a->taken < a->indices.size(); });
     return found == ahead.end() ? nullptr : found->get();
   }
 
-  /// Begins batches as far as may be held. Needs the lock.
+  /// Starts as many batches as may be held. Needs the lock.
   void fill() {
     while (begun < batches &&
            ahead.size() < static_cast<std::size_t>(std::max<std::int64_t>(options.prefetch, 1))) {
@@ -192,7 +192,7 @@ std::optional<Batch> Loader::next() {
   while (const auto assembly = state_->next_assembly()) {
     if (assembly->error) std::rethrow_exception(assembly->error);
     state_->position = assembly->number + 1;
-    // Rows that were skipped are closed up.
+    // Closes the gaps of skipped rows.
     std::vector<std::int64_t> indices;
     for (std::size_t row = 0; row < assembly->indices.size(); ++row) {
       if (!assembly->present[row]) continue;

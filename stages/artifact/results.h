@@ -10,7 +10,7 @@
 
 namespace stages {
 
-/// What a network said about each sample.
+/// The outputs of a network for each sample.
 class Predictions : public runner::Artifact {
  public:
   static constexpr auto kType = runner::ArtifactType::kPredictions;

@@ -25,7 +25,8 @@ using runner::StageError;
 using runner::write_diagnostic;
 using runner::WriteError;
 
-/// What a killed save leaves: a folder being built, one being removed, a pointer being written.
+/// The leftovers of a killed save: a folder being built, one being removed, a pointer being
+/// written.
 bool is_leftover(const std::string& name) {
   return (name.starts_with(".step-") && (name.ends_with(".part") || name.ends_with(".old"))) ||
          name == "latest.part" || name == "best.part";
@@ -37,7 +38,7 @@ fs::path hidden(const fs::path& folder, const CheckpointName& name, const char* 
 
 }  // namespace
 
-/// What is there: whether its state can be read, and the metric in it.
+/// An existing checkpoint: whether its state can be read, and its metric.
 struct Checkpoints::Saved {
   CheckpointName name;
   bool is_whole = false;
@@ -72,8 +73,8 @@ std::optional<FoundCheckpoint> Checkpoints::load_latest(CheckpointPart part) con
   return load(kLatestCheckpoint, !list_checkpoints(folder_).empty(), part);
 }
 
-/// A save that was cut off has not pointed to the best yet; where the one that is pointed to is
-/// damaged, nobody knows which is.
+/// A save that was cut off has not updated `best` yet; if the checkpoint that `best` names is
+/// damaged, the best one is unknown.
 std::optional<FoundCheckpoint> Checkpoints::load_best(CheckpointPart part) const {
   const std::vector<Saved> all = saved();
   const auto best = std::ranges::find_if(all, is_measured);
@@ -111,12 +112,12 @@ Continuation Checkpoints::load_to_continue() {
   return result;
 }
 
-/// Does what the last save has not come to: a training that is done saves nothing more.
+/// Does what the last save did not get to: a finished training saves nothing more.
 void Checkpoints::finish_save(const CheckpointName& latest, std::vector<std::string>& said) {
   const bool was_whole = said.empty();
   if (pointed_to(folder_ / kLatestCheckpoint) != latest) point(kLatestCheckpoint, latest);
   for (const CheckpointName& name : list_checkpoints(folder_))
-    if (was_whole && name > latest) remove(name);  // never pointed to: it comes about again
+    if (was_whole && name > latest) remove(name);  // never pointed to: training reaches it again
   const std::vector<Saved> all = saved();
   const auto best = std::ranges::find_if(all, is_measured);
   const fs::path file = folder_ / kBestCheckpoint;
@@ -139,8 +140,8 @@ bool Checkpoints::can_continue() const {
       .has_value();
 }
 
-/// The one that `latest` names, or the newest that `read` accepts; none so new that the best would
-/// be passed over if that is damaged.
+/// The checkpoint that `latest` names, or the newest that `read` accepts; not newer than the best
+/// checkpoint if that is damaged, so that training reaches it again.
 std::optional<CheckpointName> Checkpoints::find_to_continue(const Read& read,
                                                             std::vector<Damage>& damaged) const {
   std::vector<CheckpointName> names = list_checkpoints(folder_);
@@ -176,12 +177,12 @@ std::optional<CheckpointName> Checkpoints::find_to_continue(const Read& read,
   return std::nullopt;
 }
 
-/// Says what the damaged one is called now.
+/// Returns the new name of the damaged one, for a message.
 std::string Checkpoints::set_aside(const CheckpointName& name) {
   const fs::path folder = folder_ / to_text(name), aside = folder_ / ("damaged-" + to_text(name));
   std::error_code error;
   if (!fs::exists(folder, error)) return "";
-  runner::remove_all(aside, storage_);  // of an earlier time
+  runner::remove_all(aside, storage_);  // from an earlier time
   return storage_.rename(folder, aside) == 0 ? "; it is now called " + aside.filename().string()
                                              : "";
 }
@@ -206,8 +207,8 @@ std::string Checkpoints::advice(const std::string& option) const {
   return text + (text.empty() ? "" : "; ") + "intact: " + whole + "; to use one: " + option + first;
 }
 
-/// All, those with a metric first, from the best to the worst and of equals the oldest first; then
-/// the others.
+/// All checkpoints: first those with a metric, from the best to the worst (the oldest of equals
+/// first), then the others.
 std::vector<Checkpoints::Saved> Checkpoints::saved() const {
   std::vector<Saved> all;
   for (const CheckpointName& name : list_checkpoints(folder_)) {
@@ -215,7 +216,7 @@ std::vector<Checkpoints::Saved> Checkpoints::saved() const {
     try {
       all.back().metric = read_checkpoint_state(folder_ / to_text(name)).metric;
       all.back().is_whole = true;
-    } catch (const StageError&) {  // one that is damaged is not counted among those kept
+    } catch (const StageError&) {  // a damaged one does not count among those kept
     }
   }
   const double sign = options_.higher_is_better ? -1 : 1;
@@ -271,7 +272,7 @@ void Checkpoints::remove_spare(const std::vector<Saved>& all) {
   }
 }
 
-/// Under another name first, so that one that is half removed is not taken for a checkpoint.
+/// Renames it first, so that a half-removed one is not mistaken for a checkpoint.
 void Checkpoints::remove(const CheckpointName& name) {
   const fs::path old = hidden(folder_, name, ".old");
   if (storage_.rename(folder_ / to_text(name), old) == 0) runner::remove_all(old, storage_);

@@ -14,18 +14,18 @@
 namespace stages {
 
 struct CheckpointOptions {
-  std::int64_t keep_last = 1;  ///< of the newest ones, 1 or more
-  std::int64_t keep_best = 0;  ///< of those with the best metric
+  std::int64_t keep_last = 1;  ///< how many of the newest to keep, 1 or more
+  std::int64_t keep_best = 0;  ///< how many with the best metric to keep
   bool higher_is_better = false;
 };
 
-/// A checkpoint that was found whole.
+/// A checkpoint that passed its checks.
 struct FoundCheckpoint {
   std::filesystem::path folder;
   TrainingState state;
 };
 
-/// Where a training continues.
+/// Where a training resumes.
 struct Continuation {
   std::optional<FoundCheckpoint> from;  ///< nullopt: from its beginning
   std::vector<std::string> damaged;     ///< a line for each checkpoint that was passed over
@@ -35,46 +35,45 @@ struct Continuation {
 ///
 ///   step-00001234/   one checkpoint (checkpoint_folder.h)
 ///   latest, best     the name of one, a line
-///   damaged-step-…   one that was damaged when the training was resumed; nobody uses it
+///   damaged-step-…   one that was found damaged on resume; it is never used
 ///
 /// A checkpoint is built under another name, flushed to the disk and renamed, and only then pointed
-/// to, so that a kill or a power cut at any moment leaves the one before or the new one whole. One
-/// program at a time may save.
+/// to. So a kill or a power cut at any moment leaves either the previous or the new one whole. Only
+/// one program at a time may save.
 class Checkpoints {
  public:
   /// `folder` need not exist. `storage` is borrowed.
   Checkpoints(std::filesystem::path folder, CheckpointOptions options,
               runner::Storage& storage = runner::disk());
 
-  /// Saves `state`, points `latest` to it and, of all that have a metric, `best` to the one with
-  /// the best (of equals the oldest), and removes those that are neither pointed to nor to be kept.
-  /// Returns the new folder. Throws runner::WriteError, kDiskFull before anything is written where
-  /// there is too little room; what was saved before stays. What cannot be removed is tried again
-  /// at the next save.
+  /// Saves `state`, points `latest` to it and `best` to the checkpoint with the best metric (the
+  /// oldest of equals), and removes those that are neither pointed to nor to be kept. Returns the
+  /// new folder. Throws runner::WriteError: kDiskFull, before anything is written, if there is too
+  /// little room; earlier checkpoints stay. A removal that fails is retried at the next save.
   std::filesystem::path save(const TrainingState& state);
 
-  /// The one that `latest` names; nullopt where there is none at all. Throws runner::StageError,
-  /// kDamagedWeights, where that one is damaged: only a training that continues may do with
-  /// another.
+  /// The checkpoint that `latest` names; nullopt if there is none at all. Throws
+  /// runner::StageError, kDamagedWeights, if it is damaged: only a resumed training may fall back
+  /// to another.
   std::optional<FoundCheckpoint> load_latest(CheckpointPart part = CheckpointPart::kAll) const;
-  /// The best of all, likewise; nullopt where none has been measured. That is the one that `best`
-  /// names, but where a save was cut off before it was pointed to.
+  /// The best checkpoint, in the same way; nullopt if no metric has been measured. It is the one
+  /// that `best` names, unless a save was cut off before it updated `best`.
   std::optional<FoundCheckpoint> load_best(CheckpointPart part = CheckpointPart::kAll) const;
 
-  /// The one that `latest` names or, if that is damaged, the newest that is whole; where the one
-  /// that `best` names is damaged, the newest before it, so that it comes about again. A damaged
-  /// one is renamed, to damaged-step-00001234. What the last save was to do after that, it does: it
-  /// may have been cut off.
+  /// The checkpoint that `latest` names or, if that is damaged, the newest whole one. If the one
+  /// that `best` names is damaged, the newest before it, so that training reaches it again. A
+  /// damaged one is renamed to damaged-step-00001234. Also completes the cleanup of the last save,
+  /// which may have been cut off.
   Continuation load_to_continue();
-  /// Whether that would find one.
+  /// Whether load_to_continue() would find a checkpoint.
   bool can_continue() const;
 
-  /// What to do about a damaged one: resume the run, or ask for one that is whole by `option`, such
-  /// as "--checkpoint ", with its folder appended. Empty `option`: it cannot be asked for.
+  /// Advice for a damaged checkpoint: resume the run, or name a whole one with `option`, such as
+  /// "--checkpoint ", to which its folder is appended. Empty `option`: there is no such option.
   std::string advice(const std::string& option) const;
 
  private:
-  /// A damaged checkpoint, or what else is wrong.
+  /// A damaged checkpoint or other fault.
   struct Damage {
     std::optional<runner::CheckpointName> name;
     std::string what;

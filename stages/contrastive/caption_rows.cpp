@@ -13,12 +13,12 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-/// The captions of a batch, each once within some samples.
+/// The distinct captions of a batch; equal captions are merged within runs of samples.
 struct Distinct {
-  Numbers captions;  // in the order in which they occur
-  Numbers rows;      // of each sample, in `captions`
+  Numbers captions;  // in order of first occurrence
+  Numbers rows;      // of each sample, an index into `captions`
   Numbers first;     // of each sample, the first row of an equal caption
-  Numbers offsets;   // of each sample's own rows, and the end
+  Numbers offsets;   // of each sample's own rows, followed by the end
 };
 
 Distinct distinct(std::int64_t samples, const CaptionRowsOptions& options, auto caption_of) {

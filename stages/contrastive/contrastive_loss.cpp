@@ -17,14 +17,14 @@ namespace stages {
 namespace {
 
 constexpr std::int64_t kTilesAtOnce =
-    3;  // the similarities of a tile and what operators make of them
-constexpr std::int64_t kEmbeddings = 4;  // images and texts, and their gradients
+    3;  // the similarities of a tile and the operators' intermediate results
+constexpr std::int64_t kEmbeddings = 4;  // images, texts, and their gradients
 
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
 
 using MaybeTensor = std::optional<at::Tensor>;
 
-/// The products of one tile at a time, where those of the tile before lay.
+/// Computes the products of one tile at a time, reusing the memory of the previous tile.
 class TileProducts {
  public:
   TileProducts(const at::Tensor& images, const at::Tensor& texts, std::int64_t tile)
@@ -33,7 +33,7 @@ class TileProducts {
   TileTensor at(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
     if (!buffer_.defined()) buffer_ = at::empty({side_ * side_}, images_.options());
     at::Tensor products = buffer_.narrow(0, 0, rows * columns).view({rows, columns});
-    // Autocast leaves alone what writes to a given tensor.
+    // Autocast does not affect operations that write to a given tensor.
     at::mm_out(products, images_.narrow(0, row, rows), texts_.narrow(0, column, columns).t());
     return {products, row, column};
   }
@@ -44,8 +44,8 @@ class TileProducts {
   at::Tensor buffer_;
 };
 
-/// Has one tile of what grows with the square of the pairs. Where that is all, operators keep its
-/// similarities for the gradient.
+/// Holds only one tile of everything that grows with the square of the number of pairs. If there is
+/// a single tile, operators keep its similarities for the gradient.
 class TiledLoss : public torch::autograd::Function<TiledLoss> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& images,

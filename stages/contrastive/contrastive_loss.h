@@ -8,40 +8,40 @@
 
 namespace stages {
 
-/// Which texts are right for an image: those of its group, with equal shares. Without groups, its
-/// own alone.
+/// Which texts match an image: those of its group, with equal shares. Without groups, only its own
+/// text.
 struct PairGroups {
   at::Tensor of_pair =
-      {};  ///< (n) int64 from 0 to count - 1; undefined: each pair is a group of its own
+      {};  ///< (n) int64 from 0 to count - 1; undefined: each pair is its own group
   std::int64_t count = 0;
 };
 
-/// The symmetric contrastive loss InfoNCE of n pairs (Radford et al. 2021, arXiv:2103.00020): with
-/// the similarities x = exp(logit_scale) · images · textsᵀ the cross-entropy of each row and of
-/// each column with its right ones, the mean over both directions and all pairs. A scalar with
-/// graph, in float32 at least.
+/// The symmetric contrastive loss InfoNCE of n pairs (Radford et al. 2021, arXiv:2103.00020). With
+/// the similarities x = exp(logit_scale) · images · textsᵀ, it is the cross-entropy of each row and
+/// each column against its matches, averaged over both directions and all pairs. Returns a scalar
+/// with graph, in float32 at least.
 ///
-/// `images` and `texts` (n, width) have rows of length 1, `logit_scale` is a scalar. The n²
-/// similarities are never there at once: they are gone through in square tiles of `tile` rows, of
-/// which the logarithms of the sums of rows and columns are kept, and made once more for the
-/// gradient unless they are one tile (Cheng et al. 2024, "Breaking the memory barrier",
-/// arXiv:2410.17243). In exact arithmetic the tile changes nothing.
+/// `images` and `texts` (n, width) have rows of length 1; `logit_scale` is a scalar. The n²
+/// similarities are never in memory at once. They are computed in square tiles of `tile` rows,
+/// keeping only the log-sum-exp of each row and column. The gradient computes them a second time,
+/// unless there is only one tile (Cheng et al. 2024, "Breaking the memory barrier",
+/// arXiv:2410.17243). In exact arithmetic the tile size does not change the result.
 at::Tensor contrastive_loss(const at::Tensor& images, const at::Tensor& texts,
                             const at::Tensor& logit_scale, const PairGroups& groups,
                             std::int64_t tile);
 
-/// The same by other work than that which suits where the tensors lie.
+/// The same with an explicit choice of PairWork, instead of the one that suits the tensors' device.
 at::Tensor contrastive_loss(const at::Tensor& images, const at::Tensor& texts,
                             const at::Tensor& logit_scale, const PairGroups& groups,
                             std::int64_t tile, PairWork work);
 
-/// The tile that suits embeddings such as `x`, (n, width), where they lie. On a CPU larger ones are
-/// quicker: it is the largest that takes no more memory than the embeddings and their gradients do,
-/// from 128 to 512.
+/// The tile size that suits embeddings such as `x`, (n, width), on their device. On a CPU larger
+/// tiles are faster: the size is the largest from 128 to 512 that takes no more memory than the
+/// embeddings and their gradients.
 std::int64_t contrastive_tile(const at::Tensor& x);
 
-/// For each row of `queries` (n, width) the row of `candidates` (m, width) with the largest
-/// product, the first of equal ones; (n) int64, tile by tile, without graph.
+/// For each row of `queries` (n, width), finds the row of `candidates` (m, width) with the largest
+/// product; the first of equal ones wins. Returns (n) int64, computed tile by tile, without graph.
 at::Tensor nearest(const at::Tensor& queries, const at::Tensor& candidates, std::int64_t tile);
 
 }  // namespace stages

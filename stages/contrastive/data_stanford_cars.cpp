@@ -61,7 +61,7 @@ constexpr const char *kCarsFolder = "stanford_cars", *kDevkit = "devkit",
 /// Where the devkit is: as published, and as on Kaggle.
 constexpr std::array kDevkits = {"devkit", "car_devkit/devkit", "cars_devkit/devkit", "car_devkit",
                                  "cars_devkit"};
-/// The last are those of a browser that has fetched the file twice, as on Kaggle.
+/// The last ones are the names that a browser gives to a second download, as on Kaggle.
 constexpr std::array kTestAnnotations = {"cars_test_annos_withlabels.mat",
                                          "cars_test_annos_withlabels (1).mat"};
 constexpr std::array<std::string_view, 3> kTwoWordMakes = {"AM General", "Aston Martin",
@@ -76,7 +76,7 @@ bool is_year(std::string_view word) {
   return word.size() == 4 && word.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-/// A whole number in a record's field; nullopt where it is something else.
+/// A record field as an integer; nullopt if it is something else.
 std::optional<std::int64_t> number_in(const MatCell& cell) {
   const auto* const number = std::get_if<std::int64_t>(&cell);
   return number ? std::optional(*number) : std::nullopt;
@@ -103,7 +103,7 @@ class CarLister {
       files_.fault(devkit_ + kTrainAnnotations, "it has no image");
   }
 
-  /// The folder of the annotations in `root`, by its name there.
+  /// The path of the annotations' folder, relative to `root`.
   static std::string devkit_in(const fs::path& root) {
     std::error_code error;
     for (const char* const folder : kDevkits)
@@ -119,7 +119,7 @@ class CarLister {
   }
 
  private:
-  /// Beside the devkit, in it, or in the folder of that; empty: it is not there.
+  /// Looks next to the devkit, in it, and in its parent folder; empty: not found.
   std::string test_annotations() const {
     const std::string around = devkit_.substr(0, devkit_.rfind('/', devkit_.size() - 2) + 1);
     for (const std::string& folder :
@@ -231,7 +231,7 @@ class CarLister {
     return Box{left - 1, top - 1, right - left + 1, bottom - top + 1};
   }
 
-  /// The file has records, but not those of this data set.
+  /// Reports that a file has records, but not those of this data set.
   void report_lacking(const std::string& file, const MatRecords& records,
                       const std::vector<std::string>& lacking) {
     std::string message = "its records lack " + runner::listed(lacking, kNamedCars, "'") +
@@ -245,7 +245,7 @@ class CarLister {
     files_.fault(file, std::string(problem.what()) + "; is it of another devkit?");
   }
 
-  /// "cars_train/", or "cars_train/cars_train/" where that is a folder.
+  /// "cars_train/", or "cars_train/cars_train/" if that is a folder.
   std::string image_folder(const std::string& name) const {
     std::error_code error;
     const bool is_nested = fs::is_directory(root_ / name / name, error);
@@ -275,11 +275,11 @@ class CarLister {
   const CarLabels labels_;
   const bool has_boxes_;
   AnnotationFiles files_;
-  std::int64_t count_ = 0;  // of published classes; 0: their names could not be read
+  std::int64_t count_ = 0;  // number of published classes; 0: their names could not be read
   ImageList list_;
 };
 
-/// Something else that lies in `root` in place of what is looked for.
+/// Reports that `root` holds another edition of the data set, if it does; else "".
 std::string found_instead(const fs::path& root) {
   std::error_code error;
   return fs::exists(root / kOtherEdition, error) ? "; its cars_annos.mat is of another edition, "
@@ -352,10 +352,11 @@ std::string model_name(std::int64_t label) {
          std::to_string(2000 + label);
 }
 
-/// The pictures of a part, and their annotations.
+/// The images of a part, and their annotations.
 struct MadeCars {
   std::string folder;
-  std::int64_t per_class = 0, first = 0;  // numbers of the first picture of each class
+  std::int64_t per_class = 0, first = 0;  // images per class; number of the first image of each
+                                          // class
   MatRecords plain = {{"bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2", "fname"}, {}};
   MatRecords labelled = {{"bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2", "class", "fname"}, {}};
 
@@ -398,7 +399,7 @@ void make_stanford_cars(const std::filesystem::path& folder, const MadeImages& i
       check_cancelled(callbacks);
       const std::int64_t label = places[place] / part.per_class,
                          index = part.first + places[place] % part.per_class;
-      const BoxedPicture picture =
+      const BoxedImage picture =
           draw_boxed_shape(static_cast<std::size_t>(label), static_cast<int>(images.size), seed,
                            static_cast<std::uint64_t>(index));
       const std::string name = padded(place + 1, 5) + ".jpg";

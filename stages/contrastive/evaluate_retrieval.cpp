@@ -41,8 +41,8 @@ struct RetrievalConfig {
   std::int64_t tile = 1;
 };
 
-/// What is kept of each pair: the image's embedding, then that of its caption. Captions are
-/// embedded once, when the first images are seen.
+/// Keeps the embeddings of each pair: the image's, then its caption's. Captions are embedded once,
+/// when the first images arrive.
 class PairEmbeddings {
  public:
   PairEmbeddings(const Checkpoint& checkpoint, const std::vector<std::string>& captions)
@@ -139,14 +139,14 @@ class RetrievalEvaluation final : public runner::Stage {
     return Predictor(inputs, std::move(options));
   }
 
-  /// What images are compared with.
+  /// The texts that images are compared with.
   struct Texts {
     at::Tensor embeddings;         // (m, width)
-    std::vector<std::int64_t> of;  // of each image, its own; empty: as many as images, one for each
+    std::vector<std::int64_t> of;  // index of each image's own text; empty: as many texts as
+                                   // images, one for each
   };
 
-  /// Of the captions of pairs, whose embeddings are given, each distinct one once, in the order in
-  /// which they occur.
+  /// The distinct captions of pairs, in order of first occurrence, with their given embeddings.
   static Texts distinct(const std::vector<std::int64_t>& captions, const at::Tensor& embeddings) {
     Texts texts;
     std::map<std::int64_t, std::int64_t> number_of;
@@ -160,7 +160,7 @@ class RetrievalEvaluation final : public runner::Stage {
     return texts;
   }
 
-  /// Samples that were skipped have no name among the pairs.
+  /// The captions of all pairs, without the samples that were skipped.
   static std::vector<std::int64_t> captions_of(const ClassifiedSamples& pairs,
                                                const Dataset& test) {
     const std::vector<std::int64_t> all = test.captions();
@@ -197,7 +197,7 @@ class RetrievalEvaluation final : public runner::Stage {
     return text + ", median rank " + std::to_string(static_cast<std::int64_t>(metrics.median_rank));
   }
 
-  RetrievalConfig config_;  // its batch is no larger than what fits, once that has been planned
+  RetrievalConfig config_;  // its batch size is reduced to what fits once that has been planned
 };
 
 runner::Result<std::unique_ptr<runner::Stage>> create_retrieval(runner::ConfigReader& reader) {
@@ -220,12 +220,12 @@ extern const runner::StageKind kEvaluateRetrieval = {"evaluate.retrieval", creat
 
 namespace {
 
-/// The best candidate of a query that counts as found.
+/// The best matching candidate of a query so far.
 struct Found {
   double product = -std::numeric_limits<double>::infinity();
   std::int64_t index = 0;
 
-  /// Candidates come in the order of their indices, so that of equal ones the first stays.
+  /// Candidates come in index order, so the first of equal ones is kept.
   void offer(double other, std::int64_t at) {
     if (other > product) *this = {other, at};
   }
@@ -245,7 +245,7 @@ class PairProducts {
                const std::function<void()>& step)
       : images_(images), texts_(texts), tile_(tile), step_(step) {}
 
-  /// Calls `use` with every square for which `is_wanted` holds, row after row of squares, and its
+  /// Calls `use` with every square for which `is_wanted` holds, in row-major order, and with its
   /// products.
   template <typename Wanted, typename Use>
   void for_squares(const Wanted& is_wanted, const Use& use) const {
@@ -274,7 +274,7 @@ class PairProducts {
   const std::function<void()>& step_;
 };
 
-/// Which squares hold a pair that counts as found.
+/// Which squares contain a matching pair.
 class OwnTexts {
  public:
   OwnTexts(std::span<const std::int64_t> text_of, std::int64_t tile) : tile_(tile) {
@@ -292,7 +292,7 @@ class OwnTexts {
 
  private:
   const std::int64_t tile_;
-  std::vector<std::vector<std::int64_t>> sorted_;  // of the images of each row of squares
+  std::vector<std::vector<std::int64_t>> sorted_;  // of the images in each row of squares
 };
 
 }  // namespace

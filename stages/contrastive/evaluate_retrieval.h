@@ -10,34 +10,32 @@
 
 namespace stages {
 
-/// For each query how many candidates come before the best one that counts as found; 0 is the best
-/// rank.
+/// For each query, the number of candidates ranked before its best match; 0 is the best rank.
 struct RetrievalRanks {
-  std::vector<std::int64_t> image_to_text;  ///< of each image
-  std::vector<std::int64_t> text_to_image;  ///< of each text
+  std::vector<std::int64_t> image_to_text;  ///< one per image
+  std::vector<std::int64_t> text_to_image;  ///< one per text
 };
 
-/// Ranks in both directions of normalised embeddings: `images` (n, width) and `texts` (m, width)
-/// are on the CPU, of one floating-point type, and finite; `text_of` (n) says which text is that of
-/// each image, and each text is that of one at least. An image asks among all texts for its own, a
-/// text among all images for the best of its own. Where `text_of` is empty, row i of both is a
-/// pair. A candidate with a greater product comes first, of equal ones the one with the lower
-/// index: as open_clip ranks them. Products are added up in float64 and rounded to the embeddings'
-/// type, or to float32 where that is narrower, so that equal texts have equal products wherever
-/// they stand. It takes 20 `tile`^2 bytes, never n m; `step` is called before each square and may
-/// throw.
+/// Ranks normalised embeddings in both directions: `images` (n, width) and `texts` (m, width) are
+/// on the CPU, of one floating-point type, and finite. `text_of` (n) is the index of each image's
+/// text; every text belongs to at least one image. An image queries all texts for its own; a text
+/// queries all images for the best of its own. If `text_of` is empty, row i of both is a pair. A
+/// candidate with a greater product ranks first; ties go to the lower index, as in open_clip.
+/// Products are summed in float64 and rounded to the embeddings' type, or to float32 if that is
+/// narrower, so that equal texts have equal products wherever they stand. It takes 20 `tile`^2
+/// bytes, never n m. `step` is called before each square and may throw.
 RetrievalRanks retrieval_ranks(const at::Tensor& images, const at::Tensor& texts,
                                std::span<const std::int64_t> text_of, std::int64_t tile,
                                const std::function<void()>& step = {});
 
-/// What ranks say, with 1 as the best rank. The median is rounded down.
+/// Summary of ranks, with 1 as the best rank. The median is rounded down.
 struct RetrievalMetrics {
   double mean_rank = 0, median_rank = 0;
   std::map<std::int64_t, double>
-      recall;  ///< by k: the share of queries that find something among the first k
+      recall;  ///< by k: the share of queries with a match among the first k
 };
 
-/// Of at least one rank.
+/// `ranks` has at least one element.
 RetrievalMetrics retrieval_metrics(std::span<const std::int64_t> ranks,
                                    std::span<const std::int64_t> recall_at);
 

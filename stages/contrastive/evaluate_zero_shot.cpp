@@ -34,8 +34,7 @@ struct ZeroShotConfig {
   bool measures_head = true, measures_within_class = false;
 };
 
-/// Which of the captions each class has, (classes, captions), bool: those of all its samples,
-/// tested or not.
+/// Which captions each class has, (classes, captions) bool, from all its samples, tested or not.
 at::Tensor captions_of_classes(const Dataset& test) {
   const DatasetDescription data = test.describe();
   const std::vector<std::vector<std::int64_t>> captions = test.captions_of_classes();
@@ -50,21 +49,21 @@ at::Tensor captions_of_classes(const Dataset& test) {
   return has;
 }
 
-/// How many of the candidates (n, captions) bool of each image come before its own, (n, 1): a
-/// larger product does, and of equal ones the caption with the lower number.
+/// For each image, how many of the candidates (n, captions) bool rank before its own caption, (n,
+/// 1): those with a larger product, and of equal ones those with a lower index.
 at::Tensor ranks_of_own(const at::Tensor& products, const at::Tensor& are_candidates,
                         const at::Tensor& own) {
   const at::Tensor place = own.unsqueeze(1), of_own = products.gather(1, place);
   const at::Tensor is_lower = torch::arange(products.size(1), place.options()).lt(place);
-  // By bits: the logical operators have no Meta kernel.
+  // Bitwise, because the logical operators have no Meta kernel.
   const at::Tensor precedes =
       products.gt(of_own).bitwise_or(products.eq(of_own).bitwise_and(is_lower));
   return precedes.bitwise_and(are_candidates).sum(1, /*keepdim=*/true);
 }
 
-/// What is kept of each image: a logit for each class by its templates, then those of the class
-/// head, then how many captions of its class come before its own. It embeds the texts once, when it
-/// sees the first images.
+/// Keeps for each image: a logit per class from the templates, then the logits of the class head,
+/// then how many captions of its class rank before its own. The texts are embedded once, when the
+/// first images arrive.
 class ImageVerdict {
  public:
   ImageVerdict(const ZeroShotConfig& config, const Dataset& test, const Checkpoint& checkpoint)
@@ -192,7 +191,7 @@ class ZeroShotEvaluation final : public runner::Stage {
     return result;
   }
 
-  /// The class head's accuracies, where it knows the classes that are tested.
+  /// Adds the class head's accuracies if it knows the tested classes.
   std::string add_head(const at::Tensor& logits, const std::vector<std::string>& tested,
                        Classified& classified) const {
     std::optional<TestedClasses> classes;
@@ -211,7 +210,7 @@ class ZeroShotEvaluation final : public runner::Stage {
     return "class head: " + headline(metrics);
   }
 
-  /// Over the images that the head, or without one the templates, classify correctly.
+  /// Measured over the images that the head, or without one the templates, classify correctly.
   std::string add_within_class(const at::Tensor& outputs, const at::Tensor& head,
                                const std::vector<std::string>& tested,
                                Classified& classified) const {
@@ -242,7 +241,7 @@ class ZeroShotEvaluation final : public runner::Stage {
     return line + " of " + std::to_string(right) + " images whose class is right";
   }
 
-  ZeroShotConfig config_;  // its batch is no larger than what fits, once that has been planned
+  ZeroShotConfig config_;  // its batch size is reduced to what fits once that has been planned
 };
 
 runner::Result<std::unique_ptr<runner::Stage>> create_zero_shot(runner::ConfigReader& reader) {

@@ -4,9 +4,9 @@
 
 namespace stages {
 
-// Kernels on the current GPU, in `stream` (a cudaStream_t), which they do not wait for. T is float
-// or double; all memory lies on that GPU; a tile has at least one element. Every sum is made in an
-// order that the tile's shape alone decides, so that the same numbers give the same bits. Both
+// Kernels on the current GPU, enqueued on `stream` (a cudaStream_t) without waiting for it. T is
+// float or double; all memory lies on that GPU; a tile has at least one element. The order of every
+// sum depends only on the tile's shape, so the same numbers give the same bits. Both functions
 // throw std::runtime_error with CUDA's message.
 
 /// Adds the similarities of `tile` to the sums of its rows and of its columns.
@@ -14,7 +14,8 @@ template <typename T>
 void launch_pair_sums(const PairTile<T>& tile, const RightPairs<T>& right, const PairSums<T>& sums,
                       void* stream);
 
-/// Writes over the products of `tile` the loss's gradients by them, and adds to gradient.by_scale.
+/// Overwrites the products of `tile` with the loss's gradients by them, and adds to
+/// gradient.by_scale.
 template <typename T>
 void launch_pair_gradient(const PairTile<T>& tile, const RightPairs<T>& right,
                           const PairGradient<T>& gradient, void* stream);

@@ -4,7 +4,7 @@
 
 namespace stages {
 
-/// What launch_pair_sums() does, an element after another in the memory of the CPU.
+/// CPU version of launch_pair_sums(): loops over the elements in the CPU's memory.
 template <typename T>
 void loop_pair_sums(const PairTile<T>& tile, const RightPairs<T>& right, const PairSums<T>& sums) {
   for (std::int64_t i = 0; i < tile.rows; ++i) {
@@ -21,7 +21,7 @@ void loop_pair_sums(const PairTile<T>& tile, const RightPairs<T>& right, const P
   }
 }
 
-/// What launch_pair_gradient() does, likewise.
+/// CPU version of launch_pair_gradient().
 template <typename T>
 void loop_pair_gradient(const PairTile<T>& tile, const RightPairs<T>& right,
                         const PairGradient<T>& gradient) {

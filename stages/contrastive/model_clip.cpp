@@ -20,14 +20,13 @@ using runner::ErrorCode;
 using runner::StageError;
 namespace fs = std::filesystem;
 
-/// What the options of the tokenizer say. Where they name no file, it is looked for beside the
-/// weights.
+/// The tokenizer options. If they name no file, it is looked for next to the weights.
 struct TokenizerFiles {
   std::optional<std::string> merges, vocabulary;
   TextCleaning cleaning = TextCleaning::kTransformers;
 };
 
-/// The merges beside weights, by the names that libraries give them; nullopt where there are none.
+/// The merges file next to weights, under the names that libraries use; nullopt if there is none.
 std::optional<fs::path> merges_next_to(const fs::path& weights) {
   constexpr std::array kNames = {"merges.txt", "bpe_simple_vocab_16e6.txt.gz"};
   for (const char* name : kNames) {
@@ -55,7 +54,7 @@ class ClipStage : public runner::Stage {
     }
     return all;
   }
-  /// Random weights below adapters follow from it.
+  /// Random weights below adapters depend on the seed.
   bool uses_seed() const override { return config_.lora && !config_.image.weights; }
 
   runner::Outputs run(const runner::Inputs&, runner::RunContext& context) override {
@@ -81,7 +80,7 @@ class ClipStage : public runner::Stage {
   }
 
  private:
-  /// The number of heads follows from no shape.
+  /// The number of heads cannot be derived from any shape.
   void check_text_tower(const std::optional<nlohmann::json>& config) const {
     if (!config || !config->is_object() || !config->contains("text_config")) return;
     const nlohmann::json& text = config->at("text_config");
@@ -126,7 +125,7 @@ class ClipStage : public runner::Stage {
 
   const ClipConfig config_;
   const TokenizerFiles files_;
-  mutable std::optional<std::string> sha256_;  // of the weights, which are read for it once
+  mutable std::optional<std::string> sha256_;  // of the weights file, which is read for it once
 };
 
 void read_block(runner::ConfigReader& reader, BlockOptions& block, std::int64_t& layers) {

@@ -7,15 +7,15 @@
 
 namespace stages {
 
-// What contrastive_loss() computes between its products: of one element or of one row. It needs no
-// torch: a CPU's loop and a GPU's kernel share these lines. T is float or double; every number is
-// T's.
+// The element-wise and row-wise computations of contrastive_loss(), between its matrix products.
+// They do not depend on torch, so that a CPU's loop and a GPU's kernel share them. T is float or
+// double; every number has the type T.
 
-/// log Σ exp(x) of numbers that come one by one, or in parts: no sum overflows. Nothing has been
-/// added at first.
+/// Streaming log Σ exp(x) of numbers that arrive one by one or in parts; no sum overflows. Starts
+/// empty.
 template <typename T>
 struct RunningLogSum {
-  T largest = -INFINITY;  ///< of what has been added
+  T largest = -INFINITY;  ///< largest number added so far
   T sum = 0;              ///< Σ exp(x − largest)
 
   RETORT_HOST_DEVICE void add(T x) { add(RunningLogSum{x, 1}); }
@@ -31,11 +31,12 @@ struct RunningLogSum {
   RETORT_HOST_DEVICE T value() const { return largest + std::log(sum); }
 };
 
-/// Which texts are right for an image, with which shares: those of its group.
+/// Which texts match an image, with their shares: those of its group.
 template <typename T>
 struct RightPairs {
-  const std::int64_t* group = nullptr;  ///< of each pair; null: each is a group of its own
-  const T* share = nullptr;  ///< of each pair: 1 / the pairs of its group; null as `group` is
+  const std::int64_t* group = nullptr;  ///< of each pair; null: each pair is its own group
+  const T* share = nullptr;  ///< of each pair: 1 / the number of pairs in its group; null if
+                             ///< `group` is
 
   RETORT_HOST_DEVICE T share_of(std::int64_t image, std::int64_t text) const {
     if (!group) return image == text ? T(1) : T(0);
@@ -43,8 +44,8 @@ struct RightPairs {
   }
 };
 
-/// A tile of the products of all images with all texts, (rows, columns) row after row, and where it
-/// begins. A similarity is `factor` times its product.
+/// A tile of the products of all images with all texts, (rows, columns) in row-major order, and its
+/// first row and column. A similarity is `factor` times its product.
 template <typename T>
 struct PairTile {
   T* products;
@@ -56,10 +57,10 @@ struct PairTile {
   }
 };
 
-/// What is known of each image (a row) and each text (a column) so far.
+/// Running sums of each image (a row) and each text (a column).
 template <typename T>
 struct PairSums {
-  T *row_largest, *row_sum, *column_largest, *column_sum;  ///< their RunningLogSum
+  T *row_largest, *row_sum, *column_largest, *column_sum;  ///< the members of their RunningLogSum
   T* right;                                                ///< of each row: Σ share · similarity
 
   RETORT_HOST_DEVICE RunningLogSum<T> of_row(std::int64_t i) const {
@@ -78,16 +79,14 @@ struct PairSums {
   }
 };
 
-/// What the gradient is computed of: log Σ exp of each row and each column, and of what `weight`
-/// says.
+/// Inputs of the gradient: log Σ exp of each row and each column, and `weight`.
 template <typename T>
 struct PairGradient {
   const T *of_rows, *of_columns;
   const T* weight;  ///< a scalar: the loss's gradient by an element of one direction
-  T* by_scale;  ///< of each row: Σ gradient · similarity, which the gradient by logit_scale is the
-                ///< sum of
+  T* by_scale;  ///< of each row: Σ gradient · similarity; their sum is the gradient by logit_scale
 
-  /// By a similarity: softmax less share, in both directions.
+  /// The gradient by a similarity: softmax minus share, in both directions.
   RETORT_HOST_DEVICE T by_similarity(T similarity, std::int64_t row, std::int64_t column,
                                      T share) const {
     return *weight * ((std::exp(similarity - of_rows[row]) - share) +

@@ -56,7 +56,7 @@ void where_it_lies(const at::Tensor& products, const Loop& loop,
 #endif
 }
 
-/// What of a vector belongs to the rows or the columns of a tile.
+/// The elements of a vector that belong to the rows or the columns of a tile.
 at::Tensor of_tile_rows(const at::Tensor& x, const TileTensor& tile) {
   return x.narrow(0, tile.row, tile.products.size(0));
 }
@@ -64,7 +64,7 @@ at::Tensor of_tile_columns(const at::Tensor& x, const TileTensor& tile) {
   return x.narrow(0, tile.column, tile.products.size(1));
 }
 
-/// The shares of a tile's texts in what is right for its images.
+/// The shares of a tile's texts as matches of its images.
 at::Tensor tile_shares(const TileTensor& tile, const RightTensors& right) {
   const at::Tensor is_right = of_tile_rows(right.group, tile)
                                   .unsqueeze(1)
@@ -98,7 +98,8 @@ at::Tensor gradient_by_operators(const TileTensor& tile, const at::Tensor& facto
 
 }  // namespace
 
-// Operators keep the logarithm alone: as that of the largest of numbers whose sum is 1.
+// Operators store only log Σ exp, as the running sum whose largest number is log Σ exp and whose
+// sum is 1.
 SumTensors::SumTensors(PairWork work, std::int64_t count, const at::TensorOptions& options)
     : row_largest(at::full({count}, -std::numeric_limits<double>::infinity(), options)),
       row_sum(at::full({count}, work == PairWork::kOperators ? 1 : 0, options)),

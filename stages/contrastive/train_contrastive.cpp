@@ -30,27 +30,28 @@ enum class RightCaptions { kOwn, kEqual, kOfClass };
 struct ContrastiveOptions {
   double contrastive_weight = 1, class_weight = 1;
   RightCaptions right = RightCaptions::kOwn;
-  bool asks_for_accuracy = false;  ///< the class head's says which epoch is best
+  bool asks_for_accuracy = false;  ///< the class head's accuracy decides which epoch is best
   bool asks_for_classes = false;   ///< validation looks for the nearest of the classes' captions
   std::int64_t frozen_epochs = 0;
   std::int64_t declared_parts = 1;  ///< gradient_accumulation_steps
-  std::int64_t compared = 0;        ///< pairs that an image is compared within; 0: the whole batch
+  std::int64_t compared = 0;        ///< number of pairs among which an image is compared; 0: the
+                                    ///< whole batch
   bool balances_classes = false;    ///< in the class head's loss
   bool balances_samples = false;
   double label_smoothing = 0;
   CaptionRowsOptions captions;
 };
 
-/// The classes of the data.
+/// The classes of the data set.
 struct Classes {
   std::int64_t count = 0;
-  TokenizedTexts captions = {};  ///< one for each; undefined where they are not asked for
-  bool are_learned = false;      ///< by the model's class head
+  TokenizedTexts captions = {};  ///< one per class; undefined if they are not needed
+  bool are_learned = false;      ///< predicted by the model's class head
   at::Tensor weights = {};       ///< (count), in training; undefined: all weigh 1
 };
 
-/// Symmetric InfoNCE of the pairs of a batch (contrastive_loss.h) and, where the model has a class
-/// head, the cross-entropy of its classes. A unit is an image with its caption.
+/// Symmetric InfoNCE of the pairs of a batch (contrastive_loss.h), plus the cross-entropy of the
+/// class head if the model has one. A unit is an image with its caption.
 class ContrastiveStep final : public TrainingStep {
  public:
   ContrastiveStep(const Model& model, const ContrastiveOptions& options, CaptionRows of_training,
@@ -86,8 +87,8 @@ class ContrastiveStep final : public TrainingStep {
     return {};
   }
 
-  /// A weight of classes is one of training alone. What the loss of the classes is divided by is
-  /// that of the whole batch, whatever it is cut into.
+  /// Class weights apply to training only. The class loss is divided by the weight of the whole
+  /// batch, however it is split.
   Batch arrange(const Batch& batch, BatchUse use) const override {
     const bool is_training = use == BatchUse::kTraining;
     NamedTensors besides;
@@ -180,15 +181,16 @@ class ContrastiveStep final : public TrainingStep {
   void constrain(torch::nn::Module& network) const override { model_.constrain(network); }
 
  private:
-  /// Pairs that are compared with one another: all of a batch, or a group of it, whatever it is
-  /// computed in.
+  /// Pairs that are compared with one another: a whole batch, or a group of it, however it is split
+  /// for computation.
   struct Compared {
-    std::int64_t begin, end;   // in the part
+    std::int64_t begin, end;   // indices within the part
     at::Tensor images, texts;  // (n, width): row i of both is a pair
-    at::Tensor equal;  // (n): of equal captions the same number, below that of the part's texts
+    at::Tensor equal;  // (n): equal captions have the same number, below the number of the part's
+                       // texts
   };
 
-  /// The sum of `measure` over the groups of a part.
+  /// Sums `measure` over the groups of a part.
   template <typename Measure>
   at::Tensor sum_over_groups(const NamedTensors& encoded, const Batch& part,
                              const Measure& measure) const {
@@ -230,8 +232,8 @@ class ContrastiveStep final : public TrainingStep {
     });
   }
 
-  /// How many images have a caption equal to their own as the nearest of those that they are
-  /// compared with.
+  /// The number of images whose nearest caption, among those they are compared with, equals their
+  /// own.
   at::Tensor recalled_count(const NamedTensors& encoded, const Batch& part) const {
     const torch::NoGradGuard no_graph;
     return sum_over_groups(encoded, part, [](const Compared& pairs) {
@@ -243,7 +245,7 @@ class ContrastiveStep final : public TrainingStep {
   const Model& model_;
   const ContrastiveOptions options_;
   const CaptionRows of_training_;
-  const std::optional<CaptionRows> of_validation_;  // nullopt: there is no validation data
+  const std::optional<CaptionRows> of_validation_;  // nullopt: no validation data
   const Classes classes_;
 };
 
@@ -289,7 +291,7 @@ ContrastiveOptions read_contrastive_options(runner::ConfigReader& reader) {
   return options;
 }
 
-/// Weights of the class head's loss, by the classes' frequencies.
+/// Weights for the class head's loss, by class frequency.
 at::Tensor balanced_class_weights(const Dataset& train) {
   try {
     return class_weights_of(BalancedWeights{}, train);

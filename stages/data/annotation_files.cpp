@@ -16,8 +16,8 @@ using runner::ErrorCode;
 
 constexpr std::size_t kShownFaults = 10;
 
-/// What a file is that is no UTF-8 text though programs write tables so, and what to do about it;
-/// empty: none of these.
+/// If the file is not UTF-8 but in a common form of tables: a description of that form and what to
+/// do about it; else empty.
 std::pair<std::string, std::string> form_of(std::string_view bytes) {
   using namespace std::string_view_literals;
   const std::string save = "save it as UTF-8 (`iconv -f utf16 -t utf8`; in Excel: CSV UTF-8)",
@@ -35,7 +35,7 @@ std::pair<std::string, std::string> form_of(std::string_view bytes) {
   };
   for (const auto& [start, form] : kForms)
     if (bytes.starts_with(start)) return form;
-  // Of UTF-16 without a mark every other byte is 0.
+  // In UTF-16 without a byte order mark every other byte is 0.
   constexpr std::size_t kLooked = 64;
   const std::string_view start = bytes.substr(0, std::min(kLooked, bytes.size() / 2 * 2));
   std::size_t zeros[2] = {};
@@ -70,7 +70,7 @@ std::optional<std::string> AnnotationFiles::read(const std::string& name, std::s
         "it is published with the images: put it there");
     return std::nullopt;
   }
-  // A pipe would be waited for, and a device has no end.
+  // Reading a pipe would block, and a device has no end.
   if (!fs::is_regular_file(status)) {
     fault(name, "it is not a file");
     return std::nullopt;

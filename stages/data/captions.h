@@ -11,24 +11,24 @@
 
 namespace stages {
 
-/// What captions can say of images.
+/// The facts about images that captions can use.
 struct ImageFacts {
   std::vector<std::string> fields;  ///< "make", "model"
   std::vector<std::vector<std::string>>
-      rows;  ///< each a text for every field; of an image, ImageFile::facts says which
+      rows;  ///< each has a text for every field; ImageFile::facts gives the row of an image
 };
 
-/// How an image is described: "a photo of a {make} {model} car" has two fields. "{{" and "}}" stand
-/// for braces.
+/// A caption template: "a photo of a {make} {model} car" has two fields. "{{" and "}}" are escaped
+/// braces.
 class CaptionTemplate {
  public:
-  /// Throws std::invalid_argument saying what is wrong with the braces, in half a sentence.
+  /// Throws std::invalid_argument with the fault in the braces, in half a sentence.
   explicit CaptionTemplate(std::string_view text);
 
   const std::string& text() const { return text_; }
-  /// In the order of the text; one that comes twice is there twice.
+  /// In text order; a field that occurs twice is listed twice.
   const std::vector<std::string>& fields() const { return fields_; }
-  /// `values`: what each of fields() is.
+  /// `values`: the value of each of fields().
   std::string filled(std::span<const std::string_view> values) const;
 
  private:
@@ -39,24 +39,25 @@ class CaptionTemplate {
 
 /// The captions of the images of a list.
 struct Captions {
-  std::vector<std::string> texts;  ///< all that occur, none twice; UTF-8 without control characters
+  std::vector<std::string> texts;  ///< all distinct captions that occur; UTF-8 without control
+                                   ///< characters
   std::vector<std::vector<std::int64_t>>
-      of;  ///< of each row of facts, the caption by each template: a position there
+      of;  ///< for each row of facts, the caption by each template: an index into `texts`
 };
 
-/// What `templates` make of `facts`, which have all the fields that they name. The texts are in the
-/// order of the templates, and of the rows for each.
+/// Fills `templates` from `facts`, which have all the fields that the templates name. The texts are
+/// in the order of the templates and, for each, of the rows.
 Captions compose_captions(std::span<const CaptionTemplate> templates, const ImageFacts& facts);
 
-/// Reads the option `caption`: no template, one, or several. What is wrong with their braces is an
-/// error of `reader`.
+/// Reads the option `caption`: no template, one, or several. Malformed braces are an error of
+/// `reader`.
 std::vector<CaptionTemplate> read_captions(runner::ConfigReader& reader);
 
-/// The same where it is known which fields there are: others are errors of `reader` too.
+/// The same if the fields are known: unknown ones are errors of `reader` too.
 std::vector<CaptionTemplate> read_captions(runner::ConfigReader& reader,
                                            const std::vector<std::string>& fields);
 
-/// An error for each template that names fields which are not among `fields`, at "/caption".
+/// An error at "/caption" for each template that names a field not among `fields`.
 runner::Diagnostics unknown_fields(std::span<const CaptionTemplate> templates,
                                    std::span<const std::string> fields);
 

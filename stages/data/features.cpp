@@ -34,7 +34,7 @@ constexpr std::int64_t kSmokeBatches = 2;
 struct FeaturesConfig {
   bool cache = true;
   std::int64_t batch_size = 0;
-  std::string pointer;  // where the recipe says all this, "/features"
+  std::string pointer;  // the place in the recipe, "/features"
   at::ScalarType storage = at::kFloat;
 };
 
@@ -59,7 +59,7 @@ class FrozenPart {
         policy_(policy),
         rows_(policy, device_, "features", context) {}
 
-  /// (n, …) on the CPU, all finite or not.
+  /// (n, …) on the CPU; values may be non-finite.
   at::Tensor operator()(const Batch& batch) {
     std::vector<at::Tensor> parts;
     const auto forward = [&](std::int64_t at_once) {
@@ -99,8 +99,8 @@ void check_finite(const at::Tensor& features, const Batch& batch, const Dataset&
       .with_help("its weights or the sample are damaged");
 }
 
-/// Do the samples of `part` change from epoch to epoch where they are used, so that their features
-/// cannot be kept?
+/// Do the samples of `part` change between epochs where they are used, so that their features
+/// cannot be cached?
 bool is_to_change(const std::string& part, const std::shared_ptr<const Dataset>& data) {
   return (part == "train" ? as_trained(data) : data)->describe().augmented;
 }
@@ -129,7 +129,7 @@ class Features final : public runner::Stage {
 
   bool uses_seed() const override { return false; }
 
-  /// In place of features it puts out their shape.
+  /// Outputs the shape of the features instead of the features.
   std::optional<runner::Outputs> plan(const runner::Inputs& inputs,
                                       runner::PlanContext& context) override {
     const auto model = inputs.get<Model>("model");
@@ -296,7 +296,7 @@ class Features final : public runner::Stage {
     return table;
   }
 
-  FeaturesConfig config_;  // its batch is no larger than what fits, once that has been planned
+  FeaturesConfig config_;  // its batch is reduced to what fits, once that has been planned
 };
 
 }  // namespace

@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 using runner::ErrorCode;
 using runner::StageError;
 
-// Where the authors publish their data, with the sums that torchvision and the archive's own page
-// give. https://www.robots.ox.ac.uk/~vgg/data/flowers/102/ and
+// The authors' download pages, with the checksums from torchvision and the archive's own page.
+// https://www.robots.ox.ac.uk/~vgg/data/flowers/102/ and
 // https://data.caltech.edu/records/65de6-vp158
 constexpr std::string_view kFlowersUrl = "https://www.robots.ox.ac.uk/~vgg/data/flowers/102/";
 constexpr std::array kFlowersFiles = {
@@ -68,7 +68,7 @@ std::int64_t files_below(const fs::path& folder) {
   return count;
 }
 
-/// Has it the files, and the folder of the images?
+/// Does it have the files, and the folder of the images?
 bool has_form(const PublishedDataset& dataset, const fs::path& folder) {
   std::error_code error;
   const auto is_file = [&](std::string_view name) {
@@ -99,7 +99,7 @@ void make_folders(const fs::path& path) {
 }
 
 void remove_tree(const fs::path& path) {
-  std::error_code ignored;  // what cannot be removed is told of by who needs its place
+  std::error_code ignored;  // a failed removal is reported by whatever needs its place
   fs::remove_all(path, ignored);
 }
 
@@ -133,7 +133,7 @@ class DatasetFetching {
       throw;
     }
     const fs::path draft = work_ / "unpacked";
-    remove_tree(draft);  // of one that was killed
+    remove_tree(draft);  // from a process that was killed
     runner::NewFolder unpacked(folder_, draft, storage_);
     lay_out(draft);
     unpacked.publish();
@@ -155,7 +155,7 @@ class DatasetFetching {
         .with_help("remove it to have it fetched, or choose another folder");
   }
 
-  /// So that two do not write the same file.
+  /// So that no two processes write the same file.
   runner::FolderLock take_lock() const {
     auto lock = runner::FolderLock::take(
         work_, {ErrorCode::kDownloadFailed,
@@ -177,7 +177,7 @@ class DatasetFetching {
     });
   }
 
-  /// Which of the files the user's are.
+  /// Finds out which files the user has supplied.
   void recognise_files() {
     for (const fs::path& path : wish_.files) {
       ByteProgress progress(callbacks_, "check " + path.filename().string(), 0, 0);
@@ -204,7 +204,7 @@ class DatasetFetching {
         .with_help("it may be damaged, or not the one that is published; fetch it again");
   }
 
-  /// What is going to be fetched, and how much that is.
+  /// Reports what will be fetched, and its size.
   void announce() const {
     std::int64_t bytes = 0;
     for (const PublishedFile& file : dataset_.files)
@@ -226,7 +226,7 @@ class DatasetFetching {
     return download(what, callbacks_, patience_, storage_);
   }
 
-  /// Images hardly get smaller by packing.
+  /// Images hardly shrink when compressed.
   static std::int64_t unpacked_size(std::int64_t packed) { return packed + packed / 20; }
 
   fs::path place_of(const PublishedFile& file) const {
@@ -234,7 +234,7 @@ class DatasetFetching {
     return given == given_.end() ? work_ / file.name : given->second;
   }
 
-  /// Makes `draft`, an empty folder, the data set.
+  /// Turns `draft`, an empty folder, into the data set.
   void lay_out(const fs::path& draft) {
     for (const PublishedFile& file : dataset_.files) {
       if (file.is_archive) {
@@ -256,7 +256,7 @@ class DatasetFetching {
 
   void copy(const fs::path& from, const fs::path& to) {
     std::error_code error;
-    if (fs::exists(fs::symlink_status(to, error))) return;  // the archive holds it
+    if (fs::exists(fs::symlink_status(to, error))) return;  // it came with the archive
     std::string bytes(static_cast<std::size_t>(fs::file_size(from)), '\0');
     const runner::Descriptor file(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
     const ssize_t size = file.is_open() ? ::read(*file, bytes.data(), bytes.size()) : -1;
@@ -272,7 +272,8 @@ class DatasetFetching {
   const Patience& patience_;
   runner::Storage& storage_;
   const fs::path folder_, work_;
-  std::map<std::string_view, fs::path> given_;  // files of the user's, by their published names
+  std::map<std::string_view, fs::path> given_;  // files supplied by the user, by their published
+                                                // names
 };
 
 }  // namespace
@@ -293,7 +294,7 @@ FetchedDataset fetch_published(const PublishedDataset& dataset, const DatasetWis
                                runner::Storage& storage) {
   try {
     return DatasetFetching(dataset, wish, callbacks, patience, storage).run();
-  } catch (const runner::WriteError& error) {  // whose advice is about runs
+  } catch (const runner::WriteError& error) {  // its advice is about runs
     throw StageError(error.code, error.what()).with_help("free up space, or choose another folder");
   }
 }

@@ -18,11 +18,11 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxClassNameBytes = 1000;
-constexpr std::size_t kMaxDepth = 100;  // of what stands beside the three lists
+constexpr std::size_t kMaxDepth = 100;  // of other keys next to the three lists
 constexpr std::array<std::string_view, 3> kFilelistKeys = {"label_names", "image_names",
                                                            "image_labels"};
 
-/// Reads a text and knows how far: the library's parser tells no place of what it has understood.
+/// Reads a text and counts lines: the library's parser does not report the position of its events.
 class CountingIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -50,13 +50,13 @@ class CountingIterator {
   const char** reached_;
 };
 
-/// Keeps what the three lists hold, and nothing else of the text.
+/// Keeps the contents of the three lists, and nothing else of the text.
 class FilelistParser final : public nlohmann::json_sax<json> {
  public:
   FilelistParser(AnnotationFiles& files, const std::string& name, std::string_view text)
       : files_(files), name_(name), text_(text), reached_(text.data()), counted_(text.data()) {}
 
-  /// False where it is not of that form.
+  /// False if it is not of that form.
   bool parse() {
     const CountingIterator begin(text_.data(), &reached_),
         end(text_.data() + text_.size(), nullptr);
@@ -125,7 +125,7 @@ class FilelistParser final : public nlohmann::json_sax<json> {
     return true;
   }
 
-  /// What is no entry of its list.
+  /// A scalar that is not an entry of its list.
   bool scalar(const std::string& text) {
     if (depth_ == 0) fault(kNoObject);
     if (depth_ == 1 && key_ < kOther)
@@ -134,7 +134,7 @@ class FilelistParser final : public nlohmann::json_sax<json> {
     if (key_ == kLabels) {
       fault(item(labels.size()) + " is " + text + ", and a label is a whole number from 0 to " +
             std::to_string(kLargestLabel));
-      labels.push_back(0);  // so that the next ones keep their places
+      labels.push_back(0);  // so that the next ones keep their positions
     } else {
       fault(item(entries()) + " is " + text + " and not a text");
       add_nothing();
@@ -174,8 +174,8 @@ class FilelistParser final : public nlohmann::json_sax<json> {
     return std::string(kFilelistKeys[key_]) + "[" + std::to_string(index) + "]";
   }
 
-  /// Of what was understood last: a number is over only when what follows has been read, its line's
-  /// end, say.
+  /// Of the last event: a number ends only when the next character has been read, which may be the
+  /// line end.
   std::size_t line() {
     const char* const last =
         reached_ > text_.data() && reached_[-1] == '\n' ? reached_ - 1 : reached_;

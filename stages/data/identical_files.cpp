@@ -22,7 +22,7 @@ constexpr std::size_t kPieceBytes = std::size_t{256} << 10;
 
 using Places = std::vector<ImagePlace>;
 
-/// The next `size` bytes of `file` are added to `digest`; false where there are fewer.
+/// Adds the next `size` bytes of `file` to `digest`; false if there are fewer.
 bool take(std::ifstream& file, std::uintmax_t size, runner::Digest& digest) {
   std::string piece(std::min<std::uintmax_t>(size, kPieceBytes), '\0');
   for (std::uintmax_t left = size; left > 0;) {
@@ -34,7 +34,7 @@ bool take(std::ifstream& file, std::uintmax_t size, runner::Digest& digest) {
   return true;
 }
 
-/// Of both ends of the file, of `size` bytes.
+/// The digest of both ends of the file, of `size` bytes.
 std::optional<std::string> digest_of_ends(const fs::path& path, std::uintmax_t size) {
   std::ifstream file(path, std::ios::binary);
   runner::Digest digest;
@@ -78,7 +78,7 @@ std::vector<std::vector<ImagePlace>> identical_files(const ImageList& list,
   };
   std::vector<Places> groups;
   for (const auto& [size, places] : by_size) {
-    const std::uintmax_t bytes = size;  // clang 14 captures no name of a binding
+    const std::uintmax_t bytes = size;  // clang 14 cannot capture a structured binding
     const auto of_ends = [bytes](const fs::path& path) { return digest_of_ends(path, bytes); };
     const auto of_all = [bytes](const fs::path& path) { return digest_of_all(path, bytes); };
     for (const auto& [ends, alike] : divided(places, of_ends)) {

@@ -15,11 +15,10 @@ struct ImagePlace {
   auto operator<=>(const ImagePlace&) const = default;
 };
 
-/// The images of `list` whose files are the same byte for byte, in groups of two or more, in its
-/// order. Of a file whose size nobody else has nothing is read, and of others at first both ends
-/// only, so that a hundred thousand photographs take as long as asking for their sizes. Files that
-/// cannot be read are like no other. `look` is called before each file that is opened; it may
-/// throw.
+/// The images of `list` whose files are byte-for-byte equal, in groups of two or more, in the
+/// list's order. A file of unique size is not read. Of other files only both ends are read at
+/// first, so a hundred thousand images take as long as querying their sizes. Unreadable files equal
+/// no other. `look` is called before each file that is opened; it may throw.
 std::vector<std::vector<ImagePlace>> identical_files(const ImageList& list,
                                                      const std::function<void()>& look = {});
 

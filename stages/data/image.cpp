@@ -35,7 +35,7 @@ Image oriented(Image image, int orientation) {
   const bool turned = orientation >= 5;
   Image result =
       Image::unset(turned ? image.height : image.width, turned ? image.width : image.height);
-  // Pixel (x, y) of the result lies at start + x·right + y·down of the source.
+  // Pixel (x, y) of the result is at start + x·right + y·down of the source.
   const std::ptrdiff_t column = 3;
   const std::ptrdiff_t row = column * image.width;
   const std::ptrdiff_t last_column = column * (image.width - 1);
@@ -48,9 +48,9 @@ Image oriented(Image image, int orientation) {
       {last_row + last_column, -column, -row},  // 3: upside down
       {last_row, column, -row},                 // 4: mirrored, upside down
       {0, row, column},                         // 5: mirrored along the main diagonal
-      {last_row, -row, column},                 // 6: to be turned clockwise
+      {last_row, -row, column},                 // rotate clockwise
       {last_row + last_column, -row, -column},  // 7: mirrored along the other diagonal
-      {last_column, row, -column},              // 8: to be turned anticlockwise
+      {last_column, row, -column},              // rotate anticlockwise
   }};
   const Walk walk = walks[static_cast<std::size_t>(orientation - 2)];
   for (int y = 0; y < result.height; ++y) {
@@ -123,7 +123,7 @@ std::string cause_of(int error) { return std::generic_category().message(error);
 
 enum class Format { kJpeg, kPng, kWebp };
 
-/// How a file in a format begins; a '?' stands for any byte.
+/// The first bytes of a format; '?' matches any byte.
 struct Signature {
   std::string_view start, format;
 };
@@ -165,7 +165,7 @@ Format format_of(Bytes file) {
 }  // namespace
 
 std::vector<std::uint8_t> read_image_file(const std::filesystem::path& path) {
-  // Without O_NONBLOCK a named pipe would wait for ever.
+  // Without O_NONBLOCK, opening a named pipe would block forever.
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.number < 0) throw ImageError(ErrorCode::kMissingImage, cause_of(errno));
   struct stat status {};
@@ -180,7 +180,7 @@ std::vector<std::uint8_t> read_image_file(const std::filesystem::path& path) {
     const ssize_t got = ::read(file.number, bytes.data() + filled, bytes.size() - filled);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw ImageError(ErrorCode::kMissingImage, cause_of(errno));
-    if (got == 0) break;  // it has shrunk since
+    if (got == 0) break;  // the file has shrunk meanwhile
     filled += static_cast<std::size_t>(got);
   }
   bytes.resize(filled);
@@ -277,8 +277,8 @@ Image decode_webp(Bytes file) {
 
 namespace {
 
-/// The decoder and its source. libpng is C: it leaves by longjmp, over frames without destructors
-/// only.
+/// The decoder and its source. libpng is C: it exits by longjmp, only over frames without
+/// destructors.
 struct PngDecoder {
   png_structp png = nullptr;
   png_infop info = nullptr;
@@ -293,7 +293,7 @@ struct PngDecoder {
 }
 
 void ignore_warning(png_structp, png_const_charp) {
-}  // of optional chunks, or where the pixels are whole
+}  // of optional chunks, or if the pixels are whole
 
 void take(png_structp png, png_bytep to, std::size_t size) {
   Bytes& rest = static_cast<PngDecoder*>(png_get_io_ptr(png))->rest;
@@ -302,7 +302,7 @@ void take(png_structp png, png_bytep to, std::size_t size) {
   rest = rest.subspan(size);
 }
 
-/// Reads up to the pixels and asks for 8-bit RGB. False, and `message` set, on failure.
+/// Reads up to the pixels and requests 8-bit RGB. On failure returns false and sets `message`.
 bool open(PngDecoder& decoder) {
   decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, fail, ignore_warning);
   if (!decoder.png) return false;
@@ -313,7 +313,7 @@ bool open(PngDecoder& decoder) {
   png_set_read_fn(png, &decoder, take);
   png_set_user_limits(png, static_cast<png_uint_32>(kMaxSide), static_cast<png_uint_32>(kMaxSide));
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr,
-                              -1);  // nothing optional is parsed
+                              -1);  // no optional chunk is parsed
   png_read_info(png, decoder.info);
   const int color = png_get_color_type(png, decoder.info);
   if (color == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);
@@ -361,7 +361,7 @@ class OpenPng {
 
 ImageHeader read_png_header(Bytes file) {
   // Signature, length and name of the first chunk, then width and height: read by hand, since
-  // libpng's own message would not say the size.
+  // libpng's own message does not give the size.
   if (file.size() < 24 || std::memcmp(file.data() + 12, "IHDR", 4) != 0) {
     throw ImageError(runner::ErrorCode::kCorruptImage, "the header is missing");
   }

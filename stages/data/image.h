@@ -18,10 +18,10 @@
 
 namespace stages {
 
-/// Where pixels lie. They have no value until they are written: setting them to zero first costs a
-/// decoder two hundredths. And they never begin at a multiple of 32 bytes, because to such a place
-/// libjpeg-turbo writes past the caches, and whoever reads the pixels next waits for memory: a
-/// seventh of the time of decoding and resizing.
+/// Storage for pixels. Values are uninitialised until written: zeroing them first costs a decoder 2
+/// %. The storage never starts at a multiple of 32 bytes: to such an address libjpeg-turbo writes
+/// past the caches, and reading the pixels next waits for memory, a seventh of the time of decoding
+/// and resizing.
 template <typename T>
 struct Unset : std::allocator<T> {
   template <typename Other>
@@ -46,8 +46,8 @@ struct Unset : std::allocator<T> {
 
 using Pixels = std::vector<std::uint8_t, Unset<std::uint8_t>>;
 
-/// A picture: 8-bit RGB, rows from the top, three bytes a pixel, no padding. Of a size alone it is
-/// black.
+/// An image: 8-bit RGB, rows from the top, three bytes a pixel, no padding. Constructed from a size
+/// alone it is black.
 struct Image {
   Image() = default;
   Image(int width, int height)
@@ -56,7 +56,7 @@ struct Image {
         pixels(std::size_t{3} * static_cast<std::size_t>(width) * static_cast<std::size_t>(height),
                0) {}
 
-  /// For who writes every pixel: they have no value until then.
+  /// For callers that write every pixel: values are uninitialised.
   static Image unset(int width, int height) {
     Image image;
     image.width = width;
@@ -82,12 +82,12 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
-/// What a file says about its picture before a pixel is decoded.
+/// What a file's header says about its image, before any pixel is decoded.
 struct ImageHeader {
   int width = 0, height = 0;  ///< as stored, before `orientation` is applied
   int orientation = 1;        ///< EXIF's: 1 to 8
 
-  bool turned() const { return orientation >= 5; }  ///< width and height change places
+  bool turned() const { return orientation >= 5; }  ///< width and height are swapped
   int shown_width() const { return turned() ? height : width; }
   int shown_height() const { return turned() ? width : height; }
 };
@@ -95,51 +95,50 @@ struct ImageHeader {
 /// The contents of an image file.
 using Bytes = std::span<const std::uint8_t>;
 
-/// More pixels than this are refused before memory is allocated for them.
+/// Images with more pixels are refused before memory is allocated for them.
 inline constexpr std::int64_t kMaxPixels = 178'000'000;
-/// No side may be longer.
+/// The longest side allowed.
 inline constexpr std::int64_t kMaxSide = 1'000'000;
 
-/// An image that cannot be read. what() is the cause; the file is named by who knows its name.
+/// An image that cannot be read. what() is the cause; the caller adds the file's name.
 struct ImageError : std::runtime_error {
   ImageError(runner::ErrorCode code, const std::string& cause)
       : std::runtime_error(cause), code(code) {}
   runner::ErrorCode code;
 };
 
-/// Throws ImageError for a picture without pixels (kCorruptImage) or with too many
-/// (kImageTooLarge).
+/// Throws ImageError for an image without pixels (kCorruptImage) or with too many (kImageTooLarge).
 void check_size(std::int64_t width, std::int64_t height);
 
-/// The picture as it is to be seen, given how the camera was held: EXIF orientation 1 to 8.
+/// The image upright, given its EXIF orientation, 1 to 8.
 Image oriented(Image image, int orientation);
 
-/// A picture that is kept, decoded or also cut to size.
+/// A cached image, decoded or also cut to size.
 struct KeptImage {
   std::shared_ptr<const Image> image;
-  int width = 0, height = 0;  ///< of the whole picture as it is to be seen
+  int width = 0, height = 0;  ///< of the whole upright image
 };
 
-/// Pictures, kept from their first use until `limit_bytes` are full; none is ever pushed out for
-/// another, since a pass over more pictures than fit would otherwise find nothing. Thread-safe.
+/// Caches images from their first use until `limit_bytes` are full. Nothing is evicted for a new
+/// image, since a pass over more images than fit would then never hit. Thread-safe.
 class ImageCache {
  public:
-  /// What one costs beside its pixels, at most.
+  /// An upper bound of an entry's bytes other than its pixels.
   static constexpr std::int64_t kOverhead = 256;
 
   explicit ImageCache(std::int64_t limit_bytes) : ImageCache(limit_bytes, limit_bytes) {}
-  /// `most_bytes`: that it could use, where its limit is set later.
+  /// `most_bytes`: the most that it could use, if its limit is set later.
   ImageCache(std::int64_t limit_bytes, std::int64_t most_bytes)
       : most_bytes_(most_bytes), limit_bytes_(limit_bytes) {}
 
-  /// nullopt when it is not here.
+  /// nullopt if it is not cached.
   std::optional<KeptImage> find(std::uint64_t key) const;
-  /// Keeps it if there is room; is it kept?
+  /// Keeps the image if there is room; returns whether it did.
   bool put(std::uint64_t key, KeptImage image);
 
   std::int64_t most_bytes() const { return most_bytes_; }
   std::int64_t limit_bytes() const;
-  /// Lets go of what is beyond that.
+  /// Drops what exceeds the new limit.
   void set_limit(std::int64_t bytes);
 
  private:
@@ -150,38 +149,37 @@ class ImageCache {
   std::unordered_map<std::uint64_t, KeptImage> images_;
 };
 
-/// The whole file. Throws ImageError: kMissingImage when it cannot be opened or is no regular file,
+/// The whole file. Throws ImageError: kMissingImage if it cannot be opened or is no regular file,
 /// kImageTooLarge above 1 GiB.
 std::vector<std::uint8_t> read_image_file(const std::filesystem::path& path);
 
-/// Size and orientation of a JPEG, PNG or WebP file, told apart by their first bytes, whatever the
-/// file's name. Throws ImageError: kUnsupportedImage for anything else, kCorruptImage,
+/// Size and orientation of a JPEG, PNG or WebP file. The format follows from the first bytes, not
+/// from the file's name. Throws ImageError: kUnsupportedImage for anything else, kCorruptImage,
 /// kImageTooLarge.
 ImageHeader read_image_header(Bytes file);
 
-/// The picture in a JPEG, PNG or WebP file, as it is to be seen (EXIF orientation applied). A JPEG
-/// may be decoded at `eighths`/8 of its size; the others have their full size always. Throws
-/// ImageError.
+/// The upright image in a JPEG, PNG or WebP file (EXIF orientation applied). A JPEG may be decoded
+/// at `eighths`/8 of its size; the others always have their full size. Throws ImageError.
 Image decode_image(Bytes file, int eighths = 8);
 
-/// The smallest number of eighths at which `file` still has at least `width` x `height` pixels as
-/// seen; 8 for what is no JPEG.
+/// The smallest number of eighths at which `file` still has at least `width` x `height` upright
+/// pixels; 8 if it is no JPEG.
 int smallest_eighths(Bytes file, const ImageHeader& header, std::int64_t width,
                      std::int64_t height);
 
 /// Size and orientation of a WebP file. Throws ImageError: kUnsupportedImage for an animation.
 ImageHeader read_webp_header(Bytes file);
 
-/// The pixels of a WebP file, not yet oriented. Transparency is dropped (not composited), no colour
-/// profile is applied. Throws ImageError.
+/// The pixels of a WebP file, not yet oriented. Transparency is dropped (not composited); colour
+/// profiles are ignored. Throws ImageError.
 Image decode_webp(Bytes file);
 
 /// Size and orientation of a PNG file. Throws ImageError.
 ImageHeader read_png_header(Bytes file);
 
 /// The pixels of a PNG file, not yet oriented. Palettes are looked up, grey is repeated,
-/// transparency is dropped (not composited), of 16-bit samples the high byte is taken. No gamma or
-/// colour profile is applied. Throws ImageError.
+/// transparency is dropped (not composited), and of 16-bit samples the high byte is used. Gamma and
+/// colour profiles are ignored. Throws ImageError.
 Image decode_png(Bytes file);
 
 }  // namespace stages

@@ -48,10 +48,11 @@ namespace fs = std::filesystem;
 using runner::ErrorCode;
 
 constexpr std::uint64_t kCaptionDraw = 1;
-constexpr std::int64_t kJudgedBy = 16;  // pictures, of which the sizes of all are judged
+constexpr std::int64_t kJudgedBy = 16;  // images whose headers are sampled to estimate the sizes of
+                                        // all
 constexpr double kSpare = 1.25;         // for others that are larger
 
-/// What the owner of such a file can do about it.
+/// What the owner of the file can do about it.
 std::string remedy(ErrorCode code) {
   if (code == ErrorCode::kMissingImage)
     return "the file was there when the run began: put it back, or run again";
@@ -64,12 +65,12 @@ std::string remedy(ErrorCode code) {
   return "repair or remove the file, or set on_corrupt: skip";
 }
 
-/// Is it the picture itself that cannot be used?
-bool is_picture_fault(ErrorCode code) {
+/// Is the image itself unusable?
+bool is_image_fault(ErrorCode code) {
   return code != ErrorCode::kMissingImage && code != ErrorCode::kBadAnnotations;
 }
 
-/// What of a picture of `width` x `height` lies in `box`.
+/// The part of an image of `width` x `height` that lies in `box`.
 Box within(const Box& box, int width, int height) {
   const int left = std::max(box.left, 0), top = std::max(box.top, 0);
   const int right = std::min(box.left + box.width, width),
@@ -84,12 +85,12 @@ Box within(const Box& box, int width, int height) {
   return {left, top, right - left, bottom - top};
 }
 
-/// How many of a picture's `full` pixels must remain for `part` of them to be at least `wanted`.
+/// How many of an image's `full` pixels must remain for `part` of them to be at least `wanted`.
 std::int64_t enough(std::int64_t full, std::int64_t part, std::int64_t wanted) {
   return (full * wanted + part - 1) / part;
 }
 
-/// The pixels of `image` in `box`, which lies in it.
+/// The pixels of `image` in `box`, which lies in the image.
 Image cropped(const Image& image, const Box& box) {
   Image part = Image::unset(box.width, box.height);
   for (int row = 0; row < box.height; ++row)
@@ -98,7 +99,7 @@ Image cropped(const Image& image, const Box& box) {
   return part;
 }
 
-/// `image` itself where the cut takes all of it as it is.
+/// `image` itself if the cut takes all of it unchanged.
 std::shared_ptr<const Image> cut_out(const Cut& cut, std::shared_ptr<const Image> image,
                                      Interpolation interpolation) {
   const Box all{0, 0, image->width, image->height};
@@ -112,7 +113,7 @@ std::shared_ptr<const Image> cut_out(const Cut& cut, std::shared_ptr<const Image
 bool has_one_cut(const ImageDatasetOptions& options, bool trains) {
   if (!trains) return true;
   if (options.augment.random_resized_crop) return false;
-  return !changes_pictures(options.augment) || options.change_order == ChangeOrder::kPlacesFirst;
+  return !changes_pixels(options.augment) || options.change_order == ChangeOrder::kPlacesFirst;
 }
 
 std::int64_t bytes_to_keep(const ImageList& list, Part part, const ImageDatasetOptions& options,
@@ -131,7 +132,7 @@ std::int64_t bytes_to_keep(const ImageList& list, Part part, const ImageDatasetO
       pixels += std::int64_t{3} * header.width * header.height + ImageCache::kOverhead;
       ++seen;
     } catch (const ImageError&) {
-      // Whoever reads it says so.
+      // reading it will report the error
     }
   }
   if (seen == 0) return count * cut;
@@ -223,7 +224,7 @@ std::string ImageDataset::kept_elsewhere() const {
 std::int64_t ImageDataset::caption(std::int64_t epoch, std::int64_t index) const {
   const std::vector<std::int64_t>& own = captions_of(file(index));
   if (!trains_) return own.front();
-  // Beside the numbers that augment the picture.
+  // A stream of its own, separate from the augmentation's numbers.
   Random random(
       {seed_, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index), kCaptionDraw});
   return own[static_cast<std::size_t>(random.below(std::ssize(own)))];
@@ -241,8 +242,7 @@ std::optional<NamedTensors> ImageDataset::sample(std::int64_t epoch, std::int64_
       sample.set("caption", torch::scalar_tensor(caption(epoch, index), at::kLong));
     return sample;
   } catch (const ImageError& error) {
-    if (options_.on_corrupt == OnCorrupt::kSkip && is_picture_fault(error.code))
-      return std::nullopt;
+    if (options_.on_corrupt == OnCorrupt::kSkip && is_image_fault(error.code)) return std::nullopt;
     throw runner::StageError(error.code, "image '" + file(index).name + "': " + error.what())
         .at("/root")
         .in_stage(options_.stage)
@@ -260,7 +260,7 @@ ImageDataset::Drawn ImageDataset::drawn(const ImageHeader& header, std::int64_t 
     Random random({seed_, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index)});
     result.cut = training_cut(used.width, used.height, options_.image_size, options_.resize,
                               options_.augment, random);
-    if (changes_pictures(options_.augment)) {
+    if (changes_pixels(options_.augment)) {
       result.change = drawn_change(options_.augment, result.cut.mirrored, random);
       result.change->steps = options_.change_order;
       result.cut.mirrored = false;
@@ -274,7 +274,7 @@ ImageDataset::Drawn ImageDataset::drawn(const ImageHeader& header, std::int64_t 
 }
 
 std::shared_ptr<const Image> ImageDataset::made(std::shared_ptr<const Image> image, const Cut& cut,
-                                                const std::optional<PictureChange>& change) const {
+                                                const std::optional<ImageChange>& change) const {
   const Interpolation interpolation = options_.resize.interpolation;
   if (!change) return cut_out(cut, std::move(image), interpolation);
   if (options_.augment.random_resized_crop || options_.change_order == ChangeOrder::kPlacesFirst)
@@ -288,7 +288,7 @@ std::shared_ptr<const Image> ImageDataset::made(std::shared_ptr<const Image> ima
 
 std::shared_ptr<const Image> ImageDataset::read(std::int64_t epoch, std::int64_t index,
                                                 bool& mirrored) const {
-  // A picture may be kept decoded at eight sizes, and cut.
+  // An image may be kept decoded at eight sizes, and cut.
   constexpr int kCut = 8;
   const auto key = [&](int form) {
     return static_cast<std::uint64_t>(index) * (kCut + 1) + static_cast<std::uint64_t>(form);
@@ -307,9 +307,9 @@ std::shared_ptr<const Image> ImageDataset::read(std::int64_t epoch, std::int64_t
   };
   if (const auto kept = is_cut_alike ? find(kCut) : std::nullopt) return of_cut(*kept);
   const fs::path path = list_->root / file(index).name;
-  PictureStore* const store = is_cut_alike && options_.store && !options_.store->folder().empty()
-                                  ? options_.store.get()
-                                  : nullptr;
+  ImageStore* const store = is_cut_alike && options_.store && !options_.store->folder().empty()
+                                ? options_.store.get()
+                                : nullptr;
   std::optional<std::string> stored_as =
       store ? store->known_key(path, file(index).box) : std::nullopt;
   std::optional<std::vector<std::uint8_t>> read_bytes;
@@ -334,8 +334,8 @@ std::shared_ptr<const Image> ImageDataset::read(std::int64_t epoch, std::int64_t
       picture = preprocessed(std::move(picture), options_.preprocessing);
     return std::make_shared<const Image>(std::move(picture));
   };
-  // `image`, of `eighths`, as it is wanted of the whole picture that `header` describes. It is kept
-  // in the smaller form in which it can be used again.
+  // Turns `image`, decoded at `eighths`, into the requested cut of the whole image that `header`
+  // describes. Caches the smaller form that can be reused.
   const auto finished = [&](std::shared_ptr<const Image> image, int eighths,
                             const ImageHeader& header, const Drawn& sample, const Cut& cut) {
     const int width = header.shown_width(), height = header.shown_height();

@@ -65,7 +65,7 @@ namespace {
 namespace fs = std::filesystem;
 using runner::ErrorCode;
 
-/// Looks whether files are there, each folder on their way once.
+/// Checks whether files exist; checks each folder on their paths only once.
 class FileCheck {
  public:
   FileCheck(const fs::path& root, bool allow_outside) : root_(root, allow_outside) {}
@@ -90,8 +90,8 @@ class FileCheck {
   std::vector<std::string> take_missing() { return std::move(missing_); }
 
  private:
-  /// Can what lies in `folder`, "" or "a/b/", be opened? Sets `is_refused_` where a link on the way
-  /// was refused, which is an error of its own.
+  /// Can the contents of `folder`, "" or "a/b/", be opened? Sets `is_refused_` if a link on its
+  /// path was refused, which is an error of its own.
   bool has_folder(const std::string& folder) {
     is_refused_ = false;
     if (folder.empty()) return true;

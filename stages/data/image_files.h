@@ -10,14 +10,14 @@
 
 namespace stages {
 
-/// Does `path` lead down from `folder`, or to it? By their names alone: both are in normal form.
+/// Is `path` equal to `folder` or below it? Compares names only: both are in normal form.
 bool is_below(const std::filesystem::path& path, const std::filesystem::path& folder);
 
-/// How many names of files a message lists.
+/// How many file names a message lists.
 inline constexpr std::size_t kListedFiles = 20;
 
-/// The folder that images lie in: which links in it are followed, and what was found to be wrong
-/// with them.
+/// The folder of the images: decides which links in it are followed, and collects errors about
+/// them.
 class ImageRoot {
  public:
   ImageRoot(std::filesystem::path root, bool allow_outside)
@@ -28,12 +28,12 @@ class ImageRoot {
   const std::filesystem::path& path() const { return root_; }
   bool is_folder() const { return is_folder_; }
 
-  /// May the link at `below` be followed? Remembered where not: it leads out of the root, or
-  /// nowhere.
+  /// May the link at `below` be followed? If not, remembers it: it leads out of the root, or is
+  /// broken.
   bool follows(const std::string& below);
   bool refused_some() const { return !outside_.empty() || !broken_.empty(); }
 
-  /// Adds an error for the links that lead out, and one for those that lead nowhere.
+  /// Adds one error for links that lead out of the root, and one for broken links.
   void report(runner::Diagnostics& errors) const;
 
  private:
@@ -42,14 +42,14 @@ class ImageRoot {
   std::vector<std::string> outside_, broken_;
 };
 
-/// The files of `list` that are not there, in its order; links that lead nowhere or, unless
-/// `allow_outside`, out of its root become errors.
+/// The missing files of `list`, in its order. Broken links become errors and so do, unless
+/// `allow_outside`, links out of its root.
 std::vector<std::string> missing_files(const ImageList& list, bool allow_outside,
                                        runner::Diagnostics& errors);
 
-/// Adds an error for the files of `list` that are not there, and for links that lead nowhere or,
-/// unless `allow_outside`, out of its root. For lists whose names come from elsewhere than the
-/// folders. Of the files that are not there `most` are named, and `help` says what to do.
+/// Adds an error for missing files of `list`, for broken links and, unless `allow_outside`, for
+/// links out of its root. For lists whose names do not come from listing folders. Names at most
+/// `most` missing files; `help` says what to do.
 void check_files(const ImageList& list, bool allow_outside, runner::Diagnostics& errors,
                  std::size_t most = kListedFiles,
                  const std::string& help =

@@ -36,7 +36,7 @@ std::optional<MadeImages> read_make(ConfigReader& reader) {
   return images;
 }
 
-/// Lets texts call a class what its folder is called, in words.
+/// Uses the words of a class's folder name as its name in texts.
 ImageList with_names(ImageList list) {
   for (const std::string& folder : list.classes)
     list.class_words.push_back(words_of_folder(folder));
@@ -58,7 +58,7 @@ ImageList to_be_made(const std::string& root, const MadeImages& images) {
   return list;
 }
 
-/// Runs that start together, as those of a sweep, make them once.
+/// Concurrent runs, such as those of a sweep, make them only once.
 void make_in(const std::string& root, const MadeImages& images, runner::RunContext& context) {
   fs::path folder = fs::absolute(root).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();  // it ends in a slash
@@ -112,7 +112,7 @@ namespace fs = std::filesystem;
 using runner::ErrorCode;
 
 constexpr const char* kMarker = ".retort-made.json";
-constexpr int kVersion = 1;  // counted up when the pictures change
+constexpr int kVersion = 1;  // increased if the images change
 
 nlohmann::ordered_json numbers(const MadeImages& images) {
   return {{"version", kVersion},

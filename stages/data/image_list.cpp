@@ -41,7 +41,7 @@ constexpr const char* kRename =
 
 std::string quoted(const std::string& text) { return "'" + text + "'"; }
 
-/// "'Rose' and 'rose'" for each name that several classes share but for the case of its letters.
+/// "'Rose' and 'rose'" for each group of class names that differ only in letter case.
 std::vector<std::string> alike_but_for_case(const std::vector<std::string>& classes) {
   std::map<std::string, std::vector<std::string>> by_fold;
   for (const std::string& name : classes) by_fold[folded(name)].push_back(quoted(name));
@@ -79,7 +79,7 @@ class FolderLister {
     return reported();
   }
 
-  /// Folders called train, validation or test are classes too. With `only` no other is listed.
+  /// Folders called train, validation or test count as classes too. With `only` no other is listed.
   runner::Result<ImageList> list_classes_alone(const std::set<std::string>& only) {
     if (!root_.is_folder()) return runner::missing_images_error(list_.root);
     std::vector<std::string> folders = folders_of("");
@@ -170,7 +170,7 @@ class FolderLister {
               [](const auto& a, const auto& b) { return a.name < b.name; });
   }
 
-  /// Not a folder, a pipe or a socket. Where a link leads is looked at later.
+  /// False for a folder, a pipe or a socket. The targets of links are checked later.
   static bool may_be_file(const fs::directory_entry& entry) {
     std::error_code error;
     return entry.is_symlink(error) ? !entry.is_directory(error) : entry.is_regular_file(error);
@@ -196,8 +196,8 @@ class FolderLister {
     return folders;
   }
 
-  // The type of an entry comes with its name, so that hundreds of thousands of files cost no
-  // further look at the disk.
+  // The type of an entry comes with its name, so hundreds of thousands of files need no further
+  // disk access.
   std::vector<fs::directory_entry> entries_of(const std::string& below) {
     std::error_code error;
     std::vector<fs::directory_entry> entries;
@@ -279,16 +279,16 @@ class FolderLister {
   std::vector<std::string> empty_, unknown_;
   std::set<std::string> nameless_, unprintable_;
   std::vector<std::string> unwritable_;  // names of images
-  runner::NotTaken passed_over_;         // in the folders of classes
+  runner::NotTaken passed_over_;         // in class folders
   Diagnostics errors_;
 };
 
-/// How many of `count` go to each part, and how many to none.
+/// How many of `count` images go to each part, and how many to none.
 std::array<std::int64_t, kSplitParts> shares(std::int64_t count, const SplitOptions& options) {
   const std::array<double, kSplitParts> wanted = {options.train, options.validation, options.test};
   std::array<std::int64_t, kSplitParts + 1> given{};
   std::array<double, kSplitParts + 1> rest{};
-  // The part that is not used takes part, so that shares below 1 are kept too.
+  // The unused rest counts as a part, so that shares that sum to less than 1 are exact too.
   const double unused = std::max(0.0, 1 - options.train - options.validation - options.test);
   for (std::size_t i = 0; i <= kSplitParts; ++i) {
     // A product such as 0.29 · 100 must not fall short of 29.
@@ -306,7 +306,7 @@ std::array<std::int64_t, kSplitParts> shares(std::int64_t count, const SplitOpti
     std::int64_t& own = given[static_cast<std::size_t>(part)];
     if (own > 0 || wanted[static_cast<std::size_t>(part)] <= 0) continue;
     const auto richest = std::ranges::max_element(given);
-    // Train may take the last one there is.
+    // Train may take the last one left.
     if (*richest < (part == Part::kTrain ? 1 : 2)) continue;
     --*richest;
     ++own;

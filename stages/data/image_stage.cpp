@@ -122,11 +122,11 @@ std::int64_t most_for_cache() {
 }
 
 /// For what is cut to size with these options.
-std::shared_ptr<PictureStore> picture_store(const ImageDatasetOptions& images) {
+std::shared_ptr<ImageStore> image_store(const ImageDatasetOptions& images) {
   ImageDatasetOptions of_pixels = images;
   of_pixels.mean = {};  // which are applied later
   of_pixels.standard_deviation = {1, 1, 1};
-  return std::make_shared<PictureStore>(kMostOnDisk, transform_json(of_pixels));
+  return std::make_shared<ImageStore>(kMostOnDisk, transform_json(of_pixels));
 }
 
 class ImageStage final : public runner::Stage {
@@ -298,7 +298,7 @@ runner::Outputs image_datasets(
       "'; loader: " + std::to_string(images.loader.workers) + " threads; cache of images: " +
       (options.cache_mib ? std::to_string(*options.cache_mib) + " MiB" : "what plans leave"));
   if (images.subject) images.watch = std::make_shared<SubjectWatch>(*images.subject);
-  if (options.cache_on_disk) images.store = picture_store(images);
+  if (options.cache_on_disk) images.store = image_store(images);
   std::int64_t memory = options.cache_mib ? *options.cache_mib << 20 : most_for_cache();
   const auto part = [&](Part part) {
     const ImageList& list = *lists[static_cast<std::size_t>(part)];

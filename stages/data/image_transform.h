@@ -10,7 +10,7 @@
 
 namespace stages {
 
-/// What recipes and records call these.
+/// The names of the decoders in recipes and records.
 inline constexpr std::array<std::pair<std::string_view, Decode>, 2> kDecodes = {
     {{"exact", Decode::kExact}, {"fast", Decode::kFast}}};
 inline constexpr std::array<std::pair<std::string_view, Interpolation>, 2> kInterpolations = {
@@ -20,15 +20,15 @@ inline constexpr std::array<std::pair<std::string_view, CropOffset>, 2> kCropOff
 inline constexpr std::array<std::pair<std::string_view, ResizeShape>, 2> kResizeShapes = {
     {{"shortest_side", ResizeShape::kShortestSide}, {"square", ResizeShape::kSquare}}};
 
-/// How a picture becomes the tensor "image" in evaluation, as JSON: {"kind": "image", "image_size",
-/// "decode", "resize", "normalize"}, all as in a recipe, and where a picture is preprocessed
-/// "preprocess": {"flatten_sharpen", "clahe"} with what is done of both, and where it is to show
-/// something "subject": its name. What belongs to training, errors and loading is not in it.
+/// The transform from an image to the tensor "image" in evaluation, as JSON: {"kind": "image",
+/// "image_size", "decode", "resize", "normalize"}, all as in a recipe; with preprocessing also
+/// "preprocess": {"flatten_sharpen", "clahe"} with the steps in use; and with a subject "subject":
+/// its name. Options of training, errors and loading are not included.
 std::string transform_json(const ImageDatasetOptions& options);
 
-/// Reads what transform_json() wrote, wherever `text` comes from: the rest of the options is as it
-/// is by default, and so is a subject that is none of `subjects`. Throws std::invalid_argument
-/// saying what is wrong, in half a sentence: "its 'image_size' …".
+/// Parses what transform_json() wrote, from any source. Other options keep their defaults, and a
+/// subject that is not among `subjects` is ignored. Throws std::invalid_argument with the fault in
+/// half a sentence: "its 'image_size' …".
 ImageDatasetOptions transform_from_json(std::string_view text,
                                         std::span<const ImageSubject* const> subjects = {});
 

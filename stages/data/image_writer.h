@@ -8,13 +8,13 @@
 namespace stages {
 
 /// `image` as a baseline JPEG file without chroma subsampling; `quality` is libjpeg's, 1 to 100.
-/// Neither side may exceed 65500 pixels. Throws std::runtime_error when libjpeg refuses.
+/// Neither side may exceed 65500 pixels. Throws std::runtime_error if libjpeg refuses.
 std::vector<std::uint8_t> encode_jpeg(const Image& image, int quality);
 
-/// The same without its colours: a greyscale file.
+/// The same as a greyscale file, without colours.
 std::vector<std::uint8_t> encode_gray_jpeg(const Image& image, int quality);
 
-/// `image` as a PNG file. Throws std::runtime_error when libpng refuses.
+/// `image` as a PNG file. Throws std::runtime_error if libpng refuses.
 std::vector<std::uint8_t> png_file(const Image& image);
 
 }  // namespace stages

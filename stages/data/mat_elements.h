@@ -8,14 +8,14 @@
 
 namespace stages {
 
-// What MAT-files of version 5 are made of. Nothing in a file is trusted: each function throws
-// std::invalid_argument saying what is wrong with it, in half a sentence.
+// The elements of MAT-files of version 5. No input is trusted: each function throws
+// std::invalid_argument with the fault in half a sentence.
 
-// Types of elements: of the numbers in them, and of what holds others.
+// Element types: numeric types, and types that contain others.
 inline constexpr std::uint32_t kMatInt8 = 1, kMatUint8 = 2, kMatUint16 = 4, kMatInt32 = 5,
                                kMatUint32 = 6, kMatMatrix = 14, kMatCompressed = 15, kMatUtf8 = 16,
                                kMatUtf16 = 17;
-// Classes of arrays; from double to uint64 they are numbers.
+// Array classes; from double to uint64 they are numeric.
 inline constexpr std::uint32_t kMatCellClass = 1, kMatStructClass = 2, kMatCharClass = 4,
                                kMatDoubleClass = 6, kMatUint8Class = 9, kMatUint16Class = 11,
                                kMatUint64Class = 15;
@@ -34,14 +34,14 @@ class MatElements {
   explicit MatElements(std::string_view bytes) : rest_(bytes) {}
 
   bool empty() const { return rest_.empty(); }
-  /// `what` is what it is part of: "it ends within `what`".
+  /// `what` is the thing it is part of: "it ends within `what`".
   MatElement next(const char* what);
 
  private:
   std::string_view rest_;
 };
 
-/// An array, of which the head has been read. It looks into the bytes that it was read from.
+/// An array whose header has been read. Refers to the bytes that it was read from.
 struct MatArray {
   std::string_view name;
   std::uint32_t array_class = 0;
@@ -57,18 +57,17 @@ struct MatArray {
 /// The array in an element of type kMatMatrix.
 MatArray mat_array(std::string_view data);
 
-/// The variable `name` of a file. Where it is compressed, what it was made into ends up in
-/// `inflated`, which the result looks into.
+/// The variable `name` of a file. If it is compressed, it is decompressed into `inflated`, which
+/// the result refers to.
 MatArray find_mat_array(std::string_view file, std::string_view name, std::string& inflated);
 
-/// How long an array is along each dimension, of which there are two or more. `what` is how
-/// messages call it.
+/// The size of an array along each of its dimensions, two or more. `what` is its name in messages.
 struct MatSize {
   std::int64_t rows = 0, elements = 0;
 };
 MatSize mat_size(const MatArray& array, const std::string& what);
 
-/// The numbers of an array of `elements` numbers, which are whole.
+/// The numbers of an array of `elements` numbers, which must be whole.
 std::vector<std::int64_t> mat_numbers(MatArray& array, std::int64_t elements,
                                       const std::string& what);
 

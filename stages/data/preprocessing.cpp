@@ -72,7 +72,7 @@ Image equalised(Image image, const Clahe& step) {
 }  // namespace
 
 Image preprocessed(Image image, const Preprocessing& steps) {
-  // Pictures are read by several threads already.
+  // ImageParts are read by several threads already.
   [[maybe_unused]] static const bool has_no_threads = (cv::setNumThreads(0), true);
   if (steps.flatten_sharpen) image = flattened(std::move(image), *steps.flatten_sharpen);
   if (steps.clahe) image = equalised(std::move(image), *steps.clahe);

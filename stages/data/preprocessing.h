@@ -7,12 +7,12 @@
 
 namespace stages {
 
-/// Takes the light out of a photograph and stretches what is left. The grey picture's mean over
-/// `kernel_size` x `kernel_size` pixels, rounded, and at the edges mirrored without repeating them,
-/// is taken from each channel and 128 is added; an even kernel reaches one pixel further to the
-/// left and up. Then `brightness` is added, the distance from 128 is multiplied by `contrast`, and
-/// 1 + 4 `sharpen` times each pixel less `sharpen` times its four neighbours is taken. After each
-/// step values are cut to 0 … 255 and, before the last, to whole numbers downwards.
+/// Removes uneven lighting from an image and stretches the contrast. Takes the grey image's mean
+/// over `kernel_size` x `kernel_size` pixels, rounded, with edges mirrored without repeating them.
+/// Subtracts it from each channel and adds 128; an even kernel reaches one pixel further to the
+/// left and up. Then adds `brightness`, multiplies the distance from 128 by `contrast`, and
+/// sharpens: 1 + 4 `sharpen` times each pixel less `sharpen` times its four neighbours. After each
+/// step values are clamped to 0 … 255 and, before the last, rounded down to whole numbers.
 struct FlattenSharpen {
   int kernel_size = 30;
   double brightness = 20, contrast = 2, sharpen = 1.5;
@@ -20,15 +20,15 @@ struct FlattenSharpen {
 };
 
 /// Contrast-limited adaptive histogram equalisation (Zuiderveld, Graphics Gems IV, 1994) of the
-/// lightness, L of 8-bit Lab, as OpenCV does it.
+/// lightness, L of 8-bit Lab, as in OpenCV.
 struct Clahe {
   double clip_limit = 3;  ///< of a tile's histogram bins, as a multiple of the mean bin; 0: none
   int columns = 8, rows = 8;
   bool operator==(const Clahe&) const = default;
 };
 
-/// What is done to a photograph at its full size, before it is changed at random, cut and resized,
-/// in this order.
+/// The steps applied to an image at its full size, in this order, before random changes, cutting
+/// and resizing.
 struct Preprocessing {
   std::optional<FlattenSharpen> flatten_sharpen = {};
   std::optional<Clahe> clahe = {};
@@ -37,10 +37,10 @@ struct Preprocessing {
   bool operator==(const Preprocessing&) const = default;
 };
 
-/// `image` preprocessed: a function of its pixels and of numbers that are the same for every
-/// picture. The class of a picture, its file's name and the part that it is in are not known here,
-/// so no step can depend on them: what is learned is what can be applied to a picture of unknown
-/// class. Thread-safe; starts no threads of its own.
+/// `image` preprocessed: a function of its pixels and of parameters that are the same for every
+/// image. The image's class, file name and part are not available here, so no step can depend on
+/// them: the same preprocessing applies to an image of unknown class. Thread-safe; starts no
+/// threads of its own.
 Image preprocessed(Image image, const Preprocessing& steps);
 
 static_assert(std::is_same_v<decltype(preprocessed), Image(Image, const Preprocessing&)>,

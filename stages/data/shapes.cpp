@@ -198,11 +198,10 @@ constexpr std::uint64_t kPlaces = 1;  // beside the shape's own random numbers
 
 }  // namespace
 
-BoxedPicture draw_boxed_shape(std::size_t shape, int size, std::uint64_t seed,
-                              std::uint64_t index) {
+BoxedImage draw_boxed_shape(std::size_t shape, int size, std::uint64_t seed, std::uint64_t index) {
   const int side = std::max(1, size * 5 / 8);
   Random random({seed, shape, index, kPlaces});
-  BoxedPicture picture{Image(size, size), {0, 0, side, side}};
+  BoxedImage picture{Image(size, size), {0, 0, side, side}};
   picture.box.left = static_cast<int>(random.below(size - side + 1));
   picture.box.top = static_cast<int>(random.below(size - side + 1));
   const std::int64_t ground[3] = {random.below(200), random.below(200), random.below(200)};

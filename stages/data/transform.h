@@ -20,10 +20,10 @@ struct ResizeOptions {
   ResizeShape shape = ResizeShape::kShortestSide;
 };
 
-/// Inception's crop: Szegedy et al., "Going deeper with convolutions", 2015, section 6; drawn as
-/// torchvision does.
+/// Inception's crop: Szegedy et al., "Going deeper with convolutions", 2015, section 6; drawn as in
+/// torchvision.
 struct RandomResizedCrop {
-  double smallest_area = 0.08, largest_area = 1;  ///< shares of the image's
+  double smallest_area = 0.08, largest_area = 1;  ///< as shares of the image's area
   double narrowest = 0.75, widest = 1.3333;       ///< width divided by height
   bool operator==(const RandomResizedCrop&) const = default;
 };
@@ -31,19 +31,20 @@ struct RandomResizedCrop {
 struct AugmentOptions {
   std::optional<RandomResizedCrop> random_resized_crop = {};
   double horizontal_flip = 0, vertical_flip = 0;        ///< probabilities
-  double brightness = 0, contrast = 0, saturation = 0;  ///< by how much a factor may differ from 1
-  double hue = 0;                                       ///< turns, to both sides
-  double rotation = 0, shear = 0;                       ///< degrees, to both sides
-  double translation = 0;  ///< share of the width and of the height, to both sides
-  double zoom = 0;         ///< by how much a factor may differ from 1
+  double brightness = 0, contrast = 0, saturation = 0;  ///< the largest deviation of a factor from
+                                                        ///< 1
+  double hue = 0;                                       ///< turns, in both directions
+  double rotation = 0, shear = 0;                       ///< degrees, in both directions
+  double translation = 0;  ///< share of the width and of the height, in both directions
+  double zoom = 0;         ///< the largest deviation of a factor from 1
 
   bool operator==(const AugmentOptions&) const = default;
 };
 
-/// True if a picture may be another in every epoch.
+/// True if an image may differ between epochs.
 inline bool changes_images(const AugmentOptions& options) { return options != AugmentOptions{}; }
 
-/// Where the pixels of a sample come from: `window` of the image's part `from` resized to width x
+/// The source of a sample's pixels: `window` of the image's region `from` resized to width x
 /// height.
 struct Cut {
   Box from;
@@ -52,15 +53,14 @@ struct Cut {
   bool mirrored = false;
 };
 
-/// The cut for evaluation of a picture of `width` x `height`: a function of its size alone.
+/// The evaluation cut of an image of `width` x `height`: a function of its size alone.
 Cut evaluation_cut(int width, int height, int image_size, const ResizeOptions& options);
 
-/// The cut for training, drawn from `random`; of `augment` it is the crop and whether it is
-/// mirrored.
+/// The training cut, drawn from `random`; uses the crop and the mirroring of `augment`.
 Cut training_cut(int width, int height, int image_size, const ResizeOptions& options,
                  const AugmentOptions& augment, Random& random);
 
-/// The same cut of the same picture decoded at another size.
+/// The same cut of the same image decoded at another size.
 Cut at_size(const Cut& cut, const ImageHeader& header, const Image& decoded);
 
 /// Makes the cut.

@@ -13,30 +13,31 @@
 
 namespace stages {
 
-/// One sample's logits, a class each, in float64. All are finite.
+/// One sample's logits, one per class, in float64. All are finite.
 class ClassScores {
  public:
   explicit ClassScores(std::vector<double> logits);
 
   std::int64_t classes() const { return static_cast<std::int64_t>(logits_.size()); }
-  /// The class with the largest logit; the first of equals.
+  /// The class with the largest logit; ties go to the first.
   std::int64_t predicted() const;
-  /// Classes that come before `label`, best first; of equals the lower index comes first. 0: it is
-  /// predicted().
+  /// The number of classes ranked before `label`, best first; ties go to the lower index. 0:
+  /// `label` is predicted().
   std::int64_t rank(std::int64_t label) const;
-  /// The `count` best classes in that order, or all if there are fewer.
+  /// The `count` best classes in the order of rank(), or all if there are fewer.
   std::vector<std::int64_t> best(std::int64_t count) const;
-  /// The class's share of the softmax. Two shares that are equal in exact arithmetic have the same
-  /// bits on every processor: neither the order of the other classes nor what is added to all
-  /// logits changes a rank.
+  /// The softmax probability of the class. Two probabilities that are equal in exact arithmetic
+  /// have the same bits on every processor: a rank does not depend on the order of the other
+  /// classes or on a constant added to all logits.
   double probability(std::int64_t label) const;
-  /// Its logarithm.
+  /// The logarithm of probability().
   double log_probability(std::int64_t label) const;
 
  private:
   std::vector<double> logits_;
   double largest_ = 0;
-  double sum_ = 0;  // of the exponentials of the differences from the largest, smallest first
+  double sum_ = 0;  // sum of the exponentials of the differences from the largest logit, smallest
+                    // first
 };
 
 /// Row `row` of logits (n, classes) on the CPU, of any floating type.
@@ -45,12 +46,12 @@ ClassScores class_scores(const at::Tensor& logits, std::int64_t row);
 using runner::csv_field;
 using runner::csv_line;
 
-/// A line each sample: name,label,predicted,correct,probability,top_1,…,top_5. The probability is
+/// One line per sample: name,label,predicted,correct,probability,top_1,…,top_5. The probability is
 /// that of the predicted class; top_1 … are the five best classes, or all if there are fewer.
 std::string predictions_csv(const ClassifiedSamples& samples,
                             const std::vector<std::string>& classes);
 
-/// A line each true class, a column each predicted one, with names.
+/// One row per true class, one column per predicted class, with names.
 std::string confusion_csv(const ConfusionMatrix& confusion,
                           const std::vector<std::string>& classes);
 

@@ -27,8 +27,8 @@ struct ClassificationConfig {
   ReportOptions reported;
 };
 
-/// A name for each output of the network, which may have more of them than it was trained with
-/// classes.
+/// A name for each output of the network, which may have more outputs than classes it was trained
+/// on.
 std::vector<std::string> output_names(std::vector<std::string> classes, std::int64_t outputs) {
   while (static_cast<std::int64_t>(classes.size()) < outputs) {
     classes.push_back("output " + std::to_string(classes.size()));
@@ -85,7 +85,7 @@ class ClassificationStage : public runner::Stage {
   }
 
   ClassificationConfig
-      config_;  // its batch is no larger than what fits, once that has been planned
+      config_;  // its batch size is reduced to what fits once that has been planned
 };
 
 runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {

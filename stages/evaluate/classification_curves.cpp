@@ -22,7 +22,7 @@ Calibration calibration(std::span<const Confidence> predictions, std::int64_t bi
     const auto found =
         std::ranges::lower_bound(result.bins, probability, {}, &Calibration::Bin::high);
     Calibration::Bin& bin =
-        found == result.bins.end() ? result.bins.back() : *found;  // 1 + rounding
+        found == result.bins.end() ? result.bins.back() : *found;  // a value above 1 by rounding
     ++bin.count;
     bin.confidence += probability;
     bin.accuracy += is_correct;
@@ -90,12 +90,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t kGrid = 100;       // parts of the mean curve
-constexpr std::size_t kMostPoints = 400;  // of a curve that is written
-constexpr std::size_t kMostCurves = 20;   // whose curves are written
+constexpr std::int64_t kGrid = 100;       // number of intervals of the mean curve
+constexpr std::size_t kMostPoints = 400;  // of a curve when it is written
+constexpr std::size_t kMostCurves = 20;   // number of classes whose curves are written
 
-/// Of each sample the share of each class. torch's softmax would rank samples of equal shares by
-/// the last bit, which is another on every kind of processor.
+/// The probability of each class for each sample. torch's softmax would rank equal probabilities by
+/// the last bit, which differs between processor types.
 std::vector<double> shares_of(const at::Tensor& logits) {
   std::vector<double> shares;
   shares.reserve(static_cast<std::size_t>(logits.numel()));
@@ -183,7 +183,7 @@ ClassificationCurves classification_curves(const at::Tensor& logits, const at::T
 }
 
 std::int64_t curve_bytes(std::int64_t samples, std::int64_t classes) {
-  constexpr std::int64_t kPoint = 2 * sizeof(double);  // of a curve
+  constexpr std::int64_t kPoint = 2 * sizeof(double);  // bytes of one point of a curve
   const std::int64_t pairs = samples * classes;
   const std::int64_t shares = static_cast<std::int64_t>(sizeof(double)) * pairs,
                      of_classes = kPoint * (samples + 1) * classes,

@@ -18,83 +18,84 @@ struct Confidence {
   bool is_correct = false;
 };
 
-/// Whether predictions are right as often as their probability says (Guo and others, 2017,
-/// arXiv:1706.04599).
+/// Calibration: are predictions right as often as their probability says (Guo and others, 2017,
+/// arXiv:1706.04599)?
 struct Calibration {
   /// The predictions whose probability lies in (low, high].
   struct Bin {
     double low = 0, high = 0;
     std::int64_t count = 0;
-    double confidence = 0;  ///< mean probability; 0 where there are none
-    double accuracy = 0;    ///< share of them that is right; 0 where there are none
+    double confidence = 0;  ///< mean probability; 0 if the bin is empty
+    double accuracy = 0;    ///< share of them that is right; 0 if the bin is empty
   };
   std::vector<Bin> bins;  ///< of equal width, from 0 to 1
-  double error = 0;  ///< expected: mean over predictions of |accuracy - confidence| of their bin
+  double error = 0;       ///< expected calibration error: mean over predictions of |accuracy -
+                          ///< confidence| of their bin
 };
 
-/// Of at least one prediction.
+/// `predictions` has at least one element.
 Calibration calibration(std::span<const Confidence> predictions, std::int64_t bins);
 
-/// A sample as a detector of one class sees it.
+/// A sample as seen by a detector of one class.
 struct Detected {
-  double score = 0;  ///< higher: more likely of the class
+  double score = 0;  ///< higher: more likely to be of the class
   bool is_positive = false;
 };
 
-/// The receiver operating characteristic: for each threshold, from none taken to all, the share of
-/// negatives and of positives that is taken. Both begin at 0, end at 1 and never fall.
+/// The receiver operating characteristic: the false and true positive rate at each threshold,
+/// starting at the threshold that accepts nothing. Both rates begin at 0, end at 1 and never fall.
 struct RocCurve {
   std::vector<double> false_positives, true_positives;
-  double area = 0;  ///< under it
+  double area = 0;  ///< under the curve
 };
 
-/// Of samples in any order; those of equal score are taken together. nullopt where there is no
-/// positive or no negative.
+/// Samples may be in any order; samples of equal score are accepted together. nullopt if there are
+/// no positives or no negatives.
 std::optional<RocCurve> roc_curve(std::vector<Detected> samples);
 
-/// The share of positives that is taken where `share` of the negatives are, the highest of several;
-/// between points along a straight line.
+/// The true positive rate at the false positive rate `share`, the highest if there are several;
+/// interpolated linearly between points.
 double true_positives_at(const RocCurve& curve, double share);
 
-/// The curve with at most `points` points, first and last among them. The area stays that of the
-/// whole.
+/// The curve reduced to at most `points` points, including the first and the last. The area remains
+/// that of the full curve.
 RocCurve thinned(const RocCurve& curve, std::size_t points);
 
-/// How well the probabilities of a classifier rank and how far they can be believed.
+/// How well a classifier's probabilities rank samples, and how well they are calibrated.
 struct ClassificationCurves {
-  /// One class against all others, by label; absent where the class has no samples, or all.
+  /// One class against all others, by label; absent if the class has no samples or all of them.
   std::vector<std::optional<RocCurve>> of_class;
-  std::optional<double> macro_area;  ///< mean over the classes that have a curve
-  std::optional<RocCurve>
-      macro;  ///< mean of their curves at 0, 0.01 … 1 of the negatives; its area is macro_area
-  std::optional<RocCurve>
-      micro;                ///< every pair of sample and class; absent for more than kMostPairs
+  std::optional<double> macro_area;  ///< mean over the classes with a curve
+  std::optional<RocCurve> macro;  ///< mean of their curves at the false positive rates 0, 0.01 … 1;
+                                  ///< its area is macro_area
+  std::optional<RocCurve> micro;  ///< over all pairs of sample and class; absent if there are more
+                                  ///< than kMostPairs
   Calibration calibration;  ///< of the predicted class's probability
 };
 
-/// Pairs of sample and class up to which all are ranked together.
+/// The largest number of (sample, class) pairs that are ranked together.
 inline constexpr std::int64_t kMostPairs = 20'000'000;
 
-/// Bins of a calibration where nobody says another number.
+/// The default number of calibration bins.
 inline constexpr std::int64_t kCalibrationBins = 15;
 
-/// Of logits (n, classes), any floating type, finite, and labels (n) int64 in [0, classes), both on
-/// the CPU; n > 0. With 0 bins the calibration is not measured: it has none. `predicted` as of
+/// `logits` (n, classes) of any floating type, finite, and `labels` (n) int64 in [0, classes), both
+/// on the CPU; n > 0. With 0 bins calibration is not measured and has no bins. `predicted` as in
 /// classification_metrics().
 ClassificationCurves classification_curves(const at::Tensor& logits, const at::Tensor& labels,
                                            std::int64_t bins = kCalibrationBins,
                                            const std::vector<std::int64_t>& predicted = {});
 
-/// Bytes that classification_curves() takes at its most, those that it gives back among them.
+/// Peak bytes that classification_curves() needs, including its result.
 std::int64_t curve_bytes(std::int64_t samples, std::int64_t classes);
 
-/// What of it is one number a run: auc_macro, auc_micro and calibration_error, where they are
-/// defined and measured.
+/// The scalar metrics: auc_macro, auc_micro and calibration_error, if they are defined and
+/// measured.
 std::vector<std::pair<std::string, double>> summary(const ClassificationCurves& curves);
 
 /// {"roc": {"auc_of_class", "auc_macro", "auc_micro", "macro", "micro", "classes"}, "calibration":
-/// {"error", "bins"}}, null where it was not measured; a curve is {"auc", "fpr", "tpr"}, with at
-/// most 400 points. "classes" are those of up to 20 classes, by name.
+/// {"error", "bins"}}, null if it was not measured; a curve is {"auc", "fpr", "tpr"}, with at most
+/// 400 points. "classes" has the curves by class name, for up to 20 classes.
 nlohmann::ordered_json to_json(const ClassificationCurves& curves,
                                const std::vector<std::string>& classes);
 

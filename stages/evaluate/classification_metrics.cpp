@@ -45,7 +45,7 @@ double ratio(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-/// The mean of the classes' qualities under the given weights.
+/// The mean of the classes' values with the given weights.
 template <typename Weight>
 ClassQuality mean(const std::vector<ClassQuality>& qualities, Weight weight) {
   ClassQuality sum;
@@ -83,7 +83,7 @@ ClassQuality class_quality(const ConfusionMatrix& confusion, std::int64_t label)
 
 Interval wilson_interval(std::int64_t successes, std::int64_t trials) {
   assert(trials > 0);
-  constexpr double kQuantile = 1.959963984540054;  // of the normal distribution at 97.5 %
+  constexpr double kQuantile = 1.959963984540054;  // quantile of the normal distribution at 97.5 %
   const double n = static_cast<double>(trials), share = static_cast<double>(successes) / n;
   const double square = kQuantile * kQuantile;
   const double center = (share + square / (2 * n)) / (1 + square / n);
@@ -163,7 +163,7 @@ using runner::decimal;
 
 std::string percent(double share) { return decimal(100 * share, 1); }
 
-/// Characters of UTF-8 text: every byte but those that continue one.
+/// The number of characters of a UTF-8 text: all bytes that are not continuation bytes.
 std::size_t characters(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::count_if(
       text, [](char letter) { return (static_cast<unsigned char>(letter) & 0xC0) != 0x80; }));
@@ -266,8 +266,8 @@ std::string headline(const ClassificationMetrics& metrics) {
 
 namespace {
 
-/// The softmax of each row in float32, computed in float64 a few rows at a time: of all rows at
-/// once it would take five times what it gives.
+/// The softmax of each row in float32, computed in float64 a few rows at a time: all rows at once
+/// would need five times the memory of the result.
 at::Tensor shares_of_rows(const at::Tensor& logits) {
   constexpr std::int64_t kAtOnce = 4096;
   const std::int64_t rows = std::max<std::int64_t>(1, kAtOnce / logits.size(1));

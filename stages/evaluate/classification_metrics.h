@@ -22,8 +22,8 @@ class RunContext;
 
 namespace stages {
 
-/// How often samples of each class were predicted to be of each class. Memory grows with what was
-/// added, not with the square of the classes.
+/// Counts how often samples of each class were predicted as each class. Memory grows with the
+/// samples added, not with the square of the number of classes.
 class ConfusionMatrix {
  public:
   explicit ConfusionMatrix(std::int64_t classes);
@@ -32,11 +32,11 @@ class ConfusionMatrix {
 
   std::int64_t classes() const { return static_cast<std::int64_t>(support_.size()); }
   std::int64_t count(std::int64_t truth, std::int64_t predicted) const;
-  /// Samples of the class.
+  /// The number of samples of the class.
   std::int64_t support(std::int64_t truth) const {
     return support_.at(static_cast<std::size_t>(truth));
   }
-  /// Samples taken for the class.
+  /// The number of samples predicted as the class.
   std::int64_t predictions(std::int64_t predicted) const {
     return predictions_.at(static_cast<std::size_t>(predicted));
   }
@@ -54,29 +54,29 @@ struct ClassQuality {
   double precision = 0, recall = 0, f1 = 0;
 };
 
-/// Of one class, as scikit-learn has it with zero_division=0.
+/// Of one class, as in scikit-learn with zero_division=0.
 ClassQuality class_quality(const ConfusionMatrix& confusion, std::int64_t label);
 
-/// A range that holds the true share with some confidence.
+/// A confidence interval of a share.
 struct Interval {
   double low = 0, high = 0;
 };
 
-/// The 95 % interval of a share seen as `successes` of `trials` (Wilson 1927,
+/// The 95 % interval of a share observed as `successes` of `trials` (Wilson 1927,
 /// doi:10.1080/01621459.1927.10502953).
 Interval wilson_interval(std::int64_t successes, std::int64_t trials);
 
-/// How good a classifier's predictions are, defined as scikit-learn does with zero_division=0: a
-/// class never predicted has precision 0, a class without samples recall 0, and both have F1 0 and
-/// count in the macro means.
+/// Quality of a classifier's predictions, as scikit-learn defines it with zero_division=0: a class
+/// that is never predicted has precision 0, a class without samples has recall 0, and both have F1
+/// 0 and count in the macro means.
 struct ClassificationMetrics {
   ConfusionMatrix confusion{0};
   std::vector<ClassQuality> of_class;  ///< by label
   ClassQuality macro;                  ///< mean over all classes that may occur
-  ClassQuality weighted;               ///< mean over samples of their class's
+  ClassQuality weighted;               ///< mean over samples of the values of their class
   double top1 = 0;                     ///< share of samples whose class has the largest logit
   std::vector<std::pair<std::int64_t, double>>
-      top_k;  ///< k, and the share of samples among whose k best is their class
+      top_k;  ///< k, and the share of samples whose class is among the k best
   Interval top1_interval;
   double mean_per_class =
       0;                ///< mean recall of the classes that have samples ("balanced accuracy")
@@ -84,19 +84,19 @@ struct ClassificationMetrics {
   double chance = 0;    ///< top1 of guessing evenly among the classes
 };
 
-/// Of logits (n, classes), any floating type, finite, and labels (n) int64 in [0, classes), both on
-/// the CPU; n > 0. Ties go to the lower class. A k of `top_k` that is not below the number of
-/// classes is left out: it is 1 by definition. Classes that are not `present` cannot occur and are
-/// left out of the macro means; without it all are. `predicted`, where it is not empty, says what a
-/// sample was taken for in place of its largest logit.
+/// `logits` (n, classes) of any floating type, finite, and `labels` (n) int64 in [0, classes), both
+/// on the CPU; n > 0. Ties go to the lower class. Values of `top_k` not below the number of classes
+/// are left out: their accuracy is 1 by definition. Classes that are not `present` cannot occur and
+/// are left out of the macro means; without `present` all count. `predicted`, if not empty, gives
+/// each sample's predicted class in place of its largest logit.
 ClassificationMetrics classification_metrics(const at::Tensor& logits, const at::Tensor& labels,
                                              const std::vector<std::int64_t>& top_k,
                                              const std::vector<bool>& present = {},
                                              const std::vector<std::int64_t>& predicted = {});
 
-/// The numbers of which a run has one, by name, always in this order: top1, top<k>…,
-/// mean_per_class, macro_precision, macro_recall, macro_f1, weighted_precision, weighted_recall,
-/// weighted_f1, log_loss, top1_low, top1_high, chance, samples.
+/// The scalar metrics by name, always in this order: top1, top<k>…, mean_per_class,
+/// macro_precision, macro_recall, macro_f1, weighted_precision, weighted_recall, weighted_f1,
+/// log_loss, top1_low, top1_high, chance, samples.
 std::vector<std::pair<std::string, double>> summary(const ClassificationMetrics& metrics);
 
 /// Precision, recall, F1 and support of every class and their means, as a table laid out like
@@ -105,22 +105,21 @@ std::vector<std::pair<std::string, double>> summary(const ClassificationMetrics&
 std::string report_text(const ClassificationMetrics& metrics,
                         const std::vector<std::string>& classes);
 
-/// Everything of `metrics` under whole names, keys in a fixed order; the confusion matrix as a list
-/// of rows, a row is a true class. It is left out, with null in its place, for more than
-/// kLargestMatrix classes.
+/// All of `metrics` under unabbreviated names, keys in a fixed order. The confusion matrix is a
+/// list of rows, one per true class; null for more than kLargestMatrix classes.
 nlohmann::ordered_json to_json(const ClassificationMetrics& metrics,
                                const std::vector<std::string>& classes);
 
-/// A list of rows, a row is a true class; null for more than kLargestMatrix classes.
+/// A list of rows, one per true class; null for more than kLargestMatrix classes.
 nlohmann::ordered_json to_json(const ConfusionMatrix& confusion);
 
-/// Classes up to which a confusion matrix is written.
+/// The largest number of classes for which a confusion matrix is written.
 inline constexpr std::int64_t kLargestMatrix = 2000;
 
 /// "top-1 83.3 % (95 % interval 76.4–88.5 %), mean per class 81.9 %, chance 8.3 %, 144 images".
 std::string headline(const ClassificationMetrics& metrics);
 
-/// The options of every evaluation that tells classes.
+/// The options shared by all evaluations of classifiers.
 struct ReportOptions {
   std::vector<std::int64_t> top_k;  ///< ascending
   bool csv = false;                 ///< writes predictions.csv
@@ -129,32 +128,33 @@ struct ReportOptions {
 
 ReportOptions read_report_options(runner::ConfigReader& reader);
 
-/// What an evaluation has found out; all of it is borrowed but the last two.
+/// The findings of an evaluation; everything is borrowed except the last two members.
 struct Classified {
   const ClassifiedSamples& samples;
   const ClassificationMetrics& metrics;
   const std::vector<std::string>& classes;  ///< a name for each column of the logits
   const Checkpoint& checkpoint;
-  nlohmann::ordered_json besides = nlohmann::ordered_json::object();  ///< more of metrics.json
-  std::vector<std::pair<std::string, double>> values = {};  ///< more metrics, in their order
+  nlohmann::ordered_json besides = nlohmann::ordered_json::object();  ///< additional members of
+                                                                      ///< metrics.json
+  std::vector<std::pair<std::string, double>> values = {};  ///< additional metrics, in their order
 };
 
-/// Writes metrics.json, evaluation_results.json, curves, report.txt, the confusion matrix and,
-/// where that is wanted, predictions.csv into the node's folder, says the headline and what is left
-/// out, and gives what every such evaluation puts out: "metrics" and "predictions".
+/// Writes metrics.json, evaluation_results.json, curves, report.txt, the confusion matrix and, if
+/// requested, predictions.csv into the node's folder. Reports the headline and what is left out.
+/// Returns the outputs of every such evaluation: "metrics" and "predictions".
 runner::Outputs report_classification(const Classified& classified, const ReportOptions& options,
                                       runner::RunContext& context);
 
 /// scikit-learn's classification_report(labels=all of them, target_names=classes, output_dict=True,
-/// zero_division=0): by name of a class its precision, recall, f1-score and support, then accuracy,
-/// "macro avg" and "weighted avg". Of several classes of one name the last is there, in the first's
-/// place.
+/// zero_division=0): for each class name its precision, recall, f1-score and support, then
+/// accuracy, "macro avg" and "weighted avg". If several classes share a name, the last one's values
+/// stand in the first one's place.
 nlohmann::ordered_json report_dict(const ClassificationMetrics& metrics,
                                    const std::vector<std::string>& classes);
 
 /// The text of evaluation_results.json, one line per field: test_loss, test_accuracy, predictions
-/// and labels (a number of a class for each sample), confusion_matrix (rows: true classes; null for
-/// more than kLargestMatrix) and classification_report.
+/// and labels (a class index for each sample), confusion_matrix (rows: true classes; null for more
+/// than kLargestMatrix) and classification_report.
 std::string evaluation_results(const ClassifiedSamples& samples,
                                const ClassificationMetrics& metrics,
                                const std::vector<std::string>& classes);

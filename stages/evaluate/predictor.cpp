@@ -20,7 +20,7 @@ namespace stages {
 
 at::Tensor flipped_mean(const NamedTensors& inputs, TestTimeFlip flip,
                         const std::function<at::Tensor(const NamedTensors&)>& logits) {
-  std::vector<std::vector<std::int64_t>> mirrors;  // by the dimensions that are turned around
+  std::vector<std::vector<std::int64_t>> mirrors;  // by the dimensions that are flipped
   if (flip == TestTimeFlip::kHorizontal || flip == TestTimeFlip::kBoth) mirrors.push_back({3});
   if (flip == TestTimeFlip::kVertical || flip == TestTimeFlip::kBoth) mirrors.push_back({2});
   if (flip == TestTimeFlip::kBoth) mirrors.push_back({2, 3});
@@ -74,7 +74,7 @@ std::shared_ptr<const MemoryPolicy> policy_or_none(std::shared_ptr<const MemoryP
   return policy ? policy : std::make_shared<const MemoryPolicy>();
 }
 
-/// What is computed of the logits of all samples, beside those.
+/// Adds the memory for the metrics of all samples' logits, in addition to the logits.
 void add_metrics(PlannedForward& planned, std::int64_t samples) {
   constexpr auto kLabel = static_cast<std::int64_t>(sizeof(std::int64_t));
   const std::int64_t classes = planned.output.size(1);
@@ -87,8 +87,8 @@ void add_metrics(PlannedForward& planned, std::int64_t samples) {
                           "labels, shares and curves over all samples and classes"});
 }
 
-/// The shape of one sample. An episode may have another number of them than in training: that its
-/// model is asked about.
+/// The shape of one sample. An episode may have a different number of images than in training: this
+/// is checked by its model.
 std::vector<std::int64_t> sample_shape(const TensorSpec& spec, const DatasetDescription& test) {
   if (!episode_shape(test)) return spec.shape;
   if (spec.name == "label" || spec.name == "support") return {};
@@ -140,8 +140,8 @@ void Predictor::say(const std::string& line, runner::RunContext& context) const 
   if (!options_.told || options_.told->insert(line).second) context.say(line);
 }
 
-/// Throws where the network was made for samples of another shape, and says so where they are
-/// prepared otherwise.
+/// Throws if the network was made for samples of another shape. Reports if the samples are
+/// preprocessed differently.
 void Predictor::check_inputs(runner::RunContext& context) const {
   const auto in_words = [](const std::vector<std::int64_t>& shape) {
     return nlohmann::json(shape).dump();

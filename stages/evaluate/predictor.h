@@ -26,60 +26,62 @@ class RunContext;
 
 namespace stages {
 
-/// In which mirrors an image is looked at besides itself.
+/// Which mirrored copies of an image are predicted in addition to the image itself.
 enum class TestTimeFlip { kNone, kHorizontal, kVertical, kBoth };
 
-/// As recipes, flags and requests write them.
+/// The names used in recipes, flags and requests.
 inline constexpr std::array<std::pair<std::string_view, TestTimeFlip>, 4> kTestTimeFlips = {
     {{"none", TestTimeFlip::kNone},
      {"horizontal", TestTimeFlip::kHorizontal},
      {"vertical", TestTimeFlip::kVertical},
      {"both", TestTimeFlip::kBoth}}};
 
-/// The mean of what `logits` says of each row of `inputs` and of its mirrors, in which "image" (n,
-/// channels, height, width) is turned around.
+/// The mean of `logits` over each row of `inputs` and its mirrored copies, in which "image" (n,
+/// channels, height, width) is flipped.
 at::Tensor flipped_mean(const NamedTensors& inputs, TestTimeFlip flip,
                         const std::function<at::Tensor(const NamedTensors&)>& logits);
 
-/// What a classifier said about every sample of a dataset, in the dataset's order.
+/// A classifier's outputs for every sample of a dataset, in the dataset's order.
 struct ClassifiedSamples {
   std::vector<std::string> names;  ///< of the samples
-  at::Tensor logits;  ///< (n, classes) on the CPU, of the network's type; all finite; of an episode
-                      ///< its queries; or what else was asked for
+  at::Tensor logits;  ///< (n, classes) on the CPU, of the network's type; all finite. For episodes:
+                      ///< the logits of their queries. Or the result of Options::outputs
   at::Tensor labels;  ///< (n) int64 on the CPU, each in [0, classes)
-  std::int64_t skipped = 0;  ///< samples the dataset left out because it could not read them
+  std::int64_t skipped = 0;  ///< samples the dataset skipped because it could not read them
   std::vector<std::int64_t> predicted =
-      {};  ///< of each sample, where that is not the class of its largest logit
+      {};  ///< predicted class of each sample, if not the class of its largest logit
 };
 
-/// What every kind of evaluation shares: the network of a checkpoint, which is run over a test set
-/// as a memory policy says, and planned as it is run.
+/// What all kinds of evaluation share: runs the network of a checkpoint over a test set under a
+/// memory policy, and plans that run with the same code.
 ///
 ///   const Predictor predictor(inputs, batch_size);
-///   check(predictor.test().describe(), predictor.checkpoint());  // what the kind alone asks for
+///   check(predictor.test().describe(), predictor.checkpoint());  // what this kind alone requires
 ///   predictor.plan(context);
 ///   const ClassifiedSamples samples = predictor.classify(context);
 class Predictor {
  public:
   struct Options {
-    std::int64_t batch_size = 1;              ///< samples that are run at once, at most
-    TestTimeFlip flip = TestTimeFlip::kNone;  ///< a sample's logits are the mean over its mirrors
-    std::string pointer = {};                 ///< where the recipe says this, "/evaluate"
-    /// What is gone through in place of the test set: episodes of it. Null: the test set itself.
+    std::int64_t batch_size = 1;              ///< the largest number of samples run at once
+    TestTimeFlip flip = TestTimeFlip::kNone;  ///< average a sample's logits over its mirrored
+                                              ///< copies
+    std::string pointer = {};                 ///< where the stage stands in the recipe, "/evaluate"
+    /// Returns what to evaluate in place of the test set: episodes of it. Null: the test set
+    /// itself.
     std::function<std::shared_ptr<const Dataset>(std::shared_ptr<const Dataset> test,
                                                  const Checkpoint& checkpoint)>
         draw = {};
-    /// What is kept of each row of a batch in place of the model's logits, (rows, columns). Null:
-    /// the logits.
+    /// Computes what is kept of each row of a batch in place of the model's logits, (rows,
+    /// columns). Null: the logits.
     std::function<at::Tensor(torch::nn::Module& network, const NamedTensors& inputs)> outputs = {};
-    /// What predictors that share it have said: none says a line again. Null: this one says all of
-    /// its own.
+    /// Lines already reported by predictors that share this set; none repeats a line. Null: this
+    /// predictor reports all of its own.
     std::shared_ptr<std::set<std::string>> told = {};
   };
-  /// Takes what is on the ports test, checkpoint and memory, which may be empty. Throws
-  /// runner::StageError where the test set is empty, or is to be flipped and holds no images.
+  /// Reads the ports test, checkpoint and memory; memory may be empty. Throws runner::StageError if
+  /// the test set is empty, or is to be flipped and holds no images.
   Predictor(const runner::Inputs& inputs, Options options);
-  /// The same of what is on such ports; `policy` may be null.
+  /// The same with the values of those ports; `policy` may be null.
   Predictor(std::shared_ptr<const Dataset> test, std::shared_ptr<const Checkpoint> checkpoint,
             std::shared_ptr<const MemoryPolicy> policy, Options options);
 
@@ -87,23 +89,23 @@ class Predictor {
   const Checkpoint& checkpoint() const { return *checkpoint_; }
 
   struct Planned {
-    at::Tensor logits;        ///< a stand-in for those of all samples, on the Meta device
-    std::int64_t batch_size;  ///< that fits
+    at::Tensor logits;        ///< a stand-in for the logits of all samples, on the Meta device
+    std::int64_t batch_size;  ///< the largest that fits
   };
-  /// Shows what classify() would need. Where that does not fit, a smaller batch is taken or named
+  /// Reports what classify() would need. If that does not fit, a smaller batch is used or suggested
   /// (plan_forward.h).
   Planned plan(runner::PlanContext& context) const;
-  /// The same, without showing it.
+  /// The same without reporting it.
   PlannedForward planned(runner::PlanContext& context) const;
 
-  /// Holds the device to the policy's budget.
+  /// Limits the device to the policy's budget.
   ScopedMemoryBudget hold_budget(const runner::RunContext& context) const;
 
   /// Runs the network on the context's device, in eval mode and without a graph, over all samples,
-  /// or over two batches of a smoke run. Reports progress and looks for cancellation at every
-  /// batch. Throws runner::StageError where the network was made for samples of another shape, for
-  /// a label it has no output for and for an output that is not finite, naming the sample, and
-  /// where no sample is left (kTooFewSamples).
+  /// or over two batches in a smoke run. Reports progress and checks for cancellation at every
+  /// batch. Throws runner::StageError if the network was made for samples of another shape, for a
+  /// label that it has no output for, for an output that is not finite (naming the sample), and if
+  /// no sample is left (kTooFewSamples).
   ClassifiedSamples classify(runner::RunContext& context) const;
 
  private:

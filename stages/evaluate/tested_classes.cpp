@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kListedClasses = 20;
 
-/// The number of each name, as it is compared. Throws for a name that stands twice.
+/// The index of each name, in the form in which names are compared. Throws if a name occurs twice.
 std::map<std::string, std::int64_t> numbered(const std::vector<std::string>& classes,
                                              const std::string& where) {
   std::map<std::string, std::int64_t> numbers;

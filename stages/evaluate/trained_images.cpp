@@ -27,13 +27,13 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kNamedTrained = 5;
 
-/// Empty where the file cannot be read.
+/// Empty if the file cannot be read.
 std::string digest_of_image(const fs::path& file) {
   runner::Digest digest;
   return digest.update_from(file) == 0 ? digest.finish() : "";
 }
 
-/// The images of some parts of a division.
+/// The images in some parts of a split.
 class TrainedImages {
  public:
   TrainedImages(const Division& division, const std::set<std::string>& parts)
@@ -47,8 +47,8 @@ class TrainedImages {
     }
   }
 
-  /// Marks those of the images `names` below `root` that are among these. `look` is called before
-  /// each file that is looked at; it may throw.
+  /// Marks the images `names` below `root` that are among these. `look` is called before each file
+  /// is inspected; it may throw.
   void mark(const std::string& root, const std::vector<std::string>& names,
             std::vector<bool>& marked, const std::function<void()>& look) {
     std::error_code error;
@@ -80,8 +80,8 @@ class TrainedImages {
     return !digests->empty() && digests->contains(digest_of_image(path));
   }
 
-  /// The folder of the training is not there any more. It has been moved where most images of one
-  /// name have one size; elsewhere a few have that by chance.
+  /// Used if the training's folder does not exist any more. It has been moved if most images with
+  /// the same name have the same size; in other folders a few match by chance.
   void mark_moved(const std::string& root, const std::vector<std::string>& names,
                   std::vector<bool>& marked, const std::function<void()>& look) const {
     std::size_t same_name = 0;
@@ -101,7 +101,7 @@ class TrainedImages {
   std::unordered_map<std::string, std::uintmax_t> bytes_of_;
   std::unordered_map<std::uintmax_t, std::vector<std::string>> of_size_;
   std::unordered_map<std::uintmax_t, std::optional<std::unordered_set<std::string>>>
-      digests_;  // of a size
+      digests_;  // of the files of a given size
 };
 
 }  // namespace

@@ -5,12 +5,13 @@
 
 namespace stages {
 
-/// Says how many images of a test set its model has been trained on, or has had for validation, by
-/// what the runs of its trainings have recorded (NodeFacts::trained_data). Below the same folder an
-/// image is known by its name, below another one by its bytes, and where the folder of the training
-/// is gone by name and size, if most of one name have one size. What is wired to the part for
-/// validation may be that. Throws runner::StageError, kBadAnnotations, at /allow_trained where
-/// there are some and they are not `allowed`. Of samples that are no files nothing is known.
+/// Reports how many images of a test set the model was trained on, or used for validation,
+/// according to the records of its training runs (NodeFacts::trained_data). An image below the same
+/// folder is identified by its name, one below another folder by its bytes. If the training's
+/// folder is gone, images are identified by name and size, provided that most images of a name have
+/// one size. Data wired to the validation part may be validation images. Throws runner::StageError,
+/// kBadAnnotations, at /allow_trained if there are such images and they are not `allowed`. Samples
+/// that are not files cannot be checked.
 void check_trained_images(const Dataset& test, bool allowed, runner::RunContext& context);
 
 }  // namespace stages

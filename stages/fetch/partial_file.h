@@ -11,28 +11,28 @@
 
 namespace stages {
 
-/// A file that is being fetched: it grows as <file>.part, beside a note <file>.part.json that says
-/// what it is the beginning of, and gets its name when it is whole. Both survive a process that is
-/// killed; the next PartialFile of the same name finds them. Throws runner::StageError (kDiskFull,
-/// kCannotWrite, kCannotCreate).
+/// A file that is being fetched: it grows as <file>.part, next to a note <file>.part.json that says
+/// which file it is the beginning of, and gets its name when it is complete. Both survive if the
+/// process is killed; the next PartialFile of the same name finds them. Throws runner::StageError
+/// (kDiskFull, kCannotWrite, kCannotCreate).
 class PartialFile {
  public:
-  /// What is there of `file`. A note of another url is not believed. `storage` is borrowed.
+  /// Opens what exists of `file`. A note with another url is ignored. `storage` is borrowed.
   PartialFile(const std::filesystem::path& file, std::string url, runner::Storage& storage);
 
   const std::filesystem::path& path() const { return path_; }
   std::int64_t bytes() const { return bytes_; }
-  /// Of the server's file that this is the beginning of; empty where it is not known.
+  /// The validator of the server's file that this is the beginning of; empty if unknown.
   const std::string& validator() const { return validator_; }
 
   void begin_anew();
-  /// To be called before the first append to an empty file.
+  /// Call this before the first append to an empty file.
   void note(const std::string& validator);
   void append(std::string_view bytes);
-  /// Gives it its name.
+  /// Renames it to its final name.
   void publish(const std::filesystem::path& file);
 
-  /// Throws the error of a system call that has failed with `error` on `path`.
+  /// Throws the error for a system call that failed with `error` on `path`.
   [[noreturn]] static void cannot_write(
       const std::filesystem::path& path, int error,
       runner::ErrorCode otherwise = runner::ErrorCode::kCannotWrite);

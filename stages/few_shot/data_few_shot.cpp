@@ -16,7 +16,7 @@
 namespace stages {
 namespace {
 
-/// How many classes and images a part has where it was published; both 0 where that is not known.
+/// The published number of classes and images of a part; both 0 if unknown.
 struct PublishedSize {
   std::size_t classes = 0, images = 0;
 };
@@ -24,8 +24,8 @@ using PublishedSizes = std::array<PublishedSize, kSplitParts>;
 
 constexpr std::array kFewShotParts = {Part::kTrain, Part::kValidation, Part::kTest};
 
-/// "4 classes and 20 images in place of the 64 and 38400 that are published: …"; empty where both
-/// are as published, or not known.
+/// "4 classes and 20 images in place of the 64 and 38400 that are published: …"; empty if both are
+/// as published, or unknown.
 std::string unlike_published(const PublishedSize& published, std::size_t classes,
                              std::size_t images) {
   if (published.classes == 0 || (classes == published.classes && images == published.images))
@@ -92,7 +92,7 @@ class FewShotStage final : public runner::Stage {
   const std::string divided_by_;
 };
 
-/// The options that say which part a class is in, in words.
+/// Describes the options that assign classes to parts.
 std::string division_words(const FewShotSource& source) {
   std::string words;
   for (const Part part : kFewShotParts) {
@@ -111,7 +111,7 @@ std::string division_words(const FewShotSource& source) {
   return words;
 }
 
-/// A path, several, or null.
+/// Reads a path, a list of paths, or null.
 std::vector<std::string> read_candidates(runner::ConfigReader& reader, std::string_view key) {
   std::vector<std::string> paths;
   const runner::Value* const value = reader.raw(key);
@@ -158,7 +158,7 @@ runner::Result<std::unique_ptr<runner::Stage>> create_few_shot(runner::ConfigRea
       continue;
     const auto problem = runner::other_images_error(source.root / part.place, part.list.not_taken);
     reader.fail(name(kFewShotParts[i]), problem.code, problem.message, problem.help);
-    break;  // parts may be of the same folder
+    break;  // parts may share a folder
   }
   if (auto errors = reader.finish(); !errors.empty()) return errors;
   options.images.stage = reader.pointer();

@@ -52,7 +52,7 @@ ResNetOptions read_resnet(ConfigReader& reader, std::optional<std::string>& weig
   return options;
 }
 
-/// A frozen network collects nothing.
+/// A frozen network collects no statistics.
 BatchNormStatistics statistics_of(bool is_by_batch, bool is_trainable) {
   if (is_by_batch) return BatchNormStatistics::kOfBatch;
   return is_trainable ? BatchNormStatistics::kCollected : BatchNormStatistics::kFixed;
@@ -165,7 +165,8 @@ std::string map_line(const MapShape& map) {
          std::to_string(map.width) + ", " + std::to_string(map.features()) + " for each image";
 }
 
-/// As few channels as may be, of as many layers; returns the image size that goes with them.
+/// Reduces the channels to the minimum, with the same number of layers. Returns the matching image
+/// size.
 std::int64_t shrink_backbone(EpisodeBackbone& backbone) {
   constexpr std::int64_t kChannels = 4, kFirstChannels = 2, kSmallImage = 16,
                          kSmallImageOfResNet = 32;
@@ -189,7 +190,8 @@ void shrink_head(FewShotHeadOptions& head) {
 
 void shrink_head(CrossHeadOptions& head) { head.width = 4; }
 
-/// Episodes of as many supports, a few queries and small images, whose features are such maps.
+/// Episodes with the same number of supports, a few queries and small images, whose feature maps
+/// have that shape.
 DatasetDescription shrunken_episodes(DatasetDescription data, const EpisodeImages& episode,
                                      std::int64_t image_size, const MapShape& map) {
   if (data.source)
@@ -202,7 +204,7 @@ DatasetDescription shrunken_episodes(DatasetDescription data, const EpisodeImage
     if (tensor.name == "features") tensor.shape = {images, map.channels, map.height, map.width};
     if (tensor.name == "label") tensor.shape = {queries};
   }
-  // Random labels are drawn below the number of classes, and those of an episode are its ways.
+  // Random labels are drawn below the number of classes; in an episode that is the number of ways.
   const auto ways = static_cast<std::size_t>(episode.ways);
   if (data.classes.size() > ways) data.classes.resize(ways);
   return data;
@@ -327,12 +329,12 @@ constexpr Distribution kZeros = {Distribution::Kind::kZero}, kOnes = {Distributi
 
 enum class ConvolutionRule { kUniform, kNormal };
 
-/// Torch's rule for layers of so many inputs.
+/// Torch's default initialization for layers with `inputs` inputs.
 Distribution uniform_of_inputs(std::int64_t inputs) {
   return {Distribution::Kind::kUniform, 1 / std::sqrt(static_cast<double>(inputs))};
 }
 
-/// Draws the weights of a module itself, which `path` leads to.
+/// Initializes a module's own weights; `path` is the module's path.
 class LayerInitializer {
  public:
   LayerInitializer(ConvolutionRule rule, std::uint64_t seed) : rule_(rule), seed_(seed) {}
@@ -400,7 +402,7 @@ class EpisodeModelStage : public runner::Stage {
     if (!sha256_) sha256_ = weights_sha256(*config_.backbone.weights);
     return *sha256_;
   }
-  /// The random weights of a frozen backbone follow from it.
+  /// The random weights of a frozen backbone depend on the seed.
   bool uses_seed() const override {
     return !config_.backbone.weights && !config_.backbone.is_trainable;
   }
@@ -412,7 +414,7 @@ class EpisodeModelStage : public runner::Stage {
   }
 
  private:
-  /// null: there are none.
+  /// null: it has no saved weights.
   std::shared_ptr<const SavedWeights> shapes_of_weights() const {
     const EpisodeBackbone& backbone = config_.backbone;
     if (!backbone.weights) return nullptr;
@@ -430,7 +432,7 @@ class EpisodeModelStage : public runner::Stage {
   }
 
   const EpisodeModelConfig config_;
-  mutable std::optional<std::string> sha256_;  // of the weights, which are read for it once
+  mutable std::optional<std::string> sha256_;  // of the weights file, which is read for it once
 };
 
 }  // namespace

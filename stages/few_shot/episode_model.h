@@ -28,38 +28,39 @@ namespace stages {
 class ResNetPlaces;
 struct SavedWeights;
 
-/// The options of schemas/model/backbone/conv and resnet: what turns the images of an episode into
-/// maps of features.
+/// The options of schemas/model/backbone/conv and resnet: the network that turns the images of an
+/// episode into feature maps.
 struct EpisodeBackbone {
-  std::string pointer;  ///< where they stand, "/model/backbone": build() runs inside another stage
+  std::string pointer;  ///< where the options stand, "/model/backbone": build() runs inside another
+                        ///< stage
   std::variant<ConvNetworkOptions, ResNetOptions> network;
   std::optional<std::string> weights;        ///< a reference (saved_weights.h); nullopt: random
-  std::optional<std::string> weights_entry;  ///< of them, where the file has several
+  std::optional<std::string> weights_entry;  ///< which of the weights, if the file has several
   bool is_trainable = true;
 
-  /// True where nothing of it is trained or collected, and what it makes of an image depends on no
-  /// other.
+  /// True if nothing in it is trained or collects statistics, and its output for an image does not
+  /// depend on other images.
   bool is_fixed() const;
-  /// Without values, in float32.
+  /// Uninitialized, in float32.
   std::shared_ptr<FeatureMaps> make(const at::TensorOptions& options) const;
   /// "conv of 4 blocks", "ResNet-18".
   std::string name() const;
 };
 
-/// Reads the section `backbone` of a model's options. What is wrong becomes an error of `reader`.
-/// Looks whether the weights are there, and reads none.
+/// Reads the section `backbone` of a model's options. Mistakes become errors of `reader`. Checks
+/// that the weights exist, but does not read them.
 EpisodeBackbone read_episode_backbone(runner::ConfigReader& reader);
 
-/// What the backbone makes of images of that size. Throws runner::StageError where they are too
+/// The shape of the feature map for images of that size. Throws runner::StageError if they are too
 /// small.
 MapShape fitting_map(const EpisodeBackbone& backbone, const FeatureMaps& network,
                      std::int64_t height, std::int64_t width);
 
-/// Where the saved weights go in such a network. Throws runner::StageError where they do not fit.
+/// Where the saved weights go in such a network. Throws runner::StageError if they do not fit.
 std::unique_ptr<ResNetPlaces> weight_places(const EpisodeBackbone& backbone, FeatureMaps& network,
                                             const SavedWeights& saved);
 
-/// What model.few_shot_transformer and model.cross_transformer have in common.
+/// What model.few_shot_transformer and model.cross_transformer share.
 struct EpisodeModelConfig {
   std::string pointer;  ///< where the model's options stand, "/model"
   EpisodeBackbone backbone;
@@ -70,24 +71,24 @@ struct EpisodeModelConfig {
 /// an EpisodeNetwork.
 class EpisodeModel : public Model, public ShrinkableModel {
  public:
-  /// `saved` are the shapes of the backbone's weights and their digest: each build() reads the
-  /// numbers anew, so that none are kept beside a network. null: they are random, those of a frozen
-  /// backbone by `base_seed` alone.
+  /// `saved` are the shapes of the backbone's weights and their digest. Each build() reads the
+  /// values again, so that no copy is kept in addition to a network. null: the weights are random;
+  /// those of a frozen backbone depend only on `base_seed`.
   EpisodeModel(EpisodeModelConfig config, std::shared_ptr<const SavedWeights> saved,
                std::uint64_t base_seed)
       : config_(std::move(config)), saved_(std::move(saved)), base_seed_(base_seed) {}
 
-  /// Throws where the saved weights have changed meanwhile.
+  /// Throws if the saved weights have changed in the meantime.
   std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data,
                                            std::uint64_t seed) const override;
   std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override;
-  /// As EpisodeNetwork::forward().
+  /// Same as EpisodeNetwork::forward().
   NamedTensors forward(torch::nn::Module& network, const NamedTensors& inputs) const override;
-  /// A row is an episode, and one after the other goes through the network.
+  /// A row is an episode; episodes go through the network one after the other.
   bool mixes_samples() const override { return false; }
   Shrunken shrunken(const DatasetDescription& data) const override;
   std::vector<std::string> notes(const torch::nn::Module& network) const override;
-  /// Where the backbone is fixed; its samples are single images.
+  /// True if the backbone is fixed; its samples are single images.
   bool has_frozen_features() const override { return config_.backbone.is_fixed(); }
   std::shared_ptr<torch::nn::Module> build_frozen(const DatasetDescription& images) const override;
   std::shared_ptr<torch::nn::Module> outline_frozen(
@@ -95,16 +96,15 @@ class EpisodeModel : public Model, public ShrinkableModel {
   NamedTensors frozen_features(torch::nn::Module& network,
                                const NamedTensors& inputs) const override;
 
-  /// Throws as build() does where the saved weights do not fit the backbone; their shapes alone
-  /// need be there.
+  /// Throws as build() does if the saved weights do not fit the backbone. Needs only their shapes.
   void check_weights() const;
 
  private:
-  /// Without values.
+  /// Uninitialized.
   std::shared_ptr<EpisodeNetwork> make(const DatasetDescription& data, at::Device device) const;
   std::shared_ptr<FeatureMaps> make_backbone(const DatasetDescription& images,
                                              at::Device device) const;
-  /// Returns a line about where its weights are from, or "".
+  /// Returns a line about the origin of the weights, or "".
   std::string fill_backbone(FeatureMaps& backbone, std::uint64_t seed) const;
 
   const EpisodeModelConfig config_;
@@ -112,21 +112,21 @@ class EpisodeModel : public Model, public ShrinkableModel {
   const std::uint64_t base_seed_;
 };
 
-/// The stage of such a model: reads `backbone`, which both kinds have, into `config`, whose head
-/// has been read. Everything wrong with any of them is in the result.
+/// Makes the stage of such a model. Reads `backbone`, which both kinds have, into `config`, whose
+/// head has already been read. The result has all errors of both.
 runner::Result<std::unique_ptr<runner::Stage>> episode_model_stage(runner::ConfigReader& reader,
                                                                    EpisodeModelConfig config);
 
 class EpisodeNetwork;
 class FeatureMaps;
 
-/// Draws every weight of the network's head: of linear layers and convolutions by torch's own rule,
-/// uniform within 1 / sqrt(inputs of an output); prototypes are means at first. A weight is a
-/// function of the seed, its name and its shape.
+/// Initializes every weight of the network's head. Linear layers and convolutions follow torch's
+/// default, uniform within 1 / sqrt(fan-in); prototypes start as means. A weight is a function of
+/// the seed, its name and its shape.
 void initialize_head(EpisodeNetwork& network, std::uint64_t seed);
-/// The same of such a network's backbone: convolutions normal with the variance 2 / (outputs ·
-/// kernel), which keeps that of what goes backward (He and others 2015, arXiv:1502.01852), their
-/// biases by torch's rule.
+/// Initializes the backbone. Convolutions are normal with variance 2 / (outputs · kernel), He
+/// initialization with fan-out, which preserves the variance in the backward pass (He and others
+/// 2015, arXiv:1502.01852). Their biases follow torch's default.
 void initialize_backbone(FeatureMaps& backbone, std::uint64_t seed);
 
 }  // namespace stages

@@ -39,7 +39,7 @@ struct EpisodicTest {
   std::string pointer;
 };
 
-/// The test classes in episodes. Throws where the checkpoint was not trained on episodes.
+/// Divides the test classes into episodes. Throws if the checkpoint was not trained on episodes.
 std::shared_ptr<const EpisodeSet> test_episodes(const EpisodicTest& test,
                                                 std::shared_ptr<const Dataset> images,
                                                 const Checkpoint& checkpoint) {
@@ -58,7 +58,7 @@ std::shared_ptr<const EpisodeSet> test_episodes(const EpisodicTest& test,
       "the test data");
 }
 
-/// The classes that a training has seen, of those that it is tested on.
+/// The tested classes that were also used in training.
 std::vector<std::string> classes_seen(const std::vector<std::string>& tested,
                                       const std::vector<std::string>& trained) {
   std::vector<std::string> seen;
@@ -222,7 +222,7 @@ std::vector<std::pair<std::string, double>> summary(const EpisodeMetrics& metric
 nlohmann::ordered_json to_json(const EpisodeMetrics& metrics,
                                const std::vector<std::string>& classes) {
   nlohmann::ordered_json json = {
-      {"top1", metrics.mean}};  // under which every kind of evaluation is compared
+      {"top1", metrics.mean}};  // the metric by which all kinds of evaluation are compared
   for (const auto& [name, value] : summary(metrics))
     if (name != "episode_accuracy") json[name] = value;
   json["episodes"] = metrics.accuracies.size();

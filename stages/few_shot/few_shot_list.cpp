@@ -37,7 +37,7 @@ fs::path normal_form(const fs::path& path) {
   return result.has_filename() ? result : result.parent_path();  // "a/" is "a"
 }
 
-/// Takes the classes at some positions of a list of class folders, in the order of their names.
+/// Selects the classes at some positions of a list of class folders, in name order.
 ImageList with_classes(const ImageList& all, const std::set<std::size_t>& positions, Part part) {
   ImageList some{.root = all.root};
   std::map<std::int64_t, std::int64_t> labels;
@@ -135,7 +135,7 @@ class FewShotLister {
     const std::string name = path.filename().string();
     ListedImages images = read(files, name);
     for (std::string& image : images.paths)
-      std::ranges::replace(image, '\\', '/');  // as it is written on Windows
+      std::ranges::replace(image, '\\', '/');  // path separator of Windows
     if (files.is_faultless() && images.paths.empty()) files.fault(name, "it lists no image");
     FewShotPart part;
     part.is_named = images.is_named;
@@ -151,8 +151,8 @@ class FewShotLister {
     return part;
   }
 
-  /// Gives the files of a table the folder that they lie in: the first of folders_near() where one
-  /// of them is there, in the folder of its class or in none.
+  /// Finds the folder that contains the files of a table: the first of folders_near() in which one
+  /// of the files exists, either in its class's folder or directly.
   void find_below(const fs::path& list, ListedImages& images) const {
     const auto in_class = [&](std::size_t i) {
       return fs::path(images.classes[static_cast<std::size_t>(images.labels[i])]) / images.paths[i];
@@ -173,8 +173,8 @@ class FewShotLister {
       images.paths[i] = (folder / (has_classes ? in_class(i) : fs::path(images.paths[i]))).string();
   }
 
-  /// Where the images of a list that names no folder may lie: beside it, in a folder there that is
-  /// called as usual, or in the same way above it, up to root.
+  /// Where the images of a list that names no folder may be: next to the list, in a conventionally
+  /// named folder there, or the same in each parent folder up to root.
   std::vector<fs::path> folders_near(const fs::path& list) const {
     std::vector<fs::path> folders;
     const auto add = [&](const fs::path& base) {
@@ -220,14 +220,14 @@ class FewShotLister {
          "write paths that count from the folder of the list, or set allow_outside: true");
   }
 
-  /// A path in normal form as the recipe would write it.
+  /// A normalized path in the form that the recipe would use.
   fs::path shown(const fs::path& path) const {
     return is_below(path, root_)
                ? (source_.root / path.lexically_relative(root_)).lexically_normal()
                : path;
   }
 
-  /// How a path, in normal form, is called below root; as it is where it leads elsewhere and may.
+  /// A normalized path relative to root; unchanged if it leads elsewhere and that is allowed.
   std::optional<std::string> below_root(const fs::path& path) const {
     for (const fs::path& root : {root_, real_root_}) {
       if (is_below(path, root) && path != root) return path.lexically_relative(root).string();
@@ -245,7 +245,7 @@ class FewShotLister {
 
   // Folders of classes.
 
-  /// The classes of a folder that are for this part.
+  /// The classes of a folder that belong to this part.
   FewShotPart divided(const fs::path& folder) {
     const ImageList* const all = class_folders(folder);
     if (!all) return {};
@@ -277,8 +277,8 @@ class FewShotLister {
     return place % 4 == 1 ? Part::kValidation : Part::kTest;
   }
 
-  /// Where in an order drawn of `count` classes this part's stand: as many as of alternating ones,
-  /// and one after the other, so that a class more moves few.
+  /// The range of this part's classes in a random order of `count` classes. Its size is that of the
+  /// alternating division, and the ranges follow each other, so that one more class moves few.
   std::pair<std::ptrdiff_t, std::ptrdiff_t> drawn_places(std::size_t count) const {
     std::ptrdiff_t begin = 0, end = 0;
     for (std::size_t place = 0; place < count; ++place) {
@@ -288,11 +288,11 @@ class FewShotLister {
     return {begin, end};
   }
 
-  /// The classes that a text names, one a line.
+  /// Reads the class names in a text file, one per line.
   FewShotPart named(const fs::path& path) {
     AnnotationFiles files(path.parent_path(), kListHelp);
     const std::string file = path.filename().string();
-    std::map<std::string, std::size_t> lines;  // of the names
+    std::map<std::string, std::size_t> lines;  // line number of each name
     files.for_lines(file, kMaxListBytes, [&](std::size_t number, std::string_view line) {
       const std::size_t begin = line.find_first_not_of(" \t");
       if (begin == line.npos) return;
@@ -312,8 +312,8 @@ class FewShotLister {
     return part;
   }
 
-  /// The classes that are named in these lines of a text, from the first of folders_near() that has
-  /// one.
+  /// The classes that are named in these lines of a text file, from the first of folders_near()
+  /// that contains any of them.
   ImageList classes_of(const fs::path& text, const std::map<std::string, std::size_t>& lines,
                        AnnotationFiles& files) {
     std::error_code error;
@@ -337,8 +337,8 @@ class FewShotLister {
     return found ? with_classes(*found, all, part_) : ImageList{};
   }
 
-  /// What is in the folder, with the names of files below root; null, and errors at the first part
-  /// that it is of, where it cannot be listed.
+  /// The contents of the folder, with file names relative to root. If it cannot be listed: null,
+  /// and an error at the first part that uses it.
   const ImageList* class_folders(const fs::path& folder) {
     const fs::path place = normal_form(folder);
     const auto known = folders_.find(place);
@@ -347,7 +347,7 @@ class FewShotLister {
     return made ? &*made : nullptr;
   }
 
-  /// The classes `only`, or all, in a folder whose path is in normal form.
+  /// The classes `only`, or all classes, in a folder whose path is normalized.
   std::optional<ImageList> list_folder(const fs::path& place, const std::set<std::string>& only) {
     std::error_code error;
     if (!source_.allow_outside && !is_below(fs::canonical(place, error), real_root_)) {
@@ -375,7 +375,7 @@ class FewShotLister {
   }
 
   const FewShotSource& source_;
-  const fs::path root_;  // in normal form
+  const fs::path root_;  // normalized
   fs::path real_root_;
   Part part_ = Part::kTrain;
   std::map<fs::path, std::optional<ImageList>> folders_;

@@ -53,7 +53,7 @@ constexpr std::size_t kNamedShared = 10;
 
 using FileIdentity = std::pair<dev_t, ino_t>;
 
-/// Classes, or the files of images, that are in two parts.
+/// Finds classes, or image files, that are in two parts.
 class SharedThings {
  public:
   SharedThings(const char* one, const char* many) : one_(one), many_(many) {}
@@ -109,7 +109,7 @@ void check_overlap(const std::array<FewShotPart, kSplitParts>& parts, runner::Di
             kParts[earlier], kParts[later],
             "give each part classes of its own; classes: alternating divides one folder, "
             "and validation: null leaves that part out"));
-        continue;  // whose images are the same, too
+        continue;  // their images are the same, too
       }
       SharedThings images("image", "images");
       for (const auto& [identity, file] : files[later]) {
@@ -210,7 +210,7 @@ NamedTensors EpisodeNetwork::forward(const NamedTensors& inputs) const {
   std::vector<at::Tensor> logits, support_features;
   for (std::int64_t episode = 0; episode < images.size(0); ++episode) {
     const at::Tensor maps = has_maps ? images[episode] : maps_of(images[episode]);
-    // Their gradients are joined, where those of slices would be padded and added.
+    // The gradients of the parts are concatenated; those of slices would be padded and added.
     const std::vector<at::Tensor> parts = maps.flatten(1).split_with_sizes({supports, queries});
     const EpisodeFeatures features{.supports = parts[0].view({ways, shots, -1}),
                                    .queries = parts[1],
@@ -281,7 +281,7 @@ at::Tensor PairAttentionLayer::forward(const at::Tensor& asking, const at::Tenso
       seen = (cosines_of(own(asking), values).unsqueeze(-1) * values.unsqueeze(1)).flatten(2);
       break;
     case PairAttention::kSoftmax:
-      // The softmax over one key is 1, whatever asks, and its gradient 0.
+      // The softmax over one key is always 1, and its gradient 0.
       seen = values.flatten(1).unsqueeze(1);
       break;
   }
@@ -413,7 +413,7 @@ at::Tensor CrossHead::forward(const EpisodeFeatures& features) const {
   const at::Tensor supports =
       in_float(projected(own(features.supports).flatten(0, 1), features.map))
           .view({ways, shots, -1});
-  // Distances are differences of large numbers.
+  // Distances are differences of large numbers, so they need full precision.
   const ScopedPrecision full(Precision::kFp32, queries.device());
   const at::Tensor weights =
       weights_of(queries, supports).transpose(0, 1);       // (ways, queries, shots)

@@ -20,62 +20,63 @@
 
 namespace stages {
 
-/// Adds an error for classes of one name, or for one and the same file, in two parts, at the later
-/// of them: what is tested would have been trained on. Files are known by the disk, whatever links
-/// lead to them.
+/// Adds an error, at the later part, if two parts have a class of the same name or the same file:
+/// the test data would have been trained on. Files are compared on disk, through any links.
 void check_overlap(const std::array<FewShotPart, kSplitParts>& parts, runner::Diagnostics& errors);
 
-/// The numbers of an episode: a few images of each of some classes (ways, shots), and images to be
-/// told apart by them.
+/// The sizes of an episode: a few images of each of some classes (ways, shots), and query images to
+/// classify by them.
 struct EpisodeImages {
-  std::int64_t ways = 0, shots = 0, queries = 0;  ///< queries of all classes together
+  std::int64_t ways = 0, shots = 0, queries = 0;  ///< `queries` counts all classes together
   std::int64_t height = 0, width = 0;             ///< of an image
   std::int64_t supports() const { return ways * shots; }
 };
 
-/// What episodes such data are. A sample is one: "image" (supports + queries, 3, height, width),
-/// the supports first, class by class; "support" (ways, shots); "label" (queries). Throws
-/// runner::StageError, which blames the stage at `pointer`, where they are none.
+/// The sizes of the episodes in such data. Each sample is an episode: "image" (supports + queries,
+/// 3, height, width), the supports first, class by class; "support" (ways, shots); "label"
+/// (queries). Throws runner::StageError, blaming the stage at `pointer`, if the samples are not
+/// episodes.
 EpisodeImages fitting_episode(const DatasetDescription& data, const std::string& pointer);
 
-/// What a backbone makes of the images of one episode: its maps, flattened channel by channel.
+/// A backbone's output for the images of one episode: its feature maps, flattened channel by
+/// channel.
 struct EpisodeFeatures {
   at::Tensor supports;  ///< (ways, shots, map.features())
   at::Tensor queries;   ///< (queries, map.features())
   MapShape map;
 };
 
-/// The part of a network that tells the queries of an episode apart by its supports.
+/// The part of a network that classifies an episode's queries by its supports.
 class EpisodeHead : public PrecisionModule {
  public:
-  /// The logits (queries, ways). Throws runner::StageError where the head does not suit such an
-  /// episode.
+  /// Returns the logits (queries, ways). Throws runner::StageError if the head does not suit such
+  /// an episode.
   virtual at::Tensor forward(const EpisodeFeatures& features) const = 0;
 };
 
-/// `x` with its last dimension divided by its length, in float32 at least. What is 0 throughout has
-/// no direction and stays 0, so that its cosine with anything is 0, and gets the gradient of what
-/// it is divided to: nothing becomes NaN.
+/// `x` divided by its length along the last dimension, in float32 at least. A zero vector has no
+/// direction: it stays 0, so that its cosine with anything is 0, and its gradient is that of the
+/// result. Nothing becomes NaN.
 at::Tensor directions(const at::Tensor& x);
 
-/// A backbone and a head. Children: backbone and head.
+/// A backbone and a head. Child modules: backbone and head.
 class EpisodeNetwork : public PrecisionModule, public OnFrozenBase {
  public:
   EpisodeNetwork(std::shared_ptr<FeatureMaps> backbone, std::shared_ptr<EpisodeHead> head);
 
-  /// What the backbone makes of images (n, 3, height, width), without a graph where it is frozen.
+  /// The backbone's feature maps of images (n, 3, height, width), without a graph if it is frozen.
   at::Tensor maps_of(const at::Tensor& images) const;
 
-  /// Of "image" (episodes, supports + queries, 3, height, width), supports first and class by
-  /// class, and "support" (episodes, ways, shots), of which only the shape matters: {"logits":
-  /// (episodes, queries, ways), "support_features": (episodes, ways, shots, features)}. One episode
-  /// after the other goes through, all its images as one batch, so that what one becomes depends on
-  /// no other. "features" (episodes, supports + queries, channels, height', width') stand for the
-  /// maps of the images.
+  /// Takes "image" (episodes, supports + queries, 3, height, width), supports first and class by
+  /// class, and "support" (episodes, ways, shots), of which only the shape matters. Returns
+  /// {"logits": (episodes, queries, ways), "support_features": (episodes, ways, shots, features)}.
+  /// Episodes are processed one after the other, all images of one as one batch, so that an
+  /// episode's result does not depend on the others. "features" (episodes, supports + queries,
+  /// channels, height', width') can be given in place of the images, as their feature maps.
   NamedTensors forward(const NamedTensors& inputs) const;
 
-  /// From now on the backbone is not trained and runs without a graph. `base` stands for its
-  /// weights and buffers.
+  /// Freezes the backbone: it is not trained and runs without a graph from now on. `base`
+  /// identifies its weights and buffers.
   void freeze_backbone(std::string base);
   bool is_base(std::string_view weight) const override;
   const std::string& base() const override { return base_; }
@@ -83,7 +84,7 @@ class EpisodeNetwork : public PrecisionModule, public OnFrozenBase {
   FeatureMaps& backbone() const { return *backbone_; }
   EpisodeHead& head() const { return *head_; }
 
-  std::vector<std::string> notes;  ///< where its weights are from
+  std::vector<std::string> notes;  ///< the origin of its weights
 
  private:
   const std::shared_ptr<FeatureMaps> backbone_;
@@ -94,13 +95,13 @@ class EpisodeNetwork : public PrecisionModule, public OnFrozenBase {
 
 /// The weight of a query image for a prototype.
 enum class PairAttention {
-  kCosine,   ///< of what both are projected to, in each head
-  kSoftmax,  ///< of their scaled product over the keys, of which there is one: 1
+  kCosine,   ///< cosine of the projections of both, in each head
+  kSoftmax,  ///< softmax of their scaled product over the keys; there is only one key, so it is 1
 };
 inline constexpr std::array<std::pair<std::string_view, PairAttention>, 2> kPairAttentions = {
     {{"cosine", PairAttention::kCosine}, {"softmax", PairAttention::kSoftmax}}};
 
-/// What is normalised before a pair's score.
+/// What is normalized before a pair is scored.
 enum class ScoreNorm {
   kWay,      ///< each feature over the classes of the episode
   kFeature,  ///< the features of each pair
@@ -111,7 +112,7 @@ inline constexpr std::array<std::pair<std::string_view, ScoreNorm>, 3> kScoreNor
 
 struct PairScoreOptions {
   std::int64_t width = 64;
-  bool weight_normalized = true;  ///< and without bias
+  bool weight_normalized = true;  ///< weight normalization, without bias
   ScoreNorm norm = ScoreNorm::kWay;
   double scale = 2;
 };
@@ -124,18 +125,18 @@ struct FewShotHeadOptions {
   PairScoreOptions score;
 };
 
-/// Prototypes ask and query images answer, one each: every query image is its own key and value.
-/// Children: norm, in, which projects both, and out, which is left out where one head is as wide as
-/// the features.
+/// Cross-attention with prototypes as queries and one query image each as key and value. Child
+/// modules: norm; in, which projects both; and out, which is omitted if there is one head as wide
+/// as the features.
 class PairAttentionLayer : public PrecisionModule {
  public:
   PairAttentionLayer(std::int64_t width, const FewShotHeadOptions& head,
                      const at::TensorOptions& options);
-  /// Of what asks, (1 or queries, ways, width), and the queries, (queries, width): (queries, ways,
-  /// width), or of softmax attention (queries, 1, width), the same for all that ask.
+  /// `asking` (1 or queries, ways, width) and `queries` (queries, width) give (queries, ways,
+  /// width). Softmax attention gives (queries, 1, width), the same for every `asking`.
   at::Tensor forward(const at::Tensor& asking, const at::Tensor& queries) const;
-  /// The cosine of what a pair is projected to, in each head: (queries, ways, heads). In float32 at
-  /// least.
+  /// The cosine of the projections of each pair, in each head: (queries, ways, heads). In float32
+  /// at least.
   at::Tensor cosines(const at::Tensor& asking, const at::Tensor& queries) const;
 
  private:
@@ -146,7 +147,7 @@ class PairAttentionLayer : public PrecisionModule {
   const PairAttention attention_;
   const std::int64_t heads_;
   std::shared_ptr<LayerNorm> norm_;
-  std::shared_ptr<Linear> in_, out_;  // no out: what the heads give is the result
+  std::shared_ptr<Linear> in_, out_;  // no out: the heads' output is the result
 };
 
 /// x + mlp(norm(x)).
@@ -161,16 +162,15 @@ class ResidualMlp : public RecomputableModule {
   std::shared_ptr<Mlp> mlp_;
 };
 
-/// One number for each pair of a query and a class. Children: norm and inner; and out, or, where
-/// weights are normalised, parameters `direction` (1, width) and `length` (1, 1): the weight has
-/// that length and direction.
+/// A score for each pair of a query and a class. Child modules: norm and inner; and out, or, with
+/// weight normalization, the parameters `direction` (1, width) and `length` (1, 1) of the weight.
 class PairScore : public PrecisionModule {
  public:
   PairScore(std::int64_t inputs, const PairScoreOptions& score, const at::TensorOptions& options);
   /// (queries, ways, inputs) to (queries, ways), in float32 at least.
   at::Tensor forward(const at::Tensor& x) const;
 
-  at::Tensor direction, length;  // undefined: there is `out`
+  at::Tensor direction, length;  // undefined: `out` is used
 
  private:
   const PairScoreOptions score_;
@@ -178,15 +178,15 @@ class PairScore : public PrecisionModule {
   std::shared_ptr<Linear> inner_, out_;
 };
 
-/// Few-Shot Cosine Transformer (Nguyen and others 2023, arXiv:2211.06828) behind its backbone.
-/// Children: attention, mlp and score; parameter prototype_weight (ways, shots, 1), where
-/// prototypes are learned.
+/// The head of the Few-Shot Cosine Transformer (Nguyen and others 2023, arXiv:2211.06828), on top
+/// of its backbone. Child modules: attention, mlp and score. Parameter: prototype_weight (ways,
+/// shots, 1), if prototypes are learned.
 class FewShotHead : public EpisodeHead {
  public:
   FewShotHead(const FewShotHeadOptions& head, const EpisodeImages& episode, const MapShape& map,
               const at::TensorOptions& options);
   at::Tensor forward(const EpisodeFeatures& features) const override;
-  /// (ways, features) of (ways, shots, features).
+  /// (ways, shots, features) to (ways, features).
   at::Tensor prototypes(const at::Tensor& supports) const;
 
   at::Tensor prototype_weight;  // undefined: prototypes are means
@@ -205,11 +205,12 @@ struct CrossHeadOptions {
   std::int64_t width = 128;
 };
 
-/// CrossTransformer (Doersch and others 2020, arXiv:2007.11498) behind its backbone, as its
-/// comparison in Nguyen and others 2023 has it: one projection makes queries, keys and values, and
-/// positions are flattened, so that nothing is matched in space. Each query makes prototypes of its
-/// own, of the supports of each class weighted by how near they are; the score is the negative mean
-/// squared distance to them, over positions. Children: projection.
+/// The head of CrossTransformer (Doersch and others 2020, arXiv:2007.11498), on top of its
+/// backbone, in the form used for comparison by Nguyen and others 2023: one projection makes
+/// queries, keys and values, and positions are flattened, so that nothing is matched in space. For
+/// each query, the prototype of a class is the mean of its supports weighted by their similarity to
+/// the query. The score is the negative mean squared distance to the prototype, over positions.
+/// Child modules: projection.
 class CrossHead : public EpisodeHead {
  public:
   CrossHead(const CrossHeadOptions& head, const MapShape& map, const at::TensorOptions& options);
@@ -218,7 +219,7 @@ class CrossHead : public EpisodeHead {
  private:
   /// (n, features) to (n, width · positions).
   at::Tensor projected(const at::Tensor& features, const MapShape& map) const;
-  /// (queries, ways, shots) of (queries, d) and (ways, shots, d).
+  /// `queries` (queries, d) and `supports` (ways, shots, d) to (queries, ways, shots).
   at::Tensor weights_of(const at::Tensor& queries, const at::Tensor& supports) const;
 
   const CrossHeadOptions options_;

@@ -22,14 +22,14 @@
 namespace stages {
 namespace {
 
-/// The weights of the terms, and how they are computed. A term of weight 0 is left out.
+/// The weights of the loss terms, and how the terms are computed. A term with weight 0 is left out.
 struct EpisodicLoss {
   double classification = 1, variance = 0, covariance = 0;
   double variance_target = 1;
   Deviation deviation = Deviation::kUnbiased;
   CovarianceForm form = CovarianceForm::kDirect;
   bool runs_twice =
-      false;  ///< the backbone, once for the features of the supports and once for the scores
+      false;  ///< run the backbone twice: once for the support features and once for the scores
 
   bool sees_features() const { return variance > 0 || covariance > 0; }
 };
@@ -40,9 +40,9 @@ struct EpisodicOptions {
   EpisodicLoss loss;
 };
 
-/// Cross-entropy of the queries of each episode, and how the features of its supports vary: Nguyen
+/// Cross-entropy of the queries of each episode, plus the variation of its support features: Nguyen
 /// and others, "Enhancing Few-Shot Image Classification With Cosine Transformer", IEEE Access 11
-/// (2023), and the terms that a fork of its program added. A unit is an episode, and the loss the
+/// (2023), and the terms that a fork of its program added. A unit is an episode; the loss is the
 /// mean over episodes.
 class EpisodicStep final : public TrainingStep {
  public:
@@ -95,12 +95,11 @@ class EpisodicStep final : public TrainingStep {
     return {
         {"accuracy", correct_count(encoded.at("logits").flatten(0, 1), part["label"].flatten())}};
   }
-  /// Queries.
+  /// Counts queries.
   std::int64_t scored(const Batch& batch) const override { return batch["label"].numel(); }
 
  private:
-  /// The sum of a term over the support features (ways, shots, width) of each episode, times its
-  /// weight.
+  /// The weighted sum of a term over the support features (ways, shots, width) of each episode.
   template <typename Term>
   static at::Tensor sum_over_episodes(const NamedTensors& encoded, double weight,
                                       const Term& term) {
@@ -174,7 +173,8 @@ extern const runner::StageKind kTrainEpisodic = {.name = "train.episodic",
 
 namespace {
 
-/// Squares of halves overflow, and their sums lose what is looked for.
+/// Squares of half-precision numbers overflow, and their sums lose the small differences of
+/// interest.
 at::Tensor in_full_precision(const at::Tensor& features) {
   assert(features.dim() == 3);
   const bool is_half =
@@ -190,7 +190,7 @@ at::Tensor support_variance_loss(const at::Tensor& features, double target, Devi
     throw std::invalid_argument("the unbiased deviation of one shot is not a number");
   }
   const ScopedPrecision full(Precision::kFp32, features.device());
-  // By a norm, for which there is a Meta kernel, and whose gradient is 0 where nothing varies.
+  // Uses a norm: it has a Meta kernel, and its gradient is 0 if nothing varies.
   const at::Tensor full_features = in_full_precision(features);
   const at::Tensor apart = full_features - full_features.mean(/*dim=*/1, /*keepdim=*/true);
   const auto count = static_cast<double>(features.size(1) - (is_unbiased ? 1 : 0));

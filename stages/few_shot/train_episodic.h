@@ -6,26 +6,27 @@
 
 namespace stages {
 
-// What keeps the features of an episode's support images apart, beside its cross-entropy: VICReg's
-// variance and covariance (Bardes, Ponce and LeCun 2022, arXiv:2105.04906) of features (ways,
-// shots, d), before prototypes are made of them. Each is a scalar with graph; both are computed in
-// float32 at least, whatever the precision around them.
+// Losses that are added to an episode's cross-entropy and keep the features of its support images
+// apart: VICReg's variance and covariance (Bardes, Ponce and LeCun 2022, arXiv:2105.04906) of
+// features (ways, shots, d), before prototypes are computed. Each is a scalar with graph, computed
+// in float32 at least, whatever the surrounding precision.
 
-/// How the deviation of a few numbers is estimated.
+/// How the standard deviation of a few numbers is estimated.
 enum class Deviation {
-  kUnbiased,  ///< divided by one less than their number; of one number there is none
-  kBiased,    ///< divided by their number; of one number it is 0
+  kUnbiased,  ///< divided by n - 1; undefined for one number
+  kBiased,    ///< divided by n; 0 for one number
 };
 
-/// By how much features vary too little within a class: the mean over classes and features of
-/// max(0, target - deviation), the deviation over the class's shots. It pushes the images of a
-/// class apart, up to the target. Where a feature does not vary at all it has no gradient, so of
-/// one shot, biased, it is the target and trains nothing. Throws std::invalid_argument for one
-/// shot, unbiased.
+/// Penalizes features that vary too little within a class: the mean over classes and features of
+/// max(0, target - deviation), where the deviation is over the class's shots. It pushes the images
+/// of a class apart, up to the target. A feature that does not vary at all has no gradient. With
+/// one shot, biased, the loss is therefore the target and trains nothing. Throws
+/// std::invalid_argument for one shot, unbiased.
 at::Tensor support_variance_loss(const at::Tensor& features, double target, Deviation deviation);
 
-/// covariance_loss() of all supports together, (ways · shots, d): the Gram form needs (ways ·
-/// shots)² numbers where the direct one needs d² several times over. Throws as that does.
+/// covariance_loss() of all supports together, (ways · shots, d). The Gram form needs (ways ·
+/// shots)² numbers where the direct form needs d² several times over. Throws as covariance_loss()
+/// does.
 at::Tensor support_covariance_loss(const at::Tensor& features, CovarianceForm form);
 
 }  // namespace stages

@@ -17,34 +17,34 @@ struct AddressRange {
   bool operator==(const AddressRange&) const = default;
 };
 
-/// A set of bytes, kept as the ranges that it is made of.
+/// A set of bytes, stored as disjoint ranges.
 class PageSet {
  public:
   std::int64_t bytes() const { return bytes_; }
-  /// The parts of `range` that are in the set, or are not, by their addresses.
+  /// The parts of `range` that are, or are not, in the set, in address order.
   std::vector<AddressRange> present(AddressRange range) const;
   std::vector<AddressRange> missing(AddressRange range) const;
   void add(AddressRange range);
   void remove(AddressRange range);
 
  private:
-  std::map<std::int64_t, std::int64_t> ranges_;  // the end by the beginning; no two touch
+  std::map<std::int64_t, std::int64_t> ranges_;  // end by beginning; no two touch
   std::int64_t bytes_ = 0;
 };
 
-/// Hands out the addresses of a range in blocks: the smallest unused block that is large enough, of
-/// several the one with the lowest address; what it has too much is split off, and a block that is
-/// freed is joined with the unused blocks on both sides. So it grows from its beginning, and where
-/// a block lies depends on the calls before alone.
+/// Allocates blocks from an address range, best fit: the smallest unused block that is large enough
+/// or, of several, the one at the lowest address. The excess is split off; a freed block is merged
+/// with the unused blocks on both sides. So an arena grows from its beginning, and the place of a
+/// block depends only on earlier calls.
 class Arena {
  public:
   explicit Arena(AddressRange addresses);
 
-  /// Where a block of `bytes`, at least one, begins; nullopt: no unused block is large enough.
+  /// The beginning of a block of `bytes`, at least one; nullopt: no unused block is large enough.
   std::optional<std::int64_t> allocate(std::int64_t bytes);
-  /// The block that begins there, which must be in use. Returns its bytes.
+  /// Frees the block that begins there, which must be in use. Returns its bytes.
   std::int64_t free(std::int64_t begin);
-  /// The unused blocks, by their addresses. No two touch.
+  /// The unused blocks, in address order. No two touch.
   std::vector<AddressRange> unused() const;
 
  private:
@@ -55,68 +55,68 @@ class Arena {
 
   std::set<Unused> by_size_;
   std::map<std::int64_t, std::int64_t> begins_,
-      ends_;  // of the unused: bytes by the beginning, and by the end
-  std::map<std::int64_t, std::int64_t> used_;  // bytes by the beginning
+      ends_;                                   // of unused blocks: bytes by beginning, and by end
+  std::map<std::int64_t, std::int64_t> used_;  // bytes by beginning
 };
 
-/// Whose a block is: what a step takes lies where its own blocks before it say, whatever other
-/// threads do beside it.
+/// The owner of a block. The place of a step's blocks depends only on the step's earlier blocks,
+/// whatever other threads allocate at the same time.
 enum class Lane { kStep, kBeside };
 
-/// Where a pool has its memory from. The ranges are of whole pages.
+/// The source of a pool's memory. Ranges are whole pages.
 class Pages {
  public:
   virtual ~Pages() = default;
-  /// Makes a range usable; false: there is no memory for it.
+  /// Makes a range usable; false: out of memory.
   virtual bool take(AddressRange range) = 0;
   virtual void give_back(AddressRange range) = 0;
 };
 
-/// The rules by which the CPU's tensors get their memory, over numbers alone: cpu_pool.h runs them,
-/// and the plan of a run replays them.
+/// The allocation rules for CPU tensors, on numbers only: cpu_pool.h executes them, and a run's
+/// plan replays them.
 ///
 ///   BlockPool pool;
 ///   const std::optional<std::int64_t> address = pool.allocate(1000);  // nullopt: out of memory
 ///   pool.free(*address);
 ///   use(pool.peak_reserved());
 ///
-/// A block is a multiple of 64 bytes, of an arena (arena.h): a step has one for blocks up to 64 KiB
-/// and one for larger ones, what is beside it another. The pages that a block needs are reserved
-/// when it is handed out and stay so until empty_cache() gives back those that lie in unused blocks
-/// alone. A limit on what is reserved is held to by that: a block for which it leaves no pages is
-/// tried once more after what is unused was given back, and then refused. Addresses cost nothing,
-/// so that this never moves a block: where blocks lie does not depend on the limit.
+/// A block is a multiple of 64 bytes, from an Arena: a step has one arena for blocks up
+/// to 64 KiB and one for larger ones; other blocks have another. The pages of a block are reserved
+/// when it is handed out. They stay reserved until empty_cache() returns pages that lie only in
+/// unused blocks. A limit on reserved bytes is enforced in the same way: if it leaves no pages for
+/// a block, unused pages are returned, the block is tried once more, and then refused. Addresses
+/// cost nothing, so the place of a block does not depend on the limit.
 class BlockPool {
  public:
   static constexpr std::int64_t kGrain = 64, kPage = 4096;
   static constexpr std::int64_t kSmall = 64 << 10;  ///< bytes of the largest small block
 
-  /// `addresses`: bytes of all arenas together. `pages` is borrowed; null: of numbers there are
-  /// enough.
+  /// `addresses`: bytes of all arenas together. `pages` is borrowed; null: for computing with
+  /// numbers only.
   explicit BlockPool(std::int64_t addresses = std::int64_t{1} << 60, Pages* pages = nullptr);
 
-  /// A block of `bytes`; nullopt: the limit, the pages or the addresses do not hold it, and nothing
-  /// is changed but what is unused and given back.
+  /// A block of `bytes`; nullopt: the limit, the pages or the addresses do not suffice. Then
+  /// nothing changes, except that unused pages may have been returned.
   std::optional<std::int64_t> allocate(std::int64_t bytes, Lane lane = Lane::kStep);
   void free(std::int64_t address);
   void empty_cache();
 
-  /// Bytes that may be reserved; what is in use beyond that stays. nullopt: any.
+  /// The limit of reserved bytes; what is in use beyond it stays. nullopt: none.
   void set_limit(std::optional<std::int64_t> bytes);
   std::optional<std::int64_t> limit() const { return limit_; }
-  /// The smallest limit under which the block that was refused last would have been given; where it
-  /// was not for the limit that it was refused, no more than the limit.
+  /// The smallest limit under which the last refused block would have been granted; if it was
+  /// refused for another reason, no more than the limit.
   std::int64_t wanted_limit() const { return wanted_limit_; }
 
   std::int64_t allocated() const {
     return allocated_;
-  }  ///< in blocks that are in use, rounded as they are
+  }  ///< in blocks that are in use, with their rounding
   std::int64_t reserved() const;
   std::int64_t reserved(Lane lane) const;
   std::int64_t peak_reserved() const { return peak_reserved_; }
   std::int64_t retries() const {
     return retries_;
-  }  ///< blocks that were had after others were given back
+  }  ///< blocks that were granted after unused pages were returned
 
  private:
   struct Part {

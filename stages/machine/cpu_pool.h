@@ -10,30 +10,30 @@
 
 namespace stages {
 
-/// Gives torch's CPU tensors their memory while it lives, by the rules of block_pool.h: what is let
-/// go is kept for the next tensor, where malloc would return it to the kernel and fetch it page by
-/// page again.
+/// Allocates torch's CPU tensors while this object lives, by the rules of block_pool.h. Freed
+/// memory is kept for the next tensor; malloc would return it to the kernel and fault it in again
+/// page by page.
 ///
 ///   CpuPool pool;
 ///   CountingAllocator counter;      // stands on top, and finds it
 ///   run();
 ///   use(pool.reserved());           // and no more than that is resident for tensors
 ///
-/// Only one thread makes and ends it, while nobody else makes tensors; in between any number may. A
-/// tensor may outlive it. Blocks are aligned to 64 bytes. Where memory or the limit does not hold a
-/// block, c10::OutOfMemoryError is thrown. After a fork the child has its own copy; it may allocate
-/// if no other thread did at that moment.
+/// Only one thread may create and destroy it, while no other thread allocates tensors; in between
+/// any number may. A tensor may outlive it. Blocks are aligned to 64 bytes. Throws
+/// c10::OutOfMemoryError if memory or the limit does not suffice for a block. After a fork the
+/// child has its own copy; it may allocate if no other thread did at the time of the fork.
 class CpuPool {
  public:
-  /// Throws std::logic_error where another allocator cannot be displaced, std::bad_alloc where the
-  /// process may not have the addresses. `addresses`: bytes of them; 0: more than the machine has
-  /// memory, as far as the process may.
+  /// Throws std::logic_error if the current allocator cannot be replaced, std::bad_alloc if the
+  /// process may not reserve the addresses. `addresses`: bytes of address space; 0: more than the
+  /// machine's memory, within the limits of the process.
   explicit CpuPool(std::int64_t addresses = 0);
   ~CpuPool();
   CpuPool(const CpuPool&) = delete;
   CpuPool& operator=(const CpuPool&) = delete;
 
-  /// The pool that `allocator` is; null: it is none.
+  /// `allocator` as a pool; null: it is none.
   static CpuPool* of(c10::Allocator* allocator);
 
   std::int64_t allocated() const;
@@ -46,7 +46,7 @@ class CpuPool {
   std::optional<std::int64_t> limit() const;
   std::int64_t wanted_limit() const;
 
-  /// True if `data` points into it, whether memory is there or not.
+  /// True if `data` points into its addresses, whether or not memory is committed there.
   bool contains(const void* data) const;
 
  private:
@@ -55,8 +55,8 @@ class CpuPool {
   c10::Allocator* const before_;
 };
 
-/// Marks this thread as none of a step's as long as it lives: a thread that reads ahead, say,
-/// allocates when it happens to, and must not decide where the tensors of a step lie.
+/// While it lives, marks this thread as not part of a step. For example, a thread that reads ahead
+/// allocates at arbitrary times, and must not affect where the tensors of a step lie.
 class [[nodiscard]] ScopedLaneBeside {
  public:
   ScopedLaneBeside();

@@ -11,9 +11,9 @@
 
 namespace stages {
 
-/// While it lives, LibTorch does as `determinism` says: kStrict: deterministic algorithms alone,
-/// another operation throws; kWarn: such an operation is handed to `tell`, once each, if the thread
-/// that made this asked for it; kOff: LibTorch's own defaults. Puts back what was.
+/// Sets LibTorch's determinism while it lives. kStrict: only deterministic algorithms; other
+/// operations throw. kWarn: such operations are reported to `tell`, once each, if the thread that
+/// made this called them. kOff: LibTorch's defaults. Restores the previous setting.
 class ScopedDeterminism {
  public:
   ScopedDeterminism(runner::Determinism determinism,
@@ -27,16 +27,15 @@ class ScopedDeterminism {
   std::unique_ptr<State> state_;
 };
 
-/// What became of CUBLAS_WORKSPACE_CONFIG.
+/// The outcome for CUBLAS_WORKSPACE_CONFIG.
 struct CublasWorkspace {
-  std::optional<std::string> set;  ///< to this, because the user had not set it
+  std::optional<std::string> set;  ///< the value it was set to, because the user had not set it
   std::optional<runner::Diagnostic> complaint;
 };
 
-/// cuBLAS gives the same bits every time only if that variable says so when it starts, so this is
-/// to be called before a GPU is used, and by one thread. Sets the variable unless `determinism` is
-/// kOff or the user has set it; a value of the user's that does not do is an error, or with kWarn a
-/// warning.
+/// cuBLAS is bitwise reproducible only if that variable says so when it starts, so call this before
+/// a GPU is used, from one thread. Sets the variable unless `determinism` is kOff or the user has
+/// set it. An unsuitable value of the user's is an error or, with kWarn, a warning.
 CublasWorkspace use_cublas_workspace(runner::Determinism determinism);
 
 }  // namespace stages

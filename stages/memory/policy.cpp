@@ -61,7 +61,7 @@ RecoveryOptions read_recovery_options(runner::ConfigReader& reader) {
 
 namespace {
 
-/// One precision for all, or by the names of modules with that of all others as "default".
+/// One precision for all modules, or precisions by module name, with "default" for all others.
 PrecisionMap read_precision(runner::ConfigReader& reader) {
   const runner::Value* const value = reader.raw("precision");
   if (!value || !value->map()) return runner::choice<Precision>(reader, "precision", kPrecisions);
@@ -92,7 +92,7 @@ ActivationCheckpointing read_activation_checkpointing(runner::ConfigReader& read
   return modules;
 }
 
-/// YAML's on and off are words; true and false are not. False for "auto".
+/// YAML's on and off are strings here; true and false are not. False for "auto".
 bool read_switch(runner::ConfigReader& reader, std::string_view key) {
   bool is_on = false;
   const runner::Value* const value = reader.raw(key);
@@ -102,7 +102,7 @@ bool read_switch(runner::ConfigReader& reader, std::string_view key) {
   return is_on;
 }
 
-/// The share that "80%" is of all. Its schema lets no other text with a % through.
+/// The fraction that "80%" means. The schema allows no other text with a %.
 std::optional<double> read_share(runner::ConfigReader& reader) {
   std::string text;
   reader.read("budget", text);
@@ -120,7 +120,7 @@ bool is_share(runner::ConfigReader& reader) {
   return value && value->text() && value->text()->ends_with('%');
 }
 
-/// Bytes of "8GiB"; nullopt for "auto".
+/// The bytes of "8GiB"; nullopt for "auto".
 std::optional<std::int64_t> read_budget(runner::ConfigReader& reader) {
   const runner::Value* const value = reader.raw("budget");
   const auto bytes = value && value->text() ? runner::bytes_from(*value->text()) : std::nullopt;
@@ -132,7 +132,7 @@ std::optional<std::int64_t> read_budget(runner::ConfigReader& reader) {
   return bytes;
 }
 
-/// A number of micro-batches, or of several units by name.
+/// A number of micro-batches, or several units by name.
 EmptyCacheEvery empty_cache_every(runner::ConfigReader& reader) {
   EmptyCacheEvery every;
   const runner::Value* const value = reader.raw("empty_cache_every");
@@ -157,7 +157,7 @@ AllocatorSettings allocator_settings(runner::ConfigReader& reader) {
   return settings;
 }
 
-/// Hands its options on: what they mean for a training is decided where the training is known.
+/// Passes its options on: what they mean for a training is decided where the training is known.
 class Policy final : public runner::Stage {
  public:
   static runner::Result<std::unique_ptr<runner::Stage>> create(runner::ConfigReader& reader) {

@@ -37,7 +37,7 @@ LoraAdapter::LoraAdapter(const at::Tensor& layer_weight, std::int64_t rank, doub
 
 at::Tensor LoraAdapter::forward(const at::Tensor& x) const {
   const at::Tensor kept = dropout_->forward(x.to(a().scalar_type()));
-  // The narrow tensor is scaled, not the wide one.
+  // Scales the narrow tensor, not the wide one.
   if (a().dim() == 4)
     return torch::conv2d(torch::conv2d(kept, a(), {}, /*stride=*/a().size(2)) * scaling_, b());
   return torch::linear(torch::linear(kept, a()) * scaling_, b());

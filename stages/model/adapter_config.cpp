@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;  // patterns are tried in the order of the 
 
 [[noreturn]] void refuse_config(const std::string& why) { throw std::invalid_argument(why); }
 
-/// Part of a value, for a message.
+/// A value, shortened, for a message.
 std::string shown(const Json& value) {
   const std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
   return text.size() <= 60 ? text : text.substr(0, 60) + "…";
@@ -33,17 +33,16 @@ bool says_nothing(const Json& value) {
          ((value.is_array() || value.is_object()) && value.empty());
 }
 
-/// Keys that say nothing about what an adapter computes, or only together with others that are
-/// refused.
+/// Keys that do not affect what an adapter computes, or only together with others that are refused.
 constexpr std::array kWithoutEffect = {"inference_mode", "megatron_core",     "peft_version",
                                        "task_type",      "qalora_group_size", "runtime_config"};
 
-/// The members of a config, each to be taken once; what is left over is looked at in the end.
+/// The members of a config, each to be taken once; finish() checks the rest.
 class Members {
  public:
   explicit Members(const Json& config) : config_(config) {}
 
-  /// Null where it is absent or null.
+  /// Null if it is absent or null.
   const Json* take(const std::string& key) {
     taken_.push_back(key);
     const auto found = config_.find(key);
@@ -103,7 +102,7 @@ class Members {
     }
     return result;
   }
-  /// Refuses what nobody took and what is more than nothing.
+  /// Refuses members that were not taken and have a value.
   void finish() const {
     for (const auto& [key, value] : config_.items()) {
       if (std::ranges::find(taken_, key) != taken_.end() || says_nothing(value)) continue;
@@ -291,7 +290,7 @@ std::string to_text(const AdapterConfig& config) {
       {"base_model_name_or_path", or_null_text(config.base_model)},
       {"bias", word(options.bias)},
   };
-  // Versions before 0.14 do not know it, and refuse_config what they do not know.
+  // peft before 0.14 does not know the key and refuses configs with unknown keys.
   if (options.exclude != ModuleSelection()) json["exclude_modules"] = json_of(options.exclude);
   json["fan_in_fan_out"] = false;
   json["inference_mode"] = true;

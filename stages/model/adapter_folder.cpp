@@ -96,7 +96,7 @@ std::vector<std::string> read_classes(const fs::path& path) {
   return classes;
 }
 
-/// A head of these tensors, in `file`, with the classes beside it.
+/// A head of these tensors, from `file`, with the classes next to it.
 AdapterHead checked_head(const fs::path& file, const at::Tensor& weight, const at::Tensor& bias) {
   if (weight.dim() != 2 || bias.dim() != 1 || weight.size(0) != bias.size(0))
     damaged_adapter(file, "the weight and the bias of its head do not fit each other");
@@ -160,7 +160,7 @@ bool is_of_text_tower(const std::string& name) {
   return name.starts_with("text_model.") || name.starts_with("text_projection.");
 }
 
-/// What an adapter file and a network's adapters do not share.
+/// The differences between an adapter file and a network's adapters.
 struct Misfits {
   std::vector<std::string> missing, unexpected, shapes, of_text;
 
@@ -198,8 +198,8 @@ std::string described(const ChosenLayer& layer) {
   return "rank " + std::to_string(layer.rank) + " and scaling " + plain_number(layer.scaling);
 }
 
-/// How the layers that an adapter's options choose differ from those that have one here; empty: not
-/// at all.
+/// How the layers that an adapter's options select differ from those that have one here; empty if
+/// they do not.
 std::string difference(const std::vector<ChosenLayer>& there,
                        const std::vector<ChosenLayer>& here) {
   for (const ChosenLayer& layer : there) {
@@ -370,7 +370,7 @@ std::string config_word(const nlohmann::json& config, const char* key) {
   return found != config.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-/// Does the library of `layout` make such a model from the folder with this config?
+/// Whether the library of `layout` makes such a model from a folder with this config.
 bool is_of_library(const nlohmann::json& config, WeightLayout layout) {
   if (is_fused(layout)) return config.contains("architecture");
   const std::string type = config_word(config, "model_type");
@@ -378,7 +378,7 @@ bool is_of_library(const nlohmann::json& config, WeightLayout layout) {
   return is_clip ? type == "clip" || type == "clip_vision_model" : type == "vit";
 }
 
-/// The names by which a library finds weights in a folder.
+/// The file names by which a library finds weights in a folder.
 bool is_found_in_folder(const fs::path& file) {
   constexpr std::array kNames = {"model.safetensors", "model.safetensors.index.json",
                                  "pytorch_model.bin", "pytorch_model.bin.index.json"};
@@ -392,8 +392,8 @@ PublishedBase hub_base(const std::string& reference) {
   return {path.substr(0, at), path.substr(at + 1)};
 }
 
-/// Where `reference` leads, if a library finds weights there by a config that suits and for images
-/// of this side.
+/// The location of `reference`, if a library finds weights there with a config that suits and for
+/// images of this size.
 std::optional<PublishedBase> base_at(
     const std::optional<std::string>& weights, std::int64_t image_size,
     const std::function<bool(const nlohmann::json& config)>& suits) {
@@ -403,7 +403,7 @@ std::optional<PublishedBase> base_at(
   const auto config = weights_config(reference);
   if (!config || !is_found_in_folder(file) || !suits(*config)) return std::nullopt;
   try {
-    constexpr std::int64_t kDefault = 224;  // of transformers' configs, which leave it out then
+    constexpr std::int64_t kDefault = 224;  // in transformers' configs, which omit it then
     if (image_size != runner::pretrained_config(*config).image_size.value_or(kDefault))
       return std::nullopt;
   } catch (const std::invalid_argument&) {

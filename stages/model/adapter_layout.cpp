@@ -15,7 +15,8 @@
 namespace stages {
 namespace {
 
-/// Those that peft adapts layer by layer. Of two that fit alike, the first one is taken.
+/// The layouts that peft adapts layer by layer. Of two that fit equally well, the first one is
+/// used.
 constexpr std::array kLayouts = {WeightLayout::kClip,     WeightLayout::kClipInner,
                                  WeightLayout::kVit,      WeightLayout::kVit5,
                                  WeightLayout::kVitInner, WeightLayout::kVit5Inner,
@@ -37,8 +38,8 @@ WeightLayout layout_of_adapter(const SavedAdapter& adapter, const torch::nn::Mod
   return kLayouts[names_of_adapter(adapter, network, libraries)];
 }
 
-/// transformers' CLIPTextModel from version 5: encoder.layers.0.…, as its CLIPVisionModel calls
-/// other layers. Only the adapter's config tells them apart.
+/// transformers' CLIPTextModel from version 5 has names such as encoder.layers.0.…, which its
+/// CLIPVisionModel uses for other layers. Only the adapter's config distinguishes them.
 ModuleNames names_in_adapter(const SavedAdapter& adapter, const torch::nn::Module& network) {
   const ModuleNames of_text_model = [](std::string_view ours) -> std::optional<std::string> {
     constexpr std::string_view kTextModel = "text_model.";

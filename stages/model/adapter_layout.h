@@ -9,38 +9,38 @@
 
 namespace stages {
 
-/// The names of a layout, as attach_lora() and its like take them.
+/// The names of a layout, in the form that attach_lora() and similar functions take.
 ModuleNames module_names(WeightLayout layout);
 
-/// Those by which the adapter's tensors are called: of the layout whose names they bear, or those
-/// of a text tower of CLIP by itself. Throws runner::StageError where they are for another network.
+/// The names that the adapter's tensors have: those of a layout, or those of a CLIP text tower by
+/// itself. Throws runner::StageError if they are for another network.
 ModuleNames names_in_adapter(const SavedAdapter& adapter, const torch::nn::Module& network);
 
-/// The layout whose names the adapter's tensors bear. Throws runner::StageError where they are for
+/// The layout whose names the adapter's tensors have. Throws runner::StageError if they are for
 /// another network.
 WeightLayout layout_of_adapter(const SavedAdapter& adapter, const torch::nn::Module& network);
 
-/// The model that peft would have wrapped to save an adapter in that layout; `is_projected`: it has
-/// CLIP's projection. Throws runner::StageError where the layout has no name for a layer of `lora`.
+/// The model that peft would have wrapped to save an adapter in that layout; `is_projected`: with
+/// CLIP's projection. Throws runner::StageError if the layout has no name for a layer of `lora`.
 AdapterBase base_of_adapter(const AttachedLora& lora, WeightLayout layout, bool is_projected);
 
-/// The same of a CLIP of both towers.
+/// The same for a CLIP with both towers.
 AdapterBase whole_clip();
 
-/// The classifier above a network's adapters, as the network shares it; undefined where there is
-/// none.
+/// The classifier on top of a network's adapters, sharing the network's tensors; undefined if there
+/// is none.
 struct HeadWeights {
   at::Tensor weight, bias;
 };
 
-/// Copies the adapter in `folder`, and the head beside it, into those of `network`, by whichever
-/// library's names it bears: of a CLIP of both towers it may be for one of them alone, or saved
-/// from one. Gives notes on what was taken. Throws runner::StageError, to be blamed on adapter,
-/// where it does not fit; then no adapter is changed.
+/// Loads the adapter in `folder`, and the head next to it, into those of `network`, whichever
+/// library's names it has. For a CLIP with both towers it may be for one tower only, or saved from
+/// one. Returns notes on what was loaded. Throws runner::StageError, to be reported at `adapter`,
+/// if it does not fit; then no adapter is changed.
 std::vector<std::string> begin_from(const std::string& folder, const torch::nn::Module& network,
                                     const AttachedLora& lora, const HeadWeights& head);
 
-/// Notes on what in the options of `lora` has no effect.
+/// Notes on options of `lora` that have no effect.
 std::vector<std::string> without_effect(const AttachedLora& lora);
 
 }  // namespace stages

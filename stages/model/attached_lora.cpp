@@ -19,7 +19,7 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-/// A module that the library has a name for.
+/// A module for which the library has a name.
 struct Named {
   std::string ours, name;
   std::shared_ptr<torch::nn::Module> module;
@@ -55,7 +55,7 @@ void initialize(const Named& target, const LoraAdapter& adapter, LoraInitializat
   else b.zero_();
 }
 
-/// Is the module an item of `names` or does its name end in '.' and one?
+/// The items of `names` that match no module.
 std::vector<std::string> missing_modules(const std::vector<std::string>& names,
                                          const std::vector<Named>& modules) {
   std::vector<std::string> missing;
@@ -83,12 +83,12 @@ std::vector<LoraCompanion> companions(const LoraOptions& options,
   return result;
 }
 
-/// What adapter files call the module; "?" where the library has no such module.
+/// The module's name in adapter files; "?" if the library has no such module.
 std::string called(const ModuleNames& names, const std::string& ours) {
   return names(ours).value_or("?" + ours);
 }
 
-/// A name as an expression for itself.
+/// A name as an expression that matches just itself.
 std::string escaped(const std::string& name) {
   std::string text;
   for (const char letter : name)
@@ -105,7 +105,7 @@ std::set<std::string> saved_modules(const AttachedLora& lora) {
   return modules;
 }
 
-/// Do the options of `lora` mean its layers and saved modules by these names too?
+/// Whether the options of `lora` select its layers and saved modules by these names too.
 bool means_the_same(const AttachedLora& lora, const ModuleNames& names) {
   std::set<std::string> saved;
   for (const auto& [module, is_adaptable] : lora.modules) {

@@ -29,7 +29,7 @@ void check_weights(ConfigReader& reader, const std::string& reference) {
   }
 }
 
-/// Compares what the recipe and the config beside the weights, or their shapes, say.
+/// Compares the recipe with the config next to the weights, or with their shapes.
 class Comparison {
  public:
   explicit Comparison(const BackboneConfig& backbone) : backbone_(backbone) {}
@@ -75,7 +75,7 @@ class Comparison {
  private:
   const BackboneConfig& backbone_;
   std::vector<std::string> contradictions_;
-  std::string first_;  // the option of the first one
+  std::string first_;  // the first option that differs
 };
 
 }  // namespace
@@ -207,7 +207,7 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-/// What `read` finds by the backbone's reference.
+/// The result of `read` for the backbone's reference.
 template <typename Read>
 auto read_by(const BackboneConfig& backbone, Read read) {
   try {

@@ -26,7 +26,7 @@ std::shared_ptr<BatchNorm> collecting_norm(std::int64_t channels,
 std::int64_t squeezed_width(std::int64_t channels, std::int64_t ratio) {
   constexpr std::int64_t kMultiple = 8;
   const std::int64_t doubled =
-      2 * channels / ratio;  // half of the multiple more, then rounded down
+      2 * channels / ratio;  // plus half of the multiple, then rounded down
   return std::max(kMultiple, (doubled + kMultiple) / (2 * kMultiple) * kMultiple);
 }
 
@@ -126,17 +126,18 @@ namespace {
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
 
 constexpr at::MemoryFormat kByPixel = at::MemoryFormat::ChannelsLast;
-/// Of which the gradient of a gate is added up in one go; that of an image is the sum of its parts.
-/// So it does not depend on the threads, and small numbers do not vanish in a large sum.
+/// Pixels over which the gradient of a gate is summed at once; that of an image is the sum of its
+/// parts. So it does not depend on the number of threads, and small numbers do not vanish in a
+/// large sum.
 constexpr std::int64_t kPixelsOfPart = 32;
 
-/// Maps (images, channels, h, w) that lie pixel by pixel, cut into parts of some pixels of one
-/// image.
+/// channels_last maps (images, channels, h, w), divided into parts of some pixels of one image.
 class Parts {
  public:
   struct Part {
-    std::int64_t image = 0, number = 0;  ///< its place among all images, and among all parts
-    std::int64_t first_pixel = 0, end_pixel = 0;  ///< among those of all images
+    std::int64_t image = 0, number = 0;  ///< the index of the image, and of the part among all
+                                         ///< parts
+    std::int64_t first_pixel = 0, end_pixel = 0;  ///< among the pixels of all images
   };
 
   explicit Parts(const at::Tensor& maps)
@@ -159,8 +160,8 @@ class Parts {
   const std::int64_t images_, pixels_;
 };
 
-/// relu(x · open + added) of one pixel. Nothing here overlaps, so that several channels are
-/// computed at a time.
+/// relu(x · open + added) for one pixel. Nothing overlaps here, so the loop is vectorized over
+/// channels.
 void add_gated(const float* __restrict x, const float* __restrict open,
                const float* __restrict added, float* __restrict y, std::int64_t channels) {
   for (std::int64_t c = 0; c < channels; ++c) {
@@ -169,13 +170,14 @@ void add_gated(const float* __restrict x, const float* __restrict open,
   }
 }
 
-/// Of one pixel the gradients of x and of what was added, and its share of the gate's.
+/// For one pixel, the gradients of x and of `added`, and its share of the gate's gradient.
 void add_gated_backward(const float* __restrict dy, const float* __restrict y,
                         const float* __restrict x, const float* __restrict open,
                         float* __restrict dx, float* __restrict d_added, float* __restrict d_open,
                         std::int64_t channels) {
   for (std::int64_t c = 0; c < channels; ++c) {
-    const float slope = dy[c], d = y[c] <= 0 ? 0 : slope;  // read in any case: no branch
+    const float slope = dy[c], d = y[c] <= 0 ? 0 : slope;  // read in any case, which avoids a
+                                                           // branch
     d_added[c] = d;
     dx[c] = d * open[c];
     d_open[c] += d * x[c];
@@ -262,7 +264,7 @@ std::shared_ptr<BatchNorm> inverted_norm(std::int64_t channels, const at::Tensor
   return std::make_shared<BatchNorm>(channels, BatchNormStatistics::kCollected, options);
 }
 
-/// SiLU or ReLU6, in place where the gradient allows it.
+/// SiLU or ReLU6, in place if the gradient allows it.
 at::Tensor activated(at::Tensor x, bool is_silu) {
   return is_silu ? torch::silu(x) : torch::hardtanh_(x, 0, 6);
 }

@@ -12,24 +12,25 @@
 
 namespace stages {
 
-/// A residual network of bottlenecks: ResNet-50 (He and others, 2015), and with groups and gates
+/// A residual network of bottlenecks: ResNet-50 (He and others, 2015), or with groups and gates
 /// SE-ResNeXt-50 32x4d (Xie, 2017; Hu, 2018).
 struct BottleneckOptions {
   std::array<std::int64_t, 4> layers = {3, 4, 6, 3};  ///< blocks of each stage
   std::int64_t cardinality = 1;                       ///< groups of the 3 x 3 convolution
-  std::int64_t base_width = 64;    ///< channels of a group, where a stage has 64 planes
-  std::int64_t squeeze_ratio = 0;  ///< channels of a block for each one of its gate; 0: no gates
-  std::int64_t planes = 64;        ///< of the first stage; each other has twice those before
+  std::int64_t base_width = 64;    ///< channels of a group, in a stage with 64 planes
+  std::int64_t squeeze_ratio = 0;  ///< channels of a block per channel of its gate; 0: no gates
+  std::int64_t planes = 64;        ///< of the first stage; each later stage has twice those of the
+                                   ///< one before
 };
 
-/// Of one block.
+/// The sizes of one block.
 struct BottleneckSizes {
   std::int64_t in = 0, width = 0, out = 0, stride = 1, groups = 1;
   std::int64_t squeezed = 0;  ///< channels of the gate; 0: none
 };
 
-/// A 1 x 1, a 3 x 3 and a 1 x 1 convolution, a gate, and what is added to them. Children by timm's
-/// names: conv1, bn1, conv2, bn2, conv3, bn3, se, and where the shape changes downsample.0 and
+/// A 1 x 1, a 3 x 3 and a 1 x 1 convolution, a gate, and the shortcut that is added. Children by
+/// timm's names: conv1, bn1, conv2, bn2, conv3, bn3, se, and if the shape changes downsample.0 and
 /// downsample.1.
 class Bottleneck : public RecomputableModule {
  public:
@@ -45,12 +46,13 @@ class Bottleneck : public RecomputableModule {
   std::shared_ptr<BatchNorm> bn2_;
   std::shared_ptr<Convolution> conv3_;
   std::shared_ptr<BatchNorm> bn3_;
-  std::shared_ptr<SqueezeExcitation> se_;  // null: none
+  std::shared_ptr<SqueezeExcitation> se_;  // null: no gate
   std::shared_ptr<Convolution> shortcut_;  // null: the input itself
   std::shared_ptr<BatchNorm> shortcut_norm_;
 };
 
-/// Up to its last feature map. Children by timm's names: conv1, bn1, layer1.0 … layer4.N.
+/// The network up to its last feature map. Children by timm's names: conv1, bn1, layer1.0 …
+/// layer4.N.
 class BottleneckNetwork : public FeatureMaps {
  public:
   BottleneckNetwork(const BottleneckOptions& network, const at::TensorOptions& options);
@@ -65,38 +67,38 @@ class BottleneckNetwork : public FeatureMaps {
 };
 
 /// relu(maps · gate + added), the end of a block with a gate: `maps` and `added` (n, channels, h,
-/// w), `gate` (n, channels, 1, 1). The bits are those of torch's operators, and so is what is kept
-/// for the backward pass: maps, gate and the result. On a CPU maps of float32 that lie pixel by
-/// pixel are read and written once in each direction; there a gradient of the gradient is refused
-/// with std::logic_error.
+/// w), `gate` (n, channels, 1, 1). It has the bits of torch's operators, and saves the same for the
+/// backward pass: maps, gate and the result. On a CPU channels_last maps of float32 are read and
+/// written once in each direction; there a gradient of the gradient is refused with
+/// std::logic_error.
 at::Tensor gated_residual(const at::Tensor& maps, const at::Tensor& gate, const at::Tensor& added);
 
-/// One stage of such a network: blocks of one shape, of which the first has the stride.
+/// One stage of such a network: blocks of one shape; the first has the stride.
 struct InvertedResidualStage {
   std::int64_t blocks = 1, size = 3, stride = 1, out = 0;
 };
 
 /// MobileNetV2 (Sandler and others, 2018) or EfficientNet (Tan and Le, 2019). The first stage is
-/// not widened.
+/// not expanded.
 struct InvertedResidualOptions {
   std::vector<InvertedResidualStage> stages;
   std::int64_t stem = 32, head = 0;  ///< channels before the first stage, and after the last
   std::int64_t expansion = 6;        ///< how much wider a block is inside
-  bool is_efficient_net = false;     ///< gates, and SiLU; else ReLU6
+  bool is_efficient_net = false;     ///< with gates and SiLU; otherwise ReLU6
 
   static InvertedResidualOptions mobile_net_v2();
   static InvertedResidualOptions efficient_net_b2();
 };
 
-/// Of one block.
+/// The sizes of one block.
 struct InvertedResidualSizes {
   std::int64_t in = 0, expansion = 1, out = 0, size = 3, stride = 1;
   bool is_efficient_net = false;
 };
 
-/// A 1 x 1 convolution that widens, one of each channel by itself, a gate, and one that narrows.
-/// Children by timm's names: conv_pw, bn1, conv_dw, bn2, se, conv_pwl, bn3; where nothing is
-/// widened conv_dw, bn1, se, conv_pw, bn2.
+/// A 1 x 1 convolution that expands, a depthwise one, a gate, and a 1 x 1 one that projects.
+/// Children by timm's names: conv_pw, bn1, conv_dw, bn2, se, conv_pwl, bn3; without expansion
+/// conv_dw, bn1, se, conv_pw, bn2.
 class InvertedResidual : public RecomputableModule {
  public:
   InvertedResidual(const InvertedResidualSizes& sizes, const at::TensorOptions& options);
@@ -106,13 +108,13 @@ class InvertedResidual : public RecomputableModule {
   at::Tensor compute(const at::Tensor& x) const override;
 
   const bool is_silu_, adds_input_;
-  std::shared_ptr<Convolution> widen_, depthwise_, narrow_;  // no widen_: the input itself
+  std::shared_ptr<Convolution> widen_, depthwise_, narrow_;  // widen_ is null without expansion
   std::shared_ptr<BatchNorm> widen_norm_, depthwise_norm_, narrow_norm_;
-  std::shared_ptr<SqueezeExcitation> se_;  // null: none
+  std::shared_ptr<SqueezeExcitation> se_;  // null: no gate
 };
 
-/// Up to its last feature map. Children by timm's names: conv_stem, bn1, blocks.0.0 …, conv_head,
-/// bn2.
+/// The network up to its last feature map. Children by timm's names: conv_stem, bn1, blocks.0.0 …,
+/// conv_head, bn2.
 class InvertedResidualNetwork : public FeatureMaps {
  public:
   InvertedResidualNetwork(const InvertedResidualOptions& network, const at::TensorOptions& options);

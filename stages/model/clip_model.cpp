@@ -141,7 +141,7 @@ void Clip::check_weights() const {
                       .text = config_.text,
                       .projection_dim = *config_.image.projection_dim};
   options.image.image_size =
-      options.image.patch_size;  // any will do: the position embeddings are resized
+      options.image.patch_size;  // any size works: the position embeddings are resized
   ClipNetwork network(options, at::TensorOptions(at::kFloat).device(at::kMeta));
   places_in(network);
 }
@@ -205,7 +205,7 @@ std::vector<std::string> Clip::notes(const torch::nn::Module& network) const {
   return clip ? clip->notes : std::vector<std::string>();
 }
 
-/// The vocabulary and the context stay, since the texts are those of the data.
+/// The vocabulary and the context stay unchanged, since the texts are the data's.
 Shrunken Clip::shrunken(const DatasetDescription& data) const {
   ClipConfig config = config_;
   config.image.weights.reset();

@@ -16,24 +16,24 @@ namespace stages {
 
 /// The options of model.clip.
 struct ClipConfig {
-  std::string pointer;    ///< where they stand, "/model": build() runs inside another stage
-  BackboneConfig image;   ///< the image tower with its projection, and the weights of all; its
-                          ///< pointer is `pointer`
-  TextTowerOptions text;  ///< its vocabulary and tokens are the tokenizer's
+  std::string pointer;    ///< place in the recipe, "/model": build() runs inside another stage
+  BackboneConfig image;   ///< the image tower with its projection, and all weights; its pointer is
+                          ///< `pointer`
+  TextTowerOptions text;  ///< its vocabulary and tokens come from the tokenizer
   bool has_class_head = true;
-  std::optional<std::int64_t> num_classes;  ///< nullopt: as many as the data's
-  double logit_scale = 0;                   ///< at first, where the weights are random
+  std::optional<std::int64_t> num_classes;  ///< nullopt: the number of the data's classes
+  double logit_scale = 0;                   ///< initial value if the weights are random
   std::optional<double> maximum_logit_scale;
-  bool cuts_texts = false;  ///< that are longer than the context; false: they are refused
-  std::optional<ClipAdapterConfig> lora;  ///< nullopt: all its weights are trained
-  std::uint64_t base_seed = 0;            ///< of random weights below adapters
+  bool cuts_texts = false;  ///< truncate texts longer than the context; false: refuse them
+  std::optional<ClipAdapterConfig> lora;  ///< nullopt: train all weights
+  std::uint64_t base_seed = 0;            ///< for random weights below adapters
 };
 
-/// CLIP, both towers. build() makes a ClipNetwork or, where adapters are trained, an AdaptedClip.
+/// CLIP with both towers. build() makes a ClipNetwork or, if adapters are trained, an AdaptedClip.
 class Clip : public Model, public ImageTextModel, public ShrinkableModel {
  public:
-  /// `saved` are the shapes of the weights and their digest: each build() reads the numbers anew.
-  /// null: they are random. `config` is settled.
+  /// `saved` holds the shapes of the weights and their digest: each build() reads the values again.
+  /// null: they are random. `config` has no open options.
   Clip(ClipConfig config, std::shared_ptr<const Tokenizer> tokenizer,
        std::shared_ptr<const SavedWeights> saved)
       : config_(std::move(config)), tokenizer_(std::move(tokenizer)), saved_(std::move(saved)) {}
@@ -51,7 +51,7 @@ class Clip : public Model, public ImageTextModel, public ShrinkableModel {
   bool has_class_head() const override { return config_.has_class_head; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
 
-  /// Throws as build() does where the saved weights do not fit; their shapes alone need be there.
+  /// Throws as build() does if the saved weights do not fit; needs only their shapes.
   void check_weights() const;
 
  private:

@@ -19,10 +19,10 @@ BlockOptions causal(BlockOptions block) {
   return block;
 }
 
-/// Of each row the place of its first true, 0 where there is none.
+/// For each row the position of its first true, 0 if there is none.
 at::Tensor first_true(const at::Tensor& mask) {
   const at::Tensor before =
-      mask.to(at::kLong).cumsum(1).eq(0).sum(1);  // how many tokens come before it
+      mask.to(at::kLong).cumsum(1).eq(0).sum(1);  // number of tokens before it
   return before.remainder(mask.size(1));
 }
 
@@ -64,7 +64,7 @@ at::Tensor TextTower::last_hidden_state(const at::Tensor& ids) const {
   return x;
 }
 
-/// The norm sees each token alone, so only those that are wanted go through it.
+/// The norm treats each token separately, so it is applied only to those that are wanted.
 at::Tensor TextTower::forward(const at::Tensor& ids) const {
   const OwnPrecision own(*this);
   const at::Tensor x = last_hidden_state(ids);
@@ -116,7 +116,7 @@ namespace {
 
 using runner::StageError;
 
-/// Does `act`, whose errors are about options in the section of adapters.
+/// Runs `act`; its errors are at options in the section of adapters.
 template <typename Act>
 auto in_section(const ClipAdapterConfig& config, const Act& act) {
   try {
@@ -162,7 +162,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What transformers calls alike in the configs of both towers.
+/// Keys that transformers names the same in the configs of both towers.
 Json tower_config(const char* type, const BlockOptions& block, std::int64_t layers,
                   std::int64_t projection_dim) {
   return {{"model_type", type},
@@ -187,7 +187,7 @@ NamedTensors exported(const ClipNetwork& network) {
   return tensors;
 }
 
-/// An end of text of 2 asks for the token with the highest id, as in the configs of OpenAI's
+/// An end-of-text id of 2 selects the token with the highest id, as in the configs of OpenAI's
 /// weights.
 Json exported_config(const ClipOptions& options) {
   constexpr std::int64_t kHighestId = 2;

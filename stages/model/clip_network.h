@@ -18,25 +18,26 @@ namespace stages {
 
 /// The token whose output represents a text.
 enum class EndToken {
-  kHighestId,  ///< the first one with the highest id, as in OpenAI's weights, whose end of text has
-               ///< it
-  kFirstEnd,   ///< the first end of text, as in newer ones; the first token where there is none
+  kHighestId,  ///< the first one with the highest id, as in OpenAI's weights, where that is the end
+               ///< of text
+  kFirstEnd,   ///< the first end-of-text token, as in newer weights; the first token if there is
+               ///< none
 };
 
-/// The shape of a text tower, by the names of HF's CLIPTextConfig.
+/// The shape of a text tower, with the names of HF's CLIPTextConfig.
 struct TextTowerOptions {
-  BlockOptions block;  ///< causal, whatever it says
+  BlockOptions block;  ///< always causal, whatever its option says
   std::int64_t num_hidden_layers = 0;
   std::int64_t vocab_size = 0;
   std::int64_t context_length = 0;  ///< tokens of the longest text
   EndToken end_token = EndToken::kHighestId;
-  std::int64_t end_id = 0;  ///< the end of text's
+  std::int64_t end_id = 0;  ///< of the end-of-text token
 };
 
-/// For each row of `ids` (n, tokens), int64, the place of the token that represents it, (n).
+/// For each row of `ids` (n, tokens), int64, the position of the token that represents it, (n).
 at::Tensor end_places(const at::Tensor& ids, EndToken rule, std::int64_t end_id);
 
-/// A vector for each token, and one for each position. Children: token_embedding,
+/// Adds a vector for each token and one for each position. Children: token_embedding,
 /// position_embedding.
 class TextEmbeddings : public PrecisionModule {
  public:
@@ -45,27 +46,27 @@ class TextEmbeddings : public PrecisionModule {
   at::Tensor forward(const at::Tensor& ids) const;
 
  private:
-  std::shared_ptr<PositionEmbedding> tokens_, positions_;  // a table each
+  std::shared_ptr<PositionEmbedding> tokens_, positions_;  // each is one table
 };
 
 /// CLIP's text transformer (Radford et al. 2021, arXiv:2103.00020). The parameter names are those
 /// of HF's `text_model`: embeddings.{token_embedding, position_embedding}.weight,
 /// encoder.layers.<i>.…, final_layer_norm.
 ///
-/// Since attention is causal, what follows the end of a text changes nothing: texts may be padded
-/// with any token, and cut to the longest of them. The weights are unset until somebody initialises
-/// or loads them.
+/// Attention is causal, so tokens after the end of a text change nothing: texts may be padded with
+/// any token, and cut to the longest one. The weights are uninitialized until they are drawn or
+/// loaded.
 class TextTower : public PrecisionModule {
  public:
   explicit TextTower(const TextTowerOptions& tower, const at::TensorOptions& options = {});
 
-  /// What represents each text, (n, hidden_size), of its `ids` (n, tokens).
+  /// The vectors that represent the texts, (n, hidden_size), from their `ids` (n, tokens).
   at::Tensor forward(const at::Tensor& ids) const;
-  /// What enters the first block, (n, tokens, hidden_size).
+  /// The input of the first block, (n, tokens, hidden_size).
   at::Tensor embed(const at::Tensor& ids) const { return embeddings_->forward(ids); }
-  /// What leaves the last block, without the final norm.
+  /// The output of the last block, without the final norm.
   at::Tensor last_hidden_state(const at::Tensor& ids) const;
-  /// The final norm of some tokens.
+  /// The final norm applied to some tokens.
   at::Tensor normalize(const at::Tensor& tokens) const { return final_norm_->forward(tokens); }
 
   const std::vector<std::shared_ptr<TransformerBlock>>& blocks() const { return blocks_; }
@@ -83,31 +84,29 @@ struct ClipOptions {
   VisionTowerOptions image;
   TextTowerOptions text;
   std::int64_t projection_dim = 0;  ///< width of the common space
-  std::int64_t class_count = 0;     ///< outputs of the class head; 0: it has none
+  std::int64_t class_count = 0;     ///< outputs of the class head; 0: no class head
 };
 
 /// CLIP (Radford et al. 2021, arXiv:2103.00020): two towers whose outputs are projected into one
-/// space, and the logarithm of the factor by which the similarities there are multiplied. Children
-/// by HF's names: vision_model, text_model, visual_projection, text_projection and the parameter
-/// logit_scale; besides class_head, a linear layer over the normalised image embedding, where there
-/// is one.
+/// space, and the logarithm of the factor of their similarities there. Children by HF's names:
+/// vision_model, text_model, visual_projection, text_projection and the parameter logit_scale; in
+/// addition an optional class_head, a linear layer over the normalised image embedding.
 class ClipNetwork : public PrecisionModule {
  public:
   explicit ClipNetwork(const ClipOptions& clip, const at::TensorOptions& options = {});
 
-  /// Of pixels (n, 3, size, size): what a common embedding of them is, (n, projection_dim), of
-  /// length 1.
+  /// Embeds pixels (n, 3, size, size) in the common space: (n, projection_dim), of length 1.
   at::Tensor embed_images(const at::Tensor& pixels) const;
-  /// The same of token ids (m, tokens), int64.
+  /// The same for token ids (m, tokens), int64.
   at::Tensor embed_texts(const at::Tensor& ids) const;
-  /// (n, class_count) of image embeddings; there must be a class head.
+  /// Logits (n, class_count) from image embeddings; there must be a class head.
   at::Tensor classify(const at::Tensor& image_embeddings) const;
 
   const ClipOptions& options() const { return options_; }
   const VisionTower& image_tower() const { return *images_; }
   const TextTower& text_tower() const { return *texts_; }
-  /// Projections of what represents an image (n, hidden_size) or a text, (n, projection_dim), of
-  /// any length.
+  /// Projections of the vectors that represent images (n, hidden_size) or texts: (n,
+  /// projection_dim), not normalised.
   at::Tensor project_images(const at::Tensor& pooled) const {
     return image_projection_->forward(pooled);
   }
@@ -117,7 +116,7 @@ class ClipNetwork : public PrecisionModule {
   at::Tensor& logit_scale() { return logit_scale_; }
   const at::Tensor& logit_scale() const { return logit_scale_; }
 
-  std::vector<std::string> notes;  ///< where its weights are from
+  std::vector<std::string> notes;  ///< where its weights come from
 
  private:
   const ClipOptions options_;
@@ -125,30 +124,29 @@ class ClipNetwork : public PrecisionModule {
   std::shared_ptr<VisionTower> images_;
   std::shared_ptr<TextTower> texts_;
   std::shared_ptr<Linear> image_projection_, text_projection_,
-      class_head_;  // the last is null where there is none
+      class_head_;  // the last is null if there is none
 };
 
 /// The options of model.clip's section adapters.
 struct ClipAdapterConfig {
-  std::string pointer;  ///< where they stand, "/model/adapters"
+  std::string pointer;  ///< place in the recipe, "/model/adapters"
   LoraOptions options;
   std::optional<std::string>
-      adapter;  ///< a folder of peft's form to begin from; nullopt: a new adapter
+      adapter;  ///< a folder in peft's format to start from; nullopt: a new adapter
 };
 
-/// A CLIP whose weights are given and frozen, but for low-rank adapters in its towers and the class
-/// head.
+/// A CLIP whose weights are given and frozen, except for low-rank adapters in its towers and the
+/// class head.
 class AdaptedClip : public ClipNetwork, public FrozenBase {
  public:
-  /// Its weights are unset but for those of the adapters, which follow from `seed`; none where they
-  /// are on the Meta device. Exactly those that are trained need a gradient. Throws
-  /// runner::StageError, which blames an option of `config`, where its targets are no layers of the
-  /// towers.
+  /// Its weights are uninitialized except those of the adapters, which are a function of `seed`; on
+  /// the Meta device none has values. Exactly the trained parameters need a gradient. Throws
+  /// runner::StageError at an option of `config` if its targets are not layers of the towers.
   AdaptedClip(const ClipOptions& clip, const ClipAdapterConfig& config, std::uint64_t seed,
               const at::TensorOptions& options = {});
 
-  /// Says in the notes what of `config` has no effect, and begins from the adapter that it names.
-  /// Throws runner::StageError where that does not fit.
+  /// Adds notes on options of `config` without effect, and loads the adapter that it names. Throws
+  /// runner::StageError if that does not fit.
   void begin(const ClipAdapterConfig& config);
   void freeze(std::string base) { FrozenBase::freeze(*this, std::move(base)); }
 
@@ -160,11 +158,11 @@ class AdaptedClip : public ClipNetwork, public FrozenBase {
   AttachedLora lora_;
 };
 
-/// The weights of a CLIP of both towers by the names of transformers' CLIPModel, as
-/// model.safetensors has them, which has none for the class head. The network has no adapters.
+/// The weights of a CLIP with both towers under the names of transformers' CLIPModel, as in
+/// model.safetensors; that has no name for the class head. The network has no adapters.
 NamedTensors exported(const ClipNetwork& network);
 
-/// The config.json with which transformers makes that CLIPModel again.
+/// The config.json with which transformers recreates that CLIPModel.
 nlohmann::ordered_json exported_config(const ClipOptions& options);
 
 }  // namespace stages

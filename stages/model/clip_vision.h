@@ -13,11 +13,11 @@ namespace stages {
 
 /// The options of model.clip_vision, as the recipe gives them.
 struct ClipVisionConfig {
-  std::string pointer;       ///< where they stand, "/model": build() runs inside another stage
-  VisionTowerOptions tower;  ///< its image_size is left to the next field
-  std::optional<std::int64_t> image_size;      ///< nullopt: as large as the data's
+  std::string pointer;       ///< place in the recipe, "/model": build() runs inside another stage
+  VisionTowerOptions tower;  ///< image_size is in the next field instead
+  std::optional<std::int64_t> image_size;      ///< nullopt: the size of the data's images
   std::optional<std::int64_t> projection_dim;  ///< nullopt: no projection
-  std::optional<std::int64_t> num_classes;     ///< nullopt: as many as the data's
+  std::optional<std::int64_t> num_classes;     ///< nullopt: the number of the data's classes
   Feature feature = Feature::kPooled;
   double dropout = 0;
   double initializer_range = 0;
@@ -37,24 +37,25 @@ class ClipVision : public Model, public ShrinkableModel {
   bool mixes_samples() const override { return false; }
   Shrunken shrunken(const DatasetDescription& data) const override;
 
-  /// What build() will make. Throws runner::StageError where the model does not suit the data.
+  /// The options of what build() will make. Throws runner::StageError if the model does not suit
+  /// the data.
   ImageClassifierOptions fit(const DatasetDescription& data) const;
 
  private:
   const ClipVisionConfig config_;
 };
 
-// What a model of square images that are cut into patches asks of its data. All throw
-// runner::StageError, which blames an option below `pointer`.
+// What a model of square images that are cut into patches requires of its data. All throw
+// runner::StageError at an option below `pointer`.
 
-/// Height and width of the data's images, which are square, of three channels, a multiple of
-/// `patch_size`, and of `wanted` where a model says that.
+/// Height and width of the data's images. They must be square, with three channels, of a size that
+/// is a multiple of `patch_size` and equals `wanted` if the model gives one.
 std::int64_t fitting_image_size(const DatasetDescription& data, std::optional<std::int64_t> wanted,
                                 std::int64_t patch_size, const std::string& pointer);
 
-/// How many logits a classifier has for such data: one a class, of which there are some, and
-/// `wanted` where a model says that; or one for a pair, and then `wanted` is the number that the
-/// two are chosen from.
+/// The number of logits of a classifier for such data: one per class, which must exist and number
+/// `wanted` if the model gives that. For pairs it is one logit, and `wanted` is the number from
+/// which the two are chosen.
 std::int64_t fitting_classes(const DatasetDescription& data, std::optional<std::int64_t> wanted,
                              const std::string& pointer);
 

@@ -12,7 +12,7 @@ namespace {
 
 using runner::ErrorCode;
 
-/// "layer1, layer2": what a user may want to freeze, the parts that consist of others.
+/// "layer1, layer2": the modules with children, which a user may want to freeze.
 std::string parts_of(const FeatureMaps& backbone) {
   std::vector<std::string> parts;
   for (const auto& item : backbone.named_children()) {

@@ -20,7 +20,7 @@ namespace {
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
 
 constexpr std::int64_t kSide = 3;  // of the kernel, which is padded by one
-/// Rows of the result that are added up in float32.
+/// Rows of the result that are summed in float32.
 constexpr std::int64_t kRowsOfPart = 8;
 
 // Channels of one pixel that are computed at a time.
@@ -30,23 +30,22 @@ using LanesInMemory =
     float __attribute__((vector_size(kLanes * sizeof(float)), aligned(sizeof(float)), may_alias));
 
 #define RETORT_INLINE __attribute__((always_inline)) inline
-// Compiled for several processors; the loader takes the best. Where one multiplies and adds at
-// once, bits differ.
+// Compiled for several processors; the loader picks the best. With fused multiply-add the bits
+// differ.
 #define RETORT_FOR_EACH_PROCESSOR __attribute__((target_clones("avx512f", "avx2", "default")))
 
 RETORT_INLINE const LanesInMemory& lanes_at(const float* numbers) {
   return *reinterpret_cast<const LanesInMemory*>(numbers);
 }
 
-/// A row of the result's gradient and one of the maps that it saw, all channels of one pixel after
-/// another.
+/// A row of the result's gradient and a row of the maps that it depends on, both channels_last.
 struct RowPair {
   const float *slopes, *maps;
   std::int64_t result_width, width, stride, channels;
 };
 
-/// Adds what each channel of a group, set in all lanes of the group, contributes at one place of
-/// the kernel.
+/// Adds what each channel of a group, broadcast to all lanes of the group, contributes at one place
+/// of the kernel.
 template <int kOfGroup, int kOne = 0>
 RETORT_INLINE void add_products(const Lanes& slopes, const Lanes& x, Lanes* sums) {
   constexpr auto of = [](int lane) { return lane / kOfGroup * kOfGroup + kOne; };
@@ -56,7 +55,7 @@ RETORT_INLINE void add_products(const Lanes& slopes, const Lanes& x, Lanes* sums
   if constexpr (kOne + 1 < kOfGroup) add_products<kOfGroup, kOne + 1>(slopes, x, sums);
 }
 
-/// Adds to `sums`, (kSide, kOfGroup, channels), the weight's gradient of one row of the kernel.
+/// Adds the weight's gradient for one row of the kernel to `sums`, (kSide, kOfGroup, channels).
 template <int kOfGroup>
 RETORT_INLINE void add_rows(const RowPair& rows, float* sums) {
   for (std::int64_t first = 0; first < rows.channels; first += kLanes) {
@@ -204,11 +203,11 @@ at::Tensor grouped_convolution(const at::Tensor& maps, const at::Tensor& weight,
 
 namespace {
 
-/// A row of channels for each pixel, where they lie one after another.
+/// A row of channels for each pixel, in channels_last memory.
 at::Tensor pixels_of(const at::Tensor& x) { return x.permute({0, 2, 3, 1}); }
 
-/// A kernel of one pixel whose steps are of one pixel multiplies a matrix: a product needs no
-/// copies in blocks, as oneDNN's convolutions do.
+/// A 1 x 1 convolution with a stride of one is a matrix product. A product needs no blocked copies,
+/// unlike oneDNN's convolutions.
 bool is_product(const at::Tensor& x, const at::Tensor& weight, const ConvolutionSizes& shape) {
   return shape.size == 1 && shape.stride == 1 && shape.padding == 0 && shape.groups == 1 &&
          x.is_contiguous(at::MemoryFormat::ChannelsLast) &&
@@ -279,8 +278,8 @@ std::shared_ptr<Convolution> pointwise(std::int64_t in, std::int64_t out,
       ConvolutionSizes{.in = in, .out = out, .size = 1, .has_bias = true}, options);
 }
 
-/// The mean of each channel, (n, channels, 1, 1). Its gradient is one number for all pixels, and is
-/// kept as one: torch's writes it out for each of them.
+/// The mean of each channel, (n, channels, 1, 1). Its gradient is one number for all pixels and
+/// stays one number; torch's mean expands it to every pixel.
 class ChannelMeans : public torch::autograd::Function<ChannelMeans> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& maps) {

@@ -74,7 +74,7 @@ namespace {
 constexpr BottleneckOptions kSeResNeXt50 = {
     .cardinality = 32, .base_width = 4, .squeeze_ratio = 16};
 
-/// How timm draws the weights of one family of networks.
+/// The families of networks whose weights timm draws by different rules.
 enum class ConvolutionFamily { kResNet, kDenseNet, kEfficientNet };
 
 ConvolutionFamily family_of(const ConvolutionalBackbone& backbone) {
@@ -83,13 +83,13 @@ ConvolutionFamily family_of(const ConvolutionalBackbone& backbone) {
   return ConvolutionFamily::kEfficientNet;
 }
 
-/// By He and others (2015), for ReLU: by what a layer makes, or in a DenseNet by what it sees. Only
-/// EfficientNet's rule knows groups.
+/// He and others (2015), for ReLU: by fan-out, or for a DenseNet by fan-in. Only EfficientNet's
+/// rule considers groups.
 Distribution kaiming(const at::Tensor& weight, ConvolutionFamily family) {
   const std::int64_t area = weight.size(2) * weight.size(3);
   std::int64_t fan = weight.size(0) * area;
   if (family == ConvolutionFamily::kDenseNet) fan = weight.size(1) * area;
-  // Only depthwise convolutions of these have groups: each channel of the output sees one.
+  // Only their depthwise convolutions have groups: each output channel sees one input channel.
   if (family == ConvolutionFamily::kEfficientNet && weight.size(1) == 1) fan = area;
   return {Distribution::Kind::kNormal, std::sqrt(2 / static_cast<double>(fan))};
 }
@@ -105,7 +105,7 @@ class BackboneInitializer {
       if (convolution->bias.defined())
         draw(convolution->bias, path + ".bias", bias_rule(*convolution));
     } else if (const auto* norm = module.as<BatchNorm>()) {
-      // A block of a ResNet begins as what is added to it.
+      // A ResNet block starts as its shortcut alone.
       const bool ends_branch = family_ == ConvolutionFamily::kResNet && path.ends_with(".bn3");
       draw(norm->weight, path + ".weight",
            {ends_branch ? Distribution::Kind::kZero : Distribution::Kind::kOne});
@@ -163,7 +163,7 @@ ConvolutionalBackbone shrunken_backbone(const ConvolutionalBackbone& backbone) {
   }
   InvertedResidualOptions small = std::get<InvertedResidualOptions>(backbone);
   small.stem = small.head = 8;
-  // Two widths, so that what has a shortcut has one still.
+  // Two widths, so that blocks with a downsampling shortcut keep it.
   for (std::size_t stage = 0; stage < small.stages.size(); ++stage)
     small.stages[stage].out = stage % 2 == 0 ? 4 : 8;
   return small;
@@ -186,12 +186,12 @@ ConvolutionalClassifierNetwork& as_convolutional(torch::nn::Module& network) {
   return *classifier;
 }
 
-/// The module itself or one in it.
+/// True for the module itself and for modules in it.
 bool is_below(std::string_view path, std::string_view module) {
   return path.starts_with(module) && (path.size() == module.size() || path[module.size()] == '.');
 }
 
-/// A part's norms keep their statistics too.
+/// The norms of a frozen part keep their statistics too.
 void freeze(FeatureMaps& backbone, const std::vector<std::string>& modules) {
   const auto is_frozen = [&](const std::string& path) {
     return std::ranges::any_of(modules,
@@ -206,7 +206,7 @@ void freeze(FeatureMaps& backbone, const std::vector<std::string>& modules) {
   }
 }
 
-/// Throws where the backbone can make nothing of such images.
+/// Throws if the backbone cannot process such images.
 void check_images(const ConvolutionalClassifierConfig& config, const FeatureMaps& backbone,
                   const DatasetDescription& data) {
   const auto image = std::ranges::find(data.tensors, "image", &TensorSpec::name);
@@ -226,7 +226,7 @@ void check_images(const ConvolutionalClassifierConfig& config, const FeatureMaps
       .with_help("set the data stage's image_size to " + std::to_string(least) + " or more");
 }
 
-/// Where the saved weights go. Throws where they do not fit.
+/// Where the saved weights go. Throws if they do not fit.
 std::unique_ptr<TimmWeightPlaces> fitting_places(const ConvolutionalClassifierConfig& config,
                                                  FeatureMaps& backbone, const SavedWeights& saved) {
   auto places = [&] {
@@ -370,7 +370,7 @@ class ConvolutionalClassifierStage : public runner::Stage {
     if (!sha256_) sha256_ = weights_sha256(*config_.weights);
     return *sha256_;
   }
-  /// Random weights are the training's.
+  /// Random weights belong to the training.
   bool uses_seed() const override { return false; }
 
   runner::Outputs run(const runner::Inputs&, runner::RunContext&) override {
@@ -397,7 +397,7 @@ class ConvolutionalClassifierStage : public runner::Stage {
   }
 
   const ConvolutionalClassifierConfig config_;
-  mutable std::optional<std::string> sha256_;  // of the weights, which are read for it once
+  mutable std::optional<std::string> sha256_;  // of the weights, which are read once for it
 };
 
 }  // namespace

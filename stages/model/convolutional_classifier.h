@@ -32,7 +32,7 @@ struct ClassifierHeadOptions {
   double dropout = 0;                ///< before the first layer; half of it before the others
 };
 
-/// For each width a linear layer, ReLU and BatchNorm, preceded by dropout; then a linear layer.
+/// For each width dropout, a linear layer, ReLU and BatchNorm; then dropout and a linear layer.
 /// Children are numbered as in the published torch::nn::Sequential, which counts ReLU too: 0
 /// dropout, 1 linear, 3 norm, 4 dropout …
 class ClassifierHead : public PrecisionModule {
@@ -41,7 +41,7 @@ class ClassifierHead : public PrecisionModule {
                  const at::TensorOptions& options);
   /// (n, features) to (n, outputs).
   at::Tensor forward(const at::Tensor& features) const;
-  /// Draws the weights by torch's rule of nn.Linear; a function of `seed` and their names below
+  /// Draws the weights by torch's rule for nn.Linear, as a function of `seed` and their names below
   /// `path`.
   void initialize(const std::string& path, std::uint64_t seed);
 
@@ -58,41 +58,41 @@ class ClassifierHead : public PrecisionModule {
 using ConvolutionalBackbone =
     std::variant<BottleneckOptions, DenseOptions, InvertedResidualOptions>;
 
-/// Those of the schema of model.cnn, by timm's names.
+/// Those in the schema of model.cnn, by timm's names.
 std::array<std::pair<std::string_view, ConvolutionalBackbone>, 5> convolutional_architectures();
 
-/// Without values, in float32.
+/// The network, uninitialized, in float32.
 std::shared_ptr<FeatureMaps> make_backbone(const ConvolutionalBackbone& backbone,
                                            const at::TensorOptions& options);
 
-/// The same with as few channels as may be.
+/// The same with as few channels as possible.
 ConvolutionalBackbone shrunken_backbone(const ConvolutionalBackbone& backbone);
 
-/// Draws the weights of such a network by timm's rules; what becomes of each is a function of
-/// `seed` and its name alone.
+/// Draws the weights of such a network by timm's rules; each weight is a function of `seed` and its
+/// name alone.
 void initialize_backbone(const ConvolutionalBackbone& backbone, FeatureMaps& network,
                          std::uint64_t seed);
 
-/// What model.se_resnext and model.cnn have in common.
+/// The options that model.se_resnext and model.cnn share.
 struct ConvolutionalClassifierConfig {
-  std::string pointer;  ///< where the model's options stand, "/model"
+  std::string pointer;  ///< place of the model's options in the recipe, "/model"
   std::string name;     ///< of the backbone, in messages: "SE-ResNeXt", "densenet121"
   ConvolutionalBackbone backbone;
   std::optional<std::string> weights;        ///< a reference (saved_weights.h); nullopt: random
-  std::optional<std::string> weights_entry;  ///< of them, where the file has several
+  std::optional<std::string> weights_entry;  ///< of the weights, if the file has several
   std::vector<std::string>
-      frozen;  ///< paths of modules of the backbone, whose weights are not trained
-  std::optional<std::int64_t> num_classes;  ///< nullopt: as many as the data's
+      frozen;  ///< paths of modules of the backbone whose weights are not trained
+  std::optional<std::int64_t> num_classes;  ///< nullopt: the number of the data's classes
   ClassifierHeadOptions head;
 };
 
 /// A backbone and a head on the mean of its last map. Children: backbone and classifier.
 class ConvolutionalClassifierNetwork : public PrecisionModule {
  public:
-  /// `height` and `width` of the images; the backbone suits them.
+  /// `height` and `width` of the images; the backbone must support them.
   ConvolutionalClassifierNetwork(const ConvolutionalClassifierConfig& config, std::int64_t outputs,
                                  const at::TensorOptions& options);
-  /// Of pixels (n, 3, h, w): {"logits": (n, outputs), "features": (n, channels)}.
+  /// From pixels (n, 3, h, w): {"logits": (n, outputs), "features": (n, channels)}.
   NamedTensors forward(const at::Tensor& pixels) const;
   /// The mean over each map, (n, channels).
   at::Tensor features(const at::Tensor& pixels) const;
@@ -100,7 +100,7 @@ class ConvolutionalClassifierNetwork : public PrecisionModule {
   FeatureMaps& backbone() { return *backbone_; }
   ClassifierHead& head() { return *head_; }
 
-  std::vector<std::string> notes;  ///< where its weights are from
+  std::vector<std::string> notes;  ///< where its weights come from
 
  private:
   std::shared_ptr<FeatureMaps> backbone_;
@@ -110,13 +110,13 @@ class ConvolutionalClassifierNetwork : public PrecisionModule {
 /// build() makes a ConvolutionalClassifierNetwork.
 class ConvolutionalClassifier : public Model, public ShrinkableModel, public NamedModel {
  public:
-  /// `saved` are the shapes of the weights and their digest: each build() reads the numbers anew,
-  /// so that none are kept beside a network. null: they are random.
+  /// `saved` holds the shapes of the weights and their digest: each build() reads the values again,
+  /// so none are kept next to a network. null: they are random.
   ConvolutionalClassifier(ConvolutionalClassifierConfig config,
                           std::shared_ptr<const SavedWeights> saved)
       : config_(std::move(config)), saved_(std::move(saved)) {}
 
-  /// Throws where the saved weights have changed meanwhile.
+  /// Throws if the saved weights have changed meanwhile.
   std::shared_ptr<torch::nn::Module> build(const DatasetDescription& data,
                                            std::uint64_t seed) const override;
   std::shared_ptr<torch::nn::Module> outline(const DatasetDescription& data) const override;
@@ -128,12 +128,11 @@ class ConvolutionalClassifier : public Model, public ShrinkableModel, public Nam
   std::vector<std::string> notes(const torch::nn::Module& network) const override;
 
   const ConvolutionalClassifierConfig& config() const { return config_; }
-  /// Throws as build() does where the saved weights do not fit the backbone; their shapes alone
-  /// need be there.
+  /// Throws as build() does if the saved weights do not fit the backbone; needs only their shapes.
   void check_weights() const;
 
  private:
-  /// Without values.
+  /// Uninitialized.
   std::shared_ptr<ConvolutionalClassifierNetwork> make(const DatasetDescription& data,
                                                        at::Device device) const;
 
@@ -141,11 +140,11 @@ class ConvolutionalClassifier : public Model, public ShrinkableModel, public Nam
   const std::shared_ptr<const SavedWeights> saved_;
 };
 
-/// Whether the backbone has a module of such a path: "layer1", "features.denseblock1".
+/// Whether the backbone has a module at that path: "layer1", "features.denseblock1".
 bool has_module(const FeatureMaps& backbone, const std::string& path);
 
-/// The stage of such a model: reads what both kinds have, all but `frozen`, into `config`, whose
-/// backbone has been read. Everything wrong with any of them is in the result.
+/// Makes the stage of such a model. Reads the options that both kinds have, except `frozen`, into
+/// `config`, whose backbone has been read. The result holds all errors of these options.
 runner::Result<std::unique_ptr<runner::Stage>> convolutional_classifier_stage(
     runner::ConfigReader& reader, ConvolutionalClassifierConfig config);
 

@@ -11,32 +11,32 @@
 
 namespace stages {
 
-/// Channels, height and width of what a network makes of an image.
+/// Channels, height and width of a network's output for an image.
 struct MapShape {
   std::int64_t channels = 0, height = 0, width = 0;
   std::int64_t features() const { return channels * height * width; }
   bool operator==(const MapShape&) const = default;
 };
 
-/// A network that makes maps of features of images.
+/// A network that computes feature maps of images.
 class FeatureMaps : public PrecisionModule {
  public:
   /// (n, 3, height, width) to (n, channels, height', width') of shape().
   virtual at::Tensor forward(const at::Tensor& images) const = 0;
-  /// What it makes of images of that size; nullopt where they are too small to be pooled as often
-  /// as it does.
+  /// The shape of its output for images of that size; nullopt if they are too small for its
+  /// pooling.
   virtual std::optional<MapShape> shape(std::int64_t height, std::int64_t width) const = 0;
 };
 
-/// A DenseNet (Huang and others, 2017); as it stands here DenseNet-121.
+/// A DenseNet (Huang and others, 2017); the defaults are DenseNet-121.
 struct DenseOptions {
   std::array<std::int64_t, 4> layers = {6, 12, 24, 16};  ///< of each block
   std::int64_t growth = 32;                              ///< channels that a layer adds
   std::int64_t channels = 64;                            ///< before the first block
 };
 
-/// Layers of which each sees what all before it have made. Children: denselayer1 …, of which each
-/// has norm1, conv1, norm2 and conv2.
+/// Layers each of which sees the outputs of all before it. Children: denselayer1 …, each with
+/// norm1, conv1, norm2 and conv2.
 class DenseBlock : public RecomputableModule {
  public:
   DenseBlock(std::int64_t in, std::int64_t layers, std::int64_t growth,
@@ -50,7 +50,7 @@ class DenseBlock : public RecomputableModule {
   std::vector<std::shared_ptr<Layer>> layers_;
 };
 
-/// Half the channels, and half the height and width. Children: norm and conv.
+/// Halves the channels, the height and the width. Children: norm and conv.
 class DenseTransition : public RecomputableModule {
  public:
   DenseTransition(std::int64_t in, const at::TensorOptions& options);
@@ -62,8 +62,8 @@ class DenseTransition : public RecomputableModule {
   std::shared_ptr<Convolution> conv_;
 };
 
-/// Up to its last feature map. Children by timm's names, below features: conv0, norm0, denseblock1,
-/// transition1 … norm5.
+/// The network up to its last feature map. Children by timm's names, below features: conv0, norm0,
+/// denseblock1, transition1 … norm5.
 class DenseNetwork : public FeatureMaps {
  public:
   DenseNetwork(const DenseOptions& network, const at::TensorOptions& options);
@@ -84,7 +84,7 @@ struct ConvNetworkOptions {
   BatchNormStatistics statistics = BatchNormStatistics::kCollected;
 };
 
-/// A 3 x 3 convolution, BatchNorm, ReLU and, where it `pools`, max-pooling by 2. Children: conv and
+/// A 3 x 3 convolution, BatchNorm, ReLU and, if it `pools`, max-pooling by 2. Children: conv and
 /// norm.
 class ConvBlock : public RecomputableModule {
  public:
@@ -100,8 +100,8 @@ class ConvBlock : public RecomputableModule {
   const bool pools_;
 };
 
-/// The small network of few-shot learning (Vinyals and others, 2016): blocks of one width, of which
-/// the first four pool. Children: blocks.0, blocks.1 …
+/// The small network of few-shot learning (Vinyals and others, 2016): blocks of one width; the
+/// first four pool. Children: blocks.0, blocks.1 …
 class ConvNetwork : public FeatureMaps {
  public:
   ConvNetwork(const ConvNetworkOptions& network, const at::TensorOptions& options);

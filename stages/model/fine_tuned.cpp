@@ -34,7 +34,7 @@ bool is_of_base(std::string_view weight) {
          weight.find(".lora_B.") == weight.npos;
 }
 
-/// Whatever the base is held in, what is trained is float32. It has no values yet.
+/// Trained parameters are float32, whatever type the base is in. They have no values yet.
 void widen_what_is_trained(const torch::nn::Module& network) {
   for (at::Tensor parameter : network.parameters()) {
     if (parameter.requires_grad() && parameter.scalar_type() != at::kFloat)
@@ -106,7 +106,7 @@ void FineTuned::check_base() const {
   ImageClassifierOptions options{.tower = config_.backbone.tower,
                                  .feature = config_.backbone.feature};
   options.tower.image_size =
-      options.tower.patch_size;  // any will do: the position embeddings are resized
+      options.tower.patch_size;  // any size works: the position embeddings are resized
   if (is_projected(options.feature)) options.projection_dim = config_.backbone.projection_dim;
   options.projection_bias = config_.backbone.has_timm_names;
   options.num_classes = 1;
@@ -114,7 +114,7 @@ void FineTuned::check_base() const {
   places_in(network);
 }
 
-/// transformers gave the layers of its ViT other names in version 5; the targets may be either.
+/// transformers renamed the layers of its ViT in version 5; the targets may use either names.
 AttachedLora FineTuned::attach(FineTunedClassifier& network, std::uint64_t seed) const {
   try {
     return attach_lora(network, *config_.lora, module_names(network.layout), seed);
@@ -127,7 +127,7 @@ AttachedLora FineTuned::attach(FineTunedClassifier& network, std::uint64_t seed)
       return lora;
     } catch (const StageError&) {
     }
-    throw;  // what is wrong by the names that are documented
+    throw;  // report the error for the documented names
   }
 }
 

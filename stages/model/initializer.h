@@ -13,14 +13,14 @@ class Module;
 
 namespace stages {
 
-/// Which rule of transformers a tower's first weights follow.
+/// The rule of transformers by which a tower's weights are initialised.
 enum class InitializerRule {
   kClip,  ///< CLIPPreTrainedModel
   kVit,   ///< ViTPreTrainedModel: every weight, the class token and the positions normal with
           ///< deviation `range`
 };
 
-/// What the spread of a tower's first weights depends on.
+/// The options on which the spread of a tower's initial weights depends.
 struct InitializerOptions {
   std::int64_t hidden_size = 0;
   std::int64_t num_hidden_layers = 0;
@@ -29,7 +29,7 @@ struct InitializerOptions {
   InitializerRule rule = InitializerRule::kClip;
 };
 
-/// How one weight is drawn: all zero, all one, normal around 0, or uniform around 0.
+/// How a weight is drawn: all zero, all one, normal around 0, or uniform around 0.
 struct Distribution {
   enum class Kind { kZero, kOne, kNormal, kUniform };
   Kind kind = Kind::kZero;
@@ -37,25 +37,25 @@ struct Distribution {
 };
 
 /// The distribution of the weight `name` of an ImageClassifier, such as
-/// "vision_model.embeddings.class_embedding", or of a ClipNetwork: options.rule (transformers 5,
-/// modeling_clip.py and modeling_vit.py) for a tower and its projection, and torch's rule of
-/// nn.Linear, uniform within 1/sqrt(head_inputs), for a head.
+/// "vision_model.embeddings.class_embedding", or of a ClipNetwork. A tower and its projection use
+/// options.rule (transformers 5, modeling_clip.py and modeling_vit.py); a head uses torch's rule
+/// for nn.Linear, uniform within 1/sqrt(head_inputs).
 Distribution initial_distribution(std::string_view name, const InitializerOptions& options,
                                   std::int64_t head_inputs);
 
-/// A generator of the weight's own, for the CPU: what it draws is a function of the seed and the
-/// weight's name.
+/// A generator for one weight, on the CPU: what it draws is a function of the seed and the weight's
+/// name.
 at::Generator weight_generator(std::string_view name, std::uint64_t seed);
 
-/// Draws the weight `name` of a network in place, without a graph; a function of the seed, the name
-/// and the shape.
+/// Draws the weight `name` of a network in place, without a graph, as a function of the seed, the
+/// name and the shape.
 void draw_weight(const at::Tensor& weight, const Distribution& distribution, std::string_view name,
                  std::uint64_t seed);
 
-/// Draws every weight of such a network as initial_distribution() says, in place, wherever it lies
-/// on the CPU; one that is held in half precision is rounded from what it would be in float32. A
-/// weight is a function of (seed, its name, its shape): no other weight shifts it, and no global
-/// generator is used. Those that are not `wanted` keep their values.
+/// Draws every weight of such a network by initial_distribution(), in place, for any memory layout
+/// on the CPU. A weight held in half precision is rounded from its float32 values. Each weight is a
+/// function of (seed, its name, its shape): it does not depend on other weights, and no global
+/// generator is used. Weights that are not `wanted` keep their values.
 void initialize(torch::nn::Module& network, const InitializerOptions& options, std::uint64_t seed,
                 const std::function<bool(std::string_view name)>& wanted = {});
 

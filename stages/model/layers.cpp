@@ -66,7 +66,7 @@ at::Tensor patches_of(const at::Tensor& x, std::int64_t patch) {
       .reshape({-1, x.size(1) * patch * patch});
 }
 
-/// Images of the shape of `like` of such rows.
+/// Images of the shape of `like` from such rows.
 at::Tensor images_of(const at::Tensor& rows, const at::Tensor& like, std::int64_t patch) {
   return rows
       .view({like.size(0), like.size(2) / patch, like.size(3) / patch, like.size(1), patch, patch})
@@ -74,8 +74,8 @@ at::Tensor images_of(const at::Tensor& rows, const at::Tensor& like, std::int64_
       .reshape(like.sizes());
 }
 
-/// The patches of x times `weight` (out, numbers of a patch), a row each. For the gradient of the
-/// weight they are put in order once more, which takes less than to keep them.
+/// The patches of x times `weight` (out, numbers of a patch), one row each. The gradient of the
+/// weight extracts the patches again, which costs less than keeping them.
 class PatchProducts : public torch::autograd::Function<PatchProducts> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,

@@ -8,11 +8,10 @@
 
 namespace stages {
 
-// The layers of torch::nn fill their weights from the global random generator as soon as they are
-// made, and always on the CPU. These leave them unset: whoever makes a network initialises it
-// (stages/model/initializer.h) or loads it, and a network on the Meta device costs no memory at
-// all. Weights may be held in half precision under wider inputs: they are then widened where they
-// are used.
+// The layers of torch::nn fill their weights from the global random generator when they are made,
+// and always on the CPU. These leave them uninitialized: the code that makes a network initialises
+// it (stages/model/initializer.h) or loads it, and a network on the Meta device costs no memory.
+// Weights may be held in half precision with wider inputs; they are then widened when used.
 
 /// y = x Wᵀ + b over the last dimension; `weight` (out, in), `bias` (out) or undefined.
 class Linear : public AdaptableLayer {
@@ -43,7 +42,7 @@ class PatchEmbedding : public AdaptableLayer {
   at::Tensor forward(const at::Tensor& pixels) const;
 };
 
-/// One vector a position; `weight` (positions, width).
+/// One vector per position; `weight` (positions, width).
 class PositionEmbedding : public torch::nn::Module {
  public:
   PositionEmbedding(std::int64_t positions, std::int64_t width, const at::TensorOptions& options);
@@ -51,13 +50,13 @@ class PositionEmbedding : public torch::nn::Module {
   at::Tensor weight;
 };
 
-/// The convolution of images `x` (n, channels, height, width) by `weight` (out, channels, patch,
-/// patch), whose stride is its size; `bias` may be undefined. (n, out, height / patch, width /
-/// patch), torch's conv2d in exact arithmetic.
+/// The convolution of images `x` (n, channels, height, width) with `weight` (out, channels, patch,
+/// patch), whose stride is its size; `bias` may be undefined. The result is (n, out, height /
+/// patch, width / patch), torch's conv2d in exact arithmetic.
 ///
-/// On a CPU in float32 or float64 it is the product of a matrix of patches, as linear_layer() has
-/// them, with channels last in memory. Of the images nothing but `x` is kept for the gradients.
-/// Elsewhere, and where patches do not fill the images, it is torch's own.
+/// On a CPU in float32 or float64 it is the product of a matrix of patches, as linear_layer()
+/// computes it, and the result is channels_last. Of the images only `x` is kept for the gradients.
+/// Elsewhere, and if patches do not fill the images, it is torch's own.
 at::Tensor convolved_patches(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
 }  // namespace stages

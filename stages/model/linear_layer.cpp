@@ -21,15 +21,15 @@ namespace {
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
 using MaybeTensor = std::optional<at::Tensor>;
 
-/// Smaller products are not quicker by oneDNN, which looks for its kernel each time.
+/// Smaller products are not faster with oneDNN, which looks up its kernel each time.
 constexpr std::int64_t kLeastProducts = std::int64_t{1} << 24;
 
-/// Which CPU computes: this one, or the one that a plan is for.
+/// The CPU that computes: this one, or the one that a plan is for.
 const Processor& processor_for(const at::Tensor& x) {
   return x.is_meta() && traced_backend() ? traced_backend()->processor : this_processor();
 }
 
-/// Whether oneDNN multiplies (rows, in) and (out, in) of float32.
+/// Whether oneDNN multiplies float32 (rows, in) by (out, in).
 bool is_for_onednn(const at::Tensor& x, const at::Tensor& weight) {
   return x.scalar_type() == at::kFloat && x.is_contiguous() &&
          x.numel() * weight.size(0) >= kLeastProducts && processor_for(x).onednn_multiplies &&
@@ -47,7 +47,7 @@ at::Tensor onednn_product(const at::Tensor& x, const at::Tensor& weight, const M
   return operation.call(x, weight, bias, "none", c10::List<std::optional<at::Scalar>>(), "");
 }
 
-/// What its kernel takes for a while is noted where a plan is traced.
+/// Records the temporary memory of its kernel in a traced plan.
 void note_scratch(const at::Tensor& x) {
   const meta::ProductShape shape = {.rows = x.size(0), .inner = x.size(1)};
   const std::int64_t bytes = meta::float_product_scratch(shape, traced_backend()->threads);
@@ -63,16 +63,16 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const MaybeTen
   return y;
 }
 
-/// dy W, the gradient of x. The weight, which is read turned, needs no scratch.
+/// dy W, the gradient of x. The weight, read transposed, needs no scratch memory.
 at::Tensor input_gradient(const at::Tensor& dy, const at::Tensor& weight) {
   const at::Tensor turned = weight.t();
   return dy.is_cpu() && is_for_onednn(dy, turned) ? onednn_product(dy, turned, {}) : dy.mm(weight);
 }
 
-/// All dimensions but the last as one: a view wherever there can be one.
+/// Flattens all dimensions but the last: a view wherever possible.
 at::Tensor in_rows(const at::Tensor& x) { return x.dim() == 2 ? x : x.reshape({-1, x.size(-1)}); }
 
-/// Rows in the shape of `like`, but for the last dimension.
+/// Rows in the shape of `like`, except for the last dimension.
 at::Tensor shaped(const at::Tensor& rows, const at::Tensor& like) {
   if (like.dim() == 2) return rows;
   std::vector<std::int64_t> shape = like.sizes().vec();
@@ -84,8 +84,8 @@ at::Tensor if_needed(bool is_needed, const at::Tensor& tensor) {
   return is_needed ? tensor : at::Tensor();
 }
 
-/// Where no graph is made, tensors that are reshaped are no views of others, so that autograd may
-/// add to them in place.
+/// Without a graph, reshaped tensors are not recorded as views, so autograd may add to them in
+/// place.
 using NoViews = at::AutoDispatchBelowADInplaceOrView;
 
 class LinearFunction : public torch::autograd::Function<LinearFunction> {
@@ -124,7 +124,7 @@ class AdaptedLinearFunction : public torch::autograd::Function<AdaptedLinearFunc
     const NoViews no_views;
     context->saved_data["has_bias"] = bias.has_value();
     at::Tensor y = product(in_rows(x), weight, bias);
-    // The narrow tensor is scaled, not the wide one.
+    // Scales the narrow tensor, not the wide one.
     const at::Tensor narrow = at::linear(in_rows(x), a).mul_(scaling);
     y.addmm_(narrow, b.t());
     context->save_for_backward({if_needed(weight.requires_grad() || a.requires_grad(), x),

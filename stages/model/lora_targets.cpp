@@ -76,7 +76,7 @@ LoraOptions read_lora_options(runner::ConfigReader& reader) {
   if (layers_pattern) check_expression(reader, "layers_pattern", *layers_pattern);
   if (layers) {
     options.layers = *layers;
-    // peft's own rule without a pattern misses numbers in the second part of a name: timm's
+    // peft's own rule without a pattern misses numbers after the first part of a name: timm's
     // blocks.0.attn.
     options.layers_pattern = {layers_pattern.value_or("[^.]*")};
   }
@@ -102,7 +102,7 @@ bool is_or_ends_with(std::string_view name, std::string_view item) {
   return name.ends_with(item) && name[name.size() - item.size() - 1] == '.';
 }
 
-/// A selection ready to be asked.
+/// A selection in a form for matching.
 class Selection {
  public:
   explicit Selection(const ModuleSelection& selection) {
@@ -120,12 +120,12 @@ class Selection {
   std::optional<Expression> expression_;
 };
 
-/// The numbers of blocks.
+/// The selected block numbers.
 class Blocks {
  public:
   explicit Blocks(const LoraOptions& options) : numbers_(options.layers) {
     if (numbers_.empty()) return;
-    // The number is the first one in the name that stands where the pattern wants it.
+    // The number is the first one in the name at the place that the pattern requires.
     for (const std::string& pattern : options.layers_pattern)
       patterns_.emplace_back("(?:|.*?\\.)(?:" + pattern + ")\\.(?<idx>\\d+)\\..*");
     if (patterns_.empty()) patterns_.emplace_back(".*?\\.[^.]*\\.(?<idx>\\d+)\\..*");
@@ -152,13 +152,14 @@ Expression end_of_name(const std::string& pattern) {
   return Expression("(?:.*\\.)?(?:" + pattern + ")");
 }
 
-/// The numbers that patterns give to modules.
+/// The numbers that patterns assign to modules.
 template <typename T>
 class Patterns {
  public:
   explicit Patterns(const std::vector<std::pair<std::string, T>>& patterns) {
     for (const auto& [pattern, number] : patterns) {
-      const Expression alone(pattern);  // ")(" is none, although it is one inside brackets
+      const Expression alone(pattern);  // ")(" is invalid, although it would be valid inside
+                                        // brackets
       patterns_.emplace_back(end_of_name(pattern), number);
     }
   }

@@ -17,16 +17,17 @@ namespace {
 
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
 
-/// Numbers that stay in a core's cache while they are read twice, and that float32 adds up well.
+/// Numbers per part: they stay in a core's cache while they are read twice, and can be summed
+/// accurately in float32.
 constexpr std::int64_t kElementsOfPart = 1 << 15;
 /// Fewer channels are not worth a thread.
 constexpr std::int64_t kChannelsOfThread = 64;
 
-/// The pixels of all maps, one row of channels each, in parts.
+/// The pixels of all maps, one row of channels each, divided into parts.
 class Pixels {
  public:
   struct Part {
-    std::int64_t number = 0, first = 0, end = 0;  ///< `first` to `end`: its pixels
+    std::int64_t number = 0, first = 0, end = 0;  ///< pixels `first` to `end`
 
     std::int64_t size() const { return end - first; }
   };
@@ -60,8 +61,7 @@ class Pixels {
   const std::int64_t channels_, count_, of_part_;
 };
 
-// Of one pixel, and channel by channel. Nothing overlaps, so that several channels are computed at
-// a time.
+// For one pixel, channel by channel. Nothing overlaps, so the loop is vectorized over channels.
 
 void add(const float* __restrict x, float* __restrict sum, std::int64_t channels) {
   for (std::int64_t c = 0; c < channels; ++c) sum[c] += x[c];
@@ -75,7 +75,7 @@ void add_square(const float* __restrict x, const float* __restrict mean, float* 
   }
 }
 
-/// y = scale · x + offset, and what is below zero is zero; NaN stays.
+/// y = scale · x + offset, with negative results set to zero if kHasRelu; NaN stays.
 template <bool kHasRelu>
 void apply(const float* __restrict x, const float* __restrict scale, const float* __restrict offset,
            float* __restrict y, std::int64_t channels) {
@@ -85,14 +85,15 @@ void apply(const float* __restrict x, const float* __restrict scale, const float
   }
 }
 
-/// What each channel's numbers are computed with.
+/// The per-channel values of the gradient's formula.
 struct Slopes {
-  const float *mean, *scale, *offset;  ///< as apply() has them
+  const float *mean, *scale, *offset;  ///< as in apply()
   const float *of_mean,
-      *of_square;  ///< what a number's slope loses for its share in the mean and the variance
+      *of_square;  ///< subtracted from each number's slope, for its share in the mean and the
+                   ///< variance
 };
 
-/// The gradient of what apply() made before its relu.
+/// The gradient of apply()'s result before its relu.
 template <bool kHasRelu>
 float slope_of(float dy, float x, float scale, float offset) {
   const float product = x * scale, normal = product + offset;
@@ -120,8 +121,7 @@ void apply_slopes(const float* __restrict dy, const float* __restrict x, const S
   }
 }
 
-/// Of the numbers of one part, which lie in two rows of channels: means and sums of squares about
-/// them, or sums.
+/// The values of one part, two rows of channels: means and sums of squares about them, or sums.
 struct OfPart {
   float *first, *second;
 };
@@ -134,7 +134,7 @@ at::Tensor memory_of_parts(const Pixels& pixels, const at::TensorOptions& option
   return at::empty({pixels.parts(), 2, pixels.channels()}, options);
 }
 
-/// Sets the mean and the variance of each channel: the maps are read once.
+/// Computes the mean and the variance of each channel, reading the maps once.
 void compute_moments(const Pixels& pixels, const float* x, float* of_parts, double* means,
                      double* variances) {
   const std::int64_t channels = pixels.channels();
@@ -163,7 +163,7 @@ void compute_moments(const Pixels& pixels, const float* x, float* of_parts, doub
   });
 }
 
-/// Moves what is collected, float32, to the batch's number.
+/// Moves the running statistic, float32, towards the batch's value.
 void collect(const at::Tensor& collected, std::int64_t channel, double of_batch) {
   float& value = collected.mutable_data_ptr<float>()[channel];
   value = static_cast<float>(kBatchNormMomentum * of_batch + (1 - kBatchNormMomentum) * value);

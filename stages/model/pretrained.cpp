@@ -55,22 +55,22 @@ constexpr std::string_view kProjection = "visual_projection.",
 constexpr std::array<std::string_view, 3> kFusedParts = {"q_proj", "k_proj",
                                                          "v_proj"};  // the rows of a fused layer
 
-/// Tensors that are no weights: numbers of a shape, and positions in order.
+/// Tensors that are not weights: the numbers of a shape, and consecutive positions.
 constexpr std::array<std::string_view, 6> kNoWeights = {"input_resolution",
                                                         "context_length",
                                                         "vocab_size",
                                                         "embeddings.position_ids",
                                                         "vision_model.embeddings.position_ids",
                                                         "text_model.embeddings.position_ids"};
-/// Tensors that whole models have besides a vision tower. A name that ends in '.' stands for all
-/// below it.
+/// Tensors that whole models have in addition to a vision tower. A name that ends in '.' stands for
+/// all below it.
 constexpr std::array<std::string_view, 11> kOfOtherParts = {
     "text_model.",          "text_projection.", "text_projection",  "logit_scale",
     "logit_bias",           "transformer.",     "token_embedding.", "ln_final.",
     "positional_embedding", "vit.pooler.",      "pooler."};
 constexpr std::array<std::string_view, 4> kOtherHeads = {"classifier.", "head.", "pre_logits.",
                                                          "make_classifier."};
-/// What a published training calls the class head beside its CLIP.
+/// The name of the class head next to the CLIP in a published training.
 constexpr std::string_view kPublishedHead = "make_classifier.";
 
 bool is_one_of(std::string_view name, auto& list) {
@@ -90,7 +90,7 @@ bool is_of_adapter(std::string_view weight) {
 
 enum class Fit { kNone, kSame, kResized };
 
-/// Whether tensors differ in dimensions of 1 or in the number of positions alone.
+/// Whether tensors differ only in dimensions of 1 or in the number of positions.
 Fit fit_of(const std::string& name, const at::Tensor& weight, const at::Tensor& values,
            PretrainedReport& report) {
   const at::Tensor tensor = values.squeeze();
@@ -103,7 +103,7 @@ Fit fit_of(const std::string& name, const at::Tensor& weight, const at::Tensor& 
   return Fit::kResized;
 }
 
-/// What is in the file and was not asked for.
+/// Classifies what is in the file but was not used.
 void sort_out(const std::vector<std::string>& unused, bool has_projection, bool has_texts,
               PretrainedReport& report) {
   for (const std::string& name : unused) {
@@ -119,36 +119,37 @@ void sort_out(const std::vector<std::string>& unused, bool has_projection, bool 
 
 }  // namespace
 
-/// Where numbers of one tensor go.
+/// Where the numbers of one tensor go.
 struct PretrainedPlaces::Place {
   enum class How {
-    kInOrder,     ///< one after the other, from `offset` of the weight on
+    kInOrder,     ///< one after another, from `offset` of the weight on
     kTransposed,  ///< the tensor's rows are the weight's columns
-    kResized,     ///< positions of another image size
+    kResized,     ///< position embeddings of another image size
   };
   at::Tensor weight;   // of the network
   std::string theirs;  // the tensor's name
   How how = How::kInOrder;
-  std::int64_t offset = 0;          // in the weight, of the first number that is taken
-  std::int64_t begin = 0, end = 0;  // of the numbers that are taken
-  at::Tensor whole = {};  // what has come of a tensor that cannot be placed piece by piece
+  std::int64_t offset = 0;          // of the first used number, in the weight
+  std::int64_t begin = 0, end = 0;  // of the numbers that are used
+  at::Tensor whole = {};  // the values of a tensor that cannot be placed piece by piece
 };
 
-/// Finds the tensors that a weight is made of, and remembers which have been asked for.
+/// Finds the tensors that a weight is made of, and remembers which have been used.
 class PretrainedPlaces::Source {
  public:
   Source(const NamedTensors& saved, WeightLayout layout) : layout_(layout) {
     for (const auto& [name, tensor] : saved) by_name_.emplace(name, tensor.to(at::kMeta));
   }
 
-  /// What our weight `ours` is made of, and its shape there. The shape is undefined where the file
-  /// lacks the weight; the names that it would have there are then in `lacking`.
+  /// The tensors that our weight `ours` is made of, and its shape in the file. The shape is
+  /// undefined if the file lacks the weight; `lacking` then gets the names that it would have
+  /// there.
   std::pair<at::Tensor, std::vector<Place>> find(const std::string& ours,
                                                  std::vector<std::string>& lacking) {
     if (const auto theirs = library_name(layout_, ours)) {
       const at::Tensor tensor = take(*theirs, lacking);
       if (!tensor.defined()) return {};
-      // Theirs is applied from the right.
+      // Their projection multiplies from the right.
       const bool is_projection = ours.starts_with(kProjection) || ours.starts_with(kTextProjection);
       const bool is_transposed =
           layout_ == WeightLayout::kOpenClip && is_projection && tensor.dim() == 2;
@@ -166,7 +167,7 @@ class PretrainedPlaces::Source {
     return {};
   }
 
-  /// Is there a tensor of this name and shape? Then it is taken.
+  /// Whether there is a tensor of this name and shape, which then counts as used.
   bool take_of_shape(const std::string& theirs, at::IntArrayRef shape) {
     const auto found = by_name_.find(theirs);
     if (found == by_name_.end() || found->second.sizes() != shape) return false;
@@ -193,7 +194,7 @@ class PretrainedPlaces::Source {
     return found->second;
   }
 
-  /// `ours` with the layer at `at` called `layer`.
+  /// `ours` with the layer at `at` renamed to `layer`.
   static std::string with_layer(const std::string& ours, std::size_t at, std::string_view layer) {
     return ours.substr(0, at + 1) + std::string(layer) + ours.substr(ours.rfind('.'));
   }
@@ -289,8 +290,8 @@ PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensor
     ++report_.taken;
   }
   sort_out(source.unused(), has_projection, has_texts, report_);
-  // timm keeps CLIP's projection as a head with a bias, which is zero in OpenAI's weights: nobody
-  // else has one.
+  // timm keeps CLIP's projection as a head with a bias, which is zero in OpenAI's weights; no other
+  // library has one.
   constexpr const char* kBias = "head.bias";
   if (*layout == WeightLayout::kTimmClip && has_projection &&
       std::ranges::count(report_.left_out, kBias) > 0)
@@ -301,7 +302,7 @@ PretrainedPlaces::PretrainedPlaces(torch::nn::Module& network, const NamedTensor
   if (!report_.fits()) report_.taken = 0;
 }
 
-/// Of as many classes; of others it is left out.
+/// Loads it only if the number of classes is the same.
 bool PretrainedPlaces::take_class_head(const std::string& ours, const at::Tensor& weight,
                                        Source& source) {
   const std::string theirs = std::string(kPublishedHead) + ours.substr(kClassHead.size());
@@ -373,7 +374,7 @@ PretrainedReport load_pretrained(torch::nn::Module& network, const NamedTensors&
         sink.take({name, 0, tensor.contiguous().view(-1)});
     }
   };
-  give(true);  // a bias there may not fit
+  give(true);  // first, since its bias may not fit
   give(false);
   return places.report();
 }

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kStages = 4;
 
-/// How many blocks each stage has.
+/// The number of blocks in each stage.
 std::array<std::int64_t, kStages> blocks_of_depth(std::int64_t depth) {
   if (depth == 12) return {2, 1, 1, 1};
   if (depth == 18) return {2, 2, 2, 2};
@@ -26,8 +26,8 @@ std::array<std::int64_t, kStages> blocks_of_depth(std::int64_t depth) {
   throw std::logic_error("no ResNet of depth " + std::to_string(depth));
 }
 
-/// Each bin of an adaptive pooling; where all are of one size, the mean over them, whose gradient a
-/// GPU adds up in one order.
+/// Adaptive average pooling. If all bins have one size, a plain mean over them, whose gradient a
+/// GPU sums in a fixed order.
 at::Tensor pooled_to(const at::Tensor& x, std::int64_t size) {
   if (x.size(2) == size && x.size(3) == size) return x;
   if (x.size(2) % size != 0 || x.size(3) % size != 0)
@@ -123,7 +123,7 @@ constexpr std::string_view kFirstWeight = "conv1.weight", kFirstOfBlocks = "laye
                            kBatchCount = ".num_batches_tracked", kHeadOfClasses = "fc.";
 constexpr std::size_t kNamesShown = 6;
 
-/// What stands before torchvision's names; empty where there are no such names.
+/// The prefix before torchvision's names; empty if there are no such names.
 std::string prefix_of(const NamedTensors& saved) {
   for (const auto& [name, tensor] : saved) {
     if (!name.ends_with(kFirstOfBlocks)) continue;

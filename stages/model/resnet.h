@@ -16,22 +16,22 @@ namespace stages {
 
 /// How a ResNet begins and ends.
 enum class ResNetStem {
-  kImageNet,  ///< 7 x 7 convolution and max-pooling; the last map as it is
+  kImageNet,  ///< 7 x 7 convolution and max-pooling; the last map unchanged
   kFeti,      ///< 5 x 5 convolution without pooling; the last map pooled to 7 x 7
 };
 
-/// The options of schemas/model/backbone/resnet that say what it computes.
+/// The options of schemas/model/backbone/resnet that determine what it computes.
 struct ResNetOptions {
   std::int64_t depth = 18;  ///< 12, 18 or 34
   ResNetStem stem = ResNetStem::kImageNet;
   BatchNormStatistics statistics = BatchNormStatistics::kOfBatch;
   std::int64_t width =
-      64;  ///< channels of the first stage; each other stage has twice those of the one before
+      64;  ///< channels of the first stage; each later stage has twice those of the one before
   std::int64_t pooled_size = 7;  ///< of the map that kFeti ends with
 };
 
-/// Two 3 x 3 convolutions and what is added to them. Children by torchvision's names: conv1, bn1,
-/// conv2, bn2, and where the shape changes downsample.0 and downsample.1.
+/// Two 3 x 3 convolutions and the shortcut that is added. Children by torchvision's names: conv1,
+/// bn1, conv2, bn2, and if the shape changes downsample.0 and downsample.1.
 class BasicBlock : public RecomputableModule {
  public:
   BasicBlock(std::int64_t in, std::int64_t out, std::int64_t stride, BatchNormStatistics statistics,
@@ -41,7 +41,7 @@ class BasicBlock : public RecomputableModule {
  private:
   at::Tensor compute(const at::Tensor& x) const override;
 
-  std::shared_ptr<Convolution> conv1_, conv2_, shortcut_;  // no shortcut: the input itself
+  std::shared_ptr<Convolution> conv1_, conv2_, shortcut_;  // a null shortcut: the input itself
   std::shared_ptr<BatchNorm> bn1_, bn2_, shortcut_norm_;
 };
 
@@ -61,40 +61,41 @@ class ResNet : public FeatureMaps {
   std::vector<std::shared_ptr<BasicBlock>> blocks_;
 };
 
-/// What became of every tensor that a file of weights held, and of every weight that a ResNet has.
+/// What became of every tensor in a file of weights, and of every weight of a ResNet.
 struct ResNetWeightsReport {
-  std::string prefix;  ///< before torchvision's names in the file: "module.resnet."; mostly empty
+  std::string prefix;  ///< before torchvision's names in the file: "module.resnet."; usually empty
   std::int64_t taken = 0;  ///< weights and buffers of the network that have the file's values
   std::vector<std::string> missing;      ///< names of those that the file lacks
   std::vector<std::string> wrong_shape;  ///< "conv1.weight [64, 3, 7, 7] for [64, 3, 5, 5]"
   std::vector<std::string> left_out;     ///< tensors of a classifier's head: fc.weight, fc.bias
-  std::vector<std::string> unused;       ///< all other tensors that the network has no place for
+  std::vector<std::string> unused;       ///< all other tensors without a place in the network
 
   bool fits() const { return missing.empty() && wrong_shape.empty(); }
   /// "110 tensors of ResNet-18; left out: fc.bias, fc.weight; without a place: layer2.1.bn1.bias
   /// and 19 more".
   std::string text(std::int64_t depth) const;
-  /// "40 tensors of 3 blocks are missing (layer1.2, layer2.2, layer2.3)"; empty where all fits.
+  /// "40 tensors of 3 blocks are missing (layer1.2, layer2.2, layer2.3)"; empty if all fits.
   std::string misfits() const;
 };
 
-/// How the tensors of a file become a ResNet, by torchvision's names: as torchvision saves them, or
-/// all below a prefix that a program's own modules have put before them. The tensors come piece by
-/// piece, as in PretrainedPlaces (stages/model/pretrained.h). How many batches BatchNorm has seen
-/// may be missing, as in files of before 2018; it is 0 then, and nothing depends on it.
+/// Loads the tensors of a file into a ResNet by torchvision's names: as torchvision saves them, or
+/// all below a prefix from a program's own modules. The tensors arrive piece by piece, as in
+/// PretrainedPlaces (stages/model/pretrained.h). num_batches_tracked of a BatchNorm may be missing,
+/// as in files from before 2018; it is 0 then, and nothing depends on it.
 class ResNetPlaces {
  public:
-  /// `saved` are the tensors, of which only names and shapes are looked at. The network may be on
-  /// the Meta device, then only the report is of use; it must outlive this.
+  /// `saved` holds the tensors, of which only names and shapes are used. The network may be on the
+  /// Meta device, where only the report is useful; it must outlive this.
   ResNetPlaces(ResNet& network, const NamedTensors& saved);
 
   const ResNetWeightsReport& report() const { return report_; }
-  /// Gives the network the numbers that come, if the report fits(). It refers to this object.
+  /// Receives the tensors and writes them to the network, if the report fits(). It refers to this
+  /// object.
   WeightSink sink();
 
  private:
   ResNetWeightsReport report_;
-  std::map<std::string, at::Tensor> places_;  // the network's own, by the file's names
+  std::map<std::string, at::Tensor> places_;  // the network's tensors by the file's names
 };
 
 }  // namespace stages

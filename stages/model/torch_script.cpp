@@ -46,8 +46,8 @@ std::string linear(const std::string& input, const std::string& layer) {
   return "torch.linear(" + input + ", self." + layer + "_weight, self." + layer + "_bias)";
 }
 
-/// Writes the program of one network. Its modules share a compilation unit, so that their classes
-/// have names of their own in the file.
+/// Writes the program of one network. Its modules share a compilation unit, so their classes have
+/// distinct names in the file.
 class ScriptWriter {
  public:
   explicit ScriptWriter(const ImageClassifier& network)
@@ -74,7 +74,7 @@ class ScriptWriter {
     return {c10::QualifiedName("__torch__." + name), unit_, /*shouldMangle=*/true};
   }
 
-  /// Those below `prefix`; of the classifier itself, those that are in no block.
+  /// The parameters below `prefix`; for the classifier itself, those that are in no block.
   void add_parameters(torch::jit::Module& to, std::string_view prefix) const {
     for (const auto& item : parameters_) {
       if (!item.key().starts_with(prefix) ||
@@ -157,7 +157,7 @@ class ScriptWriter {
       std::make_shared<torch::jit::CompilationUnit>();
 };
 
-/// The program says once more what the network computes, so it is held against it.
+/// The program restates the network's computation, so compare their outputs.
 void check_program(torch::jit::Module& program, const ImageClassifier& network) {
   const std::int64_t side = network.options().tower.image_size, images = 2;
   const at::Tensor pixels =

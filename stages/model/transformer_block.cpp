@@ -23,14 +23,14 @@ namespace {
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
 using Tensors = std::vector<at::Tensor>;
 
-/// Elements of two or three tensors that stay in a core's cache from one operator to the next; with
-/// fewer, starting the operators costs more than is gained.
+/// Elements of two or three tensors that stay in a core's cache from one operator to the next. With
+/// fewer, starting the operators costs more than it saves.
 constexpr std::int64_t kPieceElements = 1 << 16;
 
-/// Does `work`, which treats each element alone, to tensors of one type and one shape: on a CPU
-/// piece by piece, so that several operators read and write the memory once. Torch computes some
-/// elements at the end of each thread's share by other instructions than the rest; pieces do not
-/// depend on the threads.
+/// Applies the elementwise `work` to tensors of one type and one shape. On a CPU it works piece by
+/// piece, so several operators read and write the memory once. Torch computes some elements at the
+/// end of each thread's share with other instructions than the rest; pieces do not depend on the
+/// number of threads.
 void in_pieces(const Tensors& tensors, const std::function<void(const Tensors&)>& work) {
   const at::Tensor& first = tensors.front();
   const bool lie_alike = std::ranges::all_of(tensors, [&first](const at::Tensor& one) {
@@ -53,7 +53,7 @@ void in_pieces(const Tensors& tensors, const std::function<void(const Tensors&)>
   });
 }
 
-/// x · sigmoid(1.702 x). Composed of operators it would keep x and the sigmoid.
+/// x · sigmoid(1.702 x). Composed of operators it would keep both x and the sigmoid.
 class QuickGelu : public torch::autograd::Function<QuickGelu> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x) {
@@ -127,15 +127,15 @@ class Level : public torch::nn::Module {};
 /// The first of the tokens (n, tokens, width), as a view.
 at::Tensor first_token(const at::Tensor& tokens) { return tokens.narrow(1, 0, 1); }
 
-/// x + y, written over `y`, of which nobody has kept anything, where that has the type of the sum.
+/// x + y, written over `y`, which nothing else has saved, if it has the type of the sum.
 at::Tensor added_to(at::Tensor y, const at::Tensor& x) {
   return y.scalar_type() == x.scalar_type() && !y.is_view() ? y.add_(x) : x + y;
 }
 
 }  // namespace
 
-// The children of each module are registered in the order of HF's state dict, which formulas for
-// weights count along.
+// The children of each module are registered in the order of HF's state dict, on which formulas for
+// weights rely.
 
 Attention::Attention(const BlockOptions& block, const at::TensorOptions& options)
     : heads_(block.num_attention_heads), is_causal_(block.is_causal) {
@@ -181,8 +181,8 @@ at::Tensor Attention::attend(const at::Tensor& input, Tokens asking) const {
   const at::Tensor x = own(input);
   at::Tensor attended;
   if (dropout_->is_active()) {
-    // torch's own attention draws its masks from a global generator. What is dropped goes by an
-    // element's place among the weights of all tokens.
+    // torch's own attention draws its masks from a global generator. Here the mask depends on an
+    // element's position among the attention weights of all tokens.
     const auto [queries, keys, values] = project(x, Tokens::kAll);
     const double scale = 1 / std::sqrt(static_cast<double>(queries.size(3)));
     at::Tensor scores = (queries * scale).matmul(keys.transpose(2, 3));

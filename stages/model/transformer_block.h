@@ -15,25 +15,25 @@
 
 namespace stages {
 
-/// The function between the two layers of a block's MLP.
+/// The activation between the two layers of a block's MLP.
 enum class Activation {
   kQuickGelu,  ///< x · sigmoid(1.702 x), as in OpenAI's weights
   kGelu,       ///< x · Φ(x), by the error function
 };
 
-/// What recipes and configs call them.
+/// Their names in recipes and configs.
 inline constexpr std::array<std::pair<std::string_view, Activation>, 2> kActivations = {
     {{"quick_gelu", Activation::kQuickGelu}, {"gelu", Activation::kGelu}}};
 std::string_view name(Activation activation);
-/// That of a word in kActivations.
+/// The activation with that name in kActivations.
 Activation activation_named(std::string_view word);
 
-/// The activation of each element. For the backward pass `x` is kept and nothing else. quick_gelu
-/// has the bits of torch's `x * sigmoid(1.702 * x)` on one thread, whatever the number of threads;
-/// a gradient of its gradient is refused with std::logic_error.
+/// Applies the activation to each element. Only `x` is kept for the backward pass. quick_gelu has
+/// the bits of torch's `x * sigmoid(1.702 * x)` on one thread, for any number of threads; a
+/// gradient of its gradient is refused with std::logic_error.
 at::Tensor activate(Activation activation, const at::Tensor& x);
 
-/// What all blocks of a tower share.
+/// The options that all blocks of a tower share.
 struct BlockOptions {
   std::int64_t hidden_size = 0;          ///< width of a token
   std::int64_t intermediate_size = 0;    ///< width inside the MLP
@@ -42,23 +42,23 @@ struct BlockOptions {
   double layer_norm_eps = 0;
   double attention_dropout = 0;  ///< probability
   bool fused_qkv = false;        ///< queries, keys and values are one layer, as in timm
-  bool is_causal = false;        ///< a token sees itself and those before it
+  bool is_causal = false;        ///< a token attends to itself and those before it
 };
 
 /// Multi-head self-attention over the tokens of each row (Vaswani et al. 2017, arXiv:1706.03762):
-/// (n, tokens, width) to the same. Each token asks all tokens or, where it is causal, itself and
-/// those before it. In training each weight of a token for a token is dropped with a probability.
-/// Children: k_proj, v_proj, q_proj, or fused in qkv, whose rows are the queries', the keys' and
-/// the values'; out_proj and dropout. All have biases.
+/// (n, tokens, width) to the same. Each token attends to all tokens or, if it is causal, to itself
+/// and those before it. In training each attention weight is dropped with a probability. Children:
+/// k_proj, v_proj, q_proj, or fused in qkv, whose rows are the queries', the keys' and the values';
+/// out_proj and dropout. All have biases.
 class Attention : public RecomputableModule {
  public:
   /// hidden_size of `block` is a multiple of num_attention_heads.
   Attention(const BlockOptions& block, const at::TensorOptions& options);
-  /// What forward() gives of the first token alone, (n, 1, width); not of causal ones.
+  /// The result of forward() for the first token alone, (n, 1, width); not for causal attention.
   at::Tensor forward_first(const at::Tensor& x) const;
 
  private:
-  enum class Tokens { kAll, kFirst };  // that ask the others
+  enum class Tokens { kAll, kFirst };  // that attend to the others
   at::Tensor compute(const at::Tensor& x) const override { return attend(x, Tokens::kAll); }
   at::Tensor attend(const at::Tensor& x, Tokens asking) const;
 
@@ -71,7 +71,7 @@ class Attention : public RecomputableModule {
   at::Tensor split_heads(const at::Tensor& y) const;
 
   std::shared_ptr<Linear> keys_, values_, queries_, fused_,
-      out_;  // fused_ in place of the first three
+      out_;  // fused_ instead of the first three
   std::shared_ptr<Dropout> dropout_;
 };
 
@@ -88,22 +88,22 @@ class Mlp : public RecomputableModule {
   std::shared_ptr<Linear> first_, second_;
 };
 
-/// x += attention(norm(x)); x += mlp(norm(x)). In training either addition is left out for a sample
+/// x += attention(norm(x)); x += mlp(norm(x)). In training each addition is skipped for a sample
 /// with probability `drop_path`. Children: self_attn, layer_norm1, mlp, layer_norm2, drop_path1,
 /// drop_path2.
 class TransformerBlock : public RecomputableModule {
  public:
   TransformerBlock(const BlockOptions& block, double drop_path, const at::TensorOptions& options);
   bool is_block() const override { return true; }
-  /// What forward() gives of the first token alone, (n, 1, width): of the others it computes keys
-  /// and values and no more. In exact arithmetic it and all gradients are those of forward(), under
-  /// the same names of dropout.
+  /// The result of forward() for the first token alone, (n, 1, width): of the others only keys and
+  /// values are computed. In exact arithmetic it and all gradients equal those of forward(), under
+  /// the same dropout names.
   at::Tensor forward_first(const at::Tensor& x) const;
 
  private:
   at::Tensor compute(const at::Tensor& x) const override;
   at::Tensor compute_first(const at::Tensor& x) const;
-  /// The second half, of what the attention gives for `x`.
+  /// The second half, for `x` with the attention added.
   at::Tensor add_mlp(const at::Tensor& x) const;
 
   std::shared_ptr<Attention> attention_;
@@ -113,9 +113,9 @@ class TransformerBlock : public RecomputableModule {
   std::shared_ptr<Dropout> path_of_attention_, path_of_mlp_;
 };
 
-/// Makes the blocks of a tower and registers them in it as encoder.layers.<i>, as HF calls them.
-/// The probability of leaving a branch out rises in equal steps from 0 at the first block to
-/// `drop_path` at the last.
+/// Makes the blocks of a tower and registers them in it as encoder.layers.<i>, HF's names. The
+/// probability of skipping a branch rises in equal steps from 0 at the first block to `drop_path`
+/// at the last.
 std::vector<std::shared_ptr<TransformerBlock>> register_blocks(torch::nn::Module& tower,
                                                                const BlockOptions& block,
                                                                std::int64_t count, double drop_path,

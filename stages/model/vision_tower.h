@@ -14,22 +14,22 @@
 
 namespace stages {
 
-/// The shape of a tower, by the names of HF's CLIPVisionConfig.
+/// The shape of a tower, with the names of HF's CLIPVisionConfig.
 struct VisionTowerOptions {
   BlockOptions block;
   std::int64_t num_hidden_layers = 0;
   std::int64_t patch_size = 0;
   std::int64_t image_size = 0;  ///< height and width in pixels, a multiple of patch_size
   double drop_path = 0;         ///< of the last block; it rises in equal steps from 0 at the first
-  bool patch_bias = false;      ///< the patches' convolution has a bias, as in ViT
+  bool patch_bias = false;      ///< the patch convolution has a bias, as in ViT
   bool norm_before_blocks = true;  ///< a norm before the first block, as in CLIP
 
   /// The patches of one image and the class token.
   std::int64_t tokens() const { return (image_size / patch_size) * (image_size / patch_size) + 1; }
 };
 
-/// Patches, a class token before them, and a vector for each position added. Children:
-/// patch_embedding and position_embedding, besides the parameter class_embedding.
+/// A class token followed by the patches, plus a vector for each position. Children:
+/// patch_embedding and position_embedding, and the parameter class_embedding.
 class VisionEmbeddings : public PrecisionModule {
  public:
   VisionEmbeddings(const VisionTowerOptions& tower, const at::TensorOptions& options);
@@ -52,20 +52,20 @@ class VisionEmbeddings : public PrecisionModule {
 ///   const at::Tensor tokens = tower.forward(pixels);   // (n, tokens, hidden_size)
 ///   const at::Tensor pooled = tower.pool(tokens);      // (n, hidden_size)
 ///
-/// Its dropout is that of stages/random/dropout.h and takes part where its probability is not 0. It
-/// computes in whatever type its weights have. A submodule is found by its dotted name in
-/// named_modules(). The weights are unset until somebody initialises or loads them.
+/// It uses the dropout of stages/random/dropout.h wherever a probability is not 0. It computes in
+/// the type of its weights. Find a submodule by its dotted name in named_modules(). The weights are
+/// uninitialized until they are drawn or loaded.
 class VisionTower : public PrecisionModule {
  public:
   explicit VisionTower(const VisionTowerOptions& tower, const at::TensorOptions& options = {});
 
-  /// What enters the first block, (n, tokens, hidden_size), of `pixels` (n, 3, image_size,
+  /// The input of the first block, (n, tokens, hidden_size), for `pixels` (n, 3, image_size,
   /// image_size).
   at::Tensor embed(const at::Tensor& pixels) const;
-  /// What leaves the last block, without a final norm.
+  /// The output of the last block, without a final norm.
   at::Tensor forward(const at::Tensor& pixels) const;
-  /// The class token of forward()'s result alone, (n, 1, hidden_size): what the last block computes
-  /// for others is left out.
+  /// Only the class token of forward()'s result, (n, 1, hidden_size): what the last block computes
+  /// for other tokens is skipped.
   at::Tensor forward_class_token(const at::Tensor& pixels) const;
   /// The class token of forward()'s result, or of forward_class_token()'s, after post_layernorm,
   /// (n, hidden_size).
@@ -75,20 +75,20 @@ class VisionTower : public PrecisionModule {
 
  private:
   std::shared_ptr<VisionEmbeddings> embeddings_;
-  std::shared_ptr<LayerNorm> norm_before_blocks_;  // null: none
+  std::shared_ptr<LayerNorm> norm_before_blocks_;  // null: no such norm
   std::vector<std::shared_ptr<TransformerBlock>> blocks_;
   std::shared_ptr<LayerNorm> norm_of_pooled_;
 };
 
-/// Makes each layer of a tower as narrow as may be, and the image as small; there are as many
-/// layers as before.
+/// Makes each layer of a tower as narrow as possible, and the image as small; the number of layers
+/// stays.
 void shrink(VisionTowerOptions& tower, std::optional<std::int64_t>& image_size,
             std::optional<std::int64_t>& projection_dim);
 
-/// The data for such a tower: its images are as large, and its features as wide as `width`.
+/// The data for such a tower: images of its size and features of `width`.
 DatasetDescription shrunken_data(DatasetDescription data, std::int64_t width);
 
-/// What of the tower the head sees. HF's names are in brackets.
+/// The feature of the tower that the head sees. HF's names are in brackets.
 enum class Feature {
   kPooled,               ///< the class token after post_layernorm [pooler_output]
   kProjected,            ///< the same, projected [image_embeds of CLIPVisionModelWithProjection]
@@ -96,13 +96,13 @@ enum class Feature {
                          ///< 0]]
 };
 
-/// What recipes call them.
+/// Their names in recipes.
 inline constexpr std::array<std::pair<std::string_view, Feature>, 3> kFeatures = {
     {{"pooled", Feature::kPooled},
      {"projected", Feature::kProjected},
      {"projected_before_norm", Feature::kProjectedBeforeNorm}}};
 
-/// True if the feature is a projection, so that there must be one.
+/// True if the feature is a projection, so there must be one.
 bool is_projected(Feature feature);
 
 /// The shape of a classifier on top of a tower.
@@ -110,11 +110,11 @@ struct ImageClassifierOptions {
   VisionTowerOptions tower;
   Feature feature = Feature::kPooled;
   std::optional<std::int64_t>
-      projection_dim;  ///< width of the projection; nullopt: none, then the feature is kPooled
+      projection_dim;  ///< width of the projection; nullopt: none, and the feature is kPooled
   std::int64_t num_classes = 0;
   double dropout =
-      0;  ///< probability that an element of the feature does not reach the head, in training
-  bool projection_bias = false;  ///< as timm's CLIP has it, whose projection is its head
+      0;  ///< probability that an element of the feature is dropped before the head, in training
+  bool projection_bias = false;  ///< as in timm's CLIP, whose projection is its head
 
   std::int64_t feature_width() const {
     return is_projected(feature) ? *projection_dim : tower.block.hidden_size;
@@ -122,20 +122,20 @@ struct ImageClassifierOptions {
 };
 
 /// A vision tower and a linear layer over one of its features. Children: vision_model
-/// (VisionTower), visual_projection (where there is one), head and dropout.
+/// (VisionTower), visual_projection (if there is one), head and dropout.
 class ImageClassifier : public PrecisionModule {
  public:
   explicit ImageClassifier(const ImageClassifierOptions& classifier,
                            const at::TensorOptions& options = {});
 
-  /// Of pixels (n, 3, image_size, image_size): {"logits": (n, num_classes), "features": (n,
-  /// feature_width())}; nothing of the features is dropped.
+  /// From pixels (n, 3, image_size, image_size): {"logits": (n, num_classes), "features": (n,
+  /// feature_width())}; the returned features have no dropout.
   NamedTensors forward(const at::Tensor& pixels) const;
-  /// The features of pixels alone, (n, feature_width()).
+  /// Only the features of pixels, (n, feature_width()).
   at::Tensor features(const at::Tensor& pixels) const;
   /// The logits of such features.
   at::Tensor classify(const at::Tensor& features) const;
-  /// The feature alone, of the tower's last hidden state.
+  /// Only the feature, from the tower's last hidden state.
   at::Tensor feature(const at::Tensor& last_hidden_state) const;
   /// The projection of some tokens (n, hidden_size); there must be one.
   at::Tensor projected(const at::Tensor& tokens) const;
@@ -146,7 +146,7 @@ class ImageClassifier : public PrecisionModule {
  private:
   const ImageClassifierOptions options_;
   std::shared_ptr<VisionTower> tower_;
-  std::shared_ptr<Linear> projection_;  // null: none
+  std::shared_ptr<Linear> projection_;  // null: no projection
   std::shared_ptr<Linear> head_;
   std::shared_ptr<Dropout> dropout_;
 };

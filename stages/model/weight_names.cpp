@@ -16,20 +16,21 @@
 namespace stages {
 namespace {
 
-/// Ours, theirs. A name stands for itself and all below it; where the first ends in "weight" or
-/// "bias" for itself.
+/// Our name, the library's name. A name stands for itself and all below it; if the first ends in
+/// "weight" or "bias", only for itself.
 using Pair = std::pair<std::string_view, std::string_view>;
 
-/// Ours, before the number of a block.
+/// Our prefixes before the number of a block.
 constexpr std::string_view kBlocks = "vision_model.encoder.layers.",
                            kTextBlocks = "text_model.encoder.layers.";
 
 struct Names {
-  std::string_view prefix;         ///< before all that follows but `outside` and the text tower's
+  std::string_view prefix;         ///< before all that follows except `outside` and the text
+                                   ///< tower's
   std::string_view blocks;         ///< before the number of a block
-  std::span<const Pair> around;    ///< beside the blocks
+  std::span<const Pair> around;    ///< outside the blocks
   std::span<const Pair> in_block;  ///< after the number of a block
-  std::span<const Pair> outside;   ///< without prefix
+  std::span<const Pair> outside;   ///< without the prefix
   std::string_view text_blocks = {};  ///< of the text tower; empty: such a model has none
 };
 
@@ -145,7 +146,7 @@ bool is_parameter(std::string_view name) {
   return name.ends_with("weight") || name.ends_with("bias");
 }
 
-/// `name` with `from` in front replaced by `to`, where it is there as a whole.
+/// `name` with its leading `from` replaced by `to`, if `from` matches whole parts of the name.
 std::optional<std::string> replaced(std::string_view name, std::string_view from,
                                     std::string_view to, bool is_whole) {
   if (!name.starts_with(from)) return std::nullopt;
@@ -166,7 +167,7 @@ std::optional<std::string> translated(std::span<const Pair> pairs, std::string_v
   return std::nullopt;
 }
 
-/// "12.rest" taken apart; an empty number where it does not begin with one.
+/// "12.rest" split into its parts; the number is empty if it does not begin with one.
 std::pair<std::string_view, std::string_view> numbered(std::string_view text) {
   std::size_t end = 0;
   while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end]))) ++end;
@@ -242,7 +243,7 @@ bool is_fused(WeightLayout layout) {
 }
 
 std::optional<WeightLayout> layout_of(const NamedTensors& saved) {
-  // The patches' weight and, where that does not tell, something that only one of two has.
+  // Checks the patches' weight and, if two layouts share it, a tensor that only one of them has.
   const auto has = [&](const char* name) { return saved.contains(name); };
   if (has("visual.conv1.weight")) return WeightLayout::kOpenClip;
   if (has("vision_model.embeddings.patch_embedding.weight")) return WeightLayout::kClip;
@@ -280,8 +281,8 @@ NamedTensors unwrapped(const NamedTensors& saved, std::string_view wrapper) {
 
 std::optional<std::string> wrapper_of(const NamedTensors& saved) {
   if (layout_of(saved)) return "";
-  // The patches' weight is in every layout; what stands before it may be a layout's own, so that
-  // the shortest is taken.
+  // The patches' weight is in every layout. What precedes it may belong to a layout's own names, so
+  // the shortest prefix is used.
   constexpr std::array<std::string_view, 4> kPatches = {
       "visual.conv1.weight", "embeddings.patch_embedding.weight", "patch_embed.proj.weight",
       "embeddings.patch_embeddings.projection.weight"};
@@ -291,7 +292,7 @@ std::optional<std::string> wrapper_of(const NamedTensors& saved) {
       if (!name.ends_with(patches)) continue;
       const std::string before = name.substr(0, name.size() - patches.size());
       if (!before.empty() && !before.ends_with('.')) continue;
-      // Without its first parts, one after another, until a layout is left.
+      // Removes leading parts, one after another, until a layout remains.
       for (std::size_t end = 0; end < before.size();) {
         end = before.find('.', end) + 1;
         const std::string wrapper = before.substr(0, end);
@@ -316,7 +317,7 @@ runner::PretrainedConfig sizes_of_weights(const NamedTensors& named) {
   const NamedTensors saved = unwrapped(named, wrapper_of(named).value_or(""));
   const auto layout = layout_of(saved);
   if (!layout) return sizes;
-  /// The size of our weight `ours` along `dimension`, counted from the last one where negative.
+  /// The size of our weight `ours` along `dimension`; negative dimensions count from the last.
   const auto size = [&](const std::string& ours,
                         std::int64_t dimension) -> std::optional<std::int64_t> {
     const auto theirs = library_name(*layout, ours);
@@ -332,7 +333,7 @@ runner::PretrainedConfig sizes_of_weights(const NamedTensors& named) {
   std::int64_t layers = 0;
   while (size(blocks + std::to_string(layers) + ".layer_norm1.weight", 0)) ++layers;
   if (layers > 0) sizes.num_hidden_layers = layers;
-  // OpenAI applies its projection from the right.
+  // OpenAI's projection multiplies from the right.
   sizes.projection_dim =
       size("visual_projection.weight", *layout == WeightLayout::kOpenClip ? -1 : 0);
   return sizes;

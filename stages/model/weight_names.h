@@ -9,7 +9,7 @@
 
 namespace stages {
 
-/// Whose names the weights of a vision transformer bear.
+/// The library whose names the weights of a vision transformer have.
 enum class WeightLayout {
   kClip,       ///< transformers, CLIPModel, and CLIPVisionModel up to version 4:
                ///< vision_model.encoder.layers.0.…
@@ -20,7 +20,7 @@ enum class WeightLayout {
   kVitInner,   ///< transformers, ViTModel in files: encoder.layer.0.attention.attention.query
   kVit5,       ///< transformers from version 5 in memory, and so in adapters:
                ///< vit.layers.0.attention.q_proj
-  kVit5Inner,  ///< the same of ViTModel: layers.0.attention.q_proj
+  kVit5Inner,  ///< the same for ViTModel: layers.0.attention.q_proj
   kTimm,       ///< timm's vit_…: blocks.0.attn.qkv
   kTimmClip,   ///< timm's vit_…_clip_…, whose head is CLIP's projection
   kOpenClip,   ///< OpenAI and open_clip: visual.transformer.resblocks.0.attn.in_proj_weight
@@ -29,37 +29,36 @@ enum class WeightLayout {
 /// "transformers' CLIP", "timm's ViT", … for messages.
 std::string_view name(WeightLayout layout);
 
-/// What the library calls a module or parameter that we (vision_tower.h, image_classifier.h,
-/// clip_network.h) call `ours`, such as "vision_model.encoder.layers.0.self_attn.q_proj" or that
-/// and ".lora_A.weight"; nullopt where it has none. The parts of a fused projection that we keep
-/// apart have none of their own, and neither has a fused one where the library keeps them apart.
+/// The library's name of a module or parameter that we (vision_tower.h, clip_network.h) call
+/// `ours`, such as "vision_model.encoder.layers.0.self_attn.q_proj" or that with ".lora_A.weight";
+/// nullopt if it has none. If the library fuses a projection that we keep as parts, the parts have
+/// no name; if it keeps parts of one that we fuse, the fused one has none.
 std::optional<std::string> library_name(WeightLayout layout, std::string_view ours);
 
-/// The other way.
+/// The opposite direction.
 std::optional<std::string> our_name(WeightLayout layout, std::string_view theirs);
 
-/// Do queries, keys and values share a layer?
+/// Whether queries, keys and values share a layer.
 bool is_fused(WeightLayout layout);
 
-/// The layout that tensors of these names are of; nullopt where they are of none.
+/// The layout that tensors of these names have; nullopt if unknown.
 std::optional<WeightLayout> layout_of(const NamedTensors& saved);
 
-/// What programs put before the names of a model inside theirs ("module.", "model.encoder."),
-/// without which the names are of a known layout; empty where they are of one as they are, nullopt
-/// where they are of none. Throws runner::StageError where they are those of several models, below
-/// "student." and "teacher.", say.
+/// The prefix that programs put before a model's names ("module.", "model.encoder."): without it
+/// the names are of a known layout. Empty if they are without one, nullopt if they never are.
+/// Throws runner::StageError if several models match, for example below "student." and "teacher.".
 std::optional<std::string> wrapper_of(const NamedTensors& saved);
 
-/// The name of a tensor without as much of the wrapper as is before it: a head may be outside of
-/// some of it.
+/// The name of a tensor without the leading parts of the wrapper that it has: a head may be outside
+/// of some of them.
 std::string unwrapped_name(std::string_view name, std::string_view wrapper);
 
-/// The tensors by these names.
+/// The tensors under these names.
 NamedTensors unwrapped(const NamedTensors& saved, std::string_view wrapper);
 
-/// The sizes of a vision tower that follow from the shapes of its weights, by whichever names they
-/// have; the tensors may be on the Meta device. What does not follow is absent: the heads, the
-/// activation.
+/// The sizes of a vision tower that follow from the shapes of its weights, whichever names they
+/// have; the tensors may be on the Meta device. Values that do not follow are absent: the heads,
+/// the activation.
 runner::PretrainedConfig sizes_of_weights(const NamedTensors& saved);
 
 }  // namespace stages

@@ -20,7 +20,7 @@ const RecomputableModule* recomputable(const torch::nn::Module* module) {
   return dynamic_cast<const RecomputableModule*>(module);
 }
 
-/// One network and what a recipe says of it.
+/// One network and what a recipe says about it.
 class Choice {
  public:
   Choice(const torch::nn::Module& network, const std::string& name, const std::string& policy)
@@ -36,7 +36,7 @@ class Choice {
            "set activation_checkpointing: none");
   }
 
-  /// The path that the recipe's `number`th name means.
+  /// The path that name number `number` in the recipe means.
   std::string path(std::size_t number, const std::string& written) const {
     const std::string place = "/" + std::to_string(number);
     const std::optional<std::string> path = path_in_network(written, name_);
@@ -56,7 +56,7 @@ class Choice {
   }
 
  private:
-  /// What can be written in place of a path of modules that keep their activations.
+  /// What a recipe could name instead of a path whose modules keep their activations.
   std::string advice(std::string path) const {
     const auto within = std::ranges::find_if(modules_, [&path](const auto& entry) {
       return !path.empty() && recomputable(entry.second) && names_module(path + ".*", entry.first);
@@ -76,7 +76,7 @@ class Choice {
     return "a part is named by its stage and its path in it, such as '" + names.front() + "'";
   }
 
-  /// The names of all that can be computed again.
+  /// The names of all modules that can be recomputed.
   std::vector<std::string> known() const {
     std::vector<std::string> names;
     for (const auto& [path, module] : modules_) {

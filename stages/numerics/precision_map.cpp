@@ -19,7 +19,7 @@
 namespace stages {
 namespace {
 
-// Torch has no autocast of the Meta device; a dry run's is in stages/plan/.
+// Torch has no autocast for the Meta device; a dry run uses the one in stages/plan/.
 
 bool is_on(c10::DeviceType type) {
   if (type == at::kMeta) return meta_autocast().enabled;
@@ -32,8 +32,8 @@ at::ScalarType half_of(c10::DeviceType type) {
                                                    : at::kFloat;
 }
 
-/// Casts in one format must not be found by operations in another: the cache knows them by their
-/// weights alone.
+/// The cache finds casts by their weights alone, so drop casts in one format before operations in
+/// another.
 void set_half(c10::DeviceType type, at::ScalarType half) {
   if (type == at::kMeta)
     return set_meta_autocast({.enabled = meta_autocast().enabled, .half = half});
@@ -126,7 +126,7 @@ bool covers(const PathNames& pattern, const PathNames& path) {
       [](std::string_view name, std::string_view own) { return name == "*" || name == own; });
 }
 
-/// Of two patterns that cover the same path.
+/// Compares two patterns that cover the same path.
 bool is_nearer(const PathNames& a, const PathNames& b) {
   if (a.size() != b.size()) return a.size() > b.size();
   const auto [first, other] = std::ranges::mismatch(a, b);
@@ -160,7 +160,7 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-/// What can be written in place of a module that has no precision of its own.
+/// What a recipe could name instead of a module that has no precision of its own.
 std::string advice(const ModulesByPath& modules, const std::string& name, std::string path) {
   while (!path.empty()) {
     path.resize(path.find('.') == path.npos ? 0 : path.rfind('.'));
@@ -220,7 +220,7 @@ PrecisionMap rules_for(const torch::nn::Module& network, const std::string& name
              "nothing that '" + rule.modules + "' names has a precision of its own",
              "name the modules around them");
     }
-    // "model.head" is nearer than "*.head", and in the network both are "head".
+    // "model.head" is more specific than "*.head"; in the network both are "head".
     const auto same = std::ranges::find(map.rules, *path, &PrecisionRule::modules);
     if (same == map.rules.end()) map.rules.push_back({*path, rule.precision});
     else if (rule.modules.front() != '*') same->precision = rule.precision;
@@ -244,7 +244,7 @@ MetaAutocast meta_autocast() { return meta_autocast_of_thread(); }
 void set_meta_autocast(const MetaAutocast& autocast) {
   if (autocast.half != meta_autocast().half) forget_meta_casts();
   meta_autocast_of_thread() = autocast;
-  // Tensors do not have the key, so the thread gives it to all of them.
+  // Tensors do not have this key, so the thread adds it to all of them.
   c10::impl::tls_set_dispatch_key_excluded(kMetaAutocastKey, !autocast.enabled);
   c10::impl::tls_set_dispatch_key_included(kMetaAutocastKey, autocast.enabled);
 }

@@ -10,9 +10,10 @@
 
 namespace stages {
 
-/// While it lives, a GPU may (or may not) multiply float32 numbers by their 10 leading bits, as
-/// TensorFloat-32, in matrix products and in cuDNN, which LibTorch lets do so by default. It holds
-/// for the whole process; what held before comes back. A CPU takes no notice.
+/// While it lives, a GPU may (or may not) multiply float32 numbers by their 10 leading mantissa
+/// bits, as TensorFloat-32, in matrix products and in cuDNN; LibTorch allows it in cuDNN by
+/// default. It applies to the whole process; the previous setting returns at the end. It has no
+/// effect on a CPU.
 class [[nodiscard]] ScopedTf32 {
  public:
   explicit ScopedTf32(bool allow);
@@ -24,22 +25,22 @@ class [[nodiscard]] ScopedTf32 {
   const bool products_, convolutions_;
 };
 
-/// A network that computes as `numerics` say, for as long as this lives: laid out, each module in
-/// its number format, its products in TF32 or not. Whoever runs a network runs it by one of these,
-/// so that no option of a memory policy is obeyed in one place and forgotten in another:
+/// A network that computes as `numerics` says while this lives: in the layout, each module in its
+/// number format, products in TF32 or not. All code that runs a network uses one, so that every
+/// option of a memory policy is obeyed everywhere:
 ///
 ///   const PreparedNetwork prepared(network, numerics, device);
 ///   const ScopedInference inference(prepared);
 ///   const NamedTensors outputs = model.forward(network, prepared.placed(batch).tensors());
 ///
-/// The network is on the device already; it must outlive this and keep its modules. Its layout
-/// stays afterwards.
+/// The network is already on the device; it must outlive this and keep its modules. It keeps the
+/// layout afterwards.
 class [[nodiscard]] PreparedNetwork {
  public:
   PreparedNetwork(torch::nn::Module& network, const Numerics& numerics, c10::Device device);
 
   torch::nn::Module& module() const { return network_; }
-  /// The format of all modules that have none of their own.
+  /// The format of all modules without one of their own.
   Precision precision() const { return numerics_.precision.base; }
   c10::Device device() const { return device_; }
   /// The batch on the network's device and in its layout.
@@ -53,8 +54,8 @@ class [[nodiscard]] PreparedNetwork {
   const ScopedPrecisionMap modules_;
 };
 
-/// While it lives, a prepared network is run without a graph, in eval mode and in its number
-/// formats. It spans no change of a weight; each module gets its own mode back.
+/// While it lives, a prepared network runs without an autograd graph, in eval mode and in its
+/// number formats. Weights must not change meanwhile. Each module gets its own mode back.
 class [[nodiscard]] ScopedInference {
  public:
   explicit ScopedInference(const PreparedNetwork& network);

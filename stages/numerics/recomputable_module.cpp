@@ -22,7 +22,7 @@
 namespace stages {
 namespace {
 
-/// Whether some PrecisionModule is in it, and nothing with weights besides those.
+/// Whether it contains any PrecisionModule, and no other module with weights.
 struct Inside {
   bool any = false, all = true;
 };
@@ -74,7 +74,7 @@ ScopedPrecisionMap::ScopedPrecisionMap(torch::nn::Module& network, const Precisi
 }
 
 ScopedPrecisionMap::~ScopedPrecisionMap() {
-  // A module that is in the network twice is put back to what it was first.
+  // In reverse, so a module that is in the network twice gets its first state back.
   for (auto entry = before_.rbegin(); entry != before_.rend(); ++entry)
     entry->first->own_ = entry->second;
 }
@@ -89,7 +89,7 @@ namespace {
 using torch::autograd::AutogradContext, torch::autograd::variable_list;
 using Compute = std::function<at::Tensor(const at::Tensor&)>;
 
-/// Whose generators may be drawn from.
+/// The device whose generators may be drawn from.
 at::Device drawing_device(at::Device device) {
   return device.is_meta() ? at::Device(at::kCPU) : device;
 }
@@ -105,8 +105,8 @@ variable_list trained(const torch::nn::Module& module) {
   return parameters;
 }
 
-/// A module's buffers, each with values for it. They are written past the version counters: what a
-/// graph has saved of a buffer is what it was saved for once all values are back.
+/// A module's buffers, each with values for it. Writing them bypasses the version counters: once
+/// all values are restored, what a graph has saved of a buffer is valid again.
 using Buffers = std::vector<std::pair<at::Tensor, at::Tensor>>;
 
 Buffers copied(const torch::nn::Module& module) {
@@ -121,8 +121,7 @@ void write(const Buffers& buffers) {
   for (const auto& [own, values] : buffers) own.variable_data().copy_(values);
 }
 
-/// What compute() depends on besides its input and the parameters, as the forward pass has found
-/// it.
+/// What compute() depends on besides its input and the parameters, as found in the forward pass.
 struct Conditions : torch::CustomClassHolder {
   Conditions(torch::nn::Module& module, Compute compute, at::Device device, bool updates_twice)
       : module(module),
@@ -137,12 +136,12 @@ struct Conditions : torch::CustomClassHolder {
   const at::Device device;
   const Precision precision;
   const DropoutNames dropout;
-  const Buffers buffers;  // that are put back; none where computing again may change them
+  const Buffers buffers;  // that are restored; none if recomputing may change them
   std::optional<GeneratorStates> generators;  // nullopt: nothing was drawn from them
 };
 
-/// While it lives, generators and those of the buffers that are put back are as the forward pass
-/// has found them.
+/// While it lives, generators and the buffers to be restored have their state from the forward
+/// pass.
 class ScopedConditions {
  public:
   explicit ScopedConditions(const Conditions& conditions)
@@ -163,8 +162,8 @@ class ScopedConditions {
   std::optional<GeneratorStates> generators_;
 };
 
-/// While it lives, autocast neither keeps the halves that it makes of weights nor finds any: those
-/// that are made without a graph must not come into one.
+/// While it lives, autocast neither caches its half-precision weights nor reads the cache: casts
+/// made without a graph must not enter one.
 class ScopedNoCastCache {
  public:
   ScopedNoCastCache() : before_(at::autocast::is_autocast_cache_enabled()) {
@@ -178,8 +177,8 @@ class ScopedNoCastCache {
   const bool before_;
 };
 
-/// The parameters are inputs of it as well, so that their gradients go where they would without it:
-/// they add up in the same order, and come also where `x` needs none.
+/// The parameters are inputs too, so that their gradients flow as they would without it: they
+/// accumulate in the same order, and arrive even if `x` needs none.
 class Recompute : public torch::autograd::Function<Recompute> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
@@ -215,14 +214,15 @@ class Recompute : public torch::autograd::Function<Recompute> {
                                      /*allow_unused=*/true);
     }
     if (result.size() == parameters) result.insert(result.begin(), at::Tensor());
-    result.emplace_back();  // of the conditions
+    result.emplace_back();  // for the conditions
     return result;
   }
 
  private:
   static at::Tensor once_more(const Conditions& conditions, const at::Tensor& x) {
     const torch::AutoGradMode with_graph(true);
-    // No leaf: autocast would keep a half of one, in which the gradients of all its uses add up.
+    // Not a leaf: autocast would cache its half-precision copy, in which the gradients of all its
+    // uses would accumulate.
     const at::Tensor input = x.view_as(x);
     const ScopedPrecision precision(conditions.precision, conditions.device);
     const ScopedDropout dropout(conditions.dropout);
@@ -230,16 +230,16 @@ class Recompute : public torch::autograd::Function<Recompute> {
   }
 };
 
-/// compute(x), of whose activations none but `x` is kept for the backward pass, which computes them
-/// again: under the same names of dropout, in the same precision, from the same states of torch's
-/// generators and of the module's buffers, which it leaves as they were found unless it
-/// `updates_twice`. The gradients have the same bits and reach the parameters by the same ways,
-/// with one exception: halves that autocast has made of a weight are not shared with what runs
-/// outside, so that the gradients of a weight that is used several times add up in float32.
+/// compute(x) keeping only `x` for the backward pass, which recomputes the activations: under the
+/// same dropout names, in the same precision, and from the same states of torch's generators and
+/// the module's buffers. Unless it `updates_twice`, the buffers are left as they were. The
+/// gradients have the same bits and reach the parameters by the same paths, with one exception:
+/// autocast's half-precision copies of a weight are not shared with code outside, so the gradients
+/// of a weight that is used several times accumulate in float32.
 ///
-/// `compute` uses no parameter, buffer or random layer that is not of `module`, and captures
-/// nothing that goes before the backward pass. Where nothing is to have a gradient it is compute(x)
-/// and no more. A gradient of the gradient is refused with std::logic_error.
+/// `compute` uses no parameter, buffer or random layer outside `module`, and captures nothing that
+/// dies before the backward pass. If nothing needs a gradient, this is just compute(x). A gradient
+/// of the gradient is refused with std::logic_error.
 at::Tensor recomputed(torch::nn::Module& module, bool updates_twice, const Compute& compute,
                       const at::Tensor& x) {
   if (!torch::GradMode::is_enabled()) return compute(x);
@@ -258,7 +258,7 @@ at::Tensor RecomputableModule::forward(const at::Tensor& x) const {
 
 at::Tensor RecomputableModule::forward_of(const at::Tensor& x, const Compute& compute) const {
   if (!recomputed_) return compute(x);
-  const ScopedModule running(*this);  // what is kept is kept by this module
+  const ScopedModule running(*this);  // this module is charged for what is kept
   return recomputed(*recomputed_, updates_twice_, compute, x);
 }
 

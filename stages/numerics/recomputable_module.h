@@ -15,16 +15,16 @@
 
 namespace stages {
 
-/// A module that can run in a number format of its own. LibTorch's modules have no hooks, so it
-/// asks for the format itself, as the first thing that its forward does:
+/// A module that can run in its own number format. LibTorch's modules have no hooks, so the module
+/// asks for the format itself, first thing in its forward:
 ///
 ///   at::Tensor Linear::forward(const at::Tensor& x) const {
 ///     const OwnPrecision own(*this);
 ///     return torch::linear(own(x), weight, bias);
 ///   }
 ///
-/// A module that does not derive from this runs as its caller does, and a recipe that names it is
-/// refused.
+/// A module that does not derive from this runs in its caller's format, and a recipe that names it
+/// is refused.
 class PrecisionModule : public torch::nn::Module {
  private:
   friend class OwnPrecision;
@@ -36,21 +36,21 @@ class PrecisionModule : public torch::nn::Module {
   std::optional<Own> own_;  // set by the innermost scope; nullopt: its caller's
 };
 
-/// `x` as operations in `precision` take it: a half type that is not the precision's own is cast,
-/// to float32 for fp32, which autocast would not do. float32 is left to autocast, all else is left
-/// alone.
+/// `x` as operations in `precision` accept it. A half type other than the precision's own is cast,
+/// for fp32 to float32, which autocast would not do. float32 is left to autocast; all else is
+/// unchanged.
 at::Tensor taken_in(Precision precision, const at::Tensor& x);
 NamedTensors taken_in(Precision precision, const NamedTensors& tensors);
 
-/// While it lives, operations run in the module's own format, where a ScopedPrecisionMap gives it
-/// one, and it is the running module (stages/tensor/module_names.h).
+/// While it lives, operations run in the module's own format if a ScopedPrecisionMap gives it one,
+/// and the module is the running module (stages/tensor/module_names.h).
 class [[nodiscard]] OwnPrecision {
  public:
   explicit OwnPrecision(const PrecisionModule& module);
   OwnPrecision(const OwnPrecision&) = delete;
   OwnPrecision& operator=(const OwnPrecision&) = delete;
 
-  /// An input of the module, taken_in() its own precision where it has one.
+  /// An input of the module, converted by taken_in() to its own precision if it has one.
   at::Tensor operator()(const at::Tensor& x) const;
 
  private:
@@ -59,9 +59,9 @@ class [[nodiscard]] OwnPrecision {
   std::optional<ScopedPrecision> scope_;
 };
 
-/// Gives each PrecisionModule of a network the format that a map with rules says, for as long as
-/// they go forward and backward (where activations may be computed again). All else runs in the
-/// ScopedPrecision of whoever calls them:
+/// Gives each PrecisionModule of a network the format that a map with rules assigns, for its
+/// forward and backward passes (where activations may be recomputed). All else runs in the caller's
+/// ScopedPrecision:
 ///
 ///   const ScopedPrecisionMap modules(network, map, device);
 ///   {
@@ -82,33 +82,31 @@ class [[nodiscard]] ScopedPrecisionMap {
   std::vector<std::pair<PrecisionModule*, std::optional<PrecisionModule::Own>>> before_;
 };
 
-/// Whether a rule for `module` can be obeyed: it, or all in it that have weights, are
-/// PrecisionModules.
+/// Whether a rule for `module` can be obeyed: it is a PrecisionModule, or all modules in it that
+/// have weights are.
 bool has_own_precision(const torch::nn::Module& module);
 
-/// A module that makes one tensor of one tensor, and can do so once more in the backward pass
-/// instead of keeping all that comes between the two:
+/// A module that makes one tensor from one tensor. It can recompute it in the backward pass instead
+/// of keeping the activations in between:
 ///
 ///   class Mlp : public RecomputableModule {
 ///    private:
-///     at::Tensor compute(const at::Tensor& x) const override;  // opens an OwnPrecision, as any
-///     PrecisionModule
+///     // opens an OwnPrecision, as any PrecisionModule
+///     at::Tensor compute(const at::Tensor& x) const override;
 ///   };
 ///
-/// compute() uses no parameter, buffer or random layer of another module. What is computed again
-/// has the same bits, and a gradient of the gradient is refused with std::logic_error. A module
-/// that does not derive from this keeps its activations, and a recipe that names it is refused.
+/// compute() uses no parameter, buffer or random layer of another module. The recomputed values
+/// have the same bits. A gradient of the gradient is refused with std::logic_error. A module that
+/// does not derive from this keeps its activations, and a recipe that names it is refused.
 class RecomputableModule : public PrecisionModule {
  public:
-  /// compute(x), once more in the backward pass where a ScopedActivationCheckpointing says so.
+  /// compute(x), repeated in the backward pass if a ScopedActivationCheckpointing says so.
   at::Tensor forward(const at::Tensor& x) const;
-  /// True for one of those repeated parts that a network consists of, which are recomputed each by
-  /// itself.
+  /// True for the repeated parts of a network, each of which is recomputed by itself.
   virtual bool is_block() const { return false; }
 
  protected:
-  /// forward() of something else that the module makes of `x`, under the same conditions as
-  /// compute().
+  /// forward() for another function of `x` in this module, under the same conditions as compute().
   at::Tensor forward_of(const at::Tensor& x,
                         const std::function<at::Tensor(const at::Tensor&)>& compute) const;
 
@@ -116,19 +114,19 @@ class RecomputableModule : public PrecisionModule {
   friend class ScopedActivationCheckpointing;
   virtual at::Tensor compute(const at::Tensor& x) const = 0;
 
-  RecomputableModule* recomputed_ = nullptr;  // itself, where the innermost scope says so
-  bool updates_twice_ = false;                // its buffers, as that scope says
+  RecomputableModule* recomputed_ = nullptr;  // itself if the innermost scope recomputes it
+  bool updates_twice_ = false;                // of its buffers, as that scope says
 };
 
-/// Has those RecomputableModules of a network recomputed that `modules` names, by paths in it, for
-/// as long as they go forward and backward; the others are not. One within another is recomputed as
-/// a part of it, and in that once more by itself:
+/// Makes the RecomputableModules of a network that `modules` names, by their paths in it, recompute
+/// their activations, for their forward and backward passes; the others do not. One inside another
+/// is recomputed as part of the outer one and, within that, again by itself:
 ///
 ///   const ScopedActivationCheckpointing recomputed(network, {.blocks = true});
 ///   step.encode(network, part);  // and its backward
 ///
-/// The network must outlive the scope and keep its modules, and what it has made must go backward
-/// within the scope.
+/// The network must outlive the scope and keep its modules. The backward pass of its outputs must
+/// run within the scope.
 class [[nodiscard]] ScopedActivationCheckpointing {
  public:
   ScopedActivationCheckpointing(torch::nn::Module& network, const ActivationCheckpointing& modules);

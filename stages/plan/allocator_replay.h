@@ -11,23 +11,24 @@
 
 namespace stages {
 
-/// What LibTorch's caching allocator of GPUs goes by.
+/// The settings of LibTorch's caching allocator for GPUs.
 struct AllocatorRules {
   bool expandable_segments = false;
   std::int64_t max_split_size =
       std::numeric_limits<std::int64_t>::max();  ///< bytes; larger blocks are never split
   std::int64_t roundup_power2_divisions = 0;     ///< steps between powers of two; 0: none
-  std::int64_t limit = std::numeric_limits<std::int64_t>::max();  ///< bytes that the device gives
+  std::int64_t limit = std::numeric_limits<std::int64_t>::max();  ///< bytes that the device offers
 };
 
-/// What a recipe leaves open is as LibTorch has it.
+/// Options that a recipe leaves open get LibTorch's defaults.
 AllocatorRules rules_of(const AllocatorSettings& settings);
 
-/// Does with numbers what LibTorch 2.11's caching allocator does with a GPU's memory: rounds sizes
-/// to 512 bytes, takes the best fit of two pools (up to 1 MiB, and above), splits and merges
-/// blocks, and asks the device for segments of 2 MiB, of 20 MiB for blocks below 10 MiB, or of
-/// their size rounded up to 2 MiB. Expandable segments grow by 2 MiB and 20 MiB instead. When the
-/// device has no more it gives back what is unused and tries once more.
+/// Simulates on numbers how LibTorch 2.11's caching allocator manages a GPU's memory. It rounds
+/// sizes to 512 bytes, takes the best fit from two pools (up to 1 MiB, and above), and splits and
+/// merges blocks. It asks the device for segments of 2 MiB for small blocks, of 20 MiB for blocks
+/// below 10 MiB, and otherwise of the block's size rounded up to 2 MiB. Expandable segments grow by
+/// 2 MiB and 20 MiB instead. When the device has no more memory, it returns unused segments and
+/// tries once more.
 ///
 ///   AllocatorReplay replay({.limit = 8 << 30});
 ///   for (const TraceEvent& event : trace.events()) {
@@ -36,34 +37,34 @@ AllocatorRules rules_of(const AllocatorSettings& settings);
 ///   }
 ///   use(replay.peak_reserved());
 ///
-/// One stream. Of an expandable segment only its unused end is given back.
+/// It models one stream. Of an expandable segment it returns only the unused end.
 class AllocatorReplay {
  public:
   explicit AllocatorReplay(const AllocatorRules& rules) : rules_(rules) {}
   AllocatorReplay(const AllocatorReplay&) = delete;
   AllocatorReplay& operator=(const AllocatorReplay&) = delete;
 
-  /// A block of `bytes` under a name that no living one has. False where the device has no more;
-  /// then nothing changes but retries(). No bytes are no block.
+  /// Allocates a block of `bytes` under a name that no living block has. False if the device has no
+  /// more memory; then nothing changes except retries(). Zero bytes make no block.
   bool allocate(std::size_t name, std::int64_t bytes);
-  /// The block of that name; one that was never there is none.
+  /// Frees the block of that name; does nothing if there never was one.
   void free(std::size_t name);
-  /// Gives unused segments back to the device.
+  /// Returns unused segments to the device.
   void empty_cache();
 
   std::int64_t reserved() const { return reserved_; }
   std::int64_t peak_reserved() const { return peak_reserved_; }
   std::int64_t allocated() const {
     return allocated_;
-  }  ///< in blocks that are in use, rounded as they are
+  }  ///< in blocks that are in use, with their rounded sizes
   std::int64_t peak_allocated() const { return peak_allocated_; }
-  std::int64_t segments() const { return segments_; }  ///< asked for so far
+  std::int64_t segments() const { return segments_; }  ///< requested so far
   std::int64_t retries() const {
     return retries_;
-  }  ///< times that unused blocks were given back to try once more
+  }  ///< times that unused blocks were returned to try once more
 
  private:
-  /// A piece of a segment; its neighbours lie before and after it in memory.
+  /// A piece of a segment; its neighbours in memory lie before and after it.
   struct Block {
     std::int64_t address = 0, size = 0;
     bool is_used = false, is_small = false;
@@ -93,7 +94,7 @@ class AllocatorReplay {
 
   const AllocatorRules rules_;
   std::list<Block> blocks_;
-  Pool small_, large_;                                 // what is unused
+  Pool small_, large_;                                 // the unused blocks
   Block *small_end_ = nullptr, *large_end_ = nullptr;  // the last blocks of the expandable segments
   std::unordered_map<std::size_t, Block*> used_;
   std::int64_t next_address_ = 0;

@@ -21,7 +21,7 @@ namespace {
 using runner::MemoryPlan;
 
 constexpr std::size_t kSizesWithBlocks =
-    6;                            // of a micro-batch, for which a subset of blocks is looked for
+    6;                            // micro-batch sizes for which a subset of blocks is searched
 constexpr int kRefinements = 12;  // of such a subset
 
 /// One way of computing a step.
@@ -37,10 +37,10 @@ struct PolicyWay {
   }
 };
 
-/// What its dry run says.
+/// The result of its dry run.
 struct Tried {
   PolicyWay way;
-  std::optional<TracedPolicy> traced;  // nullopt: it is not legal
+  std::optional<TracedPolicy> traced;  // nullopt: the policy is invalid
   double seconds = 0;
 };
 
@@ -55,8 +55,8 @@ class WaySearch {
         whole_(as_written_) {}
 
   ChosenPolicy run() {
-    // A loss over the whole batch, of which the recipe declares parts, is computed in two passes or
-    // not at all.
+    // A loss over the whole batch whose parts the recipe declares is computed in two passes or not
+    // at all.
     const bool may_pass_twice = written_.two_pass_is_open;
     if (!attempt(as_written_, may_pass_twice ? Illegal::kNoted : Illegal::kThrown).traced) {
       as_written_.two_pass = true;
@@ -80,14 +80,15 @@ class WaySearch {
   void look_at_passes() {
     for (const bool two_pass : {false, true}) {
       if (two_pass != written_.two_pass && !(two_pass && written_.two_pass_is_open)) continue;
-      // Two passes cost a second forward pass: they are for a loss that cannot be cut without them.
+      // Two passes cost a second forward pass: use them only for a loss that cannot be split
+      // otherwise.
       if (two_pass && written_.two_pass_is_open && (whole_.in_backward || can_be_cut(false)))
         continue;
       look(two_pass);
     }
   }
 
-  /// What else the optimizer may do than is written.
+  /// The ways of running the optimizer other than the written one.
   std::vector<PolicyWay> optimizer_ways() const {
     if (written_.allow == Allow::kNothing) return {};
     const bool may_offload = written_.offload_is_open && search_.has_host;
@@ -104,7 +105,7 @@ class WaySearch {
     return ways;
   }
 
-  /// The sizes of a part that differ in their number of parts, largest first; the whole batch is 0.
+  /// The part sizes that differ in their number of parts, the largest first; 0 is the whole batch.
   std::vector<std::int64_t> sizes() const {
     std::vector<std::int64_t> sizes = {written_.micro_batch.value_or(0)};
     if (written_.allow != Allow::kExact || (written_.micro_batch && !written_.micro_batch_is_most))
@@ -121,7 +122,7 @@ class WaySearch {
     return written_.checkpointing_is_open && written_.allow != Allow::kNothing;
   }
 
-  /// Looks at the ways with one number of passes.
+  /// Considers the ways with one number of passes.
   void look(bool two_pass) {
     std::vector<std::int64_t> all = sizes();
     if (all.size() > 1 && (whole_.in_backward || !can_be_cut(two_pass))) all.resize(1);
@@ -142,8 +143,8 @@ class WaySearch {
       const Tried& tried = attempt(way(i, true));
       return tried.traced && without_loss(tried) <= search_.budget;
     });
-    first(true);  // one way of them, where the allocator's losses count
-    // Larger parts, of which fewer blocks are kept.
+    first(true);  // consider one way of them, since the allocator's losses count
+    // Larger parts, with fewer blocks kept.
     const std::size_t count = kept - std::min(kept, recomputed),
                       looked_at = std::min(count, kSizesWithBlocks);
     for (std::size_t n = 0; n < looked_at; ++n) {
@@ -152,8 +153,8 @@ class WaySearch {
     }
   }
 
-  /// The first of `count` for which `is_one` holds, where that holds for all after it too; `count`
-  /// where none.
+  /// The first of `count` for which `is_one` holds, if it also holds for all after it; `count` if
+  /// none.
   template <typename Is>
   static std::size_t first_that_fits(std::size_t count, Is is_one) {
     if (is_one(0)) return 0;
@@ -176,9 +177,9 @@ class WaySearch {
     return attempt(way).traced.has_value();
   }
 
-  /// Keeps as many blocks as fit, where all of them do not. What is reckoned from the two profiles
-  /// is traced: the reckoning knows what is live, and not what the allocator loses, which may be
-  /// the most where all blocks are recomputed.
+  /// Keeps as many blocks as fit if not all of them do. Each choice calculated from the two
+  /// profiles is also traced: the calculation knows what is live, but not what the allocator loses,
+  /// which may be largest if all blocks are recomputed.
   void mix(const Tried& kept, const Tried& recomputed) {
     if (!kept.traced || !recomputed.traced) return;
     const StepProfile &without = kept.traced->profile, &with = recomputed.traced->profile;
@@ -186,8 +187,8 @@ class WaySearch {
     const std::int64_t besides =
         without_loss(recomputed) -
         bytes_needed(without, with, std::vector<bool>(with.blocks.size(), true));
-    // By the reckoning, ways of up to `low` bytes fit or there are none, and ways of `high` and
-    // more do not fit.
+    // By the calculation, ways of up to `low` bytes fit (or there are none), and ways of `high`
+    // bytes and more do not.
     std::int64_t low = 0, high = search_.budget - besides + 1, bytes = high - 1;
     for (int i = 0; i < kRefinements && high - low > search_.budget / 1024; ++i) {
       const auto blocks = choose_blocks(without, with, bytes, search_.seconds);
@@ -210,13 +211,13 @@ class WaySearch {
     }
   }
 
-  /// What would be needed if the allocator lost nothing.
+  /// The bytes needed if the allocator lost nothing.
   static std::int64_t without_loss(const Tried& tried) {
     const MemoryPlan& plan = tried.traced->plan;
     return plan.predicted - (plan.reserved - plan.live);
   }
 
-  /// What becomes of a way that is not legal. What is wrong with the whole batch is wrong with all.
+  /// What to do if a way is invalid. What is wrong with the whole batch is wrong with every way.
   enum class Illegal { kNoted, kThrown };
 
   const Tried& attempt(const PolicyWay& way, Illegal illegal = Illegal::kNoted) {
@@ -308,7 +309,7 @@ class WaySearch {
       list(policy_of(other.way), other.traced->plan, is_other_cut ? "exact" : "bit", result.plan);
     }
     if (!fits(tried)) list_half(result);
-    // Cheapest first, and of ways that compute as much the one in larger parts.
+    // Cheapest first; among ways with equal compute, the one with larger parts.
     std::ranges::stable_sort(result.plan.alternatives, {}, [](const runner::PlanAlternative& one) {
       return std::tuple(one.exactness == "declared", std::lround(20 * one.relative_flops),
                         -one.predicted);
@@ -328,7 +329,7 @@ class WaySearch {
                                          static_cast<double>(plan.operations))});
   }
 
-  /// Nothing that keeps the training fits: half precision is what changes it the least.
+  /// Nothing that keeps the training unchanged fits: half precision changes it least.
   void list_half(ChosenPolicy& least) const {
     if (written_.precision.base != Precision::kFp32 || !written_.precision.rules.empty()) return;
     MemoryPolicy half = least.policy;
@@ -338,8 +339,8 @@ class WaySearch {
 
   const PolicySearch& search_;
   const MemoryPolicy& written_;
-  PolicyWay as_written_;  // what the others are compared with
-  PolicyWay whole_;       // what all that is looked at now has in common
+  PolicyWay as_written_;  // the others are compared with it
+  PolicyWay whole_;       // what all ways considered now have in common
   std::map<decltype(PolicyWay().key()), Tried> tried_;
 };
 

@@ -6,8 +6,8 @@
 namespace stages::meta {
 namespace {
 
-/// Numbers in a vector, of the widest; channels in the widest block of them; numbers in a row of a
-/// tile of half types; channels of a picture.
+/// Numbers in the widest vector; channels in its widest block; numbers in a row of a tile of half
+/// types; channels of an RGB image.
 constexpr std::int64_t kVector = 16, kBlock = 64, kTile = 32, kColours = 3;
 constexpr std::int64_t kSum = 4;  // bytes
 
@@ -15,20 +15,21 @@ std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b
 std::int64_t rounded_up(std::int64_t a, std::int64_t b) { return divided_up(a, b) * b; }
 std::int64_t in_vectors(std::int64_t channels) { return rounded_up(channels, kVector); }
 
-/// As networks have them: of kernels of their own. Others are computed as groups of one channel.
+/// A depthwise convolution that has its own kernels, as networks use it. Others are computed as
+/// groups of one channel.
 bool is_depthwise(const ConvolutionShape& shape) {
   return shape.groups > 1 && shape.groups == shape.in && shape.groups == shape.out &&
          shape.stride <= 2 && shape.dilation == 1 && shape.kernel_height == shape.kernel_width &&
          shape.kernel_width <= 7 && shape.padding <= shape.kernel_width / 2;
 }
 
-/// Each group of channels is padded for itself.
+/// Each group's channels are padded separately.
 std::int64_t padded_groups(const ConvolutionShape& shape) {
   return shape.groups * in_vectors(shape.in / shape.groups) * in_vectors(shape.out / shape.groups) *
          shape.kernel();
 }
 
-/// The channels of all groups where they are the sum of a product, which takes blocks of them.
+/// The channels of all groups if they are the sum of a product, which takes them in blocks.
 std::int64_t in_blocks(const ConvolutionShape& shape, std::int64_t channels) {
   if (is_depthwise(shape)) return in_vectors(channels);
   const std::int64_t each = channels / shape.groups;
@@ -36,7 +37,7 @@ std::int64_t in_blocks(const ConvolutionShape& shape, std::int64_t channels) {
          rounded_up(each, each < kBlock ? (shape.is_half() ? kTile : kVector) : kBlock);
 }
 
-/// Pixels of an image of the input with `border` on each side.
+/// Pixels of an input image with `border` on each side.
 std::int64_t bordered(const ConvolutionShape& shape, std::int64_t border) {
   return (shape.in_height + 2 * border) * (shape.in_width + 2 * border);
 }
@@ -54,15 +55,15 @@ bool may_unfold(const ConvolutionShape& shape) {
   return shape.unfolds_images || !is_usual;
 }
 
-/// An unfolded image, which is turned before where it is channels_last.
+/// Elements of an unfolded image. A channels_last image is transposed first.
 std::int64_t unfolded(const ConvolutionShape& shape) {
   if (!may_unfold(shape)) return 0;
   return shape.unfolded_elements() +
          (shape.is_copied() ? 0 : shape.in / shape.groups * shape.in_area());
 }
 
-/// An image as a thread may hold it for its result: with its border, and then for each step of a
-/// stride. Of one channel it is repeated for each row of a kernel, and each pixel for each row too.
+/// The image that a thread may hold for its result: with its border, and split by stride. With one
+/// channel it is repeated for each row of a kernel, and each pixel for each row too.
 std::int64_t read_image(const ConvolutionShape& shape) {
   if (shape.is_pointwise() && shape.padding == 0) return 0;
   const bool is_single = shape.in == shape.groups && !is_depthwise(shape);
@@ -75,7 +76,7 @@ std::int64_t read_image(const ConvolutionShape& shape) {
                        : in_blocks(shape, shape.in));
 }
 
-/// Likewise of the result's gradient.
+/// The same for the result's gradient.
 std::int64_t read_gradient(const ConvolutionShape& shape) {
   if (shape.is_pointwise() && shape.padding == 0 && shape.stride == 1) return 0;
   const std::int64_t high = shape.dilation * shape.kernel_height / shape.stride + 1,
@@ -83,13 +84,13 @@ std::int64_t read_gradient(const ConvolutionShape& shape) {
   return in_blocks(shape, shape.out) * (shape.out_height + 2 * high) * (shape.out_width + 2 * wide);
 }
 
-/// Lists of products, barriers, buffers for a row: of all threads, and of each.
+/// Lists of products, barriers and row buffers: for all threads together, and for each.
 std::int64_t lists(const ConvolutionShape& shape) {
   return (32 << 10) + shape.threads * ((24 << 10) + 80 * shape.kernel());
 }
 
-/// What threads gather that compute a pointwise convolution of `channels` and `area`: what a stride
-/// leaves of an image, and of half types the sums.
+/// What the threads of a pointwise convolution of `channels` and `area` gather: the pixels of an
+/// image that a stride keeps and, for half types, the sums.
 std::int64_t gathered(const ConvolutionShape& shape, std::int64_t channels, std::int64_t area) {
   if (!shape.is_pointwise()) return 0;
   const std::int64_t read =
@@ -97,15 +98,15 @@ std::int64_t gathered(const ConvolutionShape& shape, std::int64_t channels, std:
   return shape.threads * (read + (shape.is_half() ? kSum * in_vectors(channels) * area : 0));
 }
 
-/// What a kernel of the other family takes beyond what the copies of a direct one do, or the direct
-/// one's scratch.
+/// The larger of a direct kernel's scratch and what a kernel of the other family takes beyond the
+/// direct kernel's copies.
 std::int64_t larger(const ConvolutionShape& shape, std::int64_t direct, std::int64_t unfolding,
                     std::int64_t copies) {
   return std::max(direct, unfolding - (shape.is_copied() ? copies : 0));
 }
 
-/// Images of half types and gradients of their results as threads turn them, whose rows are padded
-/// to tiles: of each thread, or of each group, before more threads than one compute the same group.
+/// Images of half types and gradients of their results, transposed by threads, with rows padded to
+/// tiles: one per thread, or one per group if several threads never compute the same group.
 std::int64_t turned_halves(const ConvolutionShape& shape) {
   const std::int64_t row = shape.stride *
                            rounded_up(divided_up(shape.in_width, shape.stride) + shape.padding + 2,
@@ -128,7 +129,7 @@ bool takes_onednn(const ConvolutionShape& shape) {
 
 std::int64_t blocked_input(const ConvolutionShape& shape) {
   if (!shape.may_be_copied()) return 0;
-  // A picture is not padded, but as a matrix.
+  // An RGB image is not padded, unless it is treated as a matrix.
   const bool is_picture = shape.in == kColours && shape.groups == 1 && !shape.is_pointwise();
   return shape.batch * (is_picture ? shape.in : in_vectors(shape.in)) * shape.in_area() *
          shape.element_bytes;
@@ -165,7 +166,7 @@ std::int64_t forward_scratch(const ConvolutionShape& shape) {
 }
 
 std::int64_t input_gradient_scratch(const ConvolutionShape& shape) {
-  // Where patches overlap or leave gaps, each thread adds up a block of channels of an image with
+  // If patches overlap or leave gaps, each thread accumulates a block of channels of an image with
   // its border.
   const std::int64_t border = (shape.kernel_width + shape.stride) / 2 + 4,
                      collected = shape.stride > 1

@@ -23,7 +23,7 @@ namespace stages {
 namespace {
 
 #ifdef RETORT_LIBTORCH_CUDA
-/// What a plan counts for the context, which is not the caching allocator's.
+/// The bytes that a plan counts for the context, which the caching allocator does not include.
 std::int64_t context_bytes() {
   std::int64_t bytes = 0;
   for (const runner::NamedBytes& term : backend_terms({.device = at::kCUDA})) {
@@ -32,7 +32,7 @@ std::int64_t context_bytes() {
   return bytes;
 }
 
-/// What other processes leave of a GPU. This process' context is there once the GPU is asked.
+/// What other processes leave of a GPU. The query creates this process's context.
 std::int64_t gpu_memory_left(c10::Device device) {
   at::globalContext().lazyInitDevice(at::kCUDA);
   const auto free = c10::cuda::CUDACachingAllocator::get()->getMemoryInfo(device.index()).first;
@@ -95,7 +95,7 @@ ScopedMemoryBudget::ScopedMemoryBudget(std::int64_t bytes, c10::Device device) :
 #ifdef RETORT_LIBTORCH_CUDA
   if (device.is_cuda()) {
     using namespace c10::cuda::CUDACachingAllocator;
-    at::globalContext().lazyInitDevice(at::kCUDA);  // before it, the allocator knows no GPU
+    at::globalContext().lazyInitDevice(at::kCUDA);  // without it the allocator knows no GPU
     const auto all = static_cast<double>(MemoryMeter(device).available());
     share_before_ = getMemoryFraction(device.index());
     const auto given = static_cast<double>(std::max<std::int64_t>(bytes - context_bytes(), 0));
@@ -113,7 +113,7 @@ ScopedMemoryBudget::~ScopedMemoryBudget() {
   try {
     c10::cuda::CUDACachingAllocator::setMemoryFraction(share_before_, device_.index());
   } catch (const c10::Error&) {
-    // After a fatal error of CUDA every call fails; the error itself is on its way.
+    // After a fatal CUDA error every call fails; the error itself is already being reported.
   }
 #endif
 }
@@ -153,7 +153,7 @@ Replan search_again(PolicySearch search) {
       if (other.plan.predicted >= needed) return {};
       return std::move(other.policy);
     } catch (const runner::StageError&) {
-      return {};  // half a part that the recipe wrote, say, is not one of those that are searched
+      return {};  // the search does not contain, say, half of a part that the recipe wrote
     } catch (const std::exception& error) {
       if (!is_out_of_memory(error)) throw;
       return {};

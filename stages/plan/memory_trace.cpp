@@ -13,14 +13,14 @@
 namespace stages {
 namespace {
 
-/// What torch itself says of its oneDNN, if there is one.
+/// What torch reports about its oneDNN, if there is one.
 bool torch_says(const char* operation) {
   const auto found = c10::Dispatcher::singleton().findSchema({operation, ""});
   return found && found->typed<bool()>().call();
 }
 
-/// MKL, which torch asks, has its best kernels for Intel's: on two cores of an EPYC 9004 it
-/// computes 190 GFLOPS, and oneDNN 215.
+/// MKL, which torch uses, has its best kernels for Intel: on two cores of an EPYC 9004 it computes
+/// 190 GFLOPS, oneDNN 215.
 bool is_quicker_by_onednn() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
@@ -48,7 +48,7 @@ bool onednn_unfolds_images() {
     const CountingAllocator counter;
     at::convolution_backward(image, image, weight, {}, {1, 1}, {kPadding, kPadding}, {1, 1},
                              /*transposed=*/false, {0, 0}, /*groups=*/1, {false, true, false});
-    // A direct kernel has the gradient twice, the second time in an order of its own; the other
+    // A direct kernel holds the gradient twice, the second time in its own memory order. The other
     // kind takes four times as much for each thread, and the unfolded image.
     return counter.peak_bytes() > 4 * static_cast<std::int64_t>(weight.nbytes());
   }();
@@ -58,7 +58,7 @@ bool onednn_unfolds_images() {
 namespace {
 
 MemoryTrace::Recorder* living = nullptr;
-int untraced = 0;  // how many ScopedUntraced live
+int untraced = 0;  // number of living ScopedUntraced
 
 class TracingAllocator final : public c10::Allocator {
  public:
@@ -70,7 +70,7 @@ class TracingAllocator final : public c10::Allocator {
   void copy_data(void*, const void*, std::size_t) const override {}
 };
 
-/// The allocator of the Meta device when no trace lives.
+/// The allocator of the Meta device while no trace lives.
 c10::Allocator* ordinary = nullptr;
 
 }  // namespace
@@ -99,7 +99,7 @@ std::string_view name(Owner owner) {
 MemoryTrace::MemoryTrace(Backend backend, Repeated repeated)
     : recorder_(std::make_shared<Recorder>(std::move(backend), repeated)) {
   if (living) throw std::logic_error("a memory trace lives already");
-  static auto* const allocator = new TracingAllocator;  // never destroyed, as torch wants it
+  static auto* const allocator = new TracingAllocator;  // never destroyed, as torch requires
   recorder_->open();
   living = recorder_.get();
   ordinary = c10::GetAllocator(at::kMeta);

@@ -17,8 +17,8 @@
 namespace stages {
 namespace {
 
-// Which operators LibTorch 2.11's autocast casts on both, on CPUs and on GPUs alone, as far as
-// networks use them.
+// The operators that LibTorch 2.11's autocast casts on both device types, on CPUs only and on GPUs
+// only, limited to those that networks use.
 
 /// Run in the half type.
 constexpr std::array kHalfEverywhere = {"_convolution.deprecated",
@@ -145,7 +145,7 @@ const std::unordered_map<std::string_view, Policies>& table() {
 
 struct Cast {
   c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>
-      weight;  // keeps the address from being another's
+      weight;  // keeps the address from being reused
   at::Tensor cast;
 };
 std::unordered_map<c10::TensorImpl*, Cast>& casts_of_thread() {
@@ -157,7 +157,7 @@ bool is_castable(const at::Tensor& x) {
   return x.defined() && x.is_meta() && x.is_floating_point() && x.scalar_type() != at::kDouble;
 }
 
-/// Weights are cast once: trained leaves are, frozen ones are not.
+/// Each weight is cast once and cached: trained leaves are, frozen ones are not.
 at::Tensor cast(const at::Tensor& x, at::ScalarType to) {
   if (!is_castable(x) || x.scalar_type() == to) return x;
   const bool is_weight = to == meta_autocast().half && x.scalar_type() == at::kFloat &&
@@ -208,7 +208,7 @@ void run_cast(const c10::OperatorHandle& operation, c10::DispatchKeySet keys,
     const std::size_t count = operation.schema().arguments().size();
     const auto arguments = torch::jit::last(*stack, count);
     const at::ScalarType to = type_for(*policy, arguments);
-    // The last first, as LibTorch's compiler has it.
+    // In reverse, the order in which LibTorch's compiler evaluates them.
     for (std::size_t i = count; i-- > 0;)
       for_each_tensor(*(stack->end() - static_cast<std::ptrdiff_t>(count - i)),
                       [&](const at::Tensor& x) { return cast(x, to); });

@@ -40,7 +40,8 @@ at::MemoryFormat format_of(const Tensor& x, const Tensor& weight) {
   return format == at::MemoryFormat::Contiguous ? weight.suggest_memory_format() : format;
 }
 
-/// In two dimensions; nullopt where what is known of a CPU's kernels says nothing.
+/// The shape of a two-dimensional convolution; nullopt if nothing is known about a CPU's kernels
+/// for it.
 std::optional<ConvolutionShape> shape_of(const Tensor& x, const Tensor& weight, IntArrayRef result,
                                          IntArrayRef stride, IntArrayRef padding,
                                          IntArrayRef dilation, bool transposed, std::int64_t groups,
@@ -65,12 +66,12 @@ std::optional<ConvolutionShape> shape_of(const Tensor& x, const Tensor& weight, 
                           .unfolds_images = unfolds_images()};
 }
 
-/// Whether torch gives the convolution to oneDNN; else it multiplies unfolded images itself.
+/// Whether torch uses oneDNN for the convolution; otherwise it multiplies unfolded images itself.
 bool takes_onednn(const ConvolutionShape& shape, const Tensor& x) {
   return onednn_computes(x.scalar_type()) && (is_half(x) || meta::takes_onednn(shape));
 }
 
-/// Memory of a kernel for a while.
+/// Temporary memory of a kernel.
 Tensor kernel_memory(std::int64_t elements, const Tensor& x) {
   return scratch({elements}, x.options());
 }
@@ -103,7 +104,7 @@ Tensor onednn_input_gradient(const ConvolutionShape& shape, const Tensor& x,
     const Tensor own = kernel_bytes(input_gradient_scratch(shape), x);
   }
   if (!dx.defined()) dx = at::empty_like(x, format);
-  // Where the kernel has a stride, its result may be in an order of its own.
+  // If the kernel has a stride, its result may be in its own memory order.
   const Tensor turned =
       shape.stride > 1 ? kernel_bytes(blocked_input_gradient(shape), x) : Tensor();
   return dx;
@@ -123,22 +124,22 @@ Tensor onednn_weight_gradient(const ConvolutionShape& shape, const Tensor& x, co
   return dweight;
 }
 
-/// The images as torch's own kernels unfold them: all at once, or where the kernel is dilated one
-/// after another.
+/// The images as torch's own kernels unfold them: all at once, or one after another if the kernel
+/// is dilated.
 Tensor unfolded_images(const ConvolutionShape& shape, const Tensor& x) {
   if (shape.dilation > 1) return kernel_memory(shape.unfolded_elements(), x);
   if (shape.is_pointwise() && shape.stride == 1 && shape.padding == 0) return {};
   return kernel_memory(shape.batch * shape.unfolded_elements(), x);
 }
 
-/// Likewise for gradients: those of images are of another matrix, unless the kernel is dilated.
+/// The same for gradients: those of images use another matrix, unless the kernel is dilated.
 Tensor unfolded_images(const ConvolutionShape& shape, const Tensor& x,
                        const std::array<bool, 3>& wanted) {
   return wanted[1] || (wanted[0] && shape.dilation > 1) ? unfolded_images(shape, x) : Tensor();
 }
 
-/// One group after another, each with a copy of its channels; the results are put together in the
-/// end.
+/// Computes one group after another, each with a copy of its channels, and concatenates the results
+/// at the end.
 Tensor unfolding_convolution(const ConvolutionShape& shape, const Tensor& x, IntArrayRef sizes,
                              at::MemoryFormat format) {
   if (shape.groups == 1) {
@@ -182,7 +183,7 @@ Three convolution_backward(const Tensor& gradient, const Tensor& input, const Te
       shape_of(x, weight, dy.sizes(), stride, padding, dilation, transposed, groups, format);
   const bool is_onednn = shape && takes_onednn(*shape, x);
   Tensor dx, dweight, dbias;
-  // Of groups, the gradients of each are kept until all are put together.
+  // With groups, the gradients of each are kept until all are concatenated.
   const bool keeps = shape && !is_onednn && groups > 1;
   const Tensor of_groups =
       keeps ? kernel_memory(x.numel() * wanted[0] + weight.numel() * wanted[1], x) : Tensor();

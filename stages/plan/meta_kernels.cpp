@@ -15,13 +15,13 @@
 namespace stages {
 namespace {
 
-/// Torch warns of kernels that take another one's place, as is meant here.
+/// Silences torch's warnings about kernels that replace others, which is intended here.
 class Silence final : public c10::WarningHandler {
  public:
   void process(const c10::Warning&) override {}
 };
 
-/// The Meta device's own resize_ writes the new size into the storage and asks no allocator.
+/// The Meta device's own resize_ writes the new size into the storage without asking the allocator.
 const at::Tensor& resize_meta(const at::Tensor& x, at::IntArrayRef size,
                               std::optional<at::MemoryFormat> format) {
   at::Storage storage = x.storage();
@@ -106,8 +106,8 @@ at::TensorOptions statistics_of(const at::Tensor& x) {
 namespace stages::meta {
 namespace {
 
-/// Works in place and allocates nothing. Boxed, because the overloads differ in the type of the
-/// rate alone.
+/// Works in place and allocates nothing. Boxed, because the overloads differ only in the type of
+/// the rate.
 void write_in_place(const c10::OperatorHandle& operation, torch::jit::Stack* stack) {
   torch::jit::drop(*stack, operation.schema().arguments().size());
 }
@@ -155,7 +155,7 @@ namespace {
 using at::Scalar;
 using at::Tensor;
 
-/// What the CPU's products of the last two dimensions take for a while.
+/// Temporary memory of the CPU's products over the last two dimensions.
 void take_scratch(const Tensor& a, const Tensor& b) {
   if (!on_cpu() || !at::isReducedFloatingType(a.scalar_type()) || !onednn_computes(a.scalar_type()))
     return;
@@ -168,7 +168,7 @@ void take_scratch(const Tensor& a, const Tensor& b) {
     scratch({half_product_scratch(shape, threads())}, a.options().dtype(at::kByte));
 }
 
-/// a b. The shapes, and what is wrong with them, are `kShapes`, torch's own, to say.
+/// a b. `kShapes`, torch's own shape function, determines the shapes and reports errors in them.
 template <Tensor (*kShapes)(const Tensor&, const Tensor&)>
 Tensor product(const Tensor& a, const Tensor& b) {
   const Tensor y = kShapes(a, b);
@@ -176,7 +176,7 @@ Tensor product(const Tensor& a, const Tensor& b) {
   return y;
 }
 
-/// beta x + alpha a b, likewise.
+/// beta x + alpha a b, in the same way.
 template <Tensor (*kShapes)(const Tensor&, const Tensor&, const Tensor&, const Scalar&,
                             const Scalar&)>
 Tensor sum_with_product(const Tensor& x, const Tensor& a, const Tensor& b, const Scalar& beta,
@@ -209,7 +209,7 @@ bool takes_onednn(const ProductShape& shape) {
 }
 
 std::int64_t half_product_scratch(const ProductShape& shape, std::int64_t threads) {
-  // A sum is padded to pairs and vectors, and to a distance that the cache likes.
+  // A dot product is padded to pairs and vectors, and to a stride that suits the cache.
   const std::int64_t rows = std::min(shape.rows + 32, kMostRows), inner = shape.inner + 128;
   const std::int64_t blocks =
       threads * (kHalf * inner * (kColumns + rows) + 2 * kFloat * rows * kColumns + 1024);
@@ -239,8 +239,8 @@ bool is_dense(const Tensor& x) {
   return x.is_contiguous() || x.is_contiguous(x.suggest_memory_format());
 }
 
-/// The CPU's kernel makes its result a second time before it lets go of the first, where what it
-/// gets is dense.
+/// The CPU's kernel makes its result a second time before it frees the first, if its input is
+/// dense.
 Three batch_norm_backward(const Tensor& gradient, const Tensor& x, const Maybe& weight,
                           const Maybe&, const Maybe&, const Maybe&, const Maybe&, bool, double,
                           std::array<bool, 3> wanted) {
@@ -311,14 +311,14 @@ namespace {
 using at::Tensor;
 using Maybe = std::optional<Tensor>;
 
-/// (n, heads, tokens, width) that lies in memory as (n, tokens, heads, width), as the CPU's kernel
-/// makes its results.
+/// (n, heads, tokens, width), stored as (n, tokens, heads, width), as the CPU's kernel makes its
+/// results.
 Tensor token_major(const Tensor& like) {
   return at::empty({like.size(0), like.size(2), like.size(1), like.size(3)}, like.options())
       .transpose(1, 2);
 }
 
-/// How many queries and keys a thread of the CPU's kernel takes at once.
+/// How many queries and keys a thread of the CPU's kernel processes at once.
 struct Tile {
   std::int64_t queries, keys;
 };
@@ -358,7 +358,7 @@ std::tuple<Tensor, Tensor, Tensor> flash_backward(const Tensor&, const Tensor& q
   const Tensor narrowed =
       is_half(q) ? scratch({threads(), 2 * queries * keys}, q.options()) : Tensor();
   if (is_half(q) && onednn_computes(q.scalar_type())) {
-    // Each thread multiplies tiles by oneDNN, which cuts them as if all threads were its own.
+    // Each thread multiplies tiles by oneDNN, which divides them as if all threads were its own.
     const ProductShape of_keys = {.rows = keys, .inner = queries, .columns = q.size(3)},
                        of_queries = {.rows = queries, .inner = keys, .columns = q.size(3)};
     std::int64_t bytes = 0;
@@ -371,15 +371,15 @@ std::tuple<Tensor, Tensor, Tensor> flash_backward(const Tensor&, const Tensor& q
   return {dq, dk, dv};
 }
 
-/// A GPU's kernels, flash and memory-efficient, load whole words of 16 bytes, and none is for
-/// float64. What one of them takes on some generation and not on another is planned as plain
-/// products, which is the upper bound.
+/// The GPU's flash and memory-efficient kernels load whole words of 16 bytes, and neither supports
+/// float64. If only some GPU generations support a case, it is planned as plain products, which is
+/// the upper bound.
 bool has_gpu_kernel(const Tensor& q) {
   return q.scalar_type() != at::kDouble && q.size(3) % (16 / q.element_size()) == 0 &&
          q.size(3) <= 256;
 }
 
-/// What torch's choice looks at.
+/// The conditions of torch's choice.
 bool takes_flash(const Tensor& q, const Tensor& k, const Tensor& v, double dropout) {
   if (dropout != 0 || q.dim() != 4 || k.dim() != 4 || v.dim() != 4 || q.size(3) != v.size(3))
     return false;
@@ -387,8 +387,8 @@ bool takes_flash(const Tensor& q, const Tensor& k, const Tensor& v, double dropo
          k.stride(3) == 1 && v.stride(3) == 1;
 }
 
-/// On Meta torch always computes attention by plain products; the traced device has kernels of its
-/// own. The choice is made above autograd, so that the derivative is that of what is chosen.
+/// On Meta torch always computes attention by plain products; the traced device has its own
+/// kernels. The choice is made above autograd, so the derivative is that of the chosen kernel.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const Maybe& mask, double dropout, bool causal,
                                     std::optional<double> scale, bool grouped) {

@@ -11,18 +11,18 @@
 
 namespace stages {
 
-/// Gives the Meta device the operators that LibTorch has no Meta kernel for in C++: shape
-/// functions, which allocate what the kernels of the living trace's backend allocate, their
-/// temporaries included; without a trace those of a CPU with one thread. To be called before a dry
-/// run; calls after the first do nothing.
+/// Registers Meta kernels for operators that LibTorch has none for in C++. They are shape functions
+/// that allocate what the kernels of the living trace's backend allocate, including temporaries;
+/// without a trace, what those of a CPU with one thread allocate. Call it before a dry run; later
+/// calls do nothing.
 void register_meta_kernels();
 
 }  // namespace stages
 
 namespace stages::meta {
 
-// The families of shape functions, which register_meta_kernels() registers: at the Meta device, and
-// where an operator is chosen by device, above autograd.
+// The families of shape functions that register_meta_kernels() registers: for the Meta device, and
+// above autograd if an operator is chosen by device.
 void register_convolutions(torch::Library& meta);
 void register_products(torch::Library& meta);
 void register_norms(torch::Library& meta);
@@ -30,46 +30,46 @@ void register_attention(torch::Library& meta, torch::Library& above_autograd);
 void register_losses(torch::Library& meta);
 void register_pointwise(torch::Library& meta);
 void register_optimizers(torch::Library& meta);
-/// Autocast of Meta tensors, at a key of its own, and that this key means nothing to all other
-/// operators.
+/// Registers autocast of Meta tensors under a key of its own, and a fallthrough for all other
+/// operators under that key.
 void register_autocast(torch::Library& casting, torch::Library& others);
 
-/// True where the traced kernels are a CPU's.
+/// True if the traced kernels are a CPU's.
 bool on_cpu();
-/// The CPU's threads.
+/// The number of threads of the traced CPU.
 std::int64_t threads();
-/// The CPU itself.
+/// The traced CPU.
 const Processor& processor();
 /// Whether its oneDNN unfolds images for all convolutions.
 bool unfolds_images();
-/// True where oneDNN computes convolutions and products of this type.
+/// True if oneDNN computes convolutions and products of this type.
 bool onednn_computes(at::ScalarType type);
 
-/// True of bfloat16 and float16.
+/// True for bfloat16 and float16.
 bool is_half(const at::Tensor& x);
 
-/// Memory that a kernel may take and gives back before it returns: `shape` of the type and device
-/// of `options`.
+/// Memory that a kernel may take and frees before it returns: `shape`, with the type and device of
+/// `options`.
 at::Tensor scratch(at::IntArrayRef shape, const at::TensorOptions& options);
 
-/// The options of statistics of `x`: of half types they are float32.
+/// The options for statistics of `x`: float32 if `x` has a half type.
 at::TensorOptions statistics_of(const at::Tensor& x);
 
-/// Of matrices (rows, inner) and (inner, columns), `batch` of them.
+/// A product of `batch` pairs of matrices, (rows, inner) and (inner, columns).
 struct ProductShape {
   std::int64_t batch = 1, rows = 0, inner = 0, columns = 0;
 };
 
-/// Whether torch gives a product of a half type to oneDNN.
+/// Whether torch uses oneDNN for a product of a half type.
 bool takes_onednn(const ProductShape& shape);
 
-// Upper bounds, in bytes, of what oneDNN takes besides the factors and the result, whatever the
-// processor and the version.
+// Upper bounds, in bytes, of the memory that oneDNN takes in addition to the factors and the
+// result, for any processor and version.
 
-/// Of a half type: each thread puts blocks of both factors in order and adds up float32; or all of
-/// a result is added up in float32, for each thread that has one.
+/// For half types: each thread packs blocks of both factors and accumulates in float32; or a whole
+/// result is accumulated in float32, for each thread that has one.
 std::int64_t half_product_scratch(const ProductShape& shape, std::int64_t threads);
-/// Of float32: each thread puts a strip of the second factor in order.
+/// For float32: each thread packs a strip of the second factor.
 std::int64_t float_product_scratch(const ProductShape& shape, std::int64_t threads);
 
 }  // namespace stages::meta

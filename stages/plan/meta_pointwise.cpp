@@ -24,7 +24,7 @@ Tensor& where_out(const Tensor& condition, const Tensor& a, const Tensor& b, Ten
   return out;
 }
 
-/// The copy that a CPU first makes of the narrower of two tensors of different types; undefined:
+/// The copy that a CPU first makes of the narrower of two tensors of different types; undefined if
 /// none.
 Tensor widened_copy(const Tensor& a, const Tensor& b) {
   const at::ScalarType type = at::result_type(a, b);

@@ -68,7 +68,7 @@ std::string option_text(const EmptyCacheEvery& every) {
   return "{" + units + "}";
 }
 
-/// One way among those that are looked at.
+/// One of the ways considered.
 struct Alternative {
   std::int64_t micro_batch;  // 0: the whole batch
   bool blocks, two_pass;
@@ -77,7 +77,7 @@ struct Alternative {
   auto operator<=>(const Alternative&) const = default;
 };
 
-/// What is said of a way.
+/// What is reported about a way.
 struct Outcome {
   std::int64_t predicted = 0;
   double flops = 0;
@@ -100,7 +100,8 @@ class Alternatives {
       if (blocks != has_blocks)
         consider({policy_.micro_batch.value_or(0), blocks, policy_.two_pass});
       if (units_ < 2) continue;
-      // A loss over the whole batch can be cut in two passes only, which cost a second forward.
+      // A loss over the whole batch can be split in two passes only, which cost a second forward
+      // pass.
       const bool two_pass =
           policy_.two_pass || !outcome({units_ / 2, blocks, false}).refused.empty();
       const std::int64_t largest = plan_.fits() ? 0 : largest_that_fits(blocks, two_pass);
@@ -109,7 +110,7 @@ class Alternatives {
       }
       consider_optimizer({policy_.micro_batch.value_or(0), blocks, policy_.two_pass});
     }
-    // Of ways that compute as much, to some per cent, the one in larger parts is quicker.
+    // Among ways with equal compute, within some per cent, the one with larger parts is faster.
     const auto cost = [](const PlanAlternative& one) {
       return std::tuple(!one.refused.empty(), std::lround(20 * one.relative_flops), -one.predicted);
     };
@@ -117,7 +118,7 @@ class Alternatives {
   }
 
  private:
-  /// The other ways of the optimizer, where they save something.
+  /// The other ways of the optimizer, if they save memory.
   void consider_optimizer(Alternative way) {
     for (const auto& [offloads, in_backward] :
          {std::pair(true, false), std::pair(false, true), std::pair(true, true)}) {
@@ -154,8 +155,7 @@ class Alternatives {
     return result;
   }
 
-  /// The peak rises with the size of a part, so that halving the range finds it; 0: not even one
-  /// fits.
+  /// The peak rises with the size of a part, so bisection finds it; 0: not even size one fits.
   std::int64_t largest_that_fits(bool blocks, bool two_pass) {
     const auto fits = [&](std::int64_t size) {
       const Outcome& found = outcome({size, blocks, two_pass});
@@ -169,7 +169,7 @@ class Alternatives {
     return fitting;
   }
 
-  /// False where it cannot be, which is listed once.
+  /// False if the way is not possible; that is listed once.
   bool consider(const Alternative& way) {
     PlanAlternative alternative{.overrides = overrides_between(policy_, policy_of(way), batch_)};
     if (alternative.overrides.empty()) return true;

@@ -66,8 +66,7 @@ PlannedForward trace_forward(const ForwardToPlan& forward, std::int64_t batch_si
   return planned;
 }
 
-/// The peak rises with the size of a batch, so that halving the range finds it; nullopt: not even
-/// one sample fits.
+/// The peak rises with the batch size, so bisection finds it; nullopt: not even one sample fits.
 std::optional<PlannedForward> largest_that_fits(const ForwardToPlan& forward, bool keeps_results,
                                                 runner::PlanContext& context) {
   std::optional<PlannedForward> largest;
@@ -148,7 +147,7 @@ void add_read_ahead(runner::MemoryPlan& plan, at::DeviceType device, const Datas
   const std::int64_t ahead =
       std::min(std::max<std::int64_t>(loader.prefetch, 1) * units, after_the_first);
   const std::int64_t bytes = sample_bytes(data);
-  // What reads an episode has one of its images beside it.
+  // A worker that reads an episode also holds one of its images.
   const auto episode = episode_shape(data);
   const std::int64_t image = episode ? bytes / episode->samples() : 0;
   add_term(plan, {"loader", ahead * bytes + loader.workers * (bytes + image),

@@ -23,7 +23,8 @@ thread_local ScopedOperations* operations_of_thread = nullptr;
 /// The engine's step for a node is called "autograd::engine::evaluate_function: AddmmBackward0".
 constexpr std::string_view kEngine = "autograd::engine::evaluate_function: ";
 
-/// Where the two factors stand among the arguments of a product; 0: it is none.
+/// The index of the first of the two factors among the arguments of a product; 0 if it is no
+/// product.
 int first_factor(std::string_view name) {
   if (name == "aten::mm" || name == "aten::bmm" || name == "aten::mv" || name == "aten::dot")
     return 1;
@@ -39,8 +40,9 @@ double product_flops(const at::Tensor& first, const at::Tensor& second) {
   return 2.0 * static_cast<double>(first.numel()) * row;
 }
 
-/// "QuickGeluBackward" of "torch::autograd::CppNode<stages::(anonymous namespace)::QuickGelu>", a
-/// function of our own; "LinearBackward" of one called LinearFunction. Any other name as it is.
+/// "QuickGeluBackward" for "torch::autograd::CppNode<stages::(anonymous namespace)::QuickGelu>", a
+/// function of our own; "LinearBackward" for one called LinearFunction. Any other name is
+/// unchanged.
 std::string short_name(std::string_view name) {
   constexpr std::string_view kOwn = "torch::autograd::CppNode<", kFunction = "Function";
   if (!name.starts_with(kOwn)) return std::string(name);
@@ -101,8 +103,8 @@ struct ScopedOperations::Callbacks {
   }
 };
 
-/// An operation is told the number that the next node will have, so that the last one to be told it
-/// has made that node.
+/// An operation gets the number that the next node will have, so the last operation with that
+/// number has made that node.
 void ScopedOperations::note_purpose(const at::RecordFunction& function) {
   const std::int64_t number = function.seqNr();
   if (number < 0) return;
@@ -151,8 +153,8 @@ namespace {
 
 thread_local const std::function<void(const at::Tensor&)>* show_on_thread = nullptr;
 
-/// Keeps the tensor's memory, as autograd does without hooks; not its history, of which the graph
-/// would then hold itself.
+/// Keeps the tensor's memory, as autograd does without hooks, but not its history: the graph would
+/// then hold itself.
 class Shown final : public torch::autograd::SavedVariableHooks {
  public:
   void call_pack_hook(const at::Tensor& tensor) override {
@@ -165,7 +167,7 @@ class Shown final : public torch::autograd::SavedVariableHooks {
   at::Tensor kept_;
 };
 
-/// There are no such hooks in C++ but what an engine gives.
+/// C++ has such hooks only through an engine.
 class ShowingEngine final : public torch::autograd::Engine {
  public:
   static torch::autograd::Engine& instance() {
@@ -294,8 +296,8 @@ void MemoryTrace::Recorder::saved(const at::Tensor& tensor) {
   if (storages[*index].shape.empty()) describe(*index, tensor);
 }
 
-/// The result of the outermost operation that made a storage says its shape; those of the
-/// operations within it may be views of other shapes, which come first.
+/// The result of the outermost operation that allocated a storage determines its shape. Results of
+/// inner operations come first and may be views of other shapes.
 void MemoryTrace::Recorder::result(const at::Tensor& tensor) {
   const std::lock_guard lock(mutex);
   const auto index = index_of(tensor);
@@ -325,8 +327,8 @@ MemoryTrace::Recorder::Place MemoryTrace::Recorder::place() const {
 
 namespace {
 
-/// What dies at once, such as autocast's casts, dies in an order of no meaning: brings it into that
-/// of the births.
+/// Storages that die together, such as autocast's casts, die in an arbitrary order: sorts them by
+/// birth.
 std::vector<TraceEvent> sorted_deaths(std::vector<TraceEvent> events) {
   const auto is_at_once = [](const TraceEvent& a, const TraceEvent& b) {
     return !a.is_birth && !b.is_birth && a.phase == b.phase && a.flops == b.flops;
@@ -373,8 +375,8 @@ std::optional<MemoryTrace::Recorder::Stretch> MemoryTrace::Recorder::since(
   return stretch;
 }
 
-/// What dies within the stretch is noted under the index that it had: it is dead by now, and there
-/// is no second one of it at a time.
+/// What dies within the section keeps its index: it is dead by now, and never exists twice at a
+/// time.
 std::vector<c10::Storage> MemoryTrace::Recorder::note_again(const Stretch& stretch) {
   const std::lock_guard lock(mutex);
   sum_.reset();

@@ -20,22 +20,21 @@ struct RecordFunction;
 
 namespace stages {
 
-/// What the current thread computes: the path of the running module, or the term of the loss; ""
-/// where neither runs.
+/// What the current thread computes: the path of the running module, or the term of the loss; "" if
+/// there is neither.
 std::string running_purpose();
 
-/// Knows which operation of torch this thread is in, as long as it lives; one at a time on a
-/// thread.
+/// Tracks which torch operation this thread is in, while it lives; at most one per thread.
 class [[nodiscard]] ScopedOperations {
  public:
   class Observer {
    public:
     virtual ~Observer() = default;
-    /// A result of an operation that ends, the innermost first.
+    /// Called with each result of an operation that ends, the innermost operation first.
     virtual void result(const at::Tensor& tensor) = 0;
     /// The engine is about to add another gradient to `gradient`.
     virtual void sum_begins(const at::Tensor& gradient) = 0;
-    /// That is what came of it.
+    /// The result of that addition.
     virtual void sum_ends(const at::Tensor& sum) = 0;
   };
   /// The observer must outlive it.
@@ -44,18 +43,18 @@ class [[nodiscard]] ScopedOperations {
   ScopedOperations(const ScopedOperations&) = delete;
   ScopedOperations& operator=(const ScopedOperations&) = delete;
 
-  /// The outermost, "aten::linear", or of a backward pass its node, "AddmmBackward0"; "" outside of
-  /// all.
+  /// The outermost operation, "aten::linear", or in a backward pass its node, "AddmmBackward0"; ""
+  /// outside of all.
   const std::string& current() const { return outermost_; }
-  /// running_purpose(), or in a backward pass that of the forward of its node.
+  /// running_purpose(), or in a backward pass the purpose of the forward operation of its node.
   std::string purpose() const;
-  /// How many of the outermost have begun: tells one from the next.
+  /// How many outermost operations have begun: distinguishes one from the next.
   std::size_t number() const { return number_; }
-  /// How many operations have begun that are in no other: those of a backward pass count each, and
-  /// so do those of an autograd function and of what is computed again in one.
+  /// How many operations have begun that are inside no other. Each operation of a backward pass
+  /// counts, and so does each of an autograd function and of what is recomputed in one.
   std::int64_t launches() const { return launches_; }
-  /// Of the matrix products so far, two for each product of numbers. Convolutions and attention
-  /// count themselves (count_flops()).
+  /// Operations of the matrix products so far, two per multiplication of numbers. Convolutions and
+  /// attention count their own (count_flops()).
   double flops() const { return flops_; }
 
  private:
@@ -63,7 +62,7 @@ class [[nodiscard]] ScopedOperations {
   void show(const at::RecordFunction& function, bool is_sum);
   void note_purpose(const at::RecordFunction& function);
 
-  /// What runs within what: the engine's step for a node, the node, operations.
+  /// The nesting: the engine's step for a node, the node, operations.
   enum class Level { kEngine, kNode, kOperation, kSum };
 
   Observer& observer_;
@@ -71,16 +70,16 @@ class [[nodiscard]] ScopedOperations {
   std::string outermost_;
   std::vector<Level> levels_;
   std::unordered_map<std::int64_t, std::string>
-      purposes_;                 // by the sequence number of a node that is yet to be made
+      purposes_;                 // by the sequence number of a node that is not yet made
   std::string purpose_of_node_;  // of the outermost node; empty outside of all
   std::size_t number_ = 0;
   std::int64_t launches_ = 0;
   double flops_ = 0;
 };
 
-/// Shows every tensor that autograd keeps for a backward pass, on this thread as long as it lives.
-/// A tensor is shown once for each operation that keeps it. The inner scope counts. The first one
-/// installs an engine of ours in torch, which differs from torch's own in nothing else.
+/// Reports every tensor that autograd saves for a backward pass on this thread, while it lives. A
+/// tensor is reported once for each operation that saves it. The innermost scope counts. The first
+/// scope installs our own engine in torch, which differs from torch's only in this.
 class [[nodiscard]] ScopedSavedTensors {
  public:
   explicit ScopedSavedTensors(std::function<void(const at::Tensor&)> show);
@@ -93,16 +92,15 @@ class [[nodiscard]] ScopedSavedTensors {
   const std::function<void(const at::Tensor&)>* const before_;
 };
 
-/// What a trace knows. Its storages may outlive the trace, so the last of them and the trace share
-/// it.
+/// The state of a trace. Its storages may outlive the trace, so they share ownership of it.
 class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTrace::Recorder>,
                                     public ScopedOperations::Observer {
  public:
   Recorder(Backend backend, Repeated repeated) : backend(std::move(backend)), repeated(repeated) {}
 
-  /// Begins to watch this thread.
+  /// Starts recording on this thread.
   void open();
-  /// From here on nothing is recorded.
+  /// Stops recording.
   void close();
 
   c10::DataPtr birth(std::int64_t bytes);
@@ -113,30 +111,30 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
     return launches + (operations ? operations->launches() : 0);
   }
 
-  /// How far the trace has come.
+  /// A position in the trace.
   struct Place {
     std::size_t events, storages;
     double flops;
     std::int64_t launches;
   };
   Place place() const;
-  /// A stretch of the trace, by itself: storages are numbered from its first on, and flops counted
-  /// from its beginning.
+  /// A section of the trace, independent of its position: storage numbers and flops count from its
+  /// beginning.
   struct Stretch {
     std::size_t first_storage;
     std::vector<TracedStorage> storages;
     std::vector<TraceEvent> events;
-    std::vector<std::size_t> survivors;  ///< storages that are left
+    std::vector<std::size_t> survivors;  ///< storages still alive at the end
     double flops;
     std::int64_t launches;
-    /// Notes the same: where it was noted counts for nothing.
+    /// True if both recorded the same, regardless of their positions.
     bool is_like(const Stretch& other) const;
   };
-  /// All since `begin`; nullopt where a storage that was there before has died in it.
+  /// Everything since `begin`; nullopt if a storage from before has died since.
   std::optional<Stretch> since(const Place& begin) const;
-  /// Notes a stretch once more, with memory for each of its survivors, in their order.
+  /// Records a section once more, and returns memory for each of its survivors, in their order.
   std::vector<c10::Storage> note_again(const Stretch& stretch);
-  /// The index of a tensor's storage; nullopt where it is no storage of this trace.
+  /// The index of a tensor's storage; nullopt if it is not a storage of this trace.
   std::optional<std::size_t> find(const at::Tensor& tensor) const;
 
   const Backend backend;
@@ -144,12 +142,12 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
   mutable std::mutex mutex;  // storages may die on any thread
   std::vector<TracedStorage> storages;
   std::vector<TraceEvent> events;
-  double flops = 0;           // beside what the operations count
-  std::int64_t launches = 0;  // likewise
+  double flops = 0;           // in addition to what the operations count
+  std::int64_t launches = 0;  // in addition to what the operations count
   std::optional<ScopedOperations> operations;
 
  private:
-  /// What stands for a storage's memory: its death is the storage's.
+  /// Stands for a storage's memory: it dies with the storage.
   struct Block {
     std::shared_ptr<Recorder> recorder;
     std::size_t index;
@@ -164,25 +162,25 @@ class MemoryTrace::Recorder final : public std::enable_shared_from_this<MemoryTr
   void sum_begins(const at::Tensor& gradient) override;
   void sum_ends(const at::Tensor& sum) override;
 
-  /// A sum of the engine's: on other devices it is written over one of its parts, if nobody else
-  /// holds that; on Meta it never is.
+  /// An addition of the engine. Other devices write it over one of its operands if nothing else
+  /// holds that; Meta never does.
   struct Sum {
     std::size_t part;
-    std::optional<std::size_t> result = {};  // once it is there
+    std::optional<std::size_t> result = {};  // once it exists
     std::size_t birth = 0;                   // of the result, among the events
   };
 
   bool is_open_ = false;
-  std::vector<bool> is_owned_;  // of each storage: own() has spoken
+  std::vector<bool> is_owned_;  // per storage: own() was called
   std::vector<std::size_t>
-      operation_of_;  // of each storage: the number of the operation that made it
+      operation_of_;  // per storage: the number of the operation that allocated it
   std::vector<std::size_t>
-      stands_for_;          // of each storage: the one whose memory it has, or it itself
-  std::optional<Sum> sum_;  // the last one, as long as nothing was born after it
+      stands_for_;          // per storage: the one whose memory it uses, or itself
+  std::optional<Sum> sum_;  // the last addition, while nothing has been allocated after it
   std::optional<ScopedSavedTensors> saved_tensors_;
 };
 
-/// Of the living trace; null: there is none.
+/// The recorder of the living trace; null if there is none.
 MemoryTrace::Recorder* living_recorder();
 
 }  // namespace stages

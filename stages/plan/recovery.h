@@ -15,36 +15,36 @@
 
 namespace stages {
 
-/// What is known of memory of `device` that has just run out: of a CPU what its allocator refused
-/// last, of a GPU what was reserved. `from` and `to` are left to whoever knows them. Called before
+/// What is known about memory of `device` that has just run out: on a CPU what its allocator
+/// refused last, on a GPU what was reserved. The caller fills in `from` and `to`. Call it before
 /// anything is freed for good.
 runner::Recovery memory_incident(c10::Device device);
 
 /// "out of memory in phase 'backward' (4.0 MiB were asked for while 61 MiB of 64 MiB were taken)",
-/// as far as that is known.
+/// with the details that are known.
 std::string in_words(const runner::Recovery& incident);
 
-/// Makes room for another try: what was refused is forgotten, and unused blocks are returned.
+/// Makes room for another try: forgets what was refused and returns unused blocks.
 void clear_after_out_of_memory(c10::Device device);
 
-/// How many rows of a batch go through a network at once where nothing mixes them and there is no
-/// graph: all, until memory runs out. Then the batch is run again as it was, since what took the
-/// memory may be gone, and after that in parts of half as many rows, rounded up, down to the
-/// policy's min_micro_batch, as often as its max_retries and on_oom allow. What was found to fit
-/// holds for the batches that follow.
+/// How many rows of a batch go through a network at once if nothing mixes them and there is no
+/// graph: all, until memory runs out. The batch is then run again unchanged, since whatever took
+/// the memory may be gone. After that it is run in parts of half as many rows, rounded up, down to
+/// the policy's min_micro_batch, as often as its max_retries and on_oom allow. A size that fits is
+/// kept for the following batches.
 ///
 ///   RowsAtOnce rows(policy, device, "validation", context);
-///   for (const Batch& batch : batches) rows.run(batch.units(), [&](std::int64_t at_once) {
-///   encode(batch, at_once); });
+///   for (const Batch& batch : batches)
+///     rows.run(batch.units(), [&](std::int64_t at_once) { encode(batch, at_once); });
 class RowsAtOnce {
  public:
-  /// `what` is run, in words. All is borrowed.
+  /// `what` names what is run. All arguments are borrowed.
   RowsAtOnce(const MemoryPolicy& policy, c10::Device device, std::string what,
              runner::RunContext& context)
       : policy_(policy), device_(device), what_(std::move(what)), context_(context) {}
 
-  /// Calls `run` with how many of `units` go at once, 1 or more, until it returns. What it throws
-  /// last leaves this.
+  /// Calls `run` with how many of `units` go at once, 1 or more, until it returns. If no retry is
+  /// left, it rethrows the last exception of `run`.
   void run(std::int64_t units, const std::function<void(std::int64_t at_once)>& run);
 
   const MemoryPolicy& policy() const { return policy_; }
@@ -60,25 +60,25 @@ class RowsAtOnce {
   std::optional<std::int64_t> most_;  // that fit
 };
 
-/// Does `work`, and once more after unused blocks were returned where memory ran out and `policy`
-/// allows a retry.
+/// Does `work`. If memory runs out and `policy` allows a retry, returns unused blocks and does it
+/// once more.
 void do_with_retry(const MemoryPolicy& policy, c10::Device device, const std::string& what,
                    runner::RunContext& context, const std::function<void()>& work);
 
-/// Where the policy lets a node go on that has run out of memory on `device` for good, in its
-/// order: "gpu" for another GPU, "cpu"; only what is not `device`.
+/// Where a node that has run out of memory on `device` for good may continue by the policy, in its
+/// order: "gpu" for another GPU, "cpu"; `device` itself is left out.
 std::vector<std::string> other_devices(const MemoryPolicy& policy, c10::Device device);
 
-/// Does `work`. Where memory runs out and the policy allows other devices, it throws
-/// runner::StageError that names them, in place of what `work` has thrown.
+/// Does `work`. If memory runs out and the policy allows other devices, throws a runner::StageError
+/// that names them in place of the original exception.
 void run_or_go_elsewhere(const MemoryPolicy& policy, c10::Device device,
                          const std::function<void()>& work);
 
-/// A Loader that reads on where memory ran out while a batch was put together, by another one that
-/// begins with that batch: once for each batch, where the policy allows a retry.
+/// A Loader that continues after memory ran out while a batch was assembled, with a new loader that
+/// begins with that batch: once for each batch, if the policy allows a retry.
 class RetriedLoader {
  public:
-  /// One pass, as Loader has it.
+  /// One pass, as for Loader.
   struct Pass {
     std::shared_ptr<const Dataset> dataset;
     SampleOrder order;
@@ -90,7 +90,7 @@ class RetriedLoader {
   /// `policy` and `context` are borrowed.
   RetriedLoader(Pass pass, const MemoryPolicy& policy, runner::RunContext& context);
 
-  // As Loader has them.
+  // As in Loader.
   std::optional<Batch> next();
   std::int64_t batches() const { return batches_; }
   std::int64_t position() const { return pass_.first_batch; }
@@ -99,7 +99,7 @@ class RetriedLoader {
  private:
   Loader& loader();
 
-  Pass pass_;  // what is left of it
+  Pass pass_;  // the remainder of the pass
   const MemoryPolicy& policy_;
   runner::RunContext& context_;
   std::optional<Loader> loader_;

@@ -52,7 +52,7 @@ std::optional<Repetition::Part> Repetition::part(const MemoryTrace::Recorder& re
   return result;
 }
 
-/// Tensors are made without torch's operations, which the trace would count.
+/// Makes tensors without torch's operations, which the trace would count.
 NamedTensors Repetition::again(MemoryTrace::Recorder& recorder) const {
   const std::vector<c10::Storage> storages = recorder.note_again(last_->stretch);
   NamedTensors result;

@@ -15,22 +15,22 @@ namespace stages {
 ///   Repetition parts;
 ///   for (…) encoded.add(parts.next(part.units(), [&] { return step.encode(network, part); }));
 ///
-/// Where a MemoryTrace lives, a part is not computed if the two before it were of its size and the
-/// trace noted the same of both: the same births and deaths, sizes, owners, operations and flops,
-/// and nothing of either is left but what it gave back. The trace then notes the same again, so
-/// that it is the one of all parts computed. The first part differs from the second, since it makes
-/// the gradients. Elsewhere everything is computed.
+/// While a MemoryTrace lives, a part is not computed if the two parts before it had its size and
+/// the trace recorded the same for both: the same births and deaths, sizes, owners, operations and
+/// flops, with nothing left of either but what it returned. The trace then records a copy, so it
+/// equals the trace of all parts computed. The first part differs from the second, since it
+/// allocates the gradients. Without a trace every part is computed.
 class Repetition {
  public:
-  /// What `work` gives back, or tensors with the same place in memory that stand for it.
+  /// The result of `work`, or tensors with the same place in memory that stand for it.
   NamedTensors next(std::int64_t size, const std::function<NamedTensors()>& work);
 
  private:
-  /// A tensor that was given back.
+  /// A tensor that was returned.
   struct Given {
     std::string name;
-    std::optional<std::size_t> survivor;  // whose storage it is, among those of the stretch
-    at::Tensor older;                     // where it was there before
+    std::optional<std::size_t> survivor;  // the one with its storage, among those of the section
+    at::Tensor older;                     // if it existed before
     at::ScalarType dtype = at::kByte;
     std::vector<std::int64_t> sizes, strides;
     std::int64_t offset = 0;
@@ -41,15 +41,15 @@ class Repetition {
     MemoryTrace::Recorder::Stretch stretch;
     std::vector<Given> given;
   };
-  /// What was noted from `begin` on; nullopt where it leaves or ends something else than it gave
-  /// back.
+  /// What was recorded from `begin` on; nullopt if it leaves or ends anything other than what it
+  /// returned.
   static std::optional<Part> part(const MemoryTrace::Recorder& recorder,
                                   const MemoryTrace::Recorder::Place& begin, std::int64_t size,
                                   const NamedTensors& given);
   NamedTensors again(MemoryTrace::Recorder& recorder) const;
 
   std::optional<Part> last_;
-  bool is_known_ = false;  // the last was like the one before
+  bool is_known_ = false;  // the last part was like the one before
 };
 
 }  // namespace stages

@@ -10,18 +10,18 @@
 namespace stages {
 namespace {
 
-/// A kind of device; of a CPU for each of its threads.
+/// A kind of device; for a CPU, per thread.
 struct Speed {
-  double flops;   // a second
-  double bytes;   // a second, written and read again
+  double flops;   // per second
+  double bytes;   // per second, written and read again
   double launch;  // seconds for each operation
 };
 
 constexpr Speed kCpuThread = {.flops = 60e9, .bytes = 4e9, .launch = 4e-6};
 constexpr Speed kGpu = {.flops = 15e12, .bytes = 400e9, .launch = 6e-6};
 constexpr double kBus =
-    12e9;  // bytes a second, between pinned memory and a GPU: PCIe 3.0 with 16 lanes
-constexpr int kThreadsOfMemory = 4;  // a few threads have all that the memory gives
+    12e9;  // bytes per second between pinned memory and a GPU: PCIe 3.0 with 16 lanes
+constexpr int kThreadsOfMemory = 4;  // a few threads use the full memory bandwidth
 
 }  // namespace
 
@@ -67,7 +67,7 @@ class ProfileWalk {
   }
 
  private:
-  /// The block in which the module at `path` is.
+  /// The block that contains the module at `path`.
   std::optional<std::size_t> block_of(const std::string& path) {
     if (path.empty()) return {};
     const auto [entry, is_new] = known_.try_emplace(path);
@@ -81,7 +81,7 @@ class ProfileWalk {
     return entry->second;
   }
 
-  /// Its place among those that have run.
+  /// Its place among the blocks that have run.
   std::size_t place_of(std::size_t block) {
     const auto [entry, is_new] = places_.try_emplace(block, profile_.blocks.size());
     if (is_new) {
@@ -97,7 +97,7 @@ class ProfileWalk {
         is_forward || event.phase == StepPhase::kLoss || event.phase == StepPhase::kBackward;
     if (!is_in_step) {
       current_.reset();
-      // After a forward pass and until the backward pass the blocks hold what they have saved.
+      // Between a forward pass and the backward pass the blocks hold what they have saved.
       if (event.phase == StepPhase::kIdle && before_backward_)
         note(event, live, flops, was_forward_);
       else profile_.elsewhere = std::max(profile_.elsewhere, live);
@@ -116,7 +116,7 @@ class ProfileWalk {
     else if (is_forward && event.is_birth) current_.reset();
     if (is_forward && current_) entered_ = std::max(entered_, *current_ + 1);
     if (saved && is_forward) {
-      // A death in the forward pass of the next part is that of the part before.
+      // A death in the forward pass of the next part belongs to the part before.
       std::int64_t& held = held_[place_of(*saved)];
       held += event.is_birth ? storages_[event.storage].bytes : 0;
     }
@@ -125,7 +125,7 @@ class ProfileWalk {
 
   void note(const TraceEvent& event, std::int64_t live, double flops, bool is_forward) {
     if (!current_) {
-      // Outside of all blocks, so many of which are held.
+      // Outside of all blocks, while `entered_` of them are held.
       between_.resize(std::max(between_.size(), entered_ + 1));
       between_[entered_] = std::max(between_[entered_], live);
       return;
@@ -150,7 +150,7 @@ class ProfileWalk {
   const std::vector<TracedStorage> storages_;
   const std::vector<std::string>& paths_;
   std::unordered_map<std::string, std::optional<std::size_t>> known_;
-  std::vector<std::optional<std::size_t>> module_of_, saver_of_;  // of each storage
+  std::vector<std::optional<std::size_t>> module_of_, saver_of_;  // per storage
   std::unordered_map<std::size_t, std::size_t> places_;           // by block
   std::vector<std::int64_t> held_;                                // of a part so far, by place
   std::vector<std::int64_t> between_;
@@ -170,8 +170,8 @@ StepProfile profile(const MemoryTrace& trace, std::size_t first_event,
 
 namespace {
 
-/// The chain of blocks, each of which is kept or recomputed. "Extra" are the bytes that earlier
-/// blocks hold because they are kept, beyond what they would hold if recomputed.
+/// The chain of blocks, each of which is kept or recomputed. "Extra" bytes are what earlier blocks
+/// hold because they are kept, beyond what they would hold if recomputed.
 class Chain {
  public:
   Chain(const StepProfile& kept, const StepProfile& recomputed)
@@ -190,14 +190,14 @@ class Chain {
   std::int64_t extra(std::size_t block) const { return extra_[block]; }
   const StepWork& forward(std::size_t block) const { return kept_.blocks[block].forward; }
 
-  /// What is live at most in block `i`, and before it outside of all blocks, where the earlier ones
-  /// hold `extra`.
+  /// The most that is live in block `i`, and outside all blocks before it, if the earlier ones hold
+  /// `extra`.
   std::int64_t needed(std::size_t i, bool is_recomputed, std::int64_t extra) const {
     const std::int64_t peak = is_recomputed ? recomputed_.blocks[i].peak + extra
                                             : kept_.blocks[i].peak - all_extra_before_[i] + extra;
     return std::max(peak, outside(i, extra));
   }
-  /// Likewise after the last block, and in other phases.
+  /// The same after the last block, and in other phases.
   std::int64_t needed_at_end(std::int64_t extra) const {
     return std::max({outside(size(), extra), kept_.elsewhere, recomputed_.elsewhere});
   }
@@ -210,17 +210,17 @@ class Chain {
   const StepProfile& kept_;
   const StepProfile& recomputed_;
   std::vector<std::int64_t> extra_;             // of each block
-  std::vector<std::int64_t> all_extra_before_;  // each block, where all are kept
+  std::vector<std::int64_t> all_extra_before_;  // at each block, if all are kept
 };
 
 /// A choice for the first blocks.
 struct Recomputation {
-  std::int64_t extra = 0;  // bytes that these hold
+  std::int64_t extra = 0;  // bytes that these blocks hold
   double seconds = 0;      // that recomputing takes
   std::vector<bool> recomputed = {};
 };
 
-/// Leaves those of which no other holds as little and takes as little time.
+/// Keeps only choices that no other beats in both memory and time.
 void drop_worse(std::vector<Recomputation>& choices) {
   std::ranges::sort(choices, [](const Recomputation& a, const Recomputation& b) {
     return a.extra != b.extra ? a.extra < b.extra : a.seconds < b.seconds;
@@ -238,8 +238,8 @@ std::optional<std::vector<bool>> choose_blocks(
     const StepProfile& kept, const StepProfile& recomputed, std::int64_t bytes,
     const std::function<double(const StepWork&)>& seconds) {
   const Chain chain(kept, recomputed);
-  // Choices that differ by less hold the same: it keeps their number small, and a tenth of a
-  // thousandth of what there is decides nothing.
+  // Choices that differ by less than this count as holding the same. It keeps their number small,
+  // and about a ten-thousandth of the budget does not matter.
   const std::int64_t grain = std::max<std::int64_t>(bytes / 8192, 1);
   std::vector<Recomputation> choices(1);
   for (std::size_t i = 0; i < chain.size(); ++i) {

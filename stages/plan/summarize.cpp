@@ -20,12 +20,12 @@ namespace {
 constexpr std::size_t kLargest = 10;
 constexpr std::size_t kPoints = 512;
 
-/// Of what is planned.
+/// Fractions of the planned bytes.
 constexpr double kShare = 0.005, kShareOfHalves = 0.01;
-/// And what the largest small block takes: small tensors may lie otherwise than in the plan.
+/// Plus the largest small block: small tensors may be placed differently than in the plan.
 constexpr std::int64_t kMisplaced = BlockPool::kSmall;
 
-/// "float32": torch's own word of Python.
+/// "float32": torch's Python name.
 std::string type_name(at::ScalarType type) {
   switch (type) {
     case at::kFloat:
@@ -52,7 +52,7 @@ std::string type_name(at::ScalarType type) {
 /// What was alive, and how much, after each event.
 class History {
  public:
-  /// From event `first` of the trace on; what kernels may take for themselves is left out, or not.
+  /// From event `first` of the trace on, with or without what kernels may take for themselves.
   History(const MemoryTrace& trace, std::size_t first, bool has_scratch)
       : storages_(trace.storages()) {
     const std::vector<TraceEvent> events = trace.events();
@@ -74,7 +74,7 @@ class History {
 
   /// Bytes at the peak, which may lie before the first event.
   std::int64_t peak_bytes() const { return peak_ ? live_[*peak_] : before_; }
-  /// The event that leads to the peak; nullopt: what was there before is never exceeded.
+  /// The event that reaches the peak; nullopt: what was there before is never exceeded.
   std::optional<std::size_t> peak_event() const {
     return peak_ ? std::optional(first_ + *peak_) : std::nullopt;
   }
@@ -117,8 +117,7 @@ std::vector<runner::NamedBytes> owners(const std::vector<const TracedStorage*>& 
   return result;
 }
 
-/// As it is called on `device`: attention is traced by the CPU's kernel, whichever a GPU has for
-/// it.
+/// Its name on `device`: attention is traced by the CPU's kernel, whichever kernel a GPU uses.
 std::string operation_on(at::DeviceType device, const std::string& operation) {
   if (device == at::kCPU ||
       !(operation.find("ForCpu") != operation.npos || operation.ends_with("_for_cpu")))
@@ -145,8 +144,8 @@ std::vector<runner::AliveTensor> largest(std::vector<const TracedStorage*> alive
   return result;
 }
 
-/// The curve, where each point is the most of the events that it covers, and where its phases
-/// begin.
+/// Draws the curve, where each point is the maximum over the events that it covers, and marks where
+/// phases begin.
 void draw(const History& history, runner::MemoryPlan& plan) {
   const std::vector<std::int64_t>& live = history.live();
   const std::size_t points = std::min(kPoints, live.size());
@@ -164,7 +163,7 @@ void draw(const History& history, runner::MemoryPlan& plan) {
   }
 }
 
-/// What the CPU's pool holds for the trace at its peak, or would if it had all it asks for.
+/// What the CPU's pool holds for the trace at its peak, assuming that it gets all it asks for.
 std::int64_t reserved_by_pool(const History& history) {
   BlockPool pool;
   std::unordered_map<std::size_t, std::int64_t> addresses;  // by storage
@@ -180,7 +179,7 @@ std::int64_t reserved_by_pool(const History& history) {
   return pool.peak_reserved();
 }
 
-/// The same of a GPU's caching allocator.
+/// The same for a GPU's caching allocator.
 std::int64_t reserved_on_gpu(const History& history, const AllocatorSettings& settings) {
   AllocatorReplay replay(rules_of(settings));
   for (std::size_t i = 0; i < history.events().size(); ++i) {
@@ -191,8 +190,8 @@ std::int64_t reserved_on_gpu(const History& history, const AllocatorSettings& se
   return replay.peak_reserved();
 }
 
-/// A small share of what is planned: where tensors lie decides about the gaps between them, and
-/// kernels that take less than they may leave other gaps.
+/// A small share of the planned bytes: gaps depend on where tensors lie, and kernels that take less
+/// than their bound may leave other gaps.
 runner::NamedBytes margin_of(std::int64_t planned, const std::vector<TracedStorage>& storages) {
   const bool has_halves = std::ranges::any_of(
       storages, [](const auto& one) { return at::isReducedFloatingType(one.dtype); });
@@ -203,7 +202,7 @@ runner::NamedBytes margin_of(std::int64_t planned, const std::vector<TracedStora
           .note = "for gaps between tensors that are not as planned"};
 }
 
-/// What a CPU's kernels may take for themselves: how much more is reserved with it.
+/// What a CPU's kernels may take for themselves, measured by how much more is reserved with it.
 runner::NamedBytes kernel_scratch(const MemoryTrace& trace, std::size_t first_event,
                                   const runner::MemoryPlan& plan) {
   const std::int64_t with = reserved_by_pool(History(trace, first_event, /*has_scratch=*/true));
@@ -265,8 +264,8 @@ namespace {
 
 constexpr std::int64_t kKiB = 1024, kMebibyte = 1024 * kKiB;
 
-/// A number for the GPUs whose name has one of the words, or for all where there are none. The
-/// first that fits counts.
+/// A number for the GPUs whose name contains one of the words, or for all if there are no words.
+/// The first match counts.
 struct Term {
   std::string_view name;
   std::vector<std::string_view> words;

@@ -16,15 +16,15 @@
 namespace stages {
 namespace {
 
-/// Counters whose words are made at once, so that the compiler makes vectors of them.
+/// Number of counters whose words are computed together, so that the compiler vectorizes the loop.
 constexpr int kPhiloxBlocks = 64;
 constexpr std::int64_t kElements = 4 * kPhiloxBlocks;
 
-// Compiled for several processors; the loader takes the best. Integers, and one product an element,
-// are the same bits on all of them.
+// Compiled for several processors; the loader picks the best. Integer arithmetic and one product
+// per element give the same bits on all of them.
 #define RETORT_FOR_EACH_PROCESSOR __attribute__((target_clones("avx512f", "avx2", "default")))
 
-/// mask.words() of `sample` for the blocks from `first` on, one after another.
+/// mask.words() of `sample` for consecutive blocks, beginning with `first`.
 RETORT_FOR_EACH_PROCESSOR void fill_words(const DropoutMask& mask, std::uint32_t sample,
                                           std::uint32_t first, std::uint32_t* words) {
   std::uint32_t c0[kPhiloxBlocks], c1[kPhiloxBlocks], c2[kPhiloxBlocks], c3[kPhiloxBlocks];
@@ -129,7 +129,7 @@ void run_kernel(FloatType type, const DropoutMask& mask, const at::Tensor& x,
 #endif
 
 /// The words of all elements of all rows, (rows, 4 · blocks) int64. Products of two 32-bit words
-/// are taken modulo 2^64, which is what int64 holds of them.
+/// wrap modulo 2^64, as int64 does.
 at::Tensor words_by_operators(const DropoutMask& mask, const at::Tensor& samples,
                               std::int64_t blocks) {
   constexpr std::int64_t kLow = 0xFFFFFFFF;

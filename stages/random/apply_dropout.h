@@ -6,18 +6,18 @@
 
 namespace stages {
 
-/// `x` with dropped elements zero, whatever they held, and kept ones times mask.scale(). Not
-/// recorded for a backward.
+/// `x` with dropped elements set to zero, whatever their value, and kept ones multiplied by
+/// mask.scale(). Not recorded for the backward pass.
 ///
-/// `x` has a sample a row and is float32, float64, float16 or bfloat16; narrow types are multiplied
-/// in float32 and rounded to the nearest once. Elements count along a row in row-major order,
-/// whatever the memory format. `samples` holds the number of each row's sample, 0 to 2^32 - 1, as
-/// int64 on x's device. The result is contiguous, and the same bits on every device. Throws
-/// std::invalid_argument where shapes or types are others.
+/// `x` has one row per sample and is float32, float64, float16 or bfloat16. Half types are
+/// multiplied in float32 and rounded once, to the nearest. Elements are counted along a row in
+/// row-major order, regardless of the memory format. `samples` holds the sample number of each row,
+/// 0 to 2^32 - 1, as int64 on x's device. The result is contiguous and bit-identical on every
+/// device. Throws std::invalid_argument on other shapes or types.
 at::Tensor apply_dropout(const DropoutMask& mask, const at::Tensor& x, const at::Tensor& samples);
 
-/// The same by operators of torch alone, for devices without a loop or kernel of ours. It takes
-/// some forty bytes an element for a while.
+/// The same, using torch's operators only, for devices that have no loop or kernel of ours. It
+/// temporarily needs about forty bytes per element.
 at::Tensor apply_dropout_by_operators(const DropoutMask& mask, const at::Tensor& x,
                                       const at::Tensor& samples);
 

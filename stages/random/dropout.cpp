@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kMostElements = std::numeric_limits<std::uint32_t>::max();
 
-/// apply_dropout() with a gradient, which is the same mask on the gradient.
+/// apply_dropout() with a gradient: the same mask applied to the gradient.
 class Drop : public torch::autograd::Function<Drop> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
@@ -68,7 +68,7 @@ at::Tensor numbers(const std::vector<std::int64_t>& samples, at::Device device) 
   return send_to(device, torch::tensor(samples, torch::kLong));
 }
 
-/// The seed that an input's masks have; that of "" is the step's own.
+/// The seed for an input's masks; for "" it is the step's own.
 std::uint64_t seed_of_input(std::uint64_t seed, std::string_view name) {
   for (const char letter : name) seed = Random({seed, static_cast<unsigned char>(letter)}).next();
   return seed;
@@ -101,7 +101,7 @@ Dropout::Saved Dropout::names_of(torch::nn::Module& module) {
 }
 
 void Dropout::restore(Saved& saved) {
-  // A layer that is in the network twice is put back to what it was first.
+  // In reverse, so a layer that is in the network twice gets its first state back.
   for (auto entry = saved.rbegin(); entry != saved.rend(); ++entry)
     entry->first->names_ = std::move(entry->second);
 }

@@ -16,29 +16,31 @@
 
 namespace stages {
 
-/// What all random numbers of one optimizer step are a function of.
+/// The key that determines all random numbers of one optimizer step.
 struct StepKey {
   std::uint64_t seed = 0;
   std::int64_t step = 0;  ///< 0 to 2^32 - 1
 };
 
-/// What dropout knows the rows of an encoding by, 0 to 2^32 - 1, one per row: by the name of the
-/// input that they are of, and under "" those of every input that has no entry of its own.
+/// The numbers by which dropout identifies the rows of an encoding, one per row, 0 to 2^32 - 1. The
+/// key is the name of the input that the rows belong to; "" holds those of every input without an
+/// entry of its own.
 using RowNames = std::map<std::string, std::vector<std::int64_t>, std::less<>>;
 
-/// In training drops units of its input with a probability and multiplies what it keeps by 1 / (1 -
-/// probability): dropout (Srivastava et al. 2014) of elements; stochastic depth (Huang et al. 2016,
-/// arXiv:1603.09382) of samples, where it follows a residual branch. Otherwise the identity.
+/// In training it drops units of its input with a probability and multiplies those kept by 1 / (1 -
+/// probability): dropout (Srivastava et al. 2014) of elements, or stochastic depth (Huang et al.
+/// 2016, arXiv:1603.09382) of samples when it follows a residual branch. In eval mode it is the
+/// identity.
 ///
-/// The mask is a function of the step and the samples that a ScopedDropout names, and of the
-/// layer's place in its network (stages/random/dropout_mask.h). Nothing but these names is kept for
-/// the backward, which makes the mask again.
+/// The mask is a function of the step and the samples given to a ScopedDropout and of the layer's
+/// place in its network (stages/random/dropout_mask.h). Only these are kept for the backward pass,
+/// which computes the mask again.
 class Dropout : public torch::nn::Module {
  public:
   explicit Dropout(double probability, DropoutUnit unit = DropoutUnit::kElement);
 
-  /// `x` has a row for each name of the scope. Throws std::logic_error in training where no scope
-  /// names the rows, and std::invalid_argument on another number of rows.
+  /// `x` has one row per name in the scope. In training it throws std::logic_error if no scope
+  /// names the rows, and std::invalid_argument if the number of rows differs.
   at::Tensor forward(const at::Tensor& x) const;
   /// True if forward() is not the identity.
   bool is_active() const { return probability_ > 0 && is_training(); }
@@ -47,7 +49,7 @@ class Dropout : public torch::nn::Module {
   friend class DropoutNames;
   friend class ScopedDropout;
   friend class ScopedInput;
-  /// What a ScopedDropout says to all layers.
+  /// The values that a ScopedDropout gives to all layers.
   struct Scope {
     StepKey key;
     std::map<std::string, at::Tensor, std::less<>> rows;
@@ -55,8 +57,8 @@ class Dropout : public torch::nn::Module {
   struct Names {
     std::shared_ptr<const Scope> scope;
     std::uint32_t layer = 0;
-    std::uint64_t seed = 0;  // the scope's, changed by the input's name
-    at::Tensor samples;      // undefined: no input has been named, and needs to be
+    std::uint64_t seed = 0;  // the scope's, modified by the input's name
+    at::Tensor samples;      // undefined: no input is named yet, but one must be
   };
   using Saved = std::vector<std::pair<Dropout*, std::optional<Names>>>;
   static Saved names_of(torch::nn::Module& module);
@@ -67,8 +69,8 @@ class Dropout : public torch::nn::Module {
   std::optional<Names> names_;  // set by the innermost scope
 };
 
-/// What the dropout layers of a module go by at the moment, to run it once more later under the
-/// same names:
+/// The dropout names of a module's layers at the moment, to run it again later under the same
+/// names:
 ///
 ///   const DropoutNames names(block);  // in the forward
 ///   const ScopedDropout again(names);  // in the backward, around the recomputation
@@ -82,21 +84,21 @@ class DropoutNames {
   Dropout::Saved names_;
 };
 
-/// Tells all dropout layers of a network what step it is and which samples its rows are, for as
-/// long as they go forward and backward; a layer's number is its place among them. Take the same
-/// network each time, and a part of it never:
+/// Gives all dropout layers of a network the step and the samples of its rows, for their forward
+/// and backward passes. A layer's number is its place among them, so always pass the same network,
+/// never a part of it:
 ///
 ///   const ScopedDropout dropout(network, {seed, step}, part.indices);
 ///   step.encode(network, part);  // and its backward
 ///
 /// A second pass or a recomputation under the same names sees the same masks, and so does any other
-/// cut of the batch. A sample that is in a batch twice has one mask. The network must outlive the
-/// scope and keep its modules.
+/// split of the batch. A sample that occurs twice in a batch has the same mask both times. The
+/// network must outlive the scope and keep its modules.
 class [[nodiscard]] ScopedDropout {
  public:
-  /// Throws std::invalid_argument on names or steps of more than 32 bits.
+  /// Throws std::invalid_argument if names or steps have more than 32 bits.
   ScopedDropout(torch::nn::Module& network, const StepKey& key, const RowNames& rows);
-  /// `samples`: positions in the dataset, of the rows of every input.
+  /// `samples`: positions in the dataset, for the rows of every input.
   ScopedDropout(torch::nn::Module& network, const StepKey& key,
                 const std::vector<std::int64_t>& samples);
   explicit ScopedDropout(const DropoutNames& names);
@@ -108,10 +110,10 @@ class [[nodiscard]] ScopedDropout {
   Dropout::Saved before_;
 };
 
-/// Within a ScopedDropout: what goes through the network now are the rows of the input `name`. Each
-/// name has masks of its own, so two views of a sample are dropped apart. Where a batch is divided
-/// into groups, its inputs have other rows each, and every one must be named by it. In evaluation
-/// it does nothing.
+/// Within a ScopedDropout, says that the rows now going through the network belong to the input
+/// `name`. Each name has its own masks, so two views of a sample are dropped independently. If a
+/// batch is divided into groups, its inputs have different rows, so each must be named this way. In
+/// evaluation it does nothing.
 ///
 ///   NamedTensors encode(torch::nn::Module& network, const Batch& part) const override {
 ///     const auto embed = [&](const char* name) {
@@ -119,9 +121,10 @@ class [[nodiscard]] ScopedDropout {
 ///       return model.forward(network, {{"image", part[name]}}).at("features");
 ///     };
 ///     return {{"support", embed("support")}, {"query", embed("query")}};
+///   }
 class [[nodiscard]] ScopedInput {
  public:
-  /// Throws std::logic_error where the rows of that input have no names.
+  /// Throws std::logic_error if the rows of that input have no names.
   ScopedInput(torch::nn::Module& network, std::string_view name);
   ~ScopedInput();
   ScopedInput(const ScopedInput&) = delete;

@@ -74,7 +74,7 @@ void set_generator_state(const nlohmann::json& json, at::Device device) {
   for (auto& [one, state] : states) {
     const auto text = json.find(type_name(one));
     if (text == json.end() && !one.is_cpu())
-      continue;  // it was saved where that device was not used
+      continue;  // saved on a run that did not use that device
     if (text == json.end() || !text->is_string())
       throw std::invalid_argument("it has no state of a random generator");
     state = bytes_from(text->get<std::string>());

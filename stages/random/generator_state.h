@@ -9,21 +9,21 @@
 
 namespace stages {
 
-/// Of each device: the state of LibTorch's random generator there, in its own bytes.
+/// The state of LibTorch's random generator of each device, in its own bytes.
 using GeneratorStates = std::vector<std::pair<c10::Device, at::Tensor>>;
 
-/// Of the CPU and, where `device` is another, of that.
+/// The states of the CPU and, if `device` is another, of that device.
 GeneratorStates generator_states(c10::Device device);
-/// Throws c10::Error if they are no states of such generators.
+/// Throws c10::Error if they are not states of such generators.
 void set_generator_states(const GeneratorStates& states);
 
-/// The state of LibTorch's own random generators, of the CPU and, where `device` is another, of
-/// that: an object of hexadecimal texts by device type. Nothing in a training step draws from them
-/// (random.h, philox.h), but a layer of LibTorch's may.
+/// The state of LibTorch's own random generators, for the CPU and, if `device` is another, for that
+/// device: an object of hexadecimal texts by device type. Nothing in a training step draws from
+/// them (random.h, philox.h), but a layer of LibTorch may.
 nlohmann::json generator_state(c10::Device device);
 
-/// Puts such a state back; a device other than the CPU that it does not know keeps its own. Throws
-/// std::invalid_argument if it is none.
+/// Restores such a state. If `device` is not the CPU and the state has no entry for it, its
+/// generator stays as it is. Throws std::invalid_argument if `state` is invalid.
 void set_generator_state(const nlohmann::json& state, c10::Device device);
 
 }  // namespace stages

@@ -5,14 +5,14 @@
 
 namespace stages {
 
-/// The numbers 0 … size-1 in an order that is a function of (seed, epoch): no list of them is made,
-/// and any place of it is looked up at once, whatever was looked up before.
+/// The numbers 0 … size-1 in an order that is a function of (seed, epoch). No list is made; any
+/// place can be looked up directly and in any order.
 ///
 /// A Feistel network of eight rounds (Luby and Rackoff, "How to construct pseudorandom permutations
 /// from pseudorandom functions", SIAM Journal on Computing 17, 1988) over the smallest power of two
-/// that holds the numbers; one that leaves them is sent through again until it is back, at most
-/// once more on average: the "cycle-walking cipher" of Black and Rogaway, "Ciphers with arbitrary
-/// finite domains", CT-RSA 2002. Mixed well enough for sampling; no secret is safe in it.
+/// that holds the numbers. A result outside the range is sent through again until it is inside, at
+/// most once more on average: the "cycle-walking cipher" of Black and Rogaway, "Ciphers with
+/// arbitrary finite domains", CT-RSA 2002. It mixes well enough for sampling; it is not secure.
 class Permutation {
  public:
   /// `size` is positive.
@@ -27,7 +27,7 @@ class Permutation {
   std::uint64_t once(std::uint64_t value) const;
 
   std::int64_t size_;
-  int high_bits_, low_bits_;  // the halves that take turns; both have at least one bit
+  int high_bits_, low_bits_;  // the alternating halves; both have at least one bit
   std::array<std::uint64_t, kRounds> keys_;
 };
 

@@ -11,12 +11,13 @@
 
 namespace stages {
 
-/// Random numbers that are a function of a key and a position, whoever asks and in whatever order:
+/// Random numbers that are a function of a key and a position, independent of who draws and in
+/// which order:
 ///
 ///   Random random({seed, epoch, index});
 ///   if (random.uniform() < probability) …
 ///
-/// SplitMix64; the key's parts are mixed in one after another.
+/// SplitMix64; the parts of the key are mixed in one after another.
 class Random {
  public:
   explicit Random(std::initializer_list<std::uint64_t> key) {
@@ -38,8 +39,8 @@ class Random {
   std::uint64_t state_ = 0;
 };
 
-/// The positions of `names` in an order drawn from (seed, name) alone: of two names the same one
-/// comes first, whatever other names are there and in whatever order.
+/// The positions of `names` in an order drawn from (seed, name) alone: the relative order of two
+/// names does not depend on which other names there are or on their order.
 std::vector<std::size_t> drawn_by_name(std::span<const std::string_view> names, std::uint64_t seed);
 
 }  // namespace stages

@@ -192,7 +192,7 @@ void report_patients(const ImageList& list, runner::RunContext& context) {
   std::size_t patients = 0, named = 0, unnamed = 0, copies = 0;
   std::vector<std::string> shared, shared_pictures;
   for (const auto& [owner, has] : by_owner(list)) {
-    // Pictures that are called the same in two folders are told by check_copies() where they are
+    // ImageParts that are called the same in two folders are told by check_copies() where they are
     // copies.
     const bool has_copies = !has.is_patient && has.names.size() > 1;
     (has.is_patient ? named : unnamed) += has.photographs;

@@ -91,7 +91,7 @@ PatientNames::PatientNames(const std::optional<std::string>& pattern) {
       {"(\\D*+\\d.*?)(?:[-_ .]++" + change + "(?:[-_ .]*+\\d++)*+(?:deg)?(?: ?\\(\\d+\\))?)+"});
 }
 
-PictureOwner PatientNames::of(std::string_view file) const {
+DrawingOwner PatientNames::of(std::string_view file) const {
   std::string name = without_ending(file);
   if (pattern_) {
     std::optional<std::string> patient = pattern_->capture_or_first(name, "patient");
@@ -145,7 +145,7 @@ ImageList graded(const fs::path& root) {
 /// Says whose picture `file` is, as its name without the folder tells. Copies have the grade of
 /// what they are copies of.
 void set_owner(ImageFile& file, const PatientNames& names) {
-  PictureOwner owner = names.of(std::string_view(file.name).substr(file.name.rfind('/') + 1));
+  DrawingOwner owner = names.of(std::string_view(file.name).substr(file.name.rfind('/') + 1));
   file.names_patient = owner.is_patient;
   file.patient =
       owner.is_patient ? std::move(owner.name) : std::to_string(file.label) + "/" + owner.name;

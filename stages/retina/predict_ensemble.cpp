@@ -15,7 +15,7 @@
 #include "runner/shared/stage/config_reader.h"
 #include "runner/shared/stage/stage.h"
 #include "stages/artifact/loader.h"
-#include "stages/data/picture_files.h"
+#include "stages/data/images_to_predict.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/machine/device.h"
 #include "stages/machine/threads.h"
@@ -83,9 +83,9 @@ at::Tensor pair_logits_of(const Checkpoint& checkpoint, TestTimeFlip flip,
 /// Asks one network after another about all pictures, and lets them vote.
 class EnsemblePrediction {
  public:
-  EnsemblePrediction(Ensemble ensemble, Voting voting, std::shared_ptr<const PictureFiles> pictures,
-                     ImageDatasetOptions transform, EnsembleRequest request, at::Device device,
-                     const RequestContext& context)
+  EnsemblePrediction(Ensemble ensemble, Voting voting,
+                     std::shared_ptr<const ImagesToPredict> pictures, ImageDatasetOptions transform,
+                     EnsembleRequest request, at::Device device, const RequestContext& context)
       : ensemble_(std::move(ensemble)),
         voting_(voting),
         pictures_(std::move(pictures)),
@@ -252,7 +252,7 @@ class EnsemblePrediction {
 
   const Ensemble ensemble_;
   const Voting voting_;
-  const std::shared_ptr<const PictureFiles> pictures_;
+  const std::shared_ptr<const ImagesToPredict> pictures_;
   const ImageDatasetOptions transform_;
   const EnsembleRequest request_;
   const at::Device device_;
@@ -273,7 +273,7 @@ Voting voting_of(const runner::Graph& graph, const std::string& id) {
 }
 
 /// The bytes that the first of the networks takes of a GPU; those of one model are alike.
-std::int64_t planned_bytes_of(const Checkpoint& checkpoint, const PictureFiles& pictures,
+std::int64_t planned_bytes_of(const Checkpoint& checkpoint, const ImagesToPredict& pictures,
                               const EnsembleRequest& request, const std::string& device_model) {
   MemoryPolicy policy;
   policy.precision = checkpoint.numerics.precision;
@@ -321,7 +321,7 @@ runner::Result<Json> answer_predict_ensemble(const Json& request, const RequestC
   if (flip == kTestTimeFlips.end()) throw std::runtime_error("predict: an unknown flip");
   asked.flip = flip->second;
 
-  auto found = list_pictures(fields.texts("paths"));
+  auto found = list_images(fields.texts("paths"));
   if (!found) return found.errors();
   const std::string plan_for = request.contains("plan_for") ? fields.text("plan_for") : "";
   if (const std::string not_taken = found->not_taken.text(); plan_for.empty() && !not_taken.empty())
@@ -351,8 +351,8 @@ runner::Result<Json> answer_predict_ensemble(const Json& request, const RequestC
   ImageDatasetOptions transform = transform_of(*checkpoints.front());
   transform.loader.workers =
       std::clamp<std::int64_t>(std::thread::hardware_concurrency() / 2, 1, 8);
-  auto pictures =
-      std::make_shared<const PictureFiles>(std::move(found->files), transform, asked.skip_corrupt);
+  auto pictures = std::make_shared<const ImagesToPredict>(std::move(found->files), transform,
+                                                          asked.skip_corrupt);
   if (!plan_for.empty())
     return Json{{"predicted", planned_bytes_of(*checkpoints.front(), *pictures, asked, plan_for)}};
   return EnsemblePrediction(std::move(ensemble), voting, std::move(pictures), transform, asked,

@@ -13,32 +13,31 @@
 
 namespace stages {
 
-/// A sample of one of two classes, and what ranks it.
+/// A sample of one of two classes, and its score for ranking.
 struct RankedSample {
   double score = 0;  ///< higher: more likely of the second class
   bool is_second = false;
 };
 
-/// The area under the ROC curve: how often a sample of the second class is ranked above one of the
-/// first, where those of equal score count half (Mann and Whitney). nullopt where there are none of
-/// either class.
+/// The area under the ROC curve: how often a sample of the second class ranks above one of the
+/// first, with ties counted half (Mann and Whitney). nullopt if either class has no samples.
 std::optional<double> ranked_area(std::span<RankedSample> samples);
 
-/// A class as a recipe names it: by its number or its name.
+/// A class in a recipe: its number or its name.
 using ClassChoice = std::variant<std::int64_t, std::string>;
 
-/// The number of a chosen class among `classes`. Throws runner::StageError at /classes where there
+/// The number of the chosen class among `classes`. Throws runner::StageError at /classes if there
 /// is none.
 std::int64_t chosen_class(const ClassChoice& choice, const std::vector<std::string>& classes);
 
-/// The samples of two classes of a dataset, in its order, labelled 0 and 1: what learns to tell
-/// these two apart by one logit, that of the second.
+/// The samples of two classes of a dataset, in its order, labelled 0 and 1, for training one logit,
+/// that of the second class.
 class ClassPair final : public Dataset, public RemarkingDataset {
  public:
-  /// `labels` are the numbers of the two in `source`, which differ. With a `batch_size` an epoch
-  /// has a batch that a training can use: an incomplete one that is all there is stays even where
-  /// the loader is to leave it out. Throws runner::StageError where `source` does not say the
-  /// labels of its samples, or has none of either class. `part` is what errors call it, "validation
+  /// `labels` are the numbers of the two classes in `source`, which differ. With a `batch_size`
+  /// every epoch has a usable batch: an incomplete batch that is the only one is kept even if the
+  /// loader drops incomplete ones. Throws runner::StageError if `source` does not give the labels
+  /// of its samples, or has no samples of either class. `part` is its name in errors, "validation
   /// data".
   ClassPair(std::shared_ptr<const Dataset> source, std::array<std::int64_t, 2> labels,
             std::int64_t batch_size = 0, const std::string& part = "data");
@@ -53,7 +52,7 @@ class ClassPair final : public Dataset, public RemarkingDataset {
   std::vector<std::int64_t> labels() const override { return labels_; }
   Remarks take_remarks(std::span<const std::int64_t> indices) const override;
 
-  /// The two classes by their numbers in the whole data, which has so many.
+  /// The numbers of the two classes in the whole data, which has `pair_of` classes.
   const std::array<std::int64_t, 2>& pair() const { return pair_; }
   std::int64_t pair_of() const { return pair_of_; }
 

@@ -13,11 +13,11 @@
 
 namespace stages {
 
-/// What one optimizer step sees, or a part of it: named tensors whose first dimension is rows.
+/// The input of one optimizer step, or a part of it: named tensors whose first dimension is rows.
 ///
-/// A batch is a row of units. A unit is one sample, with one row in every tensor; or, for a batch
-/// divided into groups, one group (an episode), which may own a different number of rows in each
-/// tensor.
+/// A batch is a sequence of units. A unit is one sample, with one row in every tensor. In a batch
+/// divided into groups, a unit is one group (an episode), which may own a different number of rows
+/// in each tensor.
 class Batch {
  public:
   Batch() = default;
@@ -29,20 +29,20 @@ class Batch {
         std::map<std::string, std::vector<std::int64_t>> offsets);
 
   std::int64_t units() const { return units_; }
-  /// Where its tensors are; a batch has one at least.
+  /// The device of its tensors. A batch has at least one tensor.
   at::Device device() const { return tensors_.begin()->second.device(); }
   bool grouped() const { return !offsets_.empty(); }
   const NamedTensors& tensors() const { return tensors_; }
   at::Tensor operator[](std::string_view name) const { return tensors_.at(name); }
 
-  /// The first row of tensor `name` that is of units [begin, end), and the one after the last.
+  /// The first row of tensor `name` that belongs to units [begin, end), and the one after the last.
   std::pair<std::int64_t, std::int64_t> rows(const std::string& name, std::int64_t begin,
                                              std::int64_t end) const;
   /// Units [begin, end), as views of the same storage.
   Batch part(std::int64_t begin, std::int64_t end) const;
-  /// The same batch with another tensor in place of one, which has as many rows.
+  /// The same batch with one tensor replaced by another that has as many rows.
   Batch with(std::string_view name, at::Tensor tensor) const;
-  /// Moved to `device`; the same batch when it is there already.
+  /// The batch moved to `device`; the same batch if it is already there.
   Batch to(at::Device device) const;
 
   /// Positions in the dataset, one per sample, for naming a sample in an error; empty when unknown.
@@ -54,8 +54,8 @@ class Batch {
   std::map<std::string, std::vector<std::int64_t>> offsets_;
 };
 
-/// `tensor` on `device`. To a GPU it goes by way of pinned memory and the copy is queued after what
-/// the GPU still has to do: from other memory the host would wait until all of that is done.
+/// `tensor` on `device`. A copy to a GPU goes through pinned memory and is queued after the GPU's
+/// pending work: from pageable memory the host would wait until all of that is done.
 at::Tensor send_to(at::Device device, const at::Tensor& tensor);
 
 }  // namespace stages

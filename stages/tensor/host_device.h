@@ -1,6 +1,6 @@
 #pragma once
 
-/// Before a function that a CPU's loop and a GPU's kernel share.
+/// Marks a function that a CPU loop and a GPU kernel share.
 #ifdef __CUDACC__
 #define RETORT_HOST_DEVICE __host__ __device__
 #else

@@ -2,12 +2,12 @@
 
 namespace stages {
 
-/// What of a loss the current thread computes, "loss.covariance"; null: nothing. A plan calls
+/// The term of a loss that the current thread computes, "loss.covariance"; null: none. Plans name
 /// tensors by it.
 inline thread_local constinit const char* running_loss_term = nullptr;
 
-/// Says that `term` is computed as long as it lives; the inner one counts. The text must outlive
-/// it. It costs two stores.
+/// Sets the running loss term to `term` while it lives; the innermost scope counts. The text must
+/// outlive it. It costs two stores.
 class [[nodiscard]] ScopedLossTerm {
  public:
   explicit ScopedLossTerm(const char* term) : before_(running_loss_term) {

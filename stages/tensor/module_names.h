@@ -11,21 +11,22 @@ class Module;
 
 namespace stages {
 
-/// All modules of a network with their paths in it, itself first, by "".
+/// All modules of a network with their paths in it. The network itself comes first, with the path
+/// "".
 using ModulesByPath = std::vector<std::pair<std::string, const torch::nn::Module*>>;
 ModulesByPath modules_by_path(const torch::nn::Module& network);
 
-/// A module as a recipe names it: by the stage that makes its network, and its path there.
+/// A module as a recipe names it: the stage that makes its network, and its path in that network.
 std::string name_in_recipe(const std::string& stage, const std::string& path);
 
-/// The path in the network of `stage` that a recipe's name stands for; nullopt where it is of
-/// another stage. A * is any stage.
+/// The path in the network of `stage` that a name in a recipe stands for; nullopt if the name
+/// belongs to another stage. A * stands for any stage.
 std::optional<std::string> path_in_network(const std::string& name, const std::string& stage);
 
-/// The module whose forward the current thread is in, the innermost; null outside of all.
+/// The innermost module whose forward the current thread runs; null if none runs.
 inline thread_local constinit const torch::nn::Module* running_module = nullptr;
 
-/// Says that `module` runs as long as it lives. It costs two stores.
+/// Sets the running module to `module` while it lives. It costs two stores.
 class [[nodiscard]] ScopedModule {
  public:
   explicit ScopedModule(const torch::nn::Module& module) : before_(running_module) {
@@ -39,11 +40,11 @@ class [[nodiscard]] ScopedModule {
   const torch::nn::Module* const before_;
 };
 
-/// Makes running_path() know the modules of a network as long as it lives, to the current thread.
-/// The inner one counts. The network must outlive it and keep its modules.
+/// Makes running_path() know the modules of a network, on the current thread, while it lives. The
+/// innermost scope counts. The network must outlive it and keep its modules.
 class [[nodiscard]] ScopedModuleNames {
  public:
-  /// `prefix` is the network's own path: "model" makes its child "head" "model.head".
+  /// `prefix` is the network's own path: with "model" its child "head" becomes "model.head".
   ScopedModuleNames(const torch::nn::Module& network, const std::string& prefix);
   ~ScopedModuleNames();
   ScopedModuleNames(const ScopedModuleNames&) = delete;
@@ -53,7 +54,7 @@ class [[nodiscard]] ScopedModuleNames {
   const void* const before_;
 };
 
-/// The path of the running module; "" where none runs or no ScopedModuleNames knows it.
+/// The path of the running module; "" if none runs or no ScopedModuleNames knows it.
 std::string running_path();
 
 }  // namespace stages

@@ -17,13 +17,13 @@ class NamedTensors {
 
   NamedTensors() = default;
   NamedTensors(std::initializer_list<Item> items) : items_(items) {}
-  /// The names must differ; not checked.
+  /// The names must differ; this is not checked.
   explicit NamedTensors(std::vector<Item> items) : items_(std::move(items)) {}
 
-  /// Replaces a tensor of that name, or appends.
+  /// Replaces the tensor of that name, or appends one.
   void set(std::string_view name, at::Tensor tensor);
-  /// The tensor of that name, which stays whatever is set() later; throws std::out_of_range naming
-  /// those there are.
+  /// The tensor of that name; a later set() does not change it. Throws std::out_of_range, listing
+  /// the names that exist.
   at::Tensor at(std::string_view name) const;
   bool contains(std::string_view name) const;
 

@@ -16,7 +16,7 @@ void parallel_for(std::int64_t count, std::int64_t grain,
   const std::int64_t parts =
       std::min<std::int64_t>(at::get_num_threads(), count / std::max<std::int64_t>(grain, 1));
   if (parts <= 1) return work(0, count);
-  // An iterator over the numbers of the parts: LibTorch divides it among its threads.
+  // An iterator over the part numbers; LibTorch divides it among its threads.
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(parts));
   std::iota(numbers.begin(), numbers.end(), 0);
   const at::Tensor places = at::from_blob(numbers.data(), {parts}, at::kLong);

@@ -52,7 +52,7 @@ ScopedEval::ScopedEval(torch::nn::Module& network) {
 }
 
 ScopedEval::~ScopedEval() {
-  // train() reaches down to all children, so a child's own mode is set after its parent's.
+  // train() also sets all children, so set a child's own mode after its parent's.
   for (const auto& [module, training] : was_training_) module->train(training);
 }
 

@@ -10,7 +10,7 @@ class Module;
 
 namespace stages {
 
-/// What a training is doing, for whoever records its memory.
+/// What a training is doing, for code that records its memory.
 enum class StepPhase {
   kIdle,
   kForward,
@@ -27,10 +27,10 @@ enum class StepPhase {
 /// "forward", "checkpoint save", …
 std::string_view name(StepPhase phase);
 
-/// What the current thread is doing.
+/// The phase of the current thread.
 StepPhase current_phase();
 
-/// Says what the current thread does as long as it lives. The inner one counts.
+/// Sets the phase of the current thread while it lives. The innermost scope counts.
 class [[nodiscard]] ScopedPhase {
  public:
   explicit ScopedPhase(StepPhase phase);
@@ -42,9 +42,8 @@ class [[nodiscard]] ScopedPhase {
   const StepPhase before_;
 };
 
-/// Puts a network and all modules in it into eval mode, and gives each its own mode back at the end
-/// of the scope, also when the scope is left by a throw. The network must outlive the guard and
-/// keep its modules.
+/// Puts a network and all modules in it into eval mode, and restores the mode of each when the
+/// scope ends, even by an exception. The network must outlive the guard and keep its modules.
 class [[nodiscard]] ScopedEval {
  public:
   explicit ScopedEval(torch::nn::Module& network);

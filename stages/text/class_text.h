@@ -5,12 +5,12 @@
 
 namespace stages {
 
-/// What texts call a class that has a folder of this name: the name with spaces for '_' and '-'.
-/// Whoever writes captions of such a class and whoever asks for it by a text call it so.
+/// The class name in texts for a folder of this name: spaces replace '_' and '-'. Captions of such
+/// a class and texts that ask for it both use this name.
 std::string words_of_folder(std::string folder);
 
-/// `text` with what a class is called in place of each {name}, and nothing in it that cannot be
-/// printed, as in a caption. Throws std::invalid_argument where the text has no {name}.
+/// `text` with each {name} replaced by the class name, without unprintable characters, as in a
+/// caption. Throws std::invalid_argument if the text has no {name}.
 std::string class_text(std::string_view text, std::string_view name);
 
 }  // namespace stages

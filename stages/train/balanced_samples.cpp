@@ -22,7 +22,8 @@ BalancedSamples::BalancedSamples(std::shared_ptr<const Dataset> source)
     by_label[labels[static_cast<std::size_t>(index)]].push_back(index);
   for (auto& [label, indices] : by_label) {
     const auto classes = std::ssize(by_label), count = std::ssize(indices);
-    // So many of the class are drawn in an epoch at most; they may begin and end within a turn.
+    // At most this many samples of a class are drawn in an epoch; an epoch may begin and end within
+    // a round.
     const std::int64_t drawn = (size_ + classes - 1) / classes;
     draws_ = std::max(draws_, (drawn + count - 1) / count + 1);
     classes_.push_back(std::move(indices));
@@ -43,9 +44,10 @@ SampleOrder BalancedSamples::epoch_order(std::uint64_t seed, std::int64_t epoch)
   const std::int64_t classes = std::ssize(classes_);
   std::vector<std::int64_t> drawn;
   drawn.reserve(static_cast<std::size_t>(size_));
-  std::vector<std::int64_t> times(static_cast<std::size_t>(size_));  // that a sample has been drawn
+  std::vector<std::int64_t> times(static_cast<std::size_t>(size_));  // number of times each sample
+                                                                     // has been drawn
   for (std::int64_t label = 0; label < classes; ++label) {
-    // Draw t of the training, counted from its beginning, is of class t modulo classes.
+    // Draw t, counted from the start of the training, is of class t modulo classes.
     const auto before = [&](std::int64_t draws) { return (draws - label + classes - 1) / classes; };
     const auto& own = classes_[static_cast<std::size_t>(label)];
     const std::int64_t count = std::ssize(own);

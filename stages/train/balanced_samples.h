@@ -9,16 +9,16 @@
 
 namespace stages {
 
-/// A training set of which an epoch sees as many samples of every class, and as many in all as the
-/// set has. The samples of a class are drawn in turns, in another order each turn, and the turns go
-/// on over the epochs: none is drawn twice more often than another. An epoch is a function of
-/// (seed, epoch).
+/// A class-balanced training set: an epoch sees equally many samples of every class, and as many in
+/// all as the set has. The samples of a class are drawn in rounds, reshuffled each round, and the
+/// rounds continue across epochs: no sample is drawn more than one time more often than another. An
+/// epoch is a function of (seed, epoch).
 ///
-/// A sample that is drawn again in an epoch has another index, its own plus a multiple of the set's
-/// size, and is augmented and dropped out anew.
+/// A sample that is drawn again in an epoch has a different index, its own plus a multiple of the
+/// set's size. It gets new augmentation and dropout.
 class BalancedSamples final : public Dataset, public RemarkingDataset {
  public:
-  /// Throws runner::StageError where `source` does not say the labels of its samples.
+  /// Throws runner::StageError if `source` does not provide the labels of its samples.
   explicit BalancedSamples(std::shared_ptr<const Dataset> source);
 
   DatasetDescription describe() const override { return source_->describe(); }
@@ -30,7 +30,7 @@ class BalancedSamples final : public Dataset, public RemarkingDataset {
   runner::HeldMemory held() const override { return source_->held(); }
   std::vector<std::int64_t> labels() const override { return source_->labels(); }
   std::vector<std::int64_t> captions() const override { return source_->captions(); }
-  /// `indices` are those of samples that are drawn for the first time.
+  /// `indices` are those of samples drawn for the first time.
   Remarks take_remarks(std::span<const std::int64_t> indices) const override;
   SampleOrder epoch_order(std::uint64_t seed, std::int64_t epoch) const override;
 
@@ -39,15 +39,15 @@ class BalancedSamples final : public Dataset, public RemarkingDataset {
  private:
   const std::shared_ptr<const Dataset> source_;
   const std::int64_t size_;
-  std::vector<std::vector<std::int64_t>> classes_;  // the samples of each class that has some
-  std::int64_t draws_ = 1;                          // of one sample in an epoch, at most
+  std::vector<std::vector<std::int64_t>> classes_;  // the samples of each class that has any
+  std::int64_t draws_ = 1;                          // the most draws of one sample in an epoch
 };
 
-/// A line for the person who watches, where the option `weights` weighs balanced samples by the
-/// classes' frequency too.
+/// A message for the user if the option `weights` also weights the balanced samples by class
+/// frequency.
 std::string balanced_twice(const std::string& weights);
 
-/// The same training with balanced samples; the validation is never balanced. To be a
+/// The same training with balanced samples; the validation data are never balanced. Meant for
 /// TrainingKind's `draw`.
 TrainingData draw_balanced(TrainingData data, std::uint64_t seed);
 

@@ -19,33 +19,34 @@ namespace {
 
 using runner::Certificate;
 
-constexpr std::int64_t kFewestSamples = 5, kPart = 2;  // the last part is a smaller one
+constexpr std::int64_t kFewestSamples = 5, kPart = 2;  // the last part is smaller
 
-/// The samples of the largest group that a loss is over; 0: none is over groups of samples.
+/// The size of the largest group of samples that a loss is over; 0: no loss is over groups.
 std::int64_t largest_group(const TrainingStep& step) {
   std::int64_t group = 0;
   for (const LossTerm& term : step.terms()) group = std::max(group, term.samples_in_group);
   return group;
 }
 
-/// A whole group and the beginning of another.
+/// One whole group and the beginning of another.
 std::int64_t certified_samples(const TrainingStep& step) {
   return std::max(kFewestSamples, largest_group(step) + kPart);
 }
 
-/// Parts in which a policy's cut is certified: what is over groups is cut between them, but for two
-/// passes.
+/// The part size for which a policy's split is certified. Losses over groups are split between
+/// groups, except with two passes.
 std::int64_t certified_part(const TrainingStep& step, const StepPlan& plan) {
   return plan.two_pass ? kPart : std::max(kPart, largest_group(step));
 }
 
-/// A gradient below this share of the whole one is compared with that share: what is zero except
-/// for rounding, as that of the biases of an attention's keys is, has no relative error.
+/// Gradient tensors smaller than this share of the whole gradient are compared relative to that
+/// share. A gradient that is zero except for rounding, such as that of the biases of an attention's
+/// keys, has no meaningful relative error.
 constexpr double kLeast = 1e-3;
 
-/// What one way of computing a step leaves.
+/// The results of one way of computing a step.
 struct Left {
-  NamedTensors gradients;  // of all that is trained; zeros where there is none
+  NamedTensors gradients;  // of all trained weights; zeros for those without a gradient
   std::vector<std::pair<std::string, at::Tensor>> buffers;
   Means means;
 };
@@ -66,7 +67,7 @@ Left compute(const TrainingStep& step, torch::nn::Module& network, const Batch& 
   return left;
 }
 
-/// The weights after two steps by a rule that has state; they and the buffers are put back.
+/// The weights after two steps of a stateful optimizer; weights and buffers are then restored.
 NamedTensors weights_after_steps(const TrainingStep& step, torch::nn::Module& network,
                                  const Batch& batch, const StepPlan& plan, std::uint64_t seed) {
   constexpr AdamOptions kRule{.learning_rate = 0.01,
@@ -160,7 +161,7 @@ Batch random_batch(const DatasetDescription& data, std::int64_t samples, at::Gen
   return Batch(tensors, samples);
 }
 
-/// Puts torch's generators back, which building a network may draw from.
+/// Restores torch's random number generators, which building a network may advance.
 class ScopedGenerators {
  public:
   ScopedGenerators() : before_(generator_states(at::kCPU)) {}
@@ -172,7 +173,7 @@ class ScopedGenerators {
   const GeneratorStates before_;
 };
 
-/// The plan by which the trainer would compute, on the small network in float64.
+/// The plan that the trainer would use, for the small network in float64.
 StepPlan plan_of(const TrainingToPlan& training, torch::nn::Module& network,
                  runner::RunContext& context) {
   MemoryPolicy policy = training.policy;

@@ -9,20 +9,19 @@
 
 namespace stages {
 
-/// Computes a gradient as the policy asks for and at once as a whole, in float64 on shapes as small
-/// as the model can be made (Shrunken), on random data and with random weights, all of them
-/// functions of the context's seed. Of a batch that the policy cuts five samples are taken, in
-/// parts of two; of one that is cut between the groups that a loss is over, a group and two samples
-/// more. What is dropped is dropped, and what is frozen gets no gradient. Other number formats than
-/// float64 are not compared: they change a training and are only ever asked for. Nothing is
-/// changed, but weights are read where a model cannot be made small. A policy that is none for this
-/// training comes back as `refused`.
+/// Compares the gradient computed under the policy with that of the whole batch, in float64. The
+/// model is made as small as possible (Shrunken); data and weights are random, as functions of the
+/// context's seed. If the policy splits the batch, five samples are used, in parts of two; if it is
+/// split between the groups that a loss is over, one group and two more samples. Dropout is active,
+/// and frozen weights get no gradient. Other number formats than float64 are not compared: they
+/// change a training and are only used if requested. Nothing is modified, but weights are read if a
+/// model cannot be made small. A policy that is invalid for this training is returned as `refused`.
 runner::Certificate certify(const TrainingToPlan& training, runner::PlanContext& context);
 
-/// The same of one network, which is in float64, on the CPU and in training mode, and stays as it
-/// is; only what the plan's numerics say is left out. A loss or a buffer that comes out otherwise
-/// is among `changed`. Where the plan has the optimizer offloaded or in the backward pass, so is a
-/// weight of which two steps leave other bits than without.
+/// The same for one network, which is in float64, on the CPU and in training mode, and is left
+/// unchanged. Ignores only the plan's numerics. A loss or a buffer that differs is listed in
+/// `changed`. If the plan offloads the optimizer or runs it in the backward pass, so is a weight
+/// whose bits after two steps differ from those without.
 runner::Certificate compare_gradients(const TrainingStep& step, torch::nn::Module& network,
                                       const Batch& batch, const StepPlan& plan, std::uint64_t seed);
 

@@ -81,7 +81,7 @@ std::vector<double> named_weights(const std::map<std::string, double>& named,
   return weights;
 }
 
-/// True if `data` says the label of every sample, and none of them weighs anything.
+/// True if `data` provides the label of every sample, and all samples weigh 0.
 bool weighs_nothing(const Dataset& data, const std::vector<double>& weights) {
   const std::vector<std::int64_t> labels = data.labels();
   return !labels.empty() && std::ranges::all_of(labels, [&](std::int64_t label) {

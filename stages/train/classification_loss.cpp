@@ -21,25 +21,25 @@ std::optional<FocalFactor> read_focal(runner::ConfigReader& reader) {
   return focal;
 }
 
-/// Of halves, autocast computes cross-entropies in float32, and what else is made of them here in
-/// halves.
+/// Autocast computes cross-entropies of half-precision logits in float32, but other functions of
+/// them here in half precision.
 at::Tensor unrounded(const at::Tensor& logits) {
   return logits.to(at::promote_types(logits.scalar_type(), at::kFloat));
 }
 
-/// alpha (1 - p)^gamma of the logarithm of 1 - p. By way of the logarithm its gradient is finite
-/// for every gamma, where p is rounded to 1 too.
+/// alpha (1 - p)^gamma, computed from log(1 - p). The logarithm keeps the gradient finite for every
+/// gamma, even if p is rounded to 1.
 at::Tensor focal_factor(const at::Tensor& log_of_rest, const FocalFactor& focal) {
   return (focal.gamma * log_of_rest).exp() * focal.alpha;
 }
 
-/// Of each sample the logarithm of the share of all classes but the right one.
+/// For each sample, the logarithm of the total probability of all classes except the true one.
 at::Tensor log_of_other_classes(const at::Tensor& logits, const at::Tensor& labels) {
   constexpr double kNothing = -std::numeric_limits<double>::infinity();
   return logits.scatter(1, labels.unsqueeze(1), kNothing).logsumexp(1) - logits.logsumexp(1);
 }
 
-/// Of each sample.
+/// One loss per sample.
 at::Tensor losses(const at::Tensor& logits, const at::Tensor& labels,
                   const ClassificationLoss& loss, const at::Tensor& class_weights) {
   const at::Tensor entropies = cross_entropies(logits, labels, loss.label_smoothing, class_weights);
@@ -89,7 +89,7 @@ at::Tensor pair_loss_sum(const at::Tensor& logits, const at::Tensor& labels,
   const at::Tensor targets = right * (1 - loss.label_smoothing) + loss.label_smoothing / 2;
   at::Tensor each = at::binary_cross_entropy_with_logits(exact, targets, /*weight=*/{},
                                                          /*pos_weight=*/{}, at::Reduction::None);
-  // 1 - p is the logistic function of the right class's logit, negated.
+  // 1 - p is the logistic function of the true class's negated logit.
   if (loss.focal) each = each * focal_factor(at::log_sigmoid(exact * (1 - 2 * right)), *loss.focal);
   if (class_weights.defined())
     each = each * class_weights.to(exact.options().requires_grad(false)).index_select(0, labels);
@@ -98,7 +98,7 @@ at::Tensor pair_loss_sum(const at::Tensor& logits, const at::Tensor& labels,
 
 namespace {
 
-constexpr std::int64_t kIgnored = -100;  // a label whose sample has the loss 0
+constexpr std::int64_t kIgnored = -100;  // label of samples whose loss is 0
 
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing,
                          const at::Tensor& class_weights, at::Reduction::Reduction reduction) {
@@ -109,8 +109,8 @@ at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels, dou
     weights =
         (beyond > 0 ? torch::cat({class_weights, class_weights.new_ones({beyond})}) : class_weights)
             .to(logits.options().requires_grad(false));
-    // Smoothed, it would still be drawn towards the other classes, by a loss that no weight
-    // divides.
+    // With label smoothing, such a sample would still be pulled towards the other classes, by a
+    // loss that is not divided by any weight.
     if (label_smoothing > 0)
       counted = labels.masked_fill(weights->index_select(0, labels).eq(0), kIgnored);
   }

@@ -22,7 +22,7 @@ using runner::ErrorCode;
 using runner::StageError;
 using ChoiceOfCheckpoint = runner::CheckpointSource::Choice;
 
-/// The one that a training with these options ends with.
+/// The checkpoint whose weights a training with these options ends with.
 std::optional<FoundCheckpoint> load_kept(const Checkpoints& checkpoints, Keep keep) {
   auto best = keep != Keep::kLast ? checkpoints.load_best(CheckpointPart::kWeights) : std::nullopt;
   return best ? std::move(best) : checkpoints.load_latest(CheckpointPart::kWeights);
@@ -53,8 +53,8 @@ std::optional<FoundCheckpoint> load(const runner::CheckpointSource& weights,
   return std::nullopt;
 }
 
-/// Whether the average of the weights is meant, or those as trained; nullopt where the training
-/// keeps no average.
+/// True for the average of the weights, false for the trained ones; nullopt if the training keeps
+/// no average.
 std::optional<bool> takes_average(const runner::CheckpointSource& weights,
                                   const TrainerOptions& options) {
   if (options.average) return weights.averaged.value_or(options.average->is_result);
@@ -64,7 +64,8 @@ std::optional<bool> takes_average(const runner::CheckpointSource& weights,
       .with_help("leave out --weights averaged");
 }
 
-/// Only the very weights that the training ended with: of others, it would give out something else.
+/// Reuses only exactly the weights that the training ended with: with others its output would
+/// change.
 std::optional<EarlierWeights> find_reused(const runner::CheckpointSource& weights,
                                           const TrainerOptions& options,
                                           runner::RunContext& context) {

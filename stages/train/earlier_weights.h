@@ -14,41 +14,41 @@ namespace stages {
 
 struct TrainingState;
 
-/// Throws runner::StageError, kChangedRun, where the frozen weights of a network (OnFrozenBase) are
-/// not those that `state` was trained on.
+/// Throws runner::StageError, kChangedRun, if a network's frozen weights (OnFrozenBase) are not
+/// those that `state` was trained on.
 void check_base(const torch::nn::Module& network, const TrainingState& state);
 
-/// What an earlier run has trained, and the data that it was trained on (of size 0: it need not be
-/// there any more).
+/// The weights that an earlier run trained, and the data that it was trained on (of size 0: the
+/// data need not exist any more).
 struct EarlierWeights {
   FoundCheckpoint checkpoint;
   DatasetDescription data;
   std::string weights =
-      {};  ///< "averaged" or "trained", of a training that averages them; empty: of any other
+      {};  ///< "averaged" or "trained" if the training averaged its weights; else empty
 };
 
-/// What NodeFacts::trained names; nullopt where this training is still to be done. Throws
-/// runner::StageError: kNoCheckpoint, kDamagedWeights, kOptionConflict where an average is asked
-/// for and none was kept; but where a training is to be reused that is said by
-/// context.not_reused(), and nothing is found.
+/// Finds the weights that NodeFacts::trained names; nullopt if this training is still to be run.
+/// Throws runner::StageError: kNoCheckpoint, kDamagedWeights, or kOptionConflict if an average is
+/// requested and none was saved. If a training is to be reused, such an error is reported by
+/// context.not_reused() instead, and the result is nullopt.
 std::optional<EarlierWeights> find_earlier_weights(const TrainerOptions& options,
                                                    runner::RunContext& context);
 
-/// The same of the weights of `source`, wherever they are asked for.
+/// The same for the weights of `source`, wherever they are requested.
 EarlierWeights read_earlier_weights(const runner::CheckpointSource& source,
                                     const TrainerOptions& options);
 
-/// Gives `network`, which it moves to `device`, the trained weights. Throws runner::StageError,
-/// kChangedRun where they do not fit.
+/// Moves `network` to `device` and loads the trained weights into it. Throws runner::StageError,
+/// kChangedRun if they do not fit.
 void put_weights(const EarlierWeights& trained, torch::nn::Module& network, at::Device device);
 
-/// Instead of train(), of a network that has got the trained weights, or will: says which they are,
-/// also in checkpoint.json in the folder of the node.
+/// Replaces train() for a network that has the trained weights or will get them. Reports which
+/// weights they are, also in checkpoint.json in the node's folder.
 TrainingResult report_earlier_weights(const EarlierWeights& trained, runner::RunContext& context);
 
-/// Instead of train(): moves `network` to the device of the run and gives it the trained weights.
-/// Says which they are, also in checkpoint.json in the folder of the node. Throws
-/// runner::StageError, kChangedRun where they do not fit.
+/// Replaces train(): moves `network` to the device of the run and loads the trained weights into
+/// it. Reports which weights they are, also in checkpoint.json in the node's folder. Throws
+/// runner::StageError, kChangedRun if they do not fit.
 TrainingResult load_earlier_weights(const EarlierWeights& trained, torch::nn::Module& network,
                                     runner::RunContext& context);
 

@@ -39,7 +39,8 @@ void EarlyStopping::load_state(const nlohmann::json& state) {
   best_ = fields.number("best");
   waited_ = fields.count("waited");
   is_content_ =
-      state.contains("content") && fields.flag("content");  // older ones were never content
+      state.contains("content") && fields.flag("content");  // older states have no such field:
+                                                            // never content
 }
 
 }  // namespace stages

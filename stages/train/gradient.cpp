@@ -25,9 +25,9 @@ std::vector<std::int64_t> range(std::int64_t begin, std::int64_t end) {
   return numbers;
 }
 
-/// What dropout knows the rows of units [begin, end) by, whatever part they are run in: samples by
-/// their indices, or where these are unknown by their places in the batch; rows of groups by their
-/// places in the batch's tensor.
+/// The names by which dropout identifies the rows of units [begin, end), whatever part they are run
+/// in. Samples are named by their indices, or by position in the batch if these are unknown; rows
+/// of groups are named by position in the batch's tensor.
 RowNames row_names(const Batch& batch, std::int64_t begin, std::int64_t end) {
   if (!batch.grouped()) {
     const auto& indices = batch.indices;
@@ -42,7 +42,8 @@ RowNames row_names(const Batch& batch, std::int64_t begin, std::int64_t end) {
   return names;
 }
 
-/// What the layers of a network have collected (the statistics of BatchNorm) when this is made.
+/// Restores the statistics that a network's layers have collected (BatchNorm) to those at
+/// construction.
 class Collected {
  public:
   explicit Collected(const torch::nn::Module& network) {
@@ -87,8 +88,9 @@ class Accumulation {
   }
 
  private:
-  /// Calls `keep(run(part))` for one micro-batch after another, `run` with dropout knowing its
-  /// rows; a dry run may know what a micro-batch gives without running it (Repetition).
+  /// Runs one micro-batch after another, calling `keep(run(part))`; `run` is called with dropout
+  /// set to name its rows. A dry run may know the result of a micro-batch without running it
+  /// (Repetition).
   template <typename Run, typename Keep>
   void for_each_part(Run run, Keep keep) const {
     Repetition parts;
@@ -101,8 +103,8 @@ class Accumulation {
     }
   }
 
-  /// Layers that mix the samples of a part (BatchNorm) cannot take a last part of one: it gets
-  /// another from the part before.
+  /// Layers that mix the samples of a part (BatchNorm) cannot process a last part of one sample: it
+  /// gets a second one from the part before.
   std::int64_t end_of_part(std::int64_t begin) const {
     const std::int64_t end = std::min(begin + size_, batch_.units());
     if (!step_.mixes_samples() || batch_.units() - end != 1) return end;
@@ -126,15 +128,16 @@ class Accumulation {
     });
   }
 
-  /// Gao, Zhang, Han and Callan, "Scaling deep contrastive learning batch size under memory limited
-  /// setup", RepL4NLP 2021: the loss's gradient by the embeddings needs all of them but no graph of
-  /// theirs, and the gradient by the weights is linear in it. Each encoding has a precision scope
-  /// of its own, so that no cast of a weight that was made without a graph can come into one with a
+  /// Gradient caching: Gao, Zhang, Han and Callan, "Scaling deep contrastive learning batch size
+  /// under memory limited setup", RepL4NLP 2021. The loss's gradient by the embeddings needs all
+  /// embeddings but not their graph, and the gradient by the weights is linear in it. Each encoding
+  /// has its own precision scope, so that a weight cast made without a graph is never reused with a
   /// graph.
   void run_two_passes() {
     assert(!step_.mixes_samples());
     EncodedParts parts;
-    const Collected before(network_.module());  // each pass would collect the same once more
+    const Collected before(network_.module());  // otherwise each pass would collect the same
+                                                // statistics again
     const auto first_pass = [&](const Batch& part) {
       const torch::NoGradGuard no_graph;
       return encode(part);
@@ -161,8 +164,8 @@ class Accumulation {
     });
   }
 
-  /// The gradient of the whole batch's loss by each of its embeddings that it depends on; what else
-  /// it depends on gets its gradient here.
+  /// The gradient of the whole batch's loss by each of its embeddings that it depends on.
+  /// Everything else that it depends on gets its gradient here.
   NamedTensors gradients_by(const NamedTensors& encoded) {
     NamedTensors leaves, gradients;
     for (const auto& [name, tensor] : encoded)
@@ -225,7 +228,7 @@ class Accumulation {
   const std::optional<at::Tensor>& scale_;
   const std::function<void()>& after_micro_batch_;
   const std::function<void(const at::Tensor&)>& before_backward_;
-  const std::int64_t size_;  // units of a micro-batch
+  const std::int64_t size_;  // units per micro-batch
   const double weight_;
   StepNumbers numbers_;
 };

@@ -11,25 +11,25 @@
 
 namespace stages {
 
-/// Adds to every parameter's .grad the gradient of the mean loss of `batch`, which `network` has
-/// placed, cut as `plan` says; the network is prepared as the plan's numerics say. `weight` is the
-/// step's weight(whole batch); with a `scale`, a float32 scalar on the device, so many times that
-/// gradient. `key` decides what dropout drops, together with the batch's indices, or where it has
-/// none with the positions in it, and the names of its inputs (ScopedInput).
+/// Adds the gradient of the mean loss of `batch` to every parameter's .grad. The network has
+/// already placed the batch, `plan` says how it is split, and the network is prepared as the plan's
+/// numerics say. `weight` is the step's weight(whole batch). `scale`, if given, is a float32 scalar
+/// on the device that multiplies the gradient. `key` seeds dropout, together with the batch's
+/// indices, or if it has none with the positions in it, and the names of its inputs (ScopedInput).
 ///
-/// Where the plan has two passes, every micro-batch is encoded twice: first without a graph, so
-/// that the loss and the scores are those of the batch as a whole, then to send the loss's gradient
-/// by the embeddings on to the weights. What the loss depends on besides the embeddings, such as a
-/// temperature that is learned, gets its gradient once.
+/// If the plan has two passes, every micro-batch is encoded twice: first without a graph, to
+/// compute the loss and the scores of the batch as a whole; then with a graph, to propagate the
+/// loss's gradient from the embeddings to the weights. Anything else that the loss depends on, such
+/// as a learned temperature, gets its gradient once.
 ///
-/// `after_micro_batch` is called whenever a part has been run with a graph and its gradient is
-/// there; it may be empty.
+/// `after_micro_batch` is called whenever a part has been run with a graph and its gradient has
+/// been computed; it may be empty.
 ///
 /// `before_backward` is given the loss of what is run with a graph, before its backward pass; it
 /// may be empty. Two passes over parts do not call it.
 ///
-/// Returns what was measured on the way, not yet fetched: a part for each micro-batch, or one in
-/// two passes.
+/// Returns what was measured, not yet copied to the host: one part for each micro-batch, or one
+/// part with two passes.
 StepNumbers accumulate_gradient(
     const TrainingStep& step, const PreparedNetwork& network, const Batch& batch, double weight,
     const StepPlan& plan, const StepKey& key, const std::optional<at::Tensor>& scale = {},

@@ -12,41 +12,44 @@ struct Event;
 
 namespace stages {
 
-/// Tensors of a device that lie in the host's memory, side by side, and come to the device all at
-/// once while they are used there:
+/// Tensors of a device that are kept in host memory, in one block, and are copied to the device all
+/// at once while they are used there:
 ///
 ///   HostBlock block({mean, square});                                    // zeros, alike
-///   const at::Tensor scratch = block.scratch();                         // of the device's memory
+///   const at::Tensor scratch = block.scratch();                         // device memory
 ///   const std::vector<at::Tensor> on_device = block.bring(scratch);
 ///   update(on_device);
 ///   block.put_back(scratch);
 ///
-/// For a GPU the host's memory is pinned, and nothing here makes the host wait but wait(). For a
-/// CPU it is memory beside that of the tensors. In a dry run neither the trace nor the machine
-/// knows of it.
+/// For a GPU the host memory is pinned, and only wait() makes the host wait. For a CPU it is a
+/// second block of ordinary memory. In a dry run the block is invisible to the trace and the
+/// machine.
 class HostBlock {
  public:
-  /// Zeros in the shapes, types and memory formats of `like`: at least one, all on one device.
+  /// Zeros with the shapes, types and memory formats of `like`: at least one tensor, all on one
+  /// device.
   explicit HostBlock(const std::vector<at::Tensor>& like);
   ~HostBlock();
   HostBlock(HostBlock&&) noexcept;
   HostBlock& operator=(HostBlock&&) noexcept;
 
-  /// What lies in the host's memory. Shared, not copied; while it is brought, as it was before.
+  /// The tensors in host memory; shared, not copied. While they are on the device they keep their
+  /// previous values.
   std::vector<at::Tensor> tensors() const { return within(memory_); }
-  /// Until the latest put_back() is done, before the host reads or writes tensors().
+  /// Waits for the latest put_back(). Call it before the host reads or writes tensors().
   void wait() const;
-  /// Memory of the device for bring(), of bytes().
+  /// Allocates device memory of bytes() bytes for bring().
   at::Tensor scratch() const;
   std::int64_t bytes() const { return bytes_; }
 
-  /// All of them as copies in `scratch`, bytes on the device, of which there are bytes() or more.
+  /// Copies all tensors to `scratch`, device memory of at least bytes() bytes, and returns views of
+  /// it.
   std::vector<at::Tensor> bring(const at::Tensor& scratch) const;
-  /// The inverse: what is in `scratch` by now.
+  /// The inverse: copies the current contents of `scratch` back to the host.
   void put_back(const at::Tensor& scratch);
 
  private:
-  /// Where one lies in the block.
+  /// Where a tensor lies in the block.
   struct Place {
     std::int64_t offset, bytes;
     std::vector<std::int64_t> sizes, strides;
@@ -57,8 +60,8 @@ class HostBlock {
   at::Device device_;
   std::int64_t bytes_ = 0;
   std::vector<Place> places_;
-  at::Tensor memory_;                 // the host's, bytes
-  std::unique_ptr<c10::Event> back_;  // the latest put_back() of a GPU
+  at::Tensor memory_;                 // host memory, as bytes
+  std::unique_ptr<c10::Event> back_;  // records the latest put_back() of a GPU
 };
 
 }  // namespace stages

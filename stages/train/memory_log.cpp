@@ -20,7 +20,8 @@
 namespace stages {
 namespace {
 
-constexpr std::size_t kGrowing = 3;  // epochs, each with more than the one before, make a leak
+constexpr std::size_t kGrowing = 3;  // number of epochs, each using more memory than the one
+                                     // before, that count as a leak
 
 bool is_about_the_same(std::int64_t a, std::int64_t b) {
   constexpr double kNews = 0.05;
@@ -33,8 +34,7 @@ std::string gib(std::int64_t bytes) {
   return text;
 }
 
-/// By how much `values`, evenly spaced, grow from one to the next: the line that lies nearest to
-/// them.
+/// The growth per step of evenly spaced `values`: the slope of the least-squares line.
 double slope(const std::vector<double>& values) {
   const auto n = static_cast<double>(values.size());
   double above = 0, below = 0;
@@ -139,7 +139,7 @@ void MemoryLog::say(const std::string& when) {
   peak_ = std::max(peak_, epoch_peak_);
   const MemoryUse use = meter_.use();
   const bool is_resident =
-      options_.device.is_cpu() && !has_cache(options_.device);  // as the system likes
+      options_.device.is_cpu() && !has_cache(options_.device);  // left to the operating system
   const std::array<std::int64_t, 3> now = {use.allocated, is_resident ? 0 : use.reserved,
                                            epoch_peak_};
   const bool is_news = !reported_ || use.retries > reported_retries_ || cleared_ > 0 ||
@@ -189,13 +189,13 @@ namespace {
 
 using runner::bytes_text;
 
-constexpr std::size_t kShownInRow = 3;  // of what is in a row
+constexpr std::size_t kShownInRow = 3;  // number of items shown in a row
 
-/// What is listed under one heading.
+/// The items listed under one heading.
 struct Row {
   std::string heading;
   std::int64_t bytes = 0;
-  std::vector<std::pair<std::int64_t, std::string>> parts;  // bytes and words
+  std::vector<std::pair<std::int64_t, std::string>> parts;  // bytes and text
 };
 
 Row row_of(std::string heading, const std::vector<OutOfMemory::Owned>& tensors) {

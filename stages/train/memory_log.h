@@ -29,56 +29,56 @@ class RunContext;
 
 namespace stages {
 
-/// A tensor that a training keeps from step to step, and what it is to it.
+/// A tensor that a training keeps from step to step, and its role.
 struct OwnedTensor {
   std::string owner;  ///< "parameter", "gradient", "optimizer_state" or "buffer"
   std::string name;
   at::Tensor tensor;
 };
 
-/// What `network` and its optimizer hold now. Tensors that share their memory are given once.
+/// The tensors that `network` and its optimizer hold now. Tensors that share memory are listed
+/// once.
 std::vector<OwnedTensor> owned_tensors(const torch::nn::Module& network,
                                        const NamedTensors& optimizer_state);
 
-/// The owners in the order in which they are told; "other" is all that nobody of them owns.
+/// The owners in the order in which they are reported; "other" is everything without an owner.
 inline constexpr const char* kOwners[] = {"parameter", "gradient", "optimizer_state", "buffer",
                                           "other"};
 
-/// Bytes of what is live, by kOwners. `live`: bytes in all.
+/// Live bytes by kOwners. `live`: bytes in all.
 std::vector<std::int64_t> bytes_by_owner(const std::vector<OwnedTensor>& owned, std::int64_t live);
 
-/// Tells the run what its memory does while it trains: a line at the start, after every epoch,
-/// after the cache was cleared there, and at the end, a detail where it is what the line before
-/// said; metrics every few steps and at the end of an epoch; and whose memory it is that grows from
-/// epoch to epoch. Clears the cache when it is asked to. Where nobody counts a CPU's tensors
-/// (counting_allocator.h) it says nothing.
+/// Reports the memory use of a training to the run: a line at the start, after every epoch, after
+/// the cache was emptied there, and at the end, or only a detail if it would repeat the line
+/// before; metrics every few steps and at the end of an epoch; and the owner of memory that grows
+/// from epoch to epoch. Empties the cache when requested. Logs nothing if a CPU's tensors are not
+/// counted (counting_allocator.h).
 ///
 ///   memory/allocated, memory/reserved, memory/peak, memory/retries   bytes, of a step
-///   memory/peak_by_plan                                              bytes in tensors, measured by
-///   planned, at the end memory/live/<owner>, memory/slope/<owner>                        bytes,
-///   bytes an epoch; of an epoch
+///   memory/peak_by_plan                     bytes in tensors, measured by planned, at the end
+///   memory/live/<owner>, memory/slope/<owner>            bytes, bytes per epoch; of an epoch
 class MemoryLog {
  public:
   struct Options {
     c10::Device device;
-    std::int64_t log_every = 1;  ///< steps between the metrics of single steps
+    std::int64_t log_every = 1;  ///< number of steps between the metrics of single steps
     std::int64_t steps = 0;      ///< the last of which is logged too
     EmptyCacheEvery empty_cache_every;
     std::optional<std::int64_t> planned_peak = {};  ///< bytes in tensors that the plan predicts
-    /// Gives unused blocks back; empty: as the allocator of `device` does, malloc not at all.
+    /// Releases unused blocks; empty: as the allocator of `device` does, malloc not at all.
     std::function<void()> empty_cache = {};
   };
-  /// `live_by_owner` gives the bytes of kOwners out of so many that are live. `context` must
-  /// outlive this.
+  /// `live_by_owner` splits the given number of live bytes by kOwners. `context` must outlive this
+  /// object.
   MemoryLog(runner::RunContext& context, Options options,
             std::function<std::vector<std::int64_t>(std::int64_t live)> live_by_owner);
 
   void begin();
   void end_micro_batch();
-  /// `step` is 1-based, within the whole training.
+  /// `step` is 1-based and counts over the whole training.
   void end_step(std::int64_t step);
   void end_epoch(std::int64_t epoch, std::int64_t step);
-  /// `step` is the last one.
+  /// `step` is the last step.
   void end(std::int64_t step);
 
  private:
@@ -91,9 +91,10 @@ class MemoryLog {
   Options options_;
   const std::function<std::vector<std::int64_t>(std::int64_t)> live_by_owner_;
   MemoryMeter meter_;
-  std::int64_t epoch_peak_ = 0, peak_ = 0;  // bytes, since the last line and in all
+  std::int64_t epoch_peak_ = 0, peak_ = 0;  // bytes, since the last line and over the whole
+                                            // training
   std::optional<std::array<std::int64_t, 3>>
-      reported_;  // allocated, reserved and peak in the last line that was news
+      reported_;  // allocated, reserved and peak in the last line that was not a repetition
   std::int64_t reported_retries_ = 0;
   std::int64_t micro_batches_ = 0, steps_ = 0, epochs_ = 0, cleared_ = 0;
   std::vector<std::vector<std::int64_t>> live_;  // by epoch and owner
@@ -108,26 +109,27 @@ struct OutOfMemory {
     std::int64_t bytes = 0;
   };
   std::int64_t step = 0;                ///< 1-based
-  std::optional<RefusedBlock> refused;  ///< where a CountingAllocator refused it
+  std::optional<RefusedBlock> refused;  ///< the block that a CountingAllocator refused
   std::vector<Owned> owned;
   std::int64_t micro_batch = 0;  ///< 0: the whole batch
   std::int64_t batch_size = 0;
-  bool can_be_cut = true;       ///< the batch, without changing the training
-  std::string policy;           ///< where the recipe says it, "/memory"
+  bool can_be_cut = true;       ///< the batch can be split without changing the training
+  std::string policy;           ///< where the policy stands in the recipe, "/memory"
   bool has_own_budget = false;  ///< the recipe sets budget or memory_fraction
-  std::string cause;            ///< what was thrown
+  std::string cause;            ///< message of the exception
 };
 
-/// What was live, one line for each owner with its largest tensors, and for each phase with the
-/// sizes of what was made in it and is nobody's.
+/// The live tensors: one line for each owner with its largest tensors, and one for each phase with
+/// the sizes of what was allocated in it and has no owner.
 std::vector<std::string> live_table(const OutOfMemory& what);
 
-/// What is known of the step `step_number` of a training, in which memory ran out with `error`.
+/// Collects what is known about step `step_number` of a training, which ran out of memory with
+/// `error`.
 OutOfMemory look_at_out_of_memory(const std::exception& error, std::int64_t step_number,
                                   const TrainingStep& step, const StepExecution& execution,
                                   std::int64_t batch_size, const MemoryPolicy& policy);
 
-/// Says what was tried when, and what to change.
+/// An error that says what was tried when, and what to change.
 runner::StageError out_of_memory_error(const OutOfMemory& what);
 
 }  // namespace stages

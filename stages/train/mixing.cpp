@@ -13,7 +13,7 @@
 namespace stages {
 namespace {
 
-/// The random numbers of one sample in one step: no layer's dropout has the same counter.
+/// The random numbers of one sample in one step. No layer's dropout uses the same counter.
 class SampleNumbers {
  public:
   SampleNumbers(const StepKey& key, std::uint32_t name) : key_(key), name_(name) {}
@@ -48,7 +48,7 @@ class SampleNumbers {
   }
   double beta(double alpha) {
     const double x = gamma(alpha), y = gamma(alpha);
-    return x + y > 0 ? x / (x + y) : 0.5;  // both vanish where alpha is tiny
+    return x + y > 0 ? x / (x + y) : 0.5;  // both underflow to 0 if alpha is tiny
   }
 
  private:
@@ -59,7 +59,7 @@ class SampleNumbers {
   int next_ = 4;
 };
 
-/// A box around a random centre, with about 1 - `share` of the pixels unless it reaches over the
+/// A box around a random centre, with about 1 - `share` of the pixels unless it extends over the
 /// edge.
 MixedBox draw_box(SampleNumbers& numbers, double share, std::int64_t height, std::int64_t width) {
   const double side = std::sqrt(1 - share);
@@ -75,7 +75,7 @@ MixedBox draw_box(SampleNumbers& numbers, double share, std::int64_t height, std
   return box;
 }
 
-/// The samples' tensor with each in the place of the one after it, in the same layout.
+/// The samples shifted by one place, cyclically, in the same memory layout.
 at::Tensor shifted(const at::Tensor& samples) {
   const std::int64_t last = samples.size(0) - 1;
   at::Tensor result = torch::empty_like(samples);
@@ -107,7 +107,7 @@ Batch mix_samples(const Batch& batch, const MixingOptions& options, const StepKe
       batch.tensors().contains("image") ? batch["image"] : tensors.front().second;
   const bool has_pixels = first.dim() == 4;
   std::vector<Mixture> mixtures;
-  std::vector<double> own, everywhere;  // shares as labels have them, and of what is blended
+  std::vector<double> own, everywhere;  // label shares, and shares of what is blended everywhere
   for (std::int64_t unit = 0; unit < batch.units(); ++unit) {
     const std::int64_t name =
         batch.indices.empty() ? unit : batch.indices[static_cast<std::size_t>(unit)];

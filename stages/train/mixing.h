@@ -8,10 +8,10 @@
 
 namespace stages {
 
-/// How samples of a batch are mixed before they are learnt from. 0: not so.
+/// How the samples of a batch are mixed before training on them. 0: not mixed this way.
 struct MixingOptions {
   double mixup_alpha =
-      0;  ///< mixup (Zhang and others 2018, arXiv:1710.09412), by shares from Beta(alpha, alpha)
+      0;  ///< mixup (Zhang and others 2018, arXiv:1710.09412), with shares from Beta(alpha, alpha)
   double cutmix_alpha = 0;  ///< CutMix (Yun and others 2019, arXiv:1905.04899)
 
   bool mixes() const { return mixup_alpha > 0 || cutmix_alpha > 0; }
@@ -24,18 +24,19 @@ struct MixedBox {
 
 /// How one sample is mixed with another.
 struct Mixture {
-  double share = 1;  ///< of its own
-  MixedBox box;  ///< where the other is seen instead, by CutMix; empty: both are seen everywhere
+  double share = 1;  ///< of the sample itself
+  MixedBox box;      ///< where CutMix shows the other sample; empty: both are blended everywhere
 };
 
-/// A function of the key and the sample's `name`, by Philox. Images have `height` x `width` pixels.
-/// Where both ways are asked for, each is taken as often. Shares of CutMix are those of the pixels.
+/// A function of the key and the sample's `name`, drawn with Philox. Images have `height` x `width`
+/// pixels. If both kinds are enabled, each is used equally often. CutMix shares are shares of
+/// pixels.
 Mixture draw_mixture(const MixingOptions& options, const StepKey& key, std::uint32_t name,
                      std::int64_t height, std::int64_t width);
 
-/// The batch with each sample's "image", or whatever of it is of floating point, mixed with that of
-/// the sample before it, of the first with the last; with "partner_label", that one's label, and
-/// "share", that of its own. A batch of one is mixed with itself.
+/// Mixes each sample's "image", or all its floating-point inputs, with those of the sample before
+/// it (for the first: the last). Adds "partner_label", the label of the other sample, and "share",
+/// the share of the sample itself. A batch of one is mixed with itself.
 Batch mix_samples(const Batch& batch, const MixingOptions& options, const StepKey& key);
 
 }  // namespace stages

@@ -116,7 +116,7 @@ void Optimizer::take_step(Slot& slot, const std::optional<at::Tensor>& skip) {
 }
 
 bool Optimizer::skipped_first_steps() const {
-  // A dry run's skip has no value: its steps count as taken.
+  // In a dry run skip has no value: steps count as taken.
   return first_skip_.defined() && !first_skip_.is_meta() && first_skip_.item<float>() == 1;
 }
 
@@ -278,7 +278,7 @@ void Optimizer::update(const std::vector<Slot*>& slots, const std::optional<at::
     step_adam(slots, skip, divisor);
     return;
   }
-  // A first step fills the momentum with the gradient itself, so it is distinguished from later
+  // The first step sets the momentum to the gradient itself, so it is handled separately from later
   // ones.
   std::vector<Slot*> later, fresh;
   for (Slot* slot : slots) (slot->fresh ? fresh : later).push_back(slot);
@@ -348,7 +348,7 @@ NamedTensors Optimizer::state_of(const std::vector<Part>& parts) const {
   std::vector<NamedTensors::Item> items;
   const bool skipped = skipped_first_steps();
   for (const Slot& slot : slots_) {
-    // A momentum that no step has filled is none: the first gradient replaces it.
+    // Momentum that no step has set is not used: the first gradient replaces it.
     if (slot.fresh || (slot.undecided && skipped)) continue;
     for (const auto& [name, member] : parts)
       items.emplace_back(slot.name + "." + name, slot.*member);
@@ -407,7 +407,7 @@ void Optimizer::load_state(const NamedTensors& state) {
     with_state.push_back(fresh.size() - 1);
   }
   if (!given.empty()) refuse("a '" + given.begin()->first + "' for no parameter");
-  // What is there goes first: there is not always memory for both.
+  // Frees the old state first: there may not be enough memory for both.
   slots_ = std::move(fresh);
   pieces_.clear();
   first_skip_.reset();

@@ -34,7 +34,7 @@ ParameterGroupOptions read_group(runner::ConfigReader& reader, std::size_t index
   return group;
 }
 
-/// Groups by factors of the rate of each part; none where no factor changes anything.
+/// Makes groups from the learning rate factors of parts; none if no factor changes anything.
 std::vector<ParameterGroupOptions> read_factors(runner::ConfigReader& reader,
                                                 const std::vector<NetworkPart>& parts) {
   std::vector<ParameterGroupOptions> groups;
@@ -57,7 +57,7 @@ std::vector<ParameterGroupOptions> read_factors(runner::ConfigReader& reader,
   return groups;
 }
 
-/// The names of all parameters and of the modules they are in.
+/// The names of all parameters and of the modules that contain them.
 std::vector<std::string> known_names(const std::vector<NamedTensors::Item>& parameters) {
   std::vector<std::string> names;
   std::set<std::string> seen;
@@ -70,8 +70,8 @@ std::vector<std::string> known_names(const std::vector<NamedTensors::Item>& para
   return names;
 }
 
-/// Does a factor apply to all that the parts before it do not name? Then it would be that of a part
-/// that is missing, too, under whatever name the network has it.
+/// True if a factor applies to everything that the parts before it do not name. It would then also
+/// apply to a missing part, under whatever name the network has it.
 bool names_the_rest(const std::vector<ParameterGroupOptions>& groups) {
   return std::ranges::any_of(groups, [](const ParameterGroupOptions& group) {
     return group.place.starts_with("/learning_rate_factors/") &&
@@ -85,7 +85,7 @@ std::string without_stars(std::string pattern) {
   return pattern;
 }
 
-/// Those that must match: of a part only what does, or its first pattern where none does.
+/// The patterns that must match. For a part: only those that do, or its first one if none does.
 std::vector<std::string> patterns_of(const ParameterGroupOptions& group,
                                      const std::vector<NamedTensors::Item>& all) {
   if (!group.is_part) return group.match;
@@ -227,7 +227,7 @@ std::vector<Token> tokens(std::string_view pattern) {
   return result;
 }
 
-/// Where a pattern may stand: `at[i]` where token i comes next.
+/// The positions reached in a pattern: `at[i]` is true if token i comes next.
 class Positions {
  public:
   explicit Positions(const std::vector<Token>& pattern)
@@ -250,7 +250,7 @@ class Positions {
   }
 
  private:
-  /// A star may stand for nothing (more); "**." only where a module's name begins.
+  /// A star may match nothing (more); "**." only at the beginning of a module's name.
   void pass_over(bool begins_module) {
     for (std::size_t i = 0; i < pattern_.size(); ++i) {
       if (!at_[i] || pattern_[i].kind == TokenKind::kCharacter) continue;

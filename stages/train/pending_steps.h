@@ -14,15 +14,15 @@
 
 namespace stages {
 
-/// How large a number of the steps before was (their losses, say), by which one is seen to be out
-/// of all proportion: more than `factor` times the largest so far. What is usual grows slowly, so
-/// that a training that diverges step by step is noticed too. Of the first number nothing is usual
-/// yet: it may be up to a million.
+/// The usual size of a number (such as the loss) in past steps. A number is disproportionate if it
+/// is more than `factor` times the largest so far. The usual size grows slowly, so that a training
+/// that diverges step by step is noticed too. Before the first number there is no usual size: that
+/// number may be up to a million.
 class UsualSize {
  public:
   explicit UsualSize(double factor) : factor_(factor) {}
 
-  /// False, and nothing is learnt of it, where `number` is out of proportion.
+  /// False if `number` is disproportionate; it is then not recorded.
   bool observe(double number);
   bool is_proportionate(double number) const;
 
@@ -35,18 +35,17 @@ class UsualSize {
   std::optional<double> usual_;
 };
 
-/// A step whose numbers the host has not looked at.
+/// A step whose numbers the host has not yet read.
 struct PendingStep {
   StepPlace place;
   StepNumbers numbers;
   std::vector<Rates> rates;
   StepSnapshot before;
-  bool written =
-      false;  ///< its commit has run, and nothing is known to have kept it from the weights
+  bool written = false;  ///< committed, and as far as the host knows not skipped
 };
 
-/// The steps between their computation and their record. A CPU's are looked at before they are
-/// committed, a GPU's one step later, so that the host never waits for it:
+/// The steps that are computed but not yet recorded. On a CPU a step is read before it is
+/// committed, on a GPU one step later, so that the host never waits for it:
 ///
 ///   steps.add({…});
 ///   steps.flush(1);  // all but the one that was added
@@ -54,34 +53,32 @@ struct PendingStep {
 ///   steps.mark_written();
 class PendingSteps {
  public:
-  /// `data` names samples in errors, `groups` are the names of the optimizer's; both references are
-  /// borrowed.
+  /// `data` names samples in errors; `groups` are the names of the optimizer's groups. Both
+  /// references are borrowed.
   PendingSteps(const Dataset& data, std::vector<std::string> groups, TrainingLog& log)
       : data_(data), groups_(std::move(groups)), log_(log) {}
 
   void add(PendingStep step) { steps_.push_back(std::move(step)); }
-  /// The latest step, if nobody has looked at it yet, has been committed.
+  /// Marks the latest step as committed, if it has not been read yet.
   void mark_written();
 
-  /// Looks at steps until `allowed` are left unseen, and records them. Throws runner::StageError
-  /// for one whose loss or gradient is not finite, and where the gradients have overflowed for a
-  /// hundred steps. Says so, once an epoch, where a loss or a gradient's norm is out of all
-  /// proportion to those before.
+  /// Reads and records steps until `allowed` are left. Throws runner::StageError for a step whose
+  /// loss or gradient is not finite, and if the gradients have overflowed for a hundred steps.
+  /// Warns, once an epoch, if a loss or a gradient norm is out of all proportion to those before.
   void flush(std::size_t allowed);
 
-  /// Takes back the earliest step that has not reached the weights, and with it those that came
-  /// after.
+  /// Undoes the earliest step that has not reached the weights, and all later ones.
   void undo_unwritten() const;
 
-  /// What the recorded steps of this epoch have measured.
+  /// What the recorded steps of this epoch measured.
   const EpochSoFar& epoch() const { return epoch_; }
-  /// Another epoch; the latest step stays known.
+  /// Starts another epoch; the latest step stays known.
   void begin_epoch();
   /// Whether a validation loss is in proportion to the losses of the steps.
   bool is_proportionate(double loss) const { return losses_.is_proportionate(loss); }
 
   std::int64_t skipped_in_a_row() const { return skipped_in_a_row_; }
-  /// Continues from what another has recorded.
+  /// Continues from what an earlier training recorded.
   void restore(EpochSoFar epoch, std::int64_t skipped_in_a_row);
 
  private:

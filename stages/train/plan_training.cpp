@@ -26,21 +26,21 @@
 namespace stages {
 namespace {
 
-/// Of an optimizer step, at most.
+/// The largest number of units in an optimizer step.
 std::int64_t units_of(const TrainingToPlan& training) {
   return std::min(training.options.batch_size, training.data.size);
 }
 
-/// The sizes of the batches that are gone through. The last is a whole one, which finds the
-/// optimizer's state there, and in the allocator the gaps that the shorter batch at an epoch's end
-/// has left, whose tensors are of other sizes.
+/// The sizes of the batches that are traced. The last is a whole one: it finds the optimizer's
+/// state allocated, and the allocator's gaps left by the shorter batch at an epoch's end, whose
+/// tensors have other sizes.
 std::vector<std::int64_t> traced_batches(const TrainingToPlan& training) {
   const std::int64_t units = units_of(training),
                      rest = training.loader.drop_last ? 0 : training.data.size % units;
   return rest > 0 ? std::vector{units, rest, units} : std::vector{units, units};
 }
 
-/// Goes through a training on the Meta device, under one way of computing it.
+/// Runs a training on the Meta device under one policy.
 class TracedTraining {
  public:
   TracedTraining(const TrainingToPlan& training, const MemoryPolicy& policy, const Backend& backend,
@@ -61,7 +61,7 @@ class TracedTraining {
     own_network();
     std::size_t last_step = 0, end_of_step = 0;
     double flops = 0;             // of a step
-    std::int64_t operations = 0;  // likewise
+    std::int64_t operations = 0;  // of a step
     std::int64_t step = 0;
     for (const std::int64_t size : traced_batches(training_)) {
       last_step = events_so_far();
@@ -86,10 +86,10 @@ class TracedTraining {
   }
 
  private:
-  /// Without copying them, as a trace gives them out.
+  /// Read directly, without copying the events as a trace would.
   static std::size_t events_so_far() { return living_recorder()->place().events; }
 
-  /// Bytes written between two events: those of all that is made there.
+  /// Bytes written between two events: the size of everything allocated there.
   double traffic(std::size_t first_event, std::size_t end_event) const {
     const auto storages = trace_.storages();
     const auto events = trace_.events();
@@ -130,7 +130,7 @@ class TracedTraining {
       if (item.value().grad().defined())
         trace_.own(item.value().grad(), Owner::kGradient, in_network(item.key()));
     }
-    // Of a GPU's batch the host keeps the original, and the copy is gone.
+    // For a GPU the host keeps the original batch, and the copy is freed.
     if (backend_.device != at::kCPU) batch.reset();
     execution.commit(computed);
     for (const auto& [name, tensor] : execution.state_on_device())
@@ -147,8 +147,8 @@ class TracedTraining {
       measure(step_, execution.network(), make_batch(*training_.validation, units), plan);
   }
 
-  /// A checkpoint is written tensor by tensor, each in the order of its elements; the weights that
-  /// are kept come back from the disk beside those that are there.
+  /// A checkpoint is written tensor by tensor, each in element order. The weights to keep are read
+  /// from disk while the current ones are still in memory.
   void end(const StepExecution& execution) {
     {
       const ScopedPhase phase(StepPhase::kCheckpointSave);
@@ -181,13 +181,13 @@ class TracedTraining {
   const Backend backend_;
   runner::PlanContext& context_;
   MemoryTrace trace_;
-  const std::unique_ptr<TrainingStep> own_step_;  // null: as for any policy
+  const std::unique_ptr<TrainingStep> own_step_;  // null: the step is the same under every policy
   const TrainingStep& step_;
   const std::shared_ptr<torch::nn::Module> network_;
   const ScopedModuleNames names_;
 };
 
-/// What training under `policy` shows, from another training where one was traced alike.
+/// The trace of training under `policy`, reused from another training if that is traced alike.
 TracedPolicy traced(const TrainingToPlan& training, const MemoryPolicy& policy,
                     const Backend& backend, Repeated micro_batches, runner::PlanContext& context) {
   const auto trace = [&] {
@@ -208,14 +208,14 @@ TracedPolicy traced(const TrainingToPlan& training, const MemoryPolicy& policy,
               .validation = {}};
   if (training.validation) {
     as.validation = *training.validation;
-    // No more than validation_batch_size() may give.
+    // The upper bound of what validation_batch_size() may return.
     as.validated = std::min(std::max(training.options.batch_size, policy.micro_batch.value_or(0)),
                             training.validation->size);
   }
   return context.shelf().of<SharedTraces>().of(as, trace);
 }
 
-/// What the recipe leaves open is settled, as it was before or by a search.
+/// Resolves the choices that the recipe leaves open: as in the earlier run, or by a search.
 ChosenPolicy resolve_policy(const TrainingToPlan& training, const PolicySearch& search,
                             const runner::PlanContext& context) {
   const TrainerOptions& options = training.options;
@@ -278,8 +278,8 @@ PolicySearch policy_search(const TrainingToPlan& training, std::int64_t budget,
 
 namespace {
 
-/// Parts within which a loss compares its samples are declared by the recipe: with any others it is
-/// another loss, so that no change of them is an alternative.
+/// Parts within which a loss compares its samples are declared by the recipe. Other parts would be
+/// a different loss, so changing them is not an alternative.
 void keep_to_declared_parts(const TrainingStep& step, const CutBatch& batch,
                             std::vector<runner::PlanAlternative>& all) {
   const auto compares_parts = [](const LossTerm& term) { return term.samples_in_group > 0; };
@@ -312,7 +312,7 @@ PlannedTraining plan_training(const TrainingToPlan& training, runner::PlanContex
   set_budget(plan, chosen.policy, context);
   add_option_effects(plan, chosen.policy, training.policy, batch, plan_under);
   const bool is_whole = plan.fits() && plan.choice && plan.choice->overrides.empty();
-  if (is_whole) plan.alternatives.clear();  // of which the search saw but a few
+  if (is_whole) plan.alternatives.clear();  // the search saw only a few of them
   if ((context.dry().wants_alternatives || !plan.fits()) && plan.alternatives.empty()) {
     add_alternatives(plan, chosen.policy, batch, plan_under);
   }
@@ -357,8 +357,8 @@ std::int64_t training_length(std::int64_t size, bool drops_last, const TrainerOp
 
 namespace {
 
-/// The members are listed, so that one that is new has to be put among those that count or those
-/// that do not.
+/// Lists all members, so that a new one has to be assigned to those that count or those that do
+/// not.
 auto what_counts(const MemoryPolicy& policy) {
   const auto& [pointer, allow, micro_batch, micro_batch_is_most, min_micro_batch, precision, tf32,
                layout, two_pass, two_pass_is_open, activation_checkpointing, checkpointing_is_open,
@@ -368,8 +368,8 @@ auto what_counts(const MemoryPolicy& policy) {
   static_cast<void>(std::tie(two_pass_is_open, checkpointing_is_open, offload_is_open,
                              in_backward_is_open));  // choices
   static_cast<void>(
-      std::tie(budget, budget_share, memory_fraction));  // what the plan is held against
-  static_cast<void>(recovery);                           // once the plan was wrong
+      std::tie(budget, budget_share, memory_fraction));  // limits that the plan is compared with
+  static_cast<void>(recovery);                           // matters only once the plan was wrong
   return std::tie(pointer, allow, micro_batch, micro_batch_is_most, min_micro_batch, precision,
                   tf32, layout, two_pass, activation_checkpointing, offloads_optimizer,
                   optimizer_in_backward, loss_form, empty_cache_every, allocator);

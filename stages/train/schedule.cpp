@@ -21,8 +21,8 @@ double cosine(double from, double to, double progress) {
 
 constexpr double kSmallestChange = 1e-8;
 
-/// A learning rate after so many reductions. One that would change it by no more than 1e-8 is left
-/// out, as in torch.
+/// A learning rate after `reductions` reductions. A reduction by no more than 1e-8 is skipped, as
+/// in torch.
 double reduced(const PlateauSchedule& schedule, double learning_rate, std::int64_t reductions) {
   for (; reductions > 0; --reductions) {
     const double lower = std::max(learning_rate * schedule.factor, schedule.min_learning_rate);
@@ -81,7 +81,7 @@ Rates one_cycle(const OneCycleSchedule& schedule, double peak, double step, doub
   return rates;
 }
 
-/// Where an epoch lies among the periods of a cosine with restarts, from 0 to below 1.
+/// The position of an epoch in its period of a cosine with restarts, from 0 to below 1.
 double period_progress(const CosineRestartsSchedule& schedule, std::int64_t epoch) {
   std::int64_t period = schedule.first_period;
   if (schedule.period_factor == 1) epoch %= period;
@@ -136,7 +136,7 @@ struct At {
     return {reduced(schedule, learning_rate, point.reductions), {}};
   }
 
-  /// How much of what follows a warm-up of so many steps is over.
+  /// The completed share of the steps after the warmup.
   double fallen(std::int64_t warmup) const {
     return share(point.step - warmup, std::max<std::int64_t>(point.steps - warmup, 1));
   }

@@ -10,65 +10,65 @@
 
 namespace stages {
 
-// Learning rates as functions of the optimizer's step or of the epoch. The optimizer's
-// learning_rate is the highest rate of each.
+// Learning rates as functions of the optimizer step or of the epoch. The optimizer's learning_rate
+// is the peak of each schedule.
 
-/// The same rate throughout.
+/// A constant rate.
 struct ConstantSchedule {
   bool operator==(const ConstantSchedule&) const = default;
 };
 
-/// Half a cosine from the learning rate down to a minimum, as torch's CosineAnnealingLR over the
+/// Half a cosine from the learning rate down to a minimum, like torch's CosineAnnealingLR over the
 /// whole run.
 struct CosineSchedule {
   double min_learning_rate = 0;
   bool operator==(const CosineSchedule&) const = default;
 };
 
-/// Half cosines down, each of which begins at the learning rate again: torch's
+/// Half cosines down, each of which restarts at the learning rate: torch's
 /// CosineAnnealingWarmRestarts, stepped once an epoch (Loshchilov and Hutter, "SGDR", 2017).
 struct CosineRestartsSchedule {
   std::int64_t first_period = 1;   ///< epochs
-  std::int64_t period_factor = 1;  ///< each period's length by that of the one before
+  std::int64_t period_factor = 1;  ///< each period's length relative to the one before
   double min_learning_rate = 0;
   bool operator==(const CosineRestartsSchedule&) const = default;
 };
 
-/// A straight rise, then half a cosine, or another number of its waves: torch's LinearLR followed
+/// Linear warmup, then half a cosine, or another number of cosine waves: torch's LinearLR followed
 /// by CosineAnnealingLR. With start_factor 0 it is get_cosine_schedule_with_warmup of transformers.
 /// Exactly one of steps and fraction is set.
 struct WarmupCosineSchedule {
   std::optional<std::int64_t> warmup_steps;
-  std::optional<double> warmup_fraction;  ///< of all steps, rounded up
+  std::optional<double> warmup_fraction;  ///< share of all steps, rounded up
   double start_factor = 0;
   double min_learning_rate = 0;
   double num_cycles = 0.5;  ///< of the cosine
   bool operator==(const WarmupCosineSchedule&) const = default;
 };
 
-/// A straight rise from nothing, then a straight fall to nothing: get_linear_schedule_with_warmup
-/// of transformers. Exactly one of steps and fraction is set.
+/// Linear warmup from 0, then linear decay to 0: get_linear_schedule_with_warmup of transformers.
+/// Exactly one of steps and fraction is set.
 struct WarmupLinearSchedule {
   std::optional<std::int64_t> warmup_steps;
-  std::optional<double> warmup_fraction;  ///< of all steps, rounded up
+  std::optional<double> warmup_fraction;  ///< share of all steps, rounded up
   bool operator==(const WarmupLinearSchedule&) const = default;
 };
 
-/// Times gamma after every so many epochs: torch's StepLR.
+/// Multiplies the rate by gamma every step_size epochs: torch's StepLR.
 struct StepSchedule {
   std::int64_t step_size = 1;  ///< epochs
   double gamma = 1;
   bool operator==(const StepSchedule&) const = default;
 };
 
-/// Times gamma once each of these numbers of epochs is done: torch's MultiStepLR.
+/// Multiplies the rate by gamma at each of these epochs: torch's MultiStepLR.
 struct MultiStepSchedule {
   std::vector<std::int64_t> milestones;
   double gamma = 1;
   bool operator==(const MultiStepSchedule&) const = default;
 };
 
-/// Times gamma after every epoch: torch's ExponentialLR.
+/// Multiplies the rate by gamma after every epoch: torch's ExponentialLR.
 struct ExponentialSchedule {
   double gamma = 1;
   bool operator==(const ExponentialSchedule&) const = default;
@@ -76,8 +76,8 @@ struct ExponentialSchedule {
 
 enum class Anneal { kCosine, kLinear };
 
-/// Up, down, and further down, with the momentum going the other way: torch's OneCycleLR (Smith and
-/// Topin, "Super-Convergence", 2018).
+/// Warmup, decay, and a further decay, with the momentum moving in the opposite direction: torch's
+/// OneCycleLR (Smith and Topin, "Super-Convergence", 2018).
 struct OneCycleSchedule {
   double pct_start = 0;
   double div_factor = 1;
@@ -87,18 +87,18 @@ struct OneCycleSchedule {
   bool cycle_momentum = false;
   double base_momentum = 0, max_momentum = 0;
   std::int64_t legacy_steps_factor =
-      1;  ///< so many times the steps that are run are what it is spread over
+      1;  ///< the schedule's length as a multiple of the steps that are run
   bool operator==(const OneCycleSchedule&) const = default;
 };
 
-/// Lowers the rate whenever a measured number stops getting better: torch's ReduceLROnPlateau,
-/// stepped after every validation.
+/// Lowers the rate when a measured number stops improving: torch's ReduceLROnPlateau, stepped after
+/// every validation.
 struct PlateauSchedule {
   double factor = 0.5;
-  std::int64_t patience = 0;  ///< validations without anything better that are waited through
-  double threshold = 0;       ///< by how much a number must be better to count
-  bool relative = true;       ///< the threshold is a share of the best number, else a difference
-  std::int64_t cooldown = 0;  ///< validations after a reduction that are not counted
+  std::int64_t patience = 0;  ///< validations without improvement to wait through
+  double threshold = 0;       ///< how much better a number must be to count as an improvement
+  bool relative = true;       ///< the threshold is a share of the best number; false: a difference
+  std::int64_t cooldown = 0;  ///< validations after a reduction that do not count
   double min_learning_rate = 0;
   bool operator==(const PlateauSchedule&) const = default;
 };
@@ -108,33 +108,32 @@ using Schedule =
                  WarmupLinearSchedule, StepSchedule, MultiStepSchedule, ExponentialSchedule,
                  OneCycleSchedule, PlateauSchedule>;
 
-/// What the optimizer is to use at one step.
+/// The optimizer's rates for one step.
 struct Rates {
   double learning_rate = 0;
-  std::optional<double>
-      momentum;  ///< momentum of SGD or beta1 of Adam, where the schedule cycles it
+  std::optional<double> momentum;  ///< momentum of SGD or beta1 of Adam, if the schedule cycles it
 };
 
-/// The position in a training, all counted from 0.
+/// The position in a training; all counts start at 0.
 struct SchedulePoint {
-  std::int64_t step = 0, steps = 0;  ///< of the optimizer; of the whole training
+  std::int64_t step = 0, steps = 0;  ///< optimizer steps; of the whole training
   std::int64_t epoch = 0;
-  std::int64_t reductions = 0;  ///< how often a plateau has been met with
+  std::int64_t reductions = 0;  ///< the number of plateaus so far
 };
 
-/// The rates of one step, for parameters whose highest rate is `learning_rate`.
+/// The rates of one step, for parameters whose peak rate is `learning_rate`.
 Rates rates_at(const Schedule& schedule, double learning_rate, const SchedulePoint& point);
 
 /// Throws runner::StageError if the schedule does not fit a run of `steps` steps.
 void check_length(const Schedule& schedule, std::int64_t steps);
 
 /// "the schedule never reaches the learning rate 0.001: the highest of its 1 steps is 4e-09"; empty
-/// where it comes to within a tenth of it.
+/// if the highest rate is within a tenth of it.
 std::string unreached_rate(const Schedule& schedule, double learning_rate, std::int64_t steps);
 
-/// What a PlateauSchedule knows of the past.
+/// The state of a PlateauSchedule.
 struct PlateauState {
-  std::optional<double> best;  ///< empty until a validation gave a finite number
+  std::optional<double> best;  ///< empty until a validation has given a finite number
   std::int64_t bad_validations = 0;
   std::int64_t cooldown_left = 0;
   std::int64_t reductions = 0;
@@ -142,34 +141,34 @@ struct PlateauState {
   bool operator==(const PlateauState&) const = default;
 };
 
-/// Takes note of a validation. One that is not finite is never better.
+/// Records a validation. A value that is not finite is never better.
 void observe(PlateauState& state, const PlateauSchedule& schedule, double value,
              bool higher_is_better);
 
-/// Numbers keep every bit.
+/// Numbers keep all their bits.
 nlohmann::json to_json(const PlateauState& state);
-/// Throws std::runtime_error if that is not what to_json() gave.
+/// Throws std::runtime_error for anything that to_json() did not write.
 PlateauState plateau_state_from_json(const nlohmann::json& json);
 
-/// A schedule at work in one training, for all groups of its parameters.
+/// Runs a schedule in one training, for all parameter groups.
 ///
 ///   const std::vector<Rates> rates = learning_rates.at(step, epoch);
 ///   learning_rates.observe(accuracy);  // after a validation
 class LearningRates {
  public:
-  /// `learning_rates` of the groups; a training of `steps` steps; which way the number that is
-  /// observed gets better.
+  /// `learning_rates`: of the groups; `steps`: of the whole training; `higher_is_better`: whether
+  /// the observed number improves by rising.
   LearningRates(Schedule schedule, std::vector<double> learning_rates, std::int64_t steps,
                 bool higher_is_better);
 
-  /// The rates of every group, both counted from 0.
+  /// The rates of every group; `step` and `epoch` count from 0.
   std::vector<Rates> at(std::int64_t step, std::int64_t epoch) const;
 
-  /// Takes note of the monitored number of a validation: what a plateau is told by.
+  /// Records the monitored number of a validation, by which a plateau is detected.
   void observe(double value);
 
-  /// All that must be saved to continue as if never interrupted. load_state() throws
-  /// std::runtime_error for anything else.
+  /// All state needed to continue as if never interrupted. load_state() throws std::runtime_error
+  /// for anything else.
   nlohmann::json state() const;
   void load_state(const nlohmann::json& state);
 

@@ -27,7 +27,8 @@ GradScaler::GradScaler(Options options, at::Device device)
 at::Tensor GradScaler::unscale(const std::vector<at::Tensor>& gradients) const {
   const torch::NoGradGuard no_graph;
   at::Tensor overflow = torch::zeros({}, scale_.options());
-  // As torch.amp does: the reciprocal in double, so that dividing by a power of two is exact.
+  // As in torch.amp: the reciprocal is computed in double, so that dividing by a power of two is
+  // exact.
   const at::Tensor inverse = scale_.to(torch::kDouble).reciprocal().to(torch::kFloat);
   if (!gradients.empty())
     at::_amp_foreach_non_finite_check_and_unscale_(gradients, overflow, inverse);
@@ -133,8 +134,8 @@ StepExecution::Computed StepExecution::compute(const Batch& batch, const StepKey
     divisor = clip_divisor(norm, *gradient_clip_norm_);
   }
   numbers.fetch();
-  // A CPU's numbers are looked at before anything is written. A GPU's would make the host wait:
-  // they are looked at before the next step is committed, and until then the GPU itself leaves the
+  // On a CPU the numbers are checked before anything is written. On a GPU that would make the host
+  // wait. They are checked before the next step is committed; until then the GPU itself leaves the
   // weights alone if they are not finite.
   const bool host_looks = network_.device().is_cpu() || network_.device().is_meta();
   std::optional<at::Tensor> skip = host_looks ? overflow : std::optional(numbers.broken());
@@ -204,7 +205,7 @@ StepExecution assemble_step(const TrainingStep& step, torch::nn::Module& network
   StepPlan plan =
       plan_under(policy, step, network, samples, options,
                  choose_numerics(policy.numerics(), network, options.model_stage, context));
-  // A CPU's memory is the host's.
+  // A CPU's memory is the host's memory.
   plan.offloads_optimizer &= !at::Device(context.node().device).is_cpu();
   return StepExecution(step, network, groups, std::move(plan), options.gradient_clip_norm, device,
                        options.average);

@@ -24,90 +24,91 @@ struct Event;
 
 namespace stages {
 
-/// How a batch is cut to fit the device, and how its parts are computed; the trainer obeys it.
+/// How a batch is split to fit the device, and how its parts are computed; the trainer follows it.
 struct StepPlan {
   std::int64_t micro_batch = 0;  ///< units run at once; 0: the whole batch
   bool two_pass =
-      false;  ///< encode micro-batches twice, and take the loss of the whole batch in between
+      false;  ///< encode micro-batches twice, with the loss of the whole batch in between
   Numerics numerics = {};
-  ActivationCheckpointing activation_checkpointing = {};  ///< its modules are paths in the network
-  bool offloads_optimizer = false;     ///< its state lies in the host's memory between steps
-  bool optimizer_in_backward = false;  ///< it steps each parameter once its gradient is there
+  ActivationCheckpointing activation_checkpointing = {};  ///< module names are paths in the network
+  bool offloads_optimizer = false;     ///< keep its state in host memory between steps
+  bool optimizer_in_backward = false;  ///< update each parameter once its gradient is complete
   bool operator==(const StepPlan&) const = default;
 };
 
-/// The plan that `policy` asks for, for batches of at most `units`. Throws runner::StageError when
-/// such a cut would train something else than the whole batch does; with two passes a loss over the
-/// whole batch can be cut. Layers that mix samples are cut only where the recipe asks for that by
-/// name, `declares_cut`, and never take a single one.
+/// The plan under `policy` for batches of at most `units`. Throws runner::StageError if the split
+/// would train differently from the whole batch. A loss over the whole batch can be split with two
+/// passes. Layers that mix samples are split only if the recipe explicitly requests it,
+/// `declares_cut`, and never into single samples.
 StepPlan make_step_plan(const TrainingStep& step, const MemoryPolicy& policy, std::int64_t units,
                         Numerics numerics, ActivationCheckpointing activation_checkpointing,
                         bool declares_cut = false);
 
-/// The fewest units of a batch, or of a part of one, that the step can learn from: 2 where layers
-/// of its network mix the samples of a batch.
+/// The fewest units of a batch, or of a part of one, that the step can learn from: 2 if the network
+/// has layers that mix the samples of a batch.
 std::int64_t least_units(const TrainingStep& step);
 
-/// Throws runner::StageError: the policy's optimizer_in_backward cannot be obeyed, `why`.
+/// Throws runner::StageError: the policy's optimizer_in_backward is impossible because of `why`.
 [[noreturn]] void refuse_in_backward(const MemoryPolicy& policy, const std::string& why,
                                      const std::string& help);
 
 /// {"micro_batch", "two_pass", "activation_checkpointing"}, "offload" and "optimizer_in_backward"
-/// where they are on, and what to_json(Numerics) says: for the record of the very steps that were
-/// run.
+/// if they are on, and to_json(Numerics): a record of exactly how the steps were run.
 nlohmann::ordered_json to_json(const StepPlan& plan);
 
-/// How many parts a batch of `units` is measured in: its micro-batches, or in two passes one.
+/// The number of parts in which a batch of `units` is measured: one per micro-batch, or one with
+/// two passes.
 std::int64_t parts(const StepPlan& plan, std::int64_t units);
 
-/// What one batch measured: a row of sums for each micro-batch, on the device until the host asks.
+/// The measurements of one batch: one row of sums per micro-batch, on the device until the host
+/// needs them.
 ///
-/// Nothing here makes the host wait for a GPU but means() and what follows it; fetch() starts the
-/// copy, so that it has long arrived when they are called a step later.
+/// Only means() and the functions declared after it make the host wait for a GPU. fetch() starts
+/// the copy, so that it has long finished if they are called a step later.
 class StepNumbers {
  public:
-  /// `weight` of the whole batch in the loss, and what its scores count among
+  /// `weight`: of the whole batch in the loss. `scored`: what its scores count among
   /// (TrainingStep::scored()).
   StepNumbers(double weight, std::int64_t scored);
   ~StepNumbers();
   StepNumbers(StepNumbers&&) noexcept;
   StepNumbers& operator=(StepNumbers&&) noexcept;
 
-  /// The sums of one micro-batch, as TrainingStep::loss and TrainingStep::score give them, for
-  /// add().
+  /// The sums of one micro-batch, from the results of TrainingStep::loss and TrainingStep::score,
+  /// for add().
   at::Tensor row(const NamedTensors& terms, const NamedTensors& scores);
-  /// The next micro-batch.
+  /// Adds the next micro-batch.
   void add(at::Tensor row);
-  /// The norm of the whole gradient before clipping.
+  /// Sets the norm of the whole gradient before clipping.
   void set_gradient_norm(const at::Tensor& norm);
-  /// The scale of the loss, and 1 where the gradients overflowed under it, so that the step is
-  /// skipped; else 0.
+  /// Sets the loss scale, and 1 if the gradients overflowed under it, so that the step is skipped;
+  /// else 0.
   void set_scaling(const at::Tensor& scale, const at::Tensor& overflow);
 
   /// Starts the copy to the host; called once, after the last add().
   void fetch();
-  /// A float32 scalar on the device: 1 if the loss or the gradient is not finite, else 0. After
-  /// fetch().
+  /// A float32 scalar on the device: 1 if the loss or the gradient is not finite, else 0. Call it
+  /// after fetch().
   at::Tensor broken() const;
 
   Means means() const { return means({this, 1}); }
-  /// Over some batches, at least one, that the same step has measured. Their sums are added up
-  /// before anything is divided: equal counts give equal shares, however the samples were divided
-  /// among batches and parts.
+  /// Means over at least one batch that the same step measured. The sums are added up before
+  /// dividing: equal counts give equal shares, however the samples were divided among batches and
+  /// parts.
   static Means means(std::span<const StepNumbers> batches);
-  /// Absent too for a skipped step, whose gradient is none.
+  /// Also absent for a skipped step, which has no usable gradient.
   std::optional<double> gradient_norm() const;
   std::optional<double> loss_scale() const;
-  /// The gradients overflowed under the loss's scale.
+  /// True if the gradients overflowed under the loss scale.
   bool skipped() const;
   /// The first micro-batch whose loss is not finite.
   std::optional<std::int64_t> first_broken_part() const;
 
  private:
   void wait() const;
-  /// Adds up the rows.
+  /// Adds the rows to `sums`.
   void add_sums(std::vector<double>& sums) const;
-  /// Number `index` of the host's, counted from the end for a negative one.
+  /// Value `index` of the host's copy; a negative index counts from the end.
   double value(std::int64_t index) const;
 
   double weight_, scored_;
@@ -115,21 +116,21 @@ class StepNumbers {
   std::vector<at::Tensor> rows_;  // (terms + scores) float64 each
   at::Tensor norm_;               // (1) float64
   at::Tensor scaling_;            // (2) float64: scale, overflow
-  at::Tensor device_values_;      // rows one after the other, then the norm, then the scaling
+  at::Tensor device_values_;      // the rows, then the norm, then the scaling
   at::Tensor host_values_;
-  std::unique_ptr<c10::Event> copied_;  // null where there is nothing to wait for
+  std::unique_ptr<c10::Event> copied_;  // null if there is nothing to wait for
 };
 
-/// A step whose numbers may still be on their way: what an error about it must be able to say.
+/// Identifies a step, so that errors about numbers that arrive later can name it.
 struct StepPlace {
   std::int64_t epoch = 0, step = 0;   ///< 1-based
   std::int64_t units = 0;             ///< of the batch
-  StepPlan plan;                      ///< how it was cut
-  std::vector<std::int64_t> indices;  ///< the batch's samples in the dataset
+  StepPlan plan;                      ///< how the batch was split
+  std::vector<std::int64_t> indices;  ///< indices of the batch's samples in the dataset
 };
 
-/// Throws runner::StageError kLossNotFinite, naming the step and its samples, if the numbers say
-/// so; waits for them.
+/// Throws runner::StageError kLossNotFinite, naming the step and its samples, if the numbers are
+/// not finite. Waits for the numbers.
 void refuse_not_finite(const StepNumbers& numbers, const StepPlace& place, const Dataset& dataset);
 
 /// "step 10, in epoch 2: the loss is 1.7e+29, where 1.4 is usual, on 'a.jpg'": `what` is "the
@@ -137,11 +138,11 @@ void refuse_not_finite(const StepNumbers& numbers, const StepPlace& place, const
 std::string disproportionate(const std::string& what, double number, std::optional<double> usual,
                              const StepPlace& place, const Dataset& dataset);
 
-/// Throws runner::StageError: the gradients have overflowed in fp16 for many steps, though the
-/// loss's scale shrank.
+/// Throws runner::StageError: the gradients have overflowed in fp16 for many steps, although the
+/// loss scale shrank.
 [[noreturn]] void refuse_endless_overflow(const StepPlace& place, double scale);
 
-/// Throws runner::StageError naming the sample if `step` finds a bad unit in a batch on the host.
+/// Throws runner::StageError, naming the sample, if `step` finds a bad unit in a batch on the host.
 void refuse_bad_unit(const TrainingStep& step, const Dataset& dataset, const Batch& batch);
 
 }  // namespace stages

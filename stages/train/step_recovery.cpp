@@ -17,11 +17,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kMostPlans = 64;             // that are asked for one after another
+constexpr int kMostPlans = 64;             // number of plans that are tried in turn
 constexpr std::int64_t kMostFailures = 2;  // of one plan
-constexpr double kRoom = 1.05;             // of what a plan needs, before it is taken up again
+constexpr double kRoom = 1.05;             // factor on a plan's need that must be free before the
+                                           // plan is used again
 
-/// What a recovery may change in a policy.
+/// The members of a policy that a recovery may change.
 Json choices(const MemoryPolicy& policy) {
   return {{"micro_batch", policy.micro_batch ? Json(*policy.micro_batch) : Json(nullptr)},
           {"two_pass", policy.two_pass},
@@ -56,7 +57,7 @@ bool StepRecovery::retries(std::int64_t step) {
   if (!policy_.recovery.allows_retry(retries_)) return false;
   runner::Recovery incident = memory_incident(execution_.network().device());
   incident.step = step;
-  empty_cache(execution_.network().device());  // before anybody asks what is free
+  empty_cache(execution_.network().device());  // so that the free memory is measured correctly
   const StepPlan from = execution_.plan();
   std::string how = "repeated as it was";
   if (retries_ > 0) {
@@ -172,7 +173,8 @@ Json StepRecovery::state() const {
 
 void StepRecovery::restore(const nlohmann::json& state) {
   if (!state.is_object() || !state.contains("in_place_of")) return;
-  if (context_.node().restarts.has_moved) return;  // it is another device's memory that had run out
+  if (context_.node().restarts.has_moved) return;  // memory ran out on another device, not on this
+                                                   // one
   if (state.at("in_place_of") != nlohmann::json(to_json(first_))) return;
   MemoryPolicy policy = first_policy_;
   take_choices(policy, state.at("policy"));

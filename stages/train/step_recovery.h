@@ -25,8 +25,8 @@ namespace stages {
 
 class StepExecution;
 
-/// What the trainer does once a step has run out of memory, as the policy's max_retries and on_oom
-/// say. The step has been undone by then:
+/// Decides what the trainer does after a step ran out of memory, following the policy's max_retries
+/// and on_oom. The step has been undone by then:
 ///
 ///   recovery.begin_step();
 ///   while (!computed) {
@@ -37,23 +37,23 @@ class StepExecution;
 ///   execution.commit(*computed);
 ///   recovery.end_step(step);
 ///
-/// The same batch is computed again under the same plan first, since what took the memory may be
-/// gone; then under the next one. The plan stays then. It goes back to the one that the training
-/// began with where memory was what somebody else took: that plan would have fitted the device,
-/// less was free when it failed, and for kGoodSteps steps since then all has gone well. A plan that
-/// has failed twice is not tried again.
+/// The first retry computes the same batch under the same plan, since the memory may be free again.
+/// The next uses the next plan, which then stays in force. The training returns to its first plan
+/// if another process took the memory: that plan would have fitted the device, less memory was free
+/// when it failed, and kGoodSteps steps have succeeded since. A plan that has failed twice is not
+/// tried again.
 class StepRecovery {
  public:
   static constexpr std::int64_t kGoodSteps = 100;
 
   struct Options {
     Replan replan;
-    /// The plan that a policy asks for; throws runner::StageError for one that cannot be obeyed.
+    /// Makes the plan for a policy; throws runner::StageError if the policy cannot be followed.
     std::function<StepPlan(const MemoryPolicy&)> plan_under;
-    std::int64_t units = 0;               ///< of a batch, at most
+    std::int64_t units = 0;               ///< the most units in a batch
     std::optional<std::int64_t> planned;  ///< bytes of the device that the first plan needs
     std::function<std::int64_t()>
-        free_now;  ///< bytes of the device that this process has or could get
+        free_now;  ///< bytes of the device that this process has or could get now
     std::int64_t good_steps = kGoodSteps;
   };
   /// `policy` is the one that `execution` follows. References are borrowed.
@@ -61,24 +61,23 @@ class StepRecovery {
                runner::RunContext& context);
 
   void begin_step() { retries_ = 0; }
-  /// After `step`, 1-based, ran out of memory and was undone: makes room, and says under which plan
-  /// it is computed again, which is then in force. False where it is not.
+  /// Called after `step`, 1-based, ran out of memory and was undone. Frees memory, reports the plan
+  /// under which the step is retried, and puts that plan in force. False if there is no retry.
   bool retries(std::int64_t step);
   void end_step(std::int64_t step);
 
-  /// Takes up the plan after the one in force, so many times: workers were killed, as the kernel
-  /// kills what takes too much memory. Throws runner::StageError, kOutOfMemory, where there is
-  /// none.
+  /// Moves on by `plans` plans, because workers were killed, as the kernel does when a process
+  /// takes too much memory. Throws runner::StageError, kOutOfMemory, if there is none left.
   void go_on_after_kills(std::int64_t plans);
 
   /// The policy in force.
   const MemoryPolicy& policy() const { return policy_; }
 
-  /// The plan in force, for a checkpoint, and where it is not the one that the recipe asks for how
-  /// it differs.
+  /// The plan in force, for a checkpoint, and how it differs from the one that the recipe requests,
+  /// if it does.
   nlohmann::ordered_json state() const;
-  /// Continues under the plan of such a state; under its own where the recipe asks for another than
-  /// it did then, or the state is that of another device.
+  /// Continues under the plan of a saved state. Uses the recipe's plan if the recipe has changed
+  /// since then, or if the state is from another device.
   void restore(const nlohmann::json& state);
 
  private:
@@ -95,20 +94,20 @@ class StepRecovery {
   const MemoryPolicy first_policy_;
   const StepPlan first_;
   std::vector<std::pair<StepPlan, std::int64_t>>
-      failures_;                      // how often each plan has failed for good
+      failures_;                      // number of permanent failures of each plan
   std::int64_t retries_ = 0;          // of the step
   std::int64_t good_steps_ = 0;       // since the plan was changed
-  bool was_taken_by_others_ = false;  // the memory, when the first plan failed
+  bool was_taken_by_others_ = false;  // another process held the memory when the first plan failed
 };
 
 /// Bytes of `device` that this process has or could get now.
 std::int64_t memory_left(c10::Device device);
 
-/// Looks at every tensor of a training as it goes. A run that has one waits for the device at every
+/// Sees every tensor of a training as it runs. A run with an observer waits for the device at every
 /// step.
 class StepObserver : public runner::Observer {
  public:
-  /// Where in a training a tensor is looked at.
+  /// The point in a training at which a tensor is seen.
   struct Place {
     std::string_view node;
     std::int64_t step;  ///< 1-based; 0: before the first
@@ -116,9 +115,9 @@ class StepObserver : public runner::Observer {
         phase;  ///< "start", "batch", "loss", "gradient" or "weights", in this order within a step
   };
 
-  /// How many steps a training is to make, if it has as many in an epoch.
+  /// The number of steps to train, if an epoch has that many.
   virtual std::int64_t steps() const = 0;
-  /// `tensor` may be on any device, and is changed once this returns.
+  /// `tensor` may be on any device, and may change after this returns.
   virtual void see(const Place& place, std::string_view name, const at::Tensor& tensor) = 0;
 };
 

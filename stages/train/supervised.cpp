@@ -22,7 +22,7 @@ using runner::StageError;
 struct ClassificationOptions {
   ClassificationLoss loss;
   ClassWeights class_weights;
-  bool balances = false;  ///< the samples
+  bool balances = false;  ///< of the samples
   std::string monitor;
   MixingOptions mixing;
 };
@@ -42,7 +42,7 @@ class ClassificationStep final : public TrainingStep {
   }
   bool mixes_samples() const override { return model_.mixes_samples(); }
   std::optional<std::string> structure() const override {
-    if (options_.mixing.mixes()) return std::nullopt;  // where, is drawn from the seed
+    if (options_.mixing.mixes()) return std::nullopt;  // where to do so is drawn from the seed
     return "supervised " + structure_of(options_.loss, class_weights_.defined());
   }
 
@@ -84,13 +84,13 @@ class ClassificationStep final : public TrainingStep {
   double weight(const Batch& batch) const override {
     const at::Tensor labels = batch["label"];
     if (!class_weights_.defined() || labels.is_meta()) return TrainingStep::weight(batch);
-    constexpr double kLeast = 1e-30;  // a batch of samples that weigh nothing has the loss 0
+    constexpr double kLeast = 1e-30;  // a batch whose samples all weigh 0 has the loss 0
     return std::max(
         kLeast,
         class_weights_.index_select(0, labels.cpu()).to(torch::kDouble).sum().item<double>());
   }
   NamedTensors score(const NamedTensors& encoded, const Batch& part) const override {
-    // Of a mixture the label with the larger share counts.
+    // For a mixture the label with the larger share counts.
     const at::Tensor label =
         is_mixed(part) ? torch::where(part["share"] < 0.5, part["partner_label"], part["label"])
                        : part["label"];

@@ -32,7 +32,7 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-/// What a test asks for by RETORT_FAULT.
+/// Fails in the way that a test requests through RETORT_FAULT.
 [[noreturn]] void fail_as_wanted(runner::Fault::Action action) {
   constexpr int kLaunchFailure = 719;  // of cudaError_t
   if (action == runner::Fault::Action::kLose)
@@ -102,7 +102,7 @@ class Training {
     try {
       return run_epochs();
     } catch (const std::exception& error) {
-      if (is_device_lost(error)) throw;  // nothing there can be put back
+      if (is_device_lost(error)) throw;  // nothing on the device can be restored
       pending_.undo_unwritten();
       if (!is_out_of_memory(error, device_)) throw;
       const OutOfMemory what = look_at_out_of_memory(error, done_.steps + 1, step_, execution_,
@@ -165,7 +165,7 @@ class Training {
     throw StageError(ErrorCode::kTooFewSamples, "no sample of the training data could be read");
   }
 
-  /// Between two steps.
+  /// Called between two steps.
   void heed_requests() {
     if (context_.cancelled()) stop();
     if (context_.take_save_request() || checkpoints_.is_due(done_)) checkpoints_.save(done_);
@@ -176,7 +176,7 @@ class Training {
     throw runner::Cancelled{};
   }
 
-  /// Once memory has run out, in a step of which nothing has been written or in a validation.
+  /// Saves after memory ran out, in a step that has written nothing or in a validation.
   void save_what_is_done() {
     if (!is_whole_ || done_.steps == 0 || done_.epochs == epochs_) return;
     try {
@@ -188,8 +188,8 @@ class Training {
     }
   }
 
-  /// While one part alone is trained, the others ask for no gradient: the optimizer leaves them and
-  /// their state alone.
+  /// While one part is trained alone, the other parameters have requires_grad false: the optimizer
+  /// leaves them and their state alone.
   void choose_trained_part() {
     const PartTrainedFirst& first = options_.trained_first;
     if (first.epochs == 0) return;
@@ -260,8 +260,8 @@ class Training {
     recovery_.end_step(done_.steps);
   }
 
-  /// The step's first half, once more as often as a recovery says where memory runs out; and what
-  /// was before it.
+  /// The step's first half, retried when memory runs out as often as the recovery allows. Also
+  /// returns the snapshot from before the step.
   std::pair<StepExecution::Computed, StepSnapshot> compute_with_retries(const Batch& batch) {
     std::optional<StepSnapshot> before;
     for (recovery_.begin_step();;) {
@@ -271,7 +271,7 @@ class Training {
             batch, {context_.node().seed, done_.steps + 1}, [this] { memory_.end_micro_batch(); });
         return {std::move(computed), std::move(*before)};
       } catch (const std::exception& error) {
-        if (is_device_lost(error)) throw;  // nothing there can be put back
+        if (is_device_lost(error)) throw;  // nothing on the device can be restored
         if (before) before->restore();
         if (execution_.is_half_written()) give_up_half_written();
         else if (is_out_of_memory(error, device_) && recovery_.retries(done_.steps + 1)) continue;
@@ -284,7 +284,7 @@ class Training {
     }
   }
 
-  /// With optimizer_in_backward: neither repeated nor saved.
+  /// With optimizer_in_backward: a half-written step can be neither repeated nor saved.
   void give_up_half_written() {
     is_whole_ = false;
     context_.say("step " + std::to_string(done_.steps + 1) +
@@ -332,7 +332,7 @@ class Training {
     RowsAtOnce rows(policy_, device_, "validation", context_);
     options.before_batch = [&](std::int64_t batch, std::int64_t batches) {
       if (context_.cancelled()) {
-        average.reset();  // what is saved are the weights as trained
+        average.reset();  // the trained weights are saved, not the averages
         stop();
       }
       log_.validated_batch(epoch, batch, batches);
@@ -403,7 +403,7 @@ class Training {
   TrainingCheckpoints checkpoints_;
   TrainingPosition done_;
   bool is_whole_ =
-      true;  // the weights are those of done_: no step and no end of an epoch is half done
+      true;  // the weights are those of done_: no step and no end of an epoch is half finished
 };
 
 }  // namespace

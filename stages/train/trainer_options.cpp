@@ -26,7 +26,7 @@ SaveOptions read_save_options(runner::ConfigReader& reader) {
 
 namespace {
 
-/// The loss is better the lower it is, a score the higher.
+/// A lower loss is better; a higher score is better.
 bool read_higher_is_better(runner::ConfigReader& reader, std::span<const std::string_view> scores) {
   std::vector<std::pair<std::string_view, bool>> monitors = {{"loss", false}};
   for (const std::string_view score : scores) monitors.emplace_back(score, true);

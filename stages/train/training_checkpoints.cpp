@@ -20,7 +20,7 @@
 namespace stages {
 namespace {
 
-/// What the weights of a checkpoint are said to be.
+/// The metadata of a checkpoint's weights.
 std::map<std::string, std::string> about(const DatasetDescription& data, std::int64_t epoch,
                                          std::int64_t step) {
   std::map<std::string, std::string> texts = describe_data(source_of(data));
@@ -104,7 +104,7 @@ std::optional<TrainingPosition> TrainingCheckpoints::resume() {
   for (const std::string& line : damaged)
     context_.say(line +
                  (found ? "; an earlier checkpoint is used" : "; the training starts again"));
-  if (!found) return {};  // it was stopped before anything was saved, or all of that is lost
+  if (!found) return {};  // it was stopped before anything was saved, or all checkpoints are lost
   try {
     saved_ = restore(found->state);
   } catch (const std::exception& error) {
@@ -162,7 +162,7 @@ TrainingResult TrainingCheckpoints::keep(const TrainingPosition& position) {
   } catch (const runner::StageError& error) {
     throw runner::StageError(error.code, error.what()).with_help(checkpoints_.advice(""));
   }
-  // Without validation the last weights are the best known.
+  // Without validation the last weights count as the best.
   if (best) {
     result = {best->state.epoch, best->state.step, best->folder,
               validation_scores(best->state.about)};

@@ -21,15 +21,15 @@ class RunContext;
 
 namespace stages {
 
-/// How far a training is.
+/// The progress of a training.
 struct TrainingPosition {
-  std::int64_t steps = 0;    ///< done
-  std::int64_t epochs = 0;   ///< done
-  std::int64_t batches = 0;  ///< done of the epoch that is not
+  std::int64_t steps = 0;    ///< completed
+  std::int64_t epochs = 0;   ///< completed
+  std::int64_t batches = 0;  ///< completed in the current epoch
   bool operator==(const TrainingPosition&) const = default;
 };
 
-/// The parts of a training whose state is saved; all is borrowed.
+/// The parts of a training whose state is saved; all are borrowed.
 struct TrainingParts {
   StepExecution& execution;
   StepRecovery& recovery;
@@ -38,29 +38,30 @@ struct TrainingParts {
   PendingSteps& steps;
 };
 
-/// The checkpoints of a training that is under way: when they are due, what is in them, and how it
-/// continues from one.
+/// The checkpoints of a running training: when they are due, what they contain, and how to resume
+/// from one.
 class TrainingCheckpoints {
  public:
-  /// `data` is what is trained on; they lie in the node's folder. All is borrowed.
+  /// `data` describes the training data; the checkpoints are in the node's folder. All arguments
+  /// are borrowed.
   TrainingCheckpoints(TrainingParts parts, const DatasetDescription& data,
                       const TrainerOptions& options, runner::RunContext& context);
 
-  // A save or a load that runs out of memory is done once more, where the policy allows a retry.
+  // A save or load that runs out of memory is repeated once, if the policy allows a retry.
 
   bool is_due(const TrainingPosition& position) const;
   bool is_due_after_epoch(const TrainingPosition& position) const;
 
-  /// Saves everything, unless that has just been done. `metric` says how good it is, where it was
+  /// Saves everything, unless that has just been done. `metric` rates the weights, if they were
   /// measured here, by `validation`.
   void save(const TrainingPosition& position, std::optional<double> metric = {},
             const std::optional<Means>& validation = {});
 
-  /// Puts the parts back to where the latest checkpoint was saved; nullopt where there is none yet.
-  /// Throws runner::StageError, kChangedRun, for one that does not fit.
+  /// Restores the parts from the latest checkpoint; nullopt if there is none yet. Throws
+  /// runner::StageError, kChangedRun, for a checkpoint that does not fit.
   std::optional<TrainingPosition> resume();
 
-  /// Gives the network the weights that the options keep, and says which they are.
+  /// Loads into the network the weights that the options keep, and reports which they are.
   TrainingResult keep(const TrainingPosition& position);
 
  private:
@@ -78,8 +79,8 @@ class TrainingCheckpoints {
   Checkpoints checkpoints_;
   SaveClock clock_;
   std::filesystem::path saved_folder_;     // the latest checkpoint
-  std::optional<TrainingPosition> saved_;  // in it
-  std::string saved_validation_;  // likewise, as validation_text(); empty: not measured there
+  std::optional<TrainingPosition> saved_;  // position of that checkpoint
+  std::string saved_validation_;  // its validation, as validation_text(); empty: not measured there
 };
 
 }  // namespace stages

@@ -118,7 +118,7 @@ void TrainingLog::step(const StepRecord& record) {
   progress.steps = options_.steps;
   progress.samples_per_second = throughput_.per_second();
   progress.loss = record.means.loss;
-  // Over all of the past, so that reading, validating and saving are in it.
+  // Averages over the whole past, to include reading, validating and saving.
   progress.seconds_left = (trained_until_ - began_) /
                           static_cast<double>(record.step - first_step_) *
                           static_cast<double>(options_.steps - record.step);
@@ -209,7 +209,7 @@ EpochSoFar epoch_so_far_from_json(const json& json) {
                "last_step", "learning_rate", "loss_scale", "usual_loss"});
   EpochSoFar epoch;
   epoch.means.weight = fields.number("weight");
-  // Which were the same before samples had weights.
+  // The two were equal before samples had weights.
   epoch.means.units = json.contains("units") ? fields.number("units") : epoch.means.weight;
   epoch.means.loss = fields.number("loss");
   epoch.means.terms = named_numbers(fields, "terms");

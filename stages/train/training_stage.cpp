@@ -39,12 +39,12 @@ using runner::StageError;
 struct TrainingOptions {
   TrainerOptions trainer;
   std::int64_t gradient_accumulation_steps = 1;
-  std::string pointer;  // where the recipe says all this, "/train"
+  std::string pointer;  // where the stage stands in the recipe, "/train"
   std::optional<std::string> warm_start;
 };
 
-/// Of what `plan` says is needed, the part that tensors take: on a CPU all but the gaps between
-/// them and the margin, on a GPU what its allocator hands out.
+/// The part of the needed bytes in `plan` that tensors take: on a CPU everything except the gaps
+/// between them and the margin, on a GPU what its allocator hands out.
 std::int64_t planned_for_tensors(const runner::MemoryPlan& plan, at::Device device) {
   if (!device.is_cpu()) return plan.live + plan.held_bytes();
   const auto margin = std::ranges::find(plan.terms, kMarginTerm, &runner::NamedBytes::name);
@@ -114,7 +114,8 @@ class TrainingStage final : public runner::Stage {
     return {{"checkpoint", setup.checkpoint}};
   }
 
-  /// What else would refuse this training: one mistake hides no other.
+  /// Collects the other errors that would reject this training, so that one mistake does not hide
+  /// another.
   void look_for_others(runner::FoundErrors& found, const runner::Inputs& inputs,
                        runner::RunContext& context) const {
     TrainingData data{as_trained(inputs.get<Dataset>("train")), inputs.find<Dataset>("validation")};
@@ -137,12 +138,12 @@ class TrainingStage final : public runner::Stage {
     });
   }
 
-  /// What the inputs are to this training.
+  /// The inputs as this training uses them.
   struct Setup {
-    DatasetDescription network_data;         // that the network is made for
+    DatasetDescription network_data;         // what the network is made for
     std::shared_ptr<Checkpoint> checkpoint;  // without its network
-    TrainingData data;                       // empty where an earlier run has trained
-    std::unique_ptr<TrainingStep> step;      // null there
+    TrainingData data;                       // empty if an earlier run's weights are reused
+    std::unique_ptr<TrainingStep> step;      // null in that case
   };
 
   Setup set_up(const runner::Inputs& inputs, const std::optional<EarlierWeights>& trained,
@@ -183,7 +184,7 @@ class TrainingStage final : public runner::Stage {
     return {{"checkpoint", setup.checkpoint}};
   }
 
-  /// Makes the network once more, with the weights of `source`.
+  /// Returns a function that makes the network again, with the weights of `source`.
   std::function<std::shared_ptr<torch::nn::Module>()> loader_of(
       const Checkpoint& checkpoint, const DatasetDescription& data,
       const runner::CheckpointSource& source, const runner::RunContext& context) const {
@@ -196,8 +197,8 @@ class TrainingStage final : public runner::Stage {
     };
   }
 
-  /// The options and the policy that one training follows: with gradient_accumulation_steps,
-  /// batch_size is the micro-batch, and what one step sees so many times it.
+  /// The options and policy that one training uses. With gradient_accumulation_steps, batch_size is
+  /// the micro-batch, and a step sees that many of them.
   std::pair<TrainerOptions, MemoryPolicy> effective_options(const runner::Inputs& inputs,
                                                             runner::RunContext& context) const {
     TrainerOptions options = options_.trainer;
@@ -205,7 +206,7 @@ class TrainingStage final : public runner::Stage {
     options.model_stage = inputs.source("model");
     options.planned_peak = planned_peak_;
     options.planned_need = planned_need_;
-    // What was published chose nothing before it failed.
+    // The published program resolved no open choices before it failed.
     if (policy.recovery.halves_batch) policy.allow = Allow::kNothing;
     const std::int64_t times = options_.gradient_accumulation_steps;
     if (times == 1) return {std::move(options), std::move(policy)};
@@ -236,7 +237,7 @@ class TrainingStage final : public runner::Stage {
     std::optional<DatasetDescription> validation;
   };
 
-  /// All are borrowed.
+  /// All arguments are borrowed.
   TrainingToPlan to_plan(const Setup& setup, const DescribedData& data,
                          const runner::Inputs& inputs, const TrainerOptions& options,
                          const MemoryPolicy& policy) const {
@@ -275,8 +276,8 @@ class TrainingStage final : public runner::Stage {
     context.plan(std::move(planned.plan));
     planned_policy_ = planned.policy;
     if (!context.dry().wants_certificate) return;
-    // The small network that is certified may lack a block that was chosen: all of its own are
-    // recomputed.
+    // The small network that is certified may lack a block that was chosen: all of its own blocks
+    // are recomputed.
     ActivationCheckpointing& recomputed = planned.policy.activation_checkpointing;
     if (policy.checkpointing_is_open && !recomputed.modules.empty()) recomputed = {.blocks = true};
     context.certify(certify(under(planned.policy), context));
@@ -325,7 +326,7 @@ class TrainingStage final : public runner::Stage {
                             .max_retries = policy.recovery.max_retries.value_or(0),
                             .gpus = static_cast<std::int64_t>(torch::cuda::device_count())},
                            context.node().restarts.retries);
-    policy.recovery.max_retries = 0;  // of the same batch
+    policy.recovery.max_retries = 0;  // no retries of the same batch
     policy.recovery.on_oom = {OnOom::kStop};
     options.begins_anew = true;
     for (;;) {
@@ -347,7 +348,7 @@ class TrainingStage final : public runner::Stage {
         context.say("out of memory: " + to + " in place of " + std::to_string(before) +
                     ", from the first epoch on, retry " + std::to_string(retries.count()));
         context.recovered({.cause = "out of memory", .from = from, .to = to});
-        context.resumed(0);  // nothing is left of this attempt but the weights
+        context.resumed(0);  // this attempt keeps only the weights
         clear_after_out_of_memory(at::Device(device));
       }
     }
@@ -355,10 +356,11 @@ class TrainingStage final : public runner::Stage {
 
   const TrainingOptions options_;
   const TrainingKind kind_;
-  // Once it has been planned:
+  // Set once it has been planned:
   std::optional<std::int64_t> planned_peak_, planned_need_;  // bytes
-  std::optional<MemoryPolicy> planned_policy_;               // where nothing is open
-  std::vector<runner::NamedBytes> held_;                     // by others while it is at work
+  std::optional<MemoryPolicy> planned_policy_;               // nullopt if the recipe leaves nothing
+                                                             // open
+  std::vector<runner::NamedBytes> held_;                     // by other nodes while this one runs
 };
 
 }  // namespace

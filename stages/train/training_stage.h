@@ -6,14 +6,14 @@
 
 namespace stages {
 
-/// What a published program does after memory ran out (on_oom_policy: legacy), for comparison. Its
-/// batch is halved down to a smallest one, then the next GPU is taken with the whole batch, where
-/// there are several, or else the CPU. One count holds for all of that, and one retry fewer is
-/// granted than it says. The training begins again each time.
+/// Mimics a published program's handling of out-of-memory errors (on_oom_policy: legacy), for
+/// comparison. It halves the batch down to a smallest size, then moves to the next GPU with the
+/// whole batch if there are several, or else to the CPU. One retry count covers all of that, and
+/// one retry fewer is granted than it says. The training restarts from the beginning each time.
 class HalvingRetries {
  public:
   struct Options {
-    std::int64_t batch_size = 0;  ///< of the recipe
+    std::int64_t batch_size = 0;  ///< in the recipe
     std::int64_t min_batch_size = 1;
     std::int64_t max_retries = 0;
     std::int64_t gpus = 0;
@@ -27,7 +27,7 @@ class HalvingRetries {
     std::string device;  ///< "cuda:1" or "cpu"
     bool operator==(const Attempt&) const = default;
   };
-  /// What is tried after memory ran out on `device`; nullopt: it gives up.
+  /// The next attempt after memory ran out on `device`; nullopt: give up.
   std::optional<Attempt> after(const std::string& device);
 
   std::int64_t count() const { return count_; }

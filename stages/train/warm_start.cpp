@@ -31,7 +31,7 @@ constexpr const char* kOption = "/warm_start";
   throw StageError(code, message).at(kOption).with_help(help);
 }
 
-/// The checkpoints of the one training of a run, or of a node; empty where there are none.
+/// The checkpoints of the single training of a run, or of a node; empty if there are none.
 fs::path checkpoints_of(const fs::path& path) {
   std::error_code error;
   if (!list_checkpoints(path).empty()) return path;
@@ -53,8 +53,7 @@ fs::path checkpoints_of(const fs::path& path) {
          "name the folder of one: " + run.node(trainings[0]).folder().string());
 }
 
-/// A checkpoint, whether its folder or the weights in it are named; empty where `path` is something
-/// else.
+/// A checkpoint, named by its folder or by the weights in it; empty if `path` is something else.
 fs::path checkpoint_at(const fs::path& path) {
   const fs::path folder = path.filename() == runner::kCheckpointModel ? path.parent_path() : path;
   std::error_code error;
@@ -63,7 +62,7 @@ fs::path checkpoint_at(const fs::path& path) {
   return is_one ? folder : fs::path();
 }
 
-/// The best checkpoint in `folder`, or the latest where none has been measured.
+/// The best checkpoint in `folder`, or the latest if none was measured.
 std::optional<FoundCheckpoint> load_best_or_latest(const Checkpoints& checkpoints) {
   auto best = checkpoints.load_best(CheckpointPart::kWeights);
   return best ? std::move(best) : checkpoints.load_latest(CheckpointPart::kWeights);
@@ -93,7 +92,7 @@ NamedTensors read(const fs::path& path, runner::RunContext& context) {
   }
 }
 
-/// "2 missing (a, b)", the first few by name; empty where there are none.
+/// "2 missing (a, b)", with the first few names; empty if there are none.
 std::string counted_weights(const std::vector<std::string>& names, const std::string& what) {
   constexpr std::size_t kShown = 5;
   if (names.empty()) return "";
@@ -123,7 +122,8 @@ void refuse_misfits(const NamedTensors& own, const NamedTensors& given, const fs
          "start from weights of a model of the same kind, size and classes");
 }
 
-/// The weights in `path`, which fit `network`; nullopt where the training continues from its own.
+/// The weights in `path`, checked to fit `network`; nullopt if the training continues from its own
+/// checkpoint.
 std::optional<NamedTensors> weights_to_start_from(const torch::nn::Module& network,
                                                   const fs::path& path,
                                                   runner::RunContext& context) {

@@ -14,7 +14,7 @@
 namespace stages {
 namespace {
 
-/// What the weights that are not the result are called in a checkpoint, after their names.
+/// The suffix for the names of the weights in a checkpoint that are not the result.
 const char* other_ending(const WeightAverageOptions& options) {
   return options.is_result ? ".trained" : ".average";
 }

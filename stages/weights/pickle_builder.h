@@ -15,10 +15,10 @@ namespace stages {
 /// Throws std::invalid_argument.
 [[noreturn]] void refuse_pickle(const std::string& why);
 
-/// Makes the values of a pickle. What a pickle would call is not called: an allow-list knows the
-/// few names by which tensors and plain containers are made, and the builder makes those. All that
-/// is made is counted, so that a few bytes cannot ask for more than there is memory. Throws as
-/// read_pickle().
+/// Builds the values of a pickle. The pickle's calls are not executed: an allow-list has the few
+/// names that construct tensors and plain containers, and the builder constructs those itself.
+/// Everything constructed is counted, so that a few bytes cannot request more than the available
+/// memory. Throws as read_pickle().
 class PickleBuilder {
  public:
   /// Counts `count` values that are kept.
@@ -31,26 +31,25 @@ class PickleBuilder {
     return value;
   }
 
-  /// A class or function of that name, if it is one that stands for something.
+  /// A class or function of that name, if it is on the allow-list.
   PickledValue* global(std::string_view module, std::string_view name);
   /// The value that calling `called` with `arguments` would give.
   PickledValue* call(const PickledValue* called, const PickledValue* arguments);
-  /// The storage that an `id` names: ('storage', type, key, where it was, count[, view]), where the
-  /// oldest files have the view (key, offset, count).
+  /// The storage that an `id` names: ('storage', type, key, device, count[, view]); in the oldest
+  /// files the view is (key, offset, count).
   PickledValue* storage(const PickledValue* id);
-  /// Puts `items` into a list, or keys and their values into a dictionary; opaque values take
+  /// Appends `items` to a list, or keys and their values to a dictionary; opaque values accept
   /// anything.
   static void append(PickledValue* list, const PickledValues& items);
   static void set(PickledValue* map, const PickledValues& items);
-  /// Gives `value` the attributes of `state`. Only what is a dictionary has any: TorchScript
-  /// objects do; what state dicts say of themselves, and the attributes of opaque values, are
-  /// passed over.
+  /// Sets the attributes of `value` from `state`. Only a TorchScript object, which is a dictionary
+  /// here, has any; the metadata of state dicts and the attributes of opaque values are ignored.
   void set_state(PickledValue* value, const PickledValue* state);
 
-  /// All that was made, whose value is `value`, from `length` bytes. The builder is spent.
+  /// Finishes with the result `value`, read from `length` bytes. The builder cannot be used again.
   Pickle finish(const PickledValue* value, std::size_t length);
 
-  /// What `value` holds; refuses anything else "where `what` belongs".
+  /// `value` as a T; refuses anything else "where `what` belongs".
   template <typename T>
   static T& as(PickledValue* value, const char* what) {
     T* data = std::get_if<T>(&value->data);
@@ -70,7 +69,7 @@ class PickleBuilder {
   std::size_t storage_index(const PickledStorage& storage);
 
   std::size_t spent_ = 0;
-  std::unordered_map<std::string_view, std::size_t> by_key_;  // places of storages
+  std::unordered_map<std::string_view, std::size_t> by_key_;  // storage indices
   Pickle pickle_;
 };
 

@@ -10,38 +10,38 @@
 
 namespace stages {
 
-/// A tensor of a state dict by its name. It lies inside its storage.
+/// A named tensor of a state dict. It lies within its storage.
 struct PickledWeight {
   std::string name;
   PickledTensor tensor;
-  bool is_dense = false;  ///< it has the whole storage, in the storage's order
+  bool is_dense = false;  ///< it covers the whole storage, in the storage's order
   std::int64_t count = 0;
 };
 
-/// The weights of a pickle that torch.save or TorchScript made.
+/// The weights in a pickle written by torch.save or TorchScript.
 struct PickledWeights {
-  std::vector<PickledWeight> weights;  ///< sorted by name; they differ
-  /// The keys below which they stood where a checkpoint holds more than them: "state_dict"; empty:
+  std::vector<PickledWeight> weights;  ///< sorted by name, unique
+  /// The keys of the dictionary they came from, if the checkpoint has more: "state_dict"; empty:
   /// none.
   std::string inside;
-  std::vector<std::string> others;  ///< keys of other dictionaries of tensors beside it
+  std::vector<std::string> others;  ///< keys of other dictionaries of tensors next to it
 };
 
-/// The file holds several models, or not the one that is asked for: what is to be chosen, not what
-/// is damaged.
+/// The file has several models, or not the requested one: the user must choose; the file is not
+/// damaged.
 struct WeightsChoice : std::invalid_argument {
   WeightsChoice(const std::string& what, std::vector<std::string> keys)
       : std::invalid_argument(what), entries(std::move(keys)) {}
   std::vector<std::string> entries;
 };
 
-/// Finds the tensors in the dictionaries and objects of a pickle, named by their keys and joined by
-/// dots. Of a checkpoint that keeps the model in "state_dict", "model" or the like no others are
-/// taken; of several the one that timm takes, which prefers averages ("state_dict_ema"). With an
-/// `entry` ("teacher", "model.ema") those below these keys are taken, or those with such names.
-/// Throws WeightsChoice where there is no such entry, or nothing tells which of several is meant. A
-/// tensor that reaches beyond its storage is refused, and so are more than `most_bytes` for all of
-/// them, one by one. Throws std::invalid_argument saying what is wrong, in half a sentence.
+/// Finds the tensors in the dictionaries and objects of a pickle, named by their keys joined by
+/// dots. If a checkpoint keeps the model in "state_dict", "model" or the like, only that is used;
+/// of several such keys the one that timm uses, which prefers averages ("state_dict_ema"). With an
+/// `entry` ("teacher", "model.ema"), the tensors below these keys are used, or those with such
+/// names. Throws WeightsChoice if there is no such entry, or it is ambiguous which of several is
+/// meant. Refuses a tensor that reaches beyond its storage, and more than `most_bytes` for all of
+/// them, counted one by one. Throws std::invalid_argument with the fault in half a sentence.
 PickledWeights pickled_weights(const Pickle& pickle, std::int64_t most_bytes,
                                const std::string& entry = "");
 

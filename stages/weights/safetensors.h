@@ -13,40 +13,40 @@
 
 namespace stages {
 
-/// What a safetensors file holds (huggingface.co/docs/safetensors): tensors by name, and texts
-/// about them.
+/// The contents of a safetensors file (huggingface.co/docs/safetensors): tensors by name, and text
+/// metadata.
 struct Safetensors {
   NamedTensors tensors;  ///< on the CPU, sorted by name
   std::map<std::string, std::string> metadata;
 };
 
-/// Hands the bytes of a file that holds `tensors` to `append`, piece by piece, from whatever device
-/// they are on. They are laid out as the format's own writer does: the largest types first, then by
-/// name. Each tensor is written dense, also one that shares its memory with another. Throws
-/// runner::StageError for a type that the format has no name for.
+/// Passes the bytes of a safetensors file with `tensors` to `append`, piece by piece, from any
+/// device. The layout is that of the format's own writer: the largest types first, then by name.
+/// Each tensor is written dense, even if it shares memory with another. Throws runner::StageError
+/// for a type that the format does not have.
 void put_safetensors(const NamedTensors& tensors,
                      const std::map<std::string, std::string>& metadata,
                      const std::function<void(std::string_view)>& append);
 
-/// Writes the file that put_safetensors() makes. It appears whole or not at all. Throws
-/// runner::StageError where the disk does not take it, and leaves what was there before.
+/// Writes the file that put_safetensors() makes, atomically. Throws runner::StageError if the disk
+/// refuses the write, and leaves the previous file.
 void write_safetensors(const std::filesystem::path& path, const NamedTensors& tensors,
                        const std::map<std::string, std::string>& metadata = {},
                        runner::Storage& storage = runner::disk());
 
-/// How much of a file of weights is read.
+/// How much of a weights file is read.
 enum class WeightContents {
   kNumbers,
-  kShapes,  ///< the tensors are on the Meta device: their names, types and shapes
+  kShapes,  ///< the tensors are on the Meta device: names, types and shapes only
 };
 
-/// Reads a file nobody has vouched for: every number in it is checked against the file's size
-/// before memory is allocated for it. The data may lie at any address. Throws runner::StageError
-/// saying what is wrong with the file, and for tensors of 4 and 6 bits, which LibTorch has no
-/// numbers for. So does a file that shrinks while it is read.
+/// Reads an untrusted file: every number in it is checked against the file's size before memory is
+/// allocated for it. Data need not be aligned. Throws runner::StageError with the fault in the
+/// file, also if the file shrinks while it is read, and for tensors of 4 and 6 bits, which LibTorch
+/// does not support.
 Safetensors read_safetensors(const std::filesystem::path& path,
                              WeightContents contents = WeightContents::kNumbers);
-/// The same for tensors that need not be in memory together.
+/// The same for tensors that are too large to hold in memory together.
 void read_safetensors(const std::filesystem::path& path, const WeightSink& sink);
 
 }  // namespace stages

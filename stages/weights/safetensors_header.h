@@ -8,9 +8,8 @@
 
 namespace stages {
 
-/// The types that the format names, in the order of huggingface.co/docs/safetensors' own writer: of
-/// two, the later one stands first in a file, so that every tensor lies at a multiple of its own
-/// size.
+/// The types of the format, in the order of huggingface.co/docs/safetensors' own writer: later
+/// types come first in a file, so that every tensor is aligned to its element size.
 enum class SafetensorsType {
   kBool,
   kF4,
@@ -36,33 +35,33 @@ enum class SafetensorsType {
   kU64,
 };
 
-/// As it stands in a file: "BF16".
+/// The name in a file: "BF16".
 std::string_view name(SafetensorsType type);
 
-/// Where one tensor lies in a safetensors file.
+/// The position of one tensor in a safetensors file.
 struct SafetensorsEntry {
   std::string name;
   SafetensorsType type = SafetensorsType::kF32;
   std::vector<std::int64_t> shape;
-  std::int64_t begin = 0, end = 0;  ///< bytes after the header
+  std::int64_t begin = 0, end = 0;  ///< byte offsets after the header
 };
 
 /// The JSON at the front of a safetensors file.
 struct SafetensorsHeader {
-  std::vector<SafetensorsEntry> entries;  ///< when parsed: in the order of their bytes
+  std::vector<SafetensorsEntry> entries;  ///< when parsed: in byte order
   std::map<std::string, std::string> metadata;
 };
 
 /// Longer headers are refused, as the format's own reader does.
 inline constexpr std::int64_t kLongestSafetensorsHeader = 100'000'000;
 
-/// The header's text without its length: the metadata, then the entries in their order, padded with
+/// The header's text without its length: the metadata, then the entries in order, padded with
 /// spaces so that the data begins at a multiple of 8.
 std::string to_text(const SafetensorsHeader& header);
 
-/// Reads a header that is followed by `data_bytes` bytes of data. Every byte of the data must
-/// belong to exactly one tensor, and no text is taken for UTF-8 that is not. Throws
-/// std::invalid_argument saying what is wrong, in half a sentence: "the tensor 'a' has …".
+/// Parses a header that is followed by `data_bytes` bytes of data. Every byte of the data must
+/// belong to exactly one tensor, and all text must be valid UTF-8. Throws std::invalid_argument
+/// with the fault in half a sentence: "the tensor 'a' has …".
 SafetensorsHeader parse_safetensors_header(std::string_view text, std::int64_t data_bytes);
 
 }  // namespace stages

@@ -15,52 +15,52 @@ class Module;
 
 namespace stages {
 
-/// A network part of whose weights is given and never trained: whoever makes the network again has
-/// them, so that they are no part of what a training saves.
+/// A network with a base: given weights that are never trained. Code that rebuilds the network
+/// already has the base, so checkpoints do not save it.
 class OnFrozenBase {
  public:
   virtual ~OnFrozenBase() = default;
   virtual bool is_base(std::string_view weight) const = 0;
-  /// What the base is, such that the same text means the same weights.
+  /// Identifies the base: equal texts mean equal weights.
   virtual const std::string& base() const = 0;
 };
 
 /// The base of a network; empty: it has none.
 std::string base_of(const torch::nn::Module& network);
 
-/// Every parameter and buffer of a network by its dotted name, as the very tensors it computes
-/// with; without its base.
+/// Every parameter and buffer of a network by its dotted name, as the tensors that it computes with
+/// (not copies), without its base.
 NamedTensors weights(const torch::nn::Module& network);
 
-/// The parameters that are trained: those that ask for a gradient.
+/// The trainable parameters: those that require a gradient.
 NamedTensors trained_parameters(const torch::nn::Module& network);
 
-/// Copies `values` into the weights of the same names, across devices. Names and shapes must be
-/// exactly the network's; throws std::invalid_argument naming the first that is not, before
+/// Copies `values` into the weights of the same names, across devices. Names and shapes must match
+/// the network's exactly; otherwise throws std::invalid_argument naming the first mismatch, before
 /// anything is copied.
 void set_weights(torch::nn::Module& network, const NamedTensors& values);
 
-/// Throws runner::StageError where `saved` holds integers and `weight` fractions: those of a
-/// quantised model, of which nothing says what one of them is worth.
+/// Throws runner::StageError if `saved` has integers and `weight` floating-point numbers: those of
+/// a quantised model, whose scale is unknown.
 void refuse_integers(const std::string& name, const at::Tensor& saved, const at::Tensor& weight);
 
-/// Some numbers of a tensor, as they lie in a file one after another.
+/// A contiguous piece of a tensor, in file order.
 struct WeightPiece {
   std::string tensor;      ///< its name
-  std::int64_t begin = 0;  ///< the place of the first of them among all of the tensor's
+  std::int64_t begin = 0;  ///< index of its first element within the tensor
   at::Tensor
-      numbers;  ///< (n) on the CPU, of the file's type; as they are only until the call returns
+      numbers;  ///< (n) on the CPU, of the file's type; valid only until the call returns
 };
 
-/// Takes the tensors of a file piece by piece, so that no more than a piece of them is in memory:
+/// Receives the tensors of a file piece by piece, so that only one piece is in memory:
 ///
 ///   read_safetensors(path, {.wants = [&](const std::string& name) { return names.contains(name);
 ///   },
 ///                           .take = [&](const WeightPiece& piece) { put(piece); }});
 ///
-/// The pieces of a tensor come in order, one after the other and all of them.
+/// The pieces of a tensor come in order, one after the other, and completely.
 struct WeightSink {
-  std::function<bool(const std::string& name)> wants;  ///< the others are passed over
+  std::function<bool(const std::string& name)> wants;  ///< the other tensors are skipped
   std::function<void(const WeightPiece& piece)> take;
 };
 

@@ -17,7 +17,7 @@
 #include "runner/shared/stage/stage.h"
 #include "runner/shared/text/image_names.h"
 #include "runner/worker/executor.h"
-#include "stages/data/picture_survey.h"
+#include "stages/data/image_survey.h"
 #include "stages/stages.h"
 
 namespace stages {
@@ -29,7 +29,7 @@ using runner::StageError;
 constexpr std::size_t kMostListed = 100;
 constexpr std::int64_t kMostBits = 64;
 
-/// A data stage that says nothing: what it has to say is found again here.
+/// Discards what a data stage reports: this check finds it again itself.
 class CheckedContext final : public runner::RunContext {
  public:
   CheckedContext(runner::NodeFacts facts, const RequestContext& request)
@@ -52,15 +52,15 @@ bool says(const runner::Node& node, const char* key, std::string_view word) {
   return value && value->text() && *value->text() == word;
 }
 
-using Pictures = std::vector<std::shared_ptr<const ImageDataset>>;
+using ImageParts = std::vector<std::shared_ptr<const ImageDataset>>;
 
-Pictures pictures_of(const runner::Node& node, const runner::Graph& graph, runner::Stage& stage,
-                     const RequestContext& context) {
+ImageParts pictures_of(const runner::Node& node, const runner::Graph& graph, runner::Stage& stage,
+                       const RequestContext& context) {
   runner::NodeFacts facts{.seed = node.seed, .recipe_hash = graph.recipe_hash, .device = "cpu"};
-  facts.wanted.emplace();  // a part that is not there is seen in what is shown
+  facts.wanted.emplace();  // a missing part is visible in the result
   CheckedContext checked(std::move(facts), context);
   const runner::Outputs outputs = stage.run(runner::Inputs({}), checked);
-  Pictures parts;
+  ImageParts parts;
   for (const char* const port : {"train", "validation", "test"}) {
     const auto found = outputs.find(port);
     if (found == outputs.end()) continue;
@@ -80,7 +80,7 @@ Json json_of(const runner::Diagnostic& problem) {
           {"pointer", problem.pointer}};
 }
 
-Json json_of(const SurveyedPicture& picture) {
+Json json_of(const SurveyedImage& picture) {
   return {{"file", picture.file}, {"part", name(picture.part)}, {"class", picture.label}};
 }
 
@@ -95,24 +95,24 @@ Json counted_list(const List& list, const Show& show) {
   return {{"count", list.size()}, {"shown", std::move(shown)}};
 }
 
-Json json_of(std::vector<PictureSurvey::Group> groups) {
-  // Those across parts are what matters.
+Json json_of(std::vector<ImageSurvey::Group> groups) {
+  // Duplicates across parts are the important ones.
   std::stable_partition(groups.begin(), groups.end(), is_across);
-  Json json = counted_list(groups, [](const PictureSurvey::Group& group) {
+  Json json = counted_list(groups, [](const ImageSurvey::Group& group) {
     Json files = Json::array();
     for (std::size_t i = 0; i < std::min(group.size(), kMostListed); ++i)
       files.push_back(json_of(group[i]));
     return files;
   });
   json["across_parts"] = std::ranges::count_if(groups, is_across);
-  json["several_classes"] = std::ranges::count_if(groups, [](const PictureSurvey::Group& group) {
+  json["several_classes"] = std::ranges::count_if(groups, [](const ImageSurvey::Group& group) {
     return std::ranges::any_of(group,
                                [&](const auto& one) { return one.label != group.front().label; });
   });
   return json;
 }
 
-Json json_of(const PictureSurvey& survey, const runner::Node& node) {
+Json json_of(const ImageSurvey& survey, const runner::Node& node) {
   Json parts = Json::array();
   std::int64_t images = 0;
   for (const Part part : {Part::kTrain, Part::kValidation, Part::kTest}) {
@@ -132,7 +132,7 @@ Json json_of(const PictureSurvey& survey, const runner::Node& node) {
           {"classes", survey.classes},
           {"parts", std::move(parts)},
           {"unreadable", counted_list(survey.unreadable,
-                                      [](const PictureSurvey::Unreadable& one) {
+                                      [](const ImageSurvey::Unreadable& one) {
                                         Json json = json_of(one.picture);
                                         json["why"] = one.why;
                                         return json;
@@ -148,18 +148,17 @@ Json json_of(const PictureSurvey& survey, const runner::Node& node) {
            counted_list(survey.unlike, [](const auto& picture) { return json_of(picture); })}};
 }
 
-/// The pictures of a data stage, and what is wrong besides them: who trains is stopped by the first
-/// of it.
-struct FoundPictures {
-  Pictures parts;
-  bool is_divided = true;  ///< false: what lies below the root, since it cannot be told which part
-                           ///< and class it is of
+/// The images of a data stage, and all other problems: a training would stop at the first of them.
+struct FoundImages {
+  ImageParts parts;
+  bool is_divided = true;  ///< false: the images are everything below the root, since their part
+                           ///< and class are unknown
   runner::Diagnostics problems;
 };
 
-/// Every picture below the node's root, as one part of one class; none where there is no such
-/// folder. Pictures in other formats are a problem unless they are to be skipped.
-Pictures pictures_below_root(const runner::Node& node, runner::Diagnostics& problems) {
+/// All images below the node's root, as one part with one class; none if there is no such folder.
+/// Images in other formats are a problem unless they are to be skipped.
+ImageParts pictures_below_root(const runner::Node& node, runner::Diagnostics& problems) {
   const runner::Value* const value = node.options.find("root");
   std::error_code error;
   if (!value || !value->text() || !std::filesystem::is_directory(*value->text(), error)) return {};
@@ -187,17 +186,17 @@ Pictures pictures_below_root(const runner::Node& node, runner::Diagnostics& prob
                                                0, nullptr)};
 }
 
-/// Do the names of folders say which part and class a picture of the node is of?
+/// True if folder names determine the part and class of the node's images.
 bool is_of_folders(const runner::Node& node) {
   return node.kind == "data.image_folder" ||
          (node.kind == "data.fundus" && says(node, "layout", "class_folders"));
 }
 
-/// The folders below the root of which no part takes a picture, although pictures are in them or
-/// deeper: the outermost ones, each with how many.
-std::map<std::string, std::int64_t> folders_not_taken(const Pictures& parts) {
+/// The folders below the root that contain images, directly or deeper, none of which is in a part:
+/// only the outermost ones, each with its number of images.
+std::map<std::string, std::int64_t> folders_not_taken(const ImageParts& parts) {
   const std::filesystem::path root = parts.front()->root();
-  std::set<std::string> taken;  // those of pictures that are, and all around them
+  std::set<std::string> taken;  // folders of images that are in a part, and all their parents
   for (const auto& part : parts) {
     for (const ImageFile& file : part->files()) {
       std::filesystem::path folder = std::filesystem::path(file.name).parent_path();
@@ -220,12 +219,12 @@ std::map<std::string, std::int64_t> folders_not_taken(const Pictures& parts) {
   return folders;
 }
 
-/// All that is wrong with the list of pictures, and the pictures all the same.
-FoundPictures find_pictures(runner::Node node, const runner::Graph& graph,
-                            const RequestContext& context) {
-  FoundPictures found;
+/// All problems with the list of images, and the images nevertheless.
+FoundImages find_images(runner::Node node, const runner::Graph& graph,
+                        const RequestContext& context) {
+  FoundImages found;
   set(node, "duplicates",
-      "keep");  // copies in two parts are what is looked for: they are not to stop it
+      "keep");  // copies in two parts are what this looks for: they must not stop it
   const auto attempt = [&](const runner::Node& tried) {
     const auto stage = runner::create_stage(tried, all_kinds());
     if (!stage) return stage.errors();
@@ -239,7 +238,7 @@ FoundPictures find_pictures(runner::Node node, const runner::Graph& graph,
   };
   found.problems = attempt(node);
   if (found.problems.empty()) return found;
-  runner::Node skipping = node;  // pictures in other formats do not hide the others
+  runner::Node skipping = node;  // images in other formats must not hide the others
   set(skipping, "on_corrupt", "skip");
   if (attempt(skipping).empty()) return found;
   found.is_divided = false;
@@ -274,14 +273,14 @@ runner::Result<Json> answer_check_data(const Json& request, const RequestContext
     context.progress(progress);
   };
   Json data = Json::array();
-  runner::Diagnostics failures;  // of nodes without any picture
+  runner::Diagnostics failures;  // of nodes without any image
   for (const runner::Node& node : graph.nodes) {
-    const FoundPictures found = find_pictures(node, graph, context);
+    const FoundImages found = find_images(node, graph, context);
     if (found.parts.empty()) {
       failures.insert(failures.end(), found.problems.begin(), found.problems.end());
       continue;
     }
-    data.push_back(json_of(survey_pictures(found.parts, options), node));
+    data.push_back(json_of(survey_images(found.parts, options), node));
     data.back()["divided"] = found.is_divided;
     if (found.is_divided && is_of_folders(node)) {
       data.back()["not_taken"] =

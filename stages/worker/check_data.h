@@ -8,8 +8,9 @@
 namespace stages {
 
 /// {"graph", "distance"} → {"data": [{"node", "pointer", "images", "classes", "parts", …}]}, in the
-/// words of schemas/output/data_check.json: what the pictures of each node of the graph are, which
-/// are all data. Lists of pictures are cut after the hundredth; their numbers are whole.
+/// terms of schemas/output/data_check.json: a report about the images of each node of the graph;
+/// all nodes are data nodes. Lists of images are cut after the hundredth; their counts are
+/// complete.
 runner::Result<nlohmann::ordered_json> answer_check_data(const nlohmann::ordered_json& request,
                                                          const RequestContext& context);
 

@@ -23,14 +23,14 @@ std::string_view bytes_of(const at::Tensor& tensor) {
   return {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
-/// The largest difference of two tensors of one type and shape, as JSON.
+/// The largest difference between two tensors of the same type and shape, as JSON.
 Json largest_difference(const at::Tensor& a, const at::Tensor& b) {
   const at::Tensor left = a.to(at::kDouble), right = b.to(at::kDouble);
   const at::Tensor same = left.eq(right).logical_or(left.isnan().logical_and(right.isnan()));
   return runner::number_json((left - right).abs().masked_fill(same, 0).max().item<double>());
 }
 
-/// What both runs count.
+/// The counts that both runs keep.
 class Counting : public DeterminismCheck {
  public:
   explicit Counting(std::int64_t steps) : wanted_steps_(steps) {}
@@ -65,7 +65,7 @@ class Counting : public DeterminismCheck {
   std::set<std::tuple<std::string, std::string, std::string>> tensors_;
 };
 
-/// Writes a line of JSON a tensor, {…, "bytes": n}, and after it that many bytes.
+/// Writes one line of JSON per tensor, {…, "bytes": n}, followed by that many bytes.
 class Writing final : public Counting {
  public:
   Writing(const std::filesystem::path& file, std::int64_t steps, std::int64_t limit)
@@ -100,7 +100,8 @@ class Comparing final : public Counting {
   bool has_difference() const override { return !difference_.is_null(); }
 
   Json finish() override {
-    if (!has_difference() && !first_.is_null()) differ(first_, nullptr);  // the first run went on
+    if (!has_difference() && !first_.is_null()) differ(first_, nullptr);  // the first run continued
+                                                                          // beyond this one
     return report(difference_);
   }
 
@@ -131,7 +132,7 @@ class Comparing final : public Counting {
                    {"largest", largest}};
   }
 
-  /// Reads what the first run saw next; null after the last.
+  /// Reads the first run's next tensor; null after the last.
   void next() {
     std::string line;
     first_ = std::getline(file_, line) ? runner::parse_json<Json>(line) : Json();

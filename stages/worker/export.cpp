@@ -42,7 +42,7 @@ void write_json(const fs::path& file, const Json& json) {
   runner::write_atomically(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-/// timm's names stand for these; there is no other way to tell it.
+/// timm infers these settings from the model's name; an export cannot set them to anything else.
 void check_timm(const ImageClassifierOptions& options, WeightLayout layout) {
   const double epsilon = layout == WeightLayout::kTimmClip ? 1e-5 : 1e-6;
   if (options.tower.block.layer_norm_eps != epsilon) {
@@ -57,8 +57,7 @@ void check_timm(const ImageClassifierOptions& options, WeightLayout layout) {
   }
 }
 
-/// The adapters become part of the weights, which are float32 from then on: rounded, they would be
-/// another network.
+/// Merges the adapters into the weights, which become float32: rounding would change the network.
 void merge_adapters(ImageClassifier& network) {
   auto* tuned = dynamic_cast<FineTunedClassifier*>(&network);
   if (!tuned || !tuned->lora) return;
@@ -71,7 +70,7 @@ AdapterHead head_of(const ImageClassifier& network, const Checkpoint& checkpoint
   return {weights["head.weight"].detach(), weights["head.bias"].detach(), checkpoint.classes};
 }
 
-/// The layout of a network that its own library loads.
+/// The layout that the network's own library loads.
 WeightLayout own_layout(const ImageClassifier& network) {
   const auto* tuned = dynamic_cast<const FineTunedClassifier*>(&network);
   if (!tuned) return WeightLayout::kClip;
@@ -82,7 +81,7 @@ bool is_vit(WeightLayout layout) {
   return layout == WeightLayout::kVit || layout == WeightLayout::kTimm;
 }
 
-/// The layout of an adapter by the names of `names`: a library and, of transformers, its version.
+/// The layout of an adapter for `names`: a library and, for transformers, its version.
 WeightLayout adapter_layout(const std::string& names, const ImageClassifier& network,
                             bool head_inside) {
   const WeightLayout own = own_layout(network);
@@ -99,7 +98,7 @@ WeightLayout adapter_layout(const std::string& names, const ImageClassifier& net
                                                            : WeightLayout::kClipInner;
 }
 
-/// Writes one folder about one network.
+/// Writes the folder of one network.
 class Export {
  public:
   Export(fs::path place, const Checkpoint& checkpoint, ImageClassifier& network)
@@ -163,8 +162,8 @@ class Export {
   }
 
  private:
-  /// model.safetensors and the config that its library makes the network from; true where its head
-  /// is in it.
+  /// Writes model.safetensors and the config from which its library makes the network; true if its
+  /// head is included.
   bool write_model(const fs::path& folder) const {
     const WeightLayout layout = own_layout(network_);
     if (is_fused(layout)) check_timm(network_.options(), layout);
@@ -176,7 +175,7 @@ class Export {
     return model.has_head;
   }
 
-  /// What the adapters were trained on, where no library has it.
+  /// Writes the weights that the adapters were trained on, if no library provides them.
   void write_base(const fs::path& folder, FineTunedClassifier& network,
                   const RequestContext& context) {
     for (const LoraLayer& layer : network.lora->layers) layer.layer->detach();
@@ -263,13 +262,13 @@ using Json = nlohmann::ordered_json;
 using runner::ErrorCode;
 using runner::StageError;
 
-constexpr const char* kBaseOfClip = "base";  // a folder
+constexpr const char* kBaseOfClip = "base";  // folder name
 
 void write_document(const fs::path& file, const Json& json) {
   runner::write_atomically(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-/// Writes one folder about one CLIP.
+/// Writes the folder of one CLIP.
 class ClipExport {
  public:
   ClipExport(const Checkpoint& checkpoint, ClipNetwork& network)
@@ -312,7 +311,7 @@ class ClipExport {
     write_document(folder / "config.json", exported_config(network_.options()));
   }
 
-  /// What the adapters were trained on, where no library has it.
+  /// Writes the weights that the adapters were trained on, if no library provides them.
   void write_base(const fs::path& folder, AdaptedClip& network, const RequestContext& context) {
     for (const LoraLayer& layer : network.lora().layers) layer.layer->detach();
     fs::create_directory(folder);
@@ -323,9 +322,8 @@ class ClipExport {
     context.say("the weights below the adapter are written too, in base/: no library has them");
   }
 
-  /// How texts become what the network reads. Beside an adapter they are not: where there is a
-  /// tokenizer, peft wants to make the network's vocabulary as large, which transformers' CLIPModel
-  /// does not let it.
+  /// Writes the tokenizer. It is omitted next to an adapter: if there is a tokenizer, peft resizes
+  /// the network's vocabulary to match, which transformers' CLIPModel does not support.
   void write_tokenizer(const fs::path& folder) const {
     const Vocabulary vocabulary = tokenizer_.vocabulary();
     runner::write_atomically(folder / "merges.txt", merges_text(vocabulary));

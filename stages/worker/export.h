@@ -12,20 +12,22 @@
 
 namespace stages {
 
-/// Writes the network that a run has trained as other libraries load it.
+/// Exports a trained network of a run in the format of other libraries.
+///
 /// {"graph", "node", "checkpoints", "what": "merged", "adapter" or "torchscript", "out", "names",
-/// "head_inside"} →
-/// {"folder", "files"}, and "weights", "averaged" or "trained", of a training that averages them.
-/// The folder appears when it is whole, or not at all. Throws runner::StageError: kFolderExists,
-/// and kOptionConflict for what a library has no form for.
+/// "head_inside"} → {"folder", "files"}, and "weights", "averaged" or "trained", if the training
+/// averages them.
+///
+/// The folder appears only when it is complete. Throws runner::StageError: kFolderExists, and
+/// kOptionConflict if a library has no format for the network.
 runner::Result<nlohmann::ordered_json> answer_export(const nlohmann::ordered_json& request,
                                                      const RequestContext& context);
 
-/// Writes a trained CLIP of both towers into `folder` as transformers' CLIPModel and its tokenizer
-/// load it ("merged"), or its adapters as peft loads them on such a model ("adapter"); `network` is
-/// the checkpoint's, and is changed. `place` is where the folder will stand. A class head is
-/// written beside, as head.safetensors and classes.json. Throws runner::StageError for what those
-/// libraries have no form for.
+/// Writes a trained CLIP of both towers into `folder`: as transformers' CLIPModel and its tokenizer
+/// load it ("merged"), or its adapters as peft loads them on such a model ("adapter"). `network` is
+/// the checkpoint's, and is modified. `place` is the folder's final path. A class head is written
+/// as head.safetensors and classes.json in addition. Throws runner::StageError if those libraries
+/// have no format for the network.
 void export_clip(const std::filesystem::path& folder, const std::filesystem::path& place,
                  const Checkpoint& checkpoint, ClipNetwork& network, const std::string& what,
                  const RequestContext& context);

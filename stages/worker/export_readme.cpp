@@ -15,13 +15,13 @@
 namespace stages {
 namespace {
 
-/// Python lines by which a folder is loaded and its features or logits are computed.
+/// Python lines that load a folder and compute its features or logits.
 struct Program {
   std::vector<std::string> imports;
   std::string loader = {};  ///< a class of transformers; empty: none
   std::vector<std::string> load;
-  std::string output;  ///< an expression of `model` and `inputs`: the logits or, where the head
-                       ///< stands apart, features
+  std::string output;  ///< an expression of `model` and `inputs`: the logits, or the features if
+                       ///< the head is separate
 };
 
 bool is_clip(WeightLayout layout) {
@@ -52,7 +52,7 @@ Program program_of_torch_script() {
           "model(inputs[\"pixel_values\"])"};
 }
 
-/// timm's name of a folder or repository.
+/// timm's name for a folder or repository.
 std::string timm_reference(const std::string& base) {
   return (base.starts_with('/') ? "local-dir:" : "hf-hub:") + base;
 }
@@ -208,11 +208,11 @@ void write_text(const fs::path& file, const Json& json) {
   runner::write_atomically(file, json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-/// How timm makes the backbone: the name of a function of its, and what that is given.
+/// How timm makes the backbone: the name of its function, and the arguments.
 struct TimmModel {
   std::string architecture;
   Json arguments = Json::object();
-  std::string first_convolution, classifier;  // names of modules
+  std::string first_convolution, classifier;  // module names
 };
 
 TimmModel timm_model(const ConvolutionalClassifierConfig& config) {
@@ -262,7 +262,7 @@ NamedTensors values_of(const torch::nn::Module& module, const std::string& prefi
   return values;
 }
 
-/// "torch.nn.Sequential(…)", of which the weights have the names that the head's have.
+/// "torch.nn.Sequential(…)", whose weights have the same names as the head's.
 std::string head_in_python(const std::vector<std::int64_t>& widths, std::int64_t channels,
                            std::int64_t outputs) {
   std::string text = "torch.nn.Sequential(\n";
@@ -280,7 +280,7 @@ std::string head_in_python(const std::vector<std::int64_t>& widths, std::int64_t
   return text + ").eval()\n";
 }
 
-/// Markdown, with a Python program that loads what is in the folder and predicts an image by it.
+/// Markdown, with a Python program that loads the folder and predicts an image.
 std::string readme_of(const Checkpoint& checkpoint, const std::string& head,
                       const std::vector<std::string>& remarks) {
   const bool is_pair = checkpoint.pair_of > 0;
@@ -316,7 +316,7 @@ std::string readme_of(const Checkpoint& checkpoint, const std::string& head,
          "classes.json\"))[int(probabilities[0].argmax())])\n```\n";
 }
 
-/// Of the transform, what the program does not do.
+/// Steps of the transform that the program does not do.
 std::vector<std::string> remarks_on(const Checkpoint& checkpoint,
                                     const ImageDatasetOptions& transform) {
   std::vector<std::string> remarks = lost_in_preprocessor(transform);
@@ -352,7 +352,7 @@ void export_convolutional(const fs::path& folder, const Checkpoint& checkpoint,
   const TimmModel timm = timm_model(config);
   const ImageDatasetOptions transform = transform_of(checkpoint);
   NamedTensors weights = values_of(network.backbone(), ""), head = values_of(network.head(), "");
-  // Four modules a hidden layer, and a dropout before the last.
+  // Each hidden layer has four modules, and there is a dropout before the last layer.
   const std::string last = std::to_string(4 * config.head.widths.size() + 1);
   const std::int64_t channels = head.at("1.weight").size(1),
                      outputs = head.at(last + ".weight").size(0);

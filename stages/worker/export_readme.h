@@ -12,47 +12,46 @@
 
 namespace stages {
 
-/// What an export is.
+/// The form of an export.
 enum class ExportForm {
-  kMerged,       ///< the whole network, as a library saves it
-  kAdapter,      ///< its adapters alone, as peft saves them
+  kMerged,       ///< the whole network, in a library's format
+  kAdapter,      ///< its adapters alone, in peft's format
   kTorchScript,  ///< the whole network as a program
 };
 
-/// What the README of an exported folder tells of it.
+/// Contents of an exported folder's README.
 struct ExportReadme {
   std::string title;
   ExportForm form = ExportForm::kMerged;
   WeightLayout layout = WeightLayout::kClip;
   Feature feature = Feature::kPooled;
-  bool gives_logits = false;  ///< the head is in the model, else in head.safetensors
+  bool gives_logits = false;  ///< the head is in the model; false: in head.safetensors
   std::size_t classes = 0;
-  std::string base;                  ///< of an adapter: what it was trained on
-  std::vector<std::string> remarks;  ///< a sentence each
+  std::string base;                  ///< of an adapter: the model it was trained on
+  std::vector<std::string> remarks;  ///< one sentence each
 };
 
-/// What the README of an exported CLIP of two towers tells of it.
+/// Contents of the README of an exported CLIP of two towers.
 struct ClipReadme {
   std::string base =
-      {};  ///< of an adapter: what it was trained on; empty: the whole network is there
-  bool has_head = false;  ///< in head.safetensors; else the classes are told apart by texts
-  std::vector<std::string> remarks = {};  ///< a sentence each
+      {};  ///< of an adapter: the model it was trained on; empty: the folder has the whole network
+  bool has_head = false;  ///< in head.safetensors; false: classes are predicted by texts
+  std::vector<std::string> remarks = {};  ///< one sentence each
 };
 
-/// Where the weights below an adapter are, and what to do when the folder is moved.
+/// Says where an adapter's base weights are, and what to do when the folder is moved.
 std::string moved_base_remark();
 
 std::string to_text(const ClipReadme& readme);
 
-/// The text: Markdown, with a Python program that loads what is in the folder and predicts an image
-/// by it.
+/// The README text: Markdown, with a Python program that loads the folder and predicts an image.
 std::string to_text(const ExportReadme& readme);
 
-/// Writes a trained convolutional classifier into `folder`: the backbone as timm loads it,
-/// config.json and model.safetensors, and the head, which timm has no form for unless it is a
-/// single layer, in head.safetensors as a torch.nn.Sequential; README.md has the program that puts
-/// them together. `network` is of `model`, which is the checkpoint's. Throws runner::StageError for
-/// what is not "merged", and for a backbone that timm cannot make.
+/// Writes a trained convolutional classifier into `folder`. The backbone is written for timm, as
+/// config.json and model.safetensors. The head is written to head.safetensors as a
+/// torch.nn.Sequential, because timm only has a format for a single layer. README.md has the
+/// program that assembles them. `network` belongs to `model`, which is the checkpoint's. Throws
+/// runner::StageError for any form other than "merged", and for a backbone that timm cannot make.
 void export_convolutional(const std::filesystem::path& folder, const Checkpoint& checkpoint,
                           const ConvolutionalClassifier& model,
                           ConvolutionalClassifierNetwork& network, const std::string& what);

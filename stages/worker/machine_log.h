@@ -6,12 +6,12 @@
 
 namespace stages {
 
-/// Writes to `log`, at level debug, which process this is, its libraries, kernels and instruction
-/// set; at level trace also how LibTorch was built.
+/// Writes the process, its libraries, kernels and instruction set to `log`, at level debug; at
+/// level trace also how LibTorch was built.
 void log_worker(runner::Log& log);
 
-/// The same, and what a run takes from its machine: the device, `threads` of the tensor operations,
-/// allocators and their settings.
+/// The same, and the resources of a run: the device, `threads` of the tensor operations, allocators
+/// and their settings.
 void log_machine(runner::Log& log, c10::Device device, int threads);
 
 }  // namespace stages

@@ -29,9 +29,9 @@ namespace {
 
 using runner::bytes_text;
 
-constexpr double kLimit = 1e-12;  // two gradients below it are equal in exact arithmetic
+constexpr double kLimit = 1e-12;  // gradients that differ by less are equal in exact arithmetic
 
-/// What is found wrong.
+/// A check found something wrong.
 struct Failed : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -46,7 +46,7 @@ std::string in_text(double number) {
   return text;
 }
 
-constexpr std::int64_t kRefused = 12;  // some block in the midst of a step
+constexpr std::int64_t kRefused = 12;  // an allocation in the middle of a step
 
 class Checks {
  public:
@@ -55,7 +55,7 @@ class Checks {
   }
 
   std::string variable(const char* name) const {
-    // LibTorch looks at its variables once in a process, so each gets one of its own.
+    // LibTorch reads its variables once per process, so each gets its own process.
     const pid_t child = fork();
     if (child < 0) throw Failed("no process can be made to try it in");
     if (child == 0) {
@@ -89,7 +89,7 @@ class Checks {
 
   std::string budget() const {
     constexpr std::int64_t kBudget = 1 << 20;
-    // A pool reserves whole pages, and a little for itself with each block.
+    // A pool reserves whole pages, and some bytes of overhead for each block.
     CpuPool* const pool = allocator_->pool();
     const std::int64_t beside = pool ? 4 * BlockPool::kPage : 0;
     if (pool) pool->empty_cache();

@@ -15,27 +15,27 @@
 
 namespace stages {
 
-/// Whether something that memory policies stand on works here.
+/// Whether a mechanism that memory policies rely on works here.
 struct MechanismCheck {
   std::string name;
   bool passed = false;
   std::string found;  ///< what was measured, or what went wrong
 };
 
-/// What the checks try out; a test may put something broken in its place.
+/// The mechanisms that the checks try; a test may substitute a broken one.
 struct Mechanisms {
   std::function<decltype(accumulate_gradient)> accumulate = accumulate_gradient;
   std::function<std::vector<std::string>(const AllocatorSettings&)> apply_settings =
       stages::apply_settings;
   std::function<void(std::optional<std::int64_t>)> set_limit =
-      {};                                   ///< empty: of the innermost CountingAllocator
+      {};                                   ///< empty: that of the innermost CountingAllocator
   std::function<void()> restart_peak = {};  ///< as above
   std::int64_t replays = 1;                 ///< of a step that runs out of memory
 };
 
-/// Tries out every mechanism on small tensors of the CPU. Needs a CountingAllocator, and a process
-/// in which nobody has asked LibTorch for its allocator settings yet. Leaves limits and settings as
-/// LibTorch has them by default.
+/// Tries every mechanism on small tensors on the CPU. Needs a CountingAllocator, and a process in
+/// which LibTorch's allocator settings have not been read yet. Leaves limits and settings at
+/// LibTorch's defaults.
 std::vector<MechanismCheck> check_mechanisms(const Mechanisms& mechanisms = {});
 
 /// The request "check_memory": {"checks": [{"name", "passed", "found"}], "passed"}.

@@ -27,7 +27,7 @@ namespace {
 using runner::ErrorCode;
 using runner::StageError;
 
-/// A node that measures and writes nothing.
+/// The context for a node that measures and writes nothing.
 class LoadingContext final : public runner::RunContext {
  public:
   LoadingContext(runner::NodeFacts facts, const RequestContext& request)
@@ -42,12 +42,12 @@ class LoadingContext final : public runner::RunContext {
   const RequestContext& request_;
 };
 
-/// What a node puts out; nullopt: that is not known.
+/// Computes the outputs of a node; nullopt: unknown.
 using OutputsOf = std::function<std::optional<runner::Outputs>(
     runner::Stage& stage, runner::Inputs inputs, runner::NodeFacts facts)>;
 
-/// The checkpoints that the nodes of a run put out, by node, up to and with `last`, or up to the
-/// one before it. nullopt: it cannot be known.
+/// The checkpoints that the nodes of a run output, by node, up to `last`, inclusive or exclusive.
+/// nullopt: unknown.
 using CheckpointsByNode = std::map<std::string, std::shared_ptr<const Checkpoint>>;
 runner::Result<std::optional<CheckpointsByNode>> checkpoints_of_run(
     const runner::Graph& graph, const std::string& last, bool runs_last,
@@ -96,7 +96,7 @@ runner::Result<std::shared_ptr<const Checkpoint>> checkpoint_of_run(
   throw StageError(ErrorCode::kNoCheckpoint, "'" + id + "' has no checkpoint among its outputs");
 }
 
-/// What a stage puts out once it runs, as a request.
+/// Runs a stage, as part of a request, and returns its outputs.
 OutputsOf running(const RequestContext& context) {
   return [&context](runner::Stage& stage, const runner::Inputs& inputs, runner::NodeFacts facts) {
     LoadingContext loading(std::move(facts), context);
@@ -104,12 +104,13 @@ OutputsOf running(const RequestContext& context) {
   };
 }
 
-/// What it would put out.
+/// The outputs that it would have.
 std::optional<runner::Outputs> planned_outputs(runner::Stage& stage, const runner::Inputs& inputs,
                                                runner::NodeFacts facts) {
   UnseenPlan unseen(std::move(facts));
   auto planned = stage.plan(inputs, unseen);
-  // What has no dry run of its own computes nothing: a policy, or what a model is to be.
+  // A stage without a dry run of its own computes nothing: it outputs a policy, or the description
+  // of a model.
   return planned ? std::move(planned) : std::optional(stage.run(inputs, unseen));
 }
 
@@ -152,7 +153,7 @@ runner::Result<std::vector<NodeNetwork>> networks_wired_to(
 
 namespace {
 
-/// What preprocessor_config.json beside `weights` asks for.
+/// The preprocessing that preprocessor_config.json next to `weights` defines.
 ImageDatasetOptions preprocessing_next_to(const std::filesystem::path& weights) {
   const std::filesystem::path file = weights.parent_path() / "preprocessor_config.json";
   std::ifstream stream = runner::open_regular(file);

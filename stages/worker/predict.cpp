@@ -16,7 +16,7 @@
 #include "runner/shared/text/printable.h"
 #include "stages/artifact/episode_set.h"
 #include "stages/artifact/loader.h"
-#include "stages/data/picture_files.h"
+#include "stages/data/images_to_predict.h"
 #include "stages/evaluate/class_scores.h"
 #include "stages/evaluate/predictor.h"
 #include "stages/evaluate/text_classes.h"
@@ -38,14 +38,14 @@ using runner::StageError;
 
 constexpr std::size_t kNamedUnlike = 10;
 
-/// What a picture may be taken for, where those are not the classes of the training.
+/// The possible predictions for an image, if they are not the classes of the training.
 struct AskedClasses {
-  std::optional<SupportExamples> examples = {};  ///< of a few-shot model
-  std::shared_ptr<TextLabels> texts = {};        ///< of a CLIP; null: its class head says it
+  std::optional<SupportExamples> examples = {};  ///< for a few-shot model
+  std::shared_ptr<TextLabels> texts = {};        ///< for a CLIP; null: its class head predicts
   std::vector<std::string> names = {};           ///< empty: the classes of the training
 };
 
-/// The logits of the rows of `inputs`, which hold the examples where there are some.
+/// The logits of the rows of `inputs`, which include the examples if there are any.
 at::Tensor asked_logits(const Checkpoint& checkpoint, const AskedClasses& asked, TestTimeFlip flip,
                         torch::nn::Module& network, const NamedTensors& inputs) {
   const at::Tensor logits = flipped_mean(inputs, flip, [&](const NamedTensors& seen) {
@@ -53,14 +53,14 @@ at::Tensor asked_logits(const Checkpoint& checkpoint, const AskedClasses& asked,
                        : checkpoint.model->forward(network, seen).at("logits");
   });
   const at::Tensor rows = logits.flatten(0, -2);
-  // One logit tells two classes apart: it is that of the second against nothing.
+  // A single logit separates two classes: it is that of the second, and the first has logit 0.
   return checkpoint.pair_of > 0 ? torch::cat({torch::zeros_like(rows), rows}, 1) : rows;
 }
 
-/// Says what the network takes each picture for.
+/// Writes the network's prediction for each image.
 class Prediction {
  public:
-  Prediction(const Checkpoint& checkpoint, std::shared_ptr<const PictureFiles> pictures,
+  Prediction(const Checkpoint& checkpoint, std::shared_ptr<const ImagesToPredict> pictures,
              AskedClasses asked, std::int64_t top, TestTimeFlip flip, std::string explain,
              const RequestContext& context)
       : checkpoint_(checkpoint),
@@ -105,7 +105,7 @@ class Prediction {
     return asked_logits(checkpoint_, asked_, flip_, network.module(), placed.tensors()).cpu();
   }
 
-  /// Where the network looked for the class that it takes each picture for.
+  /// Draws where the network looked for the class that it predicts for each image.
   void draw(const PreparedNetwork& network, const Batch& batch, const at::Tensor& logits) {
     runner::make_folders(explain_);
     for (std::int64_t row = 0; row < batch.units(); ++row) {
@@ -145,7 +145,7 @@ class Prediction {
     context_.item({{"file", file}, {"classes", std::move(classes)}});
   }
 
-  /// Those before `end` that were left out.
+  /// Reports the unreadable images before `end`.
   void give_unreadable(std::int64_t end) {
     for (; next_ < end; ++next_) {
       const auto unreadable = pictures_->take_unreadable(next_);
@@ -175,18 +175,18 @@ class Prediction {
   }
 
   const Checkpoint& checkpoint_;
-  const std::shared_ptr<const PictureFiles> pictures_;
+  const std::shared_ptr<const ImagesToPredict> pictures_;
   const AskedClasses asked_;
   const std::int64_t top_;
   const TestTimeFlip flip_;
   const std::string explain_;  // a folder to draw into; empty: nothing is drawn
   const RequestContext& context_;
-  std::int64_t next_ = 0;  // the first that nothing has been said of
+  std::int64_t next_ = 0;  // the first image that has not been reported yet
   std::int64_t failed_ = 0, drawn_ = 0;
 };
 
-/// The bytes that this takes of a GPU named `device_model`.
-std::int64_t planned_bytes(const Checkpoint& checkpoint, const PictureFiles& pictures,
+/// The bytes that the prediction needs on a GPU named `device_model`.
+std::int64_t planned_bytes(const Checkpoint& checkpoint, const ImagesToPredict& pictures,
                            const AskedClasses& classes, std::int64_t batch_size, TestTimeFlip flip,
                            const std::string& device_model) {
   MemoryPolicy policy;
@@ -218,7 +218,7 @@ std::int64_t planned_bytes(const Checkpoint& checkpoint, const PictureFiles& pic
       .plan.predicted;
 }
 
-/// The examples in a folder; none where it is empty, which a few-shot model cannot do without.
+/// The examples in a folder; none if the path is empty. A few-shot model requires them.
 runner::Result<std::optional<SupportExamples>> support_of(const std::string& folder,
                                                           const Checkpoint& checkpoint,
                                                           const ImageDatasetOptions& transform,
@@ -240,8 +240,8 @@ runner::Result<std::optional<SupportExamples>> support_of(const std::string& fol
   return std::optional(*std::move(examples));
 }
 
-/// The texts that a CLIP is asked about; none where its class head answers, or the model is no
-/// CLIP.
+/// The texts that a CLIP compares images with; none if its class head answers, or the model is not
+/// a CLIP.
 runner::Result<std::shared_ptr<TextLabels>> texts_of(const std::vector<std::string>& labels,
                                                      const Checkpoint& checkpoint) {
   const auto* const model = dynamic_cast<const ImageTextModel*>(checkpoint.model.get());
@@ -294,7 +294,7 @@ runner::Result<AskedClasses> asked_classes(const Json& request, const Checkpoint
   return asked;
 }
 
-/// What predicts: the model of the request or, where it names none, the network of its run.
+/// The network that predicts: the model of the request or, if it names none, that of its run.
 runner::Result<std::shared_ptr<const Checkpoint>> asked_network(const Json& request,
                                                                 const runner::Graph& graph,
                                                                 const std::string& device,
@@ -325,7 +325,7 @@ runner::Result<Json> answer_predict(const Json& request, const RequestContext& c
       std::ranges::find(kTestTimeFlips, flip_word, [](const auto& item) { return item.first; });
   if (flip == kTestTimeFlips.end()) throw std::runtime_error("predict: an unknown flip");
 
-  auto found = list_pictures(fields.texts("paths"));
+  auto found = list_images(fields.texts("paths"));
   if (!found) return found.errors();
   const bool is_reported = !request.contains("plan_for");
   if (const std::string not_taken = found->not_taken.text(); is_reported && !not_taken.empty())
@@ -351,7 +351,7 @@ runner::Result<Json> answer_predict(const Json& request, const RequestContext& c
       std::clamp<std::int64_t>(std::thread::hardware_concurrency() / 2, 1, 8);
   auto asked = asked_classes(request, **checkpoint, transform, context);
   if (!asked) return asked.errors();
-  auto pictures = std::make_shared<const PictureFiles>(std::move(found->files), transform, skip);
+  auto pictures = std::make_shared<const ImagesToPredict>(std::move(found->files), transform, skip);
   if (!plan_for.empty())
     return Json{{"predicted", planned_bytes(**checkpoint, *pictures, *asked, batch_size,
                                             flip->second, plan_for)}};
@@ -369,8 +369,7 @@ using runner::Diagnostic;
 using runner::ErrorCode;
 namespace fs = std::filesystem;
 
-/// The pictures of each class, by its name; the name of the class of what lies in no folder is
-/// empty.
+/// The images of each class, by class name; images that are in no folder have an empty class name.
 std::map<std::string, std::vector<std::string>> by_class(const std::string& folder,
                                                          const std::vector<std::string>& files) {
   std::map<std::string, std::vector<std::string>> result;
@@ -399,7 +398,7 @@ Batch SupportExamples::asked_about(const Batch& queries) const {
 runner::Result<SupportExamples> read_support(const std::string& folder, const EpisodeShape& trained,
                                              const ImageDatasetOptions& transform,
                                              const std::function<void(std::string_view)>& say) {
-  auto found = list_pictures({folder});
+  auto found = list_images({folder});
   if (!found) return found.errors();
   const auto classes = by_class(folder, found->files);
   if (classes.contains("")) {
@@ -429,7 +428,7 @@ runner::Result<SupportExamples> read_support(const std::string& folder, const Ep
   }
   say(std::to_string(classes.size()) + " classes by " + std::to_string(shots) + " examples each" +
       (left_out > 0 ? "; " + std::to_string(left_out) + " more are not looked at" : ""));
-  const PictureFiles pictures(taken, transform, /*skip=*/false);
+  const ImagesToPredict pictures(taken, transform, /*skip=*/false);
   std::vector<at::Tensor> images;
   for (std::int64_t index = 0; index < std::ssize(taken); ++index)
     images.push_back(pictures.sample(/*epoch=*/0, index)->at("image"));

@@ -16,23 +16,25 @@
 
 namespace stages {
 
-/// The request "predict": what a trained classifier says of image files. {"graph", "node",
-/// "checkpoints" (or in its place "model", the weights of the CLIP that the node makes, which no
-/// run has trained), "paths", "top", "batch_size", "skip_corrupt", "flip" ("none" where it is
-/// missing), "support" (a folder of examples of each class, of a few-shot model alone), "labels"
-/// (texts to compare images with, of a CLIP alone; without them its class head answers, or where it
-/// has none, "a photo of a {name}." of the classes of its training), "explain" (a folder to draw
-/// into where a convolutional network looked; may be missing)} → an item for each image, in order:
-/// {"file", "classes": [{"class", "probability"}, …]}, or where it was skipped {"file", "code",
-/// "message"}; then
-/// {"images", "failed"}, with "explain" also {"pictures"}, and "weights" as export.h has it. With
-/// "plan_for", the name of a GPU, nothing is predicted: →
-/// {"predicted": the bytes that it would take there; 0: nobody knows}. Memory does not grow with
-/// the number of images but for their names.
+/// The request "predict": a trained classifier's predictions for image files.
+///
+/// {"graph", "node", "checkpoints" (or in its place "model", the weights of the CLIP that the node
+/// makes, which no run has trained), "paths", "top", "batch_size", "skip_corrupt", "flip" (default
+/// "none"), "support" (a folder of examples of each class, only for a few-shot model), "labels"
+/// (texts to compare images with, only for a CLIP; without them its class head answers, or if it
+/// has none, "a photo of a {name}." with the classes of its training), "explain" (a folder to draw
+/// into where a convolutional network looked; optional)} → an item for each image, in order:
+/// {"file", "classes": [{"class", "probability"}, …]}, or if it was skipped {"file", "code",
+/// "message"}; then {"images", "failed"}, with "explain" also {"pictures"}, and "weights" as in
+/// export.h.
+///
+/// With "plan_for", the name of a GPU, nothing is predicted: → {"predicted": the bytes that a
+/// prediction would need there; 0: unknown}. Memory does not grow with the number of images, except
+/// for their names.
 runner::Result<nlohmann::ordered_json> answer_predict(const nlohmann::ordered_json& request,
                                                       const RequestContext& context);
 
-/// A few photographs of each of some classes, by which a few-shot model tells what others show.
+/// A few example images of each class, by which a few-shot model classifies others.
 class SupportExamples {
  public:
   /// `images` (classes * shots, 3, size, size), class by class.
@@ -49,10 +51,10 @@ class SupportExamples {
   std::int64_t shots_;
 };
 
-/// Reads a folder that has a folder of pictures for each class. Of each class as many are taken,
-/// the first by name, as the training had shots, or as the class with the fewest has; what is left
-/// out is said. All errors at once: no folder of a class, pictures outside of one, one that cannot
-/// be read.
+/// Reads a folder that has a folder of images for each class. From each class it uses the first
+/// images by name: as many as the training had shots, or as many as the smallest class has. What is
+/// left out is reported. All errors are returned at once: no class folders, images outside a class
+/// folder, images that cannot be read.
 runner::Result<SupportExamples> read_support(const std::string& folder, const EpisodeShape& trained,
                                              const ImageDatasetOptions& transform,
                                              const std::function<void(std::string_view)>& say);

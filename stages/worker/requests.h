@@ -12,26 +12,27 @@
 
 namespace stages {
 
-/// What the code that answers a request may do besides answering.
+/// What the code that answers a request may do in addition to answering.
 struct RequestContext {
   std::function<void(const runner::Progress&)> progress;
   std::function<void(std::string_view line)> say;
-  std::function<bool()> cancelled;  ///< true once it is to stop: throw runner::Cancelled
+  std::function<bool()> cancelled;  ///< true if the request should stop: throw runner::Cancelled
   std::function<void(const nlohmann::ordered_json&)> item =
-      {};  ///< gives one of many results, as it comes
+      {};  ///< emits one of many results as soon as it is available
 };
 
-/// One thing that a worker can be asked besides running a graph: {"protocol": 1, "request": <name>,
-/// …}. `answer` gets the whole request, checks what it reads and throws runner::StageError as a
-/// stage does.
+/// One request that a worker answers in addition to running a graph: {"protocol": 1, "request":
+/// <name>, …}. `answer` gets the whole request, validates what it reads and throws
+/// runner::StageError as a stage does.
 struct RequestKind {
   std::string_view name;
   runner::Result<nlohmann::ordered_json> (*answer)(const nlohmann::ordered_json& request,
                                                    const RequestContext& context);
 };
 
-/// The members of such a request; those besides "protocol", "request" and "log" are `keys`. Throws
-/// std::runtime_error for one of another name, and as JsonFields does: "the request has no 'out'".
+/// Reads the members of such a request; `keys` are those other than "protocol", "request" and
+/// "log". Throws std::runtime_error for unknown members, and as JsonFields does: "the request has
+/// no 'out'".
 runner::JsonFields<nlohmann::ordered_json> request_fields(
     const nlohmann::ordered_json& request, std::initializer_list<std::string_view> keys);
 

@@ -13,13 +13,13 @@
 
 namespace stages {
 
-// A network, its steps and a training of them that take no time, to try out on them what memory
-// policies stand on.
+// A network, its steps and a training of them that take no time, for checking the mechanisms that
+// memory policies rely on.
 
-/// Numbers between -1 and 1 that no generator makes.
+/// Numbers between -1 and 1, made without a random number generator.
 at::Tensor sines(at::IntArrayRef shape, double pace);
 
-/// Two layers, of which the first drops and can be computed again: (n, 4) to (n, 3).
+/// Two layers; the first has dropout and can be recomputed: (n, 4) to (n, 3).
 class SmallNetwork : public torch::nn::Module {
  public:
   SmallNetwork();
@@ -31,8 +31,8 @@ class SmallNetwork : public torch::nn::Module {
   at::Tensor last_;
 };
 
-/// The network's cross-entropy, a loss in which every sample meets every other, or its logits'
-/// covariance.
+/// The network's cross-entropy, a loss that compares every sample with every other, or the
+/// covariance of its logits.
 class SmallStep final : public TrainingStep {
  public:
   explicit SmallStep(bool is_coupled, std::optional<CovarianceForm> covariance = {})
@@ -52,20 +52,20 @@ class SmallStep final : public TrainingStep {
 
  private:
   const bool is_coupled_;
-  const std::optional<CovarianceForm> covariance_;  // the loss is this, where it is set
+  const std::optional<CovarianceForm> covariance_;  // the loss is this, if it is set
 };
 
-/// A training of two steps, in a folder that is gone with it. Needs a CountingAllocator.
+/// A training of two steps, in a temporary folder that it removes. Needs a CountingAllocator.
 class SmallTraining {
  public:
   SmallTraining();
   ~SmallTraining();
 
-  /// Block `refused`, counted from 1, of the second step is not given; 0: all are. `on_step` is
+  /// Allocation `refused`, counted from 1, of the second step fails; 0: none fails. `on_step` is
   /// called when a step has been computed, before it writes a weight.
   void run(std::int64_t refused, std::int64_t replays,
            std::function<void(std::int64_t)> on_step = {});
-  /// All of them in one tensor.
+  /// All weights in one tensor.
   at::Tensor weights() const;
 
  private:

@@ -46,10 +46,10 @@ Diagnostic misunderstood(const std::string& what) {
           "please report it"};
 }
 
-WorkerSignals process_signals;  // a handler can reach nothing but a global
+WorkerSignals process_signals;  // a signal handler can only reach globals
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
-/// The first signal counts, here as in retort.
+/// The first signal counts, both here and in retort.
 void ask_to_stop(int number) {
   int none = 0;
   process_signals.stop.compare_exchange_strong(none, number);
@@ -57,8 +57,8 @@ void ask_to_stop(int number) {
 
 void ask_to_save(int) { process_signals.save = true; }
 
-/// What `doctor determinism` asks for besides the run: {"steps", "file", "compare"}; null where it
-/// does not.
+/// The additional options of `doctor determinism`: {"steps", "file", "compare"}; null if there are
+/// none.
 std::unique_ptr<DeterminismCheck> make_check(const Json& request) {
   const auto wish = request.find("check");
   if (wish == request.end()) return nullptr;
@@ -72,8 +72,8 @@ std::unique_ptr<DeterminismCheck> make_check(const Json& request) {
   }
 }
 
-/// What `plan` and `certify` ask for besides the graph: {"device_model", "budget": {"bytes",
-/// "from"}, "alternatives", "certify"}; none of it in a run.
+/// The additional options of `plan` and `certify`: {"device_model", "budget": {"bytes", "from"},
+/// "alternatives", "certify"}; a run has none of them.
 runner::DryRunOptions dry_run_options(const Json& request) {
   try {
     runner::DryRunOptions dry{.device_model = request.value("device_model", ""),
@@ -88,7 +88,7 @@ runner::DryRunOptions dry_run_options(const Json& request) {
   }
 }
 
-/// What was planned and, of a device that is here, what memory it has.
+/// The plan and, for a device of this machine, its memory.
 Json plan_json(const std::vector<runner::DryNode>& planned, const runner::DryRunOptions& dry,
                c10::Device device) {
   Json json = runner::to_json(planned);
@@ -98,15 +98,15 @@ Json plan_json(const std::vector<runner::DryNode>& planned, const runner::DryRun
   return json;
 }
 
-/// "folder", of a run that is resumed, "plans", of one whose plans are taken up, or "divisions", of
-/// one as whose data this run's is divided; empty: there is none.
+/// "folder" of a run to resume, "plans" of one whose plans are reused, or "divisions" of one whose
+/// data split is reused; empty: there is none.
 std::filesystem::path folder_in(const Json& request, const char* key) {
   const Json folder = request.value(key, Json(""));
   if (!folder.is_string()) throw std::runtime_error("its '" + std::string(key) + "'");
   return folder.get<std::string>();
 }
 
-/// "restarts": {"plans", "retries", "has_moved"}, where this is not the first worker of its run.
+/// "restarts": {"plans", "retries", "has_moved"}, if this is not the first worker of its run.
 runner::Restarts restarts_in(const Json& request) {
   const auto restarts = request.find("restarts");
   if (restarts == request.end()) return {};
@@ -119,7 +119,7 @@ runner::Restarts restarts_in(const Json& request) {
   }
 }
 
-/// Relative paths in the graph's options stand there.
+/// Relative paths in the graph's options are relative to it.
 void enter_working_folder(const Json& request) {
   const auto graph = request.find("graph");
   if (graph == request.end() || !graph->is_object()) return;
@@ -158,7 +158,7 @@ ExitCode Worker::serve() {
   try {
     exit = answer(next_request());
   } catch (const runner::Cancelled&) {
-    // Without a signal it is retort that has gone.
+    // Without a signal, retort has exited.
     exit =
         runner::exit_code_of_stop(signals_.stop != 0 ? signals_.stop.load() : SIGTERM, has_saved_);
   } catch (const runner::StageError& error) {
@@ -187,7 +187,7 @@ ExitCode Worker::answer(const Json& request) {
   return answer_other(*kind, request);
 }
 
-/// Runs a graph, or finds out what that would need.
+/// Runs a graph, or determines what a run would need.
 ExitCode Worker::run_or_plan(const Json& request) {
   if (!request.contains("graph")) return report({misunderstood("no 'graph'")});
   start_log(request);
@@ -226,7 +226,7 @@ ExitCode Worker::run_or_plan(const Json& request) {
   if (workspace.complaint && workspace.complaint->severity == runner::Severity::kError)
     errors.push_back(*workspace.complaint);
   else if (workspace.complaint) emit(runner::Reported{*workspace.complaint});
-  std::string node;  // that is running
+  std::string node;  // the running node
   const ScopedDeterminism determinism(graph.determinism, [&](const std::string& operation) {
     emit(runner::Reported{{ErrorCode::kNotDeterministic,
                            {},
@@ -361,7 +361,7 @@ ExitCode Worker::answer_other(const RequestKind& kind, const Json& request) {
   }
 }
 
-/// Nothing of the device's is touched any more, not even to free it.
+/// Exits without touching the device's memory any more, not even to free it.
 void Worker::leave_lost_device(const std::string& node, const std::exception& error) {
   const std::string_view what = error.what();
   emit(runner::Said{node, "the device failed: " + std::string(what.substr(0, what.find('\n')))});
@@ -387,7 +387,7 @@ void Worker::emit(const runner::Event& event) {
   }
 }
 
-/// "log": how much retort wants to hear, "info" where it does not say.
+/// "log": the log level that retort wants, "info" if it is missing.
 void Worker::start_log(const Json& request) {
   const Json wish = request.value("log", Json("info"));
   const auto level =
@@ -398,7 +398,8 @@ void Worker::start_log(const Json& request) {
   });
 }
 
-/// Until retort has put on the disk what it was told; `node`, unless it is empty, saves then.
+/// Waits until retort has written the reported metrics to disk; `node`, unless it is empty, saves
+/// then.
 void Worker::sync_metrics(const std::string& node) {
   emit(runner::Flush{node});
   if (!next_line(/*despite_signals=*/true).contains("flushed"))
@@ -408,8 +409,8 @@ void Worker::sync_metrics(const std::string& node) {
 
 Json Worker::next_request() { return next_line(/*despite_signals=*/false); }
 
-/// The next line as JSON. Throws Cancelled at the end of the input, since there is nobody to work
-/// for then, and unless `despite_signals` when the work is to stop.
+/// The next line as JSON. Throws Cancelled at the end of the input, since the client has gone, and,
+/// unless `despite_signals`, when the work should stop.
 Json Worker::next_line(bool despite_signals) {
   std::size_t searched = 0;
   while (despite_signals ? !is_deaf_ : !is_stopped()) {

@@ -16,25 +16,25 @@
 
 namespace stages {
 
-/// What signals have asked for.
+/// What signals have requested.
 struct WorkerSignals {
-  std::atomic<int> stop = 0;       ///< the first that asked the work to stop: its number
-  std::atomic<bool> save = false;  ///< the work is to be saved; whoever does so takes it back
+  std::atomic<int> stop = 0;       ///< number of the first signal that requested a stop
+  std::atomic<bool> save = false;  ///< a save is requested; the code that saves clears it
 };
 
-/// From now on SIGINT, SIGTERM and SIGHUP ask this process to stop, and SIGUSR1 and SIGUSR2 to
-/// save; SIGPIPE does nothing.
+/// From now on SIGINT, SIGTERM and SIGHUP request a stop of this process, and SIGUSR1 and SIGUSR2 a
+/// save; SIGPIPE is ignored.
 WorkerSignals& watch_signals();
 
-/// Serves one conversation with `retort`: says hello, reads one request, answers it, says how it
+/// Serves one conversation with `retort`: says hello, reads one request, answers it, reports how it
 /// ended. The protocol is documented in runner/shared/protocol/protocol.md.
 class Worker {
  public:
-  /// `requests` and `events` are open descriptors; they and `signals` are borrowed.
+  /// `requests` and `events` are open file descriptors; they and `signals` are borrowed.
   Worker(int requests, int events, std::span<const runner::StageKind* const> kinds,
          std::span<const RequestKind> other_requests, WorkerSignals& signals);
 
-  /// The code that the process is to exit with; it is in the last event too.
+  /// Returns the process's exit code, which is also in the last event.
   runner::ExitCode serve();
 
  private:
@@ -54,11 +54,11 @@ class Worker {
   std::span<const runner::StageKind* const> kinds_;
   std::span<const RequestKind> other_requests_;
   WorkerSignals& signals_;
-  std::mutex emitting_;                // stages may speak from several threads
-  std::atomic<bool> is_deaf_ = false;  // nobody listens any more
+  std::mutex emitting_;                // stages may emit from several threads
+  std::atomic<bool> is_deaf_ = false;  // the other end has closed the events
   bool has_saved_ = false;             // a stopped run can be resumed
   std::string unread_;
-  runner::Log log_;  // as the request wants it; what is logged goes to retort
+  runner::Log log_;  // as the request configures it; entries are sent to retort
 };
 
 }  // namespace stages

@@ -4,15 +4,15 @@
 #include <algorithm>
 
 #include "runner/parent/config/compose.h"
-#include "runner/parent/config/job_list.h"
 #include "runner/parent/config/override.h"
+#include "runner/parent/config/trial_list.h"
 #include "tests/cases_runner/formats.h"
 
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json batches_of(const runner::JobList& jobs, const Json& max_batch_size) {
+Json batches_of(const runner::TrialList& jobs, const Json& max_batch_size) {
   const std::uint64_t size =
       max_batch_size.is_null() ? jobs.size() : max_batch_size.get<std::uint64_t>();
   Json batches = Json::array();
@@ -75,7 +75,7 @@ Verdict check_sweep(const Json& recorded, const std::filesystem::path& folder) {
       runner::Composer::open(std::move(request), runner::real_file_system(), {}, sources);
   runner::Diagnostics errors = composer ? composer->errors() : composer.errors();
   if (errors.empty()) {
-    const auto jobs = runner::JobList::make(composer->overrides(), composer->configs(), {});
+    const auto jobs = runner::TrialList::make(composer->overrides(), composer->configs(), {});
     if (jobs && !recorded["ok"]) {
       const bool is_accepted = label.find_first_of("#!&;<>^") != std::string::npos;
       return is_accepted ? Verdict::known_difference("accepted: # ! & ; < > ^ need no quotes")

@@ -1,4 +1,4 @@
-// Pictures decoded, resized and prepared as Pillow, transformers, timm and torchvision do it.
+// ImageParts decoded, resized and prepared as Pillow, transformers, timm and torchvision do it.
 // Resizing begins with the recorded pixels, so that another decoder's rounding is not measured
 // twice.
 

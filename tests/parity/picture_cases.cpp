@@ -1,7 +1,8 @@
-// Pictures changed as Pillow and torchvision change them: tests/golden/picture_changes.py says how.
+// ImageParts changed as Pillow and torchvision change them: tests/golden/picture_changes.py says
+// how.
 
 #include "runner/shared/disk/digest.h"
-#include "stages/data/picture_change.h"
+#include "stages/data/image_change.h"
 #include "tests/parity/recorded_numbers.h"
 
 namespace {
@@ -40,13 +41,12 @@ Image recorded_picture(const nlohmann::json& json) {
   return image;
 }
 
-PictureChange recorded_change(const nlohmann::json& json) {
+ImageChange recorded_change(const nlohmann::json& json) {
   const std::map<std::string, Adjustment> adjustments = {{"brightness", Adjustment::kBrightness},
                                                          {"contrast", Adjustment::kContrast},
                                                          {"saturation", Adjustment::kSaturation},
                                                          {"hue", Adjustment::kHue}};
-  PictureChange change{.is_mirrored = json.at("mirrored"),
-                       .is_upside_down = json.at("upside_down")};
+  ImageChange change{.is_mirrored = json.at("mirrored"), .is_upside_down = json.at("upside_down")};
   for (std::size_t i = 0; i < change.order.size(); ++i)
     change.order[i] = adjustments.at(json.at("order").at(i));
   change.brightness = json.at("brightness");

@@ -111,7 +111,7 @@ class ImageStageTest : public testing::Test {
   }
 
   const runner::StageKind& kind_;
-  PictureFolder folder_;
+  DrawingFolder folder_;
   RecordingContext context_;
   runner::Value value_;
 };

@@ -61,7 +61,7 @@ inline void write_bytes(const std::filesystem::path& path, const std::vector<std
 }
 
 /// A fresh folder for image files.
-class PictureFolder : public TemporaryFolder {
+class DrawingFolder : public TemporaryFolder {
  public:
   std::filesystem::path operator/(const std::string& below) const { return path() / below; }
   /// A small JPEG at `below`.

@@ -17,48 +17,48 @@
 
 namespace runner {
 
-/// The recipe that a command line names, and what it says about it.
+/// The recipe that a command line names, with its overrides and search folders.
 struct NamedRecipe {
   std::string name = {};  ///< a recipe's name or file
   std::string config_name =
-      {};  ///< the same by --config-name; parse_command_line() puts it into `name`
+      {};  ///< the value of --config-name; parse_command_line() copies it to `name`
   std::vector<std::string> overrides = {};  ///< key=value, as typed
   std::string config_path =
       {};  ///< the folder to look for recipes in instead of the working directory
   std::vector<std::string> config_dirs =
-      {};               ///< further folders with recipes, or with recipes/ and experiments/
-  bool strict = false;  ///< what composition warns of is an error
+      {};               ///< additional folders with recipes, or with recipes/ and experiments/
+  bool strict = false;  ///< composition warnings are errors
 };
 
-/// A flag of a verb, or a word at a certain place: how it is shown, what it takes, and where its
-/// value goes.
+/// A flag or a positional word of a verb: how help shows it, which values it takes, and where the
+/// value is stored.
 ///
 ///   {.name = "--only", .value = &options.only, .summary = "Run this node and what it needs", .type
 ///   = "NODE"}
 struct Parameter {
-  /// bool: a flag without a value. A list takes all the words that follow, unless `once_each`.
+  /// bool: a flag without a value. A list takes all following words, unless `once_each` is set.
   using Value = std::variant<bool*, std::string*, std::int64_t*, std::vector<std::string>*>;
   struct Range {
     std::int64_t least, most;
   };
 
-  std::string name;  ///< "recipe": a word at its place; "--only", "-p,--package": flags
-  Value value;       ///< borrowed; what is there before is the default
+  std::string name;  ///< "recipe": a positional word; "--only", "-p,--package": flags
+  Value value;       ///< borrowed; its current content is the default
   std::string summary;
-  std::string type = {};  ///< what its value is, in help and for completion: "DIR"; may be empty
-  std::vector<std::string> choices = {};  ///< the values it takes; empty: any
-  Range range = {0, INT64_MAX};           ///< of a number
+  std::string type = {};  ///< the value's type for help and completion: "DIR"; may be empty
+  std::vector<std::string> choices = {};  ///< the allowed values; empty: any
+  Range range = {0, INT64_MAX};           ///< allowed numbers
   bool required = false;
-  bool once_each = false;      ///< of a list: one value after each flag
-  bool shows_default = false;  ///< in help
-  std::string assumed = {};    ///< shown in help as the default
-  std::string excludes = {};   ///< a flag that cannot stand beside it
+  bool once_each = false;      ///< for a list: each flag takes one value
+  bool shows_default = false;  ///< help shows the default
+  std::string assumed = {};    ///< help shows this as the default
+  std::string excludes = {};   ///< a flag that cannot be combined with this one
 
   bool is_flag() const { return name.starts_with('-'); }
 };
 
-/// A verb as one command line uses it: what may follow it, where that goes, and what is done then.
-/// `run` owns the options that the parameters point into.
+/// A verb and its parameters, set up for one command line. `run` owns the options that the
+/// parameters point into.
 ///
 ///   const auto options = std::make_shared<GraphOptions>();
 ///   Invocation verb;
@@ -68,27 +68,27 @@ struct Parameter {
 struct Invocation {
   std::vector<Parameter> parameters = {};  ///< in the order of `retort VERB --help`
   NamedRecipe* recipe =
-      nullptr;  ///< of a verb that takes one: found among the words wherever it stands
+      nullptr;  ///< set if the verb takes a recipe, which may stand anywhere among the words
   std::function<bool()> needs_recipe = [] { return true; };
-  std::vector<std::string> no_recipes =
-      {};  ///< words in the place of the recipe that are none, such as of `sweep show`
+  std::vector<std::string> no_recipes = {};  ///< words that may stand in the recipe's place without
+                                             ///< being one, such as `show` in `sweep show`
   std::string json_summary =
-      "Results, errors and warnings as JSON on standard output";  ///< of --json, in help
+      "Results, errors and warnings as JSON on standard output";  ///< help text of --json
   const std::string* action =
-      nullptr;  ///< of a verb that does several things, such as `config show`: which
+      nullptr;  ///< the chosen action, if the verb has several, such as `config show`
   std::function<ExitCode(Console&)> run = {};
 
   void add(Parameter parameter) { parameters.push_back(std::move(parameter)); }
-  /// A recipe, overrides, and the flags that say where recipes are.
+  /// Adds a recipe, overrides, and the flags that set where recipes are searched.
   void add_recipe(NamedRecipe& target);
 };
 
-/// One verb of the command line: a row of the table in command.cpp, defined in its file in
-/// runner/parent/cli/commands/.
+/// One verb of the command line: a row of the table in command.cpp. Each verb is defined in its own
+/// file in runner/parent/cli/commands/.
 struct Command {
   std::string_view name;
-  std::string_view summary;  ///< one line for `retort --help`
-  std::string_view example;  ///< a line that works
+  std::string_view summary;  ///< one line in `retort --help`
+  std::string_view example;  ///< a working command line
   Invocation (*declare)();
 };
 
@@ -116,59 +116,59 @@ extern const Command kDevicesCommand;
 extern const Command kDoctorCommand;
 extern const Command kCompletionCommand;
 
-/// Every verb, in the order of `retort --help`.
+/// All verbs, in the order of `retort --help`.
 std::span<const Command* const> all_commands();
-/// nullptr: there is no such verb.
+/// Returns nullptr if there is no such verb.
 const Command* find_command(std::string_view name);
 
-/// What `retort run NAME --help` says of the recipe, after the help of the verb.
+/// Prints what `retort run NAME --help` says about the recipe, after the verb's own help.
 ExitCode help_about_recipe(const NamedRecipe& recipe, Console& console);
 
-/// `retort __complete`, which the scripts of `retort completion` call: "words", then the words
-/// after the program's name up to the cursor; or "line", then the line up to the cursor and bash's
-/// COMP_WORDBREAKS. Prints a candidate a line: the whole word, and after a tab its description; for
-/// a line what bash is to put in.
+/// `retort __complete`, which the scripts of `retort completion` call. The arguments are either
+/// "words", then the words after the program's name up to the cursor; or "line", then the line up
+/// to the cursor and bash's COMP_WORDBREAKS. Prints one candidate per line. For "words", that is
+/// the whole word, a tab and its description; for "line", the text that bash inserts.
 ExitCode complete_words(std::span<const std::string> words, Console& console);
 
-/// The runs that a command line names: by their folders, or by folders that hold runs.
+/// The runs that a command line names, by their own folders or by folders that contain runs.
 struct RunSelection {
   std::vector<std::string> folders;
-  bool all = false;  ///< of a folder of runs also those that have not finished
+  bool all = false;  ///< in a folder of runs, include those that have not finished
 };
 
-/// The positional `runs`, which must be given, and --all.
+/// Adds the required positional `runs`, and --all.
 void add_runs(Invocation& verb, RunSelection& selection, const std::string& summary);
 
-/// Reads them in the order named, those of a folder unless they have been named already; how many
-/// were left out is said on console.err.
+/// Reads the runs in the order named. A run found in a folder is skipped if it was already named.
+/// Prints on console.err how many runs were left out.
 Result<std::vector<RecordedRun>> selected_runs(const RunSelection& selection, Console& console);
 
-/// Flags that several verbs have.
+/// Flags that several verbs share.
 
-/// How much of what its worker does a verb writes down, and how long that may take to stop.
+/// How much of its worker's output a verb logs, and how long the worker may take to stop.
 struct LogFlags {
-  std::string level;                ///< --log-level, one of kLogLevels; empty: not given
+  std::string level;                ///< --log-level, one of kLogLevels; empty if not given
   std::int64_t grace_seconds = 60;  ///< --grace
 
-  /// As --log-level says, else as the variable RETORT_LOG, else info. An unknown word of the
-  /// variable is an error.
+  /// The level from --log-level, else from the variable RETORT_LOG, else info. An unknown word in
+  /// the variable is an error.
   Result<LogLevel> chosen() const;
 
-  /// The worker beside this program, which tells lines of that level and more severe ones, and is
-  /// killed where it does not stop in time.
+  /// The worker next to this program. It logs lines of that level and more severe ones, and is
+  /// killed if it does not stop in time.
   Result<WorkerCommand> worker() const;
 };
 
 enum class LogPlace { kFile, kStandardError };
 
-/// --log-level, of a verb whose lines go to the log.txt of a run, or that leaves no record and
-/// shows them.
+/// Adds --log-level, for a verb that logs to the log.txt of a run, or that leaves no record and
+/// shows its log lines.
 void add_log_level(Invocation& verb, LogFlags& flags, LogPlace place);
 
-/// --grace, of a verb that saves where it is asked to stop.
+/// Adds --grace, for a verb that saves when it is asked to stop.
 void add_grace(Invocation& verb, LogFlags& flags);
 
-/// Of which nodes the results of earlier runs are taken.
+/// Which nodes reuse results of earlier runs.
 struct ReuseFlags {
   bool all = false;   ///< --reuse
   bool none = false;  ///< --no-reuse
@@ -176,7 +176,7 @@ struct ReuseFlags {
   ReuseOptions::Which which() const;
 };
 
-/// --no-reuse; and, described by `all_summary`, --reuse, where that is not empty.
+/// Adds --no-reuse, and --reuse if `all_summary`, its description, is not empty.
 void add_reuse(Invocation& verb, ReuseFlags& flags, const std::string& all_summary = "");
 
 }  // namespace runner

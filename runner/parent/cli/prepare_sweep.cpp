@@ -12,9 +12,9 @@
 #include "runner/parent/compile/compile.h"
 #include "runner/parent/config/defaults_item.h"
 #include "runner/parent/config/hydra_settings.h"
-#include "runner/parent/config/job_list.h"
 #include "runner/parent/config/override.h"
 #include "runner/parent/config/secret.h"
+#include "runner/parent/config/trial_list.h"
 #include "runner/parent/sweep/task_needs.h"
 #include "runner/shared/graph/graph.h"
 
@@ -25,7 +25,7 @@ void add(Diagnostics& all, const Diagnostics& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
-JobChoice one_of(const Override& override) {
+TrialChoice one_of(const Override& override) {
   if (override.sweep->kind != Sweep::Kind::kInterval) return {};
   return {.seed = 0, .samples = 1};
 }
@@ -37,7 +37,7 @@ std::vector<Override> first_values(const Composer& composer) {
     if (!override.sweep) {
       result.push_back(override);
     } else if (const auto alone =
-                   JobList::make(std::vector{override}, composer.configs(), one_of(override))) {
+                   TrialList::make(std::vector{override}, composer.configs(), one_of(override))) {
       const std::vector<Override> first = (*alone)[0];
       result.insert(result.end(), first.begin(), first.end());
     }
@@ -99,9 +99,9 @@ bool sets_the_same(const Override& a, const Override& b) {
 }
 
 /// What is wrong with some of the jobs, each thing once.
-class FindingsOfJobs {
+class FindingsOfTrials {
  public:
-  void add(const Diagnostics& found, const Job& job) {
+  void add(const Diagnostics& found, const PreparedTrial& job) {
     for (const Diagnostic& one : found) {
       const auto key = std::make_tuple(one.where.source, one.where.line, one.where.column,
                                        one.pointer, one.message);
@@ -134,7 +134,7 @@ class FindingsOfJobs {
     std::string first;  // the first of these jobs
   };
 
-  static std::string texts(const Job& job) {
+  static std::string texts(const PreparedTrial& job) {
     std::string text = "number " + std::to_string(job.number) + ":";
     for (const Override& override : job.overrides) text += " " + override_text(override);
     return text;
@@ -236,8 +236,8 @@ Diagnostics see_asha(const Value& recipe, const Graph& graph, const SchemaSet& s
 /// Composes, validates and compiles one job; what is wrong is returned. `first` is what the jobs
 /// were listed from, null when that has mistakes.
 Diagnostics prepare_job(Composer& composer, const SchemaSet& schemas, const Composition* first,
-                        Job& job, Diagnostics& warnings, Sources& sources, std::int64_t slots,
-                        PreparedSweep& sweep) {
+                        PreparedTrial& job, Diagnostics& warnings, Sources& sources,
+                        std::int64_t slots, PreparedSweep& sweep) {
   auto composition = composer.compose(job.overrides);
   if (!composition) return composition.errors();
   if (first) {
@@ -279,11 +279,12 @@ Value without_labels(Value recipe) {
   return recipe;
 }
 
-void warn_of_repeats(const std::vector<Job>& jobs, Diagnostics& warnings) {
-  std::multimap<std::string, const Job*> unlike;  // by hash, in which every secret looks the same
+void warn_of_repeats(const std::vector<PreparedTrial>& jobs, Diagnostics& warnings) {
+  std::multimap<std::string, const PreparedTrial*>
+      unlike;  // by hash, in which every secret looks the same
   std::size_t repeats = 0;
   std::string example;
-  for (const Job& job : jobs) {
+  for (const PreparedTrial& job : jobs) {
     const Value recipe = without_labels(job.recipe);
     const std::string hash = recipe_hash(recipe);
     const auto [begin, end] = unlike.equal_range(hash);
@@ -339,7 +340,7 @@ Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& s
     if (!number || *number < 0) return std::nullopt;  // which the schema has refused
     return static_cast<std::uint64_t>(*number);
   };
-  const auto list = JobList::make(
+  const auto list = TrialList::make(
       overrides, composer->configs(),
       {.seed = integer("sweep.seed").value_or(0), .samples = integer("sweep.samples")});
   if (!list) {
@@ -352,9 +353,9 @@ Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& s
   }
 
   PreparedSweep sweep;
-  FindingsOfJobs wrong, doubtful;
+  FindingsOfTrials wrong, doubtful;
   for (std::uint64_t number = 0; number < list->size(); ++number) {
-    Job job{.number = number, .overrides = (*list)[number], .recipe = {}, .hash = {}};
+    PreparedTrial job{.number = number, .overrides = (*list)[number], .recipe = {}, .hash = {}};
     Diagnostics warnings;
     wrong.add(prepare_job(*composer, schemas, base ? &*base : nullptr, job, warnings, sources,
                           slots, sweep),

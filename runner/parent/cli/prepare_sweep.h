@@ -18,48 +18,49 @@
 
 namespace runner {
 
-/// One run of a sweep: a resolved recipe, never a text to be read again.
-struct Job {
+/// One run of a sweep: a resolved recipe, which is never parsed from text again.
+struct PreparedTrial {
   std::uint64_t number;             ///< from 0, in the order of the whole sweep
-  std::vector<Override> overrides;  ///< what it sets: of these jobs differ
+  std::vector<Override> overrides;  ///< the overrides that it sets; the runs of a sweep differ in
+                                    ///< these
   Value recipe;                     ///< validated, every default filled in
   std::string hash;  ///< SHA-256 of `recipe` as JSON with its keys sorted, in hexadecimal
 };
 
 /// Every run of a sweep, each composed, validated and compiled.
 struct PreparedSweep {
-  std::vector<Job> jobs;
+  std::vector<PreparedTrial> jobs;
   std::string dir;                  ///< sweep.dir; empty: multirun/<date>/<time>
   std::optional<AshaOptions> asha;  ///< sweep.asha
-  TrialNodes nodes = {};            ///< of its jobs
+  TrialNodes nodes = {};            ///< of its trials
   Value launcher = {};              ///< sweep.launcher, with every default; null: this machine
   Diagnostics warnings;
 };
 
-/// The threads of a run of which `slots` are at work at a time, where its recipe says auto: its
-/// part of the processor. They are part of its bits, so they are settled before it is hashed. With
-/// one slot the recipe stays as it is.
+/// The threads of a run whose recipe says auto, if `slots` runs work at a time: an equal share of
+/// the processor. The number of threads affects the result's bits, so it is set before the recipe
+/// is hashed. With one slot the recipe stays as it is.
 std::int64_t threads_of_slot(std::int64_t slots);
 
-/// The jobs of the recipe's `sweep.params` and of the command line, whose keys replace those of the
-/// recipe. Everything wrong in any of them is reported, once, with the number of runs that it
-/// spoils. Jobs that come to the same recipe are warned of.
+/// Prepares the runs of the recipe's `sweep.params` and of the command line, whose keys replace
+/// those of the recipe. Every error in any run is reported once, with the number of runs that it
+/// affects. Warns about runs that result in the same recipe.
 Result<PreparedSweep> prepare_sweep(const NamedRecipe& named, const SchemaSet& schemas,
                                     Sources& sources, std::int64_t slots = 1);
 
-// Keys of the whole recipe that some verbs have no use for. What is typed for nothing is refused.
+// Keys of the whole recipe that some verbs do not use. Overriding one in vain is refused.
 
-/// run.dir in a trial of a sweep, whose folder is below the sweep's. A file may say both run.dir,
-/// for a single run, and sweep.dir.
+/// Errors for run.dir in a trial of a sweep, whose folder is below the sweep's. A file may set both
+/// run.dir, for a single run, and sweep.dir.
 Diagnostics run_folder_of_trial(const Value& recipe);
 
-/// Overrides of `sweep` where there is one run.
+/// Errors for overrides of `sweep` in a single run.
 Diagnostics sweep_keys_of_single_run(const Composition& composition);
 
-/// Of an override of `run` where a run goes on in its own folder.
+/// Errors for overrides of `run` in a run that continues in its own folder.
 Diagnostics run_keys_of_resumed_run(const Composition& composition);
 
-/// Does the override `key`, as typed, say how a sweep is done?
+/// True if the override `key`, as typed, sets how a sweep is run.
 bool is_sweep_key(std::string_view key);
 
 }  // namespace runner

@@ -9,17 +9,17 @@
 
 namespace runner {
 
-/// What the program does for the words after its name: results to descriptor 1, talk to
-/// descriptor 2. Returns the exit code, and throws nothing.
+/// Runs the program for the words after its name. Results go to descriptor 1, messages to
+/// descriptor 2. Returns the exit code; never throws.
 int run_program(const std::vector<std::string>& words);
 
-/// Sees to it that this process, its threads and its workers have a stack that their calls fit on:
-/// raises the limit (ulimit -s) where that is too low. An error where the system does not allow it.
+/// Makes the stack of this process, its threads and its workers large enough for their calls:
+/// raises the limit (ulimit -s) if it is too low. An error if the system does not allow it.
 std::optional<Diagnostic> raise_stack_limit();
 
-/// Paths are written into records, which are UTF-8 text. An error for each word, for the working
-/// folder and the folders that variables name, where that is none, before anything is written; and
-/// for each word that is empty.
+/// Paths are written into records, which are UTF-8 text. Before anything is written, reports an
+/// error for each word, for the working folder and for each folder named by a variable that is not
+/// UTF-8, and for each empty word.
 Diagnostics check_texts(std::span<const std::string> words);
 
 }  // namespace runner

@@ -7,8 +7,8 @@
 
 namespace runner {
 
-/// What a recipe is and what may be said of it, for people: the comment that its file, `contents`,
-/// begins with, the options of every group, and the meaning of its aliases.
+/// The help of a recipe: the comment at the start of its file, `contents`, the options of every
+/// group, and the meaning of its aliases.
 std::string recipe_help(std::string_view file, std::string_view contents, const Outline& outline);
 
 }  // namespace runner

@@ -11,25 +11,26 @@
 
 namespace runner {
 
-/// How a recorded run is to be had again.
+/// How to rerun a recorded run.
 struct RerunFlags {
   std::string run;                     ///< its folder
   std::vector<std::string> overrides;  ///< key=value
-  bool force = false;                  ///< run although the result may be another one altogether
+  bool force = false;                  ///< run although the result may be entirely different
   ReuseOptions::Which reuse =
-      ReuseOptions::Which::kCacheable;  ///< of which nodes results are taken from other runs
+      ReuseOptions::Which::kCacheable;  ///< the nodes whose results may be reused from other runs
   LogFlags log;
 };
 
-/// The parameters --force and --log-level of a verb that does that; the run and the overrides are
-/// the verb's own.
+/// Adds --force and --log-level to a verb that reruns; the run and the overrides are the verb's
+/// own.
 void add_rerun(Invocation& verb, RerunFlags& flags);
 
-/// A new run by the record of another one: its resolved recipe with the overrides, its threads and
-/// kind of device, and where the recipe is the same its plans. All that differs from the record is
-/// said before it starts; where the inputs or the kinds of its stages are others, or where it was
-/// resumed with other options, the result could silently be another thing, and it is refused
-/// (kChangedRun) unless `force` is given. kNoRun for an evaluation, which has no recipe of its own.
+/// A new run from the record of another one: its resolved recipe with the overrides, its threads
+/// and kind of device, and, if the recipe is the same, its plans. Everything that differs from the
+/// record is reported before the run starts. If the inputs or the kinds of its stages have changed,
+/// or the recorded run was resumed with other options, the result could silently differ, so the
+/// rerun is refused (kChangedRun) unless `force` is set. kNoRun for an evaluation, which has no
+/// recipe of its own.
 class Rerun {
  public:
   /// Takes the summary of the new run with "folder", as RunSurroundings::on_end does.
@@ -39,9 +40,10 @@ class Rerun {
   /// `flags` is borrowed.
   Rerun(const RerunFlags& flags, RecordedRun run) : flags_(flags), run_(std::move(run)) {}
 
-  /// How it ended; `on_end` is called if it has begun, and prints instead of it.
+  /// Returns how the run ended. If the run has begun, `on_end` is called and prints in place of
+  /// this function.
   ExitCode operator()(Console& console, OnEnd on_end = {});
-  /// What differed from the record, known once it has begun.
+  /// What differed from the record; known once the run has begun.
   const std::vector<RecordChange>& changes() const { return changes_; }
 
  private:

@@ -154,7 +154,8 @@ class SweepCheck {
     return now;
   }
 
-  void compare_trial(std::size_t number, const Job& job, std::vector<std::string>& other) const {
+  void compare_trial(std::size_t number, const PreparedTrial& job,
+                     std::vector<std::string>& other) const {
     const Trial& trial = journal_.trials()[number];
     if (job.hash == trial.hash) return;
     const auto recipe = trial_recipe(layout_, number, sources_);

@@ -11,24 +11,24 @@
 
 namespace runner {
 
-/// The nodes of the trials of a sweep, by id and kind: of trials that have the same ones, once.
+/// The nodes of a sweep's trials, by id and kind. Trials with the same nodes share one entry.
 using TrialNodes = std::set<std::vector<std::pair<std::string, std::string>>>;
 
-/// Those of one trial.
+/// The nodes of one trial.
 TrialNodes::value_type nodes_of_trial(const Graph& graph);
 
-/// When trials are compared by a metric.
+/// When a metric compares trials.
 enum class Compared { kAtTheEnd, kWhileTraining };
 
-/// The metric that `wanted` means, by its whole name: one that some trial can have, by what the
-/// schemas say that its kinds record. "auto" stays. kUsage, with the nearest name or what there is,
-/// where no trial can have it, or where it may be several.
+/// The full name of the metric that `wanted` means. Some trial must be able to record it, by what
+/// the schemas say about its kinds. "auto" stays. kUsage, with the nearest name or the available
+/// ones, if no trial can have it, or if it is ambiguous.
 Result<std::string> metric_of_trials(const std::string& wanted, const TrialNodes& trials,
                                      const SchemaSet& schemas,
                                      Compared compared = Compared::kAtTheEnd);
 
-/// The metric by which the only training of `graph` says which of its epochs is best. kBadSweep
-/// where it has none, or several.
+/// The metric by which the only training of `graph` picks its best epoch. kBadSweep if there is no
+/// such metric, or several.
 Result<std::string> monitored_metric(const Graph& graph);
 
 }  // namespace runner

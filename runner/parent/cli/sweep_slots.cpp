@@ -85,7 +85,7 @@ Result<TrialPeak> planned_peak(const Value& resolved, const SchemaSet& schemas,
 /// The most threads that any of the trials is written to have; of one that leaves that open 1.
 std::int64_t threads_written(const PreparedSweep& sweep) {
   std::int64_t most = 1;
-  for (const Job& job : sweep.jobs) {
+  for (const PreparedTrial& job : sweep.jobs) {
     const Value* const threads = job.recipe.find("threads");
     const auto* const number = threads ? std::get_if<std::int64_t>(&threads->data) : nullptr;
     if (number) most = std::max(most, *number);
@@ -174,7 +174,7 @@ Result<SweepInSlots> prepare_in_slots(const NamedRecipe& named, const SchemaSet&
     }
     SlotMemory memory = slot_memory(schemas, reuse, log, console);
     if (tried.slots > 1)
-      for (const Job& job : sweep->jobs) memory.add(job.number, job.recipe);
+      for (const PreparedTrial& job : sweep->jobs) memory.add(job.number, job.recipe);
     const std::int64_t fitting = memory.fitting(tried.slots);
     if (wish.is_auto && fitting < tried.slots) {
       // Fewer trials at a time have more threads each, and with them other plans.

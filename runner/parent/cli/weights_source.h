@@ -20,83 +20,81 @@
 
 namespace runner {
 
-/// Which run and checkpoint the weights that a verb works with come from.
+/// The run and checkpoint whose weights a verb uses.
 struct WeightsSource {
   std::string run;
   std::string checkpoint;  ///< best, latest or a checkpoint's folder; empty: the one that the
                            ///< training keeps
   std::string weights;     ///< averaged or trained; empty: as train.ema.result says
-  std::string node;        ///< the training, where the run has several; empty: the only one
+  std::string node;        ///< the training node, if the run has several; empty: the only one
 };
 
-/// The run's folder, --checkpoint and --weights.
+/// Adds the run's folder, --checkpoint and --weights.
 void add_weights_source(Invocation& verb, WeightsSource& source, bool is_required = true);
-/// --node.
+/// Adds --node.
 void add_weights_node(Invocation& verb, WeightsSource& source);
 
-/// The trainings in `run` whose weights are taken, as `source` chooses them; `graph` is the run's.
+/// The trainings in `run` whose weights `source` selects; `graph` is the run's.
 Result<CheckpointSources> checkpoint_sources(const RecordedRun& run, const Graph& graph,
                                              const WeightsSource& source);
 
-/// What a worker is asked about a network that a recorded run has trained.
+/// A worker request about a network that a recorded run has trained.
 struct WeightsRequest {
   /// {"protocol", "request", "graph", "node", "checkpoints"}
   nlohmann::ordered_json json;
-  Value recipe;  ///< for the places of what is wrong with an option
+  Value recipe;  ///< locates errors in options
   Graph graph;
   std::optional<RecordedRun>
-      run;  ///< whose device it is again; nullopt: the overrides name another
+      run;  ///< the run whose device is used again; nullopt: the overrides name another
 
-  /// The graph has changed since.
+  /// Call after changing the graph.
   void refresh_graph() { json["graph"] = to_json(graph); }
 };
 
-/// The request `name` about the training of `source`; its graph has that node and what it takes in
-/// besides data. A prediction of a run with several trainings that vote, of which none is named, is
-/// about their ensemble. `overrides` may change the device and the threads of a prediction, and
-/// give again a secret that the record does not hold; any other is an error, as is such a secret
-/// that is not given and needed for more than the training. The errors, and the recipe, point into
-/// `sources`.
+/// The request `name` about the training of `source`. Its graph has that node and its inputs other
+/// than data. If the run has several trainings that vote and none is named, a prediction uses their
+/// ensemble. `overrides` may change the device and the threads of a prediction, and may give again
+/// a secret that the record does not hold; any other override is an error. It is also an error if
+/// such a secret is missing and more than the training needs it. The errors and the recipe point
+/// into `sources`.
 Result<WeightsRequest> weights_request(std::string_view name, const WeightsSource& source,
                                        const std::vector<std::string>& overrides, Sources& sources);
 
-/// Does an override say where a prediction is computed: the device or the threads?
+/// True if an override says where a prediction is computed: the device or the threads.
 bool is_of_machine(const std::string& override);
 
-/// `path`, as it was typed, for the worker that is asked about `graph`, which may work in another
-/// folder.
+/// `path`, as typed, for the worker that gets `graph`; the worker may have another working folder.
 std::string path_for(const Graph& graph, const std::string& path);
 
-/// The same errors with the places of their pointers, and without the recipe's secrets.
+/// The same errors with the source locations of their pointers, and without the recipe's secrets.
 Diagnostics placed(Diagnostics errors, const Value& recipe);
 
-/// The devices of this machine as a verb chooses among them: it says what it does on standard
-/// error, unless it is to be quiet. All are borrowed; `wait` is how it lets time pass, where it
-/// waits.
+/// The devices of this machine from which a verb chooses. It prints its choice on standard error,
+/// unless quiet. Everything is borrowed; `wait` is used to wait, if it must.
 DeviceWorld device_world(DeviceSource& source, Console& console, SignalWait* wait = nullptr);
 
-/// For whom a device is chosen, and what is to happen there.
+/// What a device is chosen for.
 struct DeviceUse {
-  const Value& recipe;               ///< resolved; its device section
-  Graph& graph;                      ///< whose `device` is set
-  WorkerCommand& worker;             ///< whose variables are set
-  const RecordedRun* run = nullptr;  ///< that is taken up again on its own device; null: a new one
-  bool is_resumed = false;           ///< a part of it is done
-  CheckpointSources trained = {};    ///< trainings that are not part of it
+  const Value& recipe;               ///< resolved; its device section is used
+  Graph& graph;                      ///< its `device` is set
+  WorkerCommand& worker;             ///< its environment variables are set
+  const RecordedRun* run = nullptr;  ///< the run to continue on its own device; null: a new run
+  bool is_resumed = false;           ///< a part of the run is done
+  CheckpointSources trained = {};    ///< trainings that are not part of the graph
   std::optional<ReuseOptions::Which> reuse =
-      {};            ///< a run's, whose plan says what it needs; nullopt: it is none
-  NeedOf need = {};  ///< of what is no run; empty: nobody knows
+      {};            ///< of a run, whose plan says what it needs; nullopt: not a run
+  NeedOf need = {};  ///< the need of anything but a run; empty: unknown
 };
 
-/// Takes the device that the recipe asks for. The errors have their places. A signal ends a wait
-/// for one.
+/// Takes the device that the recipe asks for. Errors have source locations. A signal ends the wait
+/// for a device.
 Result<OwnDevice> take_own_device(const DeviceUse& use, Console& console);
 
-/// Takes another GPU for the same, as the recipe's device section says of memory, of waiting and of
-/// what is excluded. What `use` borrows, and `console`, must outlive it.
+/// Takes another GPU for the same use, following the memory, wait and exclude options of the
+/// recipe's device section. `console` and what `use` borrows must outlive the result.
 NextGpu next_gpu_for(const DeviceUse& use, Console& console);
 
-/// The device that such a run would be given, for a plan: nobody is kept from it. Errors as above.
+/// For a plan: the device that such a run would get, without reserving it. Errors as above.
 Diagnostics use_likely_device(const DeviceUse& use, Console& console);
 
 }  // namespace runner

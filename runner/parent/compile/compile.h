@@ -9,27 +9,27 @@
 
 namespace runner {
 
-/// Wires ports by type and name, expands foreach, sorts. Unwired, doubly wired and ill-typed ports,
-/// cycles and unknown items are errors at their line; all at once, in source order. So are, in a
-/// graph that is sound, the rules that it breaks.
+/// Wires ports by type and name, expands foreach, sorts. Returns all errors at once, in source
+/// order, each at its line: unwired, doubly wired and ill-typed ports, cycles and unknown items;
+/// for an otherwise valid graph, also the rules that it breaks.
 Result<Graph> compile(const Recipe& recipe, const SchemaSet& schemas);
 
-/// The same, whatever rules it breaks: for what an earlier version, which may have had fewer rules,
-/// has run already.
+/// The same without checking the rules: for graphs that an earlier version, which may have had
+/// fewer rules, has already run.
 Result<Graph> compile_recorded(const Recipe& recipe, const SchemaSet& schemas);
 
-/// What options must keep together and do not: the x-rules of schemas (broken_rules.h), and memory
-/// options that would change a training's gradient (legality.h).
+/// Violations of rules between options: the x-rules of schemas (broken_rules()), and memory options
+/// that would change a training's gradient (legality.h).
 Diagnostics rules_broken_by(const Graph& graph, const SchemaSet& schemas);
 
-/// The options of `node` by which its result is known again: without secrets, and of a data stage
-/// or a memory policy without those that change no result (x-resume: safe), such as the loader's
-/// threads and the budget. nullopt where that are all of them.
+/// The options of `node` that identify its result: without secrets and, for a data stage or a
+/// memory policy, without those that change no result (x-resume: safe), such as the loader's
+/// threads and the budget. nullopt if that is all of them.
 std::optional<Value> key_options(const Node& node, const Value& recipe, const SchemaSet& schemas);
 
-/// Which x-rules of the schemas the options of the nodes break, each at its option. A rule names
-/// the options of the mapping whose schema it stands in, and others as OptionMapping
-/// (option_walk.h) says.
+/// The x-rules of the schemas that the options of the nodes break, each reported at its option. A
+/// rule names options of the mapping whose schema contains it, and others as described at
+/// OptionMapping (option_walk.h).
 Diagnostics broken_rules(const Graph& graph, const SchemaSet& schemas);
 
 }  // namespace runner

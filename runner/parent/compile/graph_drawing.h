@@ -8,7 +8,7 @@
 
 namespace runner {
 
-/// For a terminal: each node with what it takes from whom, in the order of running.
+/// For a terminal: each node with its inputs and their sources, in execution order.
 std::string draw_text(const Graph& graph);
 
 /// For Graphviz: `retort graph NAME --format dot | dot -Tsvg`.

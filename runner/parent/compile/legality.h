@@ -10,23 +10,24 @@
 
 namespace runner {
 
-/// "per_sample", "per_group" or "whole_batch", as schemas say it by x-coupling.
+/// "per_sample", "per_group" or "whole_batch", as in x-coupling of schemas.
 std::string_view name(LossCoupling coupling);
 
-/// What the loss of a training of `kind` ("train.contrastive") with `options` sees: the most of
-/// what is declared by the kind, by the kinds of its sub-mappings and by its options' values.
-/// nullopt: nothing is declared.
+/// The coupling of the loss of a training of `kind` ("train.contrastive") with `options`: the
+/// strongest that is declared by the kind, by the kinds of its sub-mappings or by the values of its
+/// options. nullopt: none is declared.
 std::optional<LossCoupling> declared_coupling(const SchemaSet& schemas, std::string_view kind,
                                               const Value& options);
 
-/// Do layers of the model `kind` see other samples of the batch in training, as train-mode
-/// BatchNorm does: x-mixes-samples?
+/// True if layers of the model `kind` see other samples of the batch in training, like BatchNorm in
+/// training mode: x-mixes-samples.
 bool declared_mixing(const SchemaSet& schemas, std::string_view kind);
 
-/// The options by which a training of `graph` would follow another gradient than that of its whole
-/// batch, each at its place with the reason: a cut that its loss or its model's layers do not
-/// allow, or two passes through layers that mix samples; a micro-batch that would cut nothing; and
-/// a batch of one sample where loss or layers need another. What is left to the planner is none.
+/// The options that would make a training of `graph` follow another gradient than that of its whole
+/// batch, each at its place with the reason: a split that its loss or its model's layers do not
+/// allow, or two passes through layers that mix samples. Also a micro-batch that would split
+/// nothing, and a batch of one sample if loss or layers need more. Options left to the planner are
+/// not reported.
 Diagnostics illegal_batch_options(const Graph& graph, const SchemaSet& schemas);
 
 }  // namespace runner

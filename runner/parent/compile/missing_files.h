@@ -6,9 +6,9 @@
 
 namespace runner {
 
-/// The files and folders that options name and that are not there, are of another kind or may not
-/// be read, each at its option: what a schema's x-file asks for. Nothing is opened, so what is in a
-/// file is not known here.
+/// The files and folders named by options that are missing, of the wrong kind or not readable, each
+/// reported at its option: the checks of a schema's x-file. Opens no file, so their contents are
+/// not checked.
 Diagnostics missing_files(const Graph& graph, const SchemaSet& schemas);
 
 }  // namespace runner

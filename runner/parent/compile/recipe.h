@@ -13,12 +13,12 @@
 
 namespace runner {
 
-/// Gives the options of each backbone in `recipe`, validated and with its defaults filled in, that
-/// nobody wrote the values of the config.json beside its weights, with their places there, which
-/// are added to `sources`. Returns every option that was written and contradicts it. Weights that
-/// are not there, or have no config, change nothing. Relative paths of weights stand in `folder`;
-/// empty: in the current one. A data stage whose image_size is auto, or that nobody wrote, gets
-/// what these configs say, or what the backbones do.
+/// Fills in options of each backbone in `recipe`, which is validated and has its defaults: options
+/// that the user has not written get the values of the config.json next to the weights, with their
+/// places there, which are added to `sources`. Returns an error for every written option that
+/// contradicts it. Weights that are missing, or have no config, change nothing. Relative paths of
+/// weights are resolved against `folder`; empty: the current folder. If image_size of a data stage
+/// is auto or not written, it is set from these configs, or else from the backbones.
 Diagnostics fill_in_from_weights(Value& recipe, const SchemaSet& schemas, Sources& sources,
                                  const std::filesystem::path& folder = {});
 
@@ -41,32 +41,32 @@ struct Recipe {
   std::string device;             ///< "auto", "cpu", "cuda", "cuda:K"
   std::string run_dir;            ///< empty: outputs/<date>/<time>
   std::vector<StageSpec> stages;  ///< in the order written
-  Value resolved;                 ///< everything, defaults filled in: what is recorded
+  Value resolved;                 ///< everything, with defaults filled in: this is recorded
 };
 
-/// The SHA-256 of a resolved recipe as JSON with its keys sorted, in hexadecimal: their order says
-/// nothing.
+/// The SHA-256 in hexadecimal of a resolved recipe as JSON with sorted keys, so key order does not
+/// matter.
 std::string recipe_hash(const Value& resolved);
 
-/// Validates a composed document against the schemas, fills in defaults and what the configs of
-/// weights say (their texts are added to `sources`; null: they are not looked at), and reads the
-/// reserved keys. Relative paths of weights stand in `folder`; empty: in the current one.
+/// Validates a composed document against the schemas, fills in defaults and values from the configs
+/// of weights (their texts are added to `sources`; null: configs are not read), and reads the
+/// reserved keys. Relative paths of weights are resolved against `folder`; empty: the current
+/// folder.
 Result<Recipe> make_recipe(Value composed, const SchemaSet& schemas, Sources* sources = nullptr,
                            const std::filesystem::path& folder = {});
 
-/// What a resolved recipe says that everybody has to know who uses what it makes; empty: nothing.
+/// The notice of a resolved recipe, for everyone who uses its results; empty: none.
 std::string notice_of(const Value& resolved);
 
 class SchemaSet;
 
-/// The home folder in place of a "~" that `path` begins with: "~" or "~/…". Others are left as they
-/// are.
+/// Replaces a leading "~" of `path`, as in "~" or "~/…", by the home folder. Leaves other paths
+/// unchanged.
 std::string with_home(const std::string& path);
 
-/// Does that with all options of the resolved recipe that are paths, wherever they were written. An
-/// error for what a shell would understand and nothing here does, which would make or look for a
-/// folder of that very name: "~anna/…",
-/// "$HOME/…", and where a run or sweep is to go "a/~/b".
+/// Does that for all path options of the resolved recipe, wherever they were written. Returns an
+/// error for what only a shell understands, since it would create or search a folder of that
+/// literal name: "~anna/…", "$HOME/…", and "a/~/b" as the folder of a run or sweep.
 Diagnostics expand_home(Value& resolved, const SchemaSet& schemas);
 
 }  // namespace runner

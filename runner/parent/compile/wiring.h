@@ -13,26 +13,27 @@ namespace runner {
 /// One combination of a stage's foreach values, in the order of the keys: {("pair", [0, 1])}.
 using ForeachItem = std::vector<std::pair<std::string, Value>>;
 
-/// How many items `foreach` has, which may be null; a number above `limit` stands for any such.
+/// The number of items of `foreach`, which may be null. Any number above `limit` may be returned
+/// for a larger count.
 std::size_t item_count(const Value* foreach, std::size_t limit);
 
-/// Every item of `foreach`: the product of its lists, the last key fastest; one empty item where it
-/// is null.
+/// Every item of `foreach`: the product of its lists, the last key fastest; one empty item if it is
+/// null.
 std::vector<ForeachItem> items(const Value* foreach);
 
-/// The node's name: "train", or "train.0-1" with the values of the item joined; what a file name
-/// may not hold is '_'.
+/// The node's id: "train", or "train.0-1" with the values of the item joined. Characters not
+/// allowed in a file name become '_'.
 std::string node_id(const StageSpec& stage, const ForeachItem& item);
 
-/// "train", or "train[rate=0.001]": as a person reads it.
+/// The node's title for people: "train", or "train[rate=0.001]".
 std::string node_title(const StageSpec& stage, const ForeachItem& item);
 
-/// True if the keys that both items have agree, so that their nodes may be wired.
+/// True if the items agree on the keys they share, so that their nodes may be wired.
 bool agree(const ForeachItem& a, const ForeachItem& b);
 
-/// `options` with every ${item.key} and ${item.key[i]} filled in: a whole value keeps its type,
-/// within a text it becomes text. Unknown keys are errors at their place; `pointer` is where
-/// `options` stand.
+/// `options` with every ${item.key} and ${item.key[i]} filled in: as a whole value it keeps its
+/// type, within a text it becomes text. Unknown keys are errors at their place; `pointer` is the
+/// place of `options`.
 Result<Value> fill_in(Value options, const ForeachItem& item, const std::string& pointer);
 
 /// A node before its inputs are known.
@@ -49,20 +50,20 @@ struct Source {
   const Port* port;
 };
 
-/// What feeds one input port: one source, or for a `many` port any number.
+/// The sources of one input port: one, or any number for a `many` port.
 struct Wire {
   const Port* port;
   std::vector<Source> sources;
 };
 
-/// Finds what feeds each input port of drafts[consumer], by these rules, first match wins:
-///   1. `inputs: {port: stage.port}` says it;
+/// Finds the source of each input port of drafts[consumer] by these rules; the first match wins:
+///   1. `inputs: {port: stage.port}` names it;
 ///   2. an output of the same type and name;
-///   3. the only output of the type, if the port must be fed. An optional port is not fed by
-///   another name.
-/// A `many` port takes all that rule 2 or 3 finds. A stage never feeds itself unless `inputs` says
-/// so, and between two stages with foreach nodes are wired where all shared keys agree. What does
-/// not work out is added to `errors`.
+///   3. the only output of the type, if the port is required. An optional port is not wired to an
+///      output of another name.
+/// A `many` port takes everything that rule 2 or 3 finds. A stage is never wired to itself unless
+/// `inputs` says so. Between two stages with foreach, nodes are wired if all shared keys agree.
+/// Failures are added to `errors`.
 std::vector<Wire> wire(const std::vector<Draft>& drafts, std::size_t consumer, Diagnostics& errors);
 
 }  // namespace runner

@@ -8,9 +8,10 @@
 
 namespace runner {
 
-/// Applies `overrides` to a composed recipe, in order, by Hydra's rules: key=value wants a key that
-/// exists (or that `declared` knows), +key one that does not, ++key takes either, ~key deletes.
-/// Returns all that could not be applied, and a warning for each mapping that gave way to a scalar.
+/// Applies `overrides` to a composed recipe, in order, by Hydra's rules: key=value needs a key that
+/// exists (or that `declared` knows), +key one that does not, ++key accepts both, ~key deletes.
+/// Returns errors for those that could not be applied, and a warning for each mapping that was
+/// replaced by a scalar.
 Diagnostics apply_overrides(Value& recipe, std::span<const Override> overrides,
                             const Declared& declared, const SchemaKeys& keys);
 

@@ -6,12 +6,12 @@
 
 namespace runner {
 
-/// Is `function` one of int, float, str and bool?
+/// True if `function` is int, float, str or bool.
 bool is_cast(std::string_view function);
 
-/// The element that a call of a cast gives: every scalar in lists, in the values of mappings and in
-/// sweeps is converted as Python does; several arguments are several values for a sweep. Tags and
-/// shuffling are dropped, but for an interval's tags. Throws OverrideError for what cannot be
+/// The element that a call of a cast returns: every scalar in lists, in the values of mappings and
+/// in sweeps is converted as Python does; several arguments become several values of a sweep. Drops
+/// tags (except those of an interval) and shuffling. Throws OverrideError for values that cannot be
 /// converted.
 Element cast(FunctionCall call);
 

@@ -9,18 +9,17 @@
 
 namespace runner {
 
-/// Views of how a recipe is composed, for people and as JSON.
+/// Views of a recipe's composition, as text and as JSON.
 
-/// The configs in the order in which they are merged, a line each: name, package, the config that
-/// names it, file.
+/// The configs in merge order, one per line: name, package, the config that includes it, file.
 std::string defaults_text(const DefaultsList& list);
 nlohmann::ordered_json defaults_json(const DefaultsList& list);
 
-/// The defaults lists as a tree, with the options chosen.
+/// The defaults lists as a tree, with the chosen options.
 std::string defaults_tree_text(const DefaultsList& list);
 nlohmann::ordered_json defaults_tree_json(const DefaultsList& list);
 
-/// The folders in which configs are looked for, nearest first, and those that are not there.
+/// The folders searched for configs, nearest first, including missing ones.
 std::string search_path_text(const ConfigFiles& configs);
 nlohmann::ordered_json search_path_json(const ConfigFiles& configs);
 

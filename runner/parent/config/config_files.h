@@ -13,38 +13,38 @@
 
 namespace runner {
 
-/// One config file, read.
+/// One parsed config file.
 struct ConfigDocument {
   std::filesystem::path file;
-  Value contents;  ///< a mapping, `defaults` still in it; or a list, for a package that is one
+  Value contents;  ///< a mapping, with `defaults` still in it; or a list, for a package that is one
   std::optional<std::string> package;  ///< of the "# @package" header; empty for _global_
 };
 
 /// The config files below some folders, each read once. A config has a name without extension:
-/// "classify", or "model/tiny" for the option tiny of the group model. The first folder that has
-/// the file wins.
+/// "classify", or "model/tiny" for the option tiny of the group model. The first folder that
+/// contains the file wins.
 class ConfigFiles {
  public:
   /// `files` and `sources` are borrowed.
   ConfigFiles(const FileSystem& files, std::vector<std::filesystem::path> folders, Sources& sources)
       : files_(files), folders_(std::move(folders)), sources_(sources) {}
 
-  /// The file of a config; nullopt when no folder has it.
+  /// The file of a config; nullopt if no folder contains it.
   std::optional<std::filesystem::path> find(const std::string& name) const;
   bool is_group(const std::string& name) const;
   /// Every group, sorted: "data", "model", "model/backbone".
   std::vector<std::string> groups() const;
-  /// Where configs are looked for, nearest first.
+  /// The folders searched for configs, nearest first.
   const std::vector<std::filesystem::path>& folders() const { return folders_; }
   bool has_folder(const std::filesystem::path& folder) const { return files_.is_folder(folder); }
-  /// Names of the configs in a group, sorted; of the top level for "".
+  /// Names of the configs in a group, sorted; "" is the top level.
   std::vector<std::string> options(const std::string& group) const;
 
-  /// Reads a file, or gives what was read before. The pointer stays valid; it is null when the file
-  /// is broken, and its errors have been added to `errors` the first time.
+  /// Reads a file, or returns the cached document. The pointer stays valid. It is null if the file
+  /// is invalid; its errors are added to `errors` the first time.
   const ConfigDocument* read(const std::filesystem::path& file, Diagnostics& errors);
 
-  /// What the files read so far are warned of.
+  /// The warnings of the files read so far.
   const Diagnostics& warnings() const { return warnings_; }
 
  private:
@@ -53,7 +53,7 @@ class ConfigFiles {
   Sources& sources_;
   Diagnostics warnings_;
   std::map<std::filesystem::path, std::unique_ptr<ConfigDocument>> read_;
-  // What was asked of the file system: a sweep asks the same for every job.
+  // Cached queries of the file system: a sweep repeats them for every trial.
   mutable std::map<std::string, std::optional<std::filesystem::path>> found_;
   mutable std::map<std::string, bool> is_group_;
 };

@@ -10,21 +10,21 @@
 
 namespace runner {
 
-/// A config in the order in which they are merged.
+/// One of the configs in merge order.
 struct ConfigPart {
   std::string name;  ///< "model/tiny"
   const ConfigDocument* document;
-  std::string package;  ///< where its keys go, "model.backbone"; empty for the root
-  std::string parent;   ///< the config whose defaults list led here; empty for the primary
+  std::string package;  ///< where its keys are placed, "model.backbone"; empty for the root
+  std::string parent;   ///< the config whose defaults list includes it; empty for the primary
 };
 
-/// What was chosen for a group of the defaults lists.
+/// The choice for a group of the defaults lists.
 struct GroupChoice {
   std::string key;                    ///< as an override names it: "model/backbone", "db@source"
   std::optional<std::string> option;  ///< nullopt for null
 };
 
-/// An item of the defaults lists and those below it.
+/// An item of the defaults lists and the items below it.
 struct DefaultsNode {
   std::string text;  ///< "classify", "model: tiny", "_self_"
   std::vector<DefaultsNode> children = {};
@@ -32,21 +32,20 @@ struct DefaultsNode {
 
 struct DefaultsList {
   std::vector<ConfigPart> parts;
-  std::vector<GroupChoice>
-      choices;  ///< lists of options and configs included by name are not among them
+  std::vector<GroupChoice> choices;  ///< excludes lists of options and configs included by name
   DefaultsNode tree;
-  /// ~key and key=null where no list has the group `key`, but the configs themselves hold such a
+  /// ~key and key=null where no list has the group `key`, but the configs themselves contain such a
   /// key.
   std::vector<Override> about_values;
 };
 
-/// Follows the defaults list of `primary` (the config `name`) and of every config it leads to,
-/// depth first. `choices` are the overrides of configs: group=option takes another option,
-/// +group=option adds one, ++group=option does either, group=null and ~group drop it; they beat the
-/// files' own `override` items, of which the last one wins. The algorithm is Hydra 1.4's, with
-/// these differences: a primary config keeps its own content whatever its list holds, ~group before
-/// +group=option replaces it, ~group drops a list of options too, and a key that is named like a
-/// group that no list has can be deleted.
+/// Follows the defaults list of `primary` (the config `name`) and of every config it includes,
+/// depth first. `choices` are the overrides of configs: group=option selects another option,
+/// +group=option adds one, ++group=option does either, group=null and ~group remove it. They take
+/// precedence over the files' own `override` items, of which the last one wins. The algorithm is
+/// Hydra 1.4's, with these differences: a primary config keeps its own content whatever its list
+/// holds, ~group before +group=option replaces it, ~group also removes a list of options, and a key
+/// that is named like a group that no list has can be deleted.
 Result<DefaultsList> build_defaults(ConfigFiles& files, const ConfigDocument& primary,
                                     const std::string& name, std::span<const Override> choices);
 

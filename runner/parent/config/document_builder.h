@@ -11,19 +11,19 @@
 
 namespace runner {
 
-/// Builds the Value of one YAML document from what a parser reads, piece by piece in the order of
-/// the text: checks keys, applies anchors, aliases and `<<`, and bounds depth and size.
+/// Builds the Value of one YAML document from a parser's events, in text order: checks keys,
+/// applies anchors, aliases and `<<`, and limits depth and size.
 ///
 ///   builder.open({Value::List{}, where}, "?", 0);
 ///   builder.scalar(where, "?", "1", 0);
 ///   builder.close();
 ///
-/// Mistakes are added to `errors`; texts that YAML 1.1 reads unexpectedly to `warnings`. Anchors
-/// are yaml-cpp's numbers; 0: none. Tags are "?" without quotes, "!" in quotes, empty for null, or
+/// Errors are added to `errors`; texts that YAML 1.1 reads unexpectedly to `warnings`. Anchors are
+/// yaml-cpp's numbers; 0: none. Tags are "?" without quotes, "!" in quotes, empty for null, or
 /// written out.
 class DocumentBuilder {
  public:
-  /// Thrown when reading on makes no sense; the error is recorded before.
+  /// Thrown if parsing cannot usefully continue; the error is recorded first.
   struct Stop {};
 
   DocumentBuilder(Diagnostics& errors, Diagnostics& warnings)
@@ -37,14 +37,14 @@ class DocumentBuilder {
   void open(Value container, const std::string& tag, std::size_t anchor);
   void close();
 
-  /// The document; null when there was none.
+  /// The document; null if there was none.
   Value take() { return std::move(root_); }
 
  private:
-  /// What to do with the next value of a mapping.
+  /// How to treat the next value of a mapping.
   enum class Pending { kKey, kValue, kMerge, kDropped };
 
-  /// A container whose end has not been seen.
+  /// A container that has not been closed.
   struct Frame {
     Value value;
     std::size_t anchor = 0;

@@ -12,29 +12,29 @@
 
 namespace runner {
 
-/// What others than an item itself chose for its group: overrides, which win, and the `override`
-/// items of files, of which the first that is met wins. Keys are groups as overrides name them,
+/// Choices for groups made outside the item itself: overrides, which win, and the `override` items
+/// of files, of which the first one found wins. Keys are groups as overrides name them,
 /// "model/backbone" or "db@source".
 class GroupChoices {
  public:
-  /// Takes in an override that adds nothing. It is borrowed.
+  /// Records an override that adds nothing. It is borrowed.
   void choose(const Override& override);
-  /// Takes in the `override` item of a file.
+  /// Records the `override` item of a file.
   void choose(const DefaultsItem& item, const std::string& key);
 
-  /// Replaces the item's option by what was chosen for its group `key`. False when it was deleted.
+  /// Replaces the item's option by the choice for its group `key`. False if it was deleted.
   bool apply(DefaultsItem& item, const std::string& key);
-  /// Is the config `name`, which a list includes by name, deleted?
+  /// True if the config `name`, which a list includes by name, is deleted.
   bool deletes(const std::string& name);
 
-  /// ++group=option where no defaults list has the group: takes them out and gives them back.
+  /// ++group=option for groups that no defaults list has: removes and returns them.
   std::vector<const Override*> take_additions();
-  /// Forgets what files chose, and what has been used, for another walk.
+  /// Forgets the choices of files, and which choices were used, for another walk.
   void restart();
-  /// Takes out the unused choices of nothing whose group is the name of a key at the root of
-  /// `parts`.
+  /// Removes and returns the unused choices that select nothing and whose group is a key at the
+  /// root of `parts`.
   std::vector<Override> take_about_values(const std::vector<ConfigPart>& parts);
-  /// The errors of those that no list has used, `chosen` being what each group came to.
+  /// Adds errors for choices that no list has used; `chosen` is the final item of each group.
   void report_unused(const std::map<std::string, DefaultsItem>& chosen, Diagnostics& errors) const;
 
  private:
@@ -42,7 +42,7 @@ class GroupChoices {
     std::vector<std::string> options;
     bool is_list = false;
     bool deleted = false;
-    std::optional<std::string> deleted_option;  ///< ~group=option: only if it is this
+    std::optional<std::string> deleted_option;  ///< ~group=option: only if this is the option
     Location where;
     const Override* override = nullptr;  ///< null: an override item of a file
     bool used = false;

@@ -12,27 +12,27 @@
 
 namespace runner {
 
-// Hydra's settings of itself, below the key `hydra`, as far as recipes and command lines written
-// for it use them.
+// Hydra's own settings, below the key `hydra`, those that recipes and command lines written for
+// Hydra use.
 
-/// Names further folders of configs.
+/// Lists further folders of configs.
 inline constexpr const char* kSearchPath = "hydra.searchpath";
 
-/// What a setting is called here: run.dir for hydra.run.dir; nullopt when it is none or has no
+/// The name of a setting here: run.dir for hydra.run.dir; nullopt if it is not a setting or has no
 /// counterpart.
 std::optional<std::string> hydra_counterpart(const std::string& hydra_key);
 
-/// Is it a setting that is not understood here?
+/// True for a setting that is not supported here.
 bool is_foreign_setting(const std::string& key);
 Diagnostic foreign_setting(const Override& override);
 
-/// Adds what hydra.searchpath=[dir, file:///dir] names to `folders`.
+/// Adds the folders of hydra.searchpath=[dir, file:///dir] to `folders`.
 void add_hydra_search_path(std::span<const Override> overrides,
                            std::vector<std::filesystem::path>& folders, Diagnostics& errors);
 
-/// Takes a `hydra:` block out of the recipe: what it sets that has a counterpart is set, unless the
-/// recipe says it itself; the rest is said to have no effect. Without a schema nothing is run, and
-/// nothing is set or said.
+/// Removes a `hydra:` block from the recipe. Applies settings that have a counterpart, unless the
+/// recipe sets that itself; warns that the others have no effect. Without a schema nothing is run,
+/// so nothing is set or reported.
 void take_hydra_block(Value& recipe, bool has_schema, Diagnostics& warnings);
 
 }  // namespace runner

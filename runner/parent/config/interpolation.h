@@ -8,7 +8,7 @@
 
 namespace runner {
 
-/// What interpolations read besides the document.
+/// What interpolations can read in addition to the document.
 struct InterpolationSources {
   Declared declared;  ///< may be empty
   Environment environment;
@@ -18,24 +18,24 @@ struct InterpolationSources {
 /// `document` with every interpolation resolved:
 ///
 ///   ${a.b} ${a[0]} ${a[b]}   a key from the root; ${.x} from the mapping or list that holds it,
-///   ${..x} one further out
+///                            ${..x} one level further out
 ///   ${a.${b}}                the inner one first
-///   ${oc.env:NAME,default}   a resolver (resolvers.h); its arguments are read as the values of
-///   overrides are
+///   ${oc.env:NAME,default}   a resolver (resolvers.h); its arguments are parsed like the values of
+///                            overrides
 ///   \${                      a literal ${
 ///
-/// Alone it keeps the type of what it names, a mapping or list even; inside a longer text it
-/// becomes text and a container is an error. A key that is not there is read from the schemas'
-/// defaults. What refers to `???` is `???`.
-/// ${item.x} stays as it is, and so does everything below `aliases`. Whatever comes from an
-/// environment variable named like a secret has Value::secret_as set. All errors are added to
-/// `found`, each where the interpolation is written, and so are warnings; the value of one that
-/// failed is null. The time taken is linear in the document and its resolution.
+/// An interpolation that is the whole text keeps the type of its target, even a mapping or list.
+/// Inside a longer text it becomes text, and a container is an error. A missing key is read from
+/// the schemas' defaults. References to `???` are `???`.
+/// ${item.x} is left unresolved, and so is everything below `aliases`. Values from an environment
+/// variable named like a secret have Value::secret_as set. All errors and warnings are added to
+/// `found`, each where the interpolation is written; the value of one that failed is null. Takes
+/// time linear in the size of the document and its resolution.
 Value resolve_interpolations(const Value& document, const InterpolationSources& sources,
                              Diagnostics& found);
 
-/// A document that `resolved`, which resolve_interpolations() gave, is the resolution of: a literal
-/// ${ is escaped. A text that still holds ${item.x} is written so already.
+/// The inverse of resolve_interpolations(): a document that resolves to `resolved`. Escapes literal
+/// ${. A text that still contains ${item.x} is already escaped.
 Value as_unresolved(Value resolved);
 
 }  // namespace runner

@@ -18,7 +18,7 @@ namespace runner {
 
 struct Interpolation;
 
-/// A text cut at its interpolations: literal text, or an interpolation.
+/// A text split at its interpolations: literal text, or an interpolation.
 using TextPiece = std::variant<std::string, std::unique_ptr<Interpolation>>;
 using TextPieces = std::vector<TextPiece>;
 
@@ -31,45 +31,45 @@ struct Interpolation {
   std::vector<Value> arguments;  ///< of the resolver, as parse_written_value() reads them
 };
 
-/// What is wrong with an interpolation, and what to do about it.
+/// An error in an interpolation, and advice.
 struct InterpolationSyntaxError {
   std::string message;
   std::string help = "a literal ${ is written \\${";
 };
 
-/// Cuts `text` at its interpolations and removes the backslashes that escape `${`.
-/// Throws InterpolationSyntaxError; nesting is bounded.
+/// Splits `text` at its interpolations and removes the backslashes that escape `${`. Throws
+/// InterpolationSyntaxError; nesting is limited.
 TextPieces parse_interpolations(std::string_view text);
 
 /// A key without the braces around it: "a.b", "..a[0]". Throws InterpolationSyntaxError.
 Interpolation parse_interpolation_key(std::string_view text);
 
-/// A value in the grammar of overrides, without sweeps and functions that change what is there.
-/// Interpolations are left in its texts as they are written, and a text in quotes has its
-/// ScalarForm; no value has a place. Throws InterpolationSyntaxError.
+/// A value in the grammar of overrides, without sweeps and editing functions. Interpolations in its
+/// texts stay as written, and a quoted text has its ScalarForm; values have no place. Throws
+/// InterpolationSyntaxError.
 Value parse_written_value(std::string_view text);
 
-/// Is this ${item.x}, which composition leaves to the compiler?
+/// True for ${item.x}, which composition leaves to the compiler.
 bool is_item(const Interpolation& interpolation);
 
 /// Calls `change` with `value` and everything in it.
 void for_all(Value& value, const std::function<void(Value&)>& change);
 
-/// What a copy of `value` costs: its values, and a little for long texts.
+/// The cost of copying `value`: its number of values, and a little for long texts.
 std::size_t copy_cost(const Value& value);
 
-/// An interpolation as messages show it.
+/// An interpolation as shown in messages.
 std::string quoted_reference(const Interpolation& interpolation);
 
-/// Is there an ${item.x} among them?
+/// True if the pieces contain an ${item.x}.
 bool keeps_item(const TextPieces& pieces);
-/// Does `text` hold ${item.x}, and nothing that is wrong?
+/// True if `text` contains ${item.x} and has no syntax error.
 bool holds_item(const std::string& text);
 
-/// A text that gives `literal` when its interpolations are resolved.
+/// A text that resolves to `literal`.
 std::string escaped(const std::string& literal);
 
-/// A value of a document and the way to it from the root. Borrows the value and its parent.
+/// A value of a document and its path from the root. Borrows the value and its parent.
 struct Scope {
   const Value* value;
   std::string key;
@@ -83,21 +83,20 @@ std::vector<std::string> path_of(const Scope& scope);
 std::string dotted_path(const Scope& scope);
 std::string pointer_of(const Scope& scope);
 
-/// Finds what a key names in a mapping, or an index, counted from either end, in a list. Large
-/// mappings are indexed when they are first asked, so the values must stay as they are and where
-/// they are.
+/// Finds the child of a mapping by key, or of a list by index, counted from either end. Indexes
+/// large mappings on first use, so the values must not change or move.
 class ChildFinder {
  public:
-  /// Null when there is no such child.
+  /// Null if there is no such child.
   const Value* find(const Value& parent, const std::string& key);
 
  private:
   std::unordered_map<const Value*, std::unordered_map<std::string_view, const Value*>> indexes_;
 };
 
-/// One walk over a document that resolves its interpolations, adding what is wrong to `found`.
-/// resolve_interpolations() uses it; interpolation_lookup.cpp finds what keys name,
-/// interpolation_call.cpp calls resolvers.
+/// One pass over a document that resolves its interpolations and adds errors to `found`. Used by
+/// resolve_interpolations(); interpolation_lookup.cpp looks up keys, interpolation_call.cpp calls
+/// resolvers.
 class InterpolationPass {
  public:
   InterpolationPass(const Value& document, const InterpolationSources& sources, Diagnostics& found)
@@ -115,45 +114,44 @@ class InterpolationPass {
     Resolved value;
   };
 
-  /// What a key named: a value, or nothing; and then what lacked it, null when the key leads out of
-  /// the document.
+  /// The target of a key: a value, or nothing; then also the value that lacks the key, null if the
+  /// key leads out of the document.
   struct Found {
     Resolved value = {};
     bool failed = false;
-    bool is_secret = false;  ///< a part of the key was one, or this is a part of one
+    bool is_secret = false;  ///< part of the key was a secret, or the target is part of one
     const Value* parent = nullptr;
     std::string missing_key = {};
   };
 
   void error(const Scope& scope, ErrorCode code, std::string message, std::string help = "");
-  /// True when there is too much to continue; said once.
+  /// True if the document has grown too large to continue; reported once.
   bool exhausted(const Scope& scope, std::size_t added);
   Resolved resolve(const Scope& scope);
   Resolved resolve_within(const Scope& scope);
-  /// Each text is resolved once, whoever asks. Null: failed.
+  /// Resolves each text only once. Null: failed.
   const Value* remembered(const Scope& scope);
   void report_cycle(const Scope& scope);
-  /// The value of a text, which stands at `scope`, or came into being there as the argument of a
-  /// resolver.
+  /// The value of a text at `scope`, or of a resolver argument created there.
   Resolved resolve_text(const Value& value, const Scope& scope, bool is_argument = false);
-  /// The pieces as one text, `written`; `???` when one of them is.
+  /// The pieces joined to one text, `written`; `???` if one of them is.
   Resolved join(const TextPieces& pieces, const Scope& scope, const std::string& written);
   Resolved evaluate(const Interpolation& interpolation, const Scope& scope);
-  /// The error of a text that must be known now and holds ${item.x}.
+  /// Reports a text that must be known now but contains ${item.x}.
   bool refuses_item(const TextPieces& pieces, const Scope& scope, const std::string& use);
-  /// `written` with the interpolations in its texts resolved; it is no part of the document. A text
-  /// in quotes stays one.
+  /// `written` with the interpolations in its texts resolved; it is not part of the document. A
+  /// quoted text stays a text.
   Resolved resolve_written(const Value& written, const Scope& scope);
 
   Resolved look_up(const Interpolation& interpolation, const Scope& scope);
-  /// `value`, all of it a secret that is shown as `interpolation`.
+  /// `value`, marked entirely as a secret shown as `interpolation`.
   Resolved hidden(Resolved value, const Interpolation& interpolation, const Scope& scope);
-  /// What the interpolation's key names.
+  /// The target of the interpolation's key.
   Found find(const Interpolation& interpolation, const Scope& scope);
   Found walk(const Scope& start, const std::vector<std::string>& keys);
-  /// remembered(), within the bound on depth.
+  /// remembered(), within the depth limit.
   const Value* stands_for(const Scope& scope);
-  /// Continues inside the value of an interpolation on the way.
+  /// Continues inside the value of an interpolation on the path.
   Found descend(const Value& resolved, std::span<const std::string> keys);
   Found declared(const Scope& here, std::span<const std::string> keys);
   void report_unknown(const Interpolation& interpolation, const Scope& scope, const Found& found);

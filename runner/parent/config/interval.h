@@ -7,18 +7,19 @@
 
 namespace runner {
 
-/// What interval(start,end) is drawn from: numbers from start to below end, integers where both are
-/// (an interval in int()). By tag(log,...) their logarithms are drawn evenly. Real numbers have six
-/// significant digits, so that they can be read and are the same whatever computes the logarithm.
+/// The distribution of interval(start,end): numbers from start up to but excluding end, integers if
+/// both are (an interval in int()). With tag(log,...) it is log-uniform. Real numbers are rounded
+/// to six significant digits, so that they are readable and do not depend on the machine's
+/// logarithm.
 class Interval {
  public:
-  /// Fails where a bound is not finite, end is not above start, start of a logarithmic one is not
-  /// above 0, or a tag is not known.
+  /// Fails if a bound is not finite, end is not above start, start of a logarithmic one is not
+  /// above 0, or a tag is unknown.
   static Result<Interval> make(const Sweep& interval);
 
-  /// How many numbers it has; as large as the type for real ones.
+  /// The number of values; the maximum of the type for real ones.
   std::uint64_t size() const;
-  /// What the 64 random bits `draw` choose.
+  /// The value that the 64 random bits `draw` select.
   Value at(std::uint64_t draw) const;
 
  private:

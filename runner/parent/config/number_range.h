@@ -7,19 +7,19 @@
 
 namespace runner {
 
-/// The numbers of a range sweep, start + i·step without rounding on the way: range(0,1,0.1) holds
-/// 0.3 and not 0.30000000000000004. Integers when start, stop and step are, else floats.
+/// The numbers of a range sweep, start + i·step without accumulated rounding: range(0,1,0.1) holds
+/// 0.3 and not 0.30000000000000004. Integers if start, stop and step are, else floats.
 class NumberRange {
  public:
-  /// Fails where step is 0, a bound is not finite, or the numbers need more than 36 digits side by
+  /// Fails if step is 0, a bound is not finite, or the numbers need more than 36 digits side by
   /// side.
   static Result<NumberRange> make(const Sweep& range);
 
-  /// How many there are; as large as the type for more than it can count.
+  /// The number of values; the maximum of the type if there are more.
   std::uint64_t size() const { return size_; }
   /// Number `index`, below size().
   Value operator[](std::uint64_t index) const;
-  /// `range`, which this was made from and which is not empty, the other way about.
+  /// The reverse of `range`, which this was made from and which is not empty.
   Sweep reversed(Sweep range) const;
 
  private:
@@ -27,7 +27,7 @@ class NumberRange {
 
   Value number(Wide units, bool is_integer) const;
 
-  Wide start_ = 0, step_ = 0;  // times ten to the power of exponent_
+  Wide start_ = 0, step_ = 0;  // multiplied by ten to the power of exponent_
   int exponent_ = 0;
   bool are_integers_ = true;
   std::uint64_t size_ = 0;

@@ -12,15 +12,15 @@
 
 namespace runner {
 
-/// What an override does to the value that is there, instead of putting another in its place:
+/// An override that edits the existing value instead of replacing it:
 ///
-///   layers=append(4,5)    layers=prepend(0)    layers=insert(1,7)    layers=remove_at(-1)
-///   layers=remove_value(3) train={...}           merges; train=replace({...}) does not
+///   layers=append(4,5)      layers=prepend(0)    layers=insert(1,7)    layers=remove_at(-1)
+///   layers=remove_value(3)  train={...} merges; train=replace({...}) does not
 struct Edit {
   enum class Kind { kAppend, kPrepend, kInsert, kRemoveAt, kRemoveValue, kReplace };
   Kind kind = Kind::kAppend;
-  std::int64_t index = 0;          ///< of kInsert and kRemoveAt; negative: from the end
-  std::vector<Value> values = {};  ///< what is added or removed; of kReplace exactly one
+  std::int64_t index = 0;          ///< for kInsert and kRemoveAt; negative: from the end
+  std::vector<Value> values = {};  ///< what is added or removed; exactly one for kReplace
 };
 
 /// Why a list cannot be changed: "holds no 3", and what to do.
@@ -29,36 +29,35 @@ struct EditProblem {
   std::string help;
 };
 
-/// Changes `list` as `edit`, which is not kReplace, says; nothing is changed when there is a
-/// problem.
+/// Applies `edit`, which is not kReplace, to `list`; changes nothing if there is a problem.
 std::optional<EditProblem> apply_edit(Value::List& list, const Edit& edit);
 
 struct Override;
 
-/// Several values for one key, of which each run of a sweep takes one.
+/// Several values for one key; each trial of a sweep takes one.
 struct Sweep {
   enum class Kind {
     kSimpleChoice,  ///< a,b,c
     kChoice,        ///< choice(a,b,c)
     kRange,         ///< range(start,stop,step): half open
-    kInterval,      ///< interval(start,end): for optimisers only
+    kInterval,      ///< interval(start,end): only for optimisers
     kGlob,          ///< glob(include,exclude): option names of the key's group
-    kZip,  ///< zip(a=[..],b=[..]): rows that set several keys at once; the override's key names the
-           ///< dimension
+    kZip,  ///< zip(a=[..],b=[..]): rows that set several keys at once; the override's key is the
+           ///< dimension's name
   };
   Kind kind = Kind::kSimpleChoice;
   Location where = {};
   std::vector<std::string> tags = {};  ///< tag(log,...), each once
-  bool shuffle = false;                ///< in an order that follows from the sweep's seed
+  bool shuffle = false;                ///< the order depends on the sweep's seed
 
-  std::vector<Value> choices = {};  ///< of the choices, in order
+  std::vector<Value> choices = {};  ///< for choices, in order
 
-  /// Of a range: integers, booleans (0 or 1) or floats. Of an interval: start and stop only.
+  /// For a range: integers, booleans (0 or 1) or floats. For an interval: only start and stop.
   Value start = {}, stop = {}, step = {};
 
-  std::vector<Value> include = {}, exclude = {};  ///< of a glob: patterns
+  std::vector<Value> include = {}, exclude = {};  ///< for a glob: patterns
 
-  /// Of a zip, and of a sweep over an alias of several keys: what each row sets.
+  /// For a zip, and for a sweep over an alias of several keys: the overrides of each row.
   std::vector<std::vector<Override>> rows = {};
 };
 
@@ -69,50 +68,50 @@ enum class OverrideKind {
   kDelete,    ///< ~key or ~key=value
 };
 
-/// One command-line override, read. Its grammar is Hydra's, down to typed scalars, quotes and
+/// One parsed command-line override. Its grammar is Hydra's, including typed scalars, quotes and
 /// escapes.
 struct Override {
   OverrideKind kind = OverrideKind::kChange;
   std::string key;  ///< as typed: "train.epochs" or, for a config group, "model/backbone"
   Location key_where = {};
   std::string alias =
-      {};  ///< what was typed where that is a short or historical name of `key`; else empty
-  std::optional<std::string> package = {};  ///< what follows '@' in the key; empty for the root
+      {};  ///< the key as typed if that is a short or historical name of `key`; else empty
+  std::optional<std::string> package = {};  ///< the text after '@' in the key; empty for the root
   Location package_where = {};
   std::optional<Value> value =
-      {};  ///< of a plain value; absent for ~key, and where there is `sweep` or `edit`
-  std::optional<Sweep> sweep = {};  ///< several values, of which a run takes one: a,b or range(1,3)
-  std::optional<Edit> edit = {};    ///< a change to the value that is there: append(x)
+      {};  ///< a plain value; absent for ~key, and if `sweep` or `edit` is set
+  std::optional<Sweep> sweep = {};  ///< several values, one per trial: a,b or range(1,3)
+  std::optional<Edit> edit = {};    ///< a change to the existing value: append(x)
   std::string value_text = {};      ///< the value as typed
   Location where = {};              ///< the whole override
 };
 
-/// How messages show the prefix of a kind: "", "+", "++" or "~".
+/// The prefix of a kind in messages: "", "+", "++" or "~".
 std::string_view prefix(OverrideKind kind);
 
-/// Reads `source`, which holds one override: Hydra's grammar and a little more (override_value.h).
-/// An empty key is refused, and so are sweeps inside lists, mappings and other sweeps.
+/// Parses `source`, which holds one override: Hydra's grammar with extensions (override_value.h).
+/// Rejects an empty key, and sweeps inside lists, mappings and other sweeps.
 Result<Override> parse_override(const SourceText& source);
 
-/// Reads what stands before '=' in `source`, from byte `start` to `end`: prefix, key and package
-/// are put into `result`. A key is a path `a.b.0` or a config group `a/b`; beyond Hydra's, `a[0].b`
+/// Parses the text before '=' in `source`, from byte `start` to `end`, and stores prefix, key and
+/// package in `result`. A key is a path `a.b.0` or a config group `a/b`; as an extension, `a[0].b`
 /// is a.0.b. Throws OverrideError.
 void read_override_key(const SourceText& source, std::size_t start, std::size_t end,
                        Override& result);
 
-/// The key of `text` without prefix, package and value, as far as it looks like one; used to look
-/// ahead.
+/// The length of the key in `text`, without prefix, package and value, up to where it stops looking
+/// like one; for lookahead.
 std::size_t override_key_length(std::string_view text);
 
-/// What to say of an override that lists several values where one run is asked for.
+/// The error for an override that lists several values where a single run is requested.
 Diagnostic needs_multirun(const Override& override);
 
-/// `value` as it may stand in an override, laid out as Hydra does: no blanks, True and False,
-/// 1e-05, special characters after backslashes, quotes where it was read with quotes. Reads back as
-/// the same value: a text that would not is put in quotes. A secret is shown as it is recorded.
+/// `value` as an override would contain it, formatted as Hydra does: no blanks, True and False,
+/// 1e-05, special characters after backslashes, quotes if it was parsed with quotes. Parses to the
+/// same value; a text that would not is quoted. A secret is shown as in records.
 std::string element_text(const Value& value);
 
-/// "+a.b@c=value", "~a" or, of a sweep or an edit, as it was typed.
+/// "+a.b@c=value", "~a" or, for a sweep or an edit, the typed text.
 std::string override_text(const Override& override);
 
 }  // namespace runner

@@ -4,15 +4,15 @@
 
 namespace runner {
 
-/// What a call gives: Hydra's choice, range, interval, glob, shuffle, sort, tag and the casts; ours
-/// are append, prepend, insert, remove_at, remove_value and replace, which give an Edit. Quotes of
-/// arguments are taken off; a sweep keeps the texts as texts. Throws OverrideError: unknown names,
-/// wrong arguments, sweeps inside sweeps.
+/// Evaluates a call: Hydra's choice, range, interval, glob, shuffle, sort, tag and the casts; our
+/// own append, prepend, insert, remove_at, remove_value and replace return an Edit. Removes the
+/// quotes of arguments; texts in a sweep stay texts. Throws OverrideError for unknown names, wrong
+/// arguments and sweeps inside sweeps.
 ///
-/// shuffle([..]), a list and no sweep, is ordered by the seed 0.
+/// shuffle([..]), with a list and not a sweep, uses the seed 0.
 Element call_function(FunctionCall call);
 
-/// Refuses a sweep or an edit where only a value may stand.
+/// Rejects a sweep or an edit where only a value is allowed.
 Value plain_value(Element element);
 
 }  // namespace runner

@@ -5,8 +5,8 @@
 
 namespace runner {
 
-/// What is read of an override: exactly what Hydra takes, or that and more (letters outside ASCII,
-/// # ! & ; < > ^, ~/, nested interpolations).
+/// What is accepted in an override: exactly what Hydra accepts, or also our extensions (letters
+/// outside ASCII, # ! & ; < > ^, ~/, nested interpolations).
 enum class OverrideGrammar { kHydra, kExtended };
 
 enum class TokenKind {
@@ -29,7 +29,7 @@ enum class TokenKind {
   kBlank,
   kQuoted,
   kInterpolation,
-  kIllegal,  ///< a character that needs quotes, or a quote that is never closed
+  kIllegal,  ///< a character that needs quotes, or an unclosed quote
   kEnd,
 };
 
@@ -41,7 +41,7 @@ struct Token {
   std::size_t end() const { return start + text.size(); }
 };
 
-/// Cuts an override's value into tokens, one at a time: the longest match wins, ties go to the
+/// Splits an override's value into tokens, one at a time: the longest match wins, ties go to the
 /// first rule. `text` is borrowed.
 class OverrideLexer {
  public:
@@ -51,7 +51,7 @@ class OverrideLexer {
   /// The token after this one.
   Token following() const { return read(token_.end()); }
   void advance() { token_ = read(token_.end()); }
-  /// Goes on reading at `offset`.
+  /// Continues at `offset`.
   void move_to(std::size_t offset) { token_ = read(offset); }
 
  private:
@@ -60,15 +60,15 @@ class OverrideLexer {
 
   std::string_view text_;
   OverrideGrammar grammar_;
-  std::size_t last_brace_;  ///< where the last '}' is: no interpolation starts after it
+  std::size_t last_brace_;  ///< of the last '}': no interpolation starts after it
   Token token_;
 };
 
-/// Is `text` an identifier, [A-Za-z_][A-Za-z0-9_-]* ?
+/// True if `text` is an identifier, [A-Za-z_][A-Za-z0-9_-]*.
 bool is_identifier(std::string_view text);
 
-/// The length of an integer without a sign at the start of `text`: 0, or digits with single '_'
-/// between them and no leading zero. 0 when there is none.
+/// The length of an unsigned integer at the start of `text`: 0, or digits with single '_' between
+/// them and no leading zero. 0 if there is none.
 std::size_t integer_length(std::string_view text);
 
 }  // namespace runner

@@ -12,8 +12,7 @@
 
 namespace runner {
 
-/// What one place of an override's value holds: a value, several of which a run takes one, or a
-/// change.
+/// One element of an override's value: a value, a sweep, or an edit.
 struct Element {
   std::variant<Value, Sweep, Edit> data;
   Location where = {};
@@ -24,7 +23,7 @@ struct Element {
   const Sweep* sweep() const { return std::get_if<Sweep>(&data); }
 };
 
-/// name(argument,argument,name=argument), read but not evaluated.
+/// name(argument,argument,name=argument), parsed but not evaluated.
 struct FunctionCall {
   std::string name;
   Location where = {};
@@ -32,23 +31,23 @@ struct FunctionCall {
   std::vector<std::pair<std::string, Element>> named = {};
 };
 
-/// Reads the value of an override, which starts at byte `start`. What Hydra takes means what it
-/// means there; our extensions are tried on what it refuses: letters outside ASCII, `# ! & ; < > ^`
-/// and later `=` in a text without quotes, blanks after a closing quote, quoted keys of mappings,
-/// `${a.${b}}`, a comma before `]`, and zip(). Throws OverrideError.
+/// Parses the value of an override, which starts at byte `start`. Anything Hydra accepts has
+/// Hydra's meaning. Our extensions are tried on what Hydra rejects: letters outside ASCII, `# ! & ;
+/// < > ^` and later `=` in a text without quotes, blanks after a closing quote, quoted keys of
+/// mappings, `${a.${b}}`, a comma before `]`, and zip(). Throws OverrideError.
 Element read_override_value(const SourceText& source, std::size_t start);
 
-/// Ends the reading of one override; carries what is wrong with it. Caught by parse_override().
+/// Aborts the parsing of one override; carries its error. Caught by parse_override().
 struct OverrideError {
   Diagnostic diagnostic;
 };
 
-/// Throws the OverrideError of a mistake at `where`.
+/// Throws an OverrideError at `where`.
 [[noreturn]] void fail_override(Location where, std::string message, std::string help = "",
                                 ErrorCode code = ErrorCode::kOverrideSyntax);
 
-/// Turns byte offsets of an override into places. Offsets that grow are cheap, whatever the length
-/// of the override.
+/// Converts byte offsets of an override to places. Increasing offsets are cheap, whatever the
+/// length of the override.
 class OverridePlaces {
  public:
   explicit OverridePlaces(const SourceText& source) : source_(source) {}

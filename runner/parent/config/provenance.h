@@ -14,40 +14,40 @@
 
 namespace runner {
 
-/// Where a value came from, for people: "recipes/classify.yaml:12", or "override 'lr=1'" as it was
-/// typed. Empty when the place is not known.
+/// The origin of a value, for people: "recipes/classify.yaml:12", or "override 'lr=1'" as it was
+/// typed. Empty if the place is unknown.
 std::string origin_text(const Location& where);
 
-/// Where each scalar and each empty container of `value` came from, by its JSON pointer: {"from":
+/// The origin of each scalar and each empty container of `value`, by its JSON pointer: {"from":
 /// "file", "file", "line", "column"}, {"from": "override", "override": "lr=1"}, {"from": "default"}
 /// or {"from": "unknown"}.
 nlohmann::ordered_json origins_json(const Value& value);
 
-/// `value` as YAML, each line of it followed by where it came from: "lr: 0.1    #
-/// recipes/a.yaml:3". What was filled in from a schema says "default".
+/// `value` as YAML, with the origin at the end of each line: "lr: 0.1    # recipes/a.yaml:3", or
+/// "default" if the value comes from a schema.
 std::string yaml_with_origins(const Value& value);
 
-/// One file or override having its say about a key.
+/// A file or override that sets a key.
 struct Write {
   Location where;
   std::optional<Value> value;  ///< nullopt: the key is deleted
-  const Edit* edit = nullptr;  ///< borrowed from the override, whose value it changes: append(x)
+  const Edit* edit = nullptr;  ///< borrowed from the override that edits the value: append(x)
 };
 
-/// Everything that wrote the key `key` ("train.epochs"), or the mapping that holds it, in the order
-/// in which it was done: `layers` are the parts of a composition as they were merged, `overrides`
-/// what was applied after them. The last one counts, but mappings are merged.
+/// Everything that wrote the key `key` ("train.epochs"), or the mapping that contains it, in order:
+/// `layers` are the parts of a composition as they were merged, `overrides` were applied after
+/// them. The last one counts, but mappings are merged.
 std::vector<Write> writes(std::span<const Value> layers, std::span<const Override> overrides,
                           std::string_view key);
 
-/// For people, the last line of those that counts marked, but for a mapping, of which all count:
+/// For people. Marks the last line that counts, except for a mapping, to which all contribute:
 ///
 ///   train.epochs: 8
 ///     default                               10
 ///     recipes/train/from_scratch.yaml:3     50
 ///     override 'train.epochs=8'             8    <- this one is used
 ///
-/// `value` is what it came to and `fallback` the schema's default, where there are such.
+/// `value` is the final value and `fallback` the schema's default, if they exist.
 std::string provenance_text(std::string_view key, const Value* value,
                             const std::optional<Value>& fallback, const std::vector<Write>& writes);
 
@@ -56,26 +56,26 @@ nlohmann::ordered_json provenance_json(std::string_view key, const Value* value,
                                        const std::optional<Value>& fallback,
                                        const std::vector<Write>& writes);
 
-/// A key that two recipes hold differently; each side absent where that recipe lacks the key.
-/// Mappings are followed down to their values, lists are taken whole.
+/// A key that differs between two recipes; a side is absent if that recipe lacks the key. Mappings
+/// are compared down to their values, lists as a whole.
 struct Difference {
   std::string key;  ///< "train.optimizer.learning_rate"
   std::optional<Value> before, after;
   std::vector<std::string> path = {};  ///< the key, part by part
 };
 
-/// All of them: in the order of `before`, and what only `after` has at the end of its mapping.
+/// All differences, in the order of `before`; keys that only `after` has come at the end of their
+/// mapping.
 std::vector<Difference> differences(const Value& before, const Value& after);
 
-/// A line each, with where the values come from:
+/// One line each, with the origins of the values:
 ///
 ///   ~ train.epochs: 50 -> 8    # recipes/train/from_scratch.yaml:3 -> override 'train.epochs=8'
 ///   + data.make: 3             # experiments/quickstart.yaml:12
 ///   - data.cache_mib: 512      # recipes/data/image_folder.yaml:8
 std::string differences_text(const std::vector<Difference>& differences);
 
-/// [{"key", "before", "after", "before_origin", "after_origin"}]; a side that is not there has
-/// neither.
+/// [{"key", "before", "after", "before_origin", "after_origin"}]; an absent side has neither.
 nlohmann::ordered_json differences_json(const std::vector<Difference>& differences);
 
 }  // namespace runner

@@ -13,51 +13,51 @@
 
 namespace runner {
 
-/// What a resolver may ask of the document that its interpolation stands in.
+/// A resolver's access to the document that contains its interpolation.
 class ResolverContext {
  public:
   virtual std::optional<std::string> environment(const std::string& name) const = 0;
   virtual std::chrono::system_clock::time_point now() const = 0;
 
-  /// What a key named, as ${key} would give it. `value` is empty when there is none, or when that
-  /// was an error, which is then recorded.
+  /// The target of a key, as ${key} would return it. `value` is empty if there is none, or after an
+  /// error, which is then recorded.
   struct Selection {
     std::optional<Value> value = {};
     bool failed = false;
   };
   virtual Selection select(const std::string& key) = 0;
 
-  /// `written` with the interpolations in its texts resolved. Nullopt: that was an error, which is
+  /// `written` with the interpolations in its texts resolved. Nullopt after an error, which is
   /// recorded.
   virtual std::optional<Value> evaluate(const Value& written) = 0;
 
-  /// Records an error of this interpolation, or something that speaks against it.
+  /// Records an error or a warning about this interpolation.
   virtual void fail(ErrorCode code, const std::string& message, const std::string& help) = 0;
   virtual void warn(ErrorCode code, const std::string& message, const std::string& help) = 0;
 
-  /// `text` in quotes for a message; "its argument" when it came from a secret.
+  /// `text` in quotes for a message; "its argument" if it came from a secret.
   virtual std::string shown(const Value& text) const = 0;
 
  protected:
   ~ResolverContext() = default;
 };
 
-/// One name before the colon of ${name:argument,argument}.
+/// A resolver: the name before the colon of ${name:argument,argument}.
 struct Resolver {
   std::string_view name;
-  std::size_t least, most;  ///< arguments
+  std::size_t least, most;  ///< number of arguments
   std::string_view usage;   ///< "${oc.env:NAME} or ${oc.env:NAME,default}"
-  /// Arguments come evaluated. Nullopt: an error, which is recorded.
+  /// Arguments are already evaluated. Nullopt: an error, which is recorded.
   std::optional<Value> (*call)(ResolverContext& context, std::vector<Value>& arguments);
 };
 
-/// All there are.
+/// All resolvers.
 std::span<const Resolver> resolvers();
 
-/// The resolvers that compute: ${add:1,2}, ${sub:a,b}, ${mul:${train.epochs},0.1}, ${div:a,b},
-/// ${int:0.9}. Their arguments are numbers, or texts that read as numbers, such as ${oc.env:N}.
-/// Integers give integers, but where a division leaves a remainder; int() cuts the fraction off.
-/// What is no number, too large or divided by zero is an error.
+/// The arithmetic resolvers: ${add:1,2}, ${sub:a,b}, ${mul:${train.epochs},0.1}, ${div:a,b},
+/// ${int:0.9}. Arguments are numbers, or texts that parse as numbers, such as ${oc.env:N}. Integers
+/// give integers, except a division with a remainder; int() truncates. Non-numbers, overflow and
+/// division by zero are errors.
 std::optional<Value> add_numbers(ResolverContext& context, std::vector<Value>& arguments);
 std::optional<Value> subtract_numbers(ResolverContext& context, std::vector<Value>& arguments);
 std::optional<Value> multiply_numbers(ResolverContext& context, std::vector<Value>& arguments);

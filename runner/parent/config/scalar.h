@@ -10,29 +10,29 @@
 
 namespace runner {
 
-/// What a Value may hold; here never a list or a mapping.
+/// The data of a Value; here never a list or a mapping.
 using Scalar = decltype(Value::data);
 
-/// What a text without quotes stands for.
+/// The value of a text without quotes.
 struct PlainScalar {
   Scalar data;
   ScalarForm form = ScalarForm::kPlain;  ///< or kBigInteger
 };
 
-/// The type and value of a scalar written without quotes in a YAML file, by the rules of YAML 1.1
-/// as PyYAML applies them, without timestamps and with 1e3 a number. Nullopt: an integer of more
-/// than 4300 characters.
+/// The type and value of an unquoted scalar in a YAML file, by the rules of YAML 1.1 as PyYAML
+/// applies them, but without timestamps and with 1e3 as a number. Nullopt: an integer of more than
+/// 4300 characters.
 std::optional<PlainScalar> plain_scalar(std::string_view text);
 
-/// Reads `[+-]digits[.digits][e[+-]digits]` without separators; beyond the range of double it is
-/// infinite or zero.
+/// Parses `[+-]digits[.digits][e[+-]digits]` without separators; beyond the range of double the
+/// result is infinite or zero.
 double parse_double(std::string_view text);
 
-/// The shortest text that reads back as `number`, laid out as Python does: "1.0", "1e-05", "1e+20",
+/// The shortest text that parses to `number`, formatted as in Python: "1.0", "1e-05", "1e+20",
 /// "inf", "nan".
 std::string float_text(double number);
 
-/// `scalar` as it stands inside a longer text: null, true, 3, 0.5 or the string itself. Empty for
+/// `scalar` as it appears inside a longer text: null, true, 3, 0.5 or the string itself. Empty for
 /// containers.
 std::string scalar_text(const Value& scalar);
 

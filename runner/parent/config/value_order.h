@@ -11,13 +11,13 @@
 namespace runner {
 
 /// Negative, 0 or positive if `a` comes before, with or after `b`: numbers and booleans by size,
-/// texts by their bytes, lists item by item. Nullopt for what has no order: null, mappings, quoted
-/// texts, values of two types.
+/// texts by their bytes, lists item by item. Nullopt if there is no order: null, mappings, quoted
+/// texts, values of different types.
 std::optional<int> compare(const Value& a, const Value& b);
 
-/// Orders that follow from a seed alone, the same on every machine: the 64-bit Mersenne twister,
-/// seeded with the seed, drives the shuffle of Fisher and Yates from the last place to the second.
-/// A number below n is the first draw not among the 2^64 modulo n smallest, modulo n.
+/// Random orders that depend only on a seed, and are the same on every machine. A 64-bit Mersenne
+/// Twister drives the Fisher-Yates shuffle from the last place to the second. A number below n is
+/// the first draw not among the 2^64 modulo n smallest, modulo n.
 class SeededOrder {
  public:
   explicit SeededOrder(std::uint64_t seed) : random_(seed) {}

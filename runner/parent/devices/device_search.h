@@ -18,23 +18,24 @@ struct DeviceWant {
   bool operator==(const DeviceWant&) const = default;
 };
 
-/// A place in the queue of those that wait for a device, as long as it lives: those that came later
-/// leave to it what it wants, so that nobody waits for ever while others come and go. It is a
-/// locked file of the LockFolder; one whose process was killed counts no longer, and is removed by
-/// the next who looks.
+/// A place in the queue for a device, kept for the object's lifetime. Later runs leave the wanted
+/// device to it, so that no run waits for ever while others come and go. It is a locked file in the
+/// LockFolder. The file of a killed process no longer counts, and the next process that reads the
+/// queue removes it.
 class DeviceTicket {
  public:
-  /// Joins the queue's end. Where the folder cannot hold the file there is no place, and nobody is
-  /// kept waiting for it.
+  /// Joins the end of the queue. If the folder cannot hold the file, there is no place, and no
+  /// other run waits for it.
   DeviceTicket(const LockFolder& folder, const DeviceWant& want);
   DeviceTicket(const DeviceTicket&) = delete;
   DeviceTicket& operator=(const DeviceTicket&) = delete;
   ~DeviceTicket();
 
-  /// It wants something else from now on, and keeps its place.
+  /// Changes what it wants, and keeps its place.
   void change(const DeviceWant& want);
 
-  /// What those before `ticket` in the queue want, first come first; null: what all in it want.
+  /// What the runs before `ticket` in the queue want, first come first; null: what all in the queue
+  /// want.
   static std::vector<DeviceWant> wants_before(const LockFolder& folder, const DeviceTicket* ticket);
 
  private:
@@ -43,19 +44,19 @@ class DeviceTicket {
   Descriptor file_;
 };
 
-/// A search for a free device, which may last: take_device() where there is a choice to make. All
-/// is borrowed.
+/// Searches for a free device, and may wait: the part of take_device() that has a choice to make.
+/// Everything is borrowed.
 class DeviceSearch {
  public:
   DeviceSearch(const DeviceWish& wish, const NeedOf& need_of, const DeviceWorld& world,
                const LockFolder& folder);
 
-  /// Looks once and then, where the wish says so, waits. kDeviceUnavailable where it was in vain,
-  /// with what each device lacks.
+  /// Checks once and then waits, if the wish says so. kDeviceUnavailable if it fails, with what
+  /// each device lacks.
   Result<TakenDevice> run(const MeantDevices& first_look);
 
  private:
-  /// A device with room that no other run has.
+  /// A device with room that no other run holds.
   struct Held {
     DeviceFacts device;
     DeviceLock lock;
@@ -77,11 +78,12 @@ class DeviceSearch {
   const DeviceWorld& world_;
   const LockFolder& folder_;
   std::optional<DeviceNeed> need_;       // nullopt: not known yet
-  MeantDevices candidates_;              // as of the last look
-  std::vector<std::string> taken_ = {};  // UUIDs of those that other runs had at the last attempt
+  MeantDevices candidates_;              // as of the last check
+  std::vector<std::string> taken_ = {};  // UUIDs of devices that other runs held at the last
+                                         // attempt
   std::vector<std::string> problems_ = {};
   std::optional<DeviceTicket> ticket_;
-  std::string said_ = {};  // who holds the devices, as the user was told last
+  std::string said_ = {};  // which processes hold the devices, as last reported to the user
 };
 
 }  // namespace runner

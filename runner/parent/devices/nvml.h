@@ -10,9 +10,9 @@
 
 namespace runner {
 
-/// What of NVML's interface is used, by its documentation (docs.nvidia.com/deploy/nvml-api): the
-/// library comes with the driver, so its shape is fixed, and no header of the CUDA Toolkit is
-/// needed to build.
+/// The part of NVML's interface that is used, from its documentation
+/// (docs.nvidia.com/deploy/nvml-api). The library comes with the driver, so its ABI is fixed, and
+/// building needs no header of the CUDA Toolkit.
 namespace nvml {
 
 using Device = struct DeviceHandle*;
@@ -57,14 +57,14 @@ inline constexpr unsigned int kTextSize = 96;
 
 }  // namespace nvml
 
-/// libnvidia-ml.so.1, loaded while this program runs: it starts without, where there is no driver.
-/// A function that the library lacks, because it is older, answers kFunctionNotFound.
+/// libnvidia-ml.so.1, loaded at run time, so that the program starts without a driver. A function
+/// that an older library lacks returns kFunctionNotFound.
 class NvmlLibrary {
  public:
-  /// kDeviceUnavailable where it cannot be loaded, with the loader's words.
+  /// kDeviceUnavailable if it cannot be loaded, with the loader's message.
   static Result<NvmlLibrary> load(const std::string& name);
 
-  // Pointers have no default but null; call() says kFunctionNotFound for those.
+  // Function pointers default to null; call() returns kFunctionNotFound for those.
   int (*init)() = nullptr;
   int (*shutdown)() = nullptr;
   const char* (*error_text)(int) = nullptr;
@@ -89,20 +89,20 @@ class NvmlLibrary {
   static nvml::Return call(int (*function)(Parameters...), Arguments... arguments) {
     return function ? static_cast<nvml::Return>(function(arguments...)) : nvml::kFunctionNotFound;
   }
-  /// What an answer means, in NVML's words: "Insufficient Permissions".
+  /// NVML's text for a return code: "Insufficient Permissions".
   std::string words(nvml::Return answer) const;
 
  private:
   std::shared_ptr<void> handle_;
 };
 
-/// The devices of this machine as NVIDIA's driver tells of them by NVML, which needs no CUDA
-/// context and takes no memory of a GPU. What the driver does not tell, for want of a permission or
-/// because it is too old, is left out; a GPU that it cannot tell of at all is a problem of the
-/// reading, and the others stand.
+/// The devices of this machine as NVIDIA's driver reports them through NVML. This needs no CUDA
+/// context and no GPU memory. Whatever the driver does not report, for lack of permission or
+/// because it is too old, is left out. A GPU that it cannot report at all is a problem of the
+/// reading; the others stay valid.
 class Nvml : public DeviceSource {
  public:
-  /// `library` is looked for as dlopen(3) does; `driver` is there where the machine has a driver.
+  /// `library` is looked up as by dlopen(3); `driver` exists if the machine has a driver.
   explicit Nvml(std::string library = "libnvidia-ml.so.1",
                 std::filesystem::path driver = "/proc/driver/nvidia/version");
   DeviceReading read() override;

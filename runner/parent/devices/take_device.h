@@ -13,14 +13,14 @@
 
 namespace runner {
 
-/// That this user's other runs leave a device alone, as long as it lives; when the process dies,
-/// the kernel ends it. It holds the file DEVICE.lock of a LockFolder by flock(2).
+/// Keeps this user's other runs off a device for the object's lifetime. If the process dies, the
+/// kernel releases it. It holds the file DEVICE.lock of a LockFolder by flock(2).
 class DeviceLock {
  public:
-  /// Not a moment is waited; nullopt where another run holds the device `uuid`, in whichever way.
+  /// Does not wait; nullopt if another run holds the device `uuid`, exclusively or shared.
   static std::optional<DeviceLock> take(const LockFolder& folder, const std::string& uuid);
-  /// With others that share it as well: of a device that the recipe names, which is used whoever
-  /// else does. nullopt where a run has taken it for itself.
+  /// Shares the device with other runs that share it: for a device that the recipe names, which is
+  /// used even if other runs use it. nullopt if a run holds it exclusively.
   static std::optional<DeviceLock> share(const LockFolder& folder, const std::string& uuid);
 
  private:
@@ -28,47 +28,46 @@ class DeviceLock {
   Descriptor file_;
 };
 
-/// What choosing a device touches of the world outside.
+/// The parts of the environment that choosing a device needs.
 struct DeviceWorld {
   DeviceSource& source;
   CudaVariables variables = cuda_variables();
   std::filesystem::path lock_folder = LockFolder::standard_path();
-  std::string cuda =
-      {};  ///< that LibTorch was built with, "13.0"; without a leading digit: it has no CUDA part
-  std::function<void(const std::string&)> say;  ///< a line for the user
+  std::string cuda = {};  ///< the CUDA version LibTorch was built with, "13.0"; without a leading
+                          ///< digit: it has no CUDA part
+  std::function<void(const std::string&)> say;  ///< prints a line for the user
   std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
-  /// Lets time pass; sooner back with the signal that has asked for the end meanwhile.
+  /// Waits that long; returns early with the signal if one asks the program to stop.
   std::function<std::optional<int>(std::chrono::steady_clock::duration)> sleep;
 };
 
-/// The device that a run computes on, for itself as long as this lives.
+/// The device that a run computes on, held for the object's lifetime.
 struct TakenDevice {
-  std::string select = "cpu";              ///< as the worker is told: "cpu", "cuda:0"
-  std::optional<DeviceFacts> device = {};  ///< nullopt: the CPU, or one that only CUDA knows
+  std::string select = "cpu";              ///< as passed to the worker: "cpu", "cuda:0"
+  std::optional<DeviceFacts> device = {};  ///< nullopt: the CPU, or a device that only CUDA knows
   std::string driver = {};                 ///< its version
   std::string why = {};                    ///< "it has the most free memory"
   bool is_only_visible =
-      false;  ///< the worker is to see no other: CUDA_VISIBLE_DEVICES is its UUID
+      false;  ///< the worker sees no other device: CUDA_VISIBLE_DEVICES is its UUID
   std::optional<DeviceLock> lock = {};
 };
 
-/// What a run needs, of a device that it might be given and what is free there. Errors end the
-/// search.
+/// What a run needs on a device that it might get, given what is free there. Errors end the search.
 using NeedOf = std::function<Result<DeviceNeed>(const DeviceFacts& device)>;
 
-/// Finds the device that `wish` asks for and takes it: the best with room for what is needed that
-/// no other run of this user has. Waits for one where the wish says so: others' memory has to be
-/// free at two looks in a row, and who came first is served first. Says in lines what was chosen
-/// and who is waited for.
+/// Finds the device that `wish` asks for and takes it: the best one that has enough room and that
+/// no other run of this user holds. Waits for one if the wish says so: memory that others use must
+/// be free at two checks in a row, and runs are served in the order in which they came. Prints what
+/// was chosen and which processes it waits for.
 ///
-/// "auto" is the CPU on a machine without a usable GPU. kDeviceUnavailable where nothing is to be
-/// had and the wish falls back to nothing else; kCannotCreate where locks cannot be trusted.
-/// `need_of` is asked at most once, and not where the wish names the memory itself. A wait that a
-/// signal ends is stopped_by() (stop.h).
+/// "auto" is the CPU on a machine without a usable GPU. kDeviceUnavailable if no device can be had
+/// and the wish allows no fallback; kCannotCreate if locks cannot be trusted. `need_of` is called
+/// at most once, and not if the wish sets the memory itself. A wait that a signal ends is
+/// stopped_by() (diagnostic.h).
 Result<TakenDevice> take_device(const DeviceWish& wish, const NeedOf& need_of,
                                 const DeviceWorld& world);
 
-/// The device that a run would be given if nobody used any, without taking it, for plans.
+/// For plans: the device that a run would get if none were in use, without taking it.
 Result<TakenDevice> likely_device(const DeviceWish& wish, const DeviceWorld& world);
 
 /// Why CUDA cannot compute on any device of `reading`; empty: it can. `cuda`: as in DeviceWorld.

@@ -7,10 +7,10 @@
 
 namespace runner {
 
-/// What a run has measured, by its summary.json. A metric has one name everywhere, that by which it
-/// is recorded: what evaluations measure is "evaluate/...", what trainings do "train/..." and
-/// "validation/...". Of a validation it is the value of the weights that the training hands on, so
-/// that all that a run has measured is of the same weights.
+/// What a run has measured, from its summary.json. A metric has one name everywhere, the one it is
+/// recorded by: "evaluate/..." for evaluations, "train/..." and "validation/..." for trainings. A
+/// validation metric has the value for the weights that the training hands on, so that all metrics
+/// of a run belong to the same weights.
 struct RunMetrics {
   struct Value {
     double value = 0;
@@ -18,16 +18,15 @@ struct RunMetrics {
   };
   std::map<std::string, std::map<std::string, Value>> nodes = {};  ///< by node and name
 
-  /// Of the only training of the run; empty where there is none, or there are several.
+  /// For the only training of the run; empty if there is none, or several.
   std::string trained_by = {};  ///< its kind, "train.supervised"
-  std::string monitor =
-      {};  ///< the metric that says which of its epochs is best: "validation/loss"
+  std::string monitor = {};     ///< the metric that picks its best epoch: "validation/loss"
 
-  /// By name; of names that several nodes have, by "node:name".
+  /// By name; if several nodes have a name, by "node:name".
   std::map<std::string, double> values() const;
 };
 
-/// Nothing in `summary` makes this fail.
+/// Never fails, whatever `summary` contains.
 RunMetrics run_metrics(const nlohmann::ordered_json& summary);
 
 }  // namespace runner

@@ -11,33 +11,33 @@
 
 namespace runner {
 
-/// The inputs of a run that is at work: how they were when it began, for its record, and what has
-/// become of them since.
+/// The inputs of a run that is at work: their state when it began, for its record, and how they
+/// have changed since.
 class WatchedInputs {
  public:
-  /// Looks at none of them yet.
+  /// Inspects none of them yet.
   explicit WatchedInputs(std::vector<InputPath> paths) : paths_(std::move(paths)) {}
 
-  /// Looks at all of them: the run begins.
+  /// Inspects all of them, as the run begins.
   void look();
-  /// Looks at those that were not there, and marks what has come as made by the run ("made": true),
-  /// so that it may be gone when the run is repeated. True if anything has come.
+  /// Inspects those that did not exist, and marks new ones as made by the run ("made": true), so
+  /// that they may be missing when the run is repeated. True if any is new.
   bool look_for_made();
-  /// {"/data/root": …}, as input_record() gives it; null before look(), and where there are no
+  /// {"/data/root": …}, as input_record() returns it; null before look(), and if there are no
   /// inputs.
   const nlohmann::ordered_json& record() const { return record_; }
-  /// What `before`, an earlier record of the same run, calls made by the run is that still.
+  /// Copies the marks "made by the run" from `before`, an earlier record of the same run.
   void copy_marks(const nlohmann::ordered_json& before);
 
-  /// Marks one as changed while the run was at work ("changed": true), which no later look can
-  /// undo.
+  /// Marks an input as changed while the run was at work ("changed": true); a later inspection
+  /// cannot undo this.
   void mark_changed(const std::string& pointer) { record_[pointer]["changed"] = true; }
 
   struct Change {
     InputChange change;
-    bool has_only_more = false;  ///< files have come, and those that were there are as they were
+    bool has_only_more = false;  ///< files were added, and the earlier ones are unchanged
   };
-  /// Of those inputs that are `wanted`; empty: of all.
+  /// The changes of the inputs in `wanted`; empty: of all.
   std::vector<Change> changes(
       const std::function<bool(const std::string& pointer)>& wanted = {}) const;
 

@@ -13,7 +13,7 @@ struct sqlite3_stmt;
 
 namespace runner {
 
-/// What SQLite objects to: its own words.
+/// An SQLite error, with SQLite's message.
 struct DatabaseError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -26,9 +26,10 @@ class Statement {
   Statement& bind(int parameter, std::int64_t value);
   Statement& bind(int parameter, double value);  ///< NaN becomes NULL
   Statement& bind(int parameter, std::string_view text);
-  /// To the next row; false: there is none, and the statement may be bound and run again.
+  /// Advances to the next row; false if there is none. Then the statement may be bound and run
+  /// again.
   bool step();
-  /// Runs it to its end.
+  /// Runs the statement to its end.
   void run();
 
   std::int64_t integer(int column) const;
@@ -47,22 +48,22 @@ class Statement {
   std::unique_ptr<sqlite3_stmt, Close> statement_;
 };
 
-/// An SQLite database that is changed in memory alone, and is a file's bytes when it is stored: a
-/// file is written whole and never again, so that it needs no locks and no journal beside it, on
-/// any file system. All functions throw DatabaseError.
+/// An SQLite database that is changed only in memory and stored as the bytes of a file. A file is
+/// written whole and never changed, so it needs no locks and no journal next to it, on any file
+/// system. All functions throw DatabaseError.
 class Database {
  public:
-  /// An empty one.
+  /// An empty database.
   Database();
-  /// The one in `file`, of which only what is asked for is read; it cannot be changed. nullopt
-  /// where there is no such file. What is in it shows when it is asked.
+  /// Opens the database in `file` read-only; only what is queried is read. nullopt if there is no
+  /// such file. Damage shows only when a query reads it.
   static std::optional<Database> open(const std::filesystem::path& file);
-  /// A copy of the one in `file`; nullopt where it cannot be read.
+  /// A copy of the database in `file`; nullopt if it cannot be read.
   static std::optional<Database> read(const std::filesystem::path& file);
 
   Statement prepare(const std::string& sql) { return Statement(database_.get(), sql); }
   void run(const std::string& sql);
-  /// What a file is to hold; valid until the database is used again.
+  /// The content for a file; valid until the database is used again.
   std::string_view bytes();
 
  private:
@@ -72,7 +73,7 @@ class Database {
   explicit Database(const std::string& name, int flags);
 
   std::unique_ptr<sqlite3, Close> database_;
-  std::string copy_;  // of bytes()
+  std::string copy_;  // returned by bytes()
 };
 
 }  // namespace runner

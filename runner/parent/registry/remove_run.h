@@ -11,23 +11,23 @@
 
 namespace runner {
 
-/// A run's folder that may be removed: it has our record, and nobody else is at work on it as long
-/// as this lives.
+/// A run's folder that may be removed: it has a Retort record, and no other process works on it
+/// during the object's lifetime.
 struct RemovableRun {
   std::filesystem::path folder;  ///< as named
-  std::uintmax_t bytes = 0;      ///< of the files that would go
+  std::uintmax_t bytes = 0;      ///< of the files that would be removed
   RunLock lock;
 };
 
-/// kUsage for a name with "..", kNoRun where it is a link or has no record of a run, kRunBusy where
-/// a process is at work on it.
+/// kUsage for a name with "..", kNoRun if it is a link or has no record of a run, kRunBusy if a
+/// process works on it.
 Result<RemovableRun> removable_run(const std::filesystem::path& folder,
                                    Lease::Options options = {});
 
-/// Removes what Retort writes into a run's folder, the mark of the run last, so that what a kill
-/// leaves can be removed again; then the folder where nothing else is in it. No link is followed:
-/// links are removed themselves. The names in the folder that are not ours, and stay there with it.
-/// kCannotWrite where something cannot be removed.
+/// Removes what Retort writes into a run's folder. The run's mark goes last, so that what a kill
+/// leaves can be removed again; then the folder goes if it is empty. Links are removed, not
+/// followed. Returns the names in the folder that are not Retort's; they stay, and so does the
+/// folder. kCannotWrite if something cannot be removed.
 Result<std::vector<std::string>> remove_run(const RemovableRun& run, Storage& storage = disk());
 
 }  // namespace runner

@@ -16,11 +16,11 @@
 
 namespace runner {
 
-/// All that the record of a run says, for a person or a script.
+/// Everything in the record of a run, for text or JSON output.
 struct RunDetails {
   struct Node {
-    std::string id, status;  ///< of summary.json: waiting, running, finished; empty: unknown
-    NodeState state;         ///< by its files
+    std::string id, status;  ///< from summary.json: waiting, running, finished; empty: unknown
+    NodeState state;         ///< from its files
     double seconds = 0;
     std::int64_t peak_memory_bytes = 0;
   };
@@ -30,24 +30,24 @@ struct RunDetails {
     std::int64_t step = 0;
   };
   RecordedRun run;
-  nlohmann::ordered_json summary, environment;  ///< objects; empty where they cannot be read
+  nlohmann::ordered_json summary, environment;  ///< objects; empty if they cannot be read
   Value recipe;
   std::vector<Node> nodes;
   std::vector<Metric>
-      metrics;  ///< by node and name; of a validation those of the weights that are kept
+      metrics;  ///< by node and name; validation metrics are those of the weights that are kept
   std::vector<std::string> tags;
 };
 
-/// kNoRun or kDamagedRecord, all of them, where there is nothing to show; what else is damaged is
-/// warned of and left out.
+/// kNoRun, or every kDamagedRecord, if there is nothing to show. Other damage is a warning and left
+/// out.
 Result<RunDetails> read_details(const std::filesystem::path& folder, Sources& sources,
                                 Diagnostics& warnings);
 
-/// For a person: what it is, its nodes, metrics and environment, and the resolved recipe.
+/// For the user: what the run is, its nodes, metrics and environment, and the resolved recipe.
 std::string details_text(const RunDetails& details);
 nlohmann::ordered_json to_json(const RunDetails& details);
 
-/// In what two runs differ.
+/// How two runs differ.
 struct RunDifference {
   struct Metric {
     std::string node, name;
@@ -59,7 +59,7 @@ struct RunDifference {
 };
 
 RunDifference difference_of(const RunDetails& before, const RunDetails& after);
-/// Three tables; what does not differ is said so.
+/// Three tables; says so if something does not differ.
 std::string difference_text(const RunDifference& difference);
 nlohmann::ordered_json to_json(const RunDifference& difference);
 

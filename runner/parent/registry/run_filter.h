@@ -12,26 +12,26 @@
 
 namespace runner {
 
-/// Which runs are meant, as a command line says it:
+/// A filter for runs, as typed on a command line:
 ///
-///   accuracy>0.7 & model.kind=lora      (status=failed | seconds>=3600) & !tag=old      name='two
-///   words'
+///   accuracy>0.7 & model.kind=lora
+///   (status=failed | seconds>=3600) & !tag=old
+///   name='two words'
 ///
-/// A key, then = (or ==), !=, <, <=, > or >=, and a value, in quotes where it holds blanks or
-/// signs. & (or &&) binds closer than | (or ||); ! and parentheses are as everywhere. Numbers are
-/// compared as numbers; where one side is none both are compared as texts. Of a key that ends in
-/// "kind" the value may leave out the family: lora is model.lora. A comparison with what a run does
-/// not have is false, and so is every one with NaN but !=.
+/// A comparison is a key, then = (or ==), !=, <, <=, > or >=, and a value, in quotes if it holds
+/// blanks or operators. & (or &&) binds closer than | (or ||); ! and parentheses work as usual. Two
+/// numbers are compared as numbers, anything else as texts. For a key that ends in "kind" the value
+/// may leave out the family: lora is model.lora. A comparison with something that a run does not
+/// have is false, and so is every comparison with NaN except !=.
 class RunFilter {
  public:
-  /// kUsage at the place in the filter where it cannot be understood. An empty text means every
-  /// run.
+  /// kUsage at the place in the filter where parsing fails. An empty text matches every run.
   static Result<RunFilter> parse(const std::string& text, Sources& sources);
 
-  /// The keys that it asks for, each once.
+  /// The keys that the filter reads, each once.
   const std::vector<std::string>& keys() const { return keys_; }
-  /// `values`: of each of keys() what the run has: none, one value, or several, of which any may be
-  /// meant (of a tag).
+  /// True if the filter matches. `values` has the run's values for each of keys(): none, one, or
+  /// several, any of which may match (tags).
   bool takes(std::span<const std::vector<RunValue>> values) const;
 
  private:
@@ -40,11 +40,11 @@ class RunFilter {
   enum class Form { kAll, kAny, kNot, kComparison };
   struct Term {
     Form form = Form::kAll;
-    std::vector<Term> parts = {};  ///< of kAll, kAny and kNot
-    std::size_t key = 0;           ///< of a comparison, in keys_
+    std::vector<Term> parts = {};  ///< for kAll, kAny and kNot
+    std::size_t key = 0;           ///< for a comparison: the index in keys_
     Sign sign = Sign::kEqual;
     std::string text = {};
-    std::optional<double> number = {};  ///< that the text is
+    std::optional<double> number = {};  ///< the text as a number
   };
   bool holds(const Term& term, std::span<const std::vector<RunValue>> values) const;
   bool compares(const Term& term, const RunValue& value) const;
@@ -53,7 +53,7 @@ class RunFilter {
   std::vector<std::string> keys_;
 };
 
-/// True where `text` can only be a filter: it holds one of its signs.
+/// True if `text` can only be a filter: it contains an operator.
 bool looks_like_filter(const std::string& text);
 
 }  // namespace runner

@@ -28,19 +28,19 @@ struct IndexedKey {
   std::string name;
 };
 
-/// What runs below one folder, the root, are known to have been and to have measured, so that they
-/// can be listed without reading each. The folders are the truth: whatever is wrong with the index
-/// costs the time to read them again. It is a file of the user's cache, read and written whole: as
-/// many processes as like may use it, on any file system.
+/// A cache of the runs below one folder, the root, so that they can be listed without reading each
+/// run. The folders are authoritative: if the index is wrong, the only cost is reading them again.
+/// The index is a file in the user's cache, read and written whole; any number of processes may use
+/// it, on any file system.
 ///
 ///   runs      a row a run: folder, when its names last changed, status, tags, …
 ///   keys      "train.epochs" of recipes, "evaluate/top1" of metrics
 ///   settings  by key and run: what the run has
 class RunIndex {
  public:
-  /// Of the runs below `root`, from its file below `folder`, run_index_folder(); where `folder` is
-  /// empty, or there is no file, or it cannot be used, which is warned of, an empty index that
-  /// refresh() fills. `root` is absolute.
+  /// Loads the index of the runs below `root`, an absolute path, from its file below `folder`,
+  /// run_index_folder(). If `folder` is empty, or there is no file, or the file cannot be used,
+  /// which is a warning, the index is empty and refresh() fills it.
   RunIndex(const std::filesystem::path& root, const std::filesystem::path& folder,
            Diagnostics& warnings);
 
@@ -49,22 +49,22 @@ class RunIndex {
     std::vector<std::string> gone = {};  ///< folders of runs that are no longer there
     bool any() const { return read > 0 || !gone.empty(); }
   };
-  /// Reads what is new or has changed since, and forgets what is gone. `before_reading` is told how
-  /// many are to be read. Throws DatabaseError.
+  /// Reads the runs that are new or have changed, and drops those that are gone. `before_reading`
+  /// gets the number of runs to read. Throws DatabaseError.
   Changes refresh(const std::function<void(std::size_t)>& before_reading = {});
-  /// Forgets everything.
+  /// Drops everything.
   void clear();
-  /// Throws WriteError or std::filesystem::filesystem_error. Without a folder for indexes nothing
-  /// is done.
+  /// Throws WriteError or std::filesystem::filesystem_error. Does nothing without a folder for
+  /// indexes.
   void save(Storage& storage = disk());
 
-  /// All, by folder. Throws DatabaseError, as the others.
+  /// All runs, by folder. Throws DatabaseError, as do the other functions.
   std::vector<IndexedRun> runs();
-  /// Of recipes first, then of metrics, by name.
+  /// Keys of recipes first, then of metrics, by name.
   std::vector<IndexedKey> keys();
-  /// By the ids of the runs that have it, ascending.
+  /// Sorted by the ids of the runs that have the key.
   std::vector<std::pair<std::int64_t, RunValue>> values(const IndexedKey& key);
-  /// Where it is stored; empty: nowhere.
+  /// The index file; empty if it is not stored.
   const std::filesystem::path& file() const { return file_; }
 
  private:
@@ -76,24 +76,24 @@ class RunIndex {
   bool is_stored_ = false;  // database_ is the file, and cannot be changed
 };
 
-/// Where the indexes of this user's runs are: runs/ beside the index of finished nodes
-/// (node_index.h); empty where there is no such place.
+/// The folder of this user's run indexes: runs/ next to the index of finished nodes (node_index.h);
+/// empty if there is no such place.
 std::filesystem::path run_index_folder();
 
-/// A run's folder as a scan found it.
+/// A run's folder found by a scan.
 struct FoundRun {
-  std::string folder;  ///< below the root: "2026-01-31/12-00-00"; "." for the root itself
-  std::int64_t stamp =
-      0;  ///< of its names and files; 0: its names changed so lately that they may do so unseen
-  bool is_unchanged = false;  ///< its stamp is the one that was known
+  std::string folder;         ///< below the root: "2026-01-31/12-00-00"; "." for the root itself
+  std::int64_t stamp = 0;     ///< a stamp of its names and files; 0: its names changed so recently
+                              ///< that another change might go unnoticed
+  bool is_unchanged = false;  ///< its stamp equals the known one
 };
 
-/// The runs in `root`: itself where it is one, or those up to three levels below it, sorted; where
-/// `root` cannot be read, none. `known` has stamps of runs: such a one costs a few calls of the
-/// system. Links are not followed.
+/// The runs in `root`: `root` itself if it is a run, else those up to three levels below it,
+/// sorted; none if `root` cannot be read. `known` has stamps of runs: a run with a known stamp
+/// costs only a few system calls. Links are not followed.
 ///
-/// A file of a run that changes comes under its name by a rename, which changes the times of the
-/// run's folder; what somebody edits in place changes its own.
+/// A file of a run is replaced by a rename, which changes the times of the run's folder; a file
+/// that is edited in place changes its own times.
 std::vector<FoundRun> scan_runs(const std::filesystem::path& root,
                                 const std::unordered_map<std::string, std::int64_t>& known);
 

@@ -11,54 +11,53 @@
 
 namespace runner {
 
-/// A run that a listing takes.
+/// A run in a listing.
 struct ListedRun {
-  std::string folder;  ///< as its root was named: "outputs/2026-01-31/12-00-00"
-  /// Without settings and metrics. Its status is that of now (run_lock.h), its source is named as
-  /// its root was where that run is in one of the roots.
+  std::string folder;  ///< below its root as the root was named: "outputs/2026-01-31/12-00-00"
+  /// Without settings and metrics. Its status is the current one (status_now()). If its source run
+  /// is in one of the roots, the source is named the way that root was.
   RunEntry entry;
   double headline = 0;
   std::vector<std::vector<RunValue>> values =
-      {};  ///< of each of RunListing::keys what it has; of `tag` several
+      {};  ///< its values for each of RunListing::keys; `tag` may have several
 };
 
 struct RunListing {
-  std::vector<IndexedKey> keys;  ///< that were asked for; metrics by their whole names
+  std::vector<IndexedKey> keys;  ///< the requested keys; metrics by their full names
   std::vector<ListedRun> runs;   ///< by folder
-  std::size_t all = 0;           ///< runs, also those that the filter leaves out
+  std::size_t all = 0;           ///< number of runs, including those that the filter leaves out
 };
 
-/// Which runs, and what of them.
+/// Which runs to list, and which values.
 struct ListingWish {
   std::vector<std::filesystem::path>
-      folders;  ///< that hold runs; empty: outputs/ and multirun/, where they are
+      folders;  ///< folders that hold runs; empty: outputs/ and multirun/, if they exist
   RunFilter filter = {};
-  std::vector<std::string> keys = {};  ///< further ones, whose values are wanted
-  /// Told which folder is being read anew, and how many runs.
+  std::vector<std::string> keys = {};  ///< additional keys to list values of
+  /// Called with the folder that is being read again, and the number of runs.
   std::function<void(const std::string& folder, std::size_t runs)> before_reading = {};
-  bool anew = false;  ///< every run is read again, whatever the index holds
+  bool anew = false;  ///< read every run again, ignoring the index
 };
 
-/// Lists runs by the indexes of their folders, which are brought up to date and stored. A key is a
-/// fact of the run (run, recipe, status, started, seconds, device, smoke, tag, source), a dotted
-/// key of its resolved recipe, or a metric by its whole name or a part of it that can mean one
-/// metric only (metrics_meant()). Warns of indexes that cannot be used, of runs that are gone or
-/// damaged, and where an index cannot be stored. kNoRun where a folder is not there, kUsage for a
-/// key that no run has, or that may mean several metrics.
+/// Lists runs from the indexes of their folders, which are updated and stored. A key is a fact
+/// about the run (run, recipe, status, started, seconds, device, smoke, tag, source), a dotted key
+/// of its resolved recipe, or a metric by its full name or by a part that matches only one metric
+/// (metrics_meant()). Warns about indexes that cannot be used or stored, and about runs that are
+/// gone or damaged. kNoRun if a folder does not exist, kUsage for a key that no run has, or that
+/// matches several metrics.
 Result<RunListing> list_runs(const ListingWish& wish, const std::filesystem::path& indexes,
                              Diagnostics& warnings);
 
-/// What runs in outputs/ and multirun/ may be sorted by, as their stored indexes have it, sorted:
-/// for completion.
+/// The keys by which runs in outputs/ and multirun/ can be sorted, from their stored indexes,
+/// sorted: for completion.
 std::vector<std::string> listed_keys(const std::filesystem::path& indexes);
 
-/// Puts the runs in the order of the value of the key `at` in listing.keys: of a metric the best
-/// first, else ascending. Those that do not have it come last; equal ones stay in order.
-/// `is_reversed`: the other way round.
+/// Sorts the runs by the key `at` in listing.keys: for a metric the best first, else ascending.
+/// Runs without a value come last; equal ones keep their order. `is_reversed` reverses the order.
 void sort_runs(RunListing& listing, std::size_t at, bool is_reversed);
 
-/// Puts evaluations behind the runs that they have evaluated, where those are listed; else all stay
-/// in order.
+/// Puts evaluations after the runs that they have evaluated, if those are listed; all others keep
+/// their order.
 void group_evaluations(RunListing& listing);
 
 }  // namespace runner

@@ -13,43 +13,44 @@
 
 namespace runner {
 
-/// What runs came to, and in what their recipes differ.
+/// The results of runs, and how their recipes differ.
 struct Comparison {
-  /// An evaluation: a row of the table and a bar of the picture.
+  /// An evaluation: a row of the table and a bar of the drawing.
   struct Row {
     std::string folder, recipe, data;  ///< as given; the recipe's name; the name of its data
     double seconds = 0;                ///< of the whole run's work; 0: unknown
     RecordedEvaluation evaluation;
-    std::string label;  ///< the recipe's name, or where several have that the folder; with the node
-                        ///< where a run has several
-    std::string title = {};  ///< the folder; likewise with the node
+    std::string label;  ///< the recipe's name, or the folder if several have that name; with the
+                        ///< node if a run has several
+    std::string title = {};  ///< the folder; also with the node if a run has several
   };
-  /// A key that the recipes hold differently.
+  /// A key whose value differs between the recipes.
   struct Field {
     std::string key;
-    std::vector<std::optional<Value>> values;  ///< by run; absent where its recipe lacks the key
+    std::vector<std::optional<Value>> values;  ///< by run; absent if its recipe lacks the key
   };
-  /// A number that evaluations without classes have measured.
+  /// A number from evaluations without classes.
   struct Measure {
-    std::string name;  ///< of the node, as people read it, and of the metric
+    std::string name;                           ///< the node's display name and the metric's name
     std::vector<std::optional<double>> values;  ///< by run
   };
-  std::vector<std::string> folders;  ///< of the runs that are compared, in order
-  std::vector<Row> rows;             ///< evaluations of classes
+  std::vector<std::string> folders;  ///< of the compared runs, in order
+  std::vector<Row> rows;             ///< evaluations with classes
   std::vector<Measure> measures;
-  std::vector<Field> differences;  ///< without name and run, which say nothing of the work
+  std::vector<Field> differences;  ///< without name and run, which do not affect the result
 };
 
-/// Of at least two evaluated runs; `sources` takes in the recipes' texts. Those that are not are
-/// left out with a warning (kNoResults); where fewer than two remain, that is the error.
-/// kDamagedRecord where a record cannot be read.
+/// Compares at least two evaluated runs; `sources` receives the texts of the recipes. Runs that
+/// were not evaluated are left out with a warning (kNoResults); if fewer than two remain, that is
+/// the error. kDamagedRecord if a record cannot be read.
 Result<Comparison> compare_runs(std::span<const RecordedRun> runs, Sources& sources,
                                 Diagnostics& warnings);
 
-/// Puts the best row first by "accuracy", "per_class", "loss" or "time"; equal ones stay in order.
+/// Sorts by "accuracy", "per_class", "loss" or "time", the best row first; equal ones keep their
+/// order.
 void sort_rows(Comparison& comparison, const std::string& column);
 
-/// Tables: what the runs came to, and in what they differ.
+/// Tables of the results and of the differences.
 std::string comparison_text(const Comparison& comparison);
 
 /// {"runs": […], "measures": [{"name", "values"}], "differences": [{"key", "values"}]}.

@@ -10,22 +10,23 @@
 
 namespace runner {
 
-/// By how much a few-shot model is better than another over the same episodes. What makes an
-/// episode hard is the same for both, so that their differences vary less than their accuracies.
+/// How much better one few-shot model is than another over the same episodes. A hard episode is
+/// hard for both, so the differences vary less than the accuracies.
 struct PairedDifference {
-  std::string run, base;     ///< as the rows of the comparison are called
+  std::string run, base;     ///< the labels of the rows of the comparison
   double mean = 0;           ///< of run - base, over episodes
   double low = 0, high = 0;  ///< its 95 % interval, mean +- 1.96 standard errors
-  double p_value = 1;  ///< of a mean that far from 0 if both were equally good; two-sided, normal
+  double p_value = 1;        ///< probability of a mean that far from 0 if both were equally good;
+                             ///< two-sided, normal
   std::int64_t better = 0, worse = 0, equal = 0;  ///< episodes
   std::vector<double> of_episodes = {};           ///< run - base in each
 };
 
-/// Episodes from which on the mean is taken to be normally distributed.
+/// From this many episodes on, the mean is taken to be normally distributed.
 inline constexpr std::size_t kLeastEpisodes = 30;
 
-/// Every evaluation but the first against that. kNoResults where one was not measured over episodes
-/// or over fewer than kLeastEpisodes, kOptionConflict where two were measured over different ones.
+/// Compares every evaluation with the first. kNoResults if one was not measured over episodes or
+/// over fewer than kLeastEpisodes, kOptionConflict if two were measured over different episodes.
 Result<std::vector<PairedDifference>> paired_differences(const Comparison& comparison);
 
 /// A table.

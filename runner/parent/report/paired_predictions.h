@@ -13,17 +13,17 @@
 
 namespace runner {
 
-/// What an evaluation of classes has predicted for one sample.
+/// The prediction of an evaluation with classes for one sample.
 struct RecordedPrediction {
   std::string name;  ///< of the sample, such as its file
   std::string label;
   bool is_right = false;
 };
 
-/// Reads predictions.csv in nodes/<node>/ of a run's `folder`, of an evaluation that writes the
-/// columns `name`, `label` or `grade`, and `predicted` or `prediction`; sorted by name, samples of
-/// one name in their order. kNoResults where there is no such file, kDamagedRecord where it is
-/// another one.
+/// Reads predictions.csv in nodes/<node>/ of a run's `folder`, written by an evaluation with the
+/// columns `name`, `label` or `grade`, and `predicted` or `prediction`. Sorted by name; samples
+/// with the same name keep their order. kNoResults if there is no such file, kDamagedRecord if it
+/// has another format.
 Result<std::vector<RecordedPrediction>> read_predictions(const std::filesystem::path& folder,
                                                          const std::string& node);
 
@@ -33,28 +33,28 @@ struct MetricGain {
   double low = 0, high = 0;  ///< its 95 % interval
 };
 
-/// By how much a classifier is better than another on the same samples. What makes a sample hard is
-/// the same for both, so only those count that one of them has right and the other wrong.
+/// How much better one classifier is than another on the same samples. A hard sample is hard for
+/// both, so only samples that exactly one of them gets right count.
 struct PairedClassifiers {
-  std::string run, base;  ///< as the rows of the comparison are called
+  std::string run, base;  ///< the labels of the rows of the comparison
   std::int64_t better = 0, worse = 0,
-               equal = 0;  ///< samples that only `run`, only `base`, both or neither have right
-  /// McNemar's test of equal shares of errors, two-sided: exact, by the binomial distribution of
+               equal = 0;  ///< samples that only `run`, only `base`, both or neither get right
+  /// McNemar's test of equal error rates, two-sided: exact, by the binomial distribution of
   /// `better` among those that differ, and its mid-p, which is less conservative (Fagerland,
   /// Lydersen and Laake, 2013).
   double p_value = 1, mid_p = 1;
   MetricGain accuracy, mean_per_class;  ///< intervals by a paired bootstrap, percentiles
-  std::int64_t draws = 0;               ///< of the bootstrap
+  std::int64_t draws = 0;               ///< number of bootstrap samples
   std::uint64_t seed = 0;
 };
 
-/// `run` against `base`: the same samples in the same order, at least one. The same seed gives the
-/// same intervals.
+/// Compares `run` with `base`: the same samples in the same order, at least one. The same seed
+/// gives the same intervals.
 PairedClassifiers compare_classifiers(std::span<const RecordedPrediction> run,
                                       std::span<const RecordedPrediction> base, std::uint64_t seed);
 
-/// Every evaluation but the first against that, by their predictions. kOptionConflict where two
-/// were measured on other samples or by other labels; errors of read_predictions().
+/// Compares the predictions of every evaluation with those of the first. kOptionConflict if two
+/// were measured on other samples or with other labels; also the errors of read_predictions().
 Result<std::vector<PairedClassifiers>> paired_classifiers(const Comparison& comparison,
                                                           std::uint64_t seed);
 

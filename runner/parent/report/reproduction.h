@@ -11,28 +11,29 @@
 
 namespace runner {
 
-/// What a run came to that was to be the same as another one.
+/// How a run compares with the run that it should reproduce.
 enum class Verdict {
   kIdentical,        ///< every metric, weight and result has the same bits
-  kWithinTolerance,  ///< every metric is that near to the record's; some bits differ
+  kWithinTolerance,  ///< every metric is that close to the record's; some bits differ
   kDifferent,
 };
 
 /// "identical", "within_tolerance", "different".
 std::string_view name(Verdict verdict);
 
-/// A metric that differs; nullopt where one of the runs has not measured it.
+/// A metric that differs; nullopt if one of the runs has not measured it.
 struct MetricDifference {
   std::string node, metric;
   std::int64_t step = 0;
   std::optional<double> before, now;
-  double relative = 0;  ///< to the larger of both; infinite where only one is there or finite
+  double relative = 0;  ///< difference relative to the larger of both; infinite if only one exists
+                        ///< or is finite
 };
 
-/// A run compared with one by whose record it was made.
+/// A run compared with the one whose record it was started from.
 struct Reproduction {
   Verdict verdict = Verdict::kIdentical;
-  double tolerance = 0;                     ///< of a metric, relative
+  double tolerance = 0;                     ///< allowed relative difference of a metric
   std::size_t metrics = 0, files = 0;       ///< compared
   std::optional<MetricDifference> first;    ///< in the order in which they were measured
   std::optional<MetricDifference> largest;  ///< by its relative size; the first of equals
@@ -41,9 +42,9 @@ struct Reproduction {
   std::vector<std::string> other_plans;     ///< nodes whose steps were computed in another way
 };
 
-/// Compares the run in `now` with that in `before`: the metrics of every step but those of memory,
-/// the weights of the best and of the latest checkpoint of each training, and what every other node
-/// has left, but for plans and times.
+/// Compares the run in `now` with that in `before`: the metrics of every step except those of
+/// memory, the weights of the best and of the latest checkpoint of each training, and the files of
+/// every other node, except plans and times.
 Reproduction compare_reproduction(const std::filesystem::path& before,
                                   const std::filesystem::path& now, double tolerance);
 

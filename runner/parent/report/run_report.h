@@ -20,19 +20,19 @@ struct RunReport {
   std::string folder, recipe, status;  ///< as given; the recipe's name; as in summary.json
   double seconds = 0;                  ///< of work; 0: unknown
   std::vector<std::pair<std::string, TrainingHistory>>
-      trainings;                                ///< by node, those that came to an epoch's end
-  std::vector<RecordedEvaluation> evaluations;  ///< of classes
-  std::vector<RecordedMeasures> measures;       ///< of evaluations of something else
+      trainings;                                ///< by node, those that finished an epoch
+  std::vector<RecordedEvaluation> evaluations;  ///< with classes
+  std::vector<RecordedMeasures> measures;       ///< of evaluations without classes
   std::map<std::string, BestValidation>
-      bests;  ///< of the trainings that say what they monitor, by node
-  std::map<std::string, std::string> titles;  ///< of nodes, as people read them, by their ids
-  std::size_t damaged_metrics = 0;            ///< lines of metrics.jsonl that were left out
+      bests;  ///< of the trainings that name a monitored metric, by node
+  std::map<std::string, std::string> titles;  ///< display names of nodes by id
+  std::size_t damaged_metrics = 0;            ///< number of unreadable lines of metrics.jsonl
 };
 
-/// kDamagedRecord, all of them; a run that has measured nothing gives an empty report.
+/// Every kDamagedRecord; a run that has measured nothing gives an empty report.
 Result<RunReport> read_report(const RecordedRun& run);
 
-/// For a person: a line or a few for each training and evaluation.
+/// One or a few lines of text for each training and evaluation.
 std::string report_text(const RunReport& report);
 
 /// {"run", "recipe", "status", "seconds", "trainings": […], "evaluations": […], "measures": […]}.

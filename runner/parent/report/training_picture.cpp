@@ -141,13 +141,13 @@ namespace {
 
 }  // namespace
 
-PictureFolder::PictureFolder(std::filesystem::path folder) : folder_(std::move(folder)) {
+DrawingFolder::DrawingFolder(std::filesystem::path folder) : folder_(std::move(folder)) {
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
   if (error) cannot_draw(write_diagnostic(folder_, error.value(), ErrorCode::kCannotCreate));
 }
 
-void PictureFolder::write(const std::string& name, std::string_view svg) {
+void DrawingFolder::write(const std::string& name, std::string_view svg) {
   try {
     write_atomically(folder_ / name, svg);
   } catch (const WriteError& error) {

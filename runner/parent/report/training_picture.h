@@ -12,23 +12,23 @@
 namespace runner {
 
 /// training_curves.svg: on the left the loss of training and validation by epoch, on the right the
-/// accuracy of validation in %; without one, the loss alone. `name` is the run's. Numbers that are
-/// not finite are left out. At least one epoch.
+/// accuracy of validation in %; without accuracies, the loss alone. `name` is the run's. Numbers
+/// that are not finite are left out. There must be at least one epoch.
 std::string draw_training(const TrainingHistory& history, const std::string& name);
 
-/// How well the network of each pair of classes tells these two apart, as a matrix of colours: an
-/// SVG document. `name` is the run's. There is at least one pair; of several networks for one pair
-/// it is their mean.
+/// An SVG document: a matrix of colours that shows how well the network of each pair of classes
+/// tells the two apart. `name` is the run's. There is at least one pair; several networks for one
+/// pair show their mean.
 std::string draw_pairs(const RecordedEvaluation& evaluation, const std::string& name);
 
-/// The folder that pictures are written to; made where it is not there. A picture takes the place
-/// of an older one of its name.
-class PictureFolder {
+/// The folder that drawings are written to; created if it does not exist. A drawing replaces an
+/// older one of the same name.
+class DrawingFolder {
  public:
   /// Throws WriteError.
-  explicit PictureFolder(std::filesystem::path folder);
+  explicit DrawingFolder(std::filesystem::path folder);
   void write(const std::string& name, std::string_view svg);
-  /// The paths of all that was written, in order.
+  /// The paths of all written files, in order.
   const std::vector<std::string>& written() const { return written_; }
 
  private:

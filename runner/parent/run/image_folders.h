@@ -10,20 +10,20 @@
 
 namespace runner {
 
-/// What can be said of the folders of images that a recipe names before anything is opened.
+/// What is known about a recipe's image folders before any image is opened.
 struct ImageFolders {
   std::vector<std::string> lines;  ///< "data: 12 files ignored: 10 .txt, 2 .svg"
   Diagnostics errors;
 };
 
-/// Looks at the folder of each stage data.image_folder of a resolved recipe, where it is there. Of
-/// a large one the first entries speak for the rest, so that it takes no longer than a blink.
-/// Relative paths stand in `working_folder`.
+/// Inspects the folder of each stage data.image_folder of a resolved recipe, if it exists. In a
+/// large folder only the first entries are counted, so that this takes no noticeable time. Relative
+/// paths are resolved against `working_folder`.
 ImageFolders look_at_image_folders(const Value& recipe,
                                    const std::filesystem::path& working_folder = {});
 
-/// The classes that a training names and that no folder of its data.image_folder has, each at its
-/// option. A folder that is not there is passed over; nothing in it is opened.
+/// An error at the option for each class that a training names and that no folder of its
+/// data.image_folder has. A folder that does not exist is skipped; no file is opened.
 Diagnostics unknown_classes(const Graph& graph);
 
 }  // namespace runner

@@ -23,42 +23,42 @@
 
 namespace runner {
 
-/// The folder of a run could not be made or locked: the run ends before it began.
+/// The folder of a run could not be created or locked: the run ends before it began.
 struct CannotOpenRecord {
   Diagnostics errors;
 };
 
-/// The record of a run that is at work: what its worker tells goes into the folder, and into the
+/// The record of a run at work: writes what its worker reports into the folder and into the
 /// summary. Writing throws WriteError.
 class LiveRecord {
  public:
-  /// All are borrowed.
+  /// Everything is borrowed.
   LiveRecord(const RunRequest& request, const RunSurroundings& surroundings, RunSummary& summary);
 
-  /// Makes the folder, or of a run that is resumed opens it again, and writes down what is asked.
-  /// `versions` are the worker's. What speaks against the environment
-  /// (RunRequest::check_environment) is handed to `report` where it is a warning. After restart()
-  /// again, for the next worker. Throws CannotOpenRecord, then also where inputs have changed
-  /// since, or another training's checkpoints were put into the folder.
+  /// Creates the folder, or opens that of a resumed run, and records the request. `versions` are
+  /// the worker's. Warnings about the environment (RunRequest::check_environment) go to `report`.
+  /// After restart(), call it again for the next worker. Throws CannotOpenRecord; after restart()
+  /// also if inputs have changed since, or if another training's checkpoints were put into the
+  /// folder.
   void open(const Ready& ready, const nlohmann::ordered_json& versions,
             const std::function<void(const Diagnostic&)>& report);
   bool is_open() const { return folder_.has_value(); }
-  /// The run's folder; empty where it is a new one and not open yet.
+  /// The run's folder; empty if the run is new and not open yet.
   std::filesystem::path path() const;
-  /// The same as it is shown.
+  /// The same path as it is shown.
   std::string folder() const { return shown_folder(path()); }
 
-  /// Another worker goes on from what was saved: what the one before it measured later is dropped,
-  /// as of a run that is resumed.
+  /// Another worker continues from what was saved. What the previous worker measured after that is
+  /// dropped, as for a resumed run.
   void restart() { is_restarted_ = is_ready_again_allowed_ = true; }
-  /// It does so on another device, as its OwnDevice::record says, and is given these variables.
+  /// The next worker continues on another device, recorded as its OwnDevice::record, with these
+  /// environment variables.
   void move(nlohmann::ordered_json device_choice, std::vector<std::string> variables) {
     device_choice_ = std::move(device_choice);
     variables_ = std::move(variables);
   }
 
-  /// Takes down what has happened; nothing that a node measures is written before the folder is
-  /// open.
+  /// Records an event; metrics of nodes are written only once the folder is open.
   void see(const Event& event);
   /// `text` without the recipe's secrets, which the worker knows.
   std::string without_secrets(std::string text) const {
@@ -67,21 +67,21 @@ class LiveRecord {
   Diagnostic without_secrets(Diagnostic diagnostic) const {
     return secrets_.hidden_in(std::move(diagnostic));
   }
-  /// A line of log.txt, without secrets; kept until the folder is open. `node`: empty for the run
-  /// as a whole.
+  /// Adds a line to log.txt, without secrets; kept in memory until the folder is open. `node`:
+  /// empty for the run as a whole.
   void log(LogLevel level, const std::string& node, const std::string& text);
-  /// Has everything measured so far on the disk.
+  /// Flushes all metrics so far to the disk.
   void sync_metrics();
-  /// What has become of the data since the run began, at its end: an error for each that has
-  /// changed, which the record then says too, and a warning for one to which files were added.
+  /// How the data have changed since the run began, checked at its end: an error for each changed
+  /// input, which the record then also says, and a warning for each to which files were added.
   Diagnostics look_at_inputs_again();
-  /// Writes how it ended.
+  /// Records how the run ended.
   void close();
 
-  /// Since the start; of a resumed run, all the times that it was at work together.
+  /// Since the start; for a resumed run, the sum of all its working times.
   double seconds() const;
 
-  /// Relative to the working directory, when it lies below that.
+  /// Relative to the working directory, if it lies below that.
   static std::string shown_folder(const std::filesystem::path& folder);
 
  private:
@@ -119,16 +119,17 @@ class LiveRecord {
   const SecretTexts secrets_;
   const std::chrono::steady_clock::time_point start_;
   std::vector<std::string> variables_;    // of the worker that is at work
-  nlohmann::ordered_json device_choice_;  // null: nobody chose its device
+  nlohmann::ordered_json device_choice_;  // null: its device was not chosen
   WatchedInputs inputs_;
   nlohmann::ordered_json environment_;  // as recorded
-  nlohmann::ordered_json accepted_;     // checkpoints that a resumed run has (checkpoint_origin.h)
+  nlohmann::ordered_json accepted_;     // checkpoints that a resumed run accepts
+                                        // (checkpoint_origin.h)
   std::optional<RunLock> lock_;
   std::optional<RunFolder> folder_;
   bool is_restarted_ = false, is_ready_again_allowed_ = false;
-  double seconds_before_ = 0;  // of a resumed run: what it was at work before
+  double seconds_before_ = 0;                         // for a resumed run: its earlier working time
   std::map<std::string, TrainingHistory> histories_;  // by node
-  std::set<std::string> unwritten_;          // nodes whose history has grown since it was written
+  std::set<std::string> unwritten_;                   // nodes with unwritten history
   std::optional<std::string> running_anew_;  // a resumed run's node that has measured nothing yet
   std::vector<KeptLine> kept_lines_;         // of the log
   std::size_t kept_bytes_ = 0;

@@ -13,22 +13,24 @@
 
 namespace runner {
 
-/// kShownCsv: for people, with names that a terminal does not obey; a file has them as they are.
+/// kShownCsv: for a terminal, with escaped names; a file has the names as they are.
 enum class PredictionFormat { kCsv, kShownCsv, kJsonLines };
 
 /// Writes the items of the request "predict" as they come, one line per image:
 ///
-///   file,class_1,probability_1,class_2,probability_2      {"file": "a.jpg", "classes": [{"class",
-///   "probability"}, …]} a.jpg,circle,0.93,ring,0.04
+///   file,class_1,probability_1,class_2,probability_2
+///   a.jpg,circle,0.93,ring,0.04
 ///
-/// Of an ensemble: file,prediction,tied,margin, votes_NAME for each class and p_NAME for each pair.
-/// Images that could not be read are gathered; beside CSV they are told on `talk` at once.
+///   {"file": "a.jpg", "classes": [{"class", "probability"}, …]}
+///
+/// For an ensemble: file,prediction,tied,margin, votes_NAME for each class and p_NAME for each
+/// pair. Unreadable images are collected; with CSV they are also reported at once on `err`.
 class PredictionOutput {
  public:
   using Append = std::function<void(std::string_view)>;
   PredictionOutput(PredictionFormat format, Append append, std::ostream& err, bool color);
 
-  /// Throws std::runtime_error for what is no such item.
+  /// Throws std::runtime_error for an invalid item.
   void take(const nlohmann::ordered_json& item);
 
   std::int64_t images() const { return images_; }
@@ -44,7 +46,7 @@ class PredictionOutput {
   std::ostream& err_;
   const bool color_;
   bool has_header_ = false;
-  std::int64_t images_ = 0;  // written
+  std::int64_t images_ = 0;  // written so far
   Diagnostics unreadable_;
 };
 

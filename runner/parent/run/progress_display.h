@@ -13,16 +13,16 @@
 
 namespace runner {
 
-/// What the display writes to, and on.
+/// Where and how the display writes.
 struct DisplayOptions {
   bool is_terminal = false;
-  bool color = false;  ///< only where NO_COLOR does not forbid it
+  bool color = false;  ///< only if NO_COLOR allows it
   Verbosity verbosity = Verbosity::kNormal;
   std::function<int()> width = [] { return 80; };  ///< columns of the terminal
   std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
 };
 
-/// Options for standard error: whether it is a terminal (TERM=dumb is none), its width, NO_COLOR.
+/// Options for standard error: whether it is a terminal (not with TERM=dumb), its width, NO_COLOR.
 DisplayOptions standard_error_display(Verbosity verbosity);
 
 /// Shows the running stage: one live line on a terminal, elsewhere a plain line every ten seconds.
@@ -34,18 +34,18 @@ class ProgressDisplay {
   ~ProgressDisplay();
 
   void progress(const std::string& node, const Progress& progress);
-  /// One line of a stage, above the live one.
+  /// Prints one line of a stage above the live line.
   void say(std::string_view node, std::string_view line);
-  /// One line of a log that was asked for.
+  /// Prints one line of a requested log.
   void log(LogLevel level, std::string_view node, std::string_view line);
-  /// One line that only kVerbose shows.
+  /// Prints one line that only kVerbose shows.
   void detail(std::string_view line);
   void node_finished();
-  /// Takes the live line away, to write something else; the next tick brings it back.
+  /// Erases the live line so that something else can be written; the next tick brings it back.
   void clear();
-  /// The terminal has another width.
+  /// Call when the terminal's width has changed.
   void resize();
-  /// Draws what is due; after how long to call again, nullopt when nothing is to be shown.
+  /// Draws what is due. Returns when to call again; nullopt if there is nothing to show.
   std::optional<std::chrono::milliseconds> tick();
 
  private:
@@ -58,13 +58,13 @@ class ProgressDisplay {
   const SecretTexts secrets_;
   std::string node_;
   std::optional<Progress> latest_;  // of the running node
-  bool is_stale_ = false;           // latest_ is not what is shown
-  bool is_drawn_ = false;           // a live line stands on the terminal
+  bool is_stale_ = false;           // latest_ is not shown yet
+  bool is_drawn_ = false;           // the terminal shows a live line
   std::chrono::steady_clock::time_point last_draw_;
 };
 
 /// "train  epoch 2/10  step 40/200  812 images/s  loss 0.6931  ETA 0:01:23  tensors 512 MiB of 2.0
-/// GiB": what is known.
+/// GiB": the parts that are known.
 std::string progress_line(const std::string& node, const Progress& progress);
 
 }  // namespace runner

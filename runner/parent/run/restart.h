@@ -15,54 +15,52 @@
 
 namespace runner {
 
-/// Gives back the GPU that a run is on, and takes another that it has not been on. Errors as
-/// NextGpu has them.
+/// Releases the GPU that a run is on, and takes another that it has not been on. Errors as for
+/// NextGpu.
 using TakeOtherGpu = std::function<Result<OwnDevice>()>;
 
-/// How a run goes on after its worker has ended before it was done.
+/// How a run continues after its worker ended before the run was done.
 struct Restart {
-  std::optional<OwnDevice> device =
-      {};                  ///< on which, taken; of the CPU without a record. nullopt: the same
-  Restarts restarts;       ///< what the next worker is told
-  std::string node;        ///< that was at work; empty: none
-  std::string line = {};   ///< for the user
-  Recovery recovery = {};  ///< for the record
+  std::optional<OwnDevice> device = {};  ///< the device taken; for the CPU, without a record.
+                                         ///< nullopt: the same device
+  Restarts restarts;       ///< sent to the next worker
+  std::string node;        ///< the node that was running; empty: none
+  std::string line = {};   ///< message for the user
+  Recovery recovery = {};  ///< for the run's record
 };
 
-/// Decides whether a run goes on with another worker, by memory.max_retries and memory.on_oom of
-/// the node at work:
+/// Decides whether a run continues with another worker, by memory.max_retries and memory.on_oom of
+/// the running node:
 ///
-/// - A node that is stranded on its device goes on on another GPU or on the CPU, whichever the
-/// recipe names first and
-///   is to be had.
-/// - After a fatal error of the device, and where the worker was killed as the kernel kills what
-/// takes too much of the
-///   host's memory, it continues from the last checkpoint, as often as max_retries says, where
-///   on_oom has replan. It does so under the same plan, since what happened may pass. Two workers
-///   in a row that got no further than the checkpoint they began with end that: after a lost device
-///   the run stops; after a kill on a CPU, whose memory is the host's, a training continues under
-///   its next plan, and under the one after that, until there is none.
+/// - A node that cannot continue on its device moves to another GPU or to the CPU, to the first
+///   that
+/// the recipe names and that is available.
+/// - After a fatal device error, or after SIGKILL, which the kernel's OOM killer uses, the run
+///   continues
+/// from the last checkpoint, at most max_retries times, if on_oom has replan. It keeps the same
+/// plan, since the cause may be temporary. This ends when two workers in a row got no further than
+/// the checkpoint they began with. After a lost device the run then stops. After a kill on a CPU,
+/// whose memory is the host's, a training then continues under its next plan, and so on until there
+/// is none.
 ///
-/// Whatever else ends a worker ends the run. Each device counts from 0.
+/// Any other end of a worker ends the run. The counts start at 0 on each device.
 class RestartRule {
  public:
-  /// `graph` is borrowed; `other_gpu` may be empty. `device` is what the user knows the run's
-  /// device as, OwnDevice::text(); empty: what the worker calls it.
+  /// `graph` is borrowed; `other_gpu` may be empty. `device` is the device's name for the user,
+  /// OwnDevice::text(); empty: the worker's name for it.
   RestartRule(const Graph& graph, TakeOtherGpu other_gpu, std::string device = "");
 
-  /// Takes note of what the worker says.
+  /// Call with every event of the worker.
   void see(const Event& event);
-  /// What is to be done after such an end; nullopt: the run has ended.
+  /// What to do after such an end; nullopt: the run has ended.
   std::optional<Restart> after(const Ending& ending);
-  /// How the run ends where a signal has ended the wait for another GPU, in which case after() gave
-  /// nullopt.
+  /// The run's exit code if a signal ended the wait for another GPU; after() then returned nullopt.
   std::optional<ExitCode> stopped() const { return stopped_; }
-  /// The errors of an end after which nothing is done any more, and which the worker has not
-  /// reported itself.
+  /// The errors of a final end that the worker has not reported itself.
   Diagnostics errors_of(const Ending& ending) const;
 
  private:
-  /// What the recipe says for the node at work.
+  /// The recipe's options for the running node.
   struct Options {
     std::optional<std::int64_t> max_retries = 0;  // nullopt: auto
     bool replans = false;
@@ -79,12 +77,14 @@ class RestartRule {
   std::string device_, node_;
   std::optional<Stranded> stranded_;
   std::optional<ExitCode> stopped_;
-  bool has_moved_ = false;                       // to this device, and saved nothing there
+  bool has_moved_ = false;                       // to this device, without saving anything there so
+                                                 // far
   std::set<std::string> finished_;               // nodes
-  std::map<std::string, std::int64_t> resumed_;  // with how many metrics each node continued last
-  std::int64_t saves_ = 0;                       // begun by this worker
-  std::int64_t deaths_ = 0;                      // on this device
-  std::int64_t stalled_ = 0;                     // workers in a row of which nothing is left
+  std::map<std::string, std::int64_t> resumed_;  // number of metrics with which each node last
+                                                 // continued
+  std::int64_t saves_ = 0;                       // saves begun by this worker
+  std::int64_t deaths_ = 0;                      // workers that died on this device
+  std::int64_t stalled_ = 0;                     // workers in a row that made no progress
 };
 
 }  // namespace runner

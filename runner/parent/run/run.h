@@ -29,65 +29,65 @@ struct RunRequest {
   const Composition& composition;
   const Recipe& recipe;
   const Graph& graph;
-  const Sources& sources;  ///< for the order of diagnostics
+  const Sources& sources;  ///< for sorting diagnostics
   bool smoke = false;
   std::filesystem::path resume = {};  ///< the folder of a run to resume; empty: a new run
   CheckpointSources trained =
-      {};  ///< trainings that the run in `source` has done; empty: all are to be done
+      {};  ///< trainings that the run in `source` has done; empty: the run does all of them
   std::filesystem::path source = {};
   ReuseOptions::Which reuse =
-      ReuseOptions::Which::kCacheable;  ///< of which nodes results are taken from other runs
-  OwnDevice* device =
-      nullptr;  ///< that the graph names; given back where the run leaves it. Null: nobody chose it
-  std::vector<InputPath> inputs = {};  ///< that are recorded as they are when the run begins
-  /// Of a new run: the folder of another one, whose plans the trainings take up; empty: each makes
-  /// its own.
+      ReuseOptions::Which::kCacheable;  ///< the nodes whose results may be reused from other runs
+  OwnDevice* device = nullptr;  ///< the device that the graph names; released when the run leaves
+                                ///< it. Null: it was not chosen
+  std::vector<InputPath> inputs = {};  ///< recorded in their state when the run begins
+  /// For a new run: the folder of another run, whose plans the trainings use; empty: each makes its
+  /// own.
   std::filesystem::path plans = {};
-  /// Of a new run: the folder of another one, as whose data this run's is divided; empty: as it
-  /// falls out.
+  /// For a new run: the folder of another run, whose data splits this run uses; empty: it makes its
+  /// own.
   std::filesystem::path divisions = {};
-  bool accepts_changes = false;  ///< what has changed in the data since then is put up with
-  /// Looks at what the environment.json of this run, or of this time that it is resumed, is to say,
-  /// before anything is written; errors end the run, warnings are shown. Empty: nobody looks.
+  bool accepts_changes = false;  ///< continue although the data have changed since
+  /// Checks the environment.json of this run, or of this resumption, before anything is written.
+  /// Errors end the run, warnings are shown. Empty: no check.
   std::function<Diagnostics(const nlohmann::ordered_json& environment)> check_environment = {};
 };
 
-/// Where and how a run happens: everything of the outside world that it touches.
+/// Where and how a run happens: everything outside the process that it uses.
 struct RunSurroundings {
-  WorkerCommand worker;   ///< its level is also that of log.txt
-  std::ostream& results;  ///< stdout: the folder of a run that can be used
+  WorkerCommand worker;   ///< its log level also applies to log.txt
+  std::ostream& results;  ///< stdout: gets the folder of a usable run
   std::ostream& err;      ///< stderr
   DisplayOptions display = {};
-  /// Takes the summary (run_summary.h), with "folder", null where there is none, instead of
-  /// `results`.
+  /// Takes the summary (run_summary.h), with "folder", null if there is none, instead of `results`.
   std::function<void(const nlohmann::ordered_json& summary, const Diagnostics& found)> on_end = {};
   std::filesystem::path node_index =
-      {};  ///< what runs of this user have finished (node_index.h); empty: none
+      {};  ///< results that this user's runs have finished (node_index.h); empty: none
   std::filesystem::path working_folder =
-      {};  ///< outputs/ and a relative run.dir stand here; empty: the current one
-  NextGpu next_gpu =
-      {};  ///< where a run goes on that one GPU has no memory left for; empty: nowhere
+      {};                 ///< base of outputs/ and of a relative run.dir; empty: the current folder
+  NextGpu next_gpu = {};  ///< takes the GPU on which a run continues after the first runs out of
+                          ///< memory; empty: none
   Storage& storage = disk();
   std::function<void()> before_flush =
-      {};  ///< called when the worker wants what it has to be on the disk
+      {};  ///< called when the worker wants its files flushed to the disk
   std::function<std::chrono::system_clock::time_point()> wall_clock =
       std::chrono::system_clock::now;
 };
 
-/// `retort run` and `retort resume`: has a worker run the graph, shows how it goes, keeps the
-/// record, and says how it ended. Nothing is written before the worker has found every stage sound.
+/// `retort run` and `retort resume`: has a worker run the graph, shows the progress, writes the
+/// record, and reports how the run ended. Nothing is written before the worker has validated every
+/// stage.
 ExitCode run(const RunRequest& request, const RunSurroundings& surroundings);
 
-/// What a worker prints, which comes in pieces, as lines. The last few are kept: they tell why it
-/// died.
+/// Splits a worker's output, which comes in pieces, into lines. The last few are kept: they explain
+/// why it died.
 class WorkerOutput {
  public:
-  /// `on_line` is called with each line, without its end; empty ones are left out.
+  /// `on_line` is called with each line, without its end; empty lines are left out.
   explicit WorkerOutput(std::function<void(const std::string&)> on_line)
       : on_line_(std::move(on_line)) {}
 
   void take(std::string_view text);
-  /// Takes what has come without an end of line for a line.
+  /// Treats the unfinished rest as a line.
   void take_rest();
   const std::deque<std::string>& last_lines() const { return last_lines_; }
 

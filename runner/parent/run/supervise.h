@@ -15,36 +15,37 @@
 
 namespace runner {
 
-/// What the owner of a conversation with a worker wants to know. Every member but `on_event` may be
-/// empty. An exception from one of them leaves supervision, which stops all its workers.
+/// Callbacks of a conversation with a worker. Every member except `on_event` may be empty. An
+/// exception from one of them leaves the supervision, which stops all its workers.
 struct Conversation {
   std::function<void(const Event&, WorkerProcess&)>
-      on_event;  ///< everything but Hello and Finished
+      on_event;  ///< every event except Hello and Finished
   std::function<void(const Hello&)> on_hello;
   std::function<void(std::string_view)> on_output;  ///< a piece of what the worker printed
   std::function<void()> on_resize;                  ///< the terminal's size has changed
-  /// Called now and then; says after how long it wants to be called again at the latest.
+  /// Called now and then; returns the longest time until the next call.
   std::function<std::optional<std::chrono::milliseconds>()> tick;
 };
 
 /// How a conversation ended.
 struct Ending {
-  ExitCode exit =
-      ExitCode::kDone;  ///< says_stopped() (stop.h): a signal stopped the worker before it was done
-  Diagnostics errors =
-      {};  ///< of supervision itself: a worker that died, mismatched or spoke nonsense
-  std::optional<int> killed_by = {};  ///< the signal that ended the worker, unless it was ours
-  bool was_deaf = false;              ///< it has not obeyed a signal in time, and was killed
+  ExitCode exit = ExitCode::kDone;  ///< says_stopped() (diagnostic.h): a signal stopped the worker
+                                    ///< before it was done
+  Diagnostics errors = {};  ///< of the supervision itself: a worker that died, had another version
+                            ///< or sent invalid lines
+  std::optional<int> killed_by = {};  ///< the signal that ended the worker, unless we sent it
+  bool was_deaf = false;              ///< it did not obey a signal in time, and was killed
 };
 
 /// Conversations with several workers in one loop. SIGINT, SIGTERM and SIGHUP are passed on to
-/// every worker once, so that it can save and stop at a step; another SIGINT kills those that are
-/// left, and so does the end of WorkerCommand::grace. SIGUSR1 and SIGUSR2 ask them to save and
-/// continue. While it lives, signals are its own.
+/// every worker once, so that it can save and stop at a step. Another SIGINT kills the remaining
+/// workers, and so does the end of WorkerCommand::grace. SIGUSR1 and SIGUSR2 ask them to save and
+/// continue. While it lives, it receives this process's signals.
 ///
 ///   Supervision supervision;
-///   for (const Job& job : jobs) supervision.start(command, job.request, conversation(job),
-///   on_end(job)); supervision.run();
+///   for (const PreparedTrial& job : jobs)
+///     supervision.start(command, job.request, conversation(job), on_end(job));
+///   supervision.run();
 class Supervision {
  public:
   using OnEnd = std::function<void(const Ending&)>;
@@ -52,12 +53,12 @@ class Supervision {
   Supervision();
   ~Supervision();
 
-  /// Starts a worker, which gets `request` once it has greeted, and is told how much to log. Errors
-  /// where it cannot be started; stopped_by() once a signal has asked for the end. run() calls
-  /// `on_end`, which may start the next worker.
+  /// Starts a worker, which gets `request` and its log level after its greeting. Errors if it
+  /// cannot be started; stopped_by() once a signal has asked to stop. run() calls `on_end`, which
+  /// may start the next worker.
   Diagnostics start(const WorkerCommand& command, nlohmann::ordered_json request,
                     Conversation conversation, OnEnd on_end);
-  /// Follows all workers to their ends.
+  /// Follows all workers until they end.
   void run();
 
  private:
@@ -68,10 +69,10 @@ class Supervision {
 
   WorkerSet workers_;
   std::vector<std::unique_ptr<Dialogue>> dialogues_;
-  std::optional<int> stop_signal_;  // the first that asked for the end
+  std::optional<int> stop_signal_;  // the first signal that asked to stop
 };
 
-/// The same with one worker. Errors where it cannot be started.
+/// The same with one worker. Errors if it cannot be started.
 Result<Ending> supervise(const WorkerCommand& command, nlohmann::ordered_json request,
                          Conversation conversation);
 

@@ -24,23 +24,22 @@
 
 namespace runner {
 
-/// The worker beside the program at `own_executable`, or in ../libexec; never one found on PATH.
+/// The worker next to the program at `own_executable`, or in ../libexec; never searched on PATH.
 Result<std::filesystem::path> find_worker(const std::filesystem::path& own_executable);
 
 /// How to start a worker; its events come on descriptor 3.
 struct WorkerCommand {
   std::filesystem::path program;
   std::vector<std::string> arguments = {"--events-fd", "3"};
-  LogLevel log = LogLevel::kInfo;  ///< of the lines that it tells
-  /// "NAME=value" of its environment, in place of what this process has.
+  LogLevel log = LogLevel::kInfo;  ///< of the lines that it sends
+  /// "NAME=value" of its environment, replacing those of this process.
   std::vector<std::string> variables = {};
-  /// What the child does with `arguments` in place of executing `program`; its exit code. It has a
-  /// copy of this process' memory and nothing of its descriptors but 0 to 3, and must throw
-  /// nothing. What is read already, such as the schemas, need not be read again. Where this process
-  /// has another thread, `program` is executed all the same.
+  /// Runs in the child with `arguments` instead of executing `program`; returns the exit code and
+  /// must not throw. The child has a copy of this process's memory, and only its descriptors 0 to
+  /// 3. Data that are already loaded, such as the schemas, need not be read again. If this process
+  /// has another thread, `program` is executed anyway.
   std::function<int(const std::vector<std::string>& arguments)> body = {};
-  /// How long it may take to obey a signal that asks for its end, before it is killed; 0: however
-  /// long.
+  /// How long it may take to obey a signal that asks it to stop, before it is killed; 0: no limit.
   std::chrono::milliseconds grace = std::chrono::seconds(60);
 };
 
@@ -50,11 +49,11 @@ struct EventLine {
 };
 /// More than kMaxLine bytes without a newline; the rest is not read.
 struct OverlongLine {};
-/// A piece of what the worker printed, stdout and stderr as they came.
+/// A piece of the worker's output, stdout and stderr interleaved.
 struct OutputText {
   std::string text;
 };
-/// The last of all; `signal` is 0 unless one killed it.
+/// The last news of a worker; `signal` is 0 unless a signal killed it.
 struct WorkerExit {
   int exit;
   int signal;
@@ -63,33 +62,34 @@ using WorkerNews = std::variant<EventLine, OverlongLine, OutputText, WorkerExit>
 
 inline constexpr std::size_t kMaxLine = 16 << 20;
 
-/// A running worker and the pipes to it. It is in a process group of its own and dies with this
-/// process. Destroying this kills the group and waits for it.
+/// A running worker and the pipes to it. It is in its own process group and dies with this process.
+/// The destructor kills the group and waits for it.
 ///
-/// Passive: it never waits. A WorkerSet polls what watched() says, has it serve() that, and calls
-/// collect() when a child has ended.
+/// Passive: it never waits. A WorkerSet polls what watched() returns, passes the result to serve(),
+/// and calls collect() when a child has ended.
 class WorkerProcess {
  public:
-  /// Starts it; kWorkerMissing when that does not work. SIGPIPE must be ignored meanwhile
-  /// (worker_set.h).
+  /// Starts the worker; kWorkerMissing if that fails. SIGPIPE must be ignored meanwhile
+  /// (SignalSource).
   static Result<WorkerProcess> start(const WorkerCommand& command);
   WorkerProcess(WorkerProcess&&) noexcept = default;
   WorkerProcess& operator=(WorkerProcess&&) = delete;
   ~WorkerProcess();
 
-  /// Queues one line for its stdin, newline added; serve() writes it as fast as the worker reads.
+  /// Queues one line for its stdin and adds the newline; serve() writes it as fast as the worker
+  /// reads.
   void send(std::string_view line);
   /// Sends a signal to the worker alone; SIGKILL goes to its whole group.
   void signal(int number);
-  /// Sends a signal to the worker and all that it has started.
+  /// Sends a signal to the worker and all its descendants in the group.
   void signal_group(int number);
 
-  /// Its requests, events and output; a descriptor of -1 where there is nothing to wait for.
+  /// Its requests, events and output; a descriptor of -1 if there is nothing to wait for.
   using Watched = std::array<pollfd, 3>;
   Watched watched() const;
-  /// Writes and reads what poll() found ready, a piece of each. Appends to `news` what has come.
+  /// Writes and reads what poll() found ready, one piece each. Appends what was received to `news`.
   void serve(const Watched& ready, std::vector<WorkerNews>& news);
-  /// Where it has ended, appends what it wrote before that and then its WorkerExit.
+  /// If it has ended, appends its last output and then its WorkerExit.
   void collect(std::vector<WorkerNews>& news);
 
  private:
@@ -98,7 +98,7 @@ class WorkerProcess {
   void read_output(std::vector<WorkerNews>& news);
   void write_requests();
 
-  struct Pid {  // moved from: 0
+  struct Pid {  // 0 after a move
     pid_t value = 0;
     Pid() = default;
     Pid(Pid&& other) noexcept : value(std::exchange(other.value, 0)) {}
@@ -109,10 +109,10 @@ class WorkerProcess {
 };
 
 /// Turns signals into something that poll() can wait for. While one lives, SIGINT, SIGTERM, SIGHUP,
-/// SIGUSR1, SIGUSR2, SIGTSTP, SIGWINCH and SIGCHLD do nothing by themselves and SIGPIPE is ignored;
-/// its end restores what was before. A signal that was ignored when it was made stays so (nohup,
-/// background jobs). No thread may be older than it, but the one that makes it: such a thread would
-/// take the signals itself.
+/// SIGUSR1, SIGUSR2, SIGTSTP, SIGWINCH and SIGCHLD have no other effect and SIGPIPE is ignored; its
+/// destructor restores the previous state. A signal that was already ignored stays ignored (nohup,
+/// background jobs). No thread other than the creating one may be older: such a thread would
+/// receive the signals itself.
 class SignalSource {
  public:
   SignalSource();
@@ -120,9 +120,9 @@ class SignalSource {
   SignalSource(const SignalSource&) = delete;
   SignalSource& operator=(const SignalSource&) = delete;
 
-  /// Readable when next() has something to give.
+  /// Readable when next() has a signal to return.
   int descriptor() const { return *descriptor_; }
-  /// The next signal that has come, without waiting.
+  /// The next signal received, without waiting.
   std::optional<int> next();
 
  private:
@@ -132,7 +132,7 @@ class SignalSource {
   struct sigaction old_child_ {};
 };
 
-/// Something that a worker of a set did. `worker` is valid until it is removed.
+/// An event from a worker of a set. `worker` is valid until it is removed.
 struct NewsOf {
   WorkerProcess* worker;
   WorkerNews news;
@@ -143,9 +143,9 @@ struct SignalToUs {
 };
 struct Timeout {};
 
-/// The running workers of this process, and the one place where it waits: for any of them, for
-/// signals and for the time. While it lives, signals come only by next(), so there is one at a
-/// time.
+/// The running workers of this process, and its only place to wait: for any of them, for signals
+/// and for a timeout. While it lives, signals arrive only through next(), so there may be only one
+/// at a time.
 ///
 ///   WorkerSet workers;
 ///   auto worker = workers.start(command);
@@ -154,18 +154,18 @@ class WorkerSet {
  public:
   using Occurrence = std::variant<NewsOf, SignalToUs, Timeout>;
 
-  /// Starts a worker; kWorkerMissing when that does not work. It runs until it ends or is removed.
+  /// Starts a worker; kWorkerMissing if that fails. It runs until it ends or is removed.
   Result<WorkerProcess*> start(const WorkerCommand& command);
-  /// Stops it if it still runs. What it did and next() has not told yet is dropped.
+  /// Stops the worker if it still runs. Its news that next() has not returned yet are dropped.
   void remove(const WorkerProcess& worker);
 
-  /// Waits for the next thing to happen, at most `timeout`. What a worker wrote before it died
-  /// comes before its WorkerExit; no worker's news hold up another's. Ctrl-Z stops the workers and
-  /// this process, `fg` wakes them all.
+  /// Waits for the next event, at most `timeout`. What a worker wrote before it died comes before
+  /// its WorkerExit; no worker's news delay another's. Ctrl-Z stops the workers and this process,
+  /// `fg` continues them all.
   Occurrence next(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
 
  private:
-  /// False where nothing has come within that time; -1: however long it takes.
+  /// False if nothing has arrived within that time; -1: no limit.
   bool wait(int milliseconds);
   void take(WorkerProcess& worker, std::vector<WorkerNews> news);
   void read_signals();
@@ -175,11 +175,11 @@ class WorkerSet {
   std::deque<Occurrence> occurred_;
 };
 
-/// Waits in which no worker is at work. While it lives, a signal that asks for the end does nothing
-/// but end them; Ctrl-Z stops this process.
+/// Waits while no worker runs. While it lives, a signal that asks to stop only ends the wait;
+/// Ctrl-Z stops this process.
 class SignalWait {
  public:
-  /// Waits that long, or until SIGINT, SIGTERM or SIGHUP comes: which it was.
+  /// Waits that long, or until SIGINT, SIGTERM or SIGHUP arrives, which it returns.
   std::optional<int> operator()(std::chrono::steady_clock::duration time);
 
  private:

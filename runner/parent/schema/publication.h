@@ -11,15 +11,16 @@
 
 namespace runner {
 
-/// Makes one plain draft-07 document out of our schemas: what is published of one file may refer to
-/// others, and all of that is gathered in `definitions`, under names without slashes. Our own
-/// keywords are replaced or left out.
+/// Builds one plain draft-07 document from our schemas. The schema of one file may refer to others;
+/// these are collected in `definitions`, under names without slashes. Our own keywords are replaced
+/// or omitted.
 class Publication {
  public:
   using Json = nlohmann::ordered_json;
 
-  /// A whole mapping names its kind, or has the default one. Of a mapping in a file, written before
-  /// it is composed, another file may say the kind: it has to fit one of those there are.
+  /// In a whole document a mapping names its kind, or has the default one. In a file, written
+  /// before composition, another file may name the kind: the mapping then has to fit one of the
+  /// kinds.
   enum class Mappings { kWhole, kAsWritten };
 
   Publication(const SchemaSet& schemas, Mappings mappings)
@@ -28,12 +29,12 @@ class Publication {
   /// The schema of the file at a path below schemas/, such as "train/optimizer/adam.schema.json".
   Json file(const std::string& path);
 
-  /// A stage's options with what every stage understands.
+  /// A stage's options together with the keys common to all stages.
   Json stage(const std::string& path);
 
-  /// What a mapping must be whose `kind` is one of `folder`'s ("*": any stage's, "train": that
-  /// family's). `of_file` makes the definition of one kind from the path of its file; nothing: as
-  /// the file has it.
+  /// The schema of a mapping whose `kind` is one of `folder`'s ("*": any stage's, "train": that
+  /// family's). `of_file` makes the definition of one kind from the path of its file; empty: as in
+  /// the file.
   Json choice(const std::string& folder, const std::string& preferred,
               const std::function<Json(const std::string& path)>& of_file = {});
 

@@ -8,50 +8,50 @@
 
 namespace runner {
 
-/// One of the x-rules of a schema: what options of a mapping must keep together.
+/// One x-rule of a schema: a constraint between options of a mapping.
 struct Rule {
   std::string condition;  ///< "hidden_size % num_attention_heads == 0"
-  std::string at;         ///< the option at whose place a broken rule is reported, "hidden_size"
-  std::string message;    ///< what is wrong; "{hidden_size}" stands for that option's value
+  std::string at;         ///< the option at which a violation is reported, "hidden_size"
+  std::string message;    ///< the error; "{hidden_size}" stands for that option's value
   std::string help;
 };
 
-/// One of the x-effective-when of an option.
+/// One x-effective-when of an option.
 struct Effect {
-  std::string when;  ///< a condition; where it is not kept the option has no effect
-  std::string why;   ///< then: "clahe is off"; what is in braces as in a Rule's message
+  std::string when;  ///< a condition; if it is false the option has no effect
+  std::string why;   ///< the reason: "clahe is off"; braces as in a Rule's message
 };
 
-/// The x-file of an option: what has to be where it leads.
+/// The x-file of an option: what must exist at its path.
 struct FileRule {
   enum class Is {
     kFile,
     kFolder,
     kFileOrFolder,
-    kWeights,  ///< as find_weights() takes them
+    kWeights,  ///< as accepted by find_weights()
   };
   Is is = Is::kFile;
-  std::string below;  ///< the option with the folder that its path counts from; empty: the working
-                      ///< directory
-  std::string
-      unless;  ///< a condition under which it need not be there, since it is made; empty: never
-  std::string help;  ///< what to do where it is not there
+  std::string below;   ///< the option with the folder that the path is relative to; empty: the
+                       ///< working directory
+  std::string unless;  ///< a condition under which it need not exist, since it will be created;
+                       ///< empty: never
+  std::string help;  ///< advice if it is missing
 };
 
-/// The value of an option named by a path with dots; null: it is not there.
+/// The value of an option, named by a dotted path; null: it is absent.
 using OptionLookup = std::function<const Value*(std::string_view path)>;
 
-/// Is the condition kept? It is made of options, numbers, 'texts', true, false and null with
+/// Evaluates a condition. It consists of options, numbers, 'texts', true, false and null with
 ///   and or not   == != < <= > >=   + - * / %   ( )   size(option)   least(list)   is_text(option)
 ///   differ(list.key)
-/// as in Python. An option that is not there is null; least() is the smallest number of a list, and
-/// differ() holds where no two items of the list have the same text under the key. Whether what is
-/// no number is less than another, or what its sum is, is unknown, and what is unknown breaks no
-/// condition, as with CHECK in SQL: "width % heads == 0" holds where width is "auto". Throws
-/// std::invalid_argument for a text that is no condition.
+/// as in Python. An absent option is null. least() is the smallest number of a list, and differ()
+/// is true if no two items of the list have the same text under the key. Comparing or adding values
+/// that are not numbers gives "unknown", and an unknown condition counts as true, like CHECK in
+/// SQL: "width % heads == 0" holds if width is "auto". Throws std::invalid_argument if the text is
+/// not a condition.
 bool holds(std::string_view condition, const OptionLookup& look);
 
-/// `message` with the value of each option that it names in braces.
+/// `message` with each option name in braces replaced by its value.
 std::string filled_in(std::string_view message, const OptionLookup& look);
 
 }  // namespace runner

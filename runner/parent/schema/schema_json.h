@@ -7,14 +7,14 @@
 
 namespace runner {
 
-/// The text of a schema as JSON.
+/// The text of a schema parsed as JSON.
 struct SchemaJson {
   SchemaReader::Json root;
-  std::string problem;  ///< why it is none; empty: it is one
+  std::string problem;  ///< why it is invalid; empty: it is valid
 };
 
-/// Refuses keys written twice. Reading schemas is most of what a short command takes, so this is
-/// quick.
+/// Rejects duplicate keys. Optimized, since short commands spend most of their time reading
+/// schemas.
 SchemaJson read_schema_json(std::string_view text);
 
 }  // namespace runner

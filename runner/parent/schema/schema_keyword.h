@@ -93,17 +93,17 @@ struct KeywordRule {
   Needs needs;
 };
 
-/// The rule of a keyword; null for one that is not understood.
+/// The rule of a keyword; null if the keyword is not supported.
 const KeywordRule* keyword_rule(std::string_view name);
 
-/// Is `json` of the form that is needed? Subschemas, expressions and ports are looked into by who
-/// reads them.
+/// True if `json` has the required form. Subschemas, expressions and ports are checked by their
+/// readers.
 bool fits(Needs needs, const nlohmann::ordered_json& json);
 
-/// "a list of different texts", say.
+/// For example "a list of different texts".
 std::string_view phrase(Needs needs);
 
-/// The JsonType of "integer" and so on; 0 for what is no type.
+/// The JsonType of "integer" and so on; 0 if `name` is not a type.
 unsigned type_bit(std::string_view name);
 
 }  // namespace runner

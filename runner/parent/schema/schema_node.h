@@ -13,19 +13,19 @@
 
 namespace runner {
 
-/// A regular expression of a schema, ECMAScript's without back-references, over characters of UTF-8
-/// text. Matching never backtracks: its time is bounded by the square of kMaxText whatever the
+/// A regular expression of a schema: ECMAScript's syntax without back-references, over UTF-8
+/// characters. Matching never backtracks: its time is bounded by the square of kMaxText for any
 /// pattern.
 class Pattern {
  public:
-  /// Longer texts match nothing; a schema that bounds a text by a pattern bounds its length as
-  /// well.
+  /// Longer texts never match; a schema that constrains a text by a pattern also constrains its
+  /// length.
   static constexpr std::size_t kMaxText = 1000;  // characters
 
-  /// nullopt when `expression` is none.
+  /// nullopt if `expression` is invalid.
   static std::optional<Pattern> compile(std::string_view expression);
 
-  /// Is there a match anywhere in `text`?
+  /// True if the pattern matches anywhere in `text`.
   bool matches(std::string_view text) const;
   const std::string& expression() const { return expression_; }
 
@@ -37,7 +37,7 @@ class Pattern {
   std::shared_ptr<const Compiled> compiled_;
 };
 
-/// Characters of UTF-8 text; a byte that belongs to no character counts as one.
+/// The number of characters in UTF-8 text; a byte that belongs to no character counts as one.
 std::size_t character_count(std::string_view text);
 
 /// The types of draft-07; a set of them is their sum. Every integer is a number too.
@@ -53,40 +53,40 @@ enum JsonType : unsigned {
 
 struct SchemaNode;
 
-/// A schema by the name it stands under: a property.
+/// A schema and its name, such as a property.
 struct NamedSchema {
   std::string name;
   const SchemaNode* schema;
 };
 
-/// A kind that a mapping may have. Its schema is read when it is first asked for.
+/// A kind that a mapping may have. Its schema is read when first needed.
 struct KindSchema {
   std::string name;
   std::function<const SchemaNode&()> schema;
 };
 
-/// What keys that match a pattern have to be.
+/// The schema of keys that match a pattern.
 struct PatternSchema {
   Pattern pattern;
   const SchemaNode* schema;
 };
 
-/// Whether a run that has begun may continue with another value of an option.
+/// Whether an interrupted run may continue with another value of an option.
 enum class ResumeClass {
-  kSafe,     ///< the result keeps its bits, or what is left is not part of it
-  kForce,    ///< the result is one that no single recipe describes
-  kRefused,  ///< what was saved does not fit it
+  kSafe,     ///< the result stays the same bit for bit, or the option does not affect it
+  kForce,    ///< no single recipe describes the result
+  kRefused,  ///< the saved state does not fit the new value
 };
 
-/// A schema or subschema, read and checked: one member a keyword, empty where the keyword is
-/// absent. Nodes point to each other; all of them are owned by the SchemaSet and do not move.
+/// A schema or subschema, read and checked: one member per keyword, empty if the keyword is absent.
+/// Nodes point to each other; the SchemaSet owns all of them, and they do not move.
 struct SchemaNode {
   std::string_view file;  ///< "train/supervised.schema.json"; the SchemaSet's
-  std::string pointer;    ///< where it stands there, "/properties/epochs"
+  std::string pointer;    ///< its place in the file, "/properties/epochs"
 
-  std::optional<bool> verdict;  ///< a schema that is just true or false
+  std::optional<bool> verdict;  ///< for a schema that is just true or false
   std::optional<std::string> reference;
-  const SchemaNode* target = nullptr;  ///< of $ref; beside it only these count: description,
+  const SchemaNode* target = nullptr;  ///< of $ref; next to it only these count: description,
                                        ///< default, unit, resume, effective, file_rule
 
   std::string description, unit;
@@ -124,32 +124,32 @@ struct SchemaNode {
   std::vector<KindSchema> kinds;        ///< what x-kinds found, by kind
   std::string default_kind;
   const SchemaNode* common =
-      nullptr;  ///< what the root of a stage's kind takes besides its own options
+      nullptr;  ///< the keys that a stage's kind accepts in addition to its own options
 
   const SchemaNode* property(std::string_view key) const;
   const SchemaNode* kind(std::string_view name) const;
 };
 
-/// The node that $ref leads to in the end; `node` itself where it has none.
+/// The node that $ref finally leads to; `node` itself if it has no $ref.
 const SchemaNode& followed(const SchemaNode& node);
 
-/// The default of the node, or of what it refers to; null when there is none.
+/// The default of the node, or of the node it refers to; null if there is none.
 const Value* default_of(const SchemaNode& node);
 
-/// The description of the node, or of what it refers to.
+/// The description of the node, or of the node it refers to.
 const std::string& description_of(const SchemaNode& node);
 
-/// The x-file of the node, or of what it refers to; null where there is none.
+/// The x-file of the node, or of the node it refers to; null if there is none.
 const FileRule* file_rule_of(const SchemaNode& node);
 
-/// The x-effective-when of the node, or of what it refers to; empty where there is none.
+/// The x-effective-when of the node, or of the node it refers to; empty if there is none.
 const std::vector<Effect>& effects_of(const SchemaNode& node);
 
-/// The schema of the kind that `mapping` names, or of the default kind; null when there is none
-/// such.
+/// The schema of the kind that `mapping` names, or of the default kind; null if there is no such
+/// kind.
 const SchemaNode* kind_of(const SchemaNode& node, const Value& mapping);
 
-/// What may stand at a key, as far as it can be listed.
+/// The possible values of a key, if they can be listed.
 struct KeyChoices {
   struct Choice {
     Value value;
@@ -157,13 +157,13 @@ struct KeyChoices {
   };
   std::string description;  ///< of the key
   std::vector<Choice>
-      choices;  ///< enum values, booleans, null, kinds and examples; others may fit as well
-  bool takes_scalar = false;  ///< else a list or a mapping
+      choices;  ///< enum values, booleans, null, kinds and examples; other values may be valid too
+  bool takes_scalar = false;  ///< false: it takes a list or a mapping
   bool is_path = false;       ///< a file or a folder
 };
 
-/// What `schema` says of the key at `path` below `value`; an index steps into a list. Empty where
-/// it says nothing.
+/// What `schema` says about the key at `path` below `value`; an index selects an item of a list.
+/// Empty if it says nothing.
 KeyChoices key_choices(const SchemaNode& schema, const Value& value,
                        std::span<const std::string> path);
 

@@ -15,11 +15,11 @@
 
 namespace runner {
 
-/// Schema files read into nodes. Every mistake in a schema is a kBadSchema with the file's name and
+/// Reads schema files into nodes. Every error in a schema is a kBadSchema with the file's name and
 /// the pointer; reading continues after it, so that all are found.
 ///
-/// Files are known first and read later: all at once, to be checked, or each when it is first asked
-/// for, or referred to by one that is. Texts that are not read yet must live on.
+/// Files are registered first and read later: all at once, to be checked, or each when it is first
+/// requested, or referred to by one that is. Texts that are not read yet must stay alive.
 class SchemaReader {
  public:
   using Json = nlohmann::ordered_json;
@@ -27,20 +27,20 @@ class SchemaReader {
   SchemaReader(const SchemaReader&) = delete;
   SchemaReader& operator=(const SchemaReader&) = delete;
 
-  /// Makes a file known; `path` is its name below schemas/.
+  /// Registers a file; `path` is its name below schemas/.
   void add_file(const SchemaFile& file);
-  /// Reads all files, makes $ref and x-kinds point to their nodes, and refuses circles.
+  /// Reads all files, makes $ref and x-kinds point to their nodes, and rejects cycles.
   void read_all();
 
   /// The paths of all files, sorted.
   std::vector<std::string_view> paths() const;
-  /// What stands in a file. Null: there is no such file. Throws std::logic_error where it is read
-  /// only now and is wrong.
+  /// The contents of a file. Null: there is no such file. Throws std::logic_error if the file is
+  /// only read now and is invalid.
   const Json* document(std::string_view path);
-  /// The node at "file" or "file#pointer"; likewise.
+  /// The node at "file" or "file#pointer"; null and throws in the same way.
   SchemaNode* at(std::string_view address);
 
-  std::deque<SchemaNode> nodes;  ///< of what has been read; a deque: addresses stay put
+  std::deque<SchemaNode> nodes;  ///< of the files read so far; a deque: addresses are stable
   Diagnostics errors;
 
  private:
@@ -50,10 +50,10 @@ class SchemaReader {
     std::unordered_map<std::string_view, SchemaNode*> nodes;  // by pointer, which is the node's
   };
 
-  /// Reads a file that is not read yet. Null: it is not there, or is no JSON.
+  /// Reads a file that is not read yet. Null: it does not exist, or is not JSON.
   Document* need(std::string_view path);
   void read_file(std::string_view path, std::string_view text);
-  /// Makes all nodes that are new point to others, reading the files of those.
+  /// Makes all new nodes point to others, reading the files of those.
   void connect();
   SchemaNode* find(std::string_view file, std::string_view pointer);
   SchemaNode* read(const Json& json, Document& document, std::string pointer, int depth);
@@ -70,7 +70,7 @@ class SchemaReader {
 
   std::map<std::string, std::string_view, std::less<>> texts_;  // of all files, by path
   std::map<std::string_view, Document, std::less<>>
-      documents_;              // of those that are read, by the path in texts_
+      documents_;              // of the files read so far, by the path in texts_
   std::size_t connected_ = 0;  // of the nodes
 };
 

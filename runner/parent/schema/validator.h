@@ -10,19 +10,19 @@
 
 namespace runner {
 
-/// Everything wrong with `value` by `schema`, in the order of the text. Reads only; defaults are
-/// not filled in. Inside a stage with `foreach`, a text with ${item.…} passes everywhere: it is
-/// checked again once it is filled in. `items` says so of `value` itself.
+/// All errors in `value` by `schema`, in the order of the text. Does not modify it; defaults are
+/// not filled in. Inside a stage with `foreach`, a text with ${item.…} is valid everywhere: it is
+/// checked again once it is filled in. `items`: `value` itself is inside such a stage.
 Diagnostics check(const Value& value, const SchemaNode& schema, bool items = false);
 
-/// Is that text to be filled in by foreach?
+/// True if `value` is a text that foreach fills in.
 bool names_item(const Value& value);
 
-/// The mapping is a stage with `foreach`.
+/// True if the mapping is a stage with `foreach`.
 bool has_items(const SchemaNode& schema, const Value& mapping);
 
-/// Where a validation stands: a chain of these on the stack leads up to the root, and becomes a
-/// pointer only when there is an error to report.
+/// The place of a validation: a chain of these on the stack leads up to the root, and becomes a
+/// pointer only when an error is reported.
 struct ValidatorPlace {
   const ValidatorPlace* above = nullptr;
   std::string_view key = {};              ///< in a mapping
@@ -36,13 +36,12 @@ struct ValidatorPlace {
   ValidatorPlace below(std::size_t at) const;
 };
 
-/// One walk over a value and its schema, adding what is wrong to `errors`. check() of
-/// runner/parent/schema/validator.h uses it.
+/// One pass over a value and its schema that adds errors to `errors`. check() uses it.
 class ValidatorPass {
  public:
   explicit ValidatorPass(Diagnostics& errors) : errors_(errors) {}
 
-  /// `unit`: of the option that the schema is a part of.
+  /// `unit`: that of the option that the schema is part of.
   void check(const Value& value, const SchemaNode& schema, const ValidatorPlace& place,
              std::string_view unit = "");
 
@@ -79,16 +78,16 @@ class ValidatorPass {
 
   Diagnostics& errors_;
   const SchemaNode* chosen_ =
-      nullptr;  ///< of a mapping with a kind that is looked at: the schema that has all kinds
+      nullptr;  ///< for a mapping whose kind is being checked: the schema that has all kinds
 };
 
-/// The JsonTypes that `value` is of: an integer is a number too, and so is 1.0 an integer.
+/// The JsonTypes of `value`: an integer is also a number, and 1.0 is also an integer.
 unsigned types_of(const Value& value);
 
-/// The strings among the values allowed, for "did you mean".
+/// The strings among the allowed values, for "did you mean".
 std::vector<std::string> allowed_texts(const SchemaNode& schema);
 
-/// The keys a mapping may have by name.
+/// The keys that a mapping may have by name.
 std::vector<std::string> known_keys(const SchemaNode& schema);
 
 }  // namespace runner

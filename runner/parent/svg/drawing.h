@@ -6,16 +6,16 @@
 
 namespace runner {
 
-/// A place in a drawing: pixels from its left and top edge.
+/// A point in a drawing: pixels from its left and top edge.
 struct Point {
   double x = 0, y = 0;
 };
 
 enum class Align { kStart, kMiddle, kEnd };
 
-/// An SVG picture that grows by what is drawn, later over earlier. The same calls give the same
-/// bytes. It stands for itself: no fonts, scripts or files from elsewhere; it is dark where the
-/// viewer's surroundings are.
+/// An SVG drawing; later elements cover earlier ones. The same calls give the same bytes. It is
+/// self-contained, without external fonts, scripts or files, and is dark if the viewer uses a dark
+/// theme.
 ///
 ///   Drawing picture(300, 200, "Loss", "Loss of 3 epochs: 2.1, 1.4, 0.9");
 ///   picture.line(points, "line color-1");
@@ -26,17 +26,17 @@ enum class Align { kStart, kMiddle, kEnd };
 /// "heat" of cells, "band", "paper", "ink".
 class Drawing {
  public:
-  /// `title` and `description` are what a screen reader says of it.
+  /// `title` and `description` are for screen readers.
   Drawing(double width, double height, std::string_view title, std::string_view description);
 
-  /// Through the points in order.
+  /// A line through the points in order.
   void line(std::span<const Point> points, std::string_view style);
   void line(Point from, Point to, std::string_view style);
   void circle(Point center, double radius, std::string_view style);
-  /// `opacity` from 0 to 1; `tip`: what shows when it is pointed at, may be empty.
+  /// `opacity` from 0 to 1; `tip`: the tooltip, may be empty.
   void rectangle(Point corner, double width, double height, std::string_view style,
                  double opacity = 1, std::string_view tip = "");
-  /// `degrees`: turned about `at`, clockwise.
+  /// `degrees`: clockwise rotation about `at`.
   void text(Point at, std::string_view text, Align align, std::string_view style,
             double degrees = 0);
 
@@ -47,10 +47,10 @@ class Drawing {
   std::string head_, body_;
 };
 
-/// `text` for an SVG document: what XML would obey is escaped, what it does not allow is '?'.
+/// `text` escaped for an SVG document; characters that XML does not allow become '?'.
 std::string svg_text(std::string_view text);
 
-/// With at most two decimals and no needless zeros: "12.5".
+/// With at most two decimals and no trailing zeros: "12.5".
 std::string svg_number(double number);
 
 }  // namespace runner

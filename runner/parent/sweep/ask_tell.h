@@ -13,43 +13,41 @@
 
 namespace runner {
 
-/// A sampler outside that thinks of the trials, as Optuna does; a line of JSON each way:
+/// An external sampler, such as Optuna, that chooses the trials. Both sides send lines of JSON.
 ///
-///   to it                                                           from it
-///   {"ask": 0}            a trial could start                       {"ask": 0, "settings":
-///   {"train.epochs": 5}}
-///                                                                   {"stop": true}, or its end: no
-///                                                                   more trials
-///   {"refused": 0, "errors": ["unknown key 'train.epoch'"]}         the next ask follows
+/// To the sampler:
+///   {"ask": 0}            a trial could start
+///   {"refused": 0, "errors": ["unknown key 'train.epoch'"]}    the next ask follows
 ///   {"tell": 0, "trial": 0, "state": "finished", "value": 0.5, "metric": "validation/loss",
-///   "best": "smallest",
-///    "metrics": {"validation/loss": 0.5, "evaluate/top1": 0.8}}
-///   {"error": "…"}        a line of it makes no sense
+///    "best": "smallest", "metrics": {"validation/loss": 0.5, "evaluate/top1": 0.8}}
+///   {"error": "…"}        a line of the sampler is invalid
+/// From the sampler:
+///   {"ask": 0, "settings": {"train.epochs": 5}}
+///   {"stop": true}        no more trials; the end of its output means the same
 ///
-/// "value" is that of the metric by which trials are compared, null where it was not measured;
-/// "best" says whether the smallest or the largest is best. As many are asked for at a time as
-/// slots are free; answers may come in any order, and lines that come before they are asked for
-/// wait.
+/// "value" is that of the metric that compares trials, null if it was not measured; "best" says
+/// whether the smallest or the largest is best. There are as many open asks as free slots. Answers
+/// may come in any order; lines that come before their ask wait.
 ///
-/// Where a sweep that was cut off goes on, every trial is told, those that are over at once and the
-/// others when they are; a sampler passes over what it has heard before. Such a line has
-/// {"overrides": ["train.epochs=5"]} for one that knows nothing any more. An ask of which no trial
-/// has come, since it was not answered or refused, comes again with its number, and is to be
-/// answered again; then they are counted on.
+/// When an interrupted sweep continues, every trial is told again: finished ones at once, the
+/// others when they end. A sampler skips those that it knows. Such a line has {"overrides":
+/// ["train.epochs=5"]} for a sampler that has lost its state. An ask that led to no trial, because
+/// it was not answered or was refused, is repeated with its number and must be answered again; then
+/// the numbering continues.
 class AskTell final : public TrialSource {
  public:
   using Json = nlohmann::ordered_json;
-  /// Adds a trial with those settings to the journal, and gives its number.
+  /// Adds a trial with those settings to the journal, and returns its number.
   using Add = std::function<Result<std::uint64_t>(std::uint64_t ask, const Json& settings)>;
   /// {"value", "metrics"} of a trial that has ended.
   using Measured = std::function<Json(const Trial& trial)>;
 
-  /// Reads from the descriptor `input`, which is borrowed, as `output` is.
+  /// Reads from the descriptor `input`; both `input` and `output` are borrowed.
   AskTell(int input, std::ostream& output, Add add, Measured measured)
       : input_(input), output_(output), add_(std::move(add)), measured_(std::move(measured)) {}
 
-  /// To be called first, where the sweep goes on: these trials have been asked for. Those that
-  /// `is_over` are told.
+  /// Call first if the sweep continues: these trials have been asked for. Those that `is_over` are
+  /// told.
   void go_on(const std::vector<Trial>& trials, const std::function<bool(const Trial&)>& is_over);
 
   std::vector<std::uint64_t> take(std::size_t wanted) override;

@@ -13,7 +13,7 @@
 
 namespace runner {
 
-/// A task as the scheduler has started it.
+/// How the scheduler has started a task.
 struct TaskPlace {
   std::filesystem::path program;  ///< retort itself
   std::string name;               ///< the scheduler's, "12_3 on node7"
@@ -21,34 +21,33 @@ struct TaskPlace {
 };
 
 /// `retort sweep task FOLDER INDEX`: runs one trial of the submission in `folder`, launch/N of a
-/// sweep, and tells how it went in its account alone. What has finished is not run again; what was
-/// begun goes on from its checkpoint; a run that somebody kills is continued at once, twice at
-/// most. SIGUSR1 (the time limit is near) has it save and be queued again, SIGTERM and SIGINT have
-/// it save. kDone, kStoppedAfterSave, or as the trial has ended. Throws WriteError.
+/// sweep, and writes its progress only to the task's own account. A finished trial is not run
+/// again; one that was begun continues from its checkpoint; a run that is killed is continued at
+/// once, at most twice. SIGUSR1 (the time limit is near) makes it save and be queued again; SIGTERM
+/// and SIGINT make it save. Returns kDone, kStoppedAfterSave, or the exit code of the trial. Throws
+/// WriteError.
 Result<ExitCode> run_task(const std::filesystem::path& folder, const std::string& index,
                           const TaskPlace& place);
 
-/// "status" of the summary.json of the run in `run`: "running", "finished"; empty where there is
-/// none.
+/// "status" in the summary.json of the run in `run`: "running", "finished"; empty if there is none.
 std::string run_status(const std::filesystem::path& run);
 
-/// How trial `number` is run by retort at `program`: as a run that is resumed where one was begun
-/// that can be; else as a new one, and what is in its place is set aside. `further` arguments are
-/// its last, then those `of_new` or `of_resumed` ones. `anew`: what was begun there is not to be
-/// trusted.
+/// The command by which retort at `program` runs trial `number`: it resumes a run that was begun,
+/// if possible; else it starts a new run and sets aside what is in its place. `further` arguments
+/// come last, then those in `of_new` or `of_resumed`. `anew`: do not trust the run that was begun.
 WorkerCommand trial_command(const SweepLayout& sweep, std::uint64_t number,
                             const std::filesystem::path& program,
                             const std::vector<std::string>& further,
                             const std::vector<std::string>& of_new = {},
                             const std::vector<std::string>& of_resumed = {}, bool anew = false);
-/// Is `command` that of a run that is resumed?
+/// True if `command` resumes a run.
 bool is_resumed(const WorkerCommand& command);
 
 /// The last lines of a text that comes in pieces.
 class LastLines {
  public:
   void add(std::string_view text);
-  /// At most 40, without their newlines. To be called once, last.
+  /// At most 40, without their newlines. Call it once, at the end.
   std::deque<std::string> take();
 
  private:
@@ -57,7 +56,7 @@ class LastLines {
   std::deque<std::string> lines_;
 };
 
-/// Why a trial failed, in a line: the first error among the last lines that it said, or its exit
+/// Why a trial failed, in a line: the first error among the last lines of its output, or its exit
 /// code.
 std::string failure_reason(const std::deque<std::string>& said, int exit);
 

@@ -17,75 +17,76 @@
 
 namespace runner {
 
-/// How the trials of a sweep are run.
+/// How to run the trials of a sweep.
 struct TrialOptions {
   std::int64_t slots = 1;    ///< trials at a time
-  std::int64_t retries = 0;  ///< further attempts of one that fails
+  std::int64_t retries = 0;  ///< additional attempts for a trial that fails
   std::optional<std::chrono::minutes>
-      time_out;            ///< of an attempt, which is then asked to save and counts as failed
-  bool fail_fast = false;  ///< after a failure nothing is started, and what runs saves and stops
+      time_out;            ///< per attempt; on timeout it is asked to save and counts as failed
+  bool fail_fast = false;  ///< after a failure no trial is started, and running ones save and stop
 };
 
-/// Where they run, and who watches.
+/// Where the trials run, and where progress is shown.
 struct TrialSurroundings {
   std::filesystem::path
-      program;  ///< retort itself: a trial is a process of its own, `retort run` or `retort resume`
+      program;  ///< retort itself: a trial is its own process, `retort run` or `retort resume`
   std::ostream& err;  ///< stderr
   Verbosity verbosity = Verbosity::kNormal;
-  std::vector<std::string> arguments = {};         ///< further ones of each trial
-  std::vector<std::string> run_arguments = {};     ///< further ones of those that begin
-  std::vector<std::string> resume_arguments = {};  ///< further ones of those that are resumed
-  DisplayOptions display = {};  ///< of stderr: on a terminal the trials stand below what is said
-  std::function<int()> rows = [] { return 24; };  ///< of that terminal
-  std::ostream* out =
-      nullptr;  ///< stdout, for a launcher that prints what is to be applied; null: nowhere
-  /// What `program` does for its arguments, so that a trial need not begin with loading it; empty:
-  /// it is executed.
+  std::vector<std::string> arguments = {};         ///< additional arguments of each trial
+  std::vector<std::string> run_arguments = {};     ///< additional arguments of new trials
+  std::vector<std::string> resume_arguments = {};  ///< additional arguments of resumed trials
+  DisplayOptions display = {};  ///< of stderr: on a terminal the trials are shown below the
+                                ///< messages
+  std::function<int()> rows = [] { return 24; };  ///< rows of that terminal
+  std::ostream* out = nullptr;  ///< stdout, for a launcher that prints a manifest; null: nowhere
+  /// Runs in a child instead of `program`, with its arguments, so that a trial need not load the
+  /// program; empty: `program` is executed.
   std::function<int(const std::vector<std::string>& arguments)> body = {};
 };
 
-/// A variable of a trial's environment: what `retort run` writes need not be on the disk before it
-/// saves or ends, for the sweep flushes it before it counts as finished (SweepJournal::flush()).
+/// An environment variable of a trial: what `retort run` writes need not reach the disk before it
+/// saves or ends, because the sweep flushes it before the trial counts as finished
+/// (SweepJournal::flush()).
 inline constexpr const char* kFlushedBySweep = "RETORT_FLUSHED_BY_SWEEP";
 
-/// Where trials come from that are not known when a sweep begins.
+/// A source of trials that are not known when a sweep begins.
 class TrialSource {
  public:
   virtual ~TrialSource() = default;
-  /// Asked again and again while `wanted` further trials could start: the numbers of those that
-  /// were added to the journal meanwhile. Does not wait.
+  /// Called repeatedly while `wanted` more trials could start. Returns the numbers of those added
+  /// to the journal since. Does not wait.
   virtual std::vector<std::uint64_t> take(std::size_t wanted) = 0;
-  /// Whether no trial will come any more.
+  /// True if no more trials will come.
   virtual bool is_done() const = 0;
-  /// A trial will not be started again.
+  /// Called for a trial that will not be started again.
   virtual void ended(const Trial& trial) = 0;
 };
 
-/// Whether a trial of the sweep in that folder will not be run again: it has finished and its run
-/// is still there, or it was stopped early.
+/// True if a trial of the sweep in that folder will not be run again: it has finished and its run
+/// still exists, or it was stopped early.
 bool is_over(const SweepLayout& layout, const Trial& trial);
 
-/// Runs what the journal says is still to be done: each trial that has not finished, or whose run
-/// is no longer there, in the order of their numbers. A run that was begun is resumed; one that
-/// cannot be is set aside, and begun anew. Of a sweep with `asha` a trial that is worse than others
-/// at a rung is asked to save and stop, and is done. One that finishes without a value of its
-/// metric is warned of; where none has given one, that is said, and the result is kBadRecipe. What
-/// fails is told at once. SIGINT, SIGTERM and SIGHUP have the trials at work save and stop; the
-/// journal knows them as interrupted. Goes on until `source`, where there is one, is done too.
-/// kDone where all have finished, kSomeTrialsFailed, or how the program ends that was stopped
-/// (stop.h). Throws WriteError.
+/// Runs the unfinished trials of the journal, in the order of their numbers: each trial that has
+/// not finished, or whose run no longer exists. A run that was begun is resumed; if it cannot be,
+/// it is set aside and started again. With `asha`, a trial that is worse than others at a rung is
+/// asked to save and stop, and is done. Warns if a trial finishes without a value of its metric; if
+/// no trial has given one, reports that and returns kBadRecipe. Failures are reported at once. On
+/// SIGINT, SIGTERM and SIGHUP the running trials save and stop, and the journal marks them as
+/// interrupted. Continues until `source`, if there is one, is done too. Returns kDone if all have
+/// finished, kSomeTrialsFailed, or the exit code of a program that was stopped (diagnostic.h).
+/// Throws WriteError.
 ExitCode run_trials(SweepJournal& journal, const TrialOptions& options,
                     const TrialSurroundings& surroundings, TrialSource* source = nullptr);
 
-/// The values of one metric in a metrics.jsonl that somebody is writing: "name", of whichever node,
-/// or "node:name".
+/// The values of one metric in a metrics.jsonl that is being written: "name", of any node, or
+/// "node:name".
 class MetricTail {
  public:
   MetricTail(std::filesystem::path file, std::string metric)
       : file_(std::move(file)), metric_(std::move(metric)) {}
 
-  /// All that are there by now, in their order. Reads what is new; a file that was replaced is read
-  /// from its beginning.
+  /// All values so far, in their order. Reads what is new; a file that was replaced is read from
+  /// its beginning.
   const std::vector<double>& values();
 
  private:
@@ -94,11 +95,11 @@ class MetricTail {
   std::filesystem::path file_;
   std::string metric_;
   ino_t inode_ = 0;
-  std::streamoff at_ = 0;  // bytes of whole lines that were read
+  std::streamoff at_ = 0;  // bytes of complete lines that were read
   std::vector<double> values_;
 };
 
-/// The names of all metrics in a metrics.jsonl, sorted, without those of memory.
+/// The names of all metrics in a metrics.jsonl, sorted, except those of memory.
 std::vector<std::string> metric_names(const std::filesystem::path& file);
 
 }  // namespace runner

@@ -12,56 +12,55 @@
 
 namespace runner {
 
-/// What a trial needs at its peak where it runs, by its plan.
+/// A trial's peak memory need on its device, by its plan.
 struct TrialPeak {
   std::string device =
       "cpu";  ///< or "cuda:1", a GPU that its recipe names; "cuda": a GPU that no other trial has
   std::int64_t bytes = 0;
   NamedBytes memory =
-      {};  ///< all that the device has, {"the machine's memory", …}; 0 bytes: it is not known
+      {};  ///< everything the device has, {"the machine's memory", …}; 0 bytes: not known
   std::string unplanned =
-      {};  ///< a part of it that cannot be planned, and why: that is not in `bytes`; may be empty
+      {};  ///< the part of the trial that cannot be planned, and why; not in `bytes`; may be empty
 };
 
-/// Whether the trials of a sweep that run at a time on one machine fit together: whichever these
-/// are, the sum of their planned peaks must be within the memory of each device, and there must be
-/// a GPU for each that wants its own.
+/// Whether the trials of a sweep that run at the same time on one machine fit together. For any
+/// such set, the sum of their planned peaks must fit in the memory of each device, and there must
+/// be a GPU for each trial that needs its own.
 ///
 ///   SlotMemory memory(plan_of, gpus);
-///   for (const Job& job : jobs) memory.add(job.number, job.recipe);
+///   for (const PreparedTrial& job : jobs) memory.add(job.number, job.recipe);
 ///   if (const Diagnostics errors = memory.check(slots); !errors.empty()) …
 class SlotMemory {
  public:
-  /// The peak of a trial with that resolved recipe; errors where it cannot be planned, as its run
-  /// will find again.
+  /// The peak of a trial with that resolved recipe; errors if it cannot be planned, which its run
+  /// will report again.
   using PlanOf = std::function<Result<TrialPeak>(const Value& recipe)>;
 
-  /// `gpus`: that trials may have to themselves.
+  /// `gpus`: number of GPUs that trials may have to themselves.
   SlotMemory(PlanOf plan_of, std::size_t gpus) : plan_of_(std::move(plan_of)), gpus_(gpus) {}
 
-  /// Plans a trial, unless one has been planned from which it differs in nothing that a plan
-  /// depends on: the seed, learning rates, its name and where it runs are no part of that.
+  /// Plans a trial, unless an equivalent one was planned: the seed, learning rates, its name and
+  /// where it runs do not affect a plan.
   void add(std::uint64_t trial, const Value& recipe);
-  /// It does not run any more, or never will.
+  /// The trial has ended, or will never run.
   void forget(std::uint64_t trial) { keys_.erase(trial); }
 
-  /// kOutOfMemory where `slots` trials at a time do not fit together, with the bytes and what to
-  /// do.
+  /// kOutOfMemory if `slots` trials at a time do not fit together, with the bytes and what to do.
   Diagnostics check(std::int64_t slots) const;
   /// How many fit, at least 1 and at most `most`.
   std::int64_t fitting(std::int64_t most) const;
-  /// "together they need at most 1.2 GiB of the machine's memory, 23.4 GiB"; empty where nothing
-  /// was planned.
+  /// "together they need at most 1.2 GiB of the machine's memory, 23.4 GiB"; empty if nothing was
+  /// planned.
   std::string text(std::int64_t slots) const;
-  /// What is not counted, a line each.
+  /// What is not counted, one line each.
   std::vector<std::string> uncounted() const;
 
  private:
-  /// Of the trials on one device those that need the most, `slots` or all.
+  /// The trials on one device that need the most, at most `slots` of them.
   struct Load {
     std::string device;
     NamedBytes memory;
-    std::int64_t bytes = 0;             ///< of all
+    std::int64_t bytes = 0;             ///< of all of them
     std::vector<std::uint64_t> trials;  ///< the largest first
     bool fits(std::size_t gpus) const;
   };

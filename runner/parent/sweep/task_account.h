@@ -10,29 +10,29 @@
 
 namespace runner {
 
-/// Something that happened to a task of a cluster.
+/// An event of a cluster task.
 struct TaskEvent {
   TrialState state = TrialState::kRunning;  ///< running: an attempt began; else how it ended
-  std::string place =
-      {};        ///< of a beginning: "12_3 on node7", the scheduler's name of it and the host
-  int exit = 0;  ///< the rest is of an end
+  std::string place = {};  ///< at the start of an attempt: "12_3 on node7", the scheduler's name
+                           ///< for it and the host
+  int exit = 0;  ///< this and the rest are set at the end
   double seconds = 0;
   std::string reason = {};             ///< why it failed, a line
-  std::vector<std::string> said = {};  ///< the last lines of what failed
+  std::vector<std::string> said = {};  ///< the last lines of a failed attempt's output
 };
 
-/// What one task tells of itself: a file of JSON lines that nobody else writes, so that many
-/// machines may work on one sweep. It only grows. Whoever follows the tasks reads them and alone
-/// writes the sweep's journal.
+/// The account of one task: a file of JSON lines that only this task writes, so that many machines
+/// may work on one sweep. It only grows. The process that follows the tasks reads the accounts, and
+/// is the only one to write the sweep's journal.
 class TaskAccount {
  public:
-  /// The events so far, none where there is no file. A last line that is cut off, and what cannot
-  /// be read, is left out.
+  /// The events so far; none if there is no file. A last line that is cut off, and lines that
+  /// cannot be read, are left out.
   static std::vector<TaskEvent> read(const std::filesystem::path& path);
 
-  /// To be continued, or begun. Throws WriteError.
+  /// Opens or creates the file. Throws WriteError.
   explicit TaskAccount(const std::filesystem::path& path, Storage& storage = disk());
-  /// Throws WriteError. It is on the disk when this returns.
+  /// Throws WriteError. The event is on the disk when this returns.
   void add(const TaskEvent& event);
 
  private:

@@ -15,18 +15,18 @@
 
 namespace runner {
 
-/// The commands of a scheduler, each of which may take its time or never end, and the waits between
-/// them. While it lives, signals come by wait() only.
+/// Runs the commands of a scheduler, which may be slow or never end, and waits between them. While
+/// it lives, signals arrive only through wait().
 class ClusterCommands {
  public:
   struct Outcome {
-    int exit = -1;           ///< 128 + signal where one killed it; -1: it could not be started
-    bool is_silent = false;  ///< it had not ended in time, and was killed
-    std::string said;        ///< on both streams
+    int exit = -1;           ///< 128 + signal if a signal killed it; -1: it could not be started
+    bool is_silent = false;  ///< it did not end in time, and was killed
+    std::string said;        ///< its stdout and stderr
   };
   /// Runs a program, found on PATH, with its arguments, for at most `patience`.
   Outcome run(const std::vector<std::string>& words, std::chrono::milliseconds patience);
-  /// Waits that long, or until SIGINT, SIGTERM or SIGHUP comes or has come meanwhile: which it was.
+  /// Waits that long, or until SIGINT, SIGTERM or SIGHUP arrives or has arrived before; returns it.
   std::optional<int> wait(std::chrono::milliseconds time);
 
  private:
@@ -34,24 +34,24 @@ class ClusterCommands {
   WorkerSet set_;
 };
 
-/// What a task of a cluster is given: enough for any trial of the sweep.
+/// What a task of a cluster gets: enough for any trial of the sweep.
 struct TaskNeeds {
   std::int64_t cores = 1, gpus = 0;
-  std::optional<std::int64_t> memory_bytes;  ///< nullopt: what the cluster gives by itself
+  std::optional<std::int64_t> memory_bytes;  ///< nullopt: the cluster's default
 };
 
-/// The cores of a task that runs `recipe`, resolved, which says `sweep.launcher`; nullopt where it
-/// says none. They are the threads of a recipe that says `threads: auto`, so they are settled
-/// before it is hashed.
+/// The cores of a task that runs `recipe`, resolved, by its `sweep.launcher`; nullopt if that sets
+/// none. They are the threads of a recipe with `threads: auto`, so they are set before it is
+/// hashed.
 std::optional<std::int64_t> cores_of_task(const Value& recipe);
 
-/// Puts numbers in place of `auto` for cores and GPUs in a launcher's settings: what `recipes`,
-/// resolved and borrowed, need at most.
+/// Replaces `auto` for cores and GPUs in a launcher's settings by the most that any of `recipes`,
+/// resolved and borrowed, needs.
 void complete_task(nlohmann::ordered_json& settings, const std::vector<const Value*>& recipes);
 
-/// By the launcher's settings and, where its memory is auto, by the plans of at most 8 trials on a
-/// CPU, made by `surroundings.program`, retort itself. What cannot be planned is said on
-/// `surroundings.talk` and left to the cluster.
+/// From the launcher's settings and, if its memory is auto, from the plans of at most 8 trials on a
+/// CPU, made by `surroundings.program`, retort itself. What cannot be planned is reported on
+/// `surroundings.err` and left to the cluster.
 TaskNeeds task_needs(const nlohmann::ordered_json& settings, const SweepJournal& journal,
                      const TrialSurroundings& surroundings, ClusterCommands& commands);
 

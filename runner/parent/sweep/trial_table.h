@@ -17,42 +17,42 @@
 
 namespace runner {
 
-/// A trial with how far its run is.
+/// A trial and how far its run is.
 struct TrialProgress {
   Trial trial;
   RunProgress run;
 
-  /// What is to be shown: the journal's word, or "finished" where the run says so already, and
-  /// "silent" with it where a run at work has not measured anything for two minutes.
+  /// The state to show: the journal's, or "finished" if the run already says so. "silent" is added
+  /// if a running trial has not measured anything for two minutes.
   std::string state() const;
   bool is_over() const;
   bool is_at_work() const;
-  /// The journal says so, or its run does, which was killed with the sweep.
+  /// True if the journal says so, or if its run does, which was killed together with the sweep.
   bool is_interrupted() const;
 };
 
-/// The trials of the sweep in `folder`, read from their folders; with `most`, only what
-/// trials_text() of so many shows is read, and the journal's word stands for the others.
+/// The trials of the sweep in `folder`, read from their folders. With `most`, reads only the runs
+/// that trials_text() with that limit shows; the others keep the journal's state.
 std::vector<TrialProgress> trials_progress(const std::filesystem::path& folder,
                                            const std::vector<Trial>& trials,
                                            std::optional<std::size_t> most = {});
 
 /// A table with trial, state, settings, epoch, metric, memory and ETA, and a last line with the
-/// counts of all; of more than `most` trials those that are at work or failed first. With 0 it is
-/// that line alone.
+/// counts of all trials. If there are more than `most`, it shows running and failed ones first.
+/// With 0 it is only the last line.
 std::string trials_text(const std::vector<TrialProgress>& trials, std::size_t most);
-/// How many trials such a table may show on a terminal of so many rows without scrolling: below a
+/// How many trials the table may show on a terminal with that many rows without scrolling: below a
 /// head, above the counts and the cursor.
 std::size_t trials_on_terminal(int rows);
 
-/// One trial in a line, for where there is no terminal: "trial 3  running  epoch 2/10
+/// One trial in a line, for output that is not a terminal: "trial 3  running  epoch 2/10
 /// validation/accuracy 0.8125".
 std::string trial_line(const TrialProgress& trial);
 /// A run alone: "running  train  epoch 2/10  validation/accuracy 0.8125  29 MiB  ETA 0:01:02".
 std::string run_line(const RunProgress& run);
 
-/// The table of the trials below what a sweep says, drawn again every second; nothing where stderr
-/// is no terminal or is to be quiet. All are borrowed.
+/// The table of the trials below a sweep's messages, redrawn every second. Draws nothing if stderr
+/// is not a terminal, or if quiet. Everything is borrowed.
 class LiveTrials {
  public:
   LiveTrials(
@@ -60,9 +60,9 @@ class LiveTrials {
       std::function<int()> rows = [] { return 24; })
       : journal_(journal), err_(err), display_(display), rows_(std::move(rows)), text_(err) {}
   ~LiveTrials() { text_.clear(); }
-  /// Says a line above it.
+  /// Prints a line above the table.
   void say(const std::string& line);
-  /// Draws it where that is due; after how long to call again, nullopt where it is never drawn.
+  /// Draws the table if it is due. Returns when to call again; nullopt if it is never drawn.
   std::optional<std::chrono::milliseconds> tick();
 
  private:

@@ -31,20 +31,20 @@ class Descriptor {
   int number_ = -1;
 };
 
-/// The right to make what others may be about to make too: a lock (flock(2)) on a file beside it,
-/// which ends with the process however that ends. Whoever had to wait looks whether it is there
-/// once it has its turn.
+/// A turn at making something that other processes may also be about to make: a lock (flock(2)) on
+/// a file next to it. The lock ends with the process, however the process ends. A caller that had
+/// to wait checks, once it has its turn, whether the thing now exists.
 class Turn {
  public:
-  /// Waits for the turn at `file`, which is made; `on_wait` is called once where somebody else has
-  /// it. nullopt where `is_cancelled`, asked several times a second, says so, and where the file
-  /// cannot be made or its file system has no locks: then everybody works for themselves.
+  /// Creates `file` and waits for the turn. Calls `on_wait` once if another process has it. Returns
+  /// nullopt if `is_cancelled`, called several times a second, returns true, or if the file cannot
+  /// be created or its file system has no locks; then each process does the work itself.
   static std::optional<Turn> take(const std::filesystem::path& file,
                                   const std::function<bool()>& is_cancelled,
                                   const std::function<void()>& on_wait);
   Turn(Turn&&) noexcept = default;
   Turn& operator=(Turn&&) = delete;
-  /// Removes the file, and gives the turn to the next.
+  /// Removes the file and passes the turn to the next waiter.
   ~Turn();
 
  private:

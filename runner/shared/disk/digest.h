@@ -9,14 +9,14 @@
 
 namespace runner {
 
-/// SHA-256 is by which we know files again; MD5 and SHA-1 are sums by which others publish theirs,
-/// and find damage, not malice.
+/// SHA-256 identifies files. MD5 and SHA-1 only check sums that others publish; they detect damage,
+/// not malice.
 enum class DigestKind { kMd5, kSha1, kSha256 };
 
 /// "MD5", "SHA-1", "SHA-256".
 std::string_view name(DigestKind kind);
 
-/// The digest of bytes that come piece by piece.
+/// An incremental digest.
 class Digest {
  public:
   explicit Digest(DigestKind kind = DigestKind::kSha256);
@@ -24,11 +24,11 @@ class Digest {
   Digest& operator=(Digest&&) noexcept;
   ~Digest();
   void update(std::string_view bytes);
-  /// The bytes of a regular file; `step` is called a mebibyte, with the bytes so far, and may
-  /// throw. 0, or errno where the file cannot be read to its end.
+  /// Reads a regular file. Calls `step` after every mebibyte with the bytes read so far; `step` may
+  /// throw. Returns 0, or errno if the file cannot be read to its end.
   [[nodiscard]] int update_from(const std::filesystem::path& file,
                                 const std::function<void(std::int64_t bytes)>& step = {});
-  /// Lower-case hexadecimal digits; to be asked once, last.
+  /// Lower-case hexadecimal digits. Call it once, last.
   std::string finish();
 
  private:

@@ -8,11 +8,11 @@
 
 namespace runner {
 
-/// One thing that goes wrong, written as "point:n" or "point:n:deed", e.g. "rename:2:kill".
+/// One injected fault, written as "point:n" or "point:n:action", e.g. "rename:2:kill".
 struct Fault {
-  /// What is counted: calls of a Storage, where free_bytes() is asked and not counted; steps of a
-  /// training, before they are computed; events of a worker, before they are sent; kAny all of
-  /// these. kAllocation: blocks of memory of the CPU's tensors, which can only fail.
+  /// What is counted. Calls of a Storage (free_bytes() is not counted); training steps, before they
+  /// are computed; worker events, before they are sent; kAny counts all of these. kAllocation:
+  /// memory blocks of CPU tensors, which can only fail.
   enum class Point {
     kCreate,
     kWrite,
@@ -26,28 +26,28 @@ struct Fault {
     kAny
   };
   enum class Action {
-    kKill,      ///< the program is killed just before it; a write is half done by then
-    kKillBoth,  ///< and its parent before it: retort and its worker
-    kFail,  ///< this call alone fails, with EIO; a step throws, an event finds nobody who listens
-    kLose,  ///< a step fails as one does whose GPU is lost
-    kFull,  ///< from this call on the disk is full: half a write is done, and then nothing more is
-            ///< made
+    kKill,      ///< kills the program just before the call; a write is half done by then
+    kKillBoth,  ///< also kills its parent first: retort and its worker
+    kFail,      ///< only this call fails, with EIO; a step throws, an event finds no listener
+    kLose,      ///< the step fails as if its GPU were lost
+    kFull,      ///< from this call on the disk is full: half a write is done, then nothing more is
+                ///< written
   };
   Point point = Point::kAny;
-  std::int64_t count = 1;  ///< the call that it happens to, from 1
+  std::int64_t count = 1;  ///< the call at which it happens, from 1
   Action action = Action::kKill;
 };
 
-/// Reads a fault: points create, write, sync, rename, folder, remove, step, event, alloc, any;
-/// deeds kill (when none is written), kill_both, fail, lose, full. Throws std::invalid_argument
-/// saying what is wrong with `text`.
+/// Parses a fault. Points: create, write, sync, rename, folder, remove, step, event, alloc, any.
+/// Actions: kill (the default), kill_both, fail, lose, full. Throws std::invalid_argument saying
+/// what is wrong with `text`.
 Fault fault_from(std::string_view text);
 
-/// The same where `text` may begin with the name of the program that is meant,
-/// "retort-worker/step:3"; nullopt where another than `program` is.
+/// The same, but `text` may begin with the name of the program it applies to:
+/// "retort-worker/step:3". nullopt if that program is not `program`.
 std::optional<Fault> fault_for(std::string_view program, std::string_view text);
 
-/// A storage in which one fault happens.
+/// A storage that injects one fault.
 class FaultyStorage final : public Storage {
  public:
   /// `under` is borrowed.
@@ -61,7 +61,8 @@ class FaultyStorage final : public Storage {
   int remove(const std::filesystem::path& path) override;
   std::optional<std::uint64_t> free_bytes(const std::filesystem::path& path) override;
 
-  /// Counts a point that is no call of a storage. What is to happen there: kFail or kLose.
+  /// Counts a point that is not a call of a storage. Returns what must happen there: kFail or
+  /// kLose.
   std::optional<Fault::Action> reach(Fault::Point point);
 
  private:
@@ -74,15 +75,15 @@ class FaultyStorage final : public Storage {
   bool is_full_ = false;
 };
 
-/// Something that is no call of a storage and may go wrong all the same.
+/// A point that is not a call of a storage but where a fault can be injected.
 enum class Milestone { kStep, kEvent };
 
-/// Says that a step or an event comes next. It and the next are in storage.cpp, which alone knows
-/// whether faults are obeyed. What RETORT_FAULT wants to happen to it, kFail or kLose; it may end
-/// the program.
+/// Announces that a step or an event comes next. Returns what RETORT_FAULT wants to happen to it,
+/// kFail or kLose; may end the program. This function and the next are defined in storage.cpp, the
+/// only file that knows whether faults are enabled.
 std::optional<Fault::Action> reach(Milestone milestone);
 
-/// The block of tensors' memory that RETORT_FAULT wants to be refused, counted from 1; 0: none.
+/// The tensor memory block that RETORT_FAULT wants to be refused, counted from 1; 0: none.
 std::int64_t allocation_to_refuse();
 
 }  // namespace runner

@@ -10,49 +10,50 @@
 
 namespace runner {
 
-/// The right to work in a folder, which one process has, on whatever machine: a lock (flock(2)) on
-/// the folder, where its file system has them, which ends with the process however that ends but
-/// may not be seen by other machines; and a lease in it (lease.h), which they see. Others may join
-/// whoever has it.
+/// The exclusive right of one process, on any machine, to work in a folder. It consists of a lock
+/// (flock(2)) on the folder, if its file system has locks, and a lease in it (lease.h). The lock
+/// ends with the process, however the process ends, but other machines may not see it; they see the
+/// lease. Other processes may join the holder.
 class FolderLock {
  public:
-  /// `busy` is the error where somebody has it, {} in its texts stands for who, as far as that is
-  /// known. Waits a moment for one who was killed and is on the way out, and longer for signs of
-  /// life of one on another machine. kCannotWrite where there can be neither a lock nor a lease.
+  /// `busy` is the error if another process holds it; {} in its texts is replaced by the holder, if
+  /// known. Waits a moment for a killed holder that is still exiting, and longer for signs of life
+  /// of a holder on another machine. kCannotWrite if neither a lock nor a lease is possible.
   static Result<FolderLock> take(const std::filesystem::path& folder, const Diagnostic& busy,
                                  Lease::Options options = {});
-  /// For those who work for the one that has it: until they are gone, nobody else gets it. `busy`
-  /// where none has it.
+  /// For processes that work for the holder: until they have ended, no other process gets the
+  /// folder. `busy` if there is no holder.
   static Result<FolderLock> join(const std::filesystem::path& folder, const Diagnostic& busy);
 
-  /// Whether somebody works in `folder`, at one look; nullopt where that cannot be told.
+  /// Whether a process works in `folder`, by a single check; nullopt if that cannot be determined.
   static std::optional<bool> is_taken(const std::filesystem::path& folder);
 
-  /// The folder, opened.
+  /// The opened folder.
   const Descriptor& folder() const { return file_; }
 
  private:
   explicit FolderLock(Descriptor file) : file_(std::move(file)) {}
   Descriptor file_;
-  std::optional<Lease> lease_;  // given back first
+  std::optional<Lease> lease_;  // released first
 };
 
-/// A folder for locks that only this user's processes can touch: retort/ in $XDG_RUNTIME_DIR, or
-/// where there is no such folder /tmp/retort-<user id>. A lock is a file in it, held by flock(2):
-/// it ends with the process, however that ends. Locks of different machines never meet.
+/// A folder for locks that only this user's processes can access: retort/ in $XDG_RUNTIME_DIR, or
+/// /tmp/retort-<user id> if there is no such folder. A lock is a file in it, held by flock(2): it
+/// ends with the process, however the process ends. Processes on different machines do not see each
+/// other's locks.
 class LockFolder {
  public:
-  /// Opens it, and makes it where it is missing. kCannotCreate where it cannot be made, is a link,
-  /// belongs to somebody else or lets others in: then a lock in it would prove nothing.
+  /// Opens it, and creates it if it is missing. kCannotCreate if it cannot be created, is a link,
+  /// belongs to another user or gives others access; a lock in it would then prove nothing.
   static Result<LockFolder> open(std::filesystem::path path = standard_path());
   static std::filesystem::path standard_path();
 
-  /// The file `name` of it, made where it is missing; links are not followed. Not open where that
-  /// fails: errno says why.
+  /// Opens the file `name` in it, and creates it if it is missing; does not follow links. The
+  /// descriptor is not open on failure: errno says why.
   Descriptor file(const std::string& name) const;
-  /// The names of all its files, sorted.
+  /// The names of all files in it, sorted.
   std::vector<std::string> names() const;
-  /// False where that fails: errno says why.
+  /// False on failure: errno says why.
   bool rename(const std::string& from, const std::string& to) const;
   void remove(const std::string& name) const;
   const std::filesystem::path& path() const { return path_; }
@@ -64,9 +65,8 @@ class LockFolder {
   Descriptor folder_;
 };
 
-/// Locks an open file, for itself alone or with `is_shared` together with others that share it; not
-/// a moment is waited. False where somebody holds a lock that forbids it, or the file system has
-/// none.
+/// Locks an open file, exclusively or, with `is_shared`, together with other shared holders. Does
+/// not wait. False if another process holds a conflicting lock, or the file system has no locks.
 bool try_lock(const Descriptor& file, bool is_shared = false);
 
 }  // namespace runner

@@ -4,10 +4,11 @@
 
 namespace runner {
 
-/// Where this program lies. The build tree is laid out like an installation.
+/// The path of this program. The build tree is laid out like an installation.
 std::filesystem::path own_executable();
 
-/// schemas/, recipes/ and experiments/ as shipped: in ../share/retort beside the program's folder.
+/// The folder with schemas/, recipes/ and experiments/ as shipped: ../share/retort next to the
+/// program's folder.
 std::filesystem::path share_folder();
 
 }  // namespace runner

@@ -14,15 +14,15 @@
 
 namespace runner {
 
-/// A file that is made here and only ever grows. Each append is handed to the system at once, so a
-/// kill loses nothing.
+/// A new file that only grows. Each append is handed to the system at once, so a kill loses
+/// nothing.
 class NewFile {
  public:
-  /// Makes `path`; it must not exist. Throws WriteError. `storage` is borrowed.
+  /// Creates `path`; it must not exist. Throws WriteError. `storage` is borrowed.
   explicit NewFile(std::filesystem::path path, Storage& storage = disk());
   /// Throws WriteError.
   void append(std::string_view bytes);
-  /// What was appended survives a power cut from here on. Throws WriteError.
+  /// Everything appended so far survives a power cut once this returns. Throws WriteError.
   void sync();
   const std::filesystem::path& path() const { return path_; }
 
@@ -31,13 +31,13 @@ class NewFile {
   friend class AtomicFiles;
   NewFile(std::filesystem::path path, std::filesystem::path shown, Storage& storage);
 
-  std::filesystem::path path_, shown_;  // where it is; what messages call it
+  std::filesystem::path path_, shown_;  // where it is; how messages name it
   Storage* storage_;
   Descriptor file_;
 };
 
-/// A file that appears whole or not at all, also after a power cut: it is written beside itself, as
-/// <path>.part, and renamed over what was there. Without commit() nothing is left of it.
+/// A file that appears whole or not at all, also after a power cut. It is written next to its final
+/// place, as <path>.part, and renamed over what was there. Without commit() nothing is left behind.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path, Storage& storage = disk());
@@ -45,10 +45,10 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  /// Throws WriteError, as the others here.
+  /// Throws WriteError, as do the other functions here.
   void append(std::string_view bytes) { file_.append(bytes); }
   void commit();
-  /// Commits it and hands it over, to be appended to; to be called once, last.
+  /// Commits the file and returns it for further appends. Call it once, last.
   NewFile commit_and_release();
 
  private:
@@ -58,13 +58,13 @@ class AtomicFile {
   bool is_renamed_ = false;
 };
 
-/// Writes `path` as an AtomicFile that holds `text`. Throws WriteError.
+/// Writes `text` to `path` through an AtomicFile. Throws WriteError.
 void write_atomically(const std::filesystem::path& path, std::string_view text,
                       Storage& storage = disk());
 
-/// Several files that appear as AtomicFiles do, each whole or not at all, but reach the disk
-/// together: half the flushes of one after the other. Before commit() nothing of them is seen, and
-/// without it nothing is left.
+/// Several files that each appear whole or not at all, as an AtomicFile does, but reach the disk
+/// together: this takes half the flushes of writing them one by one. Before commit() none of them
+/// is visible, and without it nothing is left behind.
 class AtomicFiles {
  public:
   explicit AtomicFiles(Storage& storage = disk()) : storage_(&storage) {}
@@ -73,11 +73,11 @@ class AtomicFiles {
       : storage_(other.storage_), files_(std::exchange(other.files_, {})) {}
   AtomicFiles& operator=(AtomicFiles&&) = delete;
 
-  /// Writes `text` beside `path`, where nothing was added to before. Throws WriteError, as
+  /// Writes `text` next to `path`; each path may be added only once. Throws WriteError, as does
   /// commit().
   void add(std::filesystem::path path, std::string_view text);
-  /// In the order in which they were added. The names in `folders` survive a power cut too, as
-  /// theirs do.
+  /// Renames the files in the order in which they were added. The names in `folders` then also
+  /// survive a power cut.
   void commit(std::vector<std::filesystem::path> folders = {});
 
  private:
@@ -90,34 +90,33 @@ class AtomicFiles {
   std::vector<Written> files_;
 };
 
-/// The names in `folder` survive a power cut from here on. Throws WriteError; where folders cannot
-/// be flushed there is nothing to do.
+/// The names in `folder` survive a power cut once this returns. Throws WriteError. Does nothing if
+/// folders cannot be flushed.
 void sync_folder(const std::filesystem::path& folder, Storage& storage = disk());
 
-/// Makes `folder` and those above it that are missing. Each one's name survives a power cut from
-/// here on. Throws std::filesystem::filesystem_error where one cannot be made, WriteError where one
-/// cannot be flushed.
+/// Creates `folder` and its missing parents. Their names survive a power cut once this returns.
+/// Throws std::filesystem::filesystem_error if one cannot be created, WriteError if one cannot be
+/// flushed.
 void make_folders(const std::filesystem::path& folder, Storage& storage = disk());
 
-/// A folder that appears with all it is to hold, or not at all, also after a power cut: it is
-/// filled under another name, flushed to the disk, and renamed. It is removed again unless
-/// published.
+/// A folder that appears with all its contents or not at all, also after a power cut. It is filled
+/// under another name, flushed to the disk, and renamed. It is removed again unless published.
 ///
 ///   NewFolder folder("shapes");
 ///   folder.create("disc");
 ///   folder.write("disc/00000.jpg", bytes);
 ///   folder.publish();
 ///
-/// Its functions throw WriteError: kFolderExists where its place is taken by anything but an empty
-/// folder, kCannotCreate, kCannotWrite or kDiskFull. `storage` is borrowed.
+/// Its functions throw WriteError: kFolderExists if anything but an empty folder is in its place,
+/// kCannotCreate, kCannotWrite or kDiskFull. `storage` is borrowed.
 class NewFolder {
  public:
-  /// Fills it beside its place, which may lie below folders that are not there yet. `option` is
-  /// that of the stage which names the folder, for what goes wrong; empty: none does.
+  /// Fills it next to its final place; parent folders need not exist yet. Errors name `option`, the
+  /// option of the stage that sets the folder; empty: no option does.
   explicit NewFolder(const std::filesystem::path& folder, Storage& storage = disk(),
                      std::string option = "");
   /// Fills it in `draft`, on the same disk: a name by which a later process finds what a killed one
-  /// has left. Both lie in folders that are there.
+  /// has left. The parent folders of both must exist.
   NewFolder(std::filesystem::path folder, std::filesystem::path draft, Storage& storage = disk());
   ~NewFolder();
   NewFolder(const NewFolder&) = delete;
@@ -126,10 +125,11 @@ class NewFolder {
   void create(const std::string& below);
   void write(const std::string& below, std::span<const std::uint8_t> bytes);
   void write(const std::string& below, std::string_view text);
-  /// Flushes all that is in draft(), whoever wrote it, and gives it its name.
+  /// Flushes everything in draft(), including what others wrote there, and renames it to its final
+  /// name.
   void publish();
 
-  /// Where it is filled.
+  /// The folder in which it is filled.
   const std::filesystem::path& draft() const { return draft_; }
 
  private:
@@ -137,20 +137,20 @@ class NewFolder {
   [[noreturn]] void fail(Diagnostic diagnostic) const;
 
   const std::string option_,
-      help_;  // help_: what to do about anything that goes wrong; empty: as WriteError says
+      help_;  // help_: advice for any error; empty: that of WriteError
   const std::filesystem::path folder_;
   std::filesystem::path draft_;  // empty: it is published
   Storage& storage_;
-  Descriptor held_;  // locked as long as it is filled
+  Descriptor held_;  // locked while it is filled
 };
 
-/// Removes what processes that are gone have left in `folder` under names that are `hidden`, their
-/// number, and what may follow: ".photos.4711.part". What a process of another machine or container
-/// holds open as a NewFolder stays.
+/// Removes what ended processes have left in `folder`. Their names consist of `hidden`, a process
+/// number, and possibly more: ".photos.4711.part". Keeps what a process of another machine or
+/// container holds open as a NewFolder.
 void remove_leftovers(const std::filesystem::path& folder, const std::string& hidden,
                       Storage& storage);
 
-/// Removes what it can of `path` and all below it; links are removed, not followed.
+/// Removes as much as possible of `path` and everything below it; links are removed, not followed.
 void remove_all(const std::filesystem::path& path, Storage& storage);
 
 }  // namespace runner

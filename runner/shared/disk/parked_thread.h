@@ -6,19 +6,19 @@
 
 namespace runner {
 
-/// A thread that does a little work now and then, and never while the process is copied (fork(2)):
-/// the copy, which has the thread alone that made it, finds nothing that this one held. Signals are
-/// for the threads that were there before.
+/// A thread that does a little work now and then, but never while the process forks (fork(2)). The
+/// child, which has only the thread that called fork, therefore finds no lock held by this thread.
+/// Signals go to the other threads.
 class ParkedThread {
  public:
-  /// Does `work` after each `interval`, until that is false or this ends.
+  /// Calls `work` after each `interval` until it returns false or this is destroyed.
   ParkedThread(std::chrono::milliseconds interval, std::function<bool()> work);
-  /// Waits for what is under way.
+  /// Waits for work in progress.
   ~ParkedThread();
   ParkedThread(const ParkedThread&) = delete;
   ParkedThread& operator=(const ParkedThread&) = delete;
 
-  /// How many of them this process has; a copy has none.
+  /// How many of them this process has; a forked child has none.
   static int count();
 
  private:

@@ -9,15 +9,15 @@
 
 namespace runner {
 
-/// A storage whose flushes wait for write_kept(), for a run of whose beginning a power cut may take
-/// everything: until it has saved something it can be begun anew. What never settles is flushed by
-/// whoever waits for the run, or is lost.
+/// A storage that defers its flushes until write_kept(). It is for the start of a run, which can be
+/// restarted until it has saved something, so a power cut may lose all of it. If write_kept() is
+/// never called, the caller that waits for the run flushes, or the files may be lost.
 class LateStorage final : public Storage {
  public:
   /// `storage` is borrowed.
   explicit LateStorage(Storage& storage) : storage_(storage) {}
 
-  /// Flushes all that was written, and from now on everything at once. Throws WriteError.
+  /// Flushes everything written so far, and from now on each write at once. Throws WriteError.
   void write_kept();
 
   int create(const std::filesystem::path& path) override;
@@ -35,11 +35,12 @@ class LateStorage final : public Storage {
  private:
   Storage& storage_;
   bool is_resolved_ = false;
-  std::set<std::filesystem::path> files_, folders_;  // to be flushed; of folders the names in them
+  std::set<std::filesystem::path> files_, folders_;  // still to be flushed; for folders: the names
+                                                     // in them
 };
 
-/// A file or folder that could not be written: kDiskFull, kCannotCreate or kCannotWrite. Of a
-/// stage, it is the stage's.
+/// A file or folder that could not be written: kDiskFull, kCannotCreate or kCannotWrite. If a stage
+/// throws it, it is reported against that stage.
 struct WriteError : StageError {
   explicit WriteError(const Diagnostic& diagnostic)
       : StageError(StageError(diagnostic.code, diagnostic.message)
@@ -48,7 +49,7 @@ struct WriteError : StageError {
   Diagnostic diagnostic() const { return {code, {}, option, what(), help}; }
 };
 
-/// The error for `path` by errno: a full disk or quota is kDiskFull, anything else `otherwise`.
+/// The error for `path`, from errno: kDiskFull for a full disk or quota, else `otherwise`.
 Diagnostic write_diagnostic(const std::filesystem::path& path, int error, ErrorCode otherwise);
 
 }  // namespace runner

@@ -23,12 +23,12 @@ struct SourceText {
 
 /// A place in a SourceText. Lines and columns are 1-based; columns count bytes.
 struct Location {
-  const SourceText* source = nullptr;  ///< null: the place is not known
+  const SourceText* source = nullptr;  ///< null: the place is unknown
   int line = 0;
   int column = 0;
 };
 
-/// Owns every text of one invocation. Must outlive all Locations and Values made from them.
+/// Owns every text of one invocation. Must outlive all Locations and Values that point into it.
 class Sources {
  public:
   const SourceText& add(std::string name, std::string contents) {
@@ -37,7 +37,7 @@ class Sources {
   const std::deque<SourceText>& all() const { return texts_; }
 
  private:
-  std::deque<SourceText> texts_;  // a deque: addresses stay put
+  std::deque<SourceText> texts_;  // a deque: addresses are stable
 };
 
 /// A related place, e.g. "first defined here".
@@ -48,14 +48,14 @@ struct Note {
 
 enum class Severity { kError, kWarning };
 
-/// One thing wrong with what the user gave, at the place where they gave it.
+/// One error in the user's input, and its place.
 struct Diagnostic {
   ErrorCode code{};
   Location where;
-  std::string pointer;  ///< RFC 6901 pointer into the recipe, e.g. "/train/epochs"; empty when
-                        ///< there is none
+  std::string pointer;  ///< RFC 6901 pointer into the recipe, e.g. "/train/epochs"; empty if there
+                        ///< is none
   std::string message;  ///< what is wrong, one line, no full stop
-  std::string help;     ///< what to do instead, one line; empty when there is no good advice
+  std::string help;     ///< what to do instead, one line; empty if there is no good advice
   std::vector<Note> notes = {};
   Severity severity = Severity::kError;
 };
@@ -63,33 +63,33 @@ struct Diagnostic {
 /// Every problem found in one pass, in source order. Empty means success.
 using Diagnostics = std::vector<Diagnostic>;
 
-/// Sorts by source, line and column; what has no place comes last. Stable.
+/// Sorts by source, line and column; diagnostics without a place come last. Stable.
 void sort_by_place(Diagnostics& diagnostics, const Sources& sources);
 
-/// The exit code of the first error; kDone when there is none.
+/// The exit code of the first error; kDone if there is none.
 ExitCode exit_code(const Diagnostics& diagnostics);
 
-/// Writes "file:line:column: error[E0123]: message [/json/pointer]", the source line with a caret
-/// under the column, then the help and the notes. Control characters of the source are not passed
-/// on.
+/// Prints "file:line:column: error[E0123]: message [/json/pointer]", the source line with a caret
+/// under the column, then the help and the notes. Removes control characters of the source.
 void print(std::ostream& out, const Diagnostic& diagnostic, bool color = false);
 
 /// {"severity", "code", "message", "pointer", "file", "line", "column", "help", "notes": [...]}.
 nlohmann::ordered_json to_json(const Diagnostic& diagnostic);
 
-/// How a program ends that `signal` has stopped before its work was done: `has_saved` says whether
-/// a resumed run continues from there. SIGHUP counts as SIGTERM.
+/// The exit code of a program that `signal` stopped before its work was done. `has_saved`: a
+/// resumed run continues from there. SIGHUP counts as SIGTERM.
 ExitCode exit_code_of_stop(int signal, bool has_saved);
 
-/// That `signal` has stopped what leaves no record, `doing` something, "after waiting 2 min for a
-/// GPU": kInterrupted of SIGINT, kTerminated of others.
+/// The error for a command that `signal` stopped and that leaves no record. `doing` says what it
+/// did, e.g. "after waiting 2 min for a GPU". kInterrupted for SIGINT, kTerminated for other
+/// signals.
 Diagnostic stopped_by(int signal, const std::string& doing = "");
 
-/// Is `code` one that exit_code_of_stop() gives?
+/// True if exit_code_of_stop() can return `code`.
 bool says_stopped(ExitCode code);
 
-/// A value, or everything that is wrong with the input it was to be made from.
-/// The shape of C++23's std::expected<T, Diagnostics>, which C++20 lacks.
+/// A value, or all errors in the input it was made from. Has the interface of C++23's
+/// std::expected<T, Diagnostics>, which C++20 lacks.
 template <typename T>
 class [[nodiscard]] Result {
  public:

@@ -11,7 +11,7 @@ namespace runner {
 
 /// Every kind of error has a number that never changes its meaning; messages print it as
 /// error[E0123]. 01xx reading, 02xx composing, 03xx validating, 04xx compiling, 05xx usage, 06xx
-/// data, 07xx running, 08xx writing, 09xx our own mistakes.
+/// data, 07xx running, 08xx writing, 09xx bugs in Retort.
 enum class ErrorCode : int {
   kYamlSyntax = 101,
   kDuplicateKey = 102,
@@ -133,18 +133,17 @@ enum class ErrorCode : int {
   kBadSchema = 902,
 };
 
-/// One row of the table of errors: how the program ends, and what `retort explain E0123` says.
+/// One row of the error table: the exit code, and what `retort explain E0123` prints.
 struct ErrorInfo {
   ErrorCode code;
   ExitCode exit;
   std::string_view title;
-  std::string_view cause;  ///< when it is reported
-  std::string_view
-      example;  ///< something that is reported so: a line of a file, a command, a situation
+  std::string_view cause;    ///< when it is reported
+  std::string_view example;  ///< something that causes it: a line of a file, a command, a situation
   std::string_view remedy;
 };
 
-/// The whole table, in order of number.
+/// The whole table, sorted by number.
 std::span<const ErrorInfo> all_errors();
 const ErrorInfo& info(ErrorCode code);
 

@@ -2,13 +2,12 @@
 
 namespace runner {
 
-/// How a program of ours ends; sysexits where they fit. The same table for `retort` and
-/// `retort-worker`.
+/// The exit codes of `retort` and `retort-worker`; those of sysexits where they fit.
 enum class ExitCode : int {
   kDone = 0,
   kRunFailed = 1,
   kWouldRun = 2,          ///< only `plan --detailed-exitcode`
-  kSomeTrialsFailed = 3,  ///< a sweep finished, some trials failed
+  kSomeTrialsFailed = 3,  ///< a sweep finished, but some trials failed
   kUsage = 64,
   kBadData = 65,
   kMissingInput = 66,
@@ -18,10 +17,10 @@ enum class ExitCode : int {
   kCannotWrite = 74,
   kStoppedAfterSave = 75,  ///< run `retort resume`
   kBadRecipe = 78,
-  kNeedsAnotherDevice = 80,  ///< a worker's only: it has said `stranded`
-  kDeviceLost = 81,    ///< a worker's only: its device failed, and nothing after that was saved
-  kInterrupted = 130,  ///< SIGINT without a save
-  kTerminated = 143,   ///< SIGTERM without a save
+  kNeedsAnotherDevice = 80,  ///< worker only: it has sent `stranded`
+  kDeviceLost = 81,          ///< worker only: its device failed, and nothing was saved after that
+  kInterrupted = 130,        ///< SIGINT without a save
+  kTerminated = 143,         ///< SIGTERM without a save
 };
 
 }  // namespace runner

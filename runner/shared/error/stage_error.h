@@ -11,46 +11,49 @@
 
 namespace runner {
 
-/// A run went on after memory had run out, or after its worker had died.
+/// A recovery: the run continued after it ran out of memory or its worker died.
 struct Recovery {
   std::string cause;      ///< "out of memory", "memory is free again", "device lost", "killed"
-  std::string phase;      ///< of the step, "backward"; empty: unknown
-  std::int64_t step = 0;  ///< 1-based; 0: in none
-  std::int64_t tried = 0, taken = 0;  ///< bytes: asked for in vain, and held then; 0: unknown
-  std::int64_t limit = 0;             ///< bytes that may be held; 0: none was reached
-  std::string from, to;  ///< ways of computing the same, or devices; equal: it was done once more
+  std::string phase;      ///< the phase of the step, "backward"; empty: unknown
+  std::int64_t step = 0;  ///< 1-based; 0: outside any step
+  std::int64_t tried = 0, taken = 0;  ///< bytes: of the failed allocation, and allocated at that
+                                      ///< time; 0: unknown
+  std::int64_t limit = 0;             ///< bytes that may be allocated; 0: no limit was reached
+  std::string from, to;  ///< equivalent ways of computing the step, or devices; equal: it was
+                         ///< simply retried
   bool operator==(const Recovery&) const = default;
 };
 
-/// A failure while running that the user can do something about.
+/// A failure while running that the user can fix.
 ///
 ///   throw StageError(ErrorCode::kMissingFolder, "no folder '" + root +
 ///   "'").at("/root").with_help("create it");
 ///
-/// Without at() it blames the stage itself, without in_stage() the stage that is running.
+/// Without at() it is reported against the stage itself, without in_stage() against the running
+/// stage.
 struct StageError : std::runtime_error {
   StageError(ErrorCode code, const std::string& message)
       : std::runtime_error(message), code(code) {}
 
-  /// Blames the option with this pointer below the stage, e.g. "/root".
+  /// Reports it against the option with this pointer below the stage, e.g. "/root".
   StageError at(std::string pointer) && {
     option = std::move(pointer);
     return std::move(*this);
   }
-  /// Says what to do instead, in one line.
+  /// Adds advice, in one line.
   StageError with_help(std::string advice) && {
     help = std::move(advice);
     return std::move(*this);
   }
-  /// Says on which devices the same may be tried, "gpu" for another one or "cpu", after `what` and
-  /// so many retries; it is saved for that.
+  /// Says on which devices to try the same next, "gpu" for another one or "cpu", after the incident
+  /// `what` and this many retries. The node has saved its state for that.
   StageError elsewhere(std::vector<std::string> devices, Recovery what, std::int64_t times = 0) && {
     other_devices = std::move(devices);
     incident = std::move(what);
     retries = times;
     return std::move(*this);
   }
-  /// Blames the stage with this pointer, e.g. "/model".
+  /// Reports it against the stage with this pointer, e.g. "/model".
   StageError in_stage(std::string pointer) && {
     stage = std::move(pointer);
     return std::move(*this);
@@ -65,15 +68,14 @@ struct StageError : std::runtime_error {
   std::int64_t retries = 0;
 };
 
-/// Several failures that were found together; as a StageError it is the first of them.
+/// Several failures that were found together; its StageError base is the first of them.
 struct StageErrors : StageError {
   explicit StageErrors(std::vector<StageError> found)
       : StageError(found.front()), all(std::move(found)) {}
   std::vector<StageError> all;
 };
 
-/// Makes several checks, each of which may throw a StageError, and throws all that they have found
-/// at once:
+/// Makes several checks, each of which may throw a StageError, and throws everything found at once:
 ///
 ///   FoundErrors found;
 ///   for (const Group& group : groups) found.during([&] { check(group); });
@@ -91,7 +93,7 @@ class FoundErrors {
     }
   }
 
-  /// What was found before is not taken twice.
+  /// Ignores an error that was already found.
   void add(const StageError& error) {
     const auto is_same = [&](const StageError& known) {
       return known.option == error.option && std::string_view(known.what()) == error.what();

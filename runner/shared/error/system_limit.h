@@ -8,13 +8,13 @@
 
 namespace runner {
 
-/// What it means to a user that the system has refused something with `code` while `doing` it,
-/// "fork": a limit of this process or its container that was reached, and how it is raised. nullopt
-/// where it is no such limit.
+/// Explains to the user why the system refused with `code` while `doing` something, e.g. "fork":
+/// which limit of this process or its container was reached, and how to raise it. nullopt if `code`
+/// is not such a limit.
 std::optional<Diagnostic> limit_reached(const std::error_code& code, const std::string& doing);
 
-/// What ended a verb that expected none: a file that could not be written, a limit of the system, a
-/// folder that is not there; a mistake of ours where it is none of these (kInternal).
+/// The error for an unexpected exception that ended a command: a file that could not be written, a
+/// limit of the system, a missing folder; else a bug in Retort (kInternal).
 Diagnostic unexpected(const std::exception& error);
 
 }  // namespace runner

@@ -14,7 +14,7 @@ namespace runner {
 /// Trainings that an earlier run has done, by node.
 using CheckpointSources = std::map<std::string, CheckpointSource>;
 
-/// As protocol.md has it: {node: {"folder", "choice"}}, and "weights" where that is asked for.
+/// The format of protocol.md: {node: {"folder", "choice"}}, and "weights" if requested.
 /// checkpoint_sources_from_json throws std::runtime_error on anything else.
 nlohmann::ordered_json to_json(const CheckpointSources& nodes);
 CheckpointSources checkpoint_sources_from_json(const nlohmann::ordered_json& json);
@@ -22,15 +22,14 @@ CheckpointSources checkpoint_sources_from_json(const nlohmann::ordered_json& jso
 /// "kept", "best", "latest" or "this".
 std::string_view name(CheckpointSource::Choice choice);
 
-/// How a run makes use of the nodes that others have finished.
+/// How a run reuses the nodes that other runs have finished.
 struct ReuseOptions {
-  /// Of which nodes the results are taken: of none, of those whose kind says x-cacheable, of every
-  /// node.
+  /// Which nodes reuse results: none, those whose kind says x-cacheable, or all.
   enum class Which { kNone, kCacheable, kAll };
   std::filesystem::path index;  ///< where they are found (node_index.h); empty: nowhere
   Which which = Which::kCacheable;
-  nlohmann::json world = nlohmann::json::object();  ///< what results follow from besides the graph:
-                                                    ///< device, threads, library
+  nlohmann::json world = nlohmann::json::object();  ///< what results depend on in addition to the
+                                                    ///< graph: device, threads, library
 };
 
 /// "none", "cacheable" or "all"; reuse_named throws std::runtime_error for anything else.

@@ -15,14 +15,18 @@
 
 namespace runner {
 
-/// The protocol between `retort` and `retort-worker`: one JSON object a line, each with "event".
+/// The protocol between `retort` and `retort-worker`: one JSON object per line, each with "event".
 /// Version, fields and order are documented in runner/shared/protocol/protocol.md; a change of
-/// meaning raises kProtocolVersion.
+/// meaning increments kProtocolVersion.
 ///
-///   worker: hello            parent: request      worker: ready | diagnostic…, finished
-///   parent: go {run folder}  worker: node_started, resumed, progress, metric, say, node_finished
-///   …, finished
-///                            worker: flush            parent: flushed
+///   worker: hello
+///   parent: request
+///   worker: ready | diagnostic…, finished
+///   parent: go {run folder}
+///   worker: node_started, resumed, progress, metric, say, node_finished…, finished
+///
+///   worker: flush
+///   parent: flushed
 inline constexpr int kProtocolVersion = 1;
 
 /// Identifies the sources both programs were built from.
@@ -37,11 +41,11 @@ struct Ready {
   std::string device;
   int threads = 0;
   nlohmann::ordered_json variables =
-      nlohmann::ordered_json::object();  // of its environment that it set itself
+      nlohmann::ordered_json::object();  // environment variables that the worker set itself
 };                                       // every stage was created; waits for `go`
 struct Reported {
   Diagnostic diagnostic;
-};  // without Location: the parent finds it by pointer
+};  // without Location: the parent finds the place by the pointer
 struct NodeStarted {
   std::string node;
 };
@@ -63,7 +67,7 @@ struct Logged {
   LogLevel level = LogLevel::kDebug;
   std::string node;  // empty: the worker as a whole
   std::string line;
-};  // for the log alone
+};  // only for the log
 struct NodeFinished {
   std::string node;
   double seconds = 0;
@@ -72,7 +76,7 @@ struct NodeFinished {
 struct Reused {
   std::string node;
   std::string run;  // the folder of the run that computed it
-};                  // the node's results, and the metrics that follow, are an earlier run's
+};                  // the node's results, and the metrics that follow, come from an earlier run
 struct Resumed {
   std::string node;
   std::int64_t metrics = 0;
@@ -80,20 +84,20 @@ struct Resumed {
 struct Recovered {
   std::string node;
   Recovery recovery;
-};  // it went on after memory had run out
+};  // it continued after running out of memory
 struct Stranded {
   std::string node;
   std::vector<std::string> to;  // "gpu" for another one, "cpu"
   std::int64_t retries = 0;     // of a batch so far
-  Diagnostic error;             // where none of these is to be had
+  Diagnostic error;             // reported if none of these devices is available
   Recovery incident;            // without from and to
-};                              // it can go no further on this device, and is saved
+};                              // it cannot continue on this device, and has saved its state
 struct Flush {
-  std::string node;  // that saves next; empty: one has finished
+  std::string node;  // the node that saves next; empty: a node has finished
 };                   // waits for `flushed`: every metric before it is on the disk
 struct Item {
   nlohmann::ordered_json json;
-};  // one of many results of a request, as it comes
+};  // one of many results of a request, sent as it becomes available
 struct Answer {
   nlohmann::ordered_json json;
 };  // the result of a request that is not a run
@@ -108,7 +112,7 @@ using Event =
 /// {"cause", "phase", "step", "tried", "taken", "limit", "from", "to"}
 nlohmann::ordered_json to_json(const Recovery& recovery);
 
-/// One line without the newline. NaN and infinities travel as strings.
+/// One line without the newline. NaN and infinities are sent as strings.
 std::string to_line(const Event& event);
 
 /// Throws std::runtime_error on a line that is not an event.

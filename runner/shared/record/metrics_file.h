@@ -19,23 +19,23 @@ struct MetricLine {
   double time = 0;  ///< seconds after the run's start
 };
 
-/// metrics.jsonl: one measured number a line, {"node", "name", "value", "step", "time"}. Throws
+/// metrics.jsonl: one metric per line, {"node", "name", "value", "step", "time"}. Throws
 /// WriteError.
 class MetricsFile {
  public:
-  /// Makes an empty one; it must not exist.
+  /// Creates an empty file; it must not exist.
   static MetricsFile make(std::filesystem::path path, Storage& storage);
-  /// Continues what a run left. Lines that are no metrics, such as a last one that was cut off, are
-  /// dropped.
+  /// Continues the file of an earlier run. Drops lines that are not metrics, such as a last line
+  /// that was cut off.
   static MetricsFile reopen(std::filesystem::path path, Storage& storage);
 
   void append(const NodeMetric& metric, double seconds);
-  /// Everything appended is on the disk.
+  /// Everything appended is on the disk when this returns.
   void sync() { file_->sync(); }
-  /// Drops all but the first `count` metrics of `node`, and gives those back. The file is replaced
-  /// as a whole.
+  /// Drops all but the first `count` metrics of `node`, and returns those. The file is replaced
+  /// atomically.
   std::vector<MetricLine> rewind(std::string_view node, std::int64_t count);
-  /// All that the file holds.
+  /// All metrics in the file.
   std::vector<MetricLine> read() const;
 
  private:
@@ -49,15 +49,16 @@ class MetricsFile {
   std::optional<NewFile> file_;
 };
 
-/// What a run has measured, from its metrics.jsonl at `path`.
+/// The metrics of a run, read from its metrics.jsonl at `path`.
 struct RecordedMetrics {
   std::vector<MetricLine> lines;
-  std::size_t damaged =
-      0;  ///< lines that are no metrics and left out; a last one that was cut off is not counted
+  std::size_t damaged = 0;  ///< lines that are not metrics and were skipped; a last line that was
+                            ///< cut off is not counted
 };
 RecordedMetrics read_metrics(const std::filesystem::path& path);
 
-/// The time of the last whole line of such a file, of which only the end is read; 0: there is none.
+/// The time of the last complete line of such a file; 0 if there is none. Reads only the end of the
+/// file.
 double last_measured(const std::filesystem::path& path);
 
 }  // namespace runner

@@ -10,29 +10,29 @@
 namespace runner {
 
 /// The files in a checkpoint's folder. The manifest, {"schema": 1, "files": {name: {"size",
-/// "sha256"}}}, says what the others hold, and is written last.
+/// "sha256"}}}, lists the others with their digests, and is written last.
 inline constexpr const char* kCheckpointModel = "model.safetensors";
 inline constexpr const char* kCheckpointOptimizer = "optimizer.safetensors";
 inline constexpr const char* kCheckpointState = "state.json";
 inline constexpr const char* kCheckpointManifest = "manifest.json";
 inline constexpr int kCheckpointSchema = 1;
 
-/// Of which files the bytes are compared with the manifest; of the others only the sizes are.
+/// The files whose bytes are compared with the manifest; of the others only the sizes are.
 enum class CheckedFiles { kState, kAll };
 
-/// Throws StageError, kDamagedWeights, where a file of the checkpoint in `folder` is missing or is
-/// not what the manifest says it is.
+/// Throws StageError (kDamagedWeights) if a file of the checkpoint in `folder` is missing or does
+/// not match the manifest.
 void check_checkpoint(const std::filesystem::path& folder, CheckedFiles files = CheckedFiles::kAll);
 
-/// What check_checkpoint() throws.
+/// Throws the error of check_checkpoint().
 [[noreturn]] void damaged_checkpoint(const std::filesystem::path& folder, const std::string& why);
 
-/// What is damaged of a training's checkpoints in `folder`, a line each: `latest` must name a whole
-/// one, and so must `best` where it is there.
+/// What is damaged in a training's checkpoints in `folder`, one line each: `latest` must name an
+/// intact one, and so must `best` if it exists.
 std::vector<std::string> damaged_checkpoints(const std::filesystem::path& folder);
 
-/// The name of a checkpoint's folder: "step-00001234", or "step-00001234-1" where that step has
-/// been saved before, as after a resume. Ordered by age: the later of two is the larger.
+/// The name of a checkpoint's folder: "step-00001234", or "step-00001234-1" if that step has been
+/// saved before, as after a resume. Names compare by age: the later of two is greater.
 struct CheckpointName {
   std::int64_t step = 0;
   std::int64_t again = 0;
@@ -40,19 +40,20 @@ struct CheckpointName {
 };
 
 std::string to_text(const CheckpointName& name);
-/// nullopt where `text` is not what to_text() makes.
+/// nullopt if to_text() never returns `text`.
 std::optional<CheckpointName> checkpoint_name_from(std::string_view text);
 
-/// The checkpoints in `folder`, whole or not, newest first.
+/// The checkpoints in `folder`, complete or not, newest first.
 std::vector<CheckpointName> list_checkpoints(const std::filesystem::path& folder);
 
-/// The files beside them that name one, in a line.
+/// The files next to the checkpoints that hold the name of one, on one line.
 inline constexpr const char* kLatestCheckpoint = "latest";
 inline constexpr const char* kBestCheckpoint = "best";
 
-/// What the file `pointer` names; nullopt if it is missing or was not written by Retort.
+/// The checkpoint named in the file `pointer`; nullopt if the file is missing or was not written by
+/// Retort.
 std::optional<CheckpointName> pointed_to(const std::filesystem::path& pointer);
-/// Says so.
+/// The message that `pointer` names no checkpoint.
 std::string no_checkpoint_named(const std::filesystem::path& pointer);
 
 }  // namespace runner

@@ -25,38 +25,38 @@ namespace runner {
 ///   optimizer.read("learning_rate", config.learning_rate);
 ///   if (Diagnostics errors = reader.finish(); !errors.empty()) return errors;
 ///
-/// The schema has checked names, types and ranges and filled in every default, so a key that is
-/// missing here is our own mistake. finish() is the second net: it reports keys that nobody read,
-/// so a schema cannot promise what the code ignores.
+/// The schema has checked names, types and ranges and filled in every default, so a missing key is
+/// a bug in Retort. finish() is a second check: it reports keys that were never read, so a schema
+/// cannot promise an option that the code ignores.
 class ConfigReader {
  public:
-  /// `config` and every reader made by section() must outlive this; `pointer` is where config
-  /// stands, "/train".
+  /// `config` and every reader made by section() must outlive this; `pointer` is the place of
+  /// `config`, "/train".
   ConfigReader(const Value& config, std::string pointer);
 
-  /// Stores the value of `key` in `field`; an error, and `field` untouched, when it is not there or
-  /// not a T. T: bool, int64, double (takes integers too), string, Value, vectors of int64, double
-  /// and string, and optionals of all these (null is empty). The common keys kind, name, inputs and
-  /// foreach of a stage need not be read.
+  /// Stores the value of `key` in `field`. If it is missing or not a T, adds an error and leaves
+  /// `field` unchanged. T: bool, int64, double (accepts integers too), string, Value, vectors of
+  /// int64, double and string, and optionals of all these (null is nullopt). The common keys kind,
+  /// name, inputs and foreach of a stage need not be read.
   template <typename T>
   void read(std::string_view key, T& field);
 
-  /// A reader of the nested mapping `key`; what it finds ends up in this reader's finish(). It
+  /// A reader of the nested mapping `key`. Its errors are returned by this reader's finish(). It
   /// lives as long as this.
   ConfigReader& section(std::string_view key);
 
-  /// The same for a list of mappings, a reader for each: at "/train/groups/0" and so on.
+  /// The same for a list of mappings: one reader for each, at "/train/groups/0" and so on.
   std::vector<ConfigReader*> sections(std::string_view key);
 
-  /// The value of `key` without a type, marked as read as a whole; null when absent.
+  /// The untyped value of `key`, marked as read entirely; null if absent.
   const Value* raw(std::string_view key);
 
-  /// Adds an error of the caller's at `key`.
+  /// Adds an error of the caller at `key`.
   void fail(std::string_view key, ErrorCode code, std::string message, std::string help = "");
 
   const std::string& pointer() const { return pointer_; }
 
-  /// Everything wrong so far, plus one error for each key that was never read.
+  /// All errors so far, plus one for each key that was never read.
   Diagnostics finish();
 
  private:
@@ -70,14 +70,13 @@ class ConfigReader {
   Diagnostics errors_;
 };
 
-/// The value of the word at `key`:
+/// Maps the word at `key` to a value:
 ///
 ///   options.keep = choice<Keep>(reader, "keep", {{"best", Keep::kBest}, {"last", Keep::kLast}});
 ///
-/// No entry stands for all other words. The schema has let a word through that the table lacks, so
-/// that is our own mistake: it becomes an error kInternal of `reader`, and T{} comes back, which
-/// nobody gets to use since finish() refuses the options. A T may be a function that reads what
-/// goes with the word; after an error it is null.
+/// If the schema allows a word that the table lacks, that is a bug in Retort: `reader` gets an
+/// error kInternal, and T{} is returned, which is never used since finish() rejects the options. A
+/// T may be a function that reads the options belonging to the word; after an error it is null.
 template <typename T>
 T choice(ConfigReader& reader, std::string_view key,
          std::span<const std::pair<std::string_view, T>> table) {
@@ -101,7 +100,7 @@ T choice(ConfigReader& reader, std::string_view key,
   return choice<T>(reader, key, std::span(table.begin(), table.size()));
 }
 
-/// Reads the value of `key` into `field`; the word "auto" is nullopt.
+/// Reads the value of `key` into `field`; the word "auto" becomes nullopt.
 template <typename T>
 void read_or_auto(ConfigReader& reader, std::string_view key, std::optional<T>& field) {
   const Value* const value = reader.raw(key);

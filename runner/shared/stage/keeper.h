@@ -6,24 +6,24 @@
 
 namespace runner {
 
-/// What an artifact may keep so that it does its work sooner. No result depends on it.
+/// What an artifact may cache to work faster. No result depends on it.
 struct Allowance {
-  std::int64_t memory = 0;  ///< bytes of the host's
+  std::int64_t memory = 0;  ///< bytes of host memory
   std::filesystem::path cache =
-      {};  ///< a folder of this user for what can be made again; empty: none
-  std::string build =
-      {};  ///< of these programs: what another has left there may be made another way
+      {};                  ///< a folder of this user for data that can be recreated; empty: none
+  std::string build = {};  ///< identifies these programs: data cached by another build may have
+                           ///< been made differently
 };
 
-/// An artifact beside that, which keeps what it has made as far as it is allowed to.
+/// A further base class for artifacts that cache what they make, within an allowance.
 class Keeper {
  public:
   virtual ~Keeper() = default;
-  /// Bytes of the host's memory that it could use.
+  /// Bytes of host memory that it could use.
   virtual std::int64_t could_keep() const = 0;
-  /// In place of what it was allowed before. Thread-safe, as all of an artifact.
+  /// Replaces the previous allowance. Thread-safe, like every function of an artifact.
   virtual void allow(const Allowance& allowance) const = 0;
-  /// What it keeps elsewhere than in that memory, for who watches; empty: nothing.
+  /// What it caches outside that memory, for display; empty: nothing.
   virtual std::string kept_elsewhere() const { return ""; }
 };
 

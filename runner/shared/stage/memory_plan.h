@@ -10,27 +10,27 @@
 
 namespace runner {
 
-/// A number of bytes, and what takes them.
+/// A number of bytes, and its owner.
 struct NamedBytes {
   std::string name;
   std::int64_t bytes = 0;
-  std::string note = {};  ///< where the number is from, or why it is 0; may be empty
+  std::string note = {};  ///< how the number was obtained, or why it is 0; may be empty
   bool operator==(const NamedBytes&) const = default;
 };
 
-/// A tensor that is alive at the peak.
+/// A tensor that is live at the peak.
 struct AliveTensor {
   std::string owner;  ///< as in MemoryPlan::owners
-  std::string
-      name;  ///< of a parameter, gradient or input: its own; of an activation: the module's path
-  std::string operation;  ///< that made it, "aten::linear"; may be empty
+  std::string name;   ///< for a parameter, gradient or input: its own name; for an activation: the
+                      ///< module's path
+  std::string operation;  ///< that created it, "aten::linear"; may be empty
   std::vector<std::int64_t> shape;
   std::string dtype;  ///< "float32"
   std::int64_t bytes = 0;
   bool operator==(const AliveTensor&) const = default;
 };
 
-/// Where on the curve of live bytes a phase begins.
+/// The start of a phase on the curve of live bytes.
 struct PhaseMark {
   std::string
       phase;  ///< "forward", "loss", "backward", "unscale", "clip", "optimizer", "evaluate", …
@@ -38,79 +38,80 @@ struct PhaseMark {
   bool operator==(const PhaseMark&) const = default;
 };
 
-/// Another way of computing the same.
+/// Another way of computing the same step.
 struct PlanAlternative {
-  std::vector<std::string> overrides;  ///< that make it, "memory.micro_batch=8"
+  std::vector<std::string> overrides;  ///< overrides that select it, "memory.micro_batch=8"
   std::string exactness;               ///< "bit", "exact" or "declared"
   std::int64_t predicted = 0;          ///< bytes, as MemoryPlan::predicted
-  double relative_flops = 1;           ///< of a step, by those of the plan
+  double relative_flops = 1;           ///< of a step, relative to the plan
   std::string refused = {};            ///< why it is not possible; empty: it is
   double relative_operations =
-      1;  ///< started in a step, by those of the plan: each takes a time of its own
+      1;  ///< operations started in a step, relative to the plan: each has launch overhead
   bool operator==(const PlanAlternative&) const = default;
 };
 
-/// What a plan has chosen by itself, where the recipe allows that.
+/// What a plan has chosen automatically, if the recipe allows that.
 struct PlanChoice {
-  std::vector<std::string>
-      overrides;  ///< that ask for the same; empty: the whole batch at once, nothing recomputed
-  std::string exactness;   ///< "bit" or "exact"
-  std::string summary;     ///< "micro_batch 26 (5 parts), 3 of 12 blocks recomputed"
-  std::int64_t whole = 0;  ///< bytes that the whole batch at once would need
-  double relative_time =
-      1;  ///< of a step, as the time model has it, by that of the whole batch at once
+  std::vector<std::string> overrides;  ///< overrides that select it explicitly; empty: the whole
+                                       ///< batch at once, nothing recomputed
+  std::string exactness;               ///< "bit" or "exact"
+  std::string summary;                 ///< "micro_batch 26 (5 parts), 3 of 12 blocks recomputed"
+  std::int64_t whole = 0;              ///< bytes that the whole batch at once would need
+  double relative_time = 1;  ///< of a step, by the time model, relative to the whole batch at once
   std::string time_model;    ///< its version
   bool is_replayed = false;  ///< it was chosen when the run first started
   bool operator==(const PlanChoice&) const = default;
 };
 
-/// What an option that the recipe sets does to the peak.
+/// The effect on the peak of an option that the recipe sets.
 struct OptionEffect {
   std::string option;      ///< as in the recipe, "memory.empty_cache_every"
   std::string value;       ///< "50"
-  std::int64_t bytes = 0;  ///< by which the peak is lower for it; negative: higher
+  std::int64_t bytes = 0;  ///< by which the option lowers the peak; negative: raises it
   std::string note = {};   ///< "it returns unused blocks, and lowers no peak"
   bool operator==(const OptionEffect&) const = default;
 };
 
-/// The term of what artifacts may keep in the memory that plans leave.
+/// The name of the term for what artifacts may cache in the memory that plans leave free.
 inline constexpr std::string_view kCacheTerm = "cache";
 
 /// The result of a node's dry run: the memory that it needs at its peak, its owners, and the
-/// alternatives. All sizes are bytes. It is recorded as nodes/<id>/plan.json.
+/// alternatives. All sizes are bytes. Recorded as nodes/<id>/plan.json.
 struct MemoryPlan {
   std::string node;
-  std::string device;          ///< "cpu", "cuda:0", or the name of a device that is not here
-  int threads = 0;             ///< the CPU's, which its kernels' temporaries grow with
-  std::int64_t live = 0;       ///< the most that tensors take at once
-  std::int64_t reserved = 0;   ///< the most that the allocator takes for them
-  std::int64_t predicted = 0;  ///< reserved, the terms besides the allocator's, and what is held
-  std::optional<std::int64_t> budget;  ///< that it is compared with; nullopt: none is known
+  std::string device;          ///< "cpu", "cuda:0", or the name of a device that is not present
+  int threads = 0;             ///< CPU threads, since the temporary memory of CPU kernels grows
+                               ///< with them
+  std::int64_t live = 0;       ///< peak of the bytes live in tensors
+  std::int64_t reserved = 0;   ///< peak of the bytes that the allocator reserves for them
+  std::int64_t predicted = 0;  ///< reserved bytes, the terms outside the allocator, and held bytes
+  std::optional<std::int64_t> budget;  ///< the limit for `predicted`; nullopt: unknown
   std::string budget_from;             ///< "memory.budget", "--budget", "the machine's memory", …
-  bool must_fit = true;  ///< false: it runs all the same, as memory.on_oom_policy: legacy has it
+  bool must_fit = true;  ///< false: it runs even if it does not fit, as with memory.on_oom_policy:
+                         ///< legacy
   std::string peak_phase, peak_operation;
   std::vector<NamedBytes>
-      owners;  ///< of what is live at the peak: parameter, gradient, optimizer_state, …
+      owners;  ///< of the live bytes at the peak: parameter, gradient, optimizer_state, …
   std::vector<NamedBytes>
-      terms;  ///< of `predicted`, by name; a note tells which are parts of `live` or `reserved`
-  std::string terms_version;  ///< of these
+      terms;  ///< of `predicted`, by name; a note says which are part of `live` or `reserved`
+  std::string terms_version;  ///< version of the terms
   std::vector<NamedBytes>
-      held;  ///< what earlier nodes have put out and keep meanwhile: "train.1.checkpoint"
-  std::vector<AliveTensor> largest;  ///< the ten largest that are alive at the peak
+      held;  ///< outputs of earlier nodes kept during this node: "train.1.checkpoint"
+  std::vector<AliveTensor> largest;  ///< the ten largest tensors live at the peak
   std::vector<std::int64_t>
-      curve;  ///< live bytes over a step, evenly thinned out; the peak is among them
+      curve;  ///< live bytes over a step, evenly downsampled; includes the peak
   std::vector<PhaseMark> phases;
   std::vector<OptionEffect> options;
-  std::vector<PlanAlternative> alternatives;  ///< that were considered, cheapest first
+  std::vector<PlanAlternative> alternatives;  ///< alternatives considered, cheapest first
   double flops = 0;                           ///< of one step
-  std::int64_t operations = 0;                ///< that are started in one step; 0: unknown
-  double traffic = 0;                         ///< bytes that are written in one step; 0: unknown
-  double moved = 0;  ///< bytes that one step copies between the host and a GPU
+  std::int64_t operations = 0;                ///< operations started in one step; 0: unknown
+  double traffic = 0;                         ///< bytes written in one step; 0: unknown
+  double moved = 0;                           ///< bytes copied between host and GPU in one step
   nlohmann::ordered_json
       step;  ///< how a batch is computed: {"micro_batch", "two_pass", "precision", …}
-  std::optional<PlanChoice> choice;  ///< nullopt: the recipe says it all
-  std::string reuse;  ///< "hit", "miss: data.image_size was 56 and is now 70"; empty: nothing of it
-                      ///< is reused
+  std::optional<PlanChoice> choice;  ///< nullopt: the recipe sets everything
+  std::string reuse;  ///< "hit", "miss: data.image_size was 56 and is now 70"; empty: nothing is
+                      ///< reused
 
   std::int64_t held_bytes() const;
   bool fits() const { return !budget || predicted <= *budget; }
@@ -119,11 +120,11 @@ struct MemoryPlan {
 };
 
 nlohmann::ordered_json to_json(const MemoryPlan& plan);
-/// The same back. Throws std::runtime_error for what to_json() has not made.
+/// The inverse. Throws std::runtime_error for anything that to_json() has not made.
 MemoryPlan memory_plan_from_json(const nlohmann::ordered_json& json);
 
-/// {"node", "predicted", "held"}: of the node where a run needs the most, and how much of that
-/// others hold.
+/// {"node", "predicted", "held"}: for the node at which the run needs the most memory, and how much
+/// of that is held for other nodes.
 nlohmann::ordered_json run_peak(const MemoryPlan& plan);
 
 /// "chosen: micro_batch 26 (5 parts): 1.9 GiB instead of 6.4 GiB, in about 2 % more time (exact)".
@@ -138,7 +139,7 @@ std::string override_text(const std::vector<std::string>& overrides);
 /// "(105, 64, 112, 112)".
 std::string shape_text(const std::vector<std::int64_t>& shape);
 
-/// "layer1.0.conv1 (105, 64, 112, 112) float32, 321.6 MiB"; of what has no name, its owner.
+/// "layer1.0.conv1 (105, 64, 112, 112) float32, 321.6 MiB"; the owner if the tensor has no name.
 std::string tensor_text(const AliveTensor& tensor);
 
 }  // namespace runner

@@ -18,29 +18,29 @@
 
 namespace runner {
 
-/// How far a way of computing a gradient is from computing the whole batch at once, in float64 on
-/// small shapes.
+/// How far the gradient of one way of computing a step is from that of the whole batch at once, in
+/// float64 on small shapes.
 struct Certificate {
-  /// Below it two gradients are equal in exact arithmetic: what is equal stays under 1e-14, what is
-  /// not is above 1e-3.
+  /// Below this error two gradients are equal in exact arithmetic: equal ones stay under 1e-14,
+  /// different ones are above 1e-3.
   static constexpr double kLimit = 1e-12;
 
   struct Parameter {
     std::string name;
-    double relative_error =
-        0;  ///< |g - reference| / |reference| (L2), the latter a thousandth of the whole at least
+    double relative_error = 0;  ///< |g - reference| / |reference| (L2); the denominator is at least
+                                ///< a thousandth of the whole
     bool operator==(const Parameter&) const = default;
   };
 
   std::string node;
   std::string
       compared;  ///< "micro_batch 3, activation_checkpointing block against the whole batch of 8"
-  std::vector<Parameter> parameters;  ///< all that are trained, in the network's order
-  std::vector<std::string>
-      changed;          ///< what differs besides the gradient: "buffer running_mean"; none is good
-  std::string refused;  ///< why nothing was computed; empty: it was
+  std::vector<Parameter> parameters;  ///< all trained parameters, in the network's order
+  std::vector<std::string> changed;   ///< what differs other than the gradient: "buffer
+                                      ///< running_mean"; none is good
+  std::string refused;                ///< why nothing was computed; empty: it was
 
-  /// The largest error; NaN where one is no number.
+  /// The largest error; NaN if an error is NaN.
   double worst() const {
     double worst = 0;
     for (const auto& [name, error] : parameters) {
@@ -56,11 +56,11 @@ struct Certificate {
 };
 
 nlohmann::ordered_json to_json(const Certificate& certificate);
-/// The same back. Throws std::runtime_error for what to_json() has not made.
+/// The inverse. Throws std::runtime_error for anything that to_json() has not made.
 Certificate certificate_from_json(const nlohmann::ordered_json& json);
 
-/// What the plans of one graph's nodes leave for one another, such as dry runs that another node's
-/// would repeat. One object of each type, which its first user makes:
+/// What the plans of one graph's nodes share, such as dry runs that another node would repeat.
+/// Holds one object of each type, created on first use:
 ///
 ///   SharedTraces& traces = context.shelf().of<SharedTraces>();
 class PlanShelf {
@@ -76,27 +76,26 @@ class PlanShelf {
   std::map<std::type_index, std::shared_ptr<void>> objects_;
 };
 
-/// What a dry run looks for.
+/// What a dry run computes.
 struct DryRunOptions {
-  /// The name of a device that is planned for and is not here, "NVIDIA L4", whose kind
-  /// NodeFacts::device says; empty: it is that device itself.
+  /// The name of a device to plan for that is not present, "NVIDIA L4"; its kind is
+  /// NodeFacts::device. Empty: that device itself.
   std::string device_model = {};
-  /// The bytes that may be used where the recipe does not say it, and who says so; nullopt: what
-  /// the device has.
+  /// The memory budget in bytes if the recipe sets none, and its source; nullopt: the device's
+  /// memory.
   std::optional<NamedBytes> budget = {};
-  /// Whether other ways of computing the same are to be looked at; a plan that does not fit names
-  /// them always.
+  /// Also evaluate alternatives. A plan that does not fit always names them.
   bool wants_alternatives = false;
-  /// Whether the ways of computing that the recipe asks for are compared with the whole batch,
-  /// whether they fit or not.
+  /// Also compare the ways of computing that the recipe asks for with the whole batch, whether they
+  /// fit or not.
   bool wants_certificate = false;
 };
 
-/// What a stage may touch in its dry run. It has no folder; lines that it says are shown if the
+/// What a stage can access in its dry run. It has no folder; lines that it says are shown if the
 /// node then runs.
 class PlanContext : public RunContext {
  public:
-  /// `shelf` is that of all nodes of the graph; null: this node is planned alone.
+  /// `shelf` is shared by all nodes of the graph; null: this node is planned alone.
   PlanContext(NodeFacts facts, DryRunOptions dry, std::vector<NamedBytes> held = {},
               std::shared_ptr<PlanShelf> shelf = {})
       : RunContext(std::move(facts)),
@@ -105,20 +104,20 @@ class PlanContext : public RunContext {
         shelf_(shelf ? std::move(shelf) : std::make_shared<PlanShelf>()) {}
 
   const DryRunOptions& dry() const { return dry_; }
-  /// What others have put out and keep on the node's device while it runs, such as
-  /// "train.1.checkpoint"; without its own inputs, of which it knows more.
+  /// Outputs of other nodes that stay on the node's device while it runs, such as
+  /// "train.1.checkpoint". Excludes its own inputs, about which it knows more.
   const std::vector<NamedBytes>& held() const { return held_; }
 
-  /// How this node computed a step when its run first started, as MemoryPlan::step has it; null: it
-  /// has not started.
+  /// How this node computed a step when its run first started, as in MemoryPlan::step; null: it has
+  /// not started.
   const nlohmann::ordered_json& earlier_step() const { return earlier_step_; }
 
-  /// What the plans of the graph's nodes leave for one another.
+  /// What the plans of the graph's nodes share.
   PlanShelf& shelf() const { return *shelf_; }
 
-  /// What this node needs. `plan.node` is filled in.
+  /// Reports what this node needs. Fills in `plan.node`.
   virtual void plan(MemoryPlan plan) = 0;
-  /// The result of the comparison. `certificate.node` is filled in.
+  /// Reports the result of the comparison. Fills in `certificate.node`.
   virtual void certify(Certificate certificate) = 0;
 
  protected:

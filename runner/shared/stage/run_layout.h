@@ -9,12 +9,12 @@ namespace runner {
 
 /// The layout of a node's folder, nodes/<id>/ of a run.
 ///
-///   finished.json          it has run to its end (finished_node.h)
-///   reused.json            whose results these are, where they are another run's
-///   plan.json              what its memory was planned to be
+///   finished.json          it has run to its end (node_index.h)
+///   reused.json            the run that its results come from, if another one
+///   plan.json              its memory plan
 ///   division.gz            of images: which of them are in which part (stages/artifact/division.h)
-///   training_metrics.json  of a training: what its epochs measured; by retort
-///   checkpoints/           of a training: step-00001234/ and so on (checkpoint_name.h)
+///   training_metrics.json  of a training: the metrics of its epochs; by retort
+///   checkpoints/           of a training: step-00001234/ and so on (checkpoint_files.h)
 ///   metrics.json           of an evaluation, and its curves.json, or its episodes.csv
 class NodeLayout {
  public:
@@ -31,37 +31,40 @@ class NodeLayout {
   std::filesystem::path curves() const;
   std::filesystem::path episodes() const;
 
-  /// Is the file `name`, below such a folder, an account that the executor keeps, and no result of
-  /// the stage?
+  /// True if the file `name`, below such a folder, is the executor's bookkeeping and not a result
+  /// of the stage.
   static bool is_account(std::string_view name);
 
  private:
   std::filesystem::path folder_;
 };
 
-/// The files in which retort keeps what was asked, in .retort/ or .retort/resume-N/.
+/// The files in which retort records what was requested, in .retort/ or .retort/resume-N/.
 struct RunRecord {
   static constexpr std::string_view kMark =
       "run.json";  ///< marks the folder as a run's; not of a resume
   static constexpr std::string_view kSource =
-      "source.json";  ///< of an evaluation: whose weights it took
+      "source.json";  ///< for an evaluation: the run that its weights come from
   static constexpr std::string_view kConfig = "config.yaml";  ///< as composed; not of a resume
   static constexpr std::string_view kOverrides = "overrides.yaml";  ///< as typed
   static constexpr std::string_view kRecipe = "recipe.yaml";        ///< resolved
   static constexpr std::string_view kGraph = "graph.json";          ///< compiled
   static constexpr std::string_view kEnvironment =
-      "environment.json";  ///< written last: with it the record is whole
+      "environment.json";  ///< written last: it makes the record complete
 };
 
-/// The layout of a run's folder, for everything that writes or reads there. No name of a file in it
-/// is written anywhere else.
+/// The layout of a run's folder, for all code that reads or writes there. File names in it are
+/// defined nowhere else.
 ///
-///   .retort/            what was asked, by retort: RunRecord; of the first resume in
-///   .retort/resume-1/, and so on metrics.jsonl       one measured number a line log.txt what was
-///   said, and what the worker printed summary.json        how it went tags.json           what it
-///   is called, by `retort runs tag` (run_tags.h); not there before the first nodes/<id>/ one
-///   node's files, by the worker: NodeLayout analysis/           the pictures of `retort analyze`
-///   export/<name>/      what `retort export` wrote
+///   .retort/            what was requested, by retort: RunRecord; for the first resume in
+///                       .retort/resume-1/, and so on
+///   metrics.jsonl       one metric per line
+///   log.txt             what was said, and what the worker printed
+///   summary.json        how it went
+///   tags.json           its tags, by `retort runs tag` (run_tags.h); absent before the first tag
+///   nodes/<id>/         one node's files, by the worker: NodeLayout
+///   analysis/           the output of `retort analyze`
+///   export/<name>/      the output of `retort export`
 ///
 ///   RunLayout(folder).node("train").checkpoints()
 class RunLayout {
@@ -89,7 +92,7 @@ class RunLayout {
 /// The folder of the run that contains `path`; nullopt if there is none.
 std::optional<std::filesystem::path> run_of(const std::filesystem::path& path);
 
-/// Below it runs go that are not told where: outputs/<date>/<time>.
+/// The default folder for new runs: outputs/<date>/<time>.
 std::filesystem::path default_runs_folder(const std::filesystem::path& working_folder);
 
 }  // namespace runner

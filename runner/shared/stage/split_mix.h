@@ -5,7 +5,7 @@
 
 namespace runner {
 
-/// By how much SplitMix64's state grows with each number.
+/// The increment of SplitMix64's state per number.
 inline constexpr std::uint64_t kSplitMixStep = 0x9E3779B97F4A7C15;
 
 /// SplitMix64's finalizer: Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
@@ -16,7 +16,7 @@ constexpr std::uint64_t split_mix(std::uint64_t z) {
   return z ^ z >> 31;
 }
 
-/// The 64-bit FNV-1a hash of a name, for seeds that are functions of names.
+/// The 64-bit FNV-1a hash of a name, for seeds derived from names.
 constexpr std::uint64_t fnv1a(std::string_view name) {
   std::uint64_t hash = 0xCBF29CE484222325;
   for (const char letter : name) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001B3;

@@ -22,19 +22,19 @@ enum class ArtifactType { kDataset, kModel, kMemoryPolicy, kCheckpoint, kPredict
 std::string_view name(ArtifactType type);
 std::optional<ArtifactType> artifact_type(std::string_view name);
 
-/// Bytes that an artifact keeps as long as it lives.
+/// Bytes that an artifact holds while it lives.
 struct HeldMemory {
-  std::int64_t on_device = 0;  ///< of the run's device
-  std::int64_t on_host = 0;    ///< of the CPU's memory, which on a CPU is the device's
+  std::int64_t on_device = 0;  ///< in the memory of the run's device
+  std::int64_t on_host = 0;    ///< in host memory, which on a CPU is the device's
 };
 
-/// Whatever a stage hands to the next. Immutable once produced; freed when the last consumer has
+/// What a stage outputs for the next. Immutable once produced; freed when the last consumer has
 /// run.
 class Artifact {
  public:
   virtual ~Artifact() = default;
   virtual ArtifactType type() const = 0;
-  /// Of a stand-in, what the artifact that it stands for will keep.
+  /// For a stand-in: what the real artifact will hold.
   virtual HeldMemory held() const { return {}; }
 };
 using ArtifactPtr = std::shared_ptr<const Artifact>;
@@ -48,11 +48,11 @@ class Inputs {
  public:
   using ByPort = std::map<std::string, std::vector<ArtifactPtr>, std::less<>>;
   using Sources = std::map<std::string, std::string, std::less<>>;
-  /// `sources` names the stage that is wired to a port.
+  /// `sources` gives the stage that is wired to each port.
   explicit Inputs(ByPort by_port, Sources sources = {})
       : by_port_(std::move(by_port)), sources_(std::move(sources)) {}
 
-  /// The artifact on `port`. The graph has already checked that it is there and is a T.
+  /// The artifact on `port`. The graph compiler has checked that it is there and is a T.
   template <typename T>
   std::shared_ptr<const T> get(std::string_view port) const {
     const auto artifact = find<T>(port);
@@ -60,7 +60,7 @@ class Inputs {
     return artifact;
   }
 
-  /// The same for an optional port: null when nothing is wired to it.
+  /// The same for an optional port: null if nothing is wired to it.
   template <typename T>
   std::shared_ptr<const T> find(std::string_view port) const {
     const auto found = by_port_.find(port);
@@ -87,8 +87,8 @@ class Inputs {
     });
   }
 
-  /// The stage that the artifact on `port` comes from, as the recipe calls it; the port's own name
-  /// where nobody said.
+  /// The stage that the artifact on `port` comes from, by its name in the recipe; the port's own
+  /// name if unknown.
   std::string source(std::string_view port) const {
     const auto found = sources_.find(port);
     return found == sources_.end() ? std::string(port) : found->second;
@@ -106,30 +106,30 @@ using Outputs = std::map<std::string, ArtifactPtr, std::less<>>;
 class Stage {
  public:
   virtual ~Stage() = default;
-  /// Does the work. Throws StageError for what the user can fix, anything else for what they
-  /// cannot; the executor reports both against the stage's place in the recipe.
+  /// Does the work. Throws StageError for errors that the user can fix, anything else for those
+  /// they cannot; the executor reports both at the stage's place in the recipe.
   virtual Outputs run(const Inputs& inputs, RunContext& context) = 0;
-  /// Shows what run() would need on such inputs, without doing it: from descriptions alone, on the
-  /// Meta device. Returns stand-ins for its outputs, good enough to plan what comes after. nullopt:
-  /// nothing is worth planning; it is run instead, and what it puts out is kept for the run itself.
+  /// Plans what run() would need on such inputs, without running: from descriptions only, on the
+  /// Meta device. Returns stand-ins for its outputs, good enough to plan later stages. nullopt: the
+  /// stage is too cheap to plan; it is run instead, and its outputs are kept for the run.
   virtual std::optional<Outputs> plan(const Inputs& /*inputs*/, PlanContext& /*context*/) {
     return std::nullopt;
   }
-  /// What the stage found in the world outside its options when it was made, as a short text: the
-  /// files of a data set, the bytes of weights. Two stages of the same options and fingerprint do
-  /// the same. Empty: nothing. Asked again after run(), which may have made those files.
+  /// A short text that identifies what the stage found outside its options when it was created: the
+  /// files of a data set, the bytes of weights. Two stages with the same options and fingerprint do
+  /// the same. Empty: nothing. Called again after run(), which may have created those files.
   virtual std::string fingerprint() const { return {}; }
-  /// False where neither the outputs nor the files depend on RunContext::seed().
+  /// False if neither the outputs nor the files depend on RunContext::seed().
   virtual bool uses_seed() const { return true; }
 };
 
-/// The code of one kind. Its ports, options, defaults and help are in schemas/, so that the
-/// graph can be checked and drawn where this code is not linked. One constant per file in stages/.
+/// The code of one kind. Its ports, options, defaults and help are in schemas/, so that a graph can
+/// be checked and drawn by programs that do not link this code. One constant per file in stages/.
 struct StageKind {
   std::string_view name;  ///< as written after `kind:` in a recipe, e.g. "train.supervised"
-  /// Reads and checks the options; looks at the world (does the folder exist?) but changes nothing
-  /// in it, loads no data and allocates no tensor. Every stage is created before the first one
-  /// runs.
+  /// Reads and checks the options. May inspect the environment (does the folder exist?) but changes
+  /// nothing in it, loads no data and allocates no tensor. Every stage is created before the first
+  /// one runs.
   Result<std::unique_ptr<Stage>> (*create)(ConfigReader& config);
 };
 

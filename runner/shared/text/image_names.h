@@ -7,39 +7,39 @@
 
 namespace runner {
 
-/// Does a file's name end as that of an image that is read, .jpg, .jpeg, .png or .webp in any case,
-/// and is not hidden?
+/// True if the file name ends in .jpg, .jpeg, .png or .webp, in any case, and is not hidden: an
+/// image format that Retort reads.
 bool is_image_name(std::string_view name);
 
-/// Does it end as that of an image in a format that is not read, such as .gif or .tiff, and is not
-/// hidden?
+/// True if the file name ends like an image in an unsupported format, such as .gif or .tiff, and is
+/// not hidden.
 bool is_other_image_name(std::string_view name);
 
-/// "JPEG, PNG or WebP": what the file of an image may be.
+/// "JPEG, PNG or WebP": the supported image formats.
 inline constexpr std::string_view kImageFormats = "JPEG, PNG or WebP";
 /// ".jpg, .jpeg, .png or .webp".
 inline constexpr std::string_view kImageEndings = ".jpg, .jpeg, .png or .webp";
 
-/// Counts what a search for images passes over, so that it can be told.
+/// Counts the entries that a search for images skips, for reporting.
 class NotTaken {
  public:
-  /// One that Retort has written, .retort-…, is not told.
+  /// Does not count files that Retort has written, .retort-….
   void file(std::string_view name);
-  /// A folder in a place where only files are looked at, or a hidden one.
+  /// A hidden folder, or one in a place where only files are expected.
   void folder(std::string_view name);
-  /// What another search has passed over.
+  /// Adds the counts of another search.
   void add(const NotTaken& other);
 
-  /// "12 files ignored: 10 .txt, 2 .svg; 1 hidden folder", the most frequent ending first; empty
-  /// where there is nothing to tell.
+  /// "12 files ignored: 10 .txt, 2 .svg; 1 hidden folder", the most frequent ending first; empty if
+  /// there is nothing to report.
   std::string text() const;
-  /// The same of images in other formats alone: "3 .gif, 1 .tiff".
+  /// The same for images in unsupported formats only: "3 .gif, 1 .tiff".
   std::string other_images() const;
   std::int64_t count_other_images() const;
 
  private:
   std::map<std::string, std::int64_t> endings_,
-      other_images_;  // in lower case, with the dot; "" is none
+      other_images_;  // in lower case, with the dot; "" for no ending
   std::int64_t hidden_files_ = 0, folders_ = 0, hidden_folders_ = 0;
 };
 

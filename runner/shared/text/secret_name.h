@@ -6,28 +6,28 @@
 
 namespace runner {
 
-/// Does the name of an environment variable tell that its value is a secret? It holds TOKEN, KEY,
-/// SECRET, PASSWORD, PASSWD, PASSPHRASE, AUTH or CREDENTIAL, or ends with PASS, in small letters or
-/// capitals; `author` and `bypass` are none.
+/// True if the name of an environment variable suggests that its value is a secret: it contains
+/// TOKEN, KEY, SECRET, PASSWORD, PASSWD, PASSPHRASE, AUTH or CREDENTIAL, or ends with PASS, in any
+/// case; except for `author` and `bypass`.
 bool names_a_secret(std::string_view variable);
 
-/// Does the key of a recipe or an override, "+vars.api_key", tell that what it holds is a secret?
-/// As names_a_secret(), but a key with `tokenizer` in it is judged by the rest of it.
+/// True if the key of a recipe or an override, "+vars.api_key", suggests that its value is a
+/// secret. Same rules as names_a_secret(), but `tokenizer` in a key is ignored.
 bool is_secret_key(std::string_view key);
 
-/// And where that is a number? It may as well count tokens, or be the size of a key: the key ends
-/// with such a word, and with TOKEN or KEY where the number has six digits.
+/// The same for a key whose value is a number, which may count tokens or be the size of a key: the
+/// key must end with such a word; for TOKEN or KEY the number must also have six digits.
 bool is_secret_key_of(std::string_view key, std::int64_t number);
 
-/// A line of a recipe, or an override, as a message may quote it: what follows the key of a secret,
-/// and the secrets of a URL, are ***, of as many characters as there were.
+/// A line of a recipe, or an override, as a message may quote it: the value of a secret key, and
+/// the secrets of a URL, become ***, with as many characters as the original.
 std::string quotable_line(std::string_view line);
 
-/// `text` with the secrets of each URL in it as ***: "http://me:***@host/x?token=***". A user
-/// without a password is one too where the protocol is HTTP: GitHub's tokens are written so.
+/// `text` with the secrets of each URL replaced by ***: "http://me:***@host/x?token=***". For HTTP,
+/// a user without a password is also a secret: GitHub's tokens are written that way.
 std::string without_url_secrets(std::string_view text);
 
-/// A message without the secrets that it quotes: "unknown key 'a' in '+vars.password=***'", and
+/// A message without the secrets that it quotes, "unknown key 'a' in '+vars.password=***'", and
 /// those of URLs.
 std::string without_quoted_secrets(std::string_view message);
 

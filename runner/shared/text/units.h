@@ -7,19 +7,19 @@
 
 namespace runner {
 
-/// A size in passing, of at most three digits: "17 B", "512 MiB", "2.0 GiB".
+/// A size rounded for prose, with at most three digits: "17 B", "512 MiB", "2.0 GiB".
 std::string bytes_text(std::int64_t bytes);
-/// A size to be compared with others: "17 B", "3.5 KiB", "96.0 MiB", "1.21 GiB", "-2.0 MiB".
+/// A size for comparison with others: "17 B", "3.5 KiB", "96.0 MiB", "1.21 GiB", "-2.0 MiB".
 std::string size_text(std::int64_t bytes);
 
-/// The bytes of a size as memory.budget has it: "8GiB", "512MiB", "1.5GiB" or, in powers of ten,
-/// "8GB" and "512MB"; part of a byte left out. nullopt for any other text.
+/// Parses a size in the format of memory.budget: "8GiB", "512MiB", "1.5GiB" or, in powers of ten,
+/// "8GB" and "512MB". Rounds down to whole bytes. nullopt for any other text.
 std::optional<std::int64_t> bytes_from(std::string_view text);
 
-/// `value` with so many decimals: "0.50"; NaN and infinities as "nan", "inf", "-inf".
+/// `value` with `places` decimals: "0.50"; NaN and infinities as "nan", "inf", "-inf".
 std::string decimal(double value, int places);
 
-/// A share as "83.3".
+/// A fraction as a percentage, "83.3".
 std::string percent(double share);
 
 /// "0:01:23".

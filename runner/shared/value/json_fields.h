@@ -13,36 +13,36 @@
 
 namespace runner {
 
-/// Reads the members of a JSON object that one of our programs has written. Each is asked for by
-/// its type; what is not as it must be is a std::runtime_error, of which `what` is the subject:
+/// Reads the members of a JSON object that one of our programs has written. Each is requested by
+/// type; a wrong or missing member is a std::runtime_error, whose subject is `what`:
 ///
-///   const JsonFields state(json, "the schedule's state");   // "the schedule's state is not a JSON
-///   object" const std::int64_t step = state.count("step");          // "the schedule's state has
-///   no 'step'"
-///                                                           // "the schedule's state has a 'step'
-///                                                           that is not a count"
+///   const JsonFields state(json, "the schedule's state");
+///   // "the schedule's state is not a JSON object"
+///   const std::int64_t step = state.count("step");
+///   // "the schedule's state has no 'step'"
+///   // "the schedule's state has a 'step' that is not a count"
 template <typename Json>
 class JsonFields {
  public:
   /// `json` is borrowed.
   JsonFields(const Json& json, std::string what);
 
-  /// Throws where there is a member of another name.
+  /// Throws if there is a member that is not in `keys`.
   void only(const std::vector<std::string_view>& keys) const;
   bool has(std::string_view key) const { return json_.contains(key); }
   const Json& at(std::string_view key) const;
   std::string text(std::string_view key) const;
   bool flag(std::string_view key) const;
   std::int64_t integer(std::string_view key) const;
-  std::int64_t count(std::string_view key) const;  ///< an integer of at least 0
+  std::int64_t count(std::string_view key) const;  ///< an integer >= 0
   std::uint64_t seed(std::string_view key) const;  ///< of 64 bits
-  double number(std::string_view key) const;       ///< also "nan", "inf" and "-inf" (json_number.h)
+  double number(std::string_view key) const;       ///< also "nan", "inf" and "-inf" (number_json())
   const Json& list(std::string_view key) const;
   std::vector<std::string> texts(std::string_view key) const;
   std::vector<std::int64_t> integers(std::string_view key) const;
   const Json& object(std::string_view key) const;
 
-  /// Throws the error of a member that is not `type`, "a count".
+  /// Throws the error for a member that is not of `type`, e.g. "a count".
   [[noreturn]] void fail(std::string_view key, const std::string& type) const;
 
  private:
@@ -53,19 +53,18 @@ class JsonFields {
 extern template class JsonFields<nlohmann::json>;
 extern template class JsonFields<nlohmann::ordered_json>;
 
-/// JSON knows no NaN and no infinities: they are the texts "nan", "inf" and "-inf" in all that we
-/// write.
+/// JSON has no NaN and no infinities: everything we write uses the strings "nan", "inf" and "-inf".
 nlohmann::ordered_json number_json(double value);
 
-/// What such a number or text says; nullopt for anything else.
+/// The inverse of number_json(); nullopt for anything else.
 std::optional<double> number_from_json(const nlohmann::ordered_json& json);
 
-/// The number that is written "nan", "inf" or "-inf"; nullopt for any other text.
+/// The number written as "nan", "inf" or "-inf"; nullopt for any other text.
 std::optional<double> non_finite(std::string_view text);
 
-/// The text of to_json(value), without blanks and with the keys of mappings sorted: the same
-/// however the recipe was written. Recipes are known again by its digest, so it never changes.
-/// Throws nlohmann::json::exception for a text that is not UTF-8.
+/// The text of to_json(value), without blanks and with sorted mapping keys: independent of how the
+/// recipe was written. Its digest identifies recipes, so it must never change. Throws
+/// nlohmann::json::exception for a text that is not UTF-8.
 std::string sorted_json(const Value& value);
 
 }  // namespace runner

@@ -8,17 +8,17 @@
 
 namespace runner {
 
-/// JSON of a file or of another program, which somebody may have edited: discarded (is_discarded())
-/// where the text is none, or is nested deeper than any that we write, which to copy or to write
-/// again would take more stack than there is. The library's own parse() does not limit that, and is
+/// Parses JSON from a file or another program, which may have been edited. Discarded
+/// (is_discarded()) if the text is invalid or nested deeper than anything we write; copying or
+/// writing that could overflow the stack. The library's own parse() has no such limit, and is
 /// called nowhere else.
 template <typename Json = nlohmann::ordered_json>
 Json parse_json(std::string_view text);
-/// The same of a whole file; what cannot be read is discarded too.
+/// The same for a whole file; an unreadable file is discarded too.
 template <typename Json = nlohmann::ordered_json>
 Json parse_json(std::istream& file);
 
-/// Do the brackets of a text that may be JSON nest deeper than `depth`?
+/// True if the brackets of a text that may be JSON nest deeper than `depth`.
 bool nests_deeper(std::string_view text, std::size_t depth);
 
 extern template nlohmann::json parse_json(std::string_view);

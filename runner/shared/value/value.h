@@ -14,31 +14,30 @@ namespace runner {
 
 struct Entry;
 
-/// What a scalar's data does not tell: how it was written, where that matters when it is written
-/// again.
+/// How a scalar was written, if that matters for writing it again.
 enum class ScalarForm {
   kPlain,
   kSingleQuoted,  ///< on a command line
   kDoubleQuoted,  ///< on a command line
   kBigInteger,    ///< data holds the digits of an integer that needs more than 64 bits
-  kEnvironment,   ///< the text of an environment variable, which is a number where the schema wants
+  kEnvironment,   ///< the text of an environment variable, treated as a number if the schema wants
                   ///< one
 };
 
-/// A node of a recipe that remembers where it was written.
-/// Overrides and composition move Values about; the Location travels with them,
-/// so an error points at the text the user typed, in a file or on a command line.
+/// A node of a recipe that remembers where it was written. Overrides and composition move Values
+/// around together with their Location, so an error points at the text the user typed, in a file or
+/// on a command line.
 struct Value {
   using List = std::vector<Value>;
   using Map = std::vector<Entry>;  ///< in the order written; keys are unique
 
   std::variant<std::nullptr_t, bool, std::int64_t, double, std::string, List, Map> data;
   Location where;
-  /// What every record and print shows instead of `data`; empty: no secret
+  /// What records and output show instead of `data`; empty: not a secret
   /// (runner/parent/config/secret.h).
   std::string secret_as = {};
   ScalarForm form = ScalarForm::kPlain;
-  bool is_default = false;  ///< nobody wrote it: a schema filled it in
+  bool is_default = false;  ///< not written by the user: filled in from a schema
 
   bool is_null() const { return std::holds_alternative<std::nullptr_t>(data); }
   const List* list() const { return std::get_if<List>(&data); }
@@ -47,7 +46,7 @@ struct Value {
   Map* map() { return std::get_if<Map>(&data); }
   const std::string* text() const { return std::get_if<std::string>(&data); }
 
-  /// The value of `key`; null when this is no mapping or has no such key.
+  /// The value of `key`; null if this is not a mapping or has no such key.
   const Value* find(std::string_view key) const;
   Value* find(std::string_view key);
 };
@@ -67,31 +66,30 @@ struct Entry {
 /// "null", "boolean", "integer", "number", "string", "list" or "mapping".
 std::string_view type_name(const Value& value);
 
-/// `value` as one line for a message: strings in double quotes, long ones cut, containers by name
-/// and size.
+/// `value` on one line for a message: strings in double quotes, long ones truncated, containers by
+/// name and size.
 std::string describe(const Value& value);
 
-/// `pointer` followed by `key` as RFC 6901 escapes it.
+/// `pointer` followed by `key`, escaped as in RFC 6901.
 std::string pointer_to(std::string_view pointer, std::string_view key);
 
-/// The value `pointer` names, or the nearest ancestor that exists (the place to show for a missing
-/// key).
+/// The value at `pointer`, or its nearest existing ancestor (the place to show for a missing key).
 const Value& nearest(const Value& root, std::string_view pointer);
 
-/// What the dotted `key` names in `root` ("train.layers.0"), root itself for ""; null when there is
+/// The value at the dotted `key` in `root` ("train.layers.0"), root itself for ""; null if there is
 /// none.
 const Value* at_key(const Value& root, std::string_view key);
 
-/// Equal data, wherever it was written. 1 and 1.0 are equal, as in JSON Schema.
+/// True if the data are equal, regardless of location. 1 and 1.0 are equal, as in JSON Schema.
 bool same_data(const Value& a, const Value& b);
 
-/// For records pass `hide_secrets`; for the worker do not. NaN and infinities become strings.
+/// Pass `hide_secrets` for records, but not for the worker. NaN and infinities become strings.
 nlohmann::ordered_json to_json(const Value& value, bool hide_secrets = true);
 Value from_json(const nlohmann::ordered_json& json);
 
-/// Where what is wrong with a value as a whole is shown. Of a mapping whose kind was written
-/// elsewhere than its first keys, as by an override, that is the kind: it decides which keys there
-/// are.
+/// The place to show for an error in a value as a whole. For a mapping whose kind was written
+/// elsewhere than its first keys, as by an override, that is the kind, which decides what keys are
+/// allowed.
 const Location& place_of(const Value& value);
 
 }  // namespace runner

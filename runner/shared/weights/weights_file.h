@@ -9,36 +9,36 @@
 
 namespace runner {
 
-/// Finds the file that `reference` names, without reading a tensor. It is one of
-/// - a file that safetensors, torch.save or torch.jit.save has written,
-/// - a folder of a model or adapter, as transformers, peft and open_clip save them, whole or as
-/// shards with an index,
-/// - "hf:ORG/NAME" or "hf:ORG/NAME@REVISION", such a folder in the cache of huggingface_hub;
-/// nothing is fetched. Throws StageError (kMissingWeights) where nothing is there, and where a
-/// folder holds two things.
+/// Finds the file that `reference` names, without reading a tensor. `reference` is one of
+///  - a file written by safetensors, torch.save or torch.jit.save,
+///  - a folder of a model or adapter, as transformers, peft and open_clip save them, as one file
+///    or as shards with an index,
+///  - "hf:ORG/NAME" or "hf:ORG/NAME@REVISION": such a folder in the cache of huggingface_hub;
+///    nothing is downloaded.
+/// Throws StageError (kMissingWeights) if nothing is there, or if a folder is ambiguous.
 std::filesystem::path find_weights(const std::string& reference);
 
-/// The description of a model that lies beside its weights.
+/// The model description next to its weights.
 struct ConfigBeside {
-  std::filesystem::path file;  ///< config.json; adapter_config.json beside an adapter
+  std::filesystem::path file;  ///< config.json; adapter_config.json next to an adapter
   std::string text;
   nlohmann::json json;  ///< an object
 };
 
-/// That of the file `weights`; nullopt where there is none. Throws StageError (kDamagedWeights)
-/// where it is no JSON.
+/// The config next to the file `weights`; nullopt if there is none. Throws StageError
+/// (kDamagedWeights) if it is not JSON.
 std::optional<ConfigBeside> config_next_to(const std::filesystem::path& weights);
 
-/// True for what names a model on the Hugging Face hub: "hf:ORG/NAME" or "hf:ORG/NAME@REVISION",
-/// where the revision is a branch, a tag or a commit.
+/// True for the name of a model on the Hugging Face hub: "hf:ORG/NAME" or "hf:ORG/NAME@REVISION".
+/// The revision is a branch, a tag or a commit.
 bool is_hub_reference(std::string_view text);
 
 /// HF_HUB_CACHE, else HF_HOME/hub, else huggingface/hub in XDG_CACHE_HOME or ~/.cache.
 std::filesystem::path hub_cache();
 
-/// The folder that holds the files of such a model as huggingface_hub keeps what it has fetched,
-/// below hub_cache(). Names that the hub does not give are refused, and so none leaves the cache.
-/// Throws StageError (kMissingWeights), saying how to fetch what is not there.
+/// The folder of such a model's files in the cache of huggingface_hub, below hub_cache(). Names
+/// that the hub does not allow are rejected, so the path cannot leave the cache. Throws StageError
+/// (kMissingWeights), saying how to download what is missing.
 std::filesystem::path hub_snapshot(std::string_view reference);
 
 }  // namespace runner

@@ -47,7 +47,7 @@ class Cub200List : public testing::Test {
     return list ? std::vector<std::string>() : errors_below(folder_.path(), list.errors());
   }
 
-  PictureFolder folder_;
+  DrawingFolder folder_;
   std::string inner_;
 };
 
@@ -179,7 +179,7 @@ TEST_F(Cub200List, ManyFaultsOfAFileAreCounted) {
 }
 
 TEST_F(Cub200List, MissingImagesAndLinksOutOfTheRoot) {
-  const PictureFolder elsewhere;
+  const DrawingFolder elsewhere;
   elsewhere.add("z.jpg");
   write_set();
   const fs::path image = folder_ / "images/001.Black_footed_Albatross/z.jpg";

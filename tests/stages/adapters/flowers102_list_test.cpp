@@ -60,7 +60,7 @@ class Flowers102List : public testing::Test {
     return list ? std::vector<std::string>() : errors_below(folder_.path(), list.errors());
   }
 
-  PictureFolder folder_;
+  DrawingFolder folder_;
   std::string inner_;
 };
 
@@ -181,7 +181,7 @@ TEST_F(Flowers102List, MissingImagesAreReportedAtOnce) {
 }
 
 TEST_F(Flowers102List, LinksOutOfTheRootAreRefusedUnlessAllowed) {
-  const PictureFolder elsewhere;
+  const DrawingFolder elsewhere;
   elsewhere.add("a.jpg");
   write_set();
   fs::remove(folder_ / image_name(3));

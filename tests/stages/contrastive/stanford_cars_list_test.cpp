@@ -72,7 +72,7 @@ class StanfordCarsList : public testing::Test {
     return errors_below(folder_.path(), list.errors());
   }
 
-  PictureFolder folder_;
+  DrawingFolder folder_;
   std::string inner_, test_file_ = "cars_test_annos_withlabels.mat", help_;
   bool is_nested_ = false;
 };
@@ -298,7 +298,7 @@ class PublishedCars : public testing::Test {
     fs::copy(devkit_, folder_ / "devkit", fs::copy_options::recursive);
   }
   fs::path devkit_;
-  PictureFolder folder_;
+  DrawingFolder folder_;
 };
 
 TEST_F(PublishedCars, ImagesMustBeThere) {

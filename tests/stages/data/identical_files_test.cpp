@@ -19,7 +19,7 @@ class IdenticalFiles : public testing::Test {
     list_.root = folder_.path();
     list_[part].push_back({.name = name});
   }
-  PictureFolder folder_;
+  DrawingFolder folder_;
   ImageList list_;
 };
 

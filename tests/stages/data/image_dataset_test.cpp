@@ -56,7 +56,7 @@ class ImageDatasetTest : public testing::Test {
     return result;
   }
 
-  PictureFolder folder_;
+  DrawingFolder folder_;
   Image picture_ = picture(61, 45, 4);
   ImageDatasetOptions options_;
 };
@@ -66,8 +66,8 @@ at::Tensor image_of(const Dataset& data, std::int64_t epoch) {
 }
 
 /// What the dataset draws for its first picture, `width` x `height`.
-std::pair<Cut, PictureChange> drawn_for(const ImageDatasetOptions& options, std::int64_t epoch,
-                                        int width, int height) {
+std::pair<Cut, ImageChange> drawn_for(const ImageDatasetOptions& options, std::int64_t epoch,
+                                      int width, int height) {
   Random random({kSeed, static_cast<std::uint64_t>(epoch), 0});
   const Cut cut =
       training_cut(width, height, options.image_size, options.resize, options.augment, random);
@@ -217,7 +217,7 @@ TEST_F(KeptPicturesTest, WhatMemoryHasNoRoomForIsKeptOnTheDiskForLaterRuns) {
   decoded_ = 0;
   const auto small = std::make_shared<ImageCache>(10);
   for (int run = 0; run < 2; ++run) {
-    options_.store = std::make_shared<PictureStore>(1 << 20, "cut");
+    options_.store = std::make_shared<ImageStore>(1 << 20, "cut");
     options_.store->open(folder_.path(), "build");
     options_.subject = &kNothing;
     options_.watch = std::make_shared<SubjectWatch>(kNothing);
@@ -238,7 +238,7 @@ TEST_F(KeptPicturesTest, WhatMemoryHasNoRoomForIsKeptOnTheDiskForLaterRuns) {
 }
 
 TEST_F(KeptPicturesTest, WhatMemoryHoldsIsNotWrittenToTheDisk) {
-  options_.store = std::make_shared<PictureStore>(1 << 20, "cut");
+  options_.store = std::make_shared<ImageStore>(1 << 20, "cut");
   options_.store->open(folder_.path(), "build");
   static_cast<void>(dataset(Part::kTrain, {}, std::make_shared<ImageCache>(1 << 20)).sample(0, 0));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "pictures"));

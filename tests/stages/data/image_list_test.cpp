@@ -37,7 +37,7 @@ class ImageListTest : public testing::Test {
  protected:
   void touch(const std::string& below) const { write_bytes(folder_ / below, {}); }
   std::string root() const { return folder_.path().string(); }
-  PictureFolder folder_;
+  DrawingFolder folder_;
 };
 
 TEST_F(ImageListTest, ClassesAndFilesAreSortedByByte) {
@@ -71,7 +71,7 @@ TEST_F(ImageListTest, PartsKeepTheLabelsOfTrain) {
 
 TEST_F(ImageListTest, PartsAreFoundByTheirUsualNames) {
   for (const std::string validation : {"val", "valid", "validation", "dev", "Val"}) {
-    const PictureFolder folder;
+    const DrawingFolder folder;
     for (const std::string& name :
          {std::string("Training/a/1.jpg"), validation + "/a/2.jpg", std::string("testing/a/3.jpg")})
       write_bytes(folder / name, {});
@@ -213,7 +213,7 @@ TEST_F(ImageListTest, TestWithoutTrain) {
 }
 
 TEST_F(ImageListTest, LinksOutOfTheRootAreRefusedUnlessAllowed) {
-  const PictureFolder elsewhere;
+  const DrawingFolder elsewhere;
   elsewhere.add("x/1.jpg");
   touch("a/1.jpg");
   fs::create_symlink(elsewhere / "x/1.jpg", folder_ / "a/2.jpg");

@@ -210,7 +210,7 @@ class DividedAsBefore : public ImageStageOf {
     return result;
   }
 
-  PictureFolder folder_, earlier_;
+  DrawingFolder folder_, earlier_;
   std::string root_ = folder_.path().string();
   std::set<std::string> images_;
   std::int64_t seed_ = 3;
@@ -273,7 +273,7 @@ TEST_F(DividedAsBefore, OtherSharesOrAnotherSeedAreDrawnAnewAndSaid) {
 
 TEST_F(DividedAsBefore, OtherImagesElsewhereAreDrawnAnew) {
   train();
-  const PictureFolder elsewhere;
+  const DrawingFolder elsewhere;
   root_ = elsewhere.path().string();
   images_.erase("tulip/7.jpg");
   EXPECT_NO_THROW(run(stage()));
@@ -281,7 +281,7 @@ TEST_F(DividedAsBefore, OtherImagesElsewhereAreDrawnAnew) {
 
 TEST_F(DividedAsBefore, CopyOfTheFolderIsDividedAsTheFolder) {
   train();
-  const PictureFolder copy;
+  const DrawingFolder copy;
   std::filesystem::copy(folder_.path(), copy.path(), std::filesystem::copy_options::recursive);
   root_ = copy.path().string();
   for (int i = 100; i < 107; ++i) add("rose/" + std::to_string(i));

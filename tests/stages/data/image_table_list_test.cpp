@@ -49,7 +49,7 @@ class ImageTableList : public testing::Test {
     return lines;
   }
 
-  PictureFolder folder_;
+  DrawingFolder folder_;
   ImageTable table_ = {.root = folder_.path(),
                        .file = folder_ / "data/table.csv",
                        .image = "image_path",

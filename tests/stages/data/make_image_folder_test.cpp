@@ -32,7 +32,7 @@ std::string failure(const fs::path& folder, const MadeImages& images) {
 }
 
 TEST(MakeImageFolder, MakesClassFoldersOfJpegs) {
-  const PictureFolder folder;
+  const DrawingFolder folder;
   std::int64_t last = 0, all = 0;
   make_image_folder(folder / "new/shapes", {.classes = 3, .per_class = 2, .size = 40, .seed = 5},
                     {.progress =
@@ -53,7 +53,7 @@ TEST(MakeImageFolder, MakesClassFoldersOfJpegs) {
 }
 
 TEST(MakeImageFolder, SameNumbersSameBytes) {
-  const PictureFolder folder;
+  const DrawingFolder folder;
   const MadeImages images{.classes = 24, .per_class = 1, .size = 24, .seed = 5};
   make_image_folder(folder / "a", images);
   make_image_folder(folder / "b/", images);
@@ -64,7 +64,7 @@ TEST(MakeImageFolder, SameNumbersSameBytes) {
 }
 
 TEST(MakeImageFolder, EverythingIsOnTheDiskBeforeItHasItsName) {
-  const PictureFolder folder;
+  const DrawingFolder folder;
   DurableStorage storage;
   make_image_folder(folder / "a", {.classes = 2, .per_class = 3, .size = 16},
                     {.storage = &storage});
@@ -74,7 +74,7 @@ TEST(MakeImageFolder, EverythingIsOnTheDiskBeforeItHasItsName) {
 }
 
 TEST(MakeImageFolder, FolderWithSomethingInItIsLeftAlone) {
-  const PictureFolder folder;
+  const DrawingFolder folder;
   folder.add("full/a.jpg");
   const auto before = contents_of(folder.path());
   EXPECT_EQ(failure(folder / "full", {}),
@@ -87,7 +87,7 @@ TEST(MakeImageFolder, FolderWithSomethingInItIsLeftAlone) {
 }
 
 TEST(MakeImageFolder, MoreClassesThanShapesIsRefused) {
-  const PictureFolder folder;
+  const DrawingFolder folder;
   EXPECT_EQ(failure(folder / "a", {.classes = 25}),
             "E0304: cannot make 25 classes (there are 24 kinds of shapes)");
   EXPECT_EQ(
@@ -96,7 +96,7 @@ TEST(MakeImageFolder, MoreClassesThanShapesIsRefused) {
 }
 
 TEST(MakeImageFolder, CancelledLeavesNothing) {
-  const PictureFolder folder;
+  const DrawingFolder folder;
   std::int64_t made = 0;
   const MakeCallbacks callbacks{.progress = [&](std::int64_t done, std::int64_t) { made = done; },
                                 .cancelled = [&] { return made == 3; }};
@@ -107,7 +107,7 @@ TEST(MakeImageFolder, CancelledLeavesNothing) {
 }
 
 TEST(MakeImageFolder, KnowsWhatItMade) {
-  const PictureFolder folder;
+  const DrawingFolder folder;
   const MadeImages images{.classes = 2, .per_class = 1, .size = 16, .seed = 1};
   make_image_folder(folder / "a", images);
   EXPECT_FALSE(differs(folder / "a", images));

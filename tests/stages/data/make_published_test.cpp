@@ -38,7 +38,7 @@ class MakePublished : public testing::TestWithParam<Make> {
       return runner::name(error.code) + ": " + error.what() + " (" + error.help + ")";
     }
   }
-  PictureFolder folder_;
+  DrawingFolder folder_;
 };
 
 TEST_P(MakePublished, SameNumbersSameBytes) {
@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(All, MakePublished,
                          });
 
 TEST(MakeFlowers102, IsReadAsThePublishedSetIs) {
-  const PictureFolder folder;
+  const DrawingFolder folder;
   std::int64_t last = 0;
   make_flowers102(
       folder.path() / "new/data", {.classes = 4, .per_class = 9, .size = 24, .seed = 1},
@@ -118,7 +118,7 @@ TEST(MakeFlowers102, IsReadAsThePublishedSetIs) {
 }
 
 TEST(MakeFlowers102, MoreImagesThanTheListsCanCount) {
-  const PictureFolder folder;
+  const DrawingFolder folder;
   try {
     make_flowers102(folder / "a", {.classes = 10, .per_class = 7000, .size = 16});
     FAIL();
@@ -129,7 +129,7 @@ TEST(MakeFlowers102, MoreImagesThanTheListsCanCount) {
 }
 
 TEST(MakeCub200, IsReadAsThePublishedSetIs) {
-  const PictureFolder folder;
+  const DrawingFolder folder;
   make_cub200(folder / "data", {.classes = 3, .per_class = 5, .size = 40, .seed = 1});
   const auto list = list_cub200(folder / "data", /*boxes=*/true, false);
   ASSERT_TRUE(list) << list.errors().front().message;
@@ -147,7 +147,7 @@ TEST(MakeCub200, IsReadAsThePublishedSetIs) {
 }
 
 TEST(MakeStanfordCars, IsReadAsThePublishedSetIs) {
-  const PictureFolder folder;
+  const DrawingFolder folder;
   make_stanford_cars(folder / "data", {.classes = 5, .per_class = 7, .size = 40, .seed = 1});
   const auto list = list_stanford_cars(folder / "data", CarLabels::kModel, /*boxes=*/true, false);
   ASSERT_TRUE(list) << list.errors().front().message;
@@ -176,7 +176,7 @@ TEST(MakeStanfordCars, IsReadAsThePublishedSetIs) {
 }
 
 TEST(MakeMiniImagenet, IsReadAsThePublishedSetIs) {
-  const PictureFolder folder;
+  const DrawingFolder folder;
   make_mini_imagenet(folder / "data", {.classes = 9, .per_class = 4, .size = 24, .seed = 2});
   FewShotSource source{.root = folder / "data",
                        .candidates = {{{"base.json"}, {"val.json"}, {"novel.json"}}}};
@@ -203,7 +203,7 @@ TEST(MakeMiniImagenet, IsReadAsThePublishedSetIs) {
 }
 
 TEST(MakeMiniImagenet, EachPartNeedsAClass) {
-  const PictureFolder folder;
+  const DrawingFolder folder;
   try {
     make_mini_imagenet(folder / "a", {.classes = 2, .per_class = 4, .size = 16});
     FAIL();

@@ -1,4 +1,4 @@
-#include "stages/data/picture_survey.h"
+#include "stages/data/image_survey.h"
 
 #include <algorithm>
 #include <set>
@@ -17,11 +17,11 @@ namespace {
 
 using Groups = std::vector<std::vector<std::size_t>>;
 
-PictureHash random_hash(Random& random) {
+ImageHash random_hash(Random& random) {
   return {random.next(), random.next(), random.next(), random.next()};
 }
 
-PictureHash with_bits_turned(PictureHash hash, int count, Random& random) {
+ImageHash with_bits_turned(ImageHash hash, int count, Random& random) {
   std::set<std::int64_t> bits;
   while (std::ssize(bits) < count) bits.insert(random.below(256));
   for (const std::int64_t bit : bits)
@@ -29,19 +29,19 @@ PictureHash with_bits_turned(PictureHash hash, int count, Random& random) {
   return hash;
 }
 
-TEST(PictureHash, HasABitWhereItBecomesBrighter) {
+TEST(ImageHash, HasABitWhereItBecomesBrighter) {
   Image image(170, 160);
   for (int y = 0; y < 160; ++y)
     for (int x = 0; x < 170; ++x)
       std::fill_n(image.row(y) + 3 * x, 3, static_cast<std::uint8_t>(y < 80 ? x : 170 - x));
-  const PictureHash hash = picture_hash(thumbnail(image));
+  const ImageHash hash = picture_hash(thumbnail(image));
   EXPECT_EQ(hash[0], ~std::uint64_t{0});
   EXPECT_EQ(hash[1] >> 32, 0xffffffffu);
   EXPECT_EQ(hash[3], 0u);
-  EXPECT_EQ(picture_hash(thumbnail(Image(40, 40))), PictureHash{});
+  EXPECT_EQ(picture_hash(thumbnail(Image(40, 40))), ImageHash{});
 }
 
-TEST(PictureHash, OfAPictureThatIsSavedAgainIsNearAndOfAnotherFar) {
+TEST(ImageHash, OfAPictureThatIsSavedAgainIsNearAndOfAnotherFar) {
   for (std::uint64_t i = 0; i < 20; ++i) {
     const Image image = draw_retina(static_cast<std::int64_t>(i % 5), 200, Random({i}));
     const Image small = resize(image, 120, 120, Interpolation::kBicubic);
@@ -58,7 +58,7 @@ const auto kAnyPair = [](std::size_t, std::size_t) { return true; };
 
 TEST(Alike, NoPairIsMissed) {
   Random random({3});
-  std::vector<PictureHash> hashes;
+  std::vector<ImageHash> hashes;
   for (int i = 0; i < 300; ++i) hashes.push_back(random_hash(random));
   for (int i = 0; i < 300; ++i)
     hashes.push_back(with_bits_turned(hashes[static_cast<std::size_t>(i)], i % 20, random));
@@ -73,8 +73,8 @@ TEST(Alike, NoPairIsMissed) {
 
 TEST(Alike, GroupsAreConnectedByPairs) {
   Random random({4});
-  const PictureHash first = random_hash(random), far = random_hash(random);
-  PictureHash second = first, third = first;
+  const ImageHash first = random_hash(random), far = random_hash(random);
+  ImageHash second = first, third = first;
   second[0] ^= 0b111;
   third[0] ^= 0b111111;
   EXPECT_EQ(alike(std::vector{first, far, third, second}, 3, kAnyPair), (Groups{{0, 2, 3}}));
@@ -86,16 +86,16 @@ TEST(Alike, WhatIsNotConfirmedIsNoPair) {
   const auto odd = [](std::size_t one, std::size_t other) {
     return one % 2 == 1 && other % 2 == 1;
   };
-  PictureHash near{};
+  ImageHash near{};
   near[3] = 1;
-  EXPECT_EQ(alike(std::vector{PictureHash{}, near, PictureHash{}}, 3, odd), Groups{});
-  EXPECT_EQ(alike(std::vector{PictureHash{~0u}, near, PictureHash{~0u}, PictureHash{}}, 3, odd),
+  EXPECT_EQ(alike(std::vector{ImageHash{}, near, ImageHash{}}, 3, odd), Groups{});
+  EXPECT_EQ(alike(std::vector{ImageHash{~0u}, near, ImageHash{~0u}, ImageHash{}}, 3, odd),
             (Groups{{1, 3}}));
 }
 
 TEST(Alike, AThousandEqualPicturesAreComparedOnce) {
   int looks = 0;
-  EXPECT_EQ(alike(std::vector<PictureHash>(1000), 8, kAnyPair, [&] { ++looks; }).size(), 1u);
+  EXPECT_EQ(alike(std::vector<ImageHash>(1000), 8, kAnyPair, [&] { ++looks; }).size(), 1u);
   EXPECT_LE(looks, 9);
 }
 

@@ -101,7 +101,7 @@ TEST(ImageReader, FileOfMoreThanAGibibyteIsNotRead) {
 }
 
 TEST(ImageReader, FileThatIsNotThereOrNoFile) {
-  const PictureFolder folder;
+  const DrawingFolder folder;
   const auto cause = [](const std::filesystem::path& path) -> std::string {
     try {
       read_image_file(path);

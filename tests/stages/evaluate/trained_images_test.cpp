@@ -69,7 +69,7 @@ class TrainedImagesTest : public testing::Test {
     return "";
   }
 
-  PictureFolder root_, run_;
+  DrawingFolder root_, run_;
   RecordingContext context_;
 };
 
@@ -104,7 +104,7 @@ TEST_F(TrainedImagesTest, LinkToTheFolderIsTheFolder) {
 }
 
 TEST_F(TrainedImagesTest, CopyIsKnownByNameAndSizeEvenWhereTheFolderIsGone) {
-  const PictureFolder copy;
+  const DrawingFolder copy;
   std::filesystem::copy(root_.path(), copy.path(), std::filesystem::copy_options::recursive);
   copy.add("1.jpg", 99, 31, 17);  // another picture of that name
   std::filesystem::remove_all(root_.path());
@@ -114,7 +114,7 @@ TEST_F(TrainedImagesTest, CopyIsKnownByNameAndSizeEvenWhereTheFolderIsGone) {
 }
 
 TEST_F(TrainedImagesTest, OtherPictureOfTheSameNameAndSizeIsAnother) {
-  const PictureFolder other;
+  const DrawingFolder other;
   std::vector<std::uint8_t> bytes = file_bytes(root_ / "1.jpg");
   bytes[bytes.size() / 2] ^= 1;
   write_bytes(other / "1.jpg", bytes);
@@ -122,7 +122,7 @@ TEST_F(TrainedImagesTest, OtherPictureOfTheSameNameAndSizeIsAnother) {
 }
 
 TEST_F(TrainedImagesTest, FewOfOneNameAndSizeAreNoFolderThatWasMoved) {
-  const PictureFolder other;
+  const DrawingFolder other;
   for (int i = 0; i < 5; ++i) other.add(std::to_string(i) + ".jpg", 99, 31 + i, 17);
   fs::copy_file(root_ / "5.jpg", other / "5.jpg");
   fs::remove_all(root_.path());
@@ -130,7 +130,7 @@ TEST_F(TrainedImagesTest, FewOfOneNameAndSizeAreNoFolderThatWasMoved) {
 }
 
 TEST_F(TrainedImagesTest, PictureUnderAnotherNameIsKnownByItsBytes) {
-  const PictureFolder copy;
+  const DrawingFolder copy;
   std::filesystem::copy_file(root_ / "0.jpg", copy / "renamed.jpg");
   std::vector<std::uint8_t> bytes = file_bytes(root_ / "1.jpg");
   bytes[bytes.size() / 2] ^= 1;

@@ -68,7 +68,7 @@ TEST_P(FewShotDivision, ClassesStayInTheirPartsWhateverIsAdded) {
   const auto first = create(options);
   ASSERT_TRUE(first);
   const auto before = names_of((*first)->run(runner::Inputs({}), context_));
-  const PictureFolder run_folder;
+  const DrawingFolder run_folder;
   write_bytes(runner::NodeLayout(run_folder.path()).division(),
               {context_.division.begin(), context_.division.end()});
   folder_.add("data/Dataset/0_first/1.jpg");  // every later class would be in another part

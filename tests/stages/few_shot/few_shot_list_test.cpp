@@ -60,7 +60,7 @@ class FewShotList : public testing::Test {
     return parts[static_cast<std::size_t>(part)].list.classes;
   }
 
-  PictureFolder folder_;
+  DrawingFolder folder_;
 };
 
 constexpr const char* kTestList =

@@ -36,7 +36,7 @@ class FundusListTest : public testing::Test {
     for (const ImageFile& file : list[part]) grades.push_back(file.label);
     return grades;
   }
-  PictureFolder folder_;
+  DrawingFolder folder_;
 };
 
 TEST_F(FundusListTest, FoldersOfGradesInThreeParts) {

@@ -11,7 +11,7 @@ namespace stages {
 namespace {
 
 std::string patient(const std::string& file) {
-  const PictureOwner owner = PatientNames().of(file);
+  const DrawingOwner owner = PatientNames().of(file);
   return owner.is_patient ? owner.name : "none: " + owner.name;
 }
 
@@ -81,11 +81,11 @@ TEST(PatientNames, PicturesThatAreNoCopiesStayApart) {
 
 TEST(PatientNames, APatternSaysWhoThePatientIs) {
   const PatientNames names("^([a-z]+)-");
-  EXPECT_EQ(names.of("anna-1.png"), (PictureOwner{"anna", true}));
-  EXPECT_EQ(names.of("17_left.png"), (PictureOwner{"17_left", false}));
+  EXPECT_EQ(names.of("anna-1.png"), (DrawingOwner{"anna", true}));
+  EXPECT_EQ(names.of("17_left.png"), (DrawingOwner{"17_left", false}));
   EXPECT_EQ(PatientNames("(visit)_(?<patient>\\d+)").of("b/visit_12.png"),
-            (PictureOwner{"12", true}));
-  EXPECT_EQ(PatientNames("(\\d+)$").of("a_12.png"), (PictureOwner{"12", true}));
+            (DrawingOwner{"12", true}));
+  EXPECT_EQ(PatientNames("(\\d+)$").of("a_12.png"), (DrawingOwner{"12", true}));
 }
 
 TEST(PatientNames, APatternWithoutAGroupOrOfAnotherFormIsRefused) {

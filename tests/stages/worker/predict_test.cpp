@@ -113,7 +113,7 @@ class Predict : public testing::Test {
     return result;
   }
 
-  PictureFolder pictures_;
+  DrawingFolder pictures_;
   RecordingContext context_;
   std::shared_ptr<const Dataset> test_;
   std::shared_ptr<const Checkpoint> checkpoint_;

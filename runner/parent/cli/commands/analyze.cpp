@@ -20,7 +20,7 @@ std::string file_name(const std::string& what, const std::string& node, std::siz
   return what + (nodes > 1 ? "." + node : "") + ".svg";
 }
 
-void draw(const RunReport& report, PictureFolder& pictures) {
+void draw(const RunReport& report, DrawingFolder& pictures) {
   for (const auto& [node, history] : report.trainings) {
     pictures.write(file_name("training_curves", node, report.trainings.size()),
                    draw_training(history, report.recipe));
@@ -71,7 +71,7 @@ struct AnalyzeFlags {
 
 /// Draws the run's pictures into `folder` and gives back their paths.
 std::vector<std::string> draw_into(const std::filesystem::path& folder, const RunReport& report) {
-  PictureFolder pictures(folder);
+  DrawingFolder pictures(folder);
   draw(report, pictures);
   return pictures.written();
 }

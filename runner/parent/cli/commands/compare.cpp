@@ -92,7 +92,7 @@ ExitCode compare(const CompareFlags& flags, Console& console) {
   try {
     std::vector<std::string> pictures;
     if (!flags.out.empty()) {
-      PictureFolder folder(flags.out);
+      DrawingFolder folder(flags.out);
       folder.write("model_comparison.svg", draw_comparison(*comparison));
       for (std::size_t i = 0; i < tests.episodes.size(); ++i) {
         const std::string number = tests.episodes.size() > 1 ? "." + std::to_string(i + 1) : "";

@@ -4,16 +4,17 @@
 
 namespace runner {
 
-/// What of a composition `config show` shows, and `run` with --cfg or --info.
+/// Which view of a composition to show: `config show`, and `run` with --cfg or --info.
 struct ConfigView {
-  std::string package;   ///< only what is below this key
-  bool resolve = false;  ///< defaults and interpolations filled in
-  std::string info;      ///< how it was composed instead: defaults, defaults-tree or searchpath
-  bool origin = false;   ///< each value with the file or override it came from
-  std::string explain;   ///< the key whose writes are listed instead
+  std::string package;   ///< show only the part below this key
+  bool resolve = false;  ///< fill in defaults and interpolations
+  std::string info;      ///< show how it was composed instead: defaults, defaults-tree or
+                         ///< searchpath
+  bool origin = false;   ///< show the file or override that each value came from
+  std::string explain;   ///< list the writes to this key instead
 };
 
-/// --package, --resolve and --info.
+/// Adds --package, --resolve and --info.
 void add_views(Invocation& verb, ConfigView& view);
 
 ExitCode show_config(const NamedRecipe& named, const ConfigView& view, Console& console);

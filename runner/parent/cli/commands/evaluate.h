@@ -9,19 +9,17 @@
 
 namespace runner {
 
-/// What `retort evaluate` measures of data that a run was not trained on.
+/// What `retort evaluate` measures on data that a run was not trained on.
 struct EvaluatedData {
   std::vector<std::string>
-      overrides;  ///< that take all of a folder of which no share was asked for
-  std::vector<std::string>
-      lines;  ///< for the person who watches: what is measured of each data stage
+      overrides;  ///< overrides that use all of a folder for which no split was requested
+  std::vector<std::string> lines;  ///< what is measured on each data stage, for the user
 };
 
-/// Compares the data stages of the recipe `before`, by which a run was trained, and `after`, by
-/// which it is to be evaluated, both resolved. A share for training has no use in a folder that is
-/// not the training's: all of it is taken, unless a word of `written`, the overrides that led to
-/// `after`, says how it is split, or it has folders for its parts. Relative paths stand in
-/// `working_folder`.
+/// Compares the data stages of two resolved recipes: `before` trained the run, `after` evaluates
+/// it. A training split makes no sense in a folder other than the training's. Such a folder is used
+/// whole, unless a word of `written`, the overrides that led to `after`, says how to split it, or
+/// it has a folder for each split. Relative paths are resolved against `working_folder`.
 EvaluatedData data_to_evaluate(const Value& before, const Value& after,
                                std::span<const std::string> written,
                                const std::filesystem::path& working_folder = {});

@@ -11,22 +11,22 @@
 
 namespace runner {
 
-/// What is known of a thing, to be read and to be processed.
+/// What is known about a name, as text and as JSON.
 struct Explanation {
   std::string text;  ///< lines
   nlohmann::ordered_json json;
 };
 
-/// Explains what `retort explain WHAT` names: an option's key ("train.epochs", for every kind that
-/// has it), a kind
-/// ("train.supervised", "train/optimizer/adamw"), a family or folder of kinds ("train",
-/// "train/optimizer") or an error's code ("E0301"). Anything else is a kUsage with the nearest of
-/// them all.
+/// Explains the argument of `retort explain WHAT`: an option's key ("train.epochs", for every kind
+/// that has it), a kind ("train.supervised", "train/optimizer/adamw"), a family or folder of kinds
+/// ("train", "train/optimizer") or an error code ("E0301"). Anything else is a kUsage with the
+/// nearest of these names.
 ///
-/// The JSON holds the name under "key", "kind", "kinds" or "code", which tells them apart.
+/// The JSON has the name under "key", "kind", "kinds" or "code", depending on which it is.
 Result<Explanation> explain(const SchemaSet& schemas, std::string_view what);
 
-/// All that can be explained, for completion: keys, kinds, families and folders of kinds, codes.
+/// Everything that can be explained, for completion: keys, kinds, families and folders of kinds,
+/// codes.
 std::vector<std::string> explainable(const SchemaSet& schemas);
 
 }  // namespace runner

@@ -10,22 +10,22 @@
 
 namespace runner {
 
-/// What `retort runs` is told.
+/// The arguments of `retort runs`.
 struct RunsFlags {
   std::string action;
   std::vector<std::string> words =
-      {};                   ///< the run or runs, folders, a filter, tags: as the action has it
-  std::string node = {};    ///< reset: whose results go
-  std::string sort = {};    ///< ls: a key; empty: by folder
-  std::string metric = {};  ///< best: a key; empty: what most runs monitor
+      {};                   ///< the run or runs, folders, a filter or tags, depending on the action
+  std::string node = {};    ///< reset: the node whose results are removed
+  std::string sort = {};    ///< ls: the key to sort by; empty: by folder
+  std::string metric = {};  ///< best: a key; empty: the metric that most runs monitor
   bool is_reversed = false, all = false, removes = false, yes = false;
   RerunFlags rerun =
-      {};  ///< rerun, reproduce: but for the run and the overrides, which are among the words
+      {};  ///< rerun, reproduce: all but the run and the overrides, which are in `words`
   std::string tolerance = {};  ///< reproduce: a number; empty: 1e-3
 
-  /// Of an action that takes one.
+  /// The run, for an action that takes one.
   const std::string& run() const { return words.front(); }
-  /// Of rerun and reproduce: the first word is the run, the others are overrides.
+  /// For rerun and reproduce: the first word is the run, the others are overrides.
   RerunFlags as_rerun() const;
 };
 
@@ -38,21 +38,22 @@ ExitCode tag_run(const RunsFlags& flags, Console& console);
 ExitCode remove_runs(const RunsFlags& flags, Console& console);
 ExitCode reindex_runs(const RunsFlags& flags, Console& console);
 
-/// The words of ls, best and reindex: folders that hold runs, and at most one filter, which is a
-/// word that is no folder and has a filter's sign in it. kUsage for a second one or a mistake in
-/// it.
+/// Parses the words of ls, best and reindex: folders that hold runs, and at most one filter. A word
+/// is a filter if it is not a folder and contains one of a filter's operators. kUsage for a second
+/// filter or a mistake in it.
 Result<ListingWish> listing_wish(const RunsFlags& flags, Console& console);
 
-/// A value of a run as JSON: a number or a text; null for none, a list for several.
+/// The values of a run as JSON: a number or a text, null if there is none, a list if there are
+/// several.
 nlohmann::ordered_json values_json(const std::vector<RunValue>& values);
 
-/// `retort runs rerun RUN [overrides]`: a new run by the record of another one.
+/// `retort runs rerun RUN [overrides]`: starts a new run from the record of another one.
 ExitCode rerun_run(const RerunFlags& flags, Console& console);
 
-/// `retort runs reproduce RUN [overrides]`: the same without anything of earlier runs, compared
-/// with the recorded one. kDone: identical; 2: every metric within `tolerance`, a number as text;
-/// 3: another result; else what kept the run from its end. kNoResults where the recorded one has
-/// none to compare with.
+/// `retort runs reproduce RUN [overrides]`: reruns without reusing anything of earlier runs, and
+/// compares with the recorded run. Returns kDone if identical; 2 if every metric is within
+/// `tolerance`, a number as text; 3 if the result differs; otherwise what stopped the run.
+/// kNoResults if the recorded run has no results to compare with.
 ExitCode reproduce_run(RerunFlags flags, const std::string& tolerance, Console& console);
 
 }  // namespace runner

@@ -35,9 +35,9 @@ namespace {
 constexpr std::size_t kShownDigits = 10;  // of a hash
 
 /// A line each: its number, the beginning of its hash, what it sets.
-void print_jobs(const std::vector<Job>& jobs, std::ostream& out) {
+void print_jobs(const std::vector<PreparedTrial>& jobs, std::ostream& out) {
   const std::size_t width = std::to_string(jobs.size() - 1).size();
-  for (const Job& job : jobs) {
+  for (const PreparedTrial& job : jobs) {
     const std::string number = std::to_string(job.number);
     out << std::string(width - number.size(), ' ') << number << "  "
         << job.hash.substr(0, kShownDigits);
@@ -48,9 +48,9 @@ void print_jobs(const std::vector<Job>& jobs, std::ostream& out) {
   }
 }
 
-nlohmann::ordered_json jobs_json(const std::vector<Job>& jobs) {
+nlohmann::ordered_json jobs_json(const std::vector<PreparedTrial>& jobs) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
-  for (const Job& job : jobs) {
+  for (const PreparedTrial& job : jobs) {
     nlohmann::ordered_json overrides = nlohmann::ordered_json::array();
     for (const Override& override : job.overrides) overrides.push_back(override_text(override));
     json.push_back(
@@ -78,7 +78,7 @@ nlohmann::ordered_json launcher_settings(const PreparedSweep& sweep) {
   if (sweep.launcher.is_null()) return nullptr;
   nlohmann::ordered_json settings = to_json(sweep.launcher);
   std::vector<const Value*> recipes;
-  for (const Job& job : sweep.jobs) recipes.push_back(&job.recipe);
+  for (const PreparedTrial& job : sweep.jobs) recipes.push_back(&job.recipe);
   complete_task(settings, recipes);
   return settings;
 }
@@ -368,7 +368,7 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
   if (!folder) return report(console, folder.errors());
   try {
     const SweepLayout layout(*folder);
-    for (const Job& job : prepared->jobs)
+    for (const PreparedTrial& job : prepared->jobs)
       if (const Diagnostics errors = write_recipe(job, layout, sources); !errors.empty())
         return report(console, errors);
     sync_folder(layout.recipes());
@@ -379,7 +379,7 @@ ExitCode begin_sweep(const SweepFlags& flags, Console& console) {
                    .asha = prepared->asha};
     for (const std::string& typed : flags.recipe.overrides)
       plan.overrides.push_back(without_secrets(typed));
-    for (const Job& job : prepared->jobs) {
+    for (const PreparedTrial& job : prepared->jobs) {
       plan.trials.push_back({.number = job.number, .hash = job.hash, .settings = {}});
       for (const Override& override : job.overrides)
         plan.trials.back().settings.push_back(override_text(override));

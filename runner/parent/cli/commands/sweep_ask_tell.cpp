@@ -78,7 +78,7 @@ Result<PreparedSweep> base_of_trials(SweepFlags& flags, const SchemaSet& schemas
 }
 
 /// Whether a trial that was thought of fits beside those that have not ended.
-Diagnostics check_memory(SlotMemory& memory, const SweepJournal& journal, const Job& job,
+Diagnostics check_memory(SlotMemory& memory, const SweepJournal& journal, const PreparedTrial& job,
                          std::int64_t slots) {
   if (slots == 1) return {};
   for (const Trial& trial : journal.trials())
@@ -133,7 +133,7 @@ class AskedSweep {
     named.overrides.insert(named.overrides.end(), overrides.begin(), overrides.end());
     auto prepared = prepare_one(named, schemas_, console_.sources, flags_.slots.slots);
     if (!prepared) return prepared.errors();
-    Job& job = prepared->jobs.front();
+    PreparedTrial& job = prepared->jobs.front();
     job.number = journal_.trials().size();
     if (const Diagnostics errors = check_memory(memory_, journal_, job, flags_.slots.slots);
         !errors.empty())

@@ -66,7 +66,7 @@ Result<std::filesystem::path> make_sweep_folder(const std::string& given) {
                              std::chrono::system_clock::now());
 }
 
-Diagnostics write_recipe(const Job& job, const SweepLayout& layout, Sources& sources) {
+Diagnostics write_recipe(const PreparedTrial& job, const SweepLayout& layout, Sources& sources) {
   const std::string text = write_yaml(job.recipe);
   if (text.find("***") != text.npos) {
     const auto read = read_yaml(sources.add(layout.recipe(job.number).string(), text));

@@ -12,9 +12,8 @@
 
 namespace runner {
 
-/// What may be said of a recipe, after the overrides that stand before the cursor: its keys, groups
-/// and aliases, by name. Overrides that are broken are passed over. Everything borrowed must
-/// outlive it.
+/// What can be typed about a recipe after the overrides before the cursor: its keys, groups and
+/// aliases, by name. Broken overrides are ignored. Everything borrowed must outlive it.
 class Outline {
  public:
   Outline(Composer& composer, std::span<const std::string> overrides, const SchemaSet& schemas,
@@ -22,25 +21,26 @@ class Outline {
 
   struct Group {
     std::string key;         ///< as an override names it: "model/backbone", "db@source"
-    bool is_listed = false;  ///< the defaults lists have it, so that a plain key=option may choose
-    std::optional<std::string> chosen = {};  ///< nullopt: none is
+    bool is_listed = false;  ///< the defaults list has it, so that a plain key=option may choose
+    std::optional<std::string> chosen = {};  ///< nullopt: no option is chosen
   };
-  /// By key.
+  /// Sorted by key.
   const std::vector<Group>& groups() const { return groups_; }
   const Group* group(std::string_view key) const;
   std::vector<std::string> options(const Group& group) const;
   const ConfigFiles& configs() const { return composer_.configs(); }
   const std::vector<Alias>& aliases() const { return composer_.aliases(); }
 
-  /// What is composed so far, interpolations as written; an empty mapping where nothing composes.
+  /// The recipe composed so far, with interpolations as written; an empty mapping if nothing
+  /// composes.
   const Value& recipe() const { return recipe_; }
   /// The keys below the dotted `key` ("" for the root), written or declared, sorted.
   std::vector<std::string> keys_below(const std::string& key) const;
-  /// What the schemas know of a dotted key.
+  /// What the schemas know about a dotted key.
   KeyChoices choices(const std::string& key) const;
 
-  /// The dotted key, or the group, that `key` means: aliases replaced, the longest that fits, by
-  /// the first of their targets. An alias that maps values means none.
+  /// The dotted key, or the group, that `key` means. The longest matching alias is replaced by the
+  /// first of its targets. An alias that maps values means none.
   std::string meant(const std::string& key) const;
 
  private:
@@ -51,20 +51,20 @@ class Outline {
   std::vector<Group> groups_;
 };
 
-/// A word that may stand in place of the one being typed. One that ends in '=', '.', '/' or ',' is
-/// to be continued.
+/// A word that may replace the one being typed. If it ends in '=', '.', '/' or ',', more is to
+/// follow.
 struct Candidate {
   std::string text;
-  std::string description = {};  ///< a few words beside it; may be empty
+  std::string description = {};  ///< a few words shown next to it; may be empty
 
   auto operator<=>(const Candidate&) const = default;
 };
 
 using Candidates = std::vector<Candidate>;
 
-/// What `word`, an override that has its '=', may become: the options of a group, what a schema or
-/// an alias lists, the files and folders of a path. Of a list of values, a,b or [a,b], the last one
-/// is completed.
+/// Completes `word`, an override that has its '=': the options of a group, what a schema or an
+/// alias lists, or the files and folders of a path. In a list of values, a,b or [a,b], completes
+/// the last one.
 Candidates complete_override_value(std::string_view word, const Outline& outline,
                                    const FileSystem& files);
 

@@ -8,17 +8,16 @@
 
 namespace runner {
 
-/// What the last of `words`, those after the program's name, may become: verbs, flags, recipes, and
-/// overrides that follow the words before. Reads recipes and lists folders; broken ones complete to
-/// nothing. At least one word, perhaps empty.
+/// Completes the last of `words`, which are those after the program's name: verbs, flags, recipes,
+/// and overrides that fit the words before. Reads recipes and lists folders; broken ones give no
+/// candidates. Needs at least one word, which may be empty.
 Candidates complete(std::span<const std::string> words);
 
-/// What `word`, an override that has no '=' yet, may become: a group, an alias or a key of those
-/// that its prefix (none,
-/// '+', '++' or '~') can name, one level of keys at a time.
+/// Completes `word`, an override that has no '=' yet, to a group, an alias or a key that its prefix
+/// (none, '+', '++' or '~') allows, one level of keys at a time.
 Candidates complete_override_key(std::string_view word, const Outline& outline);
 
-/// The same for a dotted key that stands alone, as after --package.
+/// The same for a dotted key on its own, as after --package.
 Candidates complete_dotted_key(std::string_view word, const Outline& outline);
 
 }  // namespace runner

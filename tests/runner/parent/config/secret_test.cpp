@@ -6,9 +6,9 @@
 
 #include "runner/parent/config/compose.h"
 #include "runner/parent/config/interpolation.h"
-#include "runner/parent/config/job_list.h"
 #include "runner/parent/config/override.h"
 #include "runner/parent/config/provenance.h"
+#include "runner/parent/config/trial_list.h"
 #include "runner/parent/config/yaml_reader.h"
 #include "runner/parent/config/yaml_writer.h"
 #include "tests/support/memory_file_system.h"
@@ -241,7 +241,7 @@ TEST(Secrets, AreRefusedWhereTheyWouldBeShownToAll) {
 TEST_F(ComposedSecrets, ValuesOfASweepAreNotShown) {
   const Composer composer =
       open({"+vars.token=geheim,geheim2", "+every=choice(geheim,3)", "seed=1,2"});
-  const auto jobs = JobList::make(composer.overrides(), composer.configs(), {});
+  const auto jobs = TrialList::make(composer.overrides(), composer.configs(), {});
   ASSERT_TRUE(jobs);
   ASSERT_EQ(jobs->size(), 8u);
   std::string shown;

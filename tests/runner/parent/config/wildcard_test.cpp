@@ -1,4 +1,4 @@
-#include "runner/parent/config/job_list.h"
+#include "runner/parent/config/trial_list.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "stages/data/picture_change.h"
+#include "stages/data/image_change.h"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 namespace stages {
 namespace {
 
-void adjust(Image& image, Adjustment adjustment, const PictureChange& change) {
+void adjust(Image& image, Adjustment adjustment, const ImageChange& change) {
   switch (adjustment) {
     case Adjustment::kBrightness:
       if (change.brightness != 1) change_brightness(image, change.brightness);
@@ -28,7 +28,7 @@ void adjust(Image& image, Adjustment adjustment, const PictureChange& change) {
   }
 }
 
-Image placed_anew(Image image, const PictureChange& change) {
+Image placed_anew(Image image, const ImageChange& change) {
   if (change.rotation != 0) image = rotated(image, change.rotation);
   const int right = static_cast<int>(std::nearbyint(change.right * image.width));
   const int down = static_cast<int>(std::nearbyint(change.down * image.height));
@@ -39,16 +39,16 @@ Image placed_anew(Image image, const PictureChange& change) {
 
 }  // namespace
 
-bool changes_pictures(const AugmentOptions& augment) {
+bool changes_pixels(const AugmentOptions& augment) {
   return augment != AugmentOptions{.random_resized_crop = augment.random_resized_crop,
                                    .horizontal_flip = augment.horizontal_flip};
 }
 
-PictureChange drawn_change(const AugmentOptions& augment, bool is_mirrored, Random& random) {
+ImageChange drawn_change(const AugmentOptions& augment, bool is_mirrored, Random& random) {
   const auto around = [&](double middle, double most) {
     return middle + random.uniform(-most, most);
   };
-  PictureChange change{.is_mirrored = is_mirrored};
+  ImageChange change{.is_mirrored = is_mirrored};
   change.is_upside_down = random.uniform() < augment.vertical_flip;
   for (std::size_t i = change.order.size() - 1; i > 0; --i) {
     const auto other = static_cast<std::size_t>(random.below(static_cast<std::int64_t>(i) + 1));
@@ -67,7 +67,7 @@ PictureChange drawn_change(const AugmentOptions& augment, bool is_mirrored, Rand
   return change;
 }
 
-Image changed(Image image, const PictureChange& change) {
+Image changed(Image image, const ImageChange& change) {
   if (change.steps == ChangeOrder::kPlacesFirst) image = placed_anew(std::move(image), change);
   if (change.is_mirrored) flip_columns(image);
   if (change.is_upside_down) flip_rows(image);

@@ -1,4 +1,4 @@
-#include "runner/parent/config/job_list.h"
+#include "runner/parent/config/trial_list.h"
 
 #include <cmath>
 #include <regex>
@@ -34,12 +34,12 @@ class JobListTest : public testing::Test {
                                  std::uint64_t seed = 0) {
     return chosen(std::move(overrides), {.seed = seed, .samples = samples});
   }
-  std::vector<std::string> chosen(std::vector<std::string> overrides, const JobChoice& choice) {
+  std::vector<std::string> chosen(std::vector<std::string> overrides, const TrialChoice& choice) {
     ComposeRequest request{"a", std::move(overrides), {}};
     request.config_folders = {""};
     const auto composer = Composer::open(std::move(request), files, {}, sources);
     Diagnostics errors = composer->errors();
-    const auto list = JobList::make(composer->overrides(), composer->configs(), choice);
+    const auto list = TrialList::make(composer->overrides(), composer->configs(), choice);
     if (!list) errors.insert(errors.end(), list.errors().begin(), list.errors().end());
     std::vector<std::string> texts;
     for (const Diagnostic& error : errors) texts.push_back(error.message);

@@ -1,4 +1,4 @@
-#include "stages/data/picture_change.h"
+#include "stages/data/image_change.h"
 
 #include <map>
 #include <set>
@@ -21,18 +21,18 @@ const AugmentOptions kAll{.vertical_flip = 0.5,
                           .translation = 0.05,
                           .zoom = 0.6};
 
-PictureChange drawn(const AugmentOptions& augment, std::uint64_t key, bool is_mirrored = false) {
+ImageChange drawn(const AugmentOptions& augment, std::uint64_t key, bool is_mirrored = false) {
   Random random({key});
   return drawn_change(augment, is_mirrored, random);
 }
 
-TEST(PictureChange, IsDrawnFromWhatIsAskedFor) {
+TEST(ImageChange, IsDrawnFromWhatIsAskedFor) {
   std::map<std::string, std::pair<double, double>> ranges;
   int upside_down = 0;
   std::set<std::array<Adjustment, 4>> orders;
   constexpr int kDraws = 3000;
   for (std::uint64_t key = 0; key < kDraws; ++key) {
-    const PictureChange change = drawn(kAll, key);
+    const ImageChange change = drawn(kAll, key);
     upside_down += change.is_upside_down;
     orders.insert(change.order);
     for (const auto& [name, value] : {std::pair{"brightness", change.brightness},
@@ -64,19 +64,19 @@ TEST(PictureChange, IsDrawnFromWhatIsAskedFor) {
   }
 }
 
-TEST(PictureChange, OfNothingIsNone) {
-  PictureChange change = drawn({}, 5);
-  change.order = PictureChange{}.order;
-  EXPECT_EQ(change, PictureChange{});
+TEST(ImageChange, OfNothingIsNone) {
+  ImageChange change = drawn({}, 5);
+  change.order = ImageChange{}.order;
+  EXPECT_EQ(change, ImageChange{});
   const Image image = picture(13, 9);
   EXPECT_EQ(changed(image, change).pixels, image.pixels);
 }
 
-TEST(PictureChange, OneOptionDoesNotChangeWhatAnotherDraws) {
+TEST(ImageChange, OneOptionDoesNotChangeWhatAnotherDraws) {
   AugmentOptions less = kAll;
   less.hue = less.rotation = less.vertical_flip = 0;
   for (std::uint64_t key = 0; key < 20; ++key) {
-    PictureChange all = drawn(kAll, key, true);
+    ImageChange all = drawn(kAll, key, true);
     all.hue.reset();
     all.rotation = 0;
     all.is_upside_down = false;
@@ -84,24 +84,24 @@ TEST(PictureChange, OneOptionDoesNotChangeWhatAnotherDraws) {
   }
 }
 
-TEST(PictureChange, IsAskedForByMoreThanACut) {
-  EXPECT_FALSE(changes_pictures({}));
+TEST(ImageChange, IsAskedForByMoreThanACut) {
+  EXPECT_FALSE(changes_pixels({}));
   EXPECT_FALSE(
-      changes_pictures({.random_resized_crop = RandomResizedCrop{}, .horizontal_flip = 0.5}));
+      changes_pixels({.random_resized_crop = RandomResizedCrop{}, .horizontal_flip = 0.5}));
   for (double AugmentOptions::*option :
        {&AugmentOptions::vertical_flip, &AugmentOptions::brightness, &AugmentOptions::contrast,
         &AugmentOptions::saturation, &AugmentOptions::hue, &AugmentOptions::rotation,
         &AugmentOptions::shear, &AugmentOptions::translation, &AugmentOptions::zoom}) {
     AugmentOptions augment;
     augment.*option = 0.1;
-    EXPECT_TRUE(changes_pictures(augment));
+    EXPECT_TRUE(changes_pixels(augment));
     EXPECT_TRUE(changes_images(augment));
   }
 }
 
-TEST(PictureChange, PlacesFirstColoursTheBlackToo) {
+TEST(ImageChange, PlacesFirstColoursTheBlackToo) {
   const Image image = picture(30, 20, 3);
-  PictureChange change{.is_mirrored = true, .contrast = 0.5, .rotation = 45};
+  ImageChange change{.is_mirrored = true, .contrast = 0.5, .rotation = 45};
   EXPECT_EQ(changed(image, change).row(0)[0], 0);
   change.steps = ChangeOrder::kPlacesFirst;
   EXPECT_GT(changed(image, change).row(0)[0], 0);
@@ -111,7 +111,7 @@ TEST(PictureChange, PlacesFirstColoursTheBlackToo) {
   EXPECT_EQ(changed(image, change).pixels, steps.pixels);
 }
 
-TEST(PictureChange, MovesByWholePixelsAndLeavesBlack) {
+TEST(ImageChange, MovesByWholePixelsAndLeavesBlack) {
   const Image image = picture(10, 8, 3);
   const Image moved = changed(image, {.right = 0.2, .down = -0.25});
   for (int y = 0; y < 8; ++y) {
@@ -126,16 +126,16 @@ TEST(PictureChange, MovesByWholePixelsAndLeavesBlack) {
   }
 }
 
-TEST(PictureChange, LeavesBlackWhereNothingIsLeft) {
+TEST(ImageChange, LeavesBlackWhereNothingIsLeft) {
   const Image image = picture(30, 20, 3);
-  for (const PictureChange& change :
-       {PictureChange{.right = 1}, PictureChange{.right = 1, .shear = 80, .scale = 2e-16},
-        PictureChange{.down = -1, .scale = 2e-16}}) {
+  for (const ImageChange& change :
+       {ImageChange{.right = 1}, ImageChange{.right = 1, .shear = 80, .scale = 2e-16},
+        ImageChange{.down = -1, .scale = 2e-16}}) {
     EXPECT_EQ(changed(image, change).pixels, Image(30, 20).pixels);
   }
 }
 
-TEST(PictureChange, TurnsToTheLeft) {
+TEST(ImageChange, TurnsToTheLeft) {
   const Image image = picture(7, 7, 2);
   const Image turned = changed(image, {.rotation = 90});
   for (int y = 0; y < 7; ++y) {
@@ -144,7 +144,7 @@ TEST(PictureChange, TurnsToTheLeft) {
   }
 }
 
-TEST(PictureChange, TakesAPictureWiderThanItsPlacesHaveBits) {
+TEST(ImageChange, TakesAPictureWiderThanItsPlacesHaveBits) {
   // Places of 65536ths in 32 bits would end at 32767.
   const Image image = picture(40000, 2, 1);
   EXPECT_EQ(changed(image, {.rotation = 180}).row(0)[3 * 39999], image.row(1)[0]);

@@ -1,4 +1,4 @@
-#include "stages/data/picture_store.h"
+#include "stages/data/image_store.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ struct Header {
   std::int32_t width = 0, height = 0, whole_width = 0, whole_height = 0, is_unlike = 0;
 };
 
-std::string to_entry(const StoredPicture& picture) {
+std::string to_entry(const StoredImage& picture) {
   const Image& image = *picture.kept.image;
   const Header header{image.width, image.height, picture.kept.width, picture.kept.height,
                       picture.is_unlike ? 1 : 0};
@@ -39,7 +39,7 @@ std::string to_entry(const StoredPicture& picture) {
   return runner::sha256(body) + body;
 }
 
-std::optional<StoredPicture> from_entry(std::string_view entry) {
+std::optional<StoredImage> from_entry(std::string_view entry) {
   Header header;
   if (entry.size() < kDigest + sizeof header) return std::nullopt;
   const std::string_view body = entry.substr(kDigest);
@@ -53,7 +53,7 @@ std::optional<StoredPicture> from_entry(std::string_view entry) {
     return std::nullopt;
   Image image = Image::unset(header.width, header.height);
   std::copy(body.begin() + sizeof header, body.end(), image.pixels.begin());
-  return StoredPicture{
+  return StoredImage{
       {std::make_shared<const Image>(std::move(image)), header.whole_width, header.whole_height},
       header.is_unlike != 0};
 }
@@ -64,24 +64,24 @@ std::int64_t nanoseconds(const timespec& time) {
 
 }  // namespace
 
-PictureStore::PictureStore(std::int64_t most_bytes, std::string how, runner::Storage& storage)
+ImageStore::ImageStore(std::int64_t most_bytes, std::string how, runner::Storage& storage)
     : most_bytes_(most_bytes),
       how_(std::move(how)),
       storage_(storage),
       start_(fs::file_time_type::clock::now()) {}
 
-void PictureStore::open(const fs::path& cache, const std::string& build) {
+void ImageStore::open(const fs::path& cache, const std::string& build) {
   const std::lock_guard lock(mutex_);
   folder_ = cache.empty() ? cache : cache / "pictures";
   build_ = build;
 }
 
-fs::path PictureStore::folder() const {
+fs::path ImageStore::folder() const {
   const std::lock_guard lock(mutex_);
   return folder_;
 }
 
-std::optional<PictureStore::Version> PictureStore::version_of(const fs::path& file) {
+std::optional<ImageStore::Version> ImageStore::version_of(const fs::path& file) {
   struct stat found {};
   if (stat(file.c_str(), &found) != 0) return std::nullopt;
   return Version{static_cast<std::uint64_t>(found.st_size),
@@ -89,7 +89,7 @@ std::optional<PictureStore::Version> PictureStore::version_of(const fs::path& fi
                  nanoseconds(found.st_ctim)};
 }
 
-std::string PictureStore::key_of(const std::string& digest, const std::optional<Box>& box) const {
+std::string ImageStore::key_of(const std::string& digest, const std::optional<Box>& box) const {
   std::string text = build_ + '\n' + how_ + '\n' + digest + '\n';
   if (box) {
     for (const int number : {box->left, box->top, box->width, box->height})
@@ -98,8 +98,8 @@ std::string PictureStore::key_of(const std::string& digest, const std::optional<
   return runner::sha256(text);
 }
 
-std::optional<std::string> PictureStore::known_key(const fs::path& file,
-                                                   const std::optional<Box>& box) const {
+std::optional<std::string> ImageStore::known_key(const fs::path& file,
+                                                 const std::optional<Box>& box) const {
   std::string digest;
   {
     const std::lock_guard lock(mutex_);
@@ -112,7 +112,7 @@ std::optional<std::string> PictureStore::known_key(const fs::path& file,
   return key_of(digest, box);
 }
 
-std::string PictureStore::key(const fs::path& file, const std::optional<Box>& box, Bytes bytes) {
+std::string ImageStore::key(const fs::path& file, const std::optional<Box>& box, Bytes bytes) {
   const std::string digest =
       runner::sha256({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   // Of a file that is changed meanwhile the size may tell; one that is replaced later has another
@@ -124,16 +124,16 @@ std::string PictureStore::key(const fs::path& file, const std::optional<Box>& bo
   return key_of(digest, box);
 }
 
-fs::path PictureStore::path_in(const fs::path& folder, const std::string& key) {
+fs::path ImageStore::path_in(const fs::path& folder, const std::string& key) {
   return folder / key.substr(0, 2) / key.substr(2);
 }
 
-std::optional<StoredPicture> PictureStore::find(const std::string& key) {
+std::optional<StoredImage> ImageStore::find(const std::string& key) {
   const fs::path path = path_in(folder(), key);
   std::ifstream file(path, std::ios::binary);
   if (!file) return std::nullopt;
   const std::string entry{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  std::optional<StoredPicture> picture = from_entry(entry);
+  std::optional<StoredImage> picture = from_entry(entry);
   if (!picture) {
     storage_.remove(path);
     return std::nullopt;
@@ -145,7 +145,7 @@ std::optional<StoredPicture> PictureStore::find(const std::string& key) {
 }
 
 /// Finds what is there.
-void PictureStore::survey() {
+void ImageStore::survey() {
   is_surveyed_ = true;
   std::error_code error;
   for (fs::recursive_directory_iterator at(folder_, error), end; !error && at != end;
@@ -162,7 +162,7 @@ void PictureStore::survey() {
 }
 
 /// Room for so many bytes; false where there is none.
-bool PictureStore::make_room(std::int64_t bytes) {
+bool ImageStore::make_room(std::int64_t bytes) {
   const auto is_full = [&] {
     const auto free = storage_.free_bytes(folder_);
     return bytes_ + bytes > most_bytes_ ||
@@ -181,7 +181,7 @@ bool PictureStore::make_room(std::int64_t bytes) {
   return true;
 }
 
-void PictureStore::put(const std::string& key, const StoredPicture& picture) {
+void ImageStore::put(const std::string& key, const StoredImage& picture) {
   const std::string entry = to_entry(picture);
   const fs::path path = path_in(folder(), key);
   fs::path draft = path;

@@ -1,4 +1,4 @@
-#include "stages/data/picture_files.h"
+#include "stages/data/images_to_predict.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -20,7 +20,7 @@ using runner::ErrorCode;
 /// Finds the images below one folder.
 class Search {
  public:
-  Search(fs::path root, PictureList& found, Diagnostics& errors)
+  Search(fs::path root, ImagePaths& found, Diagnostics& errors)
       : root_(std::move(root)), found_(found), errors_(errors) {}
 
   void run() {
@@ -96,7 +96,7 @@ class Search {
 
   const fs::path root_;
   fs::path real_root_;
-  PictureList& found_;
+  ImagePaths& found_;
   Diagnostics& errors_;
   std::vector<std::string> files_;
 };
@@ -114,8 +114,8 @@ ImageDatasetOptions stopping(ImageDatasetOptions options) {
 
 }  // namespace
 
-runner::Result<PictureList> list_pictures(const std::vector<std::string>& paths) {
-  PictureList found;
+runner::Result<ImagePaths> list_images(const std::vector<std::string>& paths) {
+  ImagePaths found;
   Diagnostics errors;
   for (const std::string& path : paths) {
     std::error_code error;
@@ -135,12 +135,13 @@ runner::Result<PictureList> list_pictures(const std::vector<std::string>& paths)
   return found;
 }
 
-PictureFiles::PictureFiles(std::vector<std::string> files, ImageDatasetOptions options, bool skip)
+ImagesToPredict::ImagesToPredict(std::vector<std::string> files, ImageDatasetOptions options,
+                                 bool skip)
     : pictures_(as_list(std::move(files)), Part::kTest, looking(stopping(std::move(options))),
                 /*seed=*/0, nullptr),
       skip_(skip) {}
 
-ImageDatasetOptions PictureFiles::looking(ImageDatasetOptions options) const {
+ImageDatasetOptions ImagesToPredict::looking(ImageDatasetOptions options) const {
   if (!options.subject) return options;
   options.look = [this, subject = options.subject](std::int64_t index, const Image& picture) {
     if (subject->looks_alike(picture)) return;
@@ -150,16 +151,16 @@ ImageDatasetOptions PictureFiles::looking(ImageDatasetOptions options) const {
   return options;
 }
 
-std::vector<std::string> PictureFiles::unlike() const {
+std::vector<std::string> ImagesToPredict::unlike() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> names;
   for (const std::int64_t index : unlike_) names.push_back(sample_name(index));
   return names;
 }
 
-DatasetDescription PictureFiles::describe() const { return pictures_.describe(); }
+DatasetDescription ImagesToPredict::describe() const { return pictures_.describe(); }
 
-std::optional<NamedTensors> PictureFiles::sample(std::int64_t epoch, std::int64_t index) const {
+std::optional<NamedTensors> ImagesToPredict::sample(std::int64_t epoch, std::int64_t index) const {
   try {
     return pictures_.sample(epoch, index);
   } catch (const runner::StageError& error) {
@@ -173,7 +174,7 @@ std::optional<NamedTensors> PictureFiles::sample(std::int64_t epoch, std::int64_
   }
 }
 
-std::optional<Unreadable> PictureFiles::take_unreadable(std::int64_t index) const {
+std::optional<Unreadable> ImagesToPredict::take_unreadable(std::int64_t index) const {
   const std::lock_guard lock(mutex_);
   const auto found = unreadable_.find(index);
   if (found == unreadable_.end()) return std::nullopt;

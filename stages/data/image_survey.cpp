@@ -1,4 +1,4 @@
-#include "stages/data/picture_survey.h"
+#include "stages/data/image_survey.h"
 
 #include <algorithm>
 #include <atomic>
@@ -128,14 +128,14 @@ std::array<int, 3> range_of(std::vector<int> values) {
 
 }  // namespace
 
-bool is_across(const PictureSurvey::Group& group) {
+bool is_across(const ImageSurvey::Group& group) {
   return std::ranges::any_of(
-      group, [&](const SurveyedPicture& one) { return one.part != group.front().part; });
+      group, [&](const SurveyedImage& one) { return one.part != group.front().part; });
 }
 
-PictureSurvey survey_pictures(const std::vector<std::shared_ptr<const ImageDataset>>& parts,
-                              const SurveyOptions& options) {
-  PictureSurvey survey;
+ImageSurvey survey_images(const std::vector<std::shared_ptr<const ImageDataset>>& parts,
+                          const SurveyOptions& options) {
+  ImageSurvey survey;
   std::vector<Task> tasks;
   std::map<std::string_view, std::set<Part>> of_patient;
   for (const auto& data : parts) {
@@ -157,15 +157,15 @@ PictureSurvey survey_pictures(const std::vector<std::shared_ptr<const ImageDatas
 
   const std::vector<Seen> seen = look_at_all(tasks, options);
   const auto picture = [&](std::size_t i) {
-    return SurveyedPicture{tasks[i].data->part(), tasks[i].file->name, tasks[i].file->label};
+    return SurveyedImage{tasks[i].data->part(), tasks[i].file->name, tasks[i].file->label};
   };
   const auto group_of = [&](const std::vector<std::size_t>& members) {
-    PictureSurvey::Group group;
+    ImageSurvey::Group group;
     for (const std::size_t member : members) group.push_back(picture(member));
     return group;
   };
   std::vector<int> widths, heights;
-  std::vector<PictureHash> hashes;
+  std::vector<ImageHash> hashes;
   std::vector<std::size_t> readable;  // where each hash is from
   std::map<std::array<std::uint64_t, 2>, std::vector<std::size_t>> of_digest;
   for (std::size_t i = 0; i < seen.size(); ++i) {
@@ -234,7 +234,7 @@ class Connections {
 };
 
 /// Bits `begin` to `end`, at most 64 of them.
-std::uint64_t bits_of(const PictureHash& hash, int begin, int end) {
+std::uint64_t bits_of(const ImageHash& hash, int begin, int end) {
   std::uint64_t bits = 0;
   for (int bit = begin; bit < end; ++bit)
     bits = bits << 1 | (hash[static_cast<std::size_t>(bit / 64)] >> (bit % 64) & 1);
@@ -261,8 +261,8 @@ double mean_difference(const Thumbnail& one, const Thumbnail& other) {
   return static_cast<double>(sum) / static_cast<double>(one.size());
 }
 
-PictureHash picture_hash(const Thumbnail& seen) {
-  PictureHash hash{};
+ImageHash picture_hash(const Thumbnail& seen) {
+  ImageHash hash{};
   for (std::size_t bit = 0; bit < kHashBits; ++bit) {
     const std::size_t place = bit / kHashColumns * (kHashColumns + 1) + bit % kHashColumns;
     if (seen[place + 1] > seen[place] + kNoise) hash[bit / 64] |= std::uint64_t{1} << (bit % 64);
@@ -274,19 +274,19 @@ PictureHash picture_hash(const Thumbnail& seen) {
 #if defined(__x86_64__)
 __attribute__((target_clones("popcnt", "default")))
 #endif
-int distance(const PictureHash& one, const PictureHash& other) {
+int distance(const ImageHash& one, const ImageHash& other) {
   return std::popcount(one[0] ^ other[0]) + std::popcount(one[1] ^ other[1]) +
          std::popcount(one[2] ^ other[2]) + std::popcount(one[3] ^ other[3]);
 }
 
 std::vector<std::vector<std::size_t>> alike(
-    std::span<const PictureHash> hashes, int most,
+    std::span<const ImageHash> hashes, int most,
     const std::function<bool(std::size_t, std::size_t)>& confirm,
     const std::function<void()>& look) {
   // Equal hashes are one, so that a thousand black pictures are not compared with each other.
-  std::map<PictureHash, std::vector<std::size_t>> of_hash;
+  std::map<ImageHash, std::vector<std::size_t>> of_hash;
   for (std::size_t i = 0; i < hashes.size(); ++i) of_hash[hashes[i]].push_back(i);
-  std::vector<PictureHash> different;
+  std::vector<ImageHash> different;
   Connections connections(hashes.size());
   for (const auto& [hash, members] : of_hash) {
     different.push_back(hash);
@@ -295,8 +295,8 @@ std::vector<std::vector<std::size_t>> alike(
   }
   const int parts = std::clamp(most + 1, 4, kHashBits);  // of at most 64 bits
   for (int part = 0; part < parts; ++part) {
-    std::vector<std::pair<std::uint64_t, PictureHash>> keyed;
-    for (const PictureHash& hash : different)
+    std::vector<std::pair<std::uint64_t, ImageHash>> keyed;
+    for (const ImageHash& hash : different)
       keyed.emplace_back(bits_of(hash, kHashBits * part / parts, kHashBits * (part + 1) / parts),
                          hash);
     std::ranges::sort(keyed);

@@ -1,4 +1,4 @@
-#include "stages/data/picture_store.h"
+#include "stages/data/image_store.h"
 
 #include <chrono>
 #include <filesystem>
@@ -23,14 +23,14 @@ constexpr std::int64_t kPlenty = 1 << 20;
 
 class PictureStoreTest : public testing::Test {
  protected:
-  std::unique_ptr<PictureStore> opened(std::int64_t most = kPlenty, const std::string& how = "cut",
-                                       const std::string& build = "1") const {
-    auto store = std::make_unique<PictureStore>(most, how);
+  std::unique_ptr<ImageStore> opened(std::int64_t most = kPlenty, const std::string& how = "cut",
+                                     const std::string& build = "1") const {
+    auto store = std::make_unique<ImageStore>(most, how);
     store->open(folder_.path(), build);
     return store;
   }
   fs::path folder() const { return folder_ / "pictures"; }
-  static StoredPicture made(std::uint64_t seed) {
+  static StoredImage made(std::uint64_t seed) {
     return {{std::make_shared<const Image>(picture(20, 16, seed)), 200, 160}, seed % 2 == 1};
   }
   static std::string key(char letter) { return std::string(64, letter); }
@@ -46,7 +46,7 @@ class PictureStoreTest : public testing::Test {
       if (fs::exists(entry(letter))) letters.insert(letter);
     return letters;
   }
-  PictureFolder folder_;
+  DrawingFolder folder_;
 };
 
 TEST_F(PictureStoreTest, APictureComesBackAsItWas) {
@@ -131,7 +131,7 @@ TEST_F(PictureStoreTest, WhereNothingCanBeWrittenNothingIsKept) {
   for (const char* const fault :
        {"create:1:full", "write:1:fail", "rename:1:fail", "folder:1:fail"}) {
     runner::FaultyStorage storage(runner::disk(), runner::fault_from(fault));
-    PictureStore broken(kPlenty, "cut", storage);
+    ImageStore broken(kPlenty, "cut", storage);
     broken.open(folder_ / fault, "1");
     broken.put(key('a'), made(1));
     broken.put(key('b'), made(1));

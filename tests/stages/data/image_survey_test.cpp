@@ -1,4 +1,4 @@
-#include "stages/data/picture_survey.h"
+#include "stages/data/image_survey.h"
 
 #include <filesystem>
 
@@ -26,22 +26,22 @@ class PictureSurveyTest : public ImageStageTest {
     make_fundus_folders(data(), {.classes = 5, .per_class = 6, .size = 64, .seed = 2});
   }
 
-  PictureSurvey survey(SurveyOptions options = {.threads = 2}) {
+  ImageSurvey survey(SurveyOptions options = {.threads = 2}) {
     const auto outputs = run({{"duplicates", "keep"}});
     std::vector<std::shared_ptr<const ImageDataset>> parts;
     for (const char* const port : {"train", "validation", "test"})
       parts.push_back(std::dynamic_pointer_cast<const ImageDataset>(outputs.at(port)));
-    return survey_pictures(parts, options);
+    return survey_images(parts, options);
   }
-  static std::vector<std::string> names(const PictureSurvey::Group& group) {
+  static std::vector<std::string> names(const ImageSurvey::Group& group) {
     std::vector<std::string> names;
-    for (const SurveyedPicture& picture : group) names.push_back(picture.file);
+    for (const SurveyedImage& picture : group) names.push_back(picture.file);
     return names;
   }
 };
 
 TEST_F(PictureSurveyTest, OfGoodDataFindsNothing) {
-  const PictureSurvey found = survey();
+  const ImageSurvey found = survey();
   EXPECT_THAT(found.counts[0], ElementsAre(4, 4, 4, 4, 4));
   EXPECT_THAT(found.counts[1], ElementsAre(1, 1, 1, 1, 1));
   EXPECT_THAT(found.widths, ElementsAre(64, 64, 64));
@@ -58,7 +58,7 @@ TEST_F(PictureSurveyTest, FindsCopiesAndPicturesSavedAgain) {
   fs::copy_file(data() / "test/2/00001.jpg", data() / "train/2/copy.jpg");
   write_bytes(data() / "train/4/again.png",
               png_file(decode_image(file_bytes(data() / "val/4/00002.jpg"))));
-  const PictureSurvey found = survey();
+  const ImageSurvey found = survey();
   ASSERT_EQ(found.identical.size(), 1u);
   EXPECT_THAT(names(found.identical[0]), ElementsAre("train/2/copy.jpg", "test/2/00001.jpg"));
   EXPECT_TRUE(is_across(found.identical[0]));
@@ -71,7 +71,7 @@ TEST_F(PictureSurveyTest, FindsWhatCannotBeReadAndWhatIsNoRetina) {
   half.resize(half.size() / 2);
   write_bytes(data() / "train/1/00006.jpg", half);
   folder_.add("data/train/0/street.jpg", 1, 50, 40);
-  const PictureSurvey found = survey();
+  const ImageSurvey found = survey();
   ASSERT_EQ(found.unreadable.size(), 1u);
   EXPECT_EQ(found.unreadable[0].picture.file, "train/1/00006.jpg");
   ASSERT_EQ(found.unlike.size(), 1u);
@@ -85,7 +85,7 @@ TEST_F(PictureSurveyTest, FindsPatientsOfTwoParts) {
     fs::copy_file(data() / "train/0/00003.jpg", data() / name);
   EXPECT_THAT(survey().shared, IsEmpty());
   fs::copy_file(data() / "train/0/00003.jpg", data() / "val/1/18_right.jpg");
-  const PictureSurvey found = survey();
+  const ImageSurvey found = survey();
   EXPECT_EQ(found.patients, 2);
   EXPECT_EQ(found.without_patient, 30);
   EXPECT_THAT(found.shared, ElementsAre("18"));
@@ -94,7 +94,7 @@ TEST_F(PictureSurveyTest, FindsPatientsOfTwoParts) {
 TEST_F(PictureSurveyTest, AnyNumberOfThreadsFindsTheSame) {
   fs::copy_file(data() / "test/2/00001.jpg", data() / "train/2/copy.jpg");
   for (const int threads : {1, 7, 100}) {
-    const PictureSurvey found = survey({.threads = threads});
+    const ImageSurvey found = survey({.threads = threads});
     ASSERT_EQ(found.identical.size(), 1u);
     EXPECT_THAT(names(found.identical[0]), ElementsAre("train/2/copy.jpg", "test/2/00001.jpg"));
   }

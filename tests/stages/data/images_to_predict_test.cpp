@@ -1,4 +1,4 @@
-#include "stages/data/picture_files.h"
+#include "stages/data/images_to_predict.h"
 
 #include <fstream>
 
@@ -15,14 +15,14 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-class Pictures : public testing::Test {
+class ImageParts : public testing::Test {
  protected:
   std::string path(const std::string& below) const { return (folder_ / below).string(); }
   /// "code message" of each error.
   std::vector<std::string> errors(const std::vector<std::string>& below) const {
     std::vector<std::string> paths, result;
     for (const std::string& one : below) paths.push_back(path(one));
-    const auto files = list_pictures(paths);
+    const auto files = list_images(paths);
     if (files) return {};
     for (const auto& error : files.errors())
       result.push_back(runner::name(error.code) + " " + error.message);
@@ -33,16 +33,16 @@ class Pictures : public testing::Test {
     options.image_size = 8;
     return options;
   }
-  PictureFolder folder_;
+  DrawingFolder folder_;
 };
 
-TEST_F(Pictures, OfAFolderAreTheImagesInItAndBelowSortedByName) {
+TEST_F(ImageParts, OfAFolderAreTheImagesInItAndBelowSortedByName) {
   for (const char* name :
        {"a/2.jpg", "a/1.PNG", "a/b/3.jpeg", "a/.hidden.jpg", "a/.b/4.jpg", "a/b/4.gif", "5.jpg"})
     folder_.add(name);
   std::ofstream(path("a/notes.txt")) << "no image";
   fs::create_directory_symlink(path("a/b"), path("a/again"));
-  const auto files = list_pictures({path("5.jpg"), path("a")});
+  const auto files = list_images({path("5.jpg"), path("a")});
   ASSERT_TRUE(files);
   EXPECT_THAT(files->files, ElementsAre(path("5.jpg"), path("a/1.PNG"), path("a/2.jpg"),
                                         path("a/b/3.jpeg"), path("a/b/4.gif")));
@@ -50,21 +50,21 @@ TEST_F(Pictures, OfAFolderAreTheImagesInItAndBelowSortedByName) {
             "1 file ignored: 1 .txt; 1 hidden file; 1 folder not searched; 1 hidden folder");
 }
 
-TEST_F(Pictures, NamedFileIsTakenWhateverItsName) {
+TEST_F(ImageParts, NamedFileIsTakenWhateverItsName) {
   folder_.add("picture");
-  const auto files = list_pictures({path("picture")});
+  const auto files = list_images({path("picture")});
   ASSERT_TRUE(files);
   EXPECT_THAT(files->files, ElementsAre(path("picture")));
 }
 
-TEST_F(Pictures, WhatIsNotThereAndEmptyFoldersAreReportedTogether) {
+TEST_F(ImageParts, WhatIsNotThereAndEmptyFoldersAreReportedTogether) {
   fs::create_directory(path("empty"));
   EXPECT_THAT(errors({"none.jpg", "empty"}),
               ElementsAre("E0603 there is no file or folder '" + path("none.jpg") + "'",
                           "E0608 there is no image in the folder '" + path("empty") + "'"));
 }
 
-TEST_F(Pictures, LinksOutOfTheFolderAndNowhereAreRefused) {
+TEST_F(ImageParts, LinksOutOfTheFolderAndNowhereAreRefused) {
   folder_.add("a/1.jpg");
   folder_.add("b/2.jpg");
   fs::create_symlink(path("a/1.jpg"), path("a/inside.jpg"));
@@ -77,9 +77,9 @@ TEST_F(Pictures, LinksOutOfTheFolderAndNowhereAreRefused) {
                                  "E0603 the symlink '" + path("a/nowhere.jpg") + "' is broken"));
 }
 
-TEST_F(Pictures, AreReadAsInEvaluation) {
+TEST_F(ImageParts, AreReadAsInEvaluation) {
   folder_.add("c/1.jpg", 3);
-  const PictureFiles pictures({path("c/1.jpg")}, small(), /*skip=*/false);
+  const ImagesToPredict pictures({path("c/1.jpg")}, small(), /*skip=*/false);
   auto list = std::make_shared<ImageList>();
   list->root = path("");
   (*list)[Part::kTest] = {{"c/1.jpg", 0}};
@@ -89,19 +89,19 @@ TEST_F(Pictures, AreReadAsInEvaluation) {
   EXPECT_EQ(pictures.sample_name(0), path("c/1.jpg"));
 }
 
-TEST_F(Pictures, OneThatCannotBeReadStopsOrIsRememberedOnce) {
+TEST_F(ImageParts, OneThatCannotBeReadStopsOrIsRememberedOnce) {
   folder_.add("1.jpg");
   std::ofstream(path("2.jpg")) << "no image";
   const std::vector<std::string> files = {path("1.jpg"), path("2.jpg")};
   try {
-    PictureFiles(files, small(), /*skip=*/false).sample(0, 1);
+    ImagesToPredict(files, small(), /*skip=*/false).sample(0, 1);
     ADD_FAILURE();
   } catch (const runner::StageError& error) {
     EXPECT_EQ(error.what(), "image '" + path("2.jpg") + "': it is not JPEG, PNG or WebP");
     EXPECT_EQ(error.help, "add --skip-corrupt to leave out what cannot be read");
     EXPECT_EQ(error.option, "");
   }
-  const PictureFiles skipping(files, small(), /*skip=*/true);
+  const ImagesToPredict skipping(files, small(), /*skip=*/true);
   EXPECT_TRUE(skipping.sample(0, 0));
   EXPECT_FALSE(skipping.take_unreadable(0));
   EXPECT_FALSE(skipping.sample(0, 1));

@@ -1,4 +1,4 @@
-#include "runner/parent/config/job_list.h"
+#include "runner/parent/config/trial_list.h"
 
 #include <algorithm>
 #include <map>
@@ -50,13 +50,13 @@ std::uint64_t seed_of(std::uint64_t seed, const std::string& target) {
 }
 
 std::string too_many() {
-  return "the sweep has more than " + std::to_string(JobList::kMaxJobs) + " runs";
+  return "the sweep has more than " + std::to_string(TrialList::kMaxJobs) + " runs";
 }
 
 std::vector<Value> numbers_of(const Sweep& sweep) {
   const auto range = NumberRange::make(sweep);
   if (!range) throw BadSweep{range.errors().front()};
-  if (range->size() > JobList::kMaxJobs)
+  if (range->size() > TrialList::kMaxJobs)
     bad_job(sweep.where, too_many(), "sweep over fewer values at a time");
   std::vector<Value> values;
   for (std::uint64_t i = 0; i < range->size(); ++i) values.push_back((*range)[i]);
@@ -111,7 +111,7 @@ std::vector<std::vector<Override>> rows_of(const Override& override, const Confi
   std::vector<std::vector<Override>> rows = override.sweep->rows;
   if (override.sweep->kind != Sweep::Kind::kZip) {
     std::vector<Value> values = values_of(override, configs);
-    if (values.size() > JobList::kMaxJobs)
+    if (values.size() > TrialList::kMaxJobs)
       bad_job(override.sweep->where, too_many(), "sweep over fewer values at a time");
     Override one_value = override;  // copied for each, so without the whole sweep
     one_value.sweep.reset();
@@ -139,9 +139,9 @@ std::set<std::string> targets_of(const std::vector<std::vector<Override>>& rows)
 
 }  // namespace
 
-Result<JobList> JobList::make(std::span<const Override> overrides, const ConfigFiles& configs,
-                              const JobChoice& choice) {
-  JobList list;
+Result<TrialList> TrialList::make(std::span<const Override> overrides, const ConfigFiles& configs,
+                                  const TrialChoice& choice) {
+  TrialList list;
   Diagnostics errors;
   std::map<std::string, std::size_t> place_of;   // of single values, by key_text()
   std::map<std::string, std::size_t> target_at;  // the first dimension that sets a target
@@ -188,7 +188,7 @@ Result<JobList> JobList::make(std::span<const Override> overrides, const ConfigF
   return list;
 }
 
-Diagnostics JobList::draw(std::uint64_t seed, std::uint64_t samples) {
+Diagnostics TrialList::draw(std::uint64_t seed, std::uint64_t samples) {
   struct Drawn {
     Dimension* dimension;
     SeededOrder random;
@@ -248,7 +248,7 @@ Diagnostics JobList::draw(std::uint64_t seed, std::uint64_t samples) {
   return {};
 }
 
-std::uint64_t JobList::size() const {
+std::uint64_t TrialList::size() const {
   std::uint64_t size = 1;
   bool is_counted = false;  // the samples
   for (const Dimension& dimension : dimensions_) {
@@ -259,7 +259,7 @@ std::uint64_t JobList::size() const {
   return size;
 }
 
-std::vector<Override> JobList::operator[](std::uint64_t number) const {
+std::vector<Override> TrialList::operator[](std::uint64_t number) const {
   std::vector<Override> job;
   std::uint64_t below = size();
   std::optional<std::uint64_t> sample;

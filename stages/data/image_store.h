@@ -14,45 +14,44 @@
 
 namespace stages {
 
-/// A picture as it was cut to size, and what its decoder saw.
-struct StoredPicture {
+/// An image as it was cut to size, and the verdict of its decoder.
+struct StoredImage {
   KeptImage kept;
-  bool is_unlike = false;  ///< it did not look like what the data is to show
+  bool is_unlike = false;  ///< it did not look like the subject of the data
 };
 
-/// Pictures cut to size, in a folder of files that all runs of a user share, for those that memory
-/// has no room for. An entry is known by what was in the picture's file and what was done to it,
-/// and holds a checksum: one that a crash or a disk has damaged is removed, as if it had never
-/// been. The folder holds at most `most_bytes`, and some of its disk stays free: for a new entry
-/// those go that were not used since this was made, the oldest first, and without any the new one
-/// is not kept. Once nothing can be written there, nothing more is tried, and the log says why.
-/// Thread-safe.
-class PictureStore {
+/// A cache on disk, shared by all runs of a user, of images cut to size that do not fit memory. An
+/// entry's key depends on the contents of the image file and on the processing. An entry has a
+/// checksum: one damaged by a crash or a disk is removed and treated as missing. The folder holds
+/// at most `most_bytes`, and some space of its disk stays free. To make room, entries that were not
+/// used since this object was made are removed, oldest first; if there are none, the new one is not
+/// kept. After a failed write, writing stops, and the log says why. Thread-safe.
+class ImageStore {
  public:
-  /// `how`: all that turns a file's bytes into pixels, by these programs. `storage` is borrowed.
-  PictureStore(std::int64_t most_bytes, std::string how, runner::Storage& storage = runner::disk());
+  /// `how`: everything that turns a file's bytes into pixels, by this build. `storage` is borrowed.
+  ImageStore(std::int64_t most_bytes, std::string how, runner::Storage& storage = runner::disk());
 
-  /// Takes the folder "pictures" in `cache`; until then, and where that is empty, nothing is kept.
-  /// `build`: of these programs, which may cut in another way than others. Nothing is made before
-  /// the first entry.
+  /// Uses the folder "pictures" in `cache`; before this call, and if `cache` is empty, nothing is
+  /// kept. `build`: identifies this build, since others may cut differently. Nothing is created
+  /// before the first entry.
   void open(const std::filesystem::path& cache, const std::string& build);
 
-  /// The key of a picture in `file`, of which `box` is seen, where the file has been read and is
-  /// what it was by size, times and inode; nullopt where it is to be read.
+  /// The key of an image in `file`, cropped to `box`, if the file has been read before and its
+  /// size, times and inode are unchanged; nullopt if it must be read.
   std::optional<std::string> known_key(const std::filesystem::path& file,
                                        const std::optional<Box>& box) const;
-  /// The same once it is read.
+  /// The same once the file is read.
   std::string key(const std::filesystem::path& file, const std::optional<Box>& box, Bytes bytes);
 
-  /// nullopt where it is not there, or damaged.
-  std::optional<StoredPicture> find(const std::string& key);
-  void put(const std::string& key, const StoredPicture& picture);
+  /// nullopt if it is missing or damaged.
+  std::optional<StoredImage> find(const std::string& key);
+  void put(const std::string& key, const StoredImage& picture);
 
   std::filesystem::path folder() const;
   std::int64_t most_bytes() const { return most_bytes_; }
 
  private:
-  /// By which a file is known again.
+  /// Identifies the version of a file.
   struct Version {
     std::uint64_t size = 0, inode = 0;
     std::int64_t modified = 0, changed = 0;  // nanoseconds
@@ -82,7 +81,7 @@ class PictureStore {
   std::string build_;
   std::map<std::filesystem::path, Known> known_;  // files that have been read
   bool is_surveyed_ = false, has_failed_ = false;
-  std::vector<Entry> old_;  // that may go, the last one first
+  std::vector<Entry> old_;  // that may be removed, the last one first
   std::int64_t bytes_ = 0;  // of all entries
   std::int64_t written_ = 0;
 };

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runner/parent/config/config_files.h"
+#include "runner/parent/config/override.h"
+#include "runner/shared/error/diagnostic.h"
+
+namespace runner {
+
+/// How the trials of a sweep are chosen from the values of its keys.
+struct TrialChoice {
+  std::uint64_t seed = 0;  ///< for shuffling and drawing
+  std::optional<std::uint64_t>
+      samples;  ///< number of combinations to draw, at least 1; nullopt: all of them
+};
+
+/// The trials of a sweep: every combination of the values of its dimensions, the last dimension
+/// varying fastest, numbered from 0. A dimension is a key with its values, in the order in which
+/// keys first appear; a key with one value is a dimension too.
+///
+/// If a sweep draws samples, all keys with several values form one dimension, at the place of the
+/// first of them: each trial takes a value of every key, and no combination occurs twice. Only
+/// `seed` stays a dimension of its own, so that each sample is run with each seed. The first
+/// samples do not depend on their number.
+class TrialList {
+ public:
+  static constexpr std::uint64_t kMaxJobs = 10'000;
+
+  /// glob() chooses from the options of a group in `configs`; shuffling depends only on `seed`. If
+  /// a key is given twice, the last value counts, at the place of the first. Errors: a repeated key
+  /// where one of the two is a sweep, a sweep without values, interval() if nothing is drawn, more
+  /// samples than combinations, a sweep over Hydra's own settings, and more than kMaxJobs trials.
+  static Result<TrialList> make(std::span<const Override> overrides, const ConfigFiles& configs,
+                                const TrialChoice& choice);
+
+  std::uint64_t size() const;
+  /// The overrides of trial `number`, below size(). None of them is a sweep.
+  std::vector<Override> operator[](std::uint64_t number) const;
+
+ private:
+  struct Dimension {
+    std::vector<std::vector<Override>> values;  // the overrides of each value; for a drawn
+                                                // dimension, of each sample
+    bool is_sweep;
+    Location where;
+    std::optional<Override> interval = {};  // to be drawn from
+    bool is_drawn = false;
+  };
+
+  /// Draws the values of each sample for the drawn dimensions.
+  Diagnostics draw(std::uint64_t seed, std::uint64_t samples);
+
+  std::vector<Dimension> dimensions_;
+};
+
+/// True if `pattern` matches all of `name`, as in Python's fnmatchcase(). Both are UTF-8; invalid
+/// bytes count as characters.
+///
+///   *        any characters
+///   ?        one character
+///   [a-z_]   one of these
+///   [!a-z_]  one that is none of these
+///
+/// Everything else matches itself, including a '[' without a closing ']'. The worst-case time is
+/// proportional to the product of their lengths.
+bool matches_wildcard(std::string_view name, std::string_view pattern);
+
+}  // namespace runner
